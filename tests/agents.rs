@@ -42,14 +42,16 @@ impl Team {
         );
         fs::create_dir(home.work().join("reviewer")).unwrap();
         let (own, sandbox) = (provider(&lead, "LEAD_KEY"), "[sandbox]\nworkspace = \".\"\n");
-        home.write("program.toml", &format!("{}{sandbox}{COMMON}{own}{more}\n{agent}", program("lead")));
+        let common = |text: &str| if text.contains("[builtins]") { "" } else { COMMON };
+        let outer = common(more);
+        home.write("program.toml", &format!("{}{sandbox}{outer}{own}{more}\n{agent}", program("lead")));
         let own = provider(&worker, "WORKER_KEY");
         let inside = if inside.contains("[sandbox]") {
             inside.to_owned()
         } else {
             format!("[sandbox]\nworkspace = \"..\"\n{inside}")
         };
-        let common = if inside.contains("[builtins]") { "" } else { COMMON };
+        let common = common(&inside);
         home.write("reviewer/program.toml", &format!("{}{common}{own}{inside}\n", program("worker")));
         Self { home, lead, worker }
     }

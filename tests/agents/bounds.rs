@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::{LEAD_KEY, Team, WORKER_KEY, delegates, ended, runs};
+use super::{COMMON, LEAD_KEY, Team, WORKER_KEY, delegates, ended, runs};
 use crate::backends::host_context::{processes, unusual};
 use crate::sessions::{Model, Says, answers};
 
@@ -96,6 +96,79 @@ fn what_the_caller_s_rules_refuse_the_agent_does_not_do() {
     let text = ended(&team.run(&["look"]))["text"].as_str().unwrap().to_owned();
     assert!(text.contains("the rule `bash(touch *)` in `deny`"), "{text}");
     assert!(!team.home.work().join("here").exists());
+}
+
+/// What the caller has a person asked about is asked about, whatever the agent's own file allows; what never runs there
+/// never does.
+#[test]
+fn an_agent_asks_and_denies_where_its_caller_does() {
+    let caller = format!("{COMMON}shell_confirm = true\nshell_deny = [\"touch there\"]\n");
+    let own = "[agent]\nallow = [\"*\"]\n[[tools]]\nname = \"make\"\ndescription = \"Makes.\"\ncommand = \"touch there\"\n";
+    let asked = "`shell_confirm = true` in `[builtins]` of the program that calls this agent";
+    for (command, expected) in
+        [("touch here", asked), ("touch there", "blocked by shell_deny pattern `touch there`")]
+    {
+        let team = Team::new(delegates("agent__reviewer"), runs(command), [&caller, "", own]);
+        let text = ended(&team.run(&["look"]))["text"].as_str().unwrap().to_owned();
+        assert!(text.contains(expected), "{text}");
+        assert!(!team.home.work().join("here").exists() && !team.home.work().join("there").exists());
+    }
+    let worker = Model::start(|messages| match answers(messages).as_slice() {
+        [] => Says::call("program__worker__make", json!({})),
+        [.., (_, _, answer)] => Says::text(answer.clone()),
+    });
+    let team = Team::new(delegates("agent__reviewer"), worker, [&caller, "", own]);
+    let text = ended(&team.run(&["look"]))["text"].as_str().unwrap().to_owned();
+    assert!(text.contains(asked) && !team.home.work().join("there").exists(), "{text}");
+}
+
+/// What the caller allows answers its own questions, never those of the agent.
+#[test]
+fn a_rule_of_the_caller_lifts_nothing_of_the_agent() {
+    let allow = "[agent]\nallow = [\"bash(touch *)\", \"agent__*\"]\notherwise = \"ask\"\n";
+    let confirm = format!("{COMMON}shell_confirm = true\n");
+    let team = Team::new(delegates("agent__reviewer"), runs("touch here"), [allow, "", &confirm]);
+    let text = ended(&team.run(&["look"]))["text"].as_str().unwrap().to_owned();
+    assert!(text.contains("needs a person's approval") && text.contains("`shell_confirm = true`"), "{text}");
+    assert!(!team.home.work().join("here").exists());
+}
+
+/// A tool that asks where the program calls it asks where a part of the program does.
+#[test]
+fn a_part_asks_where_its_program_does() {
+    let part = format!(
+        "{COMMON}shell_confirm = true\n[[agents]]\nname = \"part\"\ndescription = \"P.\"\n\
+         system_prompt = \"You are a part.\"\ntools = [\"bash\"]\n"
+    );
+    let lead = Model::start(|messages| {
+        let is_part = messages[0]["content"] == "You are a part.";
+        match (is_part, answers(messages).as_slice()) {
+            (true, []) => Says::call("bash", json!({ "command": "touch here" })),
+            (false, []) => Says::call("agent__part", json!({ "task": "touch" })),
+            (_, [.., (_, _, answer)]) => Says::text(answer.clone()),
+        }
+    });
+    let team = Team::new(lead, runs("true"), [&part, "", ""]);
+    let text = ended(&team.run(&["look"]))["text"].as_str().unwrap().to_owned();
+    assert!(text.contains("needs a person's approval"), "{text}");
+    assert!(!team.home.work().join("here").exists());
+}
+
+/// A budget in dollars is none for a model whose price is not known.
+#[test]
+fn an_agent_without_a_price_stops_where_its_caller_counts_dollars() {
+    let team = Team::new(delegates("agent__reviewer"), runs("true"), ["[agent]\nmax_cost = 100\n", "", ""]);
+    let file = team.home.work().join("reviewer/program.toml");
+    let written = std::fs::read_to_string(&file).unwrap();
+    let unpriced: Vec<&str> = written.lines().filter(|line| !line.starts_with("prices.")).collect();
+    std::fs::write(&file, unpriced.join("\n")).unwrap();
+    let events = team.run(&["look"]);
+    assert_eq!(ended(&events)["agents"]["reviewer"]["turns"], 1, "{events:?}");
+    let answer = events.iter().rfind(|event| event["event"] == "completed").unwrap();
+    let text = answer["result"]["content"].as_str().unwrap();
+    let expected =
+        "`max_cost` of the run that it works for cannot be kept: no price of `scripted-1` is known";
+    assert!(text.contains(expected), "{text}");
 }
 
 /// An interrupt reaches what the agent runs.

@@ -3,7 +3,7 @@
 
 use crate::provider::Cost;
 use crate::totals::Totals;
-use haft_core::tool::Most;
+use haft_core::tool::{Most, UsedUp};
 
 /// What a run may cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,16 +25,15 @@ impl Budget {
         let usage = totals.usage();
         if let Some(most) = self.cost {
             if let Some(model) = totals.unpriced() {
-                let way_out = format!("`[provider.prices.\"{model}\"]` in program.toml says it");
-                return Some(format!("`max_cost` cannot be kept: no price of `{model}` is known; {way_out}"));
+                return Some(format!("`max_cost` cannot be kept: {}", no_price(&model)));
             }
             let spent = usage.cost.unwrap_or_default();
             if spent >= most {
                 return Some(format!("it has cost {spent} of a budget of {most}"));
             }
         }
-        if totals.is_caller_used_up() {
-            return Some("the budget is spent of the run that it works for".into());
+        if let Some(used_up) = totals.caller_used_up() {
+            return Some(of_caller(&used_up));
         }
         let most = self.tokens?;
         if totals.is_uncounted() {
@@ -43,6 +42,25 @@ impl Budget {
         let used = usage.total();
         (used >= most).then(|| format!("it has used {used} tokens of a budget of {most}"))
     }
+}
+
+/// Why the run that this one works for lets it ask no further.
+fn of_caller(used_up: &UsedUp) -> String {
+    match used_up {
+        UsedUp::Spent => "the budget is spent of the run that it works for".into(),
+        UsedUp::Unpriced(model) => {
+            format!("`max_cost` of the run that it works for cannot be kept: {}", no_price(model))
+        }
+        UsedUp::Uncounted => {
+            "`max_tokens_total` of the run that it works for cannot be kept: a provider tells no tokens"
+                .into()
+        }
+    }
+}
+
+/// The price of a model is missing, and where it belongs.
+fn no_price(model: &str) -> String {
+    format!("no price of `{model}` is known; `[provider.prices.\"{model}\"]` in program.toml says it")
 }
 
 #[cfg(test)]
@@ -86,5 +104,23 @@ mod tests {
         assert!(why.contains("no price of `small` is known") && why.contains("[provider.prices"), "{why}");
         let tokens = Budget { tokens: Some(100), cost: None };
         assert!(tokens.used_up(&totals(&[usage(0, None)])).unwrap().contains("tells no tokens"));
+    }
+    /// A budget of the run that it works for ends it with that budget's reason.
+    #[test]
+    fn a_budget_of_the_caller_ends_it_in_true_words() {
+        let caller =
+            Meter::of_run(&Meter::default(), Most { cost: Some(Cost::of_dollars(0.5)), tokens: Some(50) });
+        let mut totals = Totals::new("asked", &caller.of_agent("a"), Most::default());
+        assert_eq!(Budget::default().used_up(&totals), None);
+        totals.add("asked", usage(9, None));
+        let why = Budget::default().used_up(&totals).unwrap();
+        assert!(
+            why.starts_with("`max_cost` of the run that it works for cannot be kept: no price of `asked`"),
+            "{why}"
+        );
+        totals.add("asked", usage(50, None));
+        let why = Budget::default().used_up(&totals).unwrap();
+        assert_eq!(why, "the budget is spent of the run that it works for");
+        assert!(of_caller(&UsedUp::Uncounted).contains("tells no tokens"));
     }
 }

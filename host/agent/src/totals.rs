@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{End, Outcome};
 use crate::provider::{ProviderError, Turn, Usage};
-use haft_core::tool::{AgentUse, Meter, Most};
+use haft_core::tool::{AgentUse, Meter, Most, UsedUp};
 
 /// What a run has come to so far.
 pub(super) struct Totals {
@@ -91,9 +91,9 @@ impl Totals {
         self.is_uncounted || self.agents().values().any(|agent| agent.is_uncounted)
     }
 
-    /// Whether the run that this one works for has used what it may.
-    pub(super) fn is_caller_used_up(&self) -> bool {
-        self.caller.is_used_up()
+    /// Why the run that this one works for may use no more; `None` while it may.
+    pub(super) fn caller_used_up(&self) -> Option<UsedUp> {
+        self.caller.used_up()
     }
 
     /// What the model said last.

@@ -3,6 +3,7 @@
 
 mod approval;
 mod arguments;
+mod bounds;
 mod budget;
 mod caller;
 mod client;
@@ -34,6 +35,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::approval::{Approvals, Approver, Decision, Question};
 pub use self::arguments::{AnswerSchemaError, ArgumentsError, Schema, SchemaError};
+pub use self::bounds::Bounds;
 pub use self::budget::{bytes, tokens};
 pub use self::caller::Caller;
 pub use self::client::Client;
@@ -42,7 +44,7 @@ pub use self::foreign::foreign;
 pub use self::hook::{Hook, Objection, Seen};
 pub use self::ledger::Ledger;
 pub use self::lineage::Lineage;
-pub use self::meter::{AgentUse, Meter, Most};
+pub use self::meter::{AgentUse, Meter, Most, UsedUp};
 pub use self::name::exposed_name;
 pub use self::notes::{CallNotes, Notes};
 pub use self::own::Own;

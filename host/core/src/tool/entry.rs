@@ -11,8 +11,9 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::approval::{Asked, Decision};
+use super::bounds::ToolBounds;
 use super::hook::{self, Hook, Seen};
-use super::rules::{Places, Ruling, ToolRules};
+use super::rules::{Places, Ruling, ToolRules, rank};
 use super::session::Session;
 use super::watch::{Ended, Watch};
 use super::{Caller, Context, Notes, Schema, SchemaError, Tool, ToolError};
@@ -33,6 +34,8 @@ pub struct Entry {
     setting: Option<Arc<str>>,
     /// The rules that may mean a call of it.
     rules: Option<Arc<ToolRules>>,
+    /// What the programs say of its calls that it is called for, nearest first.
+    bounds: Vec<ToolBounds>,
     /// What sees its calls.
     hooks: Vec<Arc<dyn Hook>>,
     /// Compiled at the first call: most tools of a program are never called in a run.
@@ -46,7 +49,8 @@ const GRACE: Duration = Duration::from_secs(3);
 impl Entry {
     pub(super) fn new(tool: Arc<dyn Tool>, grant: Grant, limits: Limits, origin: impl Into<String>) -> Self {
         let (origin, setting, rules, schema) = (origin.into(), None, None, OnceLock::new());
-        Self { tool, grant, limits, origin, setting, rules, hooks: Vec::new(), schema }
+        let (bounds, hooks) = (Vec::new(), Vec::new());
+        Self { tool, grant, limits, origin, setting, rules, bounds, hooks, schema }
     }
 
     /// What models are told about the tool.
@@ -78,7 +82,8 @@ impl Entry {
 
     /// Whether a person may be asked before a call.
     pub fn asks(&self) -> bool {
-        self.setting.is_some() || self.rules.as_ref().is_some_and(|rules| rules.may_ask())
+        let is_asked = self.setting.is_some() || self.rules.as_ref().is_some_and(|rules| rules.may_ask());
+        is_asked || self.bounds.iter().any(ToolBounds::may_ask)
     }
 
     /// Whether a call may first be polled on the thread that read it: the tool says so
@@ -116,6 +121,11 @@ impl Entry {
         Self { rules, ..self.again() }
     }
 
+    /// The same, bound by what other programs say of its calls.
+    pub(super) fn bounded(&self, bounds: Vec<ToolBounds>) -> Self {
+        Self { bounds, ..self.again() }
+    }
+
     /// The same, seen by this hook too, once.
     pub(super) fn hooked(&self, hook: Arc<dyn Hook>) -> Self {
         let is_new = !self.hooks.iter().any(|own| std::ptr::addr_eq(Arc::as_ptr(own), Arc::as_ptr(&hook)));
@@ -125,7 +135,8 @@ impl Entry {
 
     fn again(&self) -> Self {
         let same = Self::new(self.tool.clone(), self.grant.clone(), self.limits, self.origin.clone());
-        Self { setting: self.setting.clone(), rules: self.rules.clone(), hooks: self.hooks.clone(), ..same }
+        let (setting, rules, bounds) = (self.setting.clone(), self.rules.clone(), self.bounds.clone());
+        Self { setting, rules, bounds, hooks: self.hooks.clone(), ..same }
     }
 
     /// SHA-256 of what is run, where the tool is a component.
@@ -161,15 +172,21 @@ impl Entry {
         Ok(())
     }
 
-    /// What the rules say of the call: the answer, where one refuses it; what has a person asked, where one is.
+    /// What is said of the call: the answer, where it is refused; what has a person asked, where one is. The program's own
+    /// rules answer for its setting, and every program that it is called for answers for itself: the strictest counts.
     fn judged(&self, call: &ToolCall, notes: &Notes) -> Result<Option<Arc<str>>, String> {
         let subject = || self.tool.subject(&call.arguments);
-        let ruling = self.rules.as_ref().and_then(|rules| rules.ruling(subject, self.workspace()));
-        let Some(Ruling { effect, because }) = ruling else { return Ok(self.setting.clone()) };
+        let own = self.rules.as_ref().and_then(|rules| rules.ruling(subject, self.workspace()));
+        let setting = self.setting.clone().filter(|_| own.is_none());
+        let outer = self.bounds.iter().filter_map(|bounds| bounds.ruling(subject, self.workspace()));
+        let strictest = own.into_iter().chain(outer).min_by_key(|ruling| rank(ruling.effect));
+        let Some(Ruling { effect, because }) = strictest else { return Ok(setting) };
         match effect {
             Effect::Allow => {
-                notes.decision(|| format!("allowed by {because}"));
-                Ok(None)
+                if setting.is_none() {
+                    notes.decision(|| format!("allowed by {because}"));
+                }
+                Ok(setting)
             }
             Effect::Ask => {
                 notes.decision(|| format!("asked because of {because}"));
@@ -211,7 +228,10 @@ impl Entry {
     ) {
         if !self.hooks.is_empty() {
             let call = self.public(call, session);
-            Box::pin(hook::after(&self.hooks, &self.seen(&call, session), result, duration)).await;
+            // The call is over: its own cancel would stop a hook that is told of a call that was stopped.
+            let cancel = CancellationToken::new();
+            let seen = Seen { cancel: &cancel, ..self.seen(&call, session) };
+            Box::pin(hook::after(&self.hooks, &seen, result, duration)).await;
         }
     }
 

@@ -29,7 +29,7 @@ pub struct Seen<'a> {
     pub call: &'a ToolCall,
     /// Where the tool comes from, for people.
     pub origin: &'a str,
-    /// Cancelled when the caller no longer wants the answer.
+    /// Cancelled when the caller no longer wants the answer; after the call, never.
     pub cancel: &'a CancellationToken,
     /// The client that makes the call.
     pub client: Client,

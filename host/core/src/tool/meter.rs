@@ -40,7 +40,22 @@ pub struct Most {
 #[derive(Debug, Default)]
 struct Used {
     all: Usage,
+    /// A model whose price is not known, of the run itself or of what works for it.
+    unpriced: Option<String>,
+    /// Whether somebody was asked who told no tokens.
+    is_uncounted: bool,
     agents: BTreeMap<String, AgentUse>,
+}
+
+/// Why a run may use no more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum UsedUp {
+    /// It has used what it may.
+    Spent,
+    /// It has a budget in dollars, and the price of this model is not known.
+    Unpriced(String),
+    /// It has a budget in tokens, and somebody was asked who told none.
+    Uncounted,
 }
 
 /// What one agent has used, over all of its runs as a tool, with the agents that it called itself.
@@ -87,6 +102,10 @@ impl Meter {
         let Some(Place { run, agent }) = &self.0 else { return };
         let mut used = run.used.lock();
         used.all += usage;
+        used.is_uncounted |= usage.total() == 0;
+        if usage.cost.is_none() {
+            used.unpriced.get_or_insert_with(|| model.to_owned());
+        }
         if let Some(agent) = agent {
             let own = used.agents.entry(agent.clone()).or_default();
             own.turns = own.turns.saturating_add(turns);
@@ -105,12 +124,24 @@ impl Meter {
         self.0.as_ref().map(|place| place.run.used.lock().agents.clone()).unwrap_or_default()
     }
 
-    /// Whether the run, or one that it is a part of, has used what it may.
-    pub fn is_used_up(&self) -> bool {
-        let Some(Place { run, .. }) = &self.0 else { return false };
-        let used = run.used.lock().all;
-        let is_spent = run.most.cost.is_some_and(|most| used.cost.unwrap_or_default() >= most);
-        is_spent || run.most.tokens.is_some_and(|most| used.total() >= most) || run.caller.is_used_up()
+    /// Why the run, or one that it is a part of, may use no more; `None` while it may. What nobody counts is no reason
+    /// to go on.
+    pub fn used_up(&self) -> Option<UsedUp> {
+        let Place { run, .. } = self.0.as_ref()?;
+        let own = run.used.lock().used_up(run.most);
+        own.or_else(|| run.caller.used_up())
+    }
+}
+
+impl Used {
+    fn used_up(&self, most: Most) -> Option<UsedUp> {
+        let is_spent = most.cost.is_some_and(|most| self.all.cost.unwrap_or_default() >= most)
+            || most.tokens.is_some_and(|most| self.all.total() >= most);
+        if is_spent {
+            return Some(UsedUp::Spent);
+        }
+        let unpriced = self.unpriced.clone().filter(|_| most.cost.is_some()).map(UsedUp::Unpriced);
+        unpriced.or_else(|| (most.tokens.is_some() && self.is_uncounted).then_some(UsedUp::Uncounted))
     }
 }
 
@@ -135,9 +166,35 @@ mod tests {
         assert_eq!(all, [vec![("a".into(), 2)], vec![("b".into(), 1)], vec![]]);
         assert_eq!(outer.agents()["a"].usage.total(), 50);
         assert_eq!(middle.agents()["b"].unpriced.as_deref(), Some("n"));
-        assert!([&outer, &middle, &inner].iter().all(|meter| !meter.is_used_up()));
+        assert!([&outer, &middle, &inner].iter().all(|meter| meter.used_up().is_none()));
         inner.turn("n", usage(40));
-        assert!([&outer, &middle, &inner].iter().all(|meter| meter.is_used_up()));
+        assert!([&outer, &middle, &inner].iter().all(|meter| meter.used_up() == Some(UsedUp::Spent)));
         Meter::default().of_agent("a").turn("m", usage(1));
+    }
+    /// What nobody counts ends a budget for everybody below it, and no other.
+    #[test]
+    fn what_is_not_known_uses_up_the_budget_that_it_is_for() {
+        let priced = Usage { cost: Some(Cost::of_dollars(0.1)), ..usage(1) };
+        let dollars = Most { cost: Some(Cost::of_dollars(1.0)), tokens: None };
+        let outer = Meter::of_run(&Meter::default(), dollars);
+        let inner = Meter::of_run(&outer.of_agent("a"), Most::default());
+        inner.turn("m", priced);
+        assert_eq!((outer.used_up(), inner.used_up()), (None, None));
+        inner.turn("n", usage(1));
+        let unpriced = Some(UsedUp::Unpriced("n".into()));
+        assert_eq!((outer.used_up(), inner.used_up()), (unpriced.clone(), unpriced));
+
+        let tokens = Most { cost: None, tokens: Some(100) };
+        let outer = Meter::of_run(&Meter::default(), tokens);
+        let inner = Meter::of_run(&outer.of_agent("a"), Most::default());
+        inner.turn("n", usage(1));
+        assert_eq!(inner.used_up(), None, "a price is not needed");
+        inner.turn("n", usage(0));
+        assert_eq!((outer.used_up(), inner.used_up()), (Some(UsedUp::Uncounted), Some(UsedUp::Uncounted)));
+        inner.turn("n", usage(100));
+        assert_eq!(inner.used_up(), Some(UsedUp::Spent));
+        let free = Meter::of_run(&Meter::default(), Most::default());
+        free.turn("n", usage(0));
+        assert_eq!(free.used_up(), None);
     }
 }

@@ -25,8 +25,6 @@ pub struct Rule {
     pub place: String,
     /// Where relative paths of the pattern start; `None`: in the workspace of the tool that is called.
     pub base: Option<PathBuf>,
-    /// Where they start besides, of a rule that several programs have: it allows what it means from all of them.
-    pub shared: Vec<PathBuf>,
 }
 
 /// The rules of a program.
@@ -63,11 +61,7 @@ impl Rules {
     pub(super) fn of(&self, names: &[&str], asks: bool) -> Option<Arc<ToolRules>> {
         let is_meant = |rule: &&Rule| names.iter().any(|name| rule.pattern.tools().matches(name));
         let mut rules: Vec<Rule> = self.rules.iter().filter(is_meant).cloned().collect();
-        rules.sort_by_key(|rule| match rule.effect {
-            Effect::Deny => 0,
-            Effect::Ask => 1,
-            Effect::Allow => 2,
-        });
+        rules.sort_by_key(|rule| rank(rule.effect));
         let otherwise = self.otherwise.clone().filter(|(effect, _)| *effect != Effect::Allow);
         let (is_needed, home) = (asks && self.home.is_some(), self.home.clone());
         let is_ruled = is_needed || !rules.is_empty() || otherwise.is_some();
@@ -100,11 +94,19 @@ impl Rule {
     ) -> bool {
         let Some(about) = self.pattern.about() else { return true };
         let places = Places { base: self.base.as_deref(), ..places };
-        if self.effect != Effect::Allow {
-            return is_touched(about, subject, places);
+        match self.effect {
+            Effect::Allow => is_allowed(about, subject, places),
+            Effect::Ask | Effect::Deny => is_touched(about, subject, places),
         }
-        let mut bases = self.shared.iter().map(|base| Places { base: Some(base), ..places });
-        is_allowed(about, subject, places) && bases.all(|places| is_allowed(about, subject, places))
+    }
+}
+
+/// The place of an effect among others: the strictest comes first.
+pub(super) const fn rank(effect: Effect) -> u8 {
+    match effect {
+        Effect::Deny => 0,
+        Effect::Ask => 1,
+        Effect::Allow => 2,
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::bounds::Bounds;
 use super::entry::Entry;
 use super::offered::Offered;
 use super::rules::Rules;
@@ -119,24 +120,38 @@ impl Toolbox {
     /// The same tools, with rules for their calls. Rules may name a tool by its alias too.
     #[must_use]
     pub fn ruled(&self, rules: &Rules) -> Self {
-        let with_own = |(index, entry): (usize, &Arc<Entry>)| {
-            let names = self.names.iter().filter(|(_, own)| **own == index);
-            let names: Vec<&str> = names.map(|(name, _)| name.as_str()).collect();
-            match rules.of(&names, entry.has_setting()) {
-                None if !entry.is_ruled() => entry.clone(),
-                own => Arc::new(entry.ruled(own)),
-            }
+        let with_own = |(index, entry): (usize, &Arc<Entry>)| match rules
+            .of(&self.names_of(index), entry.has_setting())
+        {
+            None if !entry.is_ruled() => entry.clone(),
+            own => Arc::new(entry.ruled(own)),
         };
         let entries = self.entries.iter().enumerate().map(with_own).collect();
         Self { entries, ..self.clone() }
+    }
+
+    /// The same tools, whose calls are bound by what the programs say that they are made for, nearest first.
+    #[must_use]
+    pub fn bounded(&self, bounds: &[Bounds]) -> Self {
+        let with_bounds = |(index, entry): (usize, &Arc<Entry>)| {
+            let names = self.names_of(index);
+            Arc::new(entry.bounded(bounds.iter().filter_map(|bounds| bounds.of(&names)).collect()))
+        };
+        let entries = self.entries.iter().enumerate().map(with_bounds).collect();
+        Self { entries, ..self.clone() }
+    }
+
+    /// Every name that the tool at `index` can be called by, in no order.
+    fn names_of(&self, index: usize) -> Vec<&str> {
+        let names = self.names.iter().filter(|(_, own)| **own == index);
+        names.map(|(name, _)| name.as_str()).collect()
     }
 
     /// The same tools, whose calls `hook` sees too where `tools` names the tool, also by its alias.
     #[must_use]
     pub fn hooked(&self, tools: &[ToolPattern], hook: &Arc<dyn Hook>) -> Self {
         let is_seen = |index: usize| {
-            let mut names = self.names.iter().filter(|(_, own)| **own == index);
-            names.any(|(name, _)| tools.iter().any(|pattern| pattern.matches(name)))
+            self.names_of(index).iter().any(|name| tools.iter().any(|pattern| pattern.matches(name)))
         };
         let seen = |(index, entry): (usize, &Arc<Entry>)| {
             if is_seen(index) { Arc::new(entry.hooked(hook.clone())) } else { entry.clone() }

@@ -25,8 +25,8 @@ use haft_core::secret::Secrets;
 use haft_mcp::server::http::{PATH, Patience, Room, Server, Settings, Token};
 use haft_mcp::server::{ToolSnapshots, stdio};
 
-/// How long MCP servers may take to end once the client has hung up; what still runs then is killed.
-/// With the last words of calls it is less than the tenth of a second in which haft is to end.
+/// How long MCP servers, agents and the backend may take to end once the client has hung up; what still runs then is
+/// killed. With the last words of calls it is less than the tenth of a second in which haft is to end.
 const HUNG_UP: Duration = Duration::from_millis(20);
 
 /// The same where haft was asked to end: as long as they may take anywhere.

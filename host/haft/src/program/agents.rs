@@ -17,7 +17,7 @@ use super::assembly::Assembly;
 use super::loaded::Loaded;
 use super::options::{Ask, Options};
 use super::server_set::Servers;
-use super::under::{self, Under};
+use super::under::{self, Said, Under};
 use super::{ModelChoice, backend, call_rules, family, patterns, watching};
 use haft_core::grant::Grant;
 use haft_core::limit::Limits;
@@ -40,6 +40,21 @@ impl Agents {
     /// Has those that are a part of the program ask what `choice` says, where they say nothing themselves.
     pub fn use_model(&self, choice: &ModelChoice) {
         self.choice.lock().clone_from(choice);
+    }
+
+    /// Those with a program of their own: all that keeps something running. They hold no tools of this program.
+    pub(super) fn programs(&self) -> Self {
+        let own = self.tools.iter().filter(|tool| tool.is_program()).cloned();
+        Self { tools: own.collect(), choice: self.choice.clone() }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.tools.is_empty()
+    }
+
+    /// Whether something besides this list has one of them.
+    pub(super) fn are_used(&self) -> bool {
+        self.tools.iter().any(|tool| Arc::strong_count(tool) > 1)
     }
 
     /// Ends what the programs keep running that were loaded, all at the same time and within a few seconds.
@@ -68,12 +83,12 @@ pub(super) fn add(
     assembly.problems.extend(loaded.family.problems().cloned());
     assembly.files.extend(loaded.family.files());
     let mut agents = Agents::default();
-    let own = call_rules::of(assembly.manifest, &loaded.dirs.home);
-    let rules = options.under.as_ref().map_or(own.clone(), |under| under.rules(own));
+    let outer = options.under.as_ref();
+    let hooks = outer.map(Under::hooks).unwrap_or_default();
+    let hooks: Vec<_> = hooks.iter().chain(&assembly.hooks).cloned().collect();
+    let rules = call_rules::of(assembly.manifest, &loaded.dirs.home);
     // A program of its own works in a folder of its own, where the same relative path is another file.
-    let handed = files.base().map_or_else(|| rules.clone(), |base| rules.clone().based(base.path()));
-    let outer = options.under.as_ref().map(Under::hooks).unwrap_or_default();
-    let hooks: Vec<_> = outer.iter().chain(&assembly.hooks).cloned().collect();
+    let rules = files.base().map_or_else(|| rules.clone(), |base| rules.clone().based(base.path()));
     for declared in assembly.manifest.agents.iter().filter(|agent| agent.enabled) {
         if loaded.family.is_broken(declared) {
             continue;
@@ -83,13 +98,9 @@ pub(super) fn add(
                 let grant = under::most(files, &assembly.toolbox, assembly.manifest);
                 let file = family::file(assembly.manifest, program, &loaded.dirs.home);
                 let backend = backend::chosen(assembly.manifest, options, &loaded.dirs);
-                let under = Under::new(
-                    grant.clone(),
-                    backend,
-                    loaded.family.chain().to_vec(),
-                    handed.clone(),
-                    hooks.clone(),
-                );
+                let said = Said { manifest: assembly.manifest, rules: rules.clone(), under: outer };
+                let chain = loaded.family.chain().to_vec();
+                let under = Under::new(said, grant.clone(), backend, chain, hooks.clone());
                 let options = for_agent(options, file, under);
                 (AgentTool::of_program(declared, options, grant.clone()), grant)
             }
@@ -97,7 +108,9 @@ pub(super) fn add(
                 let toolbox =
                     selected(assembly, declared, tools.as_ref().map(|tools| tools.value.as_slice()), options);
                 let grant = under::most(files, &toolbox, assembly.manifest);
-                let toolbox = watching::on(&toolbox.ruled(&rules), &hooks);
+                let toolbox = toolbox.ruled(&call_rules::of(assembly.manifest, &loaded.dirs.home));
+                let toolbox = toolbox.bounded(outer.map(Under::bounds).unwrap_or_default());
+                let toolbox = watching::on(&toolbox, &hooks);
                 let part = part::Part::new(loaded, declared, toolbox, files, agents.choice.clone());
                 (AgentTool::of_part(declared, part, grant.clone()), grant)
             }

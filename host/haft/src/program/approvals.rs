@@ -20,3 +20,8 @@ pub(super) fn for_plugin(plugin: &str, tool: &str) -> String {
 pub(super) fn for_fetch() -> String {
     "`fetch_confirm = true` in `[builtins]`".into()
 }
+
+/// The same, where it stands in a program that an agent works for.
+pub(super) fn of_caller(setting: &str) -> String {
+    format!("{setting} of the program that calls this agent")
+}

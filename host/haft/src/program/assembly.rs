@@ -63,6 +63,11 @@ impl<'a> Assembly<'a> {
         Self { under, sealed, ..self }
     }
 
+    /// What binds its tools, where it works as an agent of another program.
+    pub(super) fn under(&self) -> Option<&Under> {
+        self.under.as_ref()
+    }
+
     /// What is left of the grant of a tool from `origin`. What is not is a warning, once for each origin.
     fn narrowed(&mut self, wanted: &Grant, origin: &str) -> Grant {
         let grant = match &self.under {

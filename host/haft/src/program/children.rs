@@ -3,15 +3,15 @@
 
 use std::sync::Arc;
 
-use super::approvals;
 use super::assembly::Assembly;
+use super::{approvals, under};
 use haft_core::grant::Grant;
 use haft_core::manifest::{CommandTool as Declared, Located, Manifest};
 use haft_core::report::Problem;
 use haft_sandbox::Backend;
 use haft_sandbox::confine::Confiner;
 use haft_sandbox::native::command::{self, CommandSpec, CommandTool};
-use haft_sandbox::native::deny::{self, Denied};
+use haft_sandbox::native::deny::Denied;
 use haft_sandbox::native::{Family, NATIVE, Native, Settings};
 
 /// The native tools of one family: those of this machine, or those of the target where there is
@@ -23,8 +23,7 @@ pub(super) fn add_native(
     (backend, one_call): (Option<Arc<dyn Backend>>, bool),
 ) -> anyhow::Result<()> {
     let builtins = &assembly.manifest.builtins;
-    let denied = builtins.shell_deny.clone().map(Denied::new);
-    let denied = denied.unwrap_or_else(|| Denied::new(deny::DEFAULT.iter().copied()));
+    let denied = Denied::new(under::denied(assembly.manifest, assembly.under()));
     let bash_timeout = builtins.shell_timeout;
     let settings = Settings { confiner: confiner.clone(), bash_timeout, denied, backend, one_call };
     let is_target = assembly.is_target;

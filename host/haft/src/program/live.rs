@@ -5,10 +5,9 @@
 use std::fmt::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use super::watch::{Moment, Watch};
-use super::{Ask, Options, Program, Servers, mode_name};
+use super::{Ask, Options, Program, Running, Servers, mode_name};
 use haft_core::event::Events;
 use haft_core::grant::Root;
 use haft_core::manifest::{Serve, ToolPattern};
@@ -42,25 +41,6 @@ pub struct Live {
     serve: Serve,
     is_without_pane: bool,
     on_news: Box<NewsHandler>,
-}
-
-/// The MCP servers of a program that is served, as they come and go. Clones are the same.
-#[derive(Clone, Debug, Default)]
-pub struct Running(Arc<Mutex<Servers>>);
-
-impl Running {
-    fn now(&self) -> Servers {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    fn put(&self, servers: Servers) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = servers;
-    }
-
-    /// Ends all that run, in order, at the same time and within a few seconds.
-    pub async fn close(&self) {
-        self.now().close().await;
-    }
 }
 
 /// Which tools are served.
@@ -98,7 +78,7 @@ impl Live {
             on_news(News::Problems(&report));
         }
         let (files, running) = (program.files.clone(), Running::default());
-        running.put(program.servers.clone());
+        running.put(&program);
         let (publisher, offers) = Publisher::new(snapshot(&program, &choice));
         let offers = offers.with_questions(questions(&program));
         let (on_news, serve) = (Box::new(on_news), program.manifest.serve);
@@ -128,7 +108,7 @@ impl Live {
         self.is_without_pane
     }
 
-    /// Its MCP servers.
+    /// What it keeps running.
     pub fn running(&self) -> Running {
         self.running.clone()
     }
@@ -165,7 +145,7 @@ impl Live {
                 None => std::future::pending().await,
             }
         };
-        let servers = self.running.now();
+        let servers = self.running.servers();
         tokio::select! {
             () = self.publisher.closed() => true,
             () = changed => false,
@@ -181,9 +161,9 @@ impl Live {
     /// Loads all of the program. Whether clients see other tools; nothing where it cannot be loaded.
     /// Nothing else waits for MCP servers that have to be asked what they have.
     async fn load(&mut self) -> Option<bool> {
-        ask(&self.running.now());
+        ask(&self.running.servers());
         let is_other = self.load_asking(Ask::Never).await?;
-        let servers = self.running.now();
+        let servers = self.running.servers();
         if servers.unknown().is_empty() {
             return Some(is_other);
         }
@@ -192,7 +172,7 @@ impl Live {
     }
 
     async fn load_asking(&mut self, asking: Ask) -> Option<bool> {
-        let servers = self.running.now();
+        let servers = self.running.servers();
         match Program::load(&Options { ask: asking.clone(), servers, ..self.options.clone() }).await {
             Ok(program) => {
                 let is_last = asking != Ask::Never || program.servers.unknown().is_empty();
@@ -208,7 +188,7 @@ impl Live {
                     (self.on_news)(News::Problems(&report));
                 }
                 self.files.clone_from(&program.files);
-                self.running.put(program.servers.clone());
+                self.running.put(&program);
                 Some(self.publisher.publish(snapshot(&program, &self.choice)))
             }
             Err(error) => {

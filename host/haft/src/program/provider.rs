@@ -34,7 +34,7 @@ impl ModelChoice {
     }
 
     /// The model that it names.
-    fn named_model(&self) -> Option<&str> {
+    pub(super) fn named_model(&self) -> Option<&str> {
         self.model.as_deref().filter(|_| self.route().is_none())
     }
 }

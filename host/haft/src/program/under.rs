@@ -1,14 +1,16 @@
-//! What binds a program that works as an agent of another: the most that its tools may do, where its commands run, the
-//! rules for calls, the hooks that see them, and which programs it works for. Nothing here widens a grant.
+//! What binds a program that works as an agent of another: the most that its tools may do, where its commands run, which
+//! never do, what is said of its calls, the hooks that see them, and which programs it works for. Nothing here widens a
+//! grant.
 
 use std::path::PathBuf;
 
-use super::call_rules::bounded;
+use super::approvals;
 use super::watching::Watching;
 use haft_core::grant::{Grant, Root};
 use haft_core::manifest::Manifest;
-use haft_core::tool::{Entry, Rules, Toolbox};
+use haft_core::tool::{Bounds, Entry, Rules, Toolbox};
 use haft_sandbox::BackendConfig;
+use haft_sandbox::native::deny;
 
 /// What binds a program that works as an agent of another.
 #[derive(Clone, Debug)]
@@ -16,19 +18,34 @@ pub struct Under {
     most: Grant,
     backend: Option<BackendConfig>,
     chain: Vec<PathBuf>,
-    rules: Rules,
+    bounds: Vec<Bounds>,
+    denied: Vec<String>,
     hooks: Vec<Watching>,
 }
 
+/// What a program says that has agents.
+pub(super) struct Said<'a> {
+    pub(super) manifest: &'a Manifest,
+    /// Its rules, with the folder that their relative paths start in.
+    pub(super) rules: Rules,
+    /// What binds itself, where it works for others.
+    pub(super) under: Option<&'a Under>,
+}
+
 impl Under {
+    /// What binds the agents of the program that says what `said` has: they get no more than `most`, their commands run on
+    /// `backend` and `hooks` see their calls.
     pub(super) fn new(
+        said: Said<'_>,
         most: Grant,
         backend: Option<BackendConfig>,
         chain: Vec<PathBuf>,
-        rules: Rules,
         hooks: Vec<Watching>,
     ) -> Self {
-        Self { most, backend, chain, rules, hooks }
+        let Said { manifest, rules, under } = said;
+        let outer = under.map(Self::bounds).unwrap_or_default();
+        let bounds = std::iter::once(own_bounds(manifest, rules)).chain(outer.iter().cloned()).collect();
+        Self { most, backend, chain, bounds, denied: denied(manifest, under), hooks }
     }
 
     /// Where the commands run of the program that it works for; `None`: on this machine.
@@ -41,9 +58,9 @@ impl Under {
         &self.chain
     }
 
-    /// The rules for calls of a program that has rules of its `own`.
-    pub(super) fn rules(&self, own: Rules) -> Rules {
-        bounded(own, &self.rules)
+    /// What the programs that it works for say of its calls, nearest first.
+    pub(super) fn bounds(&self) -> &[Bounds] {
+        &self.bounds
     }
 
     /// What sees the calls of its tools too.
@@ -75,6 +92,27 @@ impl Under {
     }
 }
 
+/// What a program says of the calls of its agents.
+fn own_bounds(manifest: &Manifest, rules: Rules) -> Bounds {
+    let builtins = &manifest.builtins;
+    let line = |asks: bool, setting: fn() -> String| asks.then(|| approvals::of_caller(&setting()).into());
+    Bounds {
+        rules,
+        commands: line(builtins.shell_confirm, approvals::for_bash),
+        addresses: line(builtins.fetch_confirm, approvals::for_fetch),
+    }
+}
+
+/// The commands that never run in a program, with those that never run in the programs that it works for.
+pub(super) fn denied(manifest: &Manifest, under: Option<&Under>) -> Vec<String> {
+    let usual = || deny::DEFAULT.iter().map(|pattern| (*pattern).to_owned()).collect();
+    let mut all: Vec<String> = manifest.builtins.shell_deny.clone().unwrap_or_else(usual);
+    let outer = under.map(|under| under.denied.as_slice()).unwrap_or_default();
+    let further: Vec<String> = outer.iter().filter(|pattern| !all.contains(pattern)).cloned().collect();
+    all.extend(further);
+    all
+}
+
 /// The most that an agent of a program gets: of files and processes what `files` may, the built-in tools for files; of
 /// hosts and variables what any tool of `toolbox` may. What is blocked for `fetch_url` is blocked.
 pub(super) fn most(files: &Grant, toolbox: &Toolbox, manifest: &Manifest) -> Grant {
@@ -86,4 +124,36 @@ pub(super) fn most(files: &Grant, toolbox: &Toolbox, manifest: &Manifest) -> Gra
         most = own.env().iter().fold(most, Grant::with_env);
     }
     most
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    fn under(text: &str, outer: Option<&Under>) -> Under {
+        let manifest = Manifest::parse(text, Path::new("program.toml")).unwrap();
+        let rules = crate::program::call_rules::of(&manifest, Path::new("/home/me"));
+        let said = Said { manifest: &manifest, rules, under: outer };
+        Under::new(said, Grant::none(), None, Vec::new(), Vec::new())
+    }
+
+    /// Every program on the way counts, and none lifts what another says.
+    #[test]
+    fn what_callers_ask_and_deny_holds_all_the_way_down() {
+        let asks = "[builtins]\nshell_confirm = true\nfetch_confirm = true\nshell_deny = [\"git push\"]\n";
+        let outer = under(asks, None);
+        let inner = under("[builtins]\nshell_deny = []\n[agent]\nallow = [\"*\"]\n", Some(&outer));
+        let asked: Vec<_> =
+            inner.bounds().iter().map(|it| (it.commands.is_some(), it.addresses.is_some())).collect();
+        assert_eq!(asked, [(false, false), (true, true)]);
+        assert_eq!(inner.denied, ["git push"]);
+        let line = outer.bounds().first().and_then(|bounds| bounds.commands.as_deref());
+        assert_eq!(line, Some("`shell_confirm = true` in `[builtins]` of the program that calls this agent"));
+        let usual = Manifest::parse("", Path::new("program.toml")).unwrap();
+        let all = denied(&usual, Some(&inner));
+        assert_eq!(all.len(), deny::DEFAULT.len() + 1);
+        assert_eq!(denied(&usual, Some(&under("", None))), deny::DEFAULT, "each once");
+    }
 }

@@ -50,7 +50,8 @@ impl Hook for Watcher {
     }
 
     async fn after(&self, seen: &Seen<'_>, result: &ToolResult, _: Duration) -> Result<(), String> {
-        self.1.lock().unwrap().push(format!("{} ended: {}", seen.call.tool, result.content));
+        let stopped = if seen.cancel.is_cancelled() { " (cancelled)" } else { "" };
+        self.1.lock().unwrap().push(format!("{} ended: {}{stopped}", seen.call.tool, result.content));
         Err("it fails".into())
     }
 }
@@ -105,6 +106,18 @@ async fn a_hook_sees_its_calls_without_secrets() {
     assert_eq!(seen.len(), 2, "{seen:?}");
     assert!(seen[0].starts_with("one {\"key\":") && seen[0].ends_with(" the test"), "{seen:?}");
     assert!(!seen[0].contains("hunter2") && seen[1] == "one ended: ran", "{seen:?}");
+}
+
+/// The cancel of a call is not for the hook that is told of it.
+#[tokio::test]
+async fn a_hook_is_told_of_a_call_that_was_stopped() {
+    let watcher = Watcher::new(Ok(()));
+    let toolbox = hooked(&toolbox(false), "one", &watcher);
+    let session = Session::default();
+    session.cancel.cancel();
+    assert!(dispatched(&toolbox, "one", &session).await.contains("`one` was cancelled"));
+    let seen = watcher.seen();
+    assert!(seen.len() == 1 && seen[0].ends_with("`one` was cancelled"), "{seen:?}");
 }
 
 #[tokio::test]

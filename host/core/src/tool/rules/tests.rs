@@ -58,7 +58,6 @@ fn rules(written: &[(Effect, &str)], otherwise: Option<Effect>) -> Rules {
         pattern: pattern.parse().unwrap(),
         place: "program.toml:1:1".into(),
         base: None,
-        shared: Vec::new(),
     };
     let otherwise = otherwise.map(|effect| (effect, "program.toml:9:1".into()));
     Rules { rules: written.iter().map(rule).collect(), otherwise, home: None }
@@ -235,7 +234,7 @@ async fn a_rule_keeps_its_base_and_a_call_its_workspace() {
     let answer = async |rules: &Rules, path: &str| {
         dispatched(&toolbox.ruled(rules), "read", json!({"file_path": path})).await.0
     };
-    let mut own = rules(&written, Some(Effect::Deny)).based(&caller);
+    let own = rules(&written, Some(Effect::Deny)).based(&caller);
     let file = |path: &str| caller.join(path).to_str().unwrap().to_owned();
     for path in [&file("src/a"), "../caller/src/a"] {
         assert_eq!(answer(&own, path).await, "ran", "{path}");
@@ -245,11 +244,6 @@ async fn a_rule_keeps_its_base_and_a_call_its_workspace() {
     }
     assert!(answer(&own, "src/a").await.contains("`otherwise = \"deny\"`"));
     assert!(answer(&own, "secrets/a").await.contains("`otherwise = \"deny\"`"));
-    // One that both have allows what both mean, and here that is nothing.
-    own.rules[1] = Rule { base: None, shared: vec![caller.clone()], ..own.rules[1].clone() };
-    for path in [&file("src/a"), "src/a"] {
-        assert!(answer(&own, path).await.contains("did not run"), "{path}");
-    }
 }
 
 /// What the file tools make of `~` is what rules make of it, those that a person allows in a session too.

@@ -89,12 +89,49 @@ impl Part {
         })
     }
 
-    /// Its own say first, then a person's. An address and a model belong to one provider.
     fn model_choice(&self) -> ModelChoice {
-        let (own, said) = (&self.own, self.choice.lock().clone());
-        if own.provider.is_some() {
-            return own.clone();
+        chosen(&self.own, self.choice.lock().clone())
+    }
+}
+
+/// Its `own` say first, then what a person `said`. An address and a model belong to one provider: where a person names
+/// another, a model that the part names is not asked for there.
+fn chosen(own: &ModelChoice, said: ModelChoice) -> ModelChoice {
+    if own.provider.is_some() {
+        return own.clone();
+    }
+    let is_elsewhere = said.provider.is_some() || said.base_url.is_some();
+    if is_elsewhere && own.named_model().is_some() {
+        return said;
+    }
+    ModelChoice { model: own.model.clone().or(said.model), ..said }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn choice(provider: Option<&str>, model: Option<&str>, base_url: Option<&str>) -> ModelChoice {
+        let [provider, model, base_url] = [provider, model, base_url].map(|text| text.map(str::to_owned));
+        ModelChoice { provider, model, base_url }
+    }
+
+    #[test]
+    fn a_model_is_asked_for_only_at_its_own_provider() {
+        let (named, fast) = (choice(None, Some("gpt-5-mini"), None), choice(None, Some("fast"), None));
+        let said = choice(None, Some("other"), None);
+        assert_eq!(chosen(&named, said.clone()), named, "its own model first");
+        assert_eq!(chosen(&ModelChoice::default(), said.clone()), said);
+        for said in [
+            choice(Some("anthropic"), None, None),
+            choice(Some("anthropic"), Some("claude"), None),
+            choice(None, None, Some("http://127.0.0.1:8080/v1")),
+        ] {
+            assert_eq!(chosen(&named, said.clone()), said, "a person's choice counts whole");
+            let both = ModelChoice { model: Some("fast".into()), ..said.clone() };
+            assert_eq!(chosen(&fast, said.clone()), both, "`fast` is a model of any provider");
+            let own = choice(Some("openai"), Some("gpt-5-mini"), None);
+            assert_eq!(chosen(&own, said), own, "who names a provider means it");
         }
-        ModelChoice { model: own.model.clone().or(said.model), ..said }
     }
 }

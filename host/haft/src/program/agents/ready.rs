@@ -40,8 +40,8 @@ impl Ready {
         provider: Arc<dyn Provider>,
     ) -> anyhow::Result<Self> {
         let toolbox = program.chosen_tools(&[], |text| tracing::warn!("{text}"))?;
-        let own = call_rules::of(&program.manifest, &program.dirs.home);
-        let toolbox = toolbox.ruled(&under.map_or(own.clone(), |under| under.rules(own)));
+        let toolbox = toolbox.ruled(&call_rules::of(&program.manifest, &program.dirs.home));
+        let toolbox = toolbox.bounded(under.map(Under::bounds).unwrap_or_default());
         let toolbox = watching::on(&toolbox, under.map(Under::hooks).unwrap_or_default());
         let output = program.output().map_err(|problem| program.manifest.report(vec![problem]))?;
         Ok(Self {

@@ -95,6 +95,11 @@ impl AgentTool {
         (&self.name, self.span)
     }
 
+    /// Whether it has a program of its own.
+    pub(super) fn is_program(&self) -> bool {
+        matches!(self.kind, Kind::Program(_))
+    }
+
     /// The program that it is, loaded; `None` for a part of the one that offers it.
     pub(super) async fn program(&self) -> anyhow::Result<Option<&Program>> {
         match &self.kind {

@@ -1,0 +1,103 @@
+//! What a program that is served keeps running besides its calls: MCP servers, the programs of its agents, its backend. What
+//! an earlier reading of the program left is ended in order once no call uses it any more; nothing that a call works with
+//! is taken from it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+
+use super::{Agents, Program, Servers};
+use haft_core::sync::Lock;
+use haft_sandbox::Backend;
+
+/// What a program that is served keeps running, as it is read again and again. Clones are the same.
+#[derive(Clone, Debug, Default)]
+pub struct Running(Arc<Lock<State>>);
+
+#[derive(Debug, Default)]
+struct State {
+    servers: Servers,
+    now: Arc<Parts>,
+    /// Of earlier readings, each for as long as a call uses it.
+    earlier: Vec<Arc<Parts>>,
+}
+
+/// What one reading of the program keeps running and the next does not take over.
+#[derive(Debug, Default)]
+struct Parts {
+    /// Those with a program of their own.
+    agents: Agents,
+    backend: Option<Arc<dyn Backend>>,
+}
+
+/// How often an earlier reading is looked at that calls still use. Nobody waits for it.
+const PAUSE: Duration = Duration::from_secs(1);
+
+impl Running {
+    /// The MCP servers of the last reading.
+    pub(super) fn servers(&self) -> Servers {
+        self.0.lock().servers.clone()
+    }
+
+    /// What `program` runs, in the place of what ran until now.
+    pub(super) fn put(&self, program: &Program) {
+        let parts = Parts { agents: program.agents.programs(), backend: program.backend.clone() };
+        self.replace(program.servers.clone(), parts);
+    }
+
+    fn replace(&self, servers: Servers, parts: Parts) {
+        let mut state = self.0.lock();
+        state.servers = servers;
+        let old = std::mem::replace(&mut state.now, Arc::new(parts));
+        if !old.is_empty() {
+            state.earlier.push(old.clone());
+            tokio::spawn(self.clone().retire(old));
+        }
+    }
+
+    /// Ends `old` once no call uses it. Calls end within their own time.
+    async fn retire(self, old: Arc<Parts>) {
+        while old.is_used() {
+            tokio::time::sleep(PAUSE).await;
+        }
+        old.close().await;
+        self.0.lock().earlier.retain(|own| !Arc::ptr_eq(own, &old));
+    }
+
+    /// Ends all that runs, at the same time and within a few seconds; of each reading the agents before the backend.
+    pub async fn close(&self) {
+        let (servers, parts) = {
+            let state = self.0.lock();
+            (state.servers.clone(), state.earlier.iter().chain([&state.now]).cloned().collect::<Vec<_>>())
+        };
+        let mut closing = JoinSet::new();
+        closing.spawn(async move { servers.close().await });
+        for parts in parts {
+            closing.spawn(async move { parts.close().await });
+        }
+        drop(closing.join_all().await);
+    }
+}
+
+impl Parts {
+    fn is_empty(&self) -> bool {
+        self.agents.is_empty() && self.backend.is_none()
+    }
+
+    /// Whether there are still tools of that reading, which only its snapshot and its calls have.
+    fn is_used(&self) -> bool {
+        let is_shared = |backend: &Arc<dyn Backend>| Arc::strong_count(backend) > 1;
+        self.agents.are_used() || self.backend.as_ref().is_some_and(is_shared)
+    }
+
+    async fn close(&self) {
+        self.agents.close().await;
+        if let Some(backend) = &self.backend {
+            backend.close().await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,91 @@
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use async_trait::async_trait;
+
+use super::*;
+use haft_core::tool::Context;
+use haft_sandbox::{BackendError, CommandOutcome, OutputSink, Piece, Task};
+
+/// A backend that does nothing but note that it was closed.
+#[derive(Clone, Debug, Default)]
+struct Still(Arc<AtomicBool>);
+
+impl Still {
+    fn is_closed(&self) -> bool {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+#[async_trait]
+impl Backend for Still {
+    fn summary(&self) -> String {
+        "still".into()
+    }
+
+    fn confinement(&self) -> String {
+        String::new()
+    }
+
+    async fn run(
+        &self,
+        _: &Task,
+        _: Arc<dyn OutputSink>,
+        _: &Context<'_>,
+    ) -> Result<CommandOutcome, BackendError> {
+        Err(BackendError::Cancelled)
+    }
+
+    async fn dispatch(&self, _: &str, _: &Context<'_>) -> Result<String, BackendError> {
+        Err(BackendError::Cancelled)
+    }
+
+    async fn read(&self, _: &str, _: u64, _: usize, _: &Context<'_>) -> Result<Piece, BackendError> {
+        Err(BackendError::Cancelled)
+    }
+
+    async fn write(&self, _: &str, _: Vec<u8>, _: &Context<'_>) -> Result<(), BackendError> {
+        Err(BackendError::Cancelled)
+    }
+
+    async fn close(&self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+/// A reading of a program whose commands run there, and what its tools have of that.
+fn read(running: &Running, still: &Still) -> Arc<dyn Backend> {
+    let backend: Arc<dyn Backend> = Arc::new(still.clone());
+    let parts = Parts { agents: Agents::default(), backend: Some(backend.clone()) };
+    running.replace(Servers::default(), parts);
+    backend
+}
+
+/// What was read before is ended when no tool uses it any more, and not before; the rest at the end.
+#[tokio::test]
+async fn what_calls_still_use_is_not_ended() {
+    let (first, second, running) = (Still::default(), Still::default(), Running::default());
+    let of_a_call = read(&running, &first);
+    drop(read(&running, &second));
+    tokio::time::sleep(PAUSE * 2).await;
+    assert!(!first.is_closed() && !second.is_closed(), "a call has the one, the other is the last");
+    drop(of_a_call);
+    let is_over = async {
+        while !first.is_closed() {
+            tokio::time::sleep(PAUSE / 10).await;
+        }
+    };
+    tokio::time::timeout(PAUSE * 60, is_over).await.unwrap();
+    assert!(!second.is_closed());
+    running.close().await;
+    assert!(second.is_closed());
+}
+
+/// The end of haft waits for no call.
+#[tokio::test]
+async fn the_end_closes_what_calls_still_use() {
+    let (first, second, running) = (Still::default(), Still::default(), Running::default());
+    let of_calls = [read(&running, &first), read(&running, &second)];
+    running.close().await;
+    assert!(first.is_closed() && second.is_closed());
+    drop(of_calls);
+}
