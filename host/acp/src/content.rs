@@ -8,10 +8,9 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 
 use crate::message::told;
-use haft_agent::enclosed;
 use haft_agent::provider::Prompt;
 use haft_core::call::Attachment;
-use haft_core::report::plain;
+use haft_core::report::{enclosed, plain};
 
 /// Files that one prompt may bring.
 const MAX_FILES: usize = 32;

@@ -24,7 +24,7 @@ pub use self::budget::Budget;
 pub use self::history::History;
 pub use self::outcome::{End, Outcome};
 use self::output::{Answers, Verdict};
-pub use self::prompt::{enclosed, system_prompt, with_agents_md, with_skills};
+pub use self::prompt::{system_prompt, with_agents_md, with_skills};
 pub use self::routing::{Routed, route};
 pub use self::session::{
     Begun, Ended, Entry, Known, Line, Restored, Saved, SessionError, SessionLog, Sessions, Summarised,

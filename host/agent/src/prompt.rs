@@ -7,7 +7,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use haft_core::project::agents_md::AgentsMd;
-use haft_core::report::plain;
+use haft_core::report::{enclosed, plain};
 use haft_core::skill::{ReadSkill, Shelf};
 
 /// The default system prompt.
@@ -71,20 +71,6 @@ pub fn with_agents_md(mut prompt: String, files: &[AgentsMd]) -> String {
         let _ = write!(prompt, "</{TAG}>");
     }
     prompt
-}
-
-/// The text with nothing in it that would end the block `tag` that it stands in.
-pub fn enclosed(text: &str, tag: &str) -> String {
-    let end = format!("</{tag}");
-    let lower = text.to_ascii_lowercase();
-    let (mut own, mut from) = (String::with_capacity(text.len()), 0);
-    for (at, _) in lower.match_indices(&end) {
-        own.push_str(text.get(from..at).unwrap_or_default());
-        own.push_str("<\\");
-        from = at + 1;
-    }
-    own.push_str(text.get(from..).unwrap_or_default());
-    own
 }
 
 #[cfg(test)]

@@ -293,6 +293,20 @@ pub fn plain(text: &str) -> String {
     text.chars().map(|c| if is_hidden(c) { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
 
+/// The text with nothing in it that would end the block `tag` that it stands in.
+pub fn enclosed(text: &str, tag: &str) -> String {
+    let end = format!("</{tag}");
+    let lower = text.to_ascii_lowercase();
+    let (mut own, mut from) = (String::with_capacity(text.len()), 0);
+    for (at, _) in lower.match_indices(&end) {
+        own.push_str(text.get(from..at).unwrap_or_default());
+        own.push_str("<\\");
+        from = at + 1;
+    }
+    own.push_str(text.get(from..).unwrap_or_default());
+    own
+}
+
 /// Whether a terminal would obey a character, or a person would not see it: control characters, those that
 /// turn the direction of writing, those that take no room, and variations and tags that spell hidden text.
 pub fn is_hidden(c: char) -> bool {

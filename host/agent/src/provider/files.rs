@@ -5,9 +5,9 @@
 use std::borrow::Cow;
 
 use haft_core::call::{Attachment, ToolResult, media_type_of};
+use haft_core::report::enclosed;
 
 use super::{Exchange, Message, Prompt};
-use crate::prompt::enclosed;
 
 /// The files that a vendor takes, by what it publishes.
 pub(super) struct Takes {
