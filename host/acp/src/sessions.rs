@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use agent_client_protocol_schema::v1::{Error, SessionId};
 
@@ -10,6 +11,11 @@ use crate::host::Host;
 use crate::message::told;
 use crate::session::Session;
 use haft_core::sync::Lock;
+
+/// How often a session is looked for that can give way, and how long it is until the next look: five seconds in all, in
+/// which an editor that reads has read what it is shown.
+const MAX_LOOKS: u32 = 500;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 
 /// All that are known.
 #[derive(Default)]
@@ -72,7 +78,7 @@ impl Sessions {
 
     /// Makes room for one more that is awake, or for `own`.
     pub(crate) async fn make_room(&self, host: &dyn Host, own: Option<&SessionId>) -> Result<Place, Error> {
-        loop {
+        for _ in 0..MAX_LOOKS {
             let idle = {
                 let all = self.all.lock();
                 let others = || all.iter().filter(|session| session.is_awake() && Some(&session.id) != own);
@@ -82,15 +88,14 @@ impl Sessions {
                 }
                 others().find(|session| session.can_rest(host)).cloned()
             };
-            let Some(idle) = idle else {
-                let why = format!("{MAX_AWAKE} sessions are at work, and no more may be at the same time");
-                return Err(told(Error::internal_error(), &why));
-            };
+            let Some(idle) = idle else { break };
             if !idle.rest_if_idle().await {
-                // A prompt came first; the next look finds another one, or none.
-                tokio::task::yield_now().await;
+                // A prompt came first, or the editor is still being shown what was said in it.
+                tokio::time::sleep(BETWEEN_LOOKS).await;
             }
         }
+        let why = format!("{MAX_AWAKE} sessions are at work, and no more may be at the same time");
+        Err(told(Error::internal_error(), &why))
     }
 
     /// Stops all that is being done.
