@@ -223,15 +223,16 @@ impl Connection {
         let open = self.sessions.find(id).ok();
         // Nobody else may begin a prompt meanwhile.
         let _working = open.as_ref().map(Session::begin_work).transpose()?;
-        let opened_here = open.filter(|open| !open.has_said());
-        if let Ok(open) = self.sessions.find(id) {
+        // Of a session in which nothing was said nothing is kept.
+        let is_unkept = open.as_ref().is_some_and(|open| !open.has_said());
+        if let Some(open) = &open {
             open.rest().await;
         }
         let _place = self.sessions.make_room(&*self.host, Some(id)).await?;
-        let conversation = match opened_here {
-            // Of a session in which nothing was said nothing is kept.
-            Some(_) => self.host.begin(Opening { id: Some(id.0.to_string()), ..opening.clone() }).await,
-            None => self.host.resume(&id.0, opening.clone()).await,
+        let conversation = if is_unkept {
+            self.host.begin(Opening { id: Some(id.0.to_string()), ..opening.clone() }).await
+        } else {
+            self.host.resume(&id.0, opening.clone()).await
         };
         // Where that fails the one that was open is still there.
         let session = Arc::new(Session::new(&self.client, conversation.map_err(failed)?, opening));
