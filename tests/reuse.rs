@@ -2,6 +2,7 @@
 //! and everything that they must not.
 
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use haft::call::ToolCall;
@@ -9,6 +10,7 @@ use haft::grant::Grant;
 use haft::limit::Limits;
 use haft::manifest::Reuse;
 use haft::plugin::{GrantPlace, Plugin, PluginTool, Source};
+use haft::tool::inline::{self, ThreadLoad};
 use haft::tool::{Session, Toolbox};
 use serde_json::{Value, json};
 
@@ -250,4 +252,35 @@ async fn what_is_told_of_a_call_is_that_of_this_call() {
     assert!(!missing.contains("add `write ="), "{missing}");
     let ended = fails(&toolbox, "panic", json!({})).await;
     assert!(!ended.contains("printed before"), "{ended}");
+}
+
+/// Polls one call of `count_calls` once; what it said, where that was all it took.
+fn count_at_once(toolbox: &Toolbox) -> Option<String> {
+    let mut counted = std::pin::pin!(call(toolbox, "count_calls", json!({})));
+    match counted.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(result) => Some(result.content),
+        Poll::Pending => None,
+    }
+}
+
+/// Short calls run on the thread that read them, as those of fresh instances do: one after the other before anything is
+/// cleaned up, each by the same instance.
+#[test]
+fn short_calls_of_a_reused_instance_run_inline() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let toolbox = runtime.block_on(only(USUAL));
+    let reader = move || {
+        inline::enable();
+        let _inside = runtime.enter();
+        // A call that took long, as any may on a busy machine, is none to be followed inline.
+        let two = (0..50).find_map(|_| {
+            runtime.block_on(count(&toolbox));
+            let two = count_at_once(&toolbox).zip(count_at_once(&toolbox));
+            inline::run_cleanups(ThreadLoad::Idle);
+            two
+        });
+        two.expect("no call ran inline")
+    };
+    let (first, second) = std::thread::spawn(reader).join().unwrap();
+    assert_eq!(first.parse::<u32>().unwrap() + 1, second.parse::<u32>().unwrap());
 }

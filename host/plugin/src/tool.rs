@@ -182,11 +182,15 @@ impl PluginTool {
         }
     }
 
-    fn work(&self, job: Job) -> Work {
+    fn work(&self, mut job: Job) -> Work {
         let (plugin, was_short) = (self.plugin.0.clone(), self.was_short.clone());
         Box::pin(async move {
             let (begun, ticking) = (Instant::now(), plugin.engine.clock().run());
             let (answer, instance) = plugin.answer(&job).await;
+            if instance.is_none() {
+                // An instance that was kept may serve the next call before this one is cleaned up.
+                job.instance_permit = None;
+            }
             was_short.store(begun.elapsed() < SHORT_CALL, Ordering::Relaxed);
             (answer, Cleanup { plugin, job, instance, _ticking: ticking })
         })
@@ -227,7 +231,6 @@ impl Tool for PluginTool {
         let plugin = &self.plugin.0;
         // A guest with a directory can block on a disk or a pipe.
         self.was_short.load(Ordering::Relaxed)
-            && plugin.reuse.is_none()
             && plugin.linked.get().is_some()
             && !Writable::needs_opening(grant)
             && grant.preopens().is_empty()
