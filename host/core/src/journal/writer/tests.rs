@@ -164,7 +164,11 @@ fn what_waits_is_written_at_the_end() {
     drop(journal);
     clone.begin(&record("c"), true);
     drop(clone);
-    assert!(["a", "b", "c"].iter().all(|call| read().contains(&format!("\"call\":\"{call}\""))), "{}", read());
+    assert!(
+        ["a", "b", "c"].iter().all(|call| read().contains(&format!("\"call\":\"{call}\""))),
+        "{}",
+        read()
+    );
 
     let place = Place::gathering();
     let held = place.held();

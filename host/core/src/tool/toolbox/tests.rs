@@ -217,14 +217,17 @@ async fn no_call_that_may_have_effects_runs_that_was_not_noted() {
     journal.gather();
     let mut toolbox = Toolbox::default();
     for (name, may_have_effects) in [("changes", true), ("reads", false)] {
-        let def = ToolDef { name: name.into(), parameters: json!({}), ..ToolDef::default() };
+        let def =
+            ToolDef { name: name.into(), parameters: json!({ "type": "object" }), ..ToolDef::default() };
         let tool = Noted { def, file: place.path().join("journal.jsonl"), may_have_effects };
         toolbox.insert(Arc::new(tool), Grant::none(), Limits::default(), "the test").unwrap();
     }
     let session = Session { journal, ..Session::default() };
     let noted = async |tool: &str, id: usize| {
         let call = ToolCall { id: id.to_string(), ..call(tool, "") };
-        toolbox.dispatch(call, &session).await.content == "true"
+        let content = toolbox.dispatch(call, &session).await.content;
+        assert!(["true", "false"].contains(&content.as_str()), "{content}");
+        content == "true"
     };
     let (mut changes, mut reads) = (0, 0);
     for id in 0..200 {
