@@ -444,6 +444,16 @@ fn c12_what_is_nearly_right_gets_a_hint() {
     assert!(home.haft(&["update"]).stderr.contains("nothing is installed here"));
 }
 
+/// What is no JSON is repeated, but no megabytes of it.
+#[test]
+fn arguments_that_are_no_json_are_repeated_in_part() {
+    let home = Home::new();
+    let call = home.haft(&["call", "time", &"x".repeat(100_000)]);
+    assert_eq!(call.code, 5);
+    assert!(call.stderr.contains("are not a JSON object") && call.stderr.contains("xxxx"), "{}", call.stderr);
+    assert!(call.stderr.len() < 5000, "{}", call.stderr.len());
+}
+
 #[test]
 fn schema_is_a_json_schema_that_the_example_satisfies() {
     let schema: Value = serde_json::from_str(&Home::new().haft(&["schema"]).stdout).unwrap();

@@ -11,6 +11,8 @@ pub(crate) mod haft_world;
 pub(crate) mod typed;
 pub(crate) mod version;
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -35,7 +37,42 @@ pub(crate) struct Request {
     /// The name that the component itself has for the tool.
     pub(crate) tool: String,
     /// The arguments, checked against the tool's parameters.
-    pub(crate) arguments: Value,
+    pub(crate) arguments: Arguments,
+    /// Those texts among them that could be paths.
+    pub(crate) paths: Vec<String>,
+}
+
+/// The arguments of a call, kept in the one form that its contract hands on: they may have many megabytes.
+pub(crate) enum Arguments {
+    /// JSON text.
+    Text(String),
+    /// What is converted for the guest.
+    Value(Value),
+}
+
+impl Arguments {
+    /// `arguments` for a component of `contract`.
+    pub(crate) fn new(contract: Contract, arguments: &Value) -> Self {
+        match contract {
+            Contract::Plugin => Self::Text(arguments.to_string()),
+            Contract::Act | Contract::Hook | Contract::Typed => Self::Value(arguments.clone()),
+        }
+    }
+
+    pub(crate) fn text(&self) -> Cow<'_, str> {
+        match self {
+            Self::Text(text) => Cow::Borrowed(text),
+            Self::Value(value) => Cow::Owned(value.to_string()),
+        }
+    }
+
+    pub(crate) fn value(&self) -> Cow<'_, Value> {
+        match self {
+            // Written here, so it is JSON.
+            Self::Text(text) => Cow::Owned(serde_json::from_str(text).unwrap_or_default()),
+            Self::Value(value) => Cow::Borrowed(value),
+        }
+    }
 }
 
 impl std::fmt::Display for Contract {

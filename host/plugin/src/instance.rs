@@ -160,7 +160,7 @@ impl Instance {
         let stop_conditions = StopConditions::from_run(&run);
         let state = self.store.data_mut();
         (state.run, state.writable) = (run, Some(writable));
-        state.relative.set_arguments(&request.arguments);
+        state.relative.set_named(request.paths.clone());
         self.calls += 1;
         self.spare = None;
         self.store.as_context_mut().set_epoch_deadline(1);

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
-use super::contract::Request;
+use super::contract::{Arguments, Request};
 use super::failure::End;
 use super::instance::{Instance, Used};
 use super::threads::NoAnswer;
@@ -26,6 +26,7 @@ use crate::threads::epoch::EpochTicks;
 use crate::threads::permits::{NoPermit, Permit};
 use crate::threads::shares::Tenant;
 use crate::threads::writable::Writable;
+use crate::wasi::files::named;
 use haft_core::call::{ToolCall, ToolDef, ToolResult};
 use haft_core::event::Events;
 use haft_core::grant::{Grant, Reach};
@@ -165,9 +166,11 @@ impl PluginTool {
         (grant, writable): (Arc<Grant>, Writable),
         (cancel, instance_permit): (CancellationToken, Option<InstancePermit>),
     ) -> Job {
-        let (id, tool, arguments) = (call.id.clone(), self.own_name.clone(), call.arguments.clone());
+        let (id, tool) = (call.id.clone(), self.own_name.clone());
+        let (arguments, paths) =
+            (Arguments::new(self.plugin.contract(), &call.arguments), named(&call.arguments));
         Job {
-            request: Request { id, tool, arguments },
+            request: Request { id, tool, arguments, paths },
             output: self.output(),
             grant,
             writable,

@@ -2,7 +2,8 @@
 //! whether they were those, their SHA-256. Refuses to keep the beginning of a long one: a file that
 //! was written does not belong into the journal.
 
-use std::fmt::Write;
+use std::fmt::Write as _;
+use std::io;
 
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
@@ -42,13 +43,56 @@ fn whole(arguments: &Value) -> (Value, Vec<String>) {
 
 /// Of a text its own bytes, so that they can be compared with a file's; of all else its JSON.
 fn digest(value: &Value) -> Value {
-    let json = if value.is_string() { String::new() } else { value.to_string() };
-    let bytes = value.as_str().unwrap_or(&json).as_bytes();
-    json!({ "sha256": sha256(bytes), "bytes": bytes.len() })
+    let mut digested = Digested::default();
+    match value {
+        Value::String(text) => digested.add(text.as_bytes()),
+        // Writing to it cannot fail.
+        value => drop(serde_json::to_writer(&mut digested, value)),
+    }
+    json!({ "sha256": hexadecimal(&digested.hash.finalize()), "bytes": digested.bytes })
 }
 
-fn sha256(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().fold(String::with_capacity(64), |mut text, byte| {
+/// What was written, but for the text itself: that of a file's content is not made to be measured.
+#[derive(Default)]
+struct Digested {
+    hash: Sha256,
+    bytes: usize,
+}
+
+impl Digested {
+    fn add(&mut self, bytes: &[u8]) {
+        self.hash.update(bytes);
+        self.bytes += bytes.len();
+    }
+}
+
+impl io::Write for Digested {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.add(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// How much was written.
+struct Counted(usize);
+
+impl io::Write for Counted {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(64), |mut text, byte| {
         // Writing to a `String` cannot fail.
         let _ = write!(text, "{byte:02x}");
         text
@@ -60,13 +104,30 @@ fn size(value: &Value) -> usize {
     match value {
         Value::String(text) if text.len() > MAX_ARGUMENTS => text.len(),
         Value::Object(fields) if fields.values().any(|field| size(field) > MAX_ARGUMENTS) => usize::MAX,
-        value => value.to_string().len(),
+        value => {
+            let mut counted = Counted(0);
+            // Writing to it cannot fail.
+            drop(serde_json::to_writer(&mut counted, value));
+            counted.0
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn sha256(bytes: &[u8]) -> String {
+        hexadecimal(&Sha256::digest(bytes))
+    }
+
+    #[test]
+    fn what_is_no_text_is_digested_as_json() {
+        let list = json!(vec!["x\n"; 10_000]);
+        let (kept, _) = bounded(&json!({ "list": list }));
+        let text = list.to_string();
+        assert_eq!(kept["list"], json!({ "sha256": sha256(text.as_bytes()), "bytes": text.len() }));
+    }
 
     #[test]
     fn short_arguments_are_kept_in_full() {

@@ -9,12 +9,15 @@ use super::{REDACTED, Redactor};
 use crate::call::{Attachment, ToolCall, ToolResult};
 
 impl Redactor {
-    /// The call as it may be told.
-    pub fn call(&self, call: &ToolCall) -> ToolCall {
+    /// The call as it may be told; itself where there is nothing to hide, since its arguments may have many megabytes.
+    pub fn call<'c>(&self, call: &'c ToolCall) -> Cow<'c, ToolCall> {
+        if !self.hides(&call.id) && !self.hides(&call.tool) && !self.hides_in(&call.arguments) {
+            return Cow::Borrowed(call);
+        }
         let text = |text: &str| self.redact(text).into_owned();
         let mut arguments = call.arguments.clone();
         self.clean(&mut arguments);
-        ToolCall { id: text(&call.id), tool: text(&call.tool), arguments }
+        Cow::Owned(ToolCall { id: text(&call.id), tool: text(&call.tool), arguments })
     }
 
     /// The answer with the secrets masked.
@@ -61,6 +64,30 @@ impl Redactor {
         }
     }
 
+    /// Whether [`clean`](Self::clean) would change `value`.
+    fn hides_in(&self, value: &Value) -> bool {
+        let mut work = if self.is_empty() { Vec::new() } else { vec![value] };
+        while let Some(value) = work.pop() {
+            let is_hidden = match value {
+                Value::String(text) => self.hides(text),
+                Value::Number(number) => self.hides(&number.to_string()),
+                Value::Array(items) => {
+                    work.extend(items);
+                    false
+                }
+                Value::Object(fields) => {
+                    work.extend(fields.values());
+                    fields.keys().any(|key| self.hides(key))
+                }
+                _ => false,
+            };
+            if is_hidden {
+                return true;
+            }
+        }
+        false
+    }
+
     fn hides(&self, text: &str) -> bool {
         matches!(self.redact(text), Cow::Owned(_))
     }
@@ -95,5 +122,30 @@ mod tests {
         assert_eq!(clean.attachments[0].name.as_deref(), Some("***.txt"));
         let call = ToolCall { id: "1".into(), tool: "sk-4711-0815".into(), arguments: data };
         assert!(!format!("{:?}", redactor.call(&call)).contains("4711"));
+    }
+
+    /// CL04: a call is copied where something in it is hidden, wherever that is, and only there.
+    #[test]
+    fn cl04_a_call_without_secrets_is_not_copied() {
+        let redactor = Redactor::default();
+        redactor.add(&["sk-4711-0815", "1234567890"].map(SecretString::from));
+        let call =
+            |id: &str, tool: &str, arguments: Value| ToolCall { id: id.into(), tool: tool.into(), arguments };
+        for hiding in [
+            call("sk-4711-0815", "a", json!({})),
+            call("1", "sk-4711-0815", json!({})),
+            call("1", "a", json!({ "a": [1, { "b": "x sk-4711-0815" }], "c": 1 })),
+            call("1", "a", json!({ "a": [{ "sk-4711-0815": 1 }] })),
+            call("1", "a", json!({ "a": [{ "b": 1_234_567_890 }] })),
+        ] {
+            let told = redactor.call(&hiding);
+            assert!(matches!(told, Cow::Owned(_)), "{hiding:?}");
+            assert!(
+                !format!("{told:?}").contains("4711") && !format!("{told:?}").contains("12345"),
+                "{told:?}"
+            );
+        }
+        let plain = call("1", "a", json!({ "a": [1, null, true, { "b": "x" }] }));
+        assert!(matches!(redactor.call(&plain), Cow::Borrowed(_)));
     }
 }

@@ -87,7 +87,7 @@ impl Streams {
                 self.thought.finish();
                 Event::Retrying { reason: text(reason), delay: *delay }
             }
-            Event::Started(call) => Event::Started(redactor.call(call)),
+            Event::Started(call) => Event::Started(redactor.call(call).into_owned()),
             Event::Stdout { call, chunk } => {
                 Event::Stdout { call: call.clone(), chunk: some(self.stdout.push(chunk))? }
             }
@@ -104,7 +104,7 @@ impl Streams {
             }
             Event::Within { .. } => self.within(redactor, event)?,
             Event::Completed { call, result, duration } => Event::Completed {
-                call: redactor.call(call),
+                call: redactor.call(call).into_owned(),
                 result: redactor.result(result.clone()),
                 duration: *duration,
             },

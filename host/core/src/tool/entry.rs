@@ -242,7 +242,7 @@ impl Entry {
 
     /// The call under the tool's own name and without secrets.
     fn public(&self, call: &ToolCall, session: &Session) -> ToolCall {
-        ToolCall { tool: self.def().name.clone(), ..session.redactor.call(call) }
+        ToolCall { tool: self.def().name.clone(), ..session.redactor.call(call).into_owned() }
     }
 
     fn seen<'a>(&'a self, call: &'a ToolCall, session: &'a Session) -> Seen<'a> {

@@ -210,7 +210,7 @@ impl Toolbox {
 }
 
 /// Begins the record of a call of `entry`, which may not exist.
-fn begin<'a>(call: &ToolCall, entry: Option<&Entry>, session: &'a Session) -> Watch<'a> {
+fn begin<'a>(call: &'a ToolCall, entry: Option<&Entry>, session: &'a Session) -> Watch<'a> {
     let may_wait = !entry.is_some_and(Entry::may_have_effects);
     Watch::begin(call, session, may_wait, |record, redactor| match entry {
         Some(entry) => entry.describe(record, redactor),

@@ -1,6 +1,7 @@
 //! The record of one call from its beginning to its end: events, journal lines, log. Secrets are left out of all of
 //! it, and of the answer that goes back to the caller.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -18,7 +19,7 @@ const MAX_ERROR: usize = 100_000;
 pub(super) struct Watch<'a> {
     session: &'a Session,
     /// The call as it may be told.
-    call: ToolCall,
+    call: Cow<'a, ToolCall>,
     redacting: RedactingEvents,
     notes: Notes,
     line: JournalLine<'a>,
@@ -51,7 +52,7 @@ impl<'a> Watch<'a> {
     /// Tells and notes that `call` begins; in a moment, where the line `may_wait`. `describe` adds to the journal's line
     /// what is known of the tool, if there is one; it is only called where a journal is kept.
     pub(super) fn begin(
-        call: &ToolCall,
+        call: &'a ToolCall,
         session: &'a Session,
         may_wait: bool,
         describe: impl FnOnce(Record, &Redactor) -> Record,
@@ -68,7 +69,7 @@ impl<'a> Watch<'a> {
         if let Some(record) = &record {
             journal.begin(record, may_wait);
         }
-        events.emit_call(|| Event::Started(call.clone()));
+        events.emit_call(|| Event::Started(ToolCall::clone(&call)));
         let line = JournalLine { journal, redactor, record, notes: notes.clone(), begun };
         Self { session, call, redacting: RedactingEvents::new(redactor, events), notes, line, begun }
     }
@@ -117,7 +118,7 @@ impl<'a> Watch<'a> {
         self.line.end(outcome, result.is_error.then_some(result.content.as_str()));
         tracing::debug!(tool = self.call.tool, outcome = outcome.name(), elapsed = ?duration, "call answered");
         self.session.events.emit_call(|| Event::Completed {
-            call: self.call.clone(),
+            call: ToolCall::clone(&self.call),
             result: result.clone(),
             duration,
         });

@@ -11,10 +11,13 @@ use super::Exit;
 use super::common::Common;
 use super::terminal::{Hinted, Terminal};
 use haft_core::call::{ToolCall, ToolDef};
-use haft_core::tool::{Approvals, Session};
+use haft_core::tool::{Approvals, Keep, Session, clip};
 
 /// The largest arguments read from standard input.
 const MAX_INPUT: u64 = 64 << 20;
+
+/// Characters of arguments that an error repeats.
+const MAX_SHOWN: usize = 2000;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -78,8 +81,11 @@ impl Call {
             None => return Ok(Map::new()),
             Some("-") => {
                 let mut text = String::new();
-                let read = std::io::stdin().lock().take(MAX_INPUT).read_to_string(&mut text);
+                let read = std::io::stdin().lock().take(MAX_INPUT + 1).read_to_string(&mut text);
                 read.context("cannot read the arguments from standard input")?;
+                if text.len() as u64 > MAX_INPUT {
+                    anyhow::bail!("the arguments on standard input have more than {} MiB", MAX_INPUT >> 20);
+                }
                 text
             }
             Some(text) => text.to_owned(),
@@ -89,7 +95,8 @@ impl Call {
 
     fn not_an_object(&self, text: &str) -> anyhow::Error {
         let text = text.trim();
-        let problem = format!("the arguments are not a JSON object such as `{{\"path\": \"x\"}}`: `{text}`");
+        let shown = clip(text, MAX_SHOWN, Keep::Head);
+        let problem = format!("the arguments are not a JSON object such as `{{\"path\": \"x\"}}`: `{shown}`");
         let is_name =
             |name: &str| !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || "_-".contains(c));
         match text.split_once('=') {

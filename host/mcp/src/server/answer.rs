@@ -11,12 +11,13 @@ use haft_core::call::{Attachment, ToolResult};
 pub(super) fn call_result(result: ToolResult, has_schema: bool) -> CallToolResult {
     let ToolResult { content, is_error, attachments, structured } = result;
     let is_missing = has_schema && structured.is_none() && !is_error;
-    let mut blocks = blocks(&content, attachments);
+    let has_text = !content.is_empty();
+    let mut blocks = blocks(content, attachments);
     if is_missing {
         // Clients refuse such an answer unless it is an error; the model should see it all the same.
         blocks.push(ContentBlock::text("(the tool gave no data, although its definition promises some)"));
     }
-    if blocks.is_empty() || (content.is_empty() && structured.is_some()) {
+    if blocks.is_empty() || (!has_text && structured.is_some()) {
         let text = structured.as_ref().map(ToString::to_string).unwrap_or_default();
         blocks.push(ContentBlock::text(text));
     }
@@ -28,9 +29,14 @@ pub(super) fn call_result(result: ToolResult, has_schema: bool) -> CallToolResul
 }
 
 /// The text with the attachments where it mentions them, or after it.
-fn blocks(content: &str, attachments: Vec<Attachment>) -> Vec<ContentBlock> {
+fn blocks(content: String, attachments: Vec<Attachment>) -> Vec<ContentBlock> {
     let (mut blocks, mut unmentioned) = (Vec::new(), Vec::new());
-    let mut rest = content;
+    if attachments.is_empty() {
+        // Not copied: it may have many megabytes.
+        blocks.extend((!content.is_empty()).then(|| ContentBlock::text(content)));
+        return blocks;
+    }
+    let mut rest = content.as_str();
     for (index, attachment) in attachments.into_iter().enumerate() {
         if let Some((before, after)) = split_at_line(rest, &attachment.mention()) {
             push_text(&mut blocks, before);

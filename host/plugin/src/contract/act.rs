@@ -109,7 +109,7 @@ impl ActGuest {
         request: &Request,
     ) -> wasmtime::Result<Result<Output, ToolError>> {
         let call: CallTool = self.instance.get_typed_func(&mut *store, self.call)?;
-        let arguments = cbor::encode(&request.arguments);
+        let arguments = cbor::encode(&request.arguments.value());
         let (answer,) = call.call_async(&mut *store, (request.tool.clone(), arguments, Vec::new())).await?;
         let events = match answer {
             CallResponse::Immediate(events) => events,

@@ -60,7 +60,8 @@ pub(crate) fn to_tool_result(
             }
         }
     }
-    result.content = texts.join("\n");
+    // One text, as most are, is not copied: it may have many megabytes.
+    result.content = if texts.len() == 1 { texts.remove(0) } else { texts.join("\n") };
     let attached = |attachment: &Attachment| attachment.media_type.len() + attachment.data.len();
     let size =
         result.content.len() + structured_size + result.attachments.iter().map(attached).sum::<usize>();

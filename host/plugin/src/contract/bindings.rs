@@ -4,4 +4,5 @@ wasmtime::component::bindgen!({
     path: "../../wit",
     world: "plugin",
     exports: { default: async },
+    ownership: Borrowing { duplicate_if_necessary: false },
 });

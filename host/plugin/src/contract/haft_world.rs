@@ -72,12 +72,9 @@ impl HaftGuest {
         store: &mut Store<GuestState>,
         request: &Request,
     ) -> wasmtime::Result<Result<Output, ToolError>> {
-        let call = tools::ToolCall {
-            id: request.id.clone(),
-            tool: request.tool.clone(),
-            arguments: request.arguments.to_string(),
-        };
-        let called = self.0.haft_plugin_tools().call_call_tool(store, &call).await?;
+        let call =
+            tools::ToolCall { id: &request.id, tool: &request.tool, arguments: &request.arguments.text() };
+        let called = self.0.haft_plugin_tools().call_call_tool(store, call).await?;
         Ok(called.map(output).map_err(|error| match error {
             tools::ToolError::InvalidArguments(message) => ToolError::InvalidArguments(message),
             tools::ToolError::ExecutionFailed(message) => ToolError::ExecutionFailed(message),

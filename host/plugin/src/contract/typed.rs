@@ -109,7 +109,7 @@ impl TypedGuest {
         let Some((resolved, function)) = found else {
             return Err(wasmtime::Error::msg(format!("no function `{}` any more", request.tool)));
         };
-        match decode::arguments(&resolved.signature.params, &request.arguments) {
+        match decode::arguments(&resolved.signature.params, &request.arguments.value()) {
             Ok(arguments) => call_resolved(store, resolved, function, &arguments).await,
             Err(wrong) => Ok(Err(ToolError::InvalidArguments(wrong.to_string()))),
         }

@@ -10,8 +10,10 @@ use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
 use super::*;
+use crate::contract::Arguments;
 use crate::threads::Threads;
 use crate::threads::shares::Tenant;
+use crate::wasi::files::named;
 use crate::{EngineOptions, LandlockState};
 use haft_core::grant::Root;
 
@@ -52,7 +54,8 @@ impl MismatchedGuest {
         let grant = |root| Grant::none().with_write(root);
         let narrow = Root::resolve(Path::new("/"), &self.path("granted")).unwrap();
         let (own, wide) = (Writable::open(&grant(narrow)), Arc::new(grant(Root::everything())));
-        let request = Request { id: String::new(), tool: tool.into(), arguments: arguments.clone() };
+        let (id, sent) = (String::new(), Arguments::Value(arguments.clone()));
+        let request = Request { id, tool: tool.into(), arguments: sent, paths: named(arguments) };
         let (engine, linked, limits) = (self.engine.clone(), self.linked.clone(), Limits::default());
         let guest = async move {
             let run = || Run::idle(&"guest".into(), &limits);

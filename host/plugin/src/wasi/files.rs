@@ -43,7 +43,7 @@ mod stand_in;
 mod view;
 
 pub(crate) use protected::{ProtectedPaths, ProtectedPathsCache};
-pub(crate) use relative::RelativePaths;
+pub(crate) use relative::{RelativePaths, named};
 pub(crate) use view::{Files, HasFiles, guest_files};
 
 impl types::Host for Files<'_> {

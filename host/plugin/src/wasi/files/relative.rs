@@ -74,10 +74,9 @@ impl RelativePaths {
         self.is_location_known
     }
 
-    /// Keeps the texts among a call's arguments that could be paths.
-    pub(crate) fn set_arguments(&mut self, arguments: &Value) {
-        self.named.clear();
-        texts(arguments, &mut self.named);
+    /// Keeps the texts among a call's arguments that could be paths, which [`named`] finds.
+    pub(crate) fn set_named(&mut self, named: Vec<String>) {
+        self.named = named;
     }
 
     /// Remembers what a descriptor is.
@@ -177,6 +176,13 @@ fn covering(preopens: &[Preopen], path: &Path) -> Option<(Preopen, String)> {
     Some((preopen.clone(), if rest.is_empty() { ".".to_owned() } else { rest }))
 }
 
+/// The texts among a call's arguments that could be paths.
+pub(crate) fn named(arguments: &Value) -> Vec<String> {
+    let mut named = Vec::new();
+    texts(arguments, &mut named);
+    named
+}
+
 /// The texts in a value that could be paths.
 fn texts(value: &Value, into: &mut Vec<String>) {
     match value {
@@ -220,7 +226,7 @@ mod tests {
         let base = tempfile::tempdir().unwrap();
         std::fs::create_dir(base.path().join("usr")).unwrap();
         let mut relative = RelativePaths::new(false);
-        relative.set_arguments(arguments);
+        relative.set_named(named(arguments));
         let (path, is_named) = relative.meaning(Some(&root(base.path())), path);
         let shown = path
             .strip_prefix(base.path())
@@ -260,7 +266,7 @@ mod tests {
         std::fs::create_dir(place.path().join(first)).unwrap();
         let base = root(place.path());
         let mut relative = RelativePaths::new(true);
-        relative.set_arguments(&json!({ "path": "notes/a.md", "other": first.as_os_str().to_str() }));
+        relative.set_named(named(&json!({ "path": "notes/a.md", "other": first.as_os_str().to_str() })));
         relative.set_location_known();
         let full = place.path().join("notes/a.md");
         let shortened = full.to_str().unwrap().trim_start_matches('/');
@@ -300,7 +306,7 @@ mod tests {
     #[test]
     fn of_many_arguments_some_are_kept() {
         let mut relative = RelativePaths::new(false);
-        relative.set_arguments(&json!(["x".repeat(MAX_PATH + 1), vec!["y"; MAX_NAMED + 1]]));
+        relative.set_named(named(&json!(["x".repeat(MAX_PATH + 1), vec!["y"; MAX_NAMED + 1]])));
         assert_eq!(relative.named.len(), MAX_NAMED);
     }
 }
