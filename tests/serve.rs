@@ -15,6 +15,7 @@ mod reload;
 mod replicas;
 mod room;
 mod servers;
+mod short_path;
 mod spinning;
 mod stdio;
 

@@ -8,12 +8,14 @@
 //! self-contained requests (2026-07-28). All calls go through the toolbox.
 
 mod answer;
+mod begun;
 mod bounds;
 mod calls;
 mod elicitation;
 mod handler;
 pub mod http;
 mod listing;
+mod parse;
 mod progress;
 mod questions;
 mod random;

@@ -9,6 +9,7 @@ pub(crate) mod landlock;
 pub(crate) mod permits;
 pub(crate) mod pools;
 pub(crate) mod shares;
+pub(crate) mod short_call;
 pub(crate) mod writable;
 
 use std::io;

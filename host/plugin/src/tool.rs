@@ -6,7 +6,6 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::Poll;
-use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
@@ -25,6 +24,7 @@ use crate::plugin::{Plugin, PluginShared};
 use crate::threads::epoch::EpochTicks;
 use crate::threads::permits::{NoPermit, Permit};
 use crate::threads::shares::Tenant;
+use crate::threads::short_call;
 use crate::threads::writable::Writable;
 use crate::wasi::files::named;
 use haft_core::call::{ToolCall, ToolDef, ToolResult};
@@ -48,10 +48,6 @@ pub struct PluginTool {
     /// Whether the last call was a short one.
     was_short: Arc<AtomicBool>,
 }
-
-/// The longest call that counts as short. Many times what such a call computes, since other threads may have the
-/// processor in between, and too short for waiting callers to notice. An unoptimised build of haft needs more.
-const SHORT_CALL: Duration = Duration::from_millis(if cfg!(debug_assertions) { 10 } else { 1 });
 
 /// One call on its way to a guest.
 struct Job {
@@ -188,13 +184,13 @@ impl PluginTool {
     fn work(&self, mut job: Job) -> Work {
         let (plugin, was_short) = (self.plugin.0.clone(), self.was_short.clone());
         Box::pin(async move {
-            let (begun, ticking) = (Instant::now(), plugin.engine.clock().run());
-            let (answer, instance) = plugin.answer(&job).await;
+            let ticking = plugin.engine.clock().run();
+            let ((answer, instance), is_short) = short_call::measure(plugin.answer(&job)).await;
             if instance.is_none() {
                 // An instance that was kept may serve the next call before this one is cleaned up.
                 job.instance_permit = None;
             }
-            was_short.store(begun.elapsed() < SHORT_CALL, Ordering::Relaxed);
+            was_short.store(is_short, Ordering::Relaxed);
             (answer, Cleanup { plugin, job, instance, _ticking: ticking })
         })
     }

@@ -12,7 +12,7 @@ use std::sync::{Arc, OnceLock};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CompleteRequestMethod, CompleteRequestParams, CompleteResult,
     ConstString, CustomRequest, CustomResult, ErrorCode, Implementation, InitializeRequestParams,
-    InitializeResult, ListPromptsRequestMethod, ListPromptsResult, ListResourceTemplatesRequestMethod,
+    InitializeResult, JsonObject, ListPromptsRequestMethod, ListPromptsResult, ListResourceTemplatesRequestMethod,
     ListResourceTemplatesResult, ListResourcesRequestMethod, ListResourcesResult, ListToolsResult,
     LoggingLevel, PaginatedRequestParams, ProtocolVersion, RequestId, ServerCapabilities, ServerConfig,
     SetLevelRequestMethod, SetLevelRequestParams, SubscriptionFilter, Tool,
@@ -23,6 +23,7 @@ use serde_json::Value;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::answer;
+use super::begun::BegunCall;
 use super::calls::RunningCalls;
 use super::elicitation::{ElicitingApprover, ReplacementAnswer};
 use super::progress::{NotificationFilter, ProgressNotifier};
@@ -57,7 +58,7 @@ pub(super) struct Handler {
     level: Lock<LoggingLevel>,
     /// Identifies the client, where it has a session or connection of its own.
     client: Client,
-    /// The client, once it has called a tool.
+    /// The client, once it has opened its session or called a tool.
     peer: OnceLock<Peer<RoleServer>>,
     /// Cancelled when the client is gone.
     life: CancellationToken,
@@ -90,11 +91,22 @@ impl Handler {
             && snapshot.session().journal.is_settled()
     }
 
-    /// The context for a request outside rmcp; `None` until the client has made a call through rmcp.
+    /// The context for a request outside rmcp; `None` before the client has opened its
+    /// session or made a call through rmcp.
     pub(super) fn context(&self, id: &RequestId) -> Option<RequestContext<RoleServer>> {
-        let mut context = RequestContext::new(id.clone(), self.peer.get()?.clone());
+        Some(self.context_with(id, self.peer.get()?))
+    }
+
+    /// The context for a request outside rmcp, of the client at `peer`.
+    pub(super) fn context_with(&self, id: &RequestId, peer: &Peer<RoleServer>) -> RequestContext<RoleServer> {
+        let mut context = RequestContext::new(id.clone(), peer.clone());
         context.ct = self.life.child_token();
-        Some(context)
+        context
+    }
+
+    /// What the arguments of a tool have to be, as clients know it.
+    pub(super) fn input_schema(&self, name: &str) -> Option<Arc<JsonObject>> {
+        self.shared.snapshots.now().tool(name).map(|tool| tool.input_schema.clone())
     }
 
     /// The notifications that the client gets of a call. Clients of later revisions say so with each call.
@@ -141,7 +153,7 @@ impl Handler {
         }
         let has_schema = snapshot.tool(&request.name).is_some_and(|tool| tool.output_schema.is_some());
         let notifier =
-            ProgressNotifier::begin(&context.peer, &request.name, self.notification_filter(&context));
+            ProgressNotifier::begin(&context, &request.name, self.notification_filter(&context));
         let session = Session {
             events: notifier.events(),
             cancel: context.ct.clone(),
@@ -224,6 +236,7 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<InitializeResult, ErrorData> {
         context.peer.set_peer_info(request.clone());
+        self.peer.get_or_init(|| context.peer.clone());
         self.negotiate_initialize(&request)
     }
 
@@ -265,6 +278,11 @@ impl ServerHandler for Handler {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
+        if let Some(begun) = BegunCall::of(&context)
+            && let Some(answer) = begun.finish(&context).await
+        {
+            return answer;
+        }
         let _running = self.shared.calls.begin();
         self.peer.get_or_init(|| context.peer.clone());
         tokio::select! {

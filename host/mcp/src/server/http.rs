@@ -7,8 +7,11 @@ mod message;
 mod origin;
 mod refusal;
 mod sessions;
+mod short_path;
 mod slots;
+mod stand_in;
 mod stream;
+mod threads;
 mod token;
 
 use std::convert::Infallible;
@@ -28,6 +31,7 @@ pub use self::gate::PATH;
 use self::gate::{Gate, HttpConnection};
 use self::slots::{ConnectionSlot, ConnectionSlots};
 use self::stream::WriteTimeoutStream;
+use self::threads::HttpThreads;
 pub use self::token::{Token, TokenError};
 use super::handler::ServerShared;
 use super::snapshot::ToolSnapshots;
@@ -104,6 +108,7 @@ struct Acceptor {
     shared: ServerShared,
     patience: Patience,
     slots: ConnectionSlots,
+    threads: HttpThreads,
 }
 
 impl Default for Patience {
@@ -126,7 +131,8 @@ impl Server {
         let shared = ServerShared::new(snapshots, caller);
         let gate = Arc::new(Gate::new(&shared, token, hosts, room.sessions, patience.body));
         let slots = ConnectionSlots::new(within_file_limit(room.connections));
-        Ok(Self { listener, address, acceptor: Acceptor { gate, shared, patience, slots } })
+        let threads = HttpThreads::start()?;
+        Ok(Self { listener, address, acceptor: Acceptor { gate, shared, patience, slots, threads } })
     }
 
     /// Where it listens: the port that was found, where any was asked for.
@@ -180,7 +186,7 @@ impl Acceptor {
             match listener.accept().await {
                 Ok((stream, source)) => {
                     let place = self.slots.admit(source.ip()).await;
-                    self.serve_in_background(stream, place, closing.clone());
+                    self.serve_in_background(stream, place, closing.clone()).await;
                 }
                 Err(error) => {
                     tracing::warn!(%error, "a connection was not accepted");
@@ -190,17 +196,31 @@ impl Acceptor {
         }
     }
 
-    fn serve_in_background(&self, stream: TcpStream, place: ConnectionSlot, closing: CancellationToken) {
+    async fn serve_in_background(
+        &self,
+        stream: TcpStream,
+        place: ConnectionSlot,
+        closing: CancellationToken,
+    ) {
         // Every message is written whole; waiting for more only delays it.
         let _ = stream.set_nodelay(true);
         let (gate, patience) = (self.gate.clone(), self.patience);
         let connection = Arc::new(HttpConnection { place, local: stream.local_addr().ok() });
-        tokio::spawn(async move {
-            let served = serve(stream, gate, &connection, patience, closing).await;
-            if let Err(error) = served {
+        // It is another runtime that waits for it from now on.
+        let stream = match stream.into_std() {
+            Ok(stream) => stream,
+            Err(error) => return tracing::warn!(%error, "a connection cannot be served"),
+        };
+        let serve = async move || {
+            let stream = TcpStream::from_std(stream)?;
+            serve(stream, gate, &connection, patience, closing).await.map_err(io::Error::other)
+        };
+        let work = async move || {
+            if let Err(error) = serve().await {
                 tracing::debug!(%error, "connection ended");
             }
-        });
+        };
+        self.threads.serve(work).await;
     }
 }
 

@@ -11,12 +11,13 @@ use std::time::Duration;
 
 use rmcp::RoleServer;
 use rmcp::model::{LoggingLevel, LoggingMessageNotificationParam, ProgressNotificationParam, ProgressToken};
-use rmcp::service::Peer;
+use rmcp::service::{Peer, RequestContext};
 use serde_json::json;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
+use super::begun::LaterPeer;
 use haft_core::event::{Event, Events};
 use haft_core::sync::Lock;
 
@@ -32,6 +33,8 @@ pub(super) struct ProgressNotifier(Option<(Events, Arc<Sender>)>);
 /// Sends notifications in the background, started by the first one: most calls emit none.
 struct Sender {
     peer: Peer<RoleServer>,
+    /// Where the peer is only known later.
+    later: Option<LaterPeer>,
     runtime: Handle,
     sending: Lock<Option<Sending>>,
 }
@@ -52,13 +55,18 @@ enum Notification {
 }
 
 impl ProgressNotifier {
-    /// Sends `peer` the notifications of a call of `tool` that pass `filter`.
-    pub(super) fn begin(peer: &Peer<RoleServer>, tool: &str, filter: NotificationFilter) -> Self {
+    /// Sends the client of `context` the notifications of a call of `tool` that pass `filter`.
+    pub(super) fn begin(
+        context: &RequestContext<RoleServer>,
+        tool: &str,
+        filter: NotificationFilter,
+    ) -> Self {
         if filter.progress.is_none() && filter.log.is_none() {
             return Self(None);
         }
-        let (peer, runtime, sending) = (peer.clone(), Handle::current(), Lock::default());
-        let sender = Arc::new(Sender { peer, runtime, sending });
+        let (peer, later) = (context.peer.clone(), context.extensions.get::<LaterPeer>().cloned());
+        let (runtime, sending) = (Handle::current(), Lock::default());
+        let sender = Arc::new(Sender { peer, later, runtime, sending });
         let (tool, last_progress, own) = (tool.to_owned(), Lock::new(f64::NEG_INFINITY), sender.clone());
         let events = Events::during_calls(move |event| {
             if let Some(notification) = notification_of(event, &tool, &filter, &last_progress) {
@@ -91,14 +99,22 @@ impl Sender {
         let mut sending = self.sending.lock();
         let (queue, _) = sending.get_or_insert_with(|| {
             let (queue, receiver) = mpsc::channel(QUEUE);
-            (queue, self.runtime.spawn(send(self.peer.clone(), receiver)))
+            (queue, self.runtime.spawn(send(self.peer.clone(), self.later.clone(), receiver)))
         });
         // A client that does not read misses what does not fit.
         let _ = queue.try_send(notification);
     }
 }
 
-async fn send(peer: Peer<RoleServer>, mut receiver: mpsc::Receiver<Notification>) {
+async fn send(
+    mut peer: Peer<RoleServer>,
+    later: Option<LaterPeer>,
+    mut receiver: mpsc::Receiver<Notification>,
+) {
+    if let Some(later) = later {
+        let Some(known) = later.get().await else { return };
+        peer = known;
+    }
     while let Some(notification) = receiver.recv().await {
         let sent = match notification {
             Notification::Progress(progress) => peer.notify_progress(progress).await,

@@ -14,8 +14,12 @@ use crate::threads::shares::{Shares, Tenant};
 /// client of one plugin gets a third of them at most.
 pub(crate) const MAX_GUESTS: usize = 64;
 
-/// Calls that wait. Each holds its arguments. One client of one plugin gets a third of them at most: 256.
-const MAX_WAITING: usize = 768;
+/// Calls that wait. All the sessions that are served by default (2,048) may have one of the same plugin each, which gets
+/// less than half of them.
+const MAX_WAITING: usize = 4608;
+
+/// Calls of one client of one plugin that wait. Each holds its arguments.
+const MAX_OF_ONE: usize = 256;
 
 /// The permits of an engine. Clones share them.
 #[derive(Clone)]
@@ -24,7 +28,7 @@ pub(crate) struct Permits(Arc<Mutex<Queue>>);
 struct Queue {
     running: Shares,
     waiting: Shares,
-    /// In the order that they came.
+    /// In the order that they came, which is that of their numbers.
     waiters: VecDeque<Waiter>,
     next: u64,
 }
@@ -105,8 +109,8 @@ impl Permits {
 impl Queue {
     /// Queues one more call, if there is room.
     fn enter(&mut self, tenant: Tenant) -> Result<(u64, oneshot::Receiver<Permit>), NoPermit> {
-        if !self.waiting.take(tenant) {
-            return Err(NoPermit::Crowded { waiting: self.waiting.has(tenant) });
+        if self.waiting.has(tenant) >= MAX_OF_ONE || !self.waiting.take(tenant) {
+            return Err(NoPermit::Crowded { waiting: self.waiting.of_plugin(tenant.plugin) });
         }
         let (sender, receiver) = oneshot::channel();
         let number = self.next;
@@ -117,23 +121,30 @@ impl Queue {
 
     /// Removes from the queue the calls that have a permit now.
     fn ready(&mut self) -> Vec<Waiter> {
-        // A tenant that is refused one now is refused until the next one is returned: order within it is kept.
-        let mut refused = HashSet::new();
-        let (ready, waiting): (VecDeque<_>, VecDeque<_>) =
-            std::mem::take(&mut self.waiters).into_iter().partition(|waiter| {
-                !refused.contains(&waiter.tenant)
-                    && (self.running.take(waiter.tenant) || !refused.insert(waiter.tenant))
-            });
-        self.waiters = waiting;
-        for waiter in &ready {
-            self.waiting.give_back(waiter.tenant);
+        // A tenant that is refused one now is refused until the next one is returned: order within it is kept. So is
+        // every tenant of a plugin that has too many, and once all are there is no need to look further.
+        let (mut refused, mut refused_plugins) = (HashSet::new(), HashSet::new());
+        let (mut ready, mut at) = (Vec::new(), 0);
+        while refused_plugins.len() < self.waiting.plugins()
+            && let Some(tenant) = self.waiters.get(at).map(|waiter| waiter.tenant)
+        {
+            if refused_plugins.contains(&tenant.plugin) || refused.contains(&tenant) {
+                at += 1;
+            } else if self.running.take(tenant) {
+                self.waiting.give_back(tenant);
+                ready.extend(self.waiters.remove(at));
+            } else {
+                let is_full = self.running.is_full(tenant.plugin);
+                if is_full { refused_plugins.insert(tenant.plugin) } else { refused.insert(tenant) };
+                at += 1;
+            }
         }
-        ready.into()
+        ready
     }
 
     /// Removes a call that no longer waits.
     fn leave(&mut self, number: u64) {
-        if let Some(at) = self.waiters.iter().position(|waiter| waiter.number == number)
+        if let Ok(at) = self.waiters.binary_search_by_key(&number, |waiter| waiter.number)
             && let Some(waiter) = self.waiters.remove(at)
         {
             self.waiting.give_back(waiter.tenant);
@@ -237,6 +248,26 @@ mod tests {
         let cancel = CancellationToken::new();
         cancel.cancel();
         assert_eq!(permits.acquire(tenant(1), LONG, &cancel).await.err(), Some(NoPermit::Cancelled));
+    }
+
+    /// C05: of as many clients as have a session, each gets its one call of the same plugin, and another plugin's too.
+    #[tokio::test]
+    async fn c05_a_call_of_each_of_two_thousand_clients_is_served() {
+        let permits = Permits::default();
+        let mut calls = tokio::task::JoinSet::new();
+        for number in 0..2048 {
+            let (permits, client) = (permits.clone(), Client::another());
+            calls.spawn(async move {
+                let tenant = Tenant { plugin: 1 + number % 128 / 127, client };
+                let permit = permits.acquire(tenant, LONG, &CancellationToken::new()).await?;
+                tokio::task::yield_now().await;
+                drop(permit);
+                Ok::<_, NoPermit>(())
+            });
+        }
+        assert!(calls.join_all().await.into_iter().all(|served| served == Ok(())));
+        let queue = permits.lock();
+        assert_eq!((queue.waiters.len(), queue.waiting.plugins(), queue.running.plugins()), (0, 0, 0));
     }
 
     /// A permit that was handed to a call that has just stopped waiting is returned.

@@ -1,6 +1,8 @@
 //! Fair shares of a bounded number: no tenant takes so many that a new one finds none. Counts only.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::hash::Hash;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use haft_core::tool::Client;
@@ -30,11 +32,15 @@ pub(crate) struct Shares {
     free: usize,
     /// No entry is zero, so there are never more of them than things.
     taken: HashMap<Tenant, usize>,
+    /// The sums of it, by plugin and by client.
+    of_plugins: HashMap<u64, usize>,
+    of_clients: HashMap<Client, usize>,
 }
 
 impl Shares {
     pub(crate) fn new(count: usize) -> Self {
-        Self { free: count, taken: HashMap::new() }
+        let (taken, of_plugins, of_clients) = (HashMap::new(), HashMap::new(), HashMap::new());
+        Self { free: count, taken, of_plugins, of_clients }
     }
 
     /// Takes one, if that leaves enough for others: more must be free than the tenant has, plus what its plugin or its
@@ -43,33 +49,55 @@ impl Shares {
     /// is any: the more take part, the less each may have. (Dynamic thresholds, as switches use them for
     /// their buffers: Choudhury and Hahne, 1998.)
     pub(crate) fn take(&mut self, tenant: Tenant) -> bool {
-        let count = |is_meant: &dyn Fn(&Tenant) -> bool| -> usize {
-            self.taken.iter().filter(|(other, _)| is_meant(other)).map(|(_, taken)| taken).sum()
-        };
-        let of_plugin = count(&|other| other.plugin == tenant.plugin);
-        let of_client = count(&|other| other.client == tenant.client);
-        let admits = self.has(tenant) + of_plugin.max(of_client) < self.free;
+        let of_client = self.of_clients.get(&tenant.client).copied().unwrap_or_default();
+        let admits = self.has(tenant) + self.of_plugin(tenant.plugin).max(of_client) < self.free;
         if admits {
             self.free -= 1;
             *self.taken.entry(tenant).or_default() += 1;
+            *self.of_plugins.entry(tenant.plugin).or_default() += 1;
+            *self.of_clients.entry(tenant.client).or_default() += 1;
         }
         admits
     }
 
     /// Returns one that the tenant took.
     pub(crate) fn give_back(&mut self, tenant: Tenant) {
-        let Some(taken) = self.taken.get_mut(&tenant) else { return };
-        *taken -= 1;
-        if *taken == 0 {
-            self.taken.remove(&tenant);
+        if take_one(&mut self.taken, tenant) {
+            take_one(&mut self.of_plugins, tenant.plugin);
+            take_one(&mut self.of_clients, tenant.client);
+            self.free += 1;
         }
-        self.free += 1;
+    }
+
+    /// Whether no tenant of the plugin gets one now, not even one that has none.
+    pub(crate) fn is_full(&self, plugin: u64) -> bool {
+        self.of_plugin(plugin) >= self.free
+    }
+
+    /// How many the tenants of a plugin have.
+    pub(crate) fn of_plugin(&self, plugin: u64) -> usize {
+        self.of_plugins.get(&plugin).copied().unwrap_or_default()
+    }
+
+    /// How many plugins have any.
+    pub(crate) fn plugins(&self) -> usize {
+        self.of_plugins.len()
     }
 
     /// How many the tenant has.
     pub(crate) fn has(&self, tenant: Tenant) -> usize {
         self.taken.get(&tenant).copied().unwrap_or_default()
     }
+}
+
+/// Takes one from a count, which goes with its last; whether there was one.
+fn take_one<K: Eq + Hash>(counts: &mut HashMap<K, usize>, key: K) -> bool {
+    let Entry::Occupied(mut count) = counts.entry(key) else { return false };
+    *count.get_mut() -= 1;
+    if *count.get() == 0 {
+        count.remove();
+    }
+    true
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
-//! The checks that every HTTP request passes before rmcp sees it: host and origin, path, token, size, and room for
-//! another request. A refusal is one line of text.
+//! The checks that every HTTP request passes before it is answered: host and origin, path, token, size, and room for
+//! another request. A refusal is one line of text. What passes is answered at once (`short_path`) or by rmcp, on haft's
+//! runtime.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -13,13 +14,17 @@ use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use hyper::http::request::Parts;
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
+use tokio::runtime::Handle;
+use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::body::{Bodies, MAX_BODY};
 use super::refusal::{HttpResponse, Refusal};
 use super::sessions::{SessionGuard, Sessions};
+use super::short_path::{Caller, ShortPath, Tried};
 use super::slots::{ConnectionSlot, RequestGuard};
 use super::token::Token;
 use super::{body, message, origin};
@@ -32,15 +37,21 @@ pub const PATH: &str = "/mcp";
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 
-/// The checks of every request, and the rmcp service behind them.
+/// The checks of every request, and what answers it behind them.
 pub(super) struct Gate {
     token: Option<Token>,
     hosts: Vec<String>,
     bodies: Bodies,
     sessions: Arc<Sessions>,
-    service: StreamableHttpService<Handler, Sessions>,
+    short_path: ShortPath,
+    service: StreamableHttpService<Arc<Handler>, Sessions>,
+    /// haft's own, on which everything runs that takes time.
+    runtime: Handle,
     closing: CancellationToken,
 }
+
+/// Stops a task that nobody waits for any more.
+struct StopOnDrop(AbortHandle);
 
 /// The connection that a request came on.
 pub(super) struct HttpConnection {
@@ -50,7 +61,8 @@ pub(super) struct HttpConnection {
 }
 
 impl Gate {
-    /// A gate with room for `most` sessions, that waits for bodies for so long.
+    /// A gate with room for `most` sessions, that waits for bodies for so long. Requests are handled on the runtime of
+    /// the caller.
     pub(super) fn new(
         shared: &ServerShared,
         token: Option<Token>,
@@ -66,9 +78,12 @@ impl Gate {
             .with_sse_retry(None)
             .with_max_request_body_bytes(MAX_BODY)
             .with_cancellation_token(closing.clone());
+        let (bodies, short_path, runtime) =
+            (Bodies::new(patience), ShortPath::new(shared), Handle::current());
         let shared = shared.clone();
-        let service = StreamableHttpService::new(move || Ok(shared.handler()), sessions.clone(), config);
-        Self { token, hosts, bodies: Bodies::new(patience), sessions, service, closing }
+        let handler = move || Ok(Sessions::note_handler(shared.handler()));
+        let service = StreamableHttpService::new(handler, sessions.clone(), config);
+        Self { token, hosts, bodies, sessions, short_path, service, runtime, closing }
     }
 
     /// Ends every stream and session.
@@ -96,9 +111,10 @@ impl Gate {
         self.check_head(&request, connection.local)?;
         // Without a token, a complete request makes a connection a client's.
         let shown = self.token.as_ref().map(|_| begin(connection)).transpose()?;
-        let (head, body) = request.into_parts();
+        let (mut head, body) = request.into_parts();
         let body = self.bodies.read(body).await?;
-        if let Some(refusal) = beyond_bounds(&body.bytes) {
+        let scan = Scan::from_message(&body.bytes);
+        if let Some(refusal) = beyond_bounds(&scan) {
             return Ok(refusal);
         }
         let busy = shown.map_or_else(|| begin(connection), Ok)?;
@@ -108,24 +124,47 @@ impl Gate {
         if ends && session.is_some() && in_use.is_none() {
             return Err(Refusal::new(StatusCode::NOT_FOUND, "there is no such session"));
         }
-        let is_json = message::is_json(&head.headers);
-        let request = Request::from_parts(head, Full::new(body.bytes.clone()));
-        // Large, and held by every connection that waits for a request otherwise.
-        let answer = Box::pin(self.service.handle(request));
-        let (answer, is_full) = Sessions::observe_refusal(answer).await;
-        if is_full {
-            let why = "all sessions are in use; try again later";
-            return Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, why));
-        }
-        let answer = match answer.status() {
-            // rmcp says so of every body that it cannot take.
-            StatusCode::UNSUPPORTED_MEDIA_TYPE if is_json => message::error_response(&body.bytes),
-            StatusCode::ACCEPTED if ends => with_no_content(answer),
-            _ => answer,
+        let caller = match &in_use {
+            Some(in_use) => in_use.handler().map_or(Caller::Unknown, Caller::Session),
+            None if session.is_some() => Caller::Unknown,
+            None => Caller::Sessionless,
+        };
+        let answer = match self.short_path.answer(&head, &body.bytes, &scan, caller) {
+            Tried::Answered(answer) => answer,
+            Tried::Begun(call) => {
+                head.extensions.insert(call);
+                self.handle(head, &body.bytes, ends).await?
+            }
+            Tried::Nothing => self.handle(head, &body.bytes, ends).await?,
         };
         let opened = session_of(answer.headers());
         let in_use = opened.and_then(|id| self.sessions.enter(&id, false)).or(in_use);
         Ok(answer.map(|body| HeldBody { body, _in_use: in_use, _busy: busy }.boxed()))
+    }
+
+    /// Has rmcp handle a request, on haft's runtime.
+    async fn handle(&self, head: Parts, body: &Bytes, ends: bool) -> Result<HttpResponse, Refusal> {
+        let is_json = message::is_json(&head.headers);
+        let request = Request::from_parts(head, Full::new(body.clone()));
+        let service = self.service.clone();
+        let handling = self
+            .runtime
+            .spawn(async move { Sessions::observe_refusal(service.handle(request)).await });
+        let _stops = StopOnDrop(handling.abort_handle());
+        let (answer, is_full) = handling.await.map_err(|_| {
+            let why = "haft could not handle the request; this is a defect of haft";
+            Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, why)
+        })?;
+        if is_full {
+            let why = "all sessions are in use; try again later";
+            return Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, why));
+        }
+        Ok(match answer.status() {
+            // rmcp says so of every body that it cannot take.
+            StatusCode::UNSUPPORTED_MEDIA_TYPE if is_json => message::error_response(body),
+            StatusCode::ACCEPTED if ends => with_no_content(answer),
+            _ => answer,
+        })
     }
 
     /// Checks the head of a request.
@@ -160,9 +199,8 @@ fn session_of(headers: &HeaderMap) -> Option<String> {
 }
 
 /// The answer to a message that is beyond the bounds of one.
-fn beyond_bounds(body: &Bytes) -> Option<HttpResponse> {
-    let scan = Scan::from_message(body);
-    let error = bounds::excess(&scan)?;
+fn beyond_bounds(scan: &Scan) -> Option<HttpResponse> {
+    let error = bounds::excess(scan)?;
     let message = bounds::refusal(scan.id(), error, false).to_string();
     let mut answer = Response::new(Full::new(Bytes::from(message)).boxed());
     *answer.status_mut() = StatusCode::BAD_REQUEST;
@@ -174,6 +212,12 @@ fn beyond_bounds(body: &Bytes) -> Option<HttpResponse> {
 fn with_no_content<B>(mut answer: Response<B>) -> Response<B> {
     *answer.status_mut() = StatusCode::NO_CONTENT;
     answer
+}
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 /// A body that keeps its session and its connection in use until it is sent.

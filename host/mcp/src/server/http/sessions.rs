@@ -1,12 +1,13 @@
 //! Sessions of clients (revisions up to 2025-11-25), kept in memory: after a restart clients get 404 and open new ones.
 //! Their number is bounded. A new session may replace only one that has been idle for long.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::future::Future;
-use std::sync::{Arc, MutexGuard};
+use std::sync::{Arc, MutexGuard, Weak};
 use std::time::{Duration, Instant};
 
+use crate::server::handler::Handler;
 use haft_core::sync::Lock;
 use rmcp::model::{
     ClientJsonRpcMessage, JsonRpcMessage, ProtocolVersion, ServerJsonRpcMessage, ServerResult,
@@ -27,6 +28,9 @@ const ABANDONED: Duration = Duration::from_mins(10);
 /// The same bound for a session whose client sent nothing after opening it; clients send something at once.
 const UNUSED: Duration = Duration::from_mins(1);
 
+/// How long a session may be used without rmcp, which takes it for one left alone meanwhile.
+const KEPT: Duration = Duration::from_mins(30);
+
 /// How long a new session waits for its first message.
 const OPENING: Duration = Duration::from_secs(10);
 
@@ -46,6 +50,8 @@ tokio::task_local! {
     /// Whether a session was refused for want of room while a request was answered: rmcp has one
     /// answer to whatever keeps a session from being made.
     static REFUSED: Cell<bool>;
+    /// The handler that was made while a request was answered: rmcp makes it before the session that is its own.
+    static HANDLER: RefCell<Weak<Handler>>;
 }
 
 /// The sessions of a server.
@@ -55,7 +61,6 @@ pub(super) struct Sessions {
     uses: Lock<HashMap<SessionId, SessionUse>>,
 }
 
-#[derive(Clone, Copy)]
 struct SessionUse {
     /// Requests and streams under way.
     open: usize,
@@ -64,12 +69,17 @@ struct SessionUse {
     came_back: bool,
     /// Whether its client takes events without data, as revisions from 2025-11-25 on have them.
     primes: bool,
+    /// What handles its requests, for as long as rmcp has it.
+    handler: Weak<Handler>,
+    /// When rmcp had a message of it: a session of which it has none for long is over.
+    kept: Instant,
 }
 
 /// A session in use. Dropped, it is not.
 pub(super) struct SessionGuard {
     sessions: Arc<Sessions>,
     id: SessionId,
+    handler: Option<Arc<Handler>>,
 }
 
 /// Why there is no session.
@@ -83,7 +93,8 @@ pub(super) enum SessionError {
 
 impl SessionUse {
     fn new() -> Self {
-        Self { open: 0, last: Instant::now(), came_back: false, primes: false }
+        let (last, handler) = (Instant::now(), Weak::new());
+        Self { open: 0, last, came_back: false, primes: false, handler, kept: last }
     }
 
     /// Whether it may be closed for a new one.
@@ -121,7 +132,22 @@ impl Sessions {
         let own = uses.get_mut(id)?;
         own.open += 1;
         own.came_back |= comes_back;
-        Some(SessionGuard { sessions: self.clone(), id: SessionId::from(id) })
+        let handler = own.handler.upgrade().filter(|_| own.kept.elapsed() < KEPT);
+        Some(SessionGuard { sessions: self.clone(), id: SessionId::from(id), handler })
+    }
+
+    /// Notes that rmcp gets a message of a session.
+    fn keep(&self, id: &SessionId) {
+        if let Some(own) = self.uses().get_mut(id) {
+            own.kept = Instant::now();
+        }
+    }
+
+    /// A handler for a client, which is that of the session that is opened next by the same request.
+    pub(super) fn note_handler(handler: Handler) -> Arc<Handler> {
+        let handler = Arc::new(handler);
+        let _ = HANDLER.try_with(|own| own.replace(Arc::downgrade(&handler)));
+        handler
     }
 
     /// Answers a request by `answer`. Whether a session was refused for it for want of room, too.
@@ -130,7 +156,7 @@ impl Sessions {
             let answer = answer.await;
             (answer, REFUSED.with(Cell::get))
         };
-        REFUSED.scope(Cell::new(false), answered).await
+        HANDLER.scope(RefCell::default(), REFUSED.scope(Cell::new(false), answered)).await
     }
 
     /// Takes a place for the session `id`, where there is one. The session that has to be closed for it.
@@ -144,7 +170,8 @@ impl Sessions {
             uses.remove(&oldest);
             closed = Some(oldest);
         }
-        uses.insert(id.clone(), SessionUse::new());
+        let handler = HANDLER.try_with(|own| own.borrow().clone()).unwrap_or_default();
+        uses.insert(id.clone(), SessionUse { handler, ..SessionUse::new() });
         Ok(closed)
     }
 
@@ -214,6 +241,7 @@ impl SessionManager for Sessions {
         id: &SessionId,
         message: ClientJsonRpcMessage,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, SessionError> {
+        self.keep(id);
         let events = self.manager.create_stream(id, message).await?;
         Ok(self.visible_events(id, events))
     }
@@ -223,6 +251,7 @@ impl SessionManager for Sessions {
         id: &SessionId,
         message: ClientJsonRpcMessage,
     ) -> Result<(), SessionError> {
+        self.keep(id);
         Ok(self.manager.accept_message(id, message).await?)
     }
 
@@ -242,6 +271,13 @@ impl SessionManager for Sessions {
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, SessionError> {
         let events = self.manager.resume(id, last_event_id).await?;
         Ok(self.visible_events(id, events))
+    }
+}
+
+impl SessionGuard {
+    /// What handles its requests; nothing where rmcp has to have the next one.
+    pub(super) fn handler(&self) -> Option<Arc<Handler>> {
+        self.handler.clone()
     }
 }
 

@@ -1,4 +1,5 @@
-//! Where the first poll of a call happens: on the reader's thread, for tools that say they may run there.
+//! Where the first poll of a call happens: on the reader's thread, for tools that say they may run there, and for
+//! `ping`.
 //!
 //! There is one way to run a call: the future of `Handler::handle_request`, the same that rmcp drives. Here it is
 //! polled once before it is given to the runtime. If that poll ends the call, no thread had to wake another; if not,
@@ -90,8 +91,14 @@ impl FastPath {
     }
 
     fn may_run_inline(&self, request: &Request) -> bool {
-        let ClientRequest::CallToolRequest(call) = &request.request else { return false };
-        self.handler.upgrade().is_some_and(|handler| handler.may_run_inline(&call.params))
+        match &request.request {
+            // A client that asks whether haft lives is told even where everything else is busy.
+            ClientRequest::PingRequest(_) => true,
+            ClientRequest::CallToolRequest(call) => {
+                self.handler.upgrade().is_some_and(|handler| handler.may_run_inline(&call.params))
+            }
+            _ => false,
+        }
     }
 
     /// Begins the call and polls it once. Returns the request where the server is ending or too many requests are

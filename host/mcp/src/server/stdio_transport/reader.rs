@@ -4,10 +4,7 @@
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 
-use rmcp::model::{
-    CallToolRequest, CallToolRequestMethod, CallToolRequestParams, ClientJsonRpcMessage, ClientRequest,
-    ErrorData, GetMeta, JsonRpcMessage, JsonRpcVersion2_0, RequestId,
-};
+use rmcp::model::{ErrorData, JsonRpcMessage, RequestId};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Deserialize;
 use serde_json::Value;
@@ -15,6 +12,7 @@ use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 
 use super::super::bounds::{self, CALL, MAX_BATCH, MAX_LINE};
+use super::super::parse;
 use super::fast_path::{FastPath, ReadAhead};
 use super::hangup::{Burst, Hangup};
 use super::incoming::Incoming;
@@ -189,8 +187,8 @@ fn batch(line: &[u8]) -> Vec<Incoming> {
 /// The message, or the answer to what is none.
 fn message(line: &[u8], scan: &Scan) -> Option<Incoming> {
     let is_call = scan.method() == Some(CALL);
-    if is_call && let Some(call) = parse_call(line) {
-        return Some(Incoming::Message(Box::new(call), line.len()));
+    if is_call && let Some(call) = parse::call(line) {
+        return Some(Incoming::Message(Box::new(JsonRpcMessage::Request(call)), line.len()));
     }
     if is_call && let Some(error) = bounds::excess_of_other(scan) {
         return Some(Incoming::Invalid(scan.id(), error));
@@ -209,27 +207,6 @@ fn message(line: &[u8], scan: &Scan) -> Option<Incoming> {
 
 fn not_json(error: &serde_json::Error) -> ErrorData {
     ErrorData::parse_error(format!("not JSON: {error}"), None)
-}
-
-/// A call, as nearly all lines are. rmcp tries every other method first, each on a copy of the whole.
-#[derive(Deserialize)]
-struct Call {
-    #[serde(rename = "jsonrpc")]
-    _jsonrpc: JsonRpcVersion2_0,
-    id: RequestId,
-    #[serde(rename = "method")]
-    _method: CallToolRequestMethod,
-    params: CallToolRequestParams,
-}
-
-fn parse_call(line: &[u8]) -> Option<ClientJsonRpcMessage> {
-    let Call { id, mut params, .. } = serde_json::from_slice(line).ok()?;
-    let meta = params.meta.take();
-    let mut request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
-    if let Some(meta) = meta {
-        *request.get_meta_mut() = meta;
-    }
-    Some(ClientJsonRpcMessage::request(request, id))
 }
 
 fn invalid(value: &Value, error: &serde_json::Error) -> Option<Incoming> {

@@ -1,0 +1,271 @@
+//! Requests over HTTP that are answered by the thread that read them, and those that it begins and others end.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
+use std::os::fd::OwnedFd;
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+
+use haft::mcp::server::http::{Patience, Room, Server, Settings};
+use haft::mcp::server::{Publisher, ServerInfo, ToolSnapshot, ToolSnapshots, stdio};
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+use tokio_util::sync::CancellationToken;
+
+use super::Stage;
+use super::http::{Reply, Site};
+use super::peer::LONG;
+use crate::common::HANG;
+
+/// Calls a tool in a session.
+fn call(site: &Site, session: &str, id: i64, params: Value) -> Reply {
+    let own = [("mcp-session-id", session), ("mcp-protocol-version", "2025-11-25")];
+    site.post(&own, &json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}))
+}
+
+/// Calls until an answer is one JSON object: the first call of a tool, and the one after one that took long, run
+/// elsewhere.
+fn until_short(what: impl Fn(i64) -> Reply) -> Reply {
+    let begun = Instant::now();
+    for id in 10.. {
+        let reply = what(id);
+        if reply.header("content-type") == Some("application/json") {
+            return reply;
+        }
+        assert!(begun.elapsed() < LONG, "{reply:?}");
+    }
+    unreachable!()
+}
+
+/// C05: a short call is answered as one object, the same as in a stream of events, with a session and without.
+#[test]
+fn c05_short_calls_are_answered_at_once() {
+    let stage = Stage::new("");
+    let site = Site::open(&stage);
+    let session = site.session();
+    let echo = |text: &str| json!({"name": "guest__echo", "arguments": {"text": text}});
+    let in_stream = call(&site, &session, 7, echo("same"));
+    assert_eq!(in_stream.header("content-type"), Some("text/event-stream"), "{in_stream:?}");
+    until_short(|id| call(&site, &session, id, echo("short")));
+    let short = until_short(|_| call(&site, &session, 7, echo("same")));
+    assert_eq!(short.answer(), in_stream.answer());
+    assert!(!short.body.contains("data:"), "{short:?}");
+    let modern = until_short(|_| site.modern(&[], "tools/call", echo("modern")));
+    let answer = modern.answer();
+    assert_eq!(answer["result"]["content"][0]["text"], "modern", "{answer}");
+    assert_eq!(answer["result"]["resultType"], "complete", "{answer}");
+    // What is wrong in a head is told as ever.
+    for (name, value, status) in [
+        ("mcp-name", "guest__other", 400),
+        ("mcp-method", "tools/list", 400),
+        ("mcp-protocol-version", "1999-01-01", 400),
+        ("accept", "application/json", 406),
+        ("mcp-session-id", "none", 200),
+    ] {
+        assert_eq!(site.modern(&[(name, value)], "tools/call", echo("x")).status, status, "{name}: {value}");
+    }
+    assert_eq!(call(&site, "none", 8, echo("x")).status, 404);
+    let log = stage.command(&["log", "--json"]).output().unwrap();
+    let noted = String::from_utf8_lossy(&log.stdout).matches("guest__echo").count();
+    assert!(noted >= 5, "every call is in the journal: {noted}");
+}
+
+/// C05: what a call tells its client comes before the answer, in the stream of its request, wherever it was begun.
+#[test]
+fn c05_progress_of_short_calls_is_told_in_their_streams() {
+    let stage = Stage::new("");
+    let site = Site::open(&stage);
+    let session = site.session();
+    let params = |token: Value| {
+        json!({"name": "guest__flood_host", "arguments": {"calls": 5}, "_meta": {"progressToken": token}})
+    };
+    for token in 1..=5 {
+        let reply = call(&site, &session, token, params(json!(token)));
+        assert_told(&reply, &json!(token));
+    }
+    let quiet = json!({"name": "guest__flood_host", "arguments": {"calls": 5}});
+    until_short(|id| call(&site, &session, id, quiet.clone()));
+    assert_told(&call(&site, &session, 1, params(json!("later"))), &json!("later"));
+    until_short(|_| site.modern(&[], "tools/call", quiet.clone()));
+    let mut meta = super::eras::meta(&json!({}));
+    meta["progressToken"] = json!("m");
+    let params = json!({"name": "guest__flood_host", "arguments": {"calls": 5}, "_meta": meta});
+    let headers = [
+        ("mcp-protocol-version", "2026-07-28"),
+        ("mcp-method", "tools/call"),
+        ("mcp-name", "guest__flood_host"),
+    ];
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+    assert_told(&site.post(&headers, &call), &json!("m"));
+}
+
+fn assert_told(reply: &Reply, token: &Value) {
+    let data = reply.body.lines().filter_map(|line| line.trim().strip_prefix("data: "));
+    let messages: Vec<Value> = data.filter_map(|text| serde_json::from_str(text).ok()).collect();
+    let told = messages.iter().take_while(|message| message["params"]["progressToken"] == *token).count();
+    assert_eq!((told, messages.len()), (5, 6), "{reply:?}");
+    assert_eq!(messages[5]["result"]["isError"], false, "{reply:?}");
+}
+
+/// MC09: a call that was expected to be short and is not is as every other: its answer can be had again, it can be
+/// cancelled, and it ends with a client that has no session.
+#[test]
+fn mc09_a_call_that_was_begun_as_a_short_one_is_as_every_other() {
+    let stage = Stage::new("[plugins.limits]\ntime = \"10m\"\n");
+    let site = Site::open(&stage);
+    let session = site.session();
+    let wait = |ms: u64| json!({"name": "guest__wait_cancel", "arguments": {"ms": ms}});
+    let sleep = |ms: u64| json!({"name": "guest__sleep", "arguments": {"ms": ms}});
+    until_short(|id| call(&site, &session, id, wait(0)));
+    let slept = call(&site, &session, 1, sleep(1));
+    assert_eq!(slept.answer()["result"]["content"][0]["text"], "slept 1 ms", "{slept:?}");
+    let own = [("mcp-session-id", session.as_str()), ("mcp-protocol-version", "2025-11-25")];
+    let mut stream = site.connect();
+    let body = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": sleep(700)}).to_string();
+    stream.write_all((site.head("POST", &own, body.len()) + &body).as_bytes()).unwrap();
+    let mut first = String::new();
+    let mut lines = BufReader::new(stream);
+    while !first.starts_with("id: ") {
+        first.clear();
+        assert!(lines.read_line(&mut first).unwrap() > 0, "no event");
+    }
+    drop(lines);
+    let last = first.trim().strip_prefix("id: ").unwrap();
+    let headers = [&own[..], &[("last-event-id", last), ("content-length", "")]].concat();
+    let answer = site.send("GET", &headers, b"").answer();
+    assert_eq!(answer["result"]["content"][0]["text"], "slept 700 ms", "{answer}");
+    let mut stream = site.connect();
+    until_short(|id| call(&site, &session, id, wait(0)));
+    let body = json!({"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": wait(600_000)}).to_string();
+    stream.write_all((site.head("POST", &own, body.len()) + &body).as_bytes()).unwrap();
+    await_running(&stage, 1);
+    let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 3}});
+    assert_eq!(site.post(&own, &cancel).status, 202);
+    await_cancelled(&stage, 1);
+    until_short(|id| call(&site, &session, id, wait(0)));
+    let body = super::eras::modern("tools/call", 4, wait(600_000)).to_string();
+    let headers = [
+        ("mcp-protocol-version", "2026-07-28"),
+        ("mcp-method", "tools/call"),
+        ("mcp-name", "guest__wait_cancel"),
+    ];
+    let mut stream = site.connect();
+    stream.write_all((site.head("POST", &headers, body.len()) + &body).as_bytes()).unwrap();
+    await_running(&stage, 2);
+    drop(stream);
+    await_cancelled(&stage, 2);
+}
+
+/// Lines of the journal about calls that take ten minutes.
+fn journal(stage: &Stage) -> String {
+    String::from_utf8(stage.command(&["log", "--json"]).output().unwrap().stdout).unwrap()
+}
+
+fn await_running(stage: &Stage, count: usize) {
+    let begun = Instant::now();
+    while journal(stage).matches("600000").count() < count {
+        assert!(begun.elapsed() < LONG, "{}", journal(stage));
+    }
+}
+
+fn await_cancelled(stage: &Stage, count: usize) {
+    let begun = Instant::now();
+    while journal(stage).matches("\"cancelled\"").count() < count {
+        assert!(begun.elapsed() < LONG, "{}", journal(stage));
+    }
+}
+
+/// A server without tools, for a runtime of one worker.
+fn nothing() -> (Runtime, Publisher, ToolSnapshots) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let snapshot = ToolSnapshot::new(
+        haft::Toolbox::default(),
+        haft::tool::Session::default(),
+        ServerInfo::default(),
+        true,
+    );
+    let (publisher, snapshots) = Publisher::new(snapshot);
+    (runtime, publisher, snapshots)
+}
+
+/// Keeps the only worker of a runtime busy while `work` is done.
+fn beside_busy_worker<T>(runtime: &Runtime, work: impl FnOnce() -> T) -> T {
+    let (release, held) = channel::<()>();
+    let (begun, begins) = channel();
+    runtime.spawn(async move {
+        begun.send(()).unwrap();
+        let _ = held.recv_timeout(LONG);
+    });
+    begins.recv_timeout(LONG).unwrap();
+    let done = work();
+    drop(release);
+    done
+}
+
+fn initialize() -> Value {
+    let client = json!({"name": "raw", "version": "0"});
+    let open = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client});
+    json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": open})
+}
+
+/// WA03: a ping is answered by the thread that read it, whatever all others are busy with. Standard streams.
+#[test]
+fn wa03_a_ping_on_standard_streams_waits_for_no_other_thread() {
+    let (runtime, _publisher, snapshots) = nothing();
+    let [(input, mut to_haft), (from_haft, output)] = [std::io::pipe().unwrap(), std::io::pipe().unwrap()];
+    let (input, output) = (File::from(OwnedFd::from(input)), File::from(OwnedFd::from(output)));
+    let stop = CancellationToken::new();
+    let serving = runtime.spawn(stdio::serve(snapshots, input, output, stop.clone()));
+    let mut lines = BufReader::new(from_haft).lines();
+    writeln!(to_haft, "{}", initialize()).unwrap();
+    assert!(lines.next().unwrap().unwrap().contains("2025-11-25"));
+    let began = Instant::now();
+    let pong = beside_busy_worker(&runtime, || {
+        writeln!(to_haft, "{}", json!({"jsonrpc": "2.0", "id": 2, "method": "ping"})).unwrap();
+        lines.next().unwrap().unwrap()
+    });
+    assert_eq!(serde_json::from_str::<Value>(&pong).unwrap(), json!({"jsonrpc": "2.0", "id": 2, "result": {}}));
+    assert!(began.elapsed() < HANG, "it waited for the worker");
+    stop.cancel();
+    drop(to_haft);
+    runtime.block_on(serving).unwrap().unwrap();
+}
+
+/// WA03: the same over HTTP.
+#[test]
+fn wa03_a_ping_over_http_waits_for_no_other_thread() {
+    let (runtime, _publisher, snapshots) = nothing();
+    let (address, room) = ("127.0.0.1:0".parse().unwrap(), Room { sessions: 8, connections: 8 });
+    let settings = Settings { address, token: None, hosts: Vec::new(), room, patience: Patience::default() };
+    let server = runtime.block_on(Server::bind(snapshots, settings)).unwrap();
+    let address = server.address();
+    let stop = CancellationToken::new();
+    let serving = runtime.spawn(server.run(stop.clone()));
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(LONG)).unwrap();
+    let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
+    let mut send = |session: &str, message: Value| {
+        let body = message.to_string();
+        let head = format!(
+            "POST /mcp HTTP/1.1\r\nhost: localhost\r\naccept: application/json, text/event-stream\r\n\
+             content-type: application/json\r\n{session}content-length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        stream.write_all(head.as_bytes()).unwrap();
+    };
+    send("", initialize());
+    let head: Vec<String> = lines.by_ref().map(Result::unwrap).take_while(|line| line != "0").collect();
+    let session = head.iter().find(|line| line.starts_with("mcp-session-id")).unwrap();
+    assert!(lines.next().unwrap().unwrap().is_empty());
+    let session = format!("{session}\r\nmcp-protocol-version: 2025-11-25\r\n");
+    let began = Instant::now();
+    let status = beside_busy_worker(&runtime, || {
+        send(&session, json!({"jsonrpc": "2.0", "id": 2, "method": "ping"}));
+        lines.next().unwrap().unwrap()
+    });
+    assert_eq!(status, "HTTP/1.1 200 OK");
+    assert!(began.elapsed() < HANG, "it waited for the worker");
+    stop.cancel();
+    runtime.block_on(tokio::time::timeout(Duration::from_secs(30), serving)).unwrap().unwrap().unwrap();
+}
