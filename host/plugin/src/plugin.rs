@@ -83,7 +83,8 @@ impl Plugin {
         let (listing, linked) =
             discover::compile_and_list(engine, name, (&source, sibling_wit), &record, limits).await?;
         let discovered = Discovered { source, digest, record, listing };
-        Ok(Self::new(engine, name, discovered, OnceLock::from(Ok(linked))))
+        let linked = linked.map_or_else(OnceLock::new, |linked| OnceLock::from(Ok(linked)));
+        Ok(Self::new(engine, name, discovered, linked))
     }
 
     /// The plugin of a component that the cache knows; `None` for any other.
@@ -141,7 +142,12 @@ impl Plugin {
     /// They grant nothing: a host must be granted as well.
     #[must_use]
     pub fn with_injections(self, injections: impl IntoIterator<Item = Injection>) -> Self {
-        self.with_change(|inner| inner.injections = injections.into_iter().collect())
+        let injections = Injections::from_iter(injections);
+        // Most plugins have none: nothing of theirs is made twice.
+        if injections.is_empty() && self.0.injections.is_empty() {
+            return self;
+        }
+        self.with_change(|inner| inner.injections = injections)
     }
 
     /// The same plugin, whose instances serve several calls.
@@ -223,5 +229,43 @@ impl std::fmt::Debug for Plugin {
             .field("name", &self.0.name)
             .field("digest", &self.digest())
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::EngineOptions;
+
+    /// Plugins of one component: the first compiles it, the others read what it found out.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn one_component_is_compiled_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let options =
+            EngineOptions { cache: Some(directory.path().join("cache")), ..EngineOptions::default() };
+        let engine = Engine::new(&options).unwrap();
+        let mut loading = tokio::task::JoinSet::new();
+        for number in 0..6 {
+            let engine = engine.clone();
+            loading.spawn(async move {
+                let source = Source::Embedded(include_bytes!("../../../tests/guests/built/hook.wasm"));
+                Plugin::load(&engine, &format!("p{number}"), source, &Limits::default()).await.unwrap()
+            });
+        }
+        let plugins = loading.join_all().await;
+        assert!(plugins.iter().all(|plugin| plugin.contract() == Contract::Hook));
+        assert_eq!(plugins.iter().filter(|plugin| plugin.0.linked.get().is_some()).count(), 1);
+    }
+
+    /// What most plugins are is not made a second time.
+    #[test]
+    fn no_injection_is_no_change() {
+        let engine = Engine::new(&EngineOptions::default()).unwrap();
+        let listing = Listing { contract: Contract::Plugin, tools: Vec::new(), uncallable: Vec::new() };
+        let digest = Digest::compute(b"");
+        let discovered =
+            Discovered { source: Source::Embedded(b""), record: digest.clone(), digest, listing };
+        let plugin = Plugin::new(&engine, "p", discovered, OnceLock::new());
+        assert!(Arc::ptr_eq(&plugin.0, &plugin.clone().with_injections([]).0));
     }
 }

@@ -120,43 +120,46 @@ impl Toolbox {
     /// The same tools, with rules for their calls. Rules may name a tool by its alias too.
     #[must_use]
     pub fn ruled(&self, rules: &Rules) -> Self {
-        let with_own = |(index, entry): (usize, &Arc<Entry>)| match rules
-            .of(&self.names_of(index), entry.has_setting())
+        let with_own = |(entry, names): (&Arc<Entry>, Vec<&str>)| match rules.of(&names, entry.has_setting())
         {
             None if !entry.is_ruled() => entry.clone(),
             own => Arc::new(entry.ruled(own)),
         };
-        let entries = self.entries.iter().enumerate().map(with_own).collect();
+        let entries = self.entries.iter().zip(self.all_names()).map(with_own).collect();
         Self { entries, ..self.clone() }
     }
 
     /// The same tools, whose calls are bound by what the programs say that they are made for, nearest first.
     #[must_use]
     pub fn bounded(&self, bounds: &[Bounds]) -> Self {
-        let with_bounds = |(index, entry): (usize, &Arc<Entry>)| {
-            let names = self.names_of(index);
+        let with_bounds = |(entry, names): (&Arc<Entry>, Vec<&str>)| {
             Arc::new(entry.bounded(bounds.iter().filter_map(|bounds| bounds.of(&names)).collect()))
         };
-        let entries = self.entries.iter().enumerate().map(with_bounds).collect();
+        let entries = self.entries.iter().zip(self.all_names()).map(with_bounds).collect();
         Self { entries, ..self.clone() }
     }
 
-    /// Every name that the tool at `index` can be called by, in no order.
-    fn names_of(&self, index: usize) -> Vec<&str> {
-        let names = self.names.iter().filter(|(_, own)| **own == index);
-        names.map(|(name, _)| name.as_str()).collect()
+    /// Every name that each tool can be called by, in no order. All at once: found tool by tool they would take time that
+    /// grows with the square of the tools.
+    fn all_names(&self) -> Vec<Vec<&str>> {
+        let mut all = vec![Vec::new(); self.entries.len()];
+        for (name, index) in &self.names {
+            if let Some(own) = all.get_mut(*index) {
+                own.push(name.as_str());
+            }
+        }
+        all
     }
 
     /// The same tools, whose calls `hook` sees too where `tools` names the tool, also by its alias.
     #[must_use]
     pub fn hooked(&self, tools: &[ToolPattern], hook: &Arc<dyn Hook>) -> Self {
-        let is_seen = |index: usize| {
-            self.names_of(index).iter().any(|name| tools.iter().any(|pattern| pattern.matches(name)))
+        let is_seen =
+            |names: Vec<&str>| names.iter().any(|name| tools.iter().any(|pattern| pattern.matches(name)));
+        let seen = |(entry, names): (&Arc<Entry>, Vec<&str>)| {
+            if is_seen(names) { Arc::new(entry.hooked(hook.clone())) } else { entry.clone() }
         };
-        let seen = |(index, entry): (usize, &Arc<Entry>)| {
-            if is_seen(index) { Arc::new(entry.hooked(hook.clone())) } else { entry.clone() }
-        };
-        let entries = self.entries.iter().enumerate().map(seen).collect();
+        let entries = self.entries.iter().zip(self.all_names()).map(seen).collect();
         Self { entries, ..self.clone() }
     }
 

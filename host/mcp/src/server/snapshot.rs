@@ -1,6 +1,8 @@
 //! The tools that are served at one moment, and the snapshot that replaces them when program.toml or a plugin
 //! changes. A call that is under way keeps the snapshot it began with.
 
+use std::borrow::Cow;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,6 +26,8 @@ pub struct ToolSnapshot {
     /// The prefix of tool names that clients do not see.
     prefix: String,
     tools: Vec<Tool>,
+    /// The place of each in `tools`, by the name that clients see.
+    places: HashMap<Cow<'static, str>, usize>,
     info: ServerInfo,
     is_complete: bool,
 }
@@ -53,14 +57,15 @@ impl ToolSnapshot {
     /// the approvals of their own client. `is_complete`: no plugin or server is still being listed.
     pub fn new(toolbox: Toolbox, session: Session, info: ServerInfo, is_complete: bool) -> Self {
         let (prefix, tools) = (String::new(), listing::client_tools(&toolbox, ""));
-        Self { toolbox, session, prefix, tools, info, is_complete }
+        Self { places: places(&tools), toolbox, session, prefix, tools, info, is_complete }
     }
 
     /// The same, shown to clients without `prefix`, which the names of its tools begin with: where all are of one
     /// plugin, they can have the names that it gives them.
     #[must_use]
     pub fn without_prefix(self, prefix: String) -> Self {
-        Self { tools: listing::client_tools(&self.toolbox, &prefix), prefix, ..self }
+        let tools = listing::client_tools(&self.toolbox, &prefix);
+        Self { places: places(&tools), tools, prefix, ..self }
     }
 
     pub(super) fn toolbox(&self) -> &Toolbox {
@@ -81,7 +86,7 @@ impl ToolSnapshot {
 
     /// The tool as clients see it.
     pub(super) fn tool(&self, name: &str) -> Option<&Tool> {
-        self.tools.iter().find(|tool| tool.name == name)
+        self.tools.get(*self.places.get(name)?)
     }
 
     /// The name in the toolbox of what a client calls `exposed`.
@@ -93,6 +98,15 @@ impl ToolSnapshot {
     fn has(&self, exposed: &str) -> bool {
         self.toolbox.find(&self.own_name(exposed)).is_some()
     }
+}
+
+/// The place of each tool, by its name. Of two with one name the first counts.
+fn places(tools: &[Tool]) -> HashMap<Cow<'static, str>, usize> {
+    let mut places = HashMap::with_capacity(tools.len());
+    for (place, tool) in tools.iter().enumerate() {
+        places.entry(tool.name.clone()).or_insert(place);
+    }
+    places
 }
 
 impl Publisher {
@@ -153,5 +167,59 @@ impl ToolSnapshots {
     pub(super) async fn other_than(&self, seen: &Arc<ToolSnapshot>) -> Option<Arc<ToolSnapshot>> {
         let mut receiver = self.now.clone();
         receiver.wait_for(|snapshot| snapshot.tools != seen.tools).await.ok().map(|snapshot| snapshot.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use haft_core::call::{ToolCall, ToolDef, ToolResult};
+    use haft_core::grant::Grant;
+    use haft_core::limit::Limits;
+    use haft_core::tool::{Context, ToolError};
+    use serde_json::json;
+
+    use super::*;
+
+    struct Named(ToolDef);
+
+    #[async_trait::async_trait]
+    impl haft_core::tool::Tool for Named {
+        fn def(&self) -> &ToolDef {
+            &self.0
+        }
+
+        async fn call(&self, _: &ToolCall, _: &Context<'_>) -> Result<ToolResult, ToolError> {
+            Ok(ToolResult::success("done"))
+        }
+    }
+
+    fn snapshot(names: &[&str]) -> ToolSnapshot {
+        let mut toolbox = Toolbox::default();
+        for name in names {
+            let def = ToolDef {
+                name: (*name).to_owned(),
+                parameters: json!({"type": "object"}),
+                ..ToolDef::default()
+            };
+            toolbox.insert(Arc::new(Named(def)), Grant::none(), Limits::default(), "test").unwrap();
+        }
+        ToolSnapshot::new(toolbox, Session::default(), ServerInfo::default(), true)
+    }
+
+    /// Every tool has its place under the name that clients see, with and without a prefix.
+    #[test]
+    fn tools_are_found_by_the_names_that_clients_see() {
+        let names = ["p__a", "p__b", "other"];
+        let whole = snapshot(&names);
+        let short = snapshot(&names).without_prefix("p__".to_owned());
+        for (seen, snapshot) in [(["p__a", "p__b", "other"], &whole), (["a", "b", "other"], &short)] {
+            assert_eq!(snapshot.tools().len(), seen.len());
+            for name in seen {
+                assert_eq!(snapshot.tool(name).map(|tool| tool.name.as_ref()), Some(name));
+            }
+        }
+        assert!(short.tool("p__a").is_none() && whole.tool("a").is_none());
     }
 }

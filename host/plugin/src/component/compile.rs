@@ -1,11 +1,13 @@
 //! Bounds how many components are compiled at once, reports slow compilations as events, and returns the compiler's
 //! memory to the system afterwards.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{OwnedMutexGuard, Semaphore, SemaphorePermit};
 
+use crate::component::source::Digest;
 use crate::threads::Threads;
 use haft_core::event::{Event, Events};
 use haft_core::heap;
@@ -23,8 +25,13 @@ const SLOW: Duration = Duration::from_millis(500);
 /// All compilations of an engine.
 pub(crate) struct Compilations {
     permits: Semaphore,
+    /// A lock for each component that is being found out about, by the key of its record in the cache.
+    locks: Mutex<HashMap<Digest, Weak<ComponentLock>>>,
     events: Events,
 }
+
+/// Held while a component is compiled, its tools are listed and both are stored.
+type ComponentLock = tokio::sync::Mutex<()>;
 
 /// One that is under way.
 pub(crate) struct Compilation<'a> {
@@ -53,7 +60,20 @@ enum NoticeState {
 
 impl Compilations {
     pub(crate) fn new(events: Events) -> Self {
-        Self { permits: Semaphore::new(MAX_AT_ONCE as usize), events }
+        Self { permits: Semaphore::new(MAX_AT_ONCE as usize), locks: Mutex::default(), events }
+    }
+
+    /// Waits until nobody else finds out about the component of this record: what plugins of one component
+    /// would all compile, the first compiles for all, and the others read it in the cache.
+    pub(crate) async fn lock(&self, record: &Digest) -> OwnedMutexGuard<()> {
+        let lock = {
+            let mut locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
+            locks.retain(|_, lock| lock.strong_count() > 0);
+            let known = locks.get(record).and_then(Weak::upgrade).unwrap_or_default();
+            locks.insert(record.clone(), Arc::downgrade(&known));
+            known
+        };
+        lock.lock_owned().await
     }
 
     /// Waits until a component of `bytes` may be compiled. It counts as under way until the answer is
@@ -147,6 +167,22 @@ mod tests {
         }
         drop(long);
         assert_eq!(*recorded.lock().unwrap(), ["compiling long 2", "compiled long"]);
+    }
+
+    /// One at a time has the lock of a record; nothing is kept of those that are over.
+    #[tokio::test]
+    async fn one_at_a_time_finds_out_about_a_component() {
+        let compilations = Compilations::new(Events::none());
+        let [one, other] = [b"1", b"2"].map(|bytes| Digest::compute(bytes));
+        let first = compilations.lock(&one).await;
+        let waits = async |record| {
+            tokio::time::timeout(Duration::from_millis(50), compilations.lock(record)).await.is_err()
+        };
+        assert!(waits(&one).await);
+        assert!(!waits(&other).await);
+        drop(first);
+        assert!(!waits(&one).await);
+        assert_eq!(compilations.locks.lock().unwrap().len(), 1, "the last one's");
     }
 
     /// A large component is compiled alone, small ones two at a time.

@@ -24,14 +24,19 @@ use crate::wasi::http::Injections;
 use haft_core::grant::Grant;
 use haft_core::limit::Limits;
 
-/// Compiles a component seen for the first time and asks it for its tools, granting nothing.
+/// Compiles a component seen for the first time and asks it for its tools, granting nothing. Without the component,
+/// where another plugin of the same was compiled meanwhile: its code is then in the cache.
 pub(crate) async fn compile_and_list(
     engine: &Engine,
     name: &str,
     (source, sibling_wit): (&Source, Option<String>),
     record: &Digest,
     limits: &Limits,
-) -> Result<(Listing, LinkedComponent), LoadError> {
+) -> Result<(Listing, Option<LinkedComponent>), LoadError> {
+    let _lock = engine.compilations().lock(record).await;
+    if let Some(cached) = engine.cache().and_then(|cache| cache.lookup(record)) {
+        return Ok((cached.listing, None));
+    }
     let no_answer = |no_answer: NoAnswer| LoadError::Internal(no_answer.to_string());
     let (own, own_source) = (engine.clone(), source.clone());
     let compilation = engine.compilations().begin(engine.threads(), name, source.size()).await;
@@ -48,7 +53,7 @@ pub(crate) async fn compile_and_list(
         let store = move || own.cache().map(|cache| cache.store_listing(&own_record, code, &own_listing));
         engine.threads().own(store).await.map_err(no_answer)?;
     }
-    Ok((listing, linked))
+    Ok((listing, Some(linked)))
 }
 
 /// The linked component, its listing where the types alone give it, and its code in the cache.

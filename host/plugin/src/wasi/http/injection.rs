@@ -100,14 +100,20 @@ impl FromIterator<Injection> for Injections {
     /// None at all, where they could not be masked.
     fn from_iter<T: IntoIterator<Item = Injection>>(injections: T) -> Self {
         let all: Arc<[Injection]> = injections.into_iter().collect();
-        match Mask::new(all.iter().map(|injection| injection.secret.expose_secret())) {
-            Some(mask) if !all.is_empty() => Self { all, mask: Some(Arc::new(mask)) },
-            _ => Self::default(),
+        if all.is_empty() {
+            return Self::default();
         }
+        let mask = Mask::new(all.iter().map(|injection| injection.secret.expose_secret()));
+        mask.map(|mask| Self { all, mask: Some(Arc::new(mask)) }).unwrap_or_default()
     }
 }
 
 impl Injections {
+    /// Whether nothing is injected.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
     /// Adds what is for `destination`, and says whether anything is. Such a request is for a whole
     /// answer that can be read: in a compressed one, or in two halves, a secret could hide.
     pub(super) fn add(&self, destination: &Destination, headers: &mut HeaderMap) -> bool {
