@@ -4,18 +4,18 @@
 &[
     Builtin {
         name: "files",
-        component: packed!("files.wasm"),
+        packed: packed!("files.wasm"),
     },
     Builtin {
         name: "time",
-        component: packed!("time.wasm"),
+        packed: packed!("time.wasm"),
     },
     Builtin {
         name: "fetch",
-        component: packed!("fetch.wasm"),
+        packed: packed!("fetch.wasm"),
     },
     Builtin {
         name: "search",
-        component: packed!("search.wasm"),
+        packed: packed!("search.wasm"),
     },
 ]

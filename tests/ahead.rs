@@ -43,7 +43,7 @@ const LARGE: &str = r#"(component
 
 async fn toolbox(limits: Limits) -> Toolbox {
     let options = EngineOptions { cache: Some(cache()), pooling: true, ahead: 2, ..EngineOptions::default() };
-    let engine = Engine::new(&options).unwrap();
+    let engine = Engine::new(&options);
     let source = Source::Embedded(wat::parse_str(LARGE).unwrap().leak());
     let plugin = Plugin::load(&engine, "large", source, &limits).await.unwrap();
     let mut toolbox = Toolbox::default();

@@ -41,7 +41,7 @@ impl Place {
 
     /// An engine as a new process would make it.
     fn engine(&self) -> Engine {
-        Engine::new(&EngineOptions { cache: Some(self.cache()), ..EngineOptions::default() }).unwrap()
+        Engine::new(&EngineOptions { cache: Some(self.cache()), ..EngineOptions::default() })
     }
 
     async fn plugin(&self) -> Plugin {
@@ -238,7 +238,7 @@ async fn wa06_a_cache_that_tools_may_write_is_not_used() {
             writable: vec![reach.clone()],
             ..EngineOptions::default()
         };
-        let plugin = load(&Engine::new(&options).unwrap(), &place.component()).await;
+        let plugin = load(&Engine::new(&options), &place.component()).await;
         assert_eq!(answer(&plugin).await, "a tiny answer");
         assert_eq!(!place.files("").is_empty(), used, "{reach:?}");
         let _ = fs::remove_dir_all(place.cache());

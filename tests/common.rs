@@ -82,9 +82,7 @@ pub(crate) fn outside() -> tempfile::TempDir {
 /// An engine that the tests share, as the plugins of a program do.
 pub(crate) fn engine() -> &'static Engine {
     static ENGINE: OnceLock<Engine> = OnceLock::new();
-    ENGINE.get_or_init(|| {
-        Engine::new(&EngineOptions { cache: Some(cache()), ..EngineOptions::default() }).unwrap()
-    })
+    ENGINE.get_or_init(|| Engine::new(&EngineOptions { cache: Some(cache()), ..EngineOptions::default() }))
 }
 
 /// A grant of nothing but these directories.

@@ -214,7 +214,7 @@ async fn wa06_every_call_gets_a_fresh_instance() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn wa06_instances_made_ahead_are_fresh_and_have_the_rights_of_their_call() {
     let options = EngineOptions { cache: Some(cache()), ahead: 4, ..EngineOptions::default() };
-    let engine = Engine::new(&options).unwrap();
+    let engine = Engine::new(&options);
     let plugin = Plugin::load(&engine, "guest", Source::File(hostile()), &Limits::default()).await.unwrap();
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("new");
@@ -256,7 +256,7 @@ async fn wa06_memory_is_always_empty() {
         (if (i32.load (i32.const 2000000)) (then unreachable))
         (i32.store (i32.const 2000000) (i32.const 1))";
     for pooling in [false, true] {
-        let engine = Engine::new(&EngineOptions { pooling, ahead: 4, ..EngineOptions::default() }).unwrap();
+        let engine = Engine::new(&EngineOptions { pooling, ahead: 4, ..EngineOptions::default() });
         let source = Tiny { before_answering, ..Tiny::default() }.source();
         let plugin = Plugin::load(&engine, "tiny", source, &Limits::default()).await.unwrap();
         let tool = PluginTool::new(&plugin, &plugin.tools()[0], "tiny".into(), GrantPlace::Plugin);
@@ -275,7 +275,7 @@ async fn wa06_memory_is_always_empty() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn wa03_limits_hold_for_pooled_instances() {
     let options = EngineOptions { cache: Some(cache()), pooling: true, ahead: 2, ..EngineOptions::default() };
-    let engine = Engine::new(&options).unwrap();
+    let engine = Engine::new(&options);
     let limits = briefly(1000);
     let plugin = Plugin::load(&engine, "guest", Source::File(hostile()), &limits).await.unwrap();
     let mut toolbox = Toolbox::default();
@@ -306,7 +306,7 @@ async fn wa03_limits_hold_for_pooled_instances() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn wa06_instances_made_ahead_have_the_limits_of_their_call() {
     let options = EngineOptions { cache: Some(cache()), ahead: 4, ..EngineOptions::default() };
-    let engine = Engine::new(&options).unwrap();
+    let engine = Engine::new(&options);
     let plugin = Plugin::load(&engine, "guest", Source::File(hostile()), &Limits::default()).await.unwrap();
     let toolbox = |limits: Limits| {
         let mut toolbox = Toolbox::default();

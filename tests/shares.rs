@@ -23,7 +23,6 @@ const WAIT: usize = 256;
 
 fn engine(ahead: usize) -> Engine {
     Engine::new(&EngineOptions { cache: Some(cache()), pooling: true, ahead, ..EngineOptions::default() })
-        .unwrap()
 }
 
 /// Puts the tools of a plugin into the box, as `name__tool`.

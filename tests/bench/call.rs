@@ -56,7 +56,7 @@ fn runtime() -> tokio::runtime::Runtime {
 
 fn engine(ahead: usize, pooling: bool) -> Engine {
     let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("bench");
-    Engine::new(&EngineOptions { cache: Some(cache), ahead, pooling, ..EngineOptions::default() }).unwrap()
+    Engine::new(&EngineOptions { cache: Some(cache), ahead, pooling, ..EngineOptions::default() })
 }
 
 fn component(name: &str) -> std::path::PathBuf {
@@ -185,7 +185,7 @@ fn load() {
     let source = Source::File(component("files"));
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let load = |cache: Option<std::path::PathBuf>| {
-        let engine = Engine::new(&EngineOptions { cache, ..EngineOptions::default() }).unwrap();
+        let engine = Engine::new(&EngineOptions { cache, ..EngineOptions::default() });
         let plugin = runtime.block_on(Plugin::load(&engine, "files", source.clone(), &Limits::default()));
         assert_eq!(plugin.unwrap().tools().len(), 3);
     };

@@ -1,4 +1,5 @@
-//! A component's file: its source, its sections, its compiled code and the tools it lists, both cached on disk.
+//! A component's file: its source, its sections, its compiled code and the tools it lists, both cached on disk; the
+//! tools of a built-in one are recorded when it is built.
 
 pub(crate) mod cache;
 pub(crate) mod compile;
@@ -6,5 +7,6 @@ pub(crate) mod discover;
 pub mod inspect;
 pub(crate) mod listing;
 pub(crate) mod nesting;
+pub(crate) mod record;
 pub(crate) mod sections;
 pub(crate) mod source;

@@ -1,5 +1,5 @@
-//! The engine that components are compiled and run by: one a process. Its settings are part of
-//! the cache's key, so changing one here recompiles everything once.
+//! The engine that components are compiled and run by: one a process, started when the first component is to be compiled
+//! or run. Its settings are part of the cache's key, so changing one here recompiles everything once.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
@@ -13,6 +13,7 @@ use super::failure::LoadError;
 use super::threads::Threads;
 use crate::component::cache::{Cache, CompiledCode};
 use crate::component::compile::Compilations;
+use crate::component::listing::LISTING;
 use crate::component::nesting;
 use crate::component::source::{Digest, Source};
 use crate::contract::bindings::haft::plugin::host::add_to_linker as add_host;
@@ -58,16 +59,17 @@ impl EngineOptions {
 pub struct Engine(Arc<EngineShared>);
 
 struct EngineShared {
-    calls: EngineAndLinker,
+    options: EngineOptions,
+    /// Made when the first component needs it; or why it could not be.
+    calls: OnceLock<Result<EngineAndLinker, String>>,
     /// For prewarmed instances of a large memory; made when the first is needed.
     prewarm_engine: OnceLock<Option<EngineAndLinker>>,
-    pooling: bool,
     clock: EpochClock,
     threads: Threads,
     client: Arc<Connector>,
-    cache: Option<Cache>,
+    /// Opened when it is first asked; nothing where it cannot be used safely.
+    cache: OnceLock<Option<Cache>>,
     protected_paths: ProtectedPathsCache,
-    ahead: usize,
     compilations: Compilations,
     idle_slot: Arc<Semaphore>,
     tidying: Tidying,
@@ -98,31 +100,38 @@ impl EngineAndLinker {
 }
 
 impl Engine {
-    /// Makes an engine. A cache that cannot be used safely is left out, with a warning.
-    pub fn new(options: &EngineOptions) -> anyhow::Result<Self> {
+    /// An engine that starts, with all that is expensive about it, when the first component is to be compiled or run. A
+    /// cache that cannot be used safely is left out then, with a warning.
+    pub fn new(options: &EngineOptions) -> Self {
         descriptors::make_room();
-        let calls = EngineAndLinker::for_calls(options.pooling).map_err(anyhow::Error::msg)?;
-        let clock = EpochClock::start(calls.engine.weak())?;
-        let cache =
-            options.cache.as_ref().and_then(|directory| open_cache(directory, options, &calls.engine));
-        let ahead = options.ahead.min(EngineOptions::MAX_AHEAD);
-        let (threads, protected_paths, client) =
-            (Threads::new()?, ProtectedPathsCache::default(), Arc::default());
         let compilations = Compilations::new(options.events.clone());
-        Ok(Self(Arc::new(EngineShared {
-            calls,
+        Self(Arc::new(EngineShared {
+            options: options.clone(),
+            calls: OnceLock::new(),
             prewarm_engine: OnceLock::new(),
-            pooling: options.pooling,
-            clock,
-            threads,
-            client,
-            cache,
-            protected_paths,
-            ahead,
+            clock: EpochClock::default(),
+            threads: Threads::new(),
+            client: Arc::default(),
+            cache: OnceLock::new(),
+            protected_paths: ProtectedPathsCache::default(),
             compilations,
             idle_slot: Arc::new(Semaphore::new(allocator::MAX_IDLE)),
             tidying: Tidying::default(),
-        })))
+        }))
+    }
+
+    /// What calls run with. Starts the engine, with the threads that every guest needs, if it has not started yet; not on
+    /// a guest's thread, but where there is a guest it has.
+    fn calls(&self) -> Result<&EngineAndLinker, LoadError> {
+        let start = || {
+            let part =
+                EngineAndLinker::for_calls(self.0.options.pooling).map_err(|error| error.to_string())?;
+            self.0.threads.start_own().map_err(|error| error.to_string())?;
+            self.0.clock.start(part.engine.weak()).map_err(|error| error.to_string())?;
+            Ok(part)
+        };
+        let calls = self.0.calls.get_or_init(start);
+        calls.as_ref().map_err(|error| LoadError::Internal(format!("the engine does not start: {error}")))
     }
 
     /// How much of the Landlock restrictions of guests' threads the kernel enforces. Starts a thread to find out if no
@@ -131,8 +140,9 @@ impl Engine {
         self.0.threads.landlock_state()
     }
 
-    pub(super) fn wasmtime(&self) -> &wasmtime::Engine {
-        &self.0.calls.engine
+    /// The engine of calls.
+    pub(super) fn wasmtime(&self) -> Result<&wasmtime::Engine, LoadError> {
+        self.calls().map(|part| &part.engine)
     }
 
     /// The engine for prewarmed instances of a large memory; compiled code is the same for both engines.
@@ -144,7 +154,7 @@ impl Engine {
             self.0.clock.also(part.engine.weak());
             Some(part)
         };
-        let part = self.0.pooling.then(|| self.0.prewarm_engine.get_or_init(make).as_ref())?;
+        let part = self.0.options.pooling.then(|| self.0.prewarm_engine.get_or_init(make).as_ref())?;
         part.map(|part| &part.engine)
     }
 
@@ -168,7 +178,7 @@ impl Engine {
 
     /// Instances of each plugin to be made ahead.
     pub(super) fn ahead(&self) -> usize {
-        self.0.ahead
+        self.0.options.ahead.min(EngineOptions::MAX_AHEAD)
     }
 
     /// A permit to hold an idle instance; `None` where the pool has no room for another.
@@ -196,13 +206,16 @@ impl Engine {
         &self.0.compilations
     }
 
+    /// The cache, if there is one that can be used. Its key is made of the engine's settings, so this starts the engine.
     pub(super) fn cache(&self) -> Option<&Cache> {
-        self.0.cache.as_ref()
+        let directory = self.0.options.cache.as_ref()?;
+        let open = || open_cache(directory, &self.0.options, self.wasmtime().ok()?);
+        self.0.cache.get_or_init(open).as_ref()
     }
 
     /// The digest of a source.
     pub(super) fn digest(&self, source: &Source) -> std::io::Result<Digest> {
-        match self.cache() {
+        match source.path().and_then(|_| self.cache()) {
             Some(cache) => cache.digest(source),
             None => source.digest(),
         }
@@ -221,24 +234,28 @@ impl Engine {
         }
         let invalid = |error: wasmtime::Error| LoadError::not_a_component(bytes, &error);
         nesting::check(bytes).map_err(|error| invalid(error.into()))?;
+        let engine = self.wasmtime()?;
         let Some(cache) = self.cache() else {
-            return Ok((Component::from_binary(self.wasmtime(), bytes).map_err(invalid)?, None));
+            return Ok((Component::from_binary(engine, bytes).map_err(invalid)?, None));
         };
-        let code = self.wasmtime().precompile_component(bytes).map_err(invalid)?;
+        let code = engine.precompile_component(bytes).map_err(invalid)?;
         let code = cache
             .store_code(&code)
             .inspect_err(|error| tracing::warn!(%error, "compiled component not kept"))
             .ok();
-        match code.as_ref().and_then(|code| cache.load(self.wasmtime(), code)) {
+        match code.as_ref().and_then(|code| cache.load(engine, code)) {
             Some(component) => Ok((component, code)),
-            None => Ok((Component::from_binary(self.wasmtime(), bytes).map_err(invalid)?, None)),
+            None => Ok((Component::from_binary(engine, bytes).map_err(invalid)?, None)),
         }
     }
 
     /// Links a component to everything it may import.
     pub(super) fn link(&self, component: &Component) -> Result<InstancePre<GuestState>, LoadError> {
         let own = |part: &&EngineAndLinker| wasmtime::Engine::same(&part.engine, component.engine());
-        let part = self.0.prewarm_engine.get().and_then(Option::as_ref).filter(own).unwrap_or(&self.0.calls);
+        let part = match self.0.prewarm_engine.get().and_then(Option::as_ref).filter(own) {
+            Some(part) => part,
+            None => self.calls()?,
+        };
         part.linker.instantiate_pre(component).map_err(|error| LoadError::link(&error))
     }
 }
@@ -266,9 +283,6 @@ fn linker(engine: &wasmtime::Engine) -> wasmtime::Result<Linker<GuestState>> {
 }
 
 type HasSelf = wasmtime::component::HasSelf<GuestState>;
-
-/// Raised whenever the same component is listed in other words or with other schemas.
-const LISTING: u32 = 2;
 
 /// The cache in `directory`; `None`, with a warning, where it cannot be used safely.
 fn open_cache(directory: &Path, options: &EngineOptions, engine: &wasmtime::Engine) -> Option<Cache> {

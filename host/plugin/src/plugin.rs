@@ -1,4 +1,4 @@
-//! A plugin: a component whose tools are known. Its compiled code is loaded at the first call.
+//! A plugin: a component whose tools are known. Its code is loaded, or compiled, at the first call.
 
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -10,12 +10,14 @@ use super::contract::dispatch::LinkedComponent;
 use super::engine::Engine;
 use super::failure::LoadError;
 use super::instance::Instance;
-use crate::component::discover;
+use crate::component::discover::{self, Identity};
 use crate::component::listing::{Listing, Uncallable};
+use crate::component::record;
 use crate::component::source::{Digest, Source};
 use crate::instance::allocator;
 use crate::instance::reuse::Reuse;
 use crate::instance::warm_pool::WarmPool;
+use crate::threads::NoAnswer;
 use crate::threads::shares::Tenant;
 use crate::wasi::http::{Injection, Injections};
 use haft_core::call::ToolDef;
@@ -54,13 +56,13 @@ pub(super) struct PluginShared {
 pub(super) struct Discovered {
     source: Source,
     digest: Digest,
-    /// The key of its record in the cache: its digest, and that of the WIT file beside it.
-    record: Digest,
+    /// The key of its record in the cache.
+    key: Digest,
     listing: Listing,
 }
 
 impl Plugin {
-    /// Finds out the tools of a component: from the cache, or by compiling it and asking an instance without rights.
+    /// Finds out the tools of a component: from what came along with it, from the cache, or by compiling it and asking an instance without rights.
     ///
     /// # Errors
     /// The component cannot be read, is not the pinned one, fits no contract, or lists tools that cannot be used.
@@ -70,37 +72,26 @@ impl Plugin {
         source: Source,
         limits: &Limits,
     ) -> Result<Self, LoadError> {
-        let digest = engine.digest(&source).map_err(|error| discover::unreadable(&source, error))?;
-        if !source.admits(&digest) {
-            return Err(LoadError::Pinned);
-        }
-        let sibling_wit = source.sibling_wit();
-        let record = digest.combined_with_docs(sibling_wit.as_deref());
-        if let Some(cached) = engine.cache().and_then(|cache| cache.lookup(&record)) {
-            let discovered = Discovered { source, digest, record, listing: cached.listing };
-            return Ok(Self::new(engine, name, discovered, OnceLock::new()));
+        let identity = discover::identify(engine, &source)?;
+        if let Some(listing) = discover::known(engine, &source, &identity) {
+            return Ok(Self::new(engine, name, Discovered::new(source, identity, listing), OnceLock::new()));
         }
         let (listing, linked) =
-            discover::compile_and_list(engine, name, (&source, sibling_wit), &record, limits).await?;
-        let discovered = Discovered { source, digest, record, listing };
+            discover::compile_and_list(engine, name, (&source, &identity), limits).await?;
+        let discovered = Discovered::new(source, identity, listing);
         let linked = linked.map_or_else(OnceLock::new, |linked| OnceLock::from(Ok(linked)));
         Ok(Self::new(engine, name, discovered, linked))
     }
 
-    /// The plugin of a component that the cache knows; `None` for any other.
+    /// The plugin of a component whose tools came along with it or that the cache knows; `None` for any other.
     ///
     /// # Errors
     /// The component cannot be read, or is not the pinned one.
     pub fn from_cache(engine: &Engine, name: &str, source: Source) -> Result<Option<Self>, LoadError> {
-        let digest = engine.digest(&source).map_err(|error| discover::unreadable(&source, error))?;
-        if !source.admits(&digest) {
-            return Err(LoadError::Pinned);
-        }
-        let record = digest.combined_with_docs(source.sibling_wit().as_deref());
-        let cached = engine.cache().and_then(|cache| cache.lookup(&record));
-        Ok(cached.map(|cached| {
-            let discovered = Discovered { source, digest, record, listing: cached.listing };
-            Self::new(engine, name, discovered, OnceLock::new())
+        let identity = discover::identify(engine, &source)?;
+        let listing = discover::known(engine, &source, &identity);
+        Ok(listing.map(|listing| {
+            Self::new(engine, name, Discovered::new(source, identity, listing), OnceLock::new())
         }))
     }
 
@@ -177,6 +168,14 @@ impl Plugin {
         &self.0.discovered.listing.uncallable
     }
 
+    /// What it lists, as text for [`Source::Packed`]: the same component gives the same bytes.
+    ///
+    /// # Errors
+    /// The text cannot be written, which does not happen to what was read from text.
+    pub fn record(&self) -> serde_json::Result<String> {
+        record::write(&self.0.discovered.digest, &self.0.discovered.listing)
+    }
+
     /// The contract of the component.
     pub fn contract(&self) -> Contract {
         self.0.discovered.listing.contract
@@ -188,10 +187,17 @@ impl Plugin {
     }
 }
 
+impl Discovered {
+    fn new(source: Source, identity: Identity, listing: Listing) -> Self {
+        let Identity { digest, key, .. } = identity;
+        Self { source, digest, key, listing }
+    }
+}
+
 impl PluginShared {
     /// The component, loaded at its first use.
     pub(super) fn linked(&self) -> Result<&LinkedComponent, String> {
-        let load = || self.load().map_err(|error| format!("cannot be loaded: {error}"));
+        let load = || self.load().map_err(|error| unloadable(&error));
         self.linked.get_or_init(load).as_ref().map_err(String::clone)
     }
 
@@ -210,17 +216,43 @@ impl PluginShared {
     /// The component, if its code is in the cache.
     fn cached_component(&self, engine: &wasmtime::Engine) -> Option<Component> {
         let cache = self.engine.cache()?;
-        cache.load(engine, &cache.lookup(&self.discovered.record)?.code)
+        cache.load(engine, &cache.lookup(&self.discovered.key)?.code)
+    }
+
+    /// Loads the component with all of haft's rights: from the cache or, when it is its turn, by compiling it. What goes
+    /// wrong is told by the first call.
+    pub(super) async fn load_code(plugin: &Arc<Self>) -> Result<(), NoAnswer> {
+        let (threads, own) = (plugin.engine.threads(), plugin.clone());
+        if plugin.linked.get().is_some() || threads.own(move || own.link_cached()).await? {
+            return Ok(());
+        }
+        let (name, bytes) = (&plugin.name, plugin.discovered.source.size());
+        let _compilation = plugin.engine.compilations().begin(threads, name, bytes).await;
+        // Another call may have had it compiled meanwhile.
+        let own = plugin.clone();
+        threads.own(move || _ = own.linked()).await
+    }
+
+    /// Loads the component if its code is in the cache; whether it is.
+    fn link_cached(&self) -> bool {
+        let cached = self.engine.wasmtime().ok().and_then(|engine| self.cached_component(engine));
+        let link =
+            |component| LinkedComponent::new(&self.engine, &component).map_err(|error| unloadable(&error));
+        cached.map(|component| self.linked.get_or_init(|| link(component))).is_some()
     }
 
     fn load(&self) -> Result<LinkedComponent, LoadError> {
-        let (engine, Discovered { source, digest, record, listing }) = (&self.engine, &self.discovered);
-        let component = match self.cached_component(engine.wasmtime()) {
+        let (engine, Discovered { source, digest, key, listing }) = (&self.engine, &self.discovered);
+        let component = match self.cached_component(engine.wasmtime()?) {
             Some(component) => component,
-            None => discover::recompile(engine, source, (digest, record), listing)?,
+            None => discover::recompile(engine, source, (digest, key), listing)?,
         };
         LinkedComponent::new(engine, &component)
     }
+}
+
+fn unloadable(error: &LoadError) -> String {
+    format!("cannot be loaded: {error}")
 }
 
 impl std::fmt::Debug for Plugin {
@@ -264,7 +296,7 @@ mod tests {
         let listing = Listing { contract: Contract::Plugin, tools: Vec::new(), uncallable: Vec::new() };
         let digest = Digest::compute(b"");
         let discovered =
-            Discovered { source: Source::Embedded(b""), record: digest.clone(), digest, listing };
+            Discovered { source: Source::Embedded(b""), key: digest.clone(), digest, listing };
         let plugin = Plugin::new(&engine, "p", discovered, OnceLock::new());
         assert!(Arc::ptr_eq(&plugin.0, &plugin.clone().with_injections([]).0));
     }

@@ -41,7 +41,8 @@ const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
 /// The threads. Dropping it abandons whatever still runs.
 pub(super) struct Threads {
-    own: Option<Runtime>,
+    /// Started at the first use; or why it could not be.
+    own: OnceLock<Result<Runtime, String>>,
     pools: ThreadPools,
     permits: Permits,
 }
@@ -64,20 +65,28 @@ pub(super) enum NoAnswer {
 }
 
 impl Threads {
-    /// Prepares the threads; none runs until there is work but the one that keeps haft's timers.
-    ///
-    /// To be called on a thread that Landlock does not restrict: threads inherit restrictions, and these are haft's
-    /// own.
-    pub(super) fn new() -> io::Result<Self> {
-        let own = Builder::new_multi_thread()
-            .worker_threads(1)
-            .max_blocking_threads(OWN_THREADS)
-            .thread_keep_alive(KEEP_ALIVE)
-            .thread_name("haft-plugins")
-            .enable_all()
-            .build()?;
+    /// No thread yet: each is started when there is work for it.
+    pub(super) fn new() -> Self {
         let pools = ThreadPools::new(MAX_GUESTS + SPARE_THREADS);
-        Ok(Self { own: Some(own), pools, permits: Permits::default() })
+        Self { own: OnceLock::new(), pools, permits: Permits::default() }
+    }
+
+    /// Starts the thread that keeps haft's timers, if it does not run yet.
+    ///
+    /// Before the first guest, on a thread that Landlock does not restrict: threads inherit restrictions, and these are
+    /// haft's own.
+    pub(super) fn start_own(&self) -> io::Result<&Runtime> {
+        let start = || {
+            Builder::new_multi_thread()
+                .worker_threads(1)
+                .max_blocking_threads(OWN_THREADS)
+                .thread_keep_alive(KEEP_ALIVE)
+                .thread_name("haft-plugins")
+                .enable_all()
+                .build()
+                .map_err(|error| error.to_string())
+        };
+        self.own.get_or_init(start).as_ref().map_err(|error| io::Error::other(error.clone()))
     }
 
     /// Waits until one more guest of the tenant may run, for `time` at most.
@@ -142,14 +151,14 @@ impl Threads {
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, NoAnswer> {
-        let own = self.own.as_ref().ok_or(NoAnswer::Panicked)?;
-        own.spawn_blocking(work).await.map_err(|_| NoAnswer::Panicked)
+        self.start_own()?.spawn_blocking(work).await.map_err(|_| NoAnswer::Panicked)
     }
 
     /// Runs `task` beside the guests; for waiting, not for work.
     pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        if let Some(own) = &self.own {
-            own.spawn(task);
+        match self.start_own() {
+            Ok(own) => drop(own.spawn(task)),
+            Err(error) => tracing::debug!(%error, "no thread for haft's own work"),
         }
     }
 
@@ -162,7 +171,7 @@ impl Threads {
 impl Drop for Threads {
     /// A thread stuck in the kernel must not keep haft from ending.
     fn drop(&mut self) {
-        if let Some(own) = self.own.take() {
+        if let Some(Ok(own)) = self.own.take() {
             own.shutdown_background();
         }
     }

@@ -345,13 +345,9 @@ impl PluginShared {
         if self.linked.get().is_some() && !Writable::needs_opening(grant) {
             return Ok(Writable::open(grant));
         }
-        let (plugin, grant) = (self.clone(), grant.clone());
-        let prepared = self.engine.threads().own(move || {
-            // The call reports the error.
-            let _ = plugin.linked();
-            Writable::open(&grant)
-        });
-        prepared.await
+        Self::load_code(self).await?;
+        let grant = grant.clone();
+        self.engine.threads().own(move || Writable::open(&grant)).await
     }
 
     fn run(&self, job: &Job) -> Run {

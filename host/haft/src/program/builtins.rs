@@ -12,14 +12,24 @@ use haft_plugin_host::{GrantPlace, Source};
 /// A component that comes with haft. The list of them is `plugins/builtins.rs`.
 struct Builtin {
     name: &'static str,
-    /// Compressed by gzip.
-    component: &'static [u8],
+    packed: Packed,
 }
 
-/// A file of `plugins/built` as `build.rs` compressed it.
+/// What `build.rs` made of a component.
+struct Packed {
+    /// The component, compressed by gzip.
+    gzip: &'static [u8],
+    /// What was recorded of it; empty where nothing was.
+    recorded: &'static str,
+}
+
+/// A component of `plugins/built`.
 macro_rules! packed {
     ($file:literal) => {
-        include_bytes!(concat!(env!("OUT_DIR"), "/", $file, ".gz"))
+        Packed {
+            gzip: include_bytes!(concat!(env!("OUT_DIR"), "/", $file, ".gz")),
+            recorded: include_str!(concat!(env!("OUT_DIR"), "/", $file, ".json")),
+        }
     };
 }
 
@@ -34,7 +44,12 @@ impl Builtin {
             file.strip_suffix(".wasm").and_then(|file| file.strip_prefix("plugins/built/")) == Some(self.name)
         };
         let own = SUMS.lines().filter_map(|line| line.split_once("  ")).find(|(_, file)| is_own(file));
-        Source::Packed { gzip: self.component, digest: own.map(|(sum, _)| sum) }
+        let Packed { gzip, recorded } = self.packed;
+        Source::Packed {
+            gzip,
+            digest: own.map(|(sum, _)| sum),
+            recorded: (!recorded.is_empty()).then_some(recorded),
+        }
     }
 }
 
@@ -113,9 +128,54 @@ fn search(switches: &Builtins) -> Grant {
 
 #[cfg(test)]
 mod tests {
+    use std::path::{Path, PathBuf};
+
+    use haft_plugin_host::{Engine, EngineOptions, Plugin};
     use sha2::{Digest, Sha256};
 
     use super::*;
+
+    /// What the built-in component lists when it is compiled and asked.
+    async fn listed(engine: &Engine, builtin: &Builtin) -> String {
+        let bytes = builtin.source().read().unwrap().into_owned();
+        let source = Source::Embedded(bytes.leak());
+        let plugin = Plugin::load(engine, builtin.name, source, &Limits::default()).await.unwrap();
+        plugin.record().unwrap()
+    }
+
+    fn record_of(builtin: &Builtin) -> PathBuf {
+        let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plugins/built");
+        built.join(builtin.name).with_extension("json")
+    }
+
+    /// A start believes the records. `plugins/build` runs this with `HAFT_RECORD` to make them.
+    #[tokio::test]
+    async fn the_records_are_what_the_components_list() {
+        let engine = Engine::new(&EngineOptions::default());
+        for builtin in BUILTINS {
+            let (listed, file) = (listed(&engine, builtin).await, record_of(builtin));
+            if std::env::var_os("HAFT_RECORD").is_some() {
+                std::fs::write(&file, &listed).unwrap();
+            }
+            let recorded = std::fs::read_to_string(&file).unwrap_or_default();
+            assert_eq!(recorded, listed, "{}: run `plugins/build`", file.display());
+        }
+    }
+
+    /// No code is needed to list what haft carries, nor an engine, and the list is the one that was recorded.
+    #[tokio::test]
+    async fn what_haft_carries_is_known_without_being_compiled() {
+        let place = tempfile::tempdir().unwrap();
+        let cache = place.path().join("cache");
+        let engine = Engine::new(&EngineOptions { cache: Some(cache.clone()), ..EngineOptions::default() });
+        for builtin in BUILTINS {
+            let known = Plugin::from_cache(&engine, builtin.name, builtin.source()).unwrap();
+            let known =
+                known.unwrap_or_else(|| panic!("{} has no record: run `plugins/build`", builtin.name));
+            assert_eq!(known.record().unwrap(), builtin.packed.recorded);
+        }
+        assert!(!cache.exists(), "the engine has started, and opened its cache");
+    }
 
     /// Compiled code is looked up by them.
     #[test]

@@ -86,11 +86,11 @@ pub(super) fn engine<'g>(
     // Where nothing is covered for children, a directory that they may write is not haft's alone.
     let is_open = confiner.layers() == Layers::NONE;
     let exposed = grants.filter(|grant| is_open || !grant.hides(&cache));
-    Engine::new(&EngineOptions {
+    Ok(Engine::new(&EngineOptions {
         cache: Some(dirs.cache.join("components")),
         writable: exposed.map(|grant| grant.writable().clone()).collect(),
         pooling: options.many_calls,
         ahead: if options.many_calls { EngineOptions::DEFAULT_AHEAD } else { 0 },
         events: options.events.clone(),
-    })
+    }))
 }

@@ -155,7 +155,7 @@ mod tests {
     #[test]
     fn only_what_takes_a_while_is_told() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let threads = Threads::new().unwrap();
+        let threads = Threads::new();
         let (events, recorded) = record_events();
         let compilations = Compilations::new(events);
         drop(runtime.block_on(compilations.begin(&threads, "short", 1)));
@@ -188,7 +188,7 @@ mod tests {
     /// A large component is compiled alone, small ones two at a time.
     #[tokio::test]
     async fn few_are_compiled_at_once() {
-        let threads = Threads::new().unwrap();
+        let threads = Threads::new();
         let compilations = Compilations::new(Events::none());
         let begin = |bytes| compilations.begin(&threads, "one", bytes);
         let waits = |bytes| async move {

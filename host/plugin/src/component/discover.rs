@@ -1,5 +1,6 @@
-//! Finds out the tools of a component: compiles it and lists its tools in an instance without any rights. The result is
-//! written to the cache by threads that no guest runs on.
+//! Finds out the tools of a component: from what was recorded when it was built or is in the cache, else it compiles the
+//! component and lists its tools in an instance without any rights. The result is written to the cache by threads that no
+//! guest runs on.
 
 use std::sync::Arc;
 
@@ -8,6 +9,7 @@ use wasmtime::component::Component;
 
 use crate::component::cache::CompiledCode;
 use crate::component::listing::Listing;
+use crate::component::record;
 use crate::component::sections::{self, WIT_SECTION};
 use crate::component::source::{Digest, Source};
 use crate::contract::Contract;
@@ -24,21 +26,48 @@ use crate::wasi::http::Injections;
 use haft_core::grant::Grant;
 use haft_core::limit::Limits;
 
+/// Which component a source is.
+pub(crate) struct Identity {
+    pub(crate) digest: Digest,
+    /// The key of its record in the cache: its digest, and that of the WIT file beside it.
+    pub(crate) key: Digest,
+    sibling_wit: Option<String>,
+}
+
+/// Finds out which component a source is.
+///
+/// # Errors
+/// It cannot be read, or is not the pinned one.
+pub(crate) fn identify(engine: &Engine, source: &Source) -> Result<Identity, LoadError> {
+    let digest = engine.digest(source).map_err(|error| unreadable(source, error))?;
+    if !source.admits(&digest) {
+        return Err(LoadError::Pinned);
+    }
+    let sibling_wit = source.sibling_wit();
+    let key = digest.combined_with_docs(sibling_wit.as_deref());
+    Ok(Identity { digest, key, sibling_wit })
+}
+
+/// What a component lists, where that came along with it or is in the cache.
+pub(crate) fn known(engine: &Engine, source: &Source, identity: &Identity) -> Option<Listing> {
+    let recorded = source.recorded().and_then(|text| record::read(text, &identity.digest));
+    recorded.or_else(|| Some(engine.cache()?.lookup(&identity.key)?.listing))
+}
+
 /// Compiles a component seen for the first time and asks it for its tools, granting nothing. Without the component,
 /// where another plugin of the same was compiled meanwhile: its code is then in the cache.
 pub(crate) async fn compile_and_list(
     engine: &Engine,
     name: &str,
-    (source, sibling_wit): (&Source, Option<String>),
-    record: &Digest,
+    (source, identity): (&Source, &Identity),
     limits: &Limits,
 ) -> Result<(Listing, Option<LinkedComponent>), LoadError> {
-    let _lock = engine.compilations().lock(record).await;
-    if let Some(cached) = engine.cache().and_then(|cache| cache.lookup(record)) {
+    let _lock = engine.compilations().lock(&identity.key).await;
+    if let Some(cached) = engine.cache().and_then(|cache| cache.lookup(&identity.key)) {
         return Ok((cached.listing, None));
     }
     let no_answer = |no_answer: NoAnswer| LoadError::Internal(no_answer.to_string());
-    let (own, own_source) = (engine.clone(), source.clone());
+    let (own, own_source, sibling_wit) = (engine.clone(), source.clone(), identity.sibling_wit.clone());
     let compilation = engine.compilations().begin(engine.threads(), name, source.size()).await;
     let compiled = engine.threads().own(move || compile(&own, &own_source, sibling_wit.as_deref())).await;
     drop(compilation);
@@ -49,7 +78,7 @@ pub(crate) async fn compile_and_list(
     }
     .bounded()?;
     if let Some(code) = code {
-        let (own, own_record, own_listing) = (engine.clone(), record.clone(), listing.clone());
+        let (own, own_record, own_listing) = (engine.clone(), identity.key.clone(), listing.clone());
         let store = move || own.cache().map(|cache| cache.store_listing(&own_record, code, &own_listing));
         engine.threads().own(store).await.map_err(no_answer)?;
     }
@@ -65,7 +94,7 @@ fn compile(engine: &Engine, source: &Source, sibling_wit: Option<&str>) -> Resul
     let linked = LinkedComponent::new(engine, &component)?;
     let listing = match linked.contract() {
         contract @ (Contract::Typed | Contract::Hook) => {
-            let exports = typed::Exports::from_component(engine.wasmtime(), &component);
+            let exports = typed::Exports::from_component(component.engine(), &component);
             let listing = typed::listing(&exports, &read_docs(&bytes, sibling_wit))?;
             Some(Listing { contract, ..listing })
         }
@@ -135,7 +164,7 @@ async fn list(
 pub(crate) fn recompile(
     engine: &Engine,
     source: &Source,
-    (digest, record): (&Digest, &Digest),
+    (digest, key): (&Digest, &Digest),
     listing: &Listing,
 ) -> Result<Component, LoadError> {
     let bytes = source.read().map_err(|error| unreadable(source, error))?;
@@ -144,7 +173,7 @@ pub(crate) fn recompile(
     }
     let (component, code) = engine.compile(&bytes)?;
     if let (Some(cache), Some(code)) = (engine.cache(), code) {
-        cache.store_listing(record, code, listing);
+        cache.store_listing(key, code, listing);
     }
     Ok(component)
 }

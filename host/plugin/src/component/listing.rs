@@ -9,6 +9,9 @@ use crate::failure::LoadError;
 use haft_core::call::{Hints, ToolDef};
 use haft_core::tool::{Schema, exposed_name};
 
+/// Raised whenever the same component is listed in other words or with other schemas.
+pub(crate) const LISTING: u32 = 2;
+
 /// Tools of one plugin. More than a model can choose from.
 pub(crate) const MAX_TOOLS: usize = 256;
 

@@ -32,6 +32,9 @@ pub enum Source {
         gzip: &'static [u8],
         /// The SHA-256 of the component in hexadecimal, where it is known: else every start computes it.
         digest: Option<&'static str>,
+        /// What [`Plugin::record`](crate::Plugin::record) gave when it was built. With that, listing its tools compiles
+        /// nothing; the record of another component or of another version of haft counts as none.
+        recorded: Option<&'static str>,
     },
     /// A file.
     File(PathBuf),
@@ -87,6 +90,14 @@ impl Source {
             Self::Embedded(bytes) => Ok(Cow::Borrowed(bytes)),
             Self::Packed { gzip, .. } => read_to_end(GzDecoder::new(*gzip), MAX_COMPONENT).map(Cow::Owned),
             Self::File(path) | Self::Pinned(path, _) => read_bounded(path, MAX_COMPONENT).map(Cow::Owned),
+        }
+    }
+
+    /// What was recorded of the component when it was built, if it came along.
+    pub(crate) fn recorded(&self) -> Option<&'static str> {
+        match self {
+            Self::Packed { recorded, .. } => *recorded,
+            Self::Embedded(_) | Self::File(_) | Self::Pinned(..) => None,
         }
     }
 

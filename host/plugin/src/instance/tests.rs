@@ -34,7 +34,7 @@ impl MismatchedGuest {
                 fs::write(directory.path().join(name).join(file), name).unwrap();
             }
         }
-        let engine = Engine::new(&EngineOptions::default()).unwrap();
+        let engine = Engine::new(&EngineOptions::default());
         let component = include_bytes!("../../../../tests/guests/built/hostile.wasm");
         let linked = LinkedComponent::new(&engine, &engine.compile(component).unwrap().0).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

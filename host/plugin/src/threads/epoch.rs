@@ -12,8 +12,10 @@ use wasmtime::EngineWeak;
 const TICK: Duration = Duration::from_millis(5);
 
 /// Advances the epoch of its engines while there is an [`EpochTicks`].
+#[derive(Default)]
 pub(crate) struct EpochClock(Arc<Shared>);
 
+#[derive(Default)]
 struct Shared {
     state: Mutex<ClockState>,
     changed: Condvar,
@@ -32,13 +34,12 @@ struct ClockState {
 pub(crate) struct EpochTicks(Arc<Shared>);
 
 impl EpochClock {
-    /// Starts the clock's thread.
-    pub(crate) fn start(engine: EngineWeak) -> std::io::Result<Self> {
-        let state = ClockState { engines: vec![engine], ..ClockState::default() };
-        let shared = Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new() });
-        let own = shared.clone();
+    /// Starts the clock's thread with its first engine, before which no guest can run.
+    pub(crate) fn start(&self, engine: EngineWeak) -> std::io::Result<()> {
+        self.also(engine);
+        let own = self.0.clone();
         thread::Builder::new().name("haft-clock".into()).spawn(move || own.tick())?;
-        Ok(Self(shared))
+        Ok(())
     }
 
     /// Advances the epoch of another engine as well.

@@ -20,10 +20,7 @@ const NONE: &str = "none";
 impl Plugins {
     /// Finds out with an engine that runs nothing.
     pub(super) fn gather() -> Self {
-        let state = match Engine::new(&EngineOptions::default()) {
-            Ok(engine) => engine.landlock_state(),
-            Err(error) => LandlockState::None { reason: error.to_string() },
-        };
+        let state = Engine::new(&EngineOptions::default()).landlock_state();
         let landlock = match state {
             LandlockState::Full => FULL,
             LandlockState::Partial { .. } => PARTIAL,

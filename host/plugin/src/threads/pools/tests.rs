@@ -42,7 +42,7 @@ impl Fixture {
             }
         }
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();
-        Self { directory, threads: Threads::new().unwrap(), runtime }
+        Self { directory, threads: Threads::new(), runtime }
     }
 
     fn path(&self, name: &str) -> PathBuf {
