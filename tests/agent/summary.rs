@@ -40,7 +40,7 @@ impl Two {
 fn turn(text: &str, calls: Vec<RequestedCall>) -> Turn {
     let usage = Usage { input: 100, output: 1, ..Usage::default() };
     let reply = Reply { text: text.into(), calls, ..Reply::default() };
-    Turn { reply, stop: Stop::Done, usage, model: "m".into() }
+    Turn { reply, stop: Stop::Done, usage, wasted: Usage::default(), model: "m".into() }
 }
 
 #[async_trait]
@@ -62,8 +62,8 @@ impl Provider for Two {
         if ask.model == "fast" {
             assert!(ask.tools.is_empty());
             let failure = Failure::Status { status: 400, body: "no".into() };
-            let error =
-                || ProviderError { provider: "openai", endpoint: "http://x".into(), attempts: 1, failure };
+            let (provider, endpoint, wasted) = ("openai", "http://x".into(), Box::default());
+            let error = || ProviderError { provider, endpoint, attempts: 1, failure, wasted };
             return self.summary.map(|text| turn(text, Vec::new())).ok_or_else(error);
         }
         let made = self.of("strong").len();

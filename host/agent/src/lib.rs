@@ -185,7 +185,7 @@ impl Agent {
             history.window().0.count(turn.usage.input);
             totals.count(&turn);
             let end = end(&turn);
-            let Turn { reply, stop, usage, model } = turn;
+            let Turn { reply, stop, usage, model, .. } = turn;
             history.open(Turned { reply, stop, usage, model })?;
             if end.is_none()
                 && let Some(turn) = history.opened()
@@ -219,6 +219,7 @@ impl Agent {
         loop {
             self.fit(history, totals, session).await?;
             let Some(turn) = self.infer_once(history, answers, session).await else { return Ok(None) };
+            totals.waste(self.model(), turn.as_ref().map_or_else(|error| *error.wasted, |turn| turn.wasted));
             let failure = turn.as_ref().err().map(|error| &error.failure);
             match failure.and_then(Failure::too_long) {
                 Some(too_long) if shrinks < MAX_SHRINKS && history.window().0.shrink(too_long) => {

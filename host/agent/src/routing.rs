@@ -55,13 +55,17 @@ async fn classify(provider: &dyn Provider, prompt: &str, session: &Session) -> (
     // What it says is no part of the answer to the task.
     let nobody = Events::none();
     match session.cancel.run_until_cancelled(provider.turn(&ask, &nobody)).await {
-        Some(Ok(turn)) => (is_simple(&turn.reply.text), turn.usage),
+        Some(Ok(turn)) => {
+            let mut usage = turn.usage;
+            usage += turn.wasted;
+            (is_simple(&turn.reply.text), usage)
+        }
         Some(Err(error)) => {
             tracing::warn!(
                 "cannot ask which model fits the task: {}",
                 session.redactor.redact(&error.to_string())
             );
-            (false, Usage::default())
+            (false, *error.wasted)
         }
         None => (false, Usage::default()),
     }

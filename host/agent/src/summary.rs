@@ -63,7 +63,7 @@ impl<'m> Part<'m> {
         }
     }
 
-    /// What `model` makes of it, where it gives something that can be used, and what that cost, where it answered.
+    /// What `model` makes of it, where it gives something that can be used, and what that cost, where it answered at all.
     pub(super) async fn sum_up(
         &self,
         provider: &dyn Provider,
@@ -71,6 +71,7 @@ impl<'m> Part<'m> {
         session: &Session,
     ) -> (Option<Summary>, Option<Usage>) {
         let mut bytes = self.readable();
+        let mut wasted = Usage::default();
         for _ in 0..MAX_ATTEMPTS {
             let messages = [Message::User(self.question(bytes).into())];
             let ask = Ask { model, system: ORDER, messages: &messages, tools: &[], output: None };
@@ -78,16 +79,25 @@ impl<'m> Part<'m> {
             let nobody = Events::none();
             match session.cancel.run_until_cancelled(provider.turn(&ask, &nobody)).await {
                 None => break,
-                Some(Ok(turn)) => return (self.summary(model, &turn), Some(turn.usage)),
-                Some(Err(error)) if error.failure.too_long().is_some() => bytes /= 2,
+                Some(Ok(turn)) => {
+                    let mut usage = turn.usage;
+                    wasted += turn.wasted;
+                    usage += wasted;
+                    return (self.summary(model, &turn), Some(usage));
+                }
+                Some(Err(error)) if error.failure.too_long().is_some() => {
+                    wasted += *error.wasted;
+                    bytes /= 2;
+                }
                 Some(Err(error)) => {
+                    wasted += *error.wasted;
                     let error = error.to_string();
                     tracing::warn!("the conversation is not summed up: {}", session.redactor.redact(&error));
                     break;
                 }
             }
         }
-        (None, None)
+        (None, Some(wasted).filter(|wasted| *wasted != Usage::default()))
     }
 
     /// The summary that `model` wrote; `None` where it declined, or wrote nothing.

@@ -17,6 +17,9 @@ use haft_core::tool::{Context, Tool, ToolError};
 const MAIN: &str = "main";
 const SMALL: &str = "small";
 
+/// What an answer costs that cannot be used.
+const WASTED: Usage = Usage { input: 5, output: 1, cached: 0, stored: 0, cost: None };
+
 /// What came with a request: the model, how many tools, and how many files that are no text.
 type Asked = (String, usize, usize);
 
@@ -56,8 +59,11 @@ impl<F: Fn(usize, &Asked) -> Result<Turn, Failure> + Send + Sync> Provider for S
         let number = self.asked.lock().unwrap().len();
         let turn = (self.answer)(number, &asked);
         self.asked.lock().unwrap().push(asked);
-        let failed =
-            |failure| ProviderError { provider: "scripted", endpoint: String::new(), attempts: 1, failure };
+        let failed = |failure| {
+            let came = matches!(failure, Failure::Empty(_) | Failure::Botched(_));
+            let wasted = Box::new(if came { WASTED } else { Usage::default() });
+            ProviderError { provider: "scripted", endpoint: String::new(), attempts: 1, failure, wasted }
+        };
         turn.map_err(failed)
     }
 
@@ -75,6 +81,7 @@ fn says(text: &str, cost: Option<f64>) -> Turn {
         reply: Reply { text: text.into(), ..Reply::default() },
         stop: Stop::Done,
         usage: Usage { input: 7, cost: cost.map(Cost::of_dollars), ..Usage::default() },
+        wasted: Usage::default(),
         model: MAIN.into(),
     }
 }
@@ -84,7 +91,7 @@ fn long() -> History {
     let mut history = History::default();
     for _ in 0..6 {
         history.push_prompt("go on").unwrap();
-        let Turn { reply, stop, usage, model } = says(&"x".repeat(2000), None);
+        let Turn { reply, stop, usage, model, .. } = says(&"x".repeat(2000), None);
         history.open(Turned { reply, stop, usage, model }).unwrap();
         history.close();
     }
@@ -134,6 +141,39 @@ async fn a_summary_that_cannot_be_used_counts_all_the_same() {
         .await
         .unwrap();
     assert_eq!((outcome.end, outcome.usage.input), (End::Final, 7));
+}
+
+/// Whoever has counted what nobody can use is paid for it.
+#[tokio::test]
+async fn answers_that_cannot_be_used_count_all_the_same() {
+    async fn run(provider: Arc<dyn Provider>, settings: AgentSettings) -> Outcome {
+        let agent = Agent::new(provider, Toolbox::default(), settings);
+        agent.run(&mut long(), "the next", &Session::default()).await.unwrap()
+    }
+    let plain = || AgentSettings { summarise: Some(false), ..AgentSettings::default() };
+    let empty = || Failure::Empty("nothing".into());
+    let late = scripted(move |number, _| if number < 2 { Err(empty()) } else { Ok(says("done", None)) });
+    let outcome = run(late.clone(), plain()).await;
+    assert_eq!((outcome.end, outcome.turns), (End::Final, 1));
+    assert_eq!((outcome.usage.input, outcome.usage.output), (5 + 5 + 7, 2));
+    let again = scripted(|_, _| Ok(Turn { wasted: WASTED, ..says("done", None) }));
+    assert_eq!(run(again, plain()).await.usage.input, 5 + 7, "what the provider asked for twice");
+    let never = scripted(|_, _| Err(Failure::Botched("no call".into())));
+    let outcome = run(never, plain()).await;
+    assert_eq!((outcome.end, outcome.usage.total()), (End::Failed, 6));
+    let never = scripted(|_, _| Err(Failure::Blocked("no".into())));
+    assert_eq!(run(never, plain()).await.usage, Usage::default());
+    // They are no way around a budget.
+    let never = scripted(move |_, _| Err(Failure::Empty("nothing".into())));
+    let most = AgentSettings { budget: Budget { tokens: Some(6), cost: None }, ..plain() };
+    let outcome = run(never.clone(), most).await;
+    assert_eq!((outcome.end, never.asked.lock().unwrap().len()), (End::Budget, 1), "{outcome:?}");
+    // Nor where it is the summary that came to nothing.
+    let botched = scripted(|_, asked| match asked.0.as_str() {
+        SMALL => Err(Failure::Botched("no words".into())),
+        _ => Ok(says("done", None)),
+    });
+    assert_eq!(run(botched, short_of_room(None)).await.usage.input, 5 + 7);
 }
 
 struct Idle(ToolDef);

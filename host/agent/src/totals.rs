@@ -56,6 +56,13 @@ impl Totals {
         self.note(model, usage);
     }
 
+    /// Counts what answers of `model` cost that could not be used; nothing where they told no cost.
+    pub(super) fn waste(&mut self, model: &str, usage: Usage) {
+        if usage != Usage::default() {
+            self.add(model, usage);
+        }
+    }
+
     fn note(&mut self, model: &str, usage: Usage) {
         self.usage += usage;
         self.is_uncounted |= usage.total() == 0;

@@ -82,8 +82,16 @@ impl Dialect for Anthropic {
             let detail = format!("neither text nor a call (stop reason `{}`)", excerpt(reason));
             return Err(Failure::Empty(detail));
         }
-        let model = body.get("model").and_then(Value::as_str).filter(|name| !name.is_empty());
-        Ok(Turn { reply, stop, usage: usage(&body), model: model.unwrap_or(ask.model).to_owned() })
+        let model = self.answering(&body).unwrap_or(ask.model).to_owned();
+        Ok(Turn { reply, stop, usage: self.usage(&body), wasted: Usage::default(), model })
+    }
+
+    fn usage(&self, body: &Value) -> Usage {
+        // What was read from the cache or put into it is not part of the vendor's `input_tokens`.
+        let count = |key: &str| body.get("usage").and_then(|usage| usage.get(key)?.as_u64()).unwrap_or(0);
+        let (cached, stored) = (count("cache_read_input_tokens"), count("cache_creation_input_tokens"));
+        let input = count("input_tokens").saturating_add(cached).saturating_add(stored);
+        Usage { input, output: count("output_tokens"), cached, stored, cost: None }
     }
 
     fn fold(&self) -> Box<dyn Fold> {
@@ -99,14 +107,6 @@ fn stop(reason: &str) -> Stop {
         // `end_turn`, `stop_sequence`, `tool_use`, and what will be added: the calls are what counts.
         _ => Stop::Done,
     }
-}
-
-/// What was read from the cache or put into it is not part of the vendor's `input_tokens`.
-fn usage(body: &Value) -> Usage {
-    let count = |key: &str| body.get("usage").and_then(|usage| usage.get(key)?.as_u64()).unwrap_or(0);
-    let (cached, stored) = (count("cache_read_input_tokens"), count("cache_creation_input_tokens"));
-    let input = count("input_tokens").saturating_add(cached).saturating_add(stored);
-    Usage { input, output: count("output_tokens"), cached, stored, cost: None }
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use super::error::Failure;
 use super::files::Takes;
 use super::models::Listing;
 use super::output::Formats;
-use super::{Ask, Turn};
+use super::{Ask, Turn, Usage};
 use haft_core::manifest::Effort;
 
 /// How an answer is asked for, beside what is asked.
@@ -97,6 +97,14 @@ pub(super) trait Dialect: Send + Sync {
 
     /// What the body of a successful answer to `ask` says.
     fn decode(&self, ask: &Ask<'_>, body: Value) -> Result<Turn, Failure>;
+
+    /// What a body says that it cost, also where it holds no turn, or is the beginning of one.
+    fn usage(&self, body: &Value) -> Usage;
+
+    /// The model that answered, where a body names it.
+    fn answering<'b>(&self, body: &'b Value) -> Option<&'b str> {
+        body.get("model").and_then(Value::as_str).filter(|name| !name.is_empty())
+    }
 
     /// Puts the body of a streamed answer together.
     fn fold(&self) -> Box<dyn Fold>;

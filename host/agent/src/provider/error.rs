@@ -4,6 +4,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use haft_core::usage::Usage;
+
 /// Characters of a foreign text that a message shows: enough for any vendor's explanation,
 /// too few for an error page to fill a screen.
 const EXCERPT_CHARS: usize = 600;
@@ -19,6 +21,8 @@ pub struct ProviderError {
     pub attempts: u32,
     /// What went wrong the last time.
     pub failure: Failure,
+    /// What the answers cost that came and could not be used. In a box, as errors are to be small.
+    pub wasted: Box<Usage>,
 }
 
 /// What went wrong.
@@ -302,7 +306,8 @@ mod tests {
     use super::*;
 
     fn error(failure: Failure, attempts: u32) -> ProviderError {
-        ProviderError { provider: "openai", endpoint: "http://localhost/v1".into(), attempts, failure }
+        let (provider, endpoint, wasted) = ("openai", "http://localhost/v1".into(), Box::default());
+        ProviderError { provider, endpoint, attempts, failure, wasted }
     }
 
     /// PL06.

@@ -106,8 +106,23 @@ impl Dialect for Gemini {
         if is_botched || (reply.is_empty() && stop == Stop::Done) {
             return Err(nothing(reason, candidate));
         }
-        let model = body.get("modelVersion").and_then(Value::as_str).filter(|name| !name.is_empty());
-        Ok(Turn { reply, stop, usage: usage(&body), model: model.unwrap_or(ask.model).to_owned() })
+        let model = self.answering(&body).unwrap_or(ask.model).to_owned();
+        Ok(Turn { reply, stop, usage: self.usage(&body), wasted: Usage::default(), model })
+    }
+
+    fn usage(&self, body: &Value) -> Usage {
+        let count =
+            |key: &str| body.get("usageMetadata").and_then(|usage| usage.get(key)?.as_u64()).unwrap_or(0);
+        Usage {
+            input: count("promptTokenCount").saturating_add(count("toolUsePromptTokenCount")),
+            output: count("candidatesTokenCount").saturating_add(count("thoughtsTokenCount")),
+            cached: count("cachedContentTokenCount"),
+            ..Usage::default()
+        }
+    }
+
+    fn answering<'b>(&self, body: &'b Value) -> Option<&'b str> {
+        body.get("modelVersion").and_then(Value::as_str).filter(|name| !name.is_empty())
     }
 
     fn fold(&self) -> Box<dyn Fold> {
@@ -148,16 +163,6 @@ fn nothing(reason: &str, candidate: &Value) -> Failure {
         "neither text nor a call (finish reason `{}`)",
         excerpt(&format!("{reason}{message}"))
     ))
-}
-
-fn usage(body: &Value) -> Usage {
-    let count = |key: &str| body.get("usageMetadata").and_then(|usage| usage.get(key)?.as_u64()).unwrap_or(0);
-    Usage {
-        input: count("promptTokenCount").saturating_add(count("toolUsePromptTokenCount")),
-        output: count("candidatesTokenCount").saturating_add(count("thoughtsTokenCount")),
-        cached: count("cachedContentTokenCount"),
-        ..Usage::default()
-    }
 }
 
 /// An id that the vendor gave to a call; haft's own are for itself.

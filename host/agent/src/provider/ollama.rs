@@ -112,11 +112,13 @@ impl Dialect for Ollama {
             let detail = format!("neither text nor a call (done reason `{}`)", excerpt(reason));
             return Err(Failure::Empty(detail));
         }
+        let model = self.answering(&body).unwrap_or(ask.model).to_owned();
+        Ok(Turn { reply, stop, usage: self.usage(&body), wasted: Usage::default(), model })
+    }
+
+    fn usage(&self, body: &Value) -> Usage {
         let count = |key| body.get(key).and_then(Value::as_u64).unwrap_or(0);
-        let usage =
-            Usage { input: count("prompt_eval_count"), output: count("eval_count"), ..Usage::default() };
-        let model = body.get("model").and_then(Value::as_str).filter(|name| !name.is_empty());
-        Ok(Turn { reply, stop, usage, model: model.unwrap_or(ask.model).to_owned() })
+        Usage { input: count("prompt_eval_count"), output: count("eval_count"), ..Usage::default() }
     }
 
     fn fold(&self) -> Box<dyn Fold> {

@@ -100,8 +100,18 @@ impl Dialect for OpenAi {
             let detail = format!("neither text nor a call (finish reason `{}`)", excerpt(finish));
             return Err(Failure::Empty(detail));
         }
-        let model = body.get("model").and_then(Value::as_str).filter(|name| !name.is_empty());
-        Ok(Turn { reply, stop, usage: usage(&body), model: model.unwrap_or(ask.model).to_owned() })
+        let model = self.answering(&body).unwrap_or(ask.model).to_owned();
+        Ok(Turn { reply, stop, usage: self.usage(&body), wasted: Usage::default(), model })
+    }
+
+    fn usage(&self, body: &Value) -> Usage {
+        let count = |path: &str| body.pointer(path).and_then(Value::as_u64).unwrap_or(0);
+        Usage {
+            input: count("/usage/prompt_tokens"),
+            output: count("/usage/completion_tokens"),
+            cached: count("/usage/prompt_tokens_details/cached_tokens"),
+            ..Usage::default()
+        }
     }
 
     fn fold(&self) -> Box<dyn Fold> {
@@ -211,16 +221,6 @@ fn stop(finish: &str, message: &Map<String, Value>) -> Stop {
         _ if reply::refusal(message).is_some() => Stop::Refused,
         // `stop`, `tool_calls`, and whatever else a server calls it: the calls are what counts.
         _ => Stop::Done,
-    }
-}
-
-fn usage(body: &Value) -> Usage {
-    let count = |path: &str| body.pointer(path).and_then(Value::as_u64).unwrap_or(0);
-    Usage {
-        input: count("/usage/prompt_tokens"),
-        output: count("/usage/completion_tokens"),
-        cached: count("/usage/prompt_tokens_details/cached_tokens"),
-        ..Usage::default()
     }
 }
 

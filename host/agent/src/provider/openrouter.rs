@@ -9,7 +9,7 @@ use super::files::Takes;
 use super::models::{Listing, OPENROUTER};
 use super::openai::{OpenAi, TAKES, format};
 use super::output::Formats;
-use super::{Ask, Cost, Turn};
+use super::{Ask, Cost, Turn, Usage};
 
 /// The name in [`PROVIDERS`](super::PROVIDERS).
 pub(super) const NAME: &str = "openrouter";
@@ -90,10 +90,13 @@ impl Dialect for OpenRouter {
     }
 
     fn decode(&self, ask: &Ask<'_>, body: Value) -> Result<Turn, Failure> {
+        let usage = self.usage(&body);
+        Ok(Turn { usage, ..OPENAI.decode(ask, body)? })
+    }
+
+    fn usage(&self, body: &Value) -> Usage {
         let cost = body.pointer("/usage/cost").and_then(Value::as_f64);
-        let mut turn = OPENAI.decode(ask, body)?;
-        turn.usage.cost = cost.map(Cost::of_dollars);
-        Ok(turn)
+        Usage { cost: cost.map(Cost::of_dollars), ..OPENAI.usage(body) }
     }
 
     fn fold(&self) -> Box<dyn Fold> {

@@ -68,8 +68,8 @@ impl<'a> Reading<'a> {
         self.is_over || self.fold.is_complete()
     }
 
-    /// The body, whose end was reached.
-    pub(super) fn finish(mut self) -> Result<Value, Failure> {
+    /// Takes note that the end of the body was reached.
+    pub(super) fn finish(&mut self) -> Result<(), Failure> {
         let mut frames = Vec::new();
         self.frames.finish(&mut frames);
         // The rest of a frame that was cut off is no reason to complain of its form.
@@ -83,7 +83,12 @@ impl<'a> Reading<'a> {
         if !self.is_complete() {
             return Err(Failure::Interrupted("the stream ended in the middle of the answer".into()));
         }
-        Ok(self.fold.body())
+        Ok(())
+    }
+
+    /// The body, or what there is of it.
+    pub(super) fn into_body(self) -> Value {
+        self.fold.body()
     }
 
     fn fold(&mut self, frames: Vec<Vec<u8>>) -> Result<(), Failure> {

@@ -28,7 +28,8 @@ use super::output::Formats;
 use super::patience::Attempts;
 use super::reading::Reading;
 use super::{
-    Ask, Message, Patience, Prices, Provider, ProviderKind, ProviderSettings, Timeouts, Turn, body, windows,
+    Ask, Message, Patience, Prices, Provider, ProviderKind, ProviderSettings, Timeouts, Turn, Usage, body,
+    windows,
 };
 use haft_core::call::{Attachment, ToolDef};
 use haft_core::event::{Event, Events};
@@ -108,7 +109,7 @@ impl<D: Dialect> Remote<D> {
             return self.stream(&mut answer, ask, events).await;
         }
         let body = answer.whole().await.map_err(|failure| self.cleaned(failure))?;
-        let turn = self.decode(ask, &body)?;
+        let turn = self.decode(ask, &body).map_err(|failure| self.unusable(failure, ask, &body))?;
         if !turn.reply.text.is_empty() {
             events.emit(|| Event::Said(turn.reply.text.clone()));
         }
@@ -118,17 +119,25 @@ impl<D: Dialect> Remote<D> {
     /// Reads a streamed answer, and tells it as it comes.
     async fn stream(&self, answer: &mut Answer, ask: &Ask<'_>, events: &Events) -> Result<Turn, Miss> {
         let mut reading = Reading::new(&self.dialect, &self.redactor, events);
+        let read = self.read(answer, &mut reading).await;
+        let body = reading.into_body();
+        let usage = self.used(ask, &body);
+        let turn = read.and_then(|()| self.decode_value(ask, body));
+        turn.map_err(|failure| Miss { usage, ..failure.into() })
+    }
+
+    /// Reads a streamed answer to its end.
+    async fn read(&self, answer: &mut Answer, reading: &mut Reading<'_>) -> Result<(), Failure> {
         while !reading.is_over() {
             match answer.piece().await {
                 Ok(Some(piece)) => reading.take(&piece)?,
                 Ok(None) => break,
                 // The last word was said; that the connection did not end well changes nothing.
                 Err(_) if reading.is_complete() => break,
-                Err(failure) => return Err(self.cleaned(failure).into()),
+                Err(failure) => return Err(self.cleaned(failure)),
             }
         }
-        let body = reading.finish()?;
-        Ok(self.decode_value(ask, body)?)
+        reading.finish()
     }
 
     /// Whether the answer comes in pieces. Servers that cannot send whole bodies of JSON, and say so.
@@ -148,7 +157,7 @@ impl<D: Dialect> Remote<D> {
         let answer = answer.map_err(|failure| self.cleaned(failure))?;
         match answer.refusal().await {
             Ok(answer) => Ok(answer),
-            Err(Miss { failure, retry_after }) => Err(Miss { failure: self.cleaned(failure), retry_after }),
+            Err(miss) => Err(Miss { failure: self.cleaned(miss.failure), ..miss }),
         }
     }
 
@@ -176,14 +185,17 @@ impl<D: Dialect> Remote<D> {
         let has_files = has_files(ask.messages);
         let mut with_files = has_files && !self.fileless.has(ask.model);
         let mut request = self.asking(ask, with_files);
+        let mut wasted = Usage::default();
         loop {
-            match self.ask_once(request.try_clone(), ask, events).await {
+            let answer = self.ask_once(request.try_clone(), ask, events).await;
+            wasted += answer.as_ref().err().map(|miss| miss.usage).unwrap_or_default();
+            match answer {
                 Ok(turn) => {
                     // It answers without: one that cannot see would end every task in which a picture came up.
                     if has_files && !with_files {
                         self.fileless.note(ask.model);
                     }
-                    return Ok(self.completed(turn, ask));
+                    return Ok(Turn { wasted, ..self.completed(turn, ask) });
                 }
                 Err(miss) if with_files && miss.failure.may_be_about_files() => {
                     with_files = false;
@@ -193,7 +205,10 @@ impl<D: Dialect> Remote<D> {
                     tracing::info!("{reason}");
                     events.emit(|| Event::Retrying { reason, delay: Duration::ZERO });
                 }
-                Err(miss) => self.wait(request.url(), &mut attempts, miss, events).await?,
+                Err(miss) => {
+                    let waited = self.wait(request.url(), &mut attempts, miss, events).await;
+                    waited.map_err(|error| ProviderError { wasted: Box::new(wasted), ..error })?;
+                }
             }
         }
     }
@@ -266,10 +281,28 @@ impl<D: Dialect> Remote<D> {
         if self.dialect.is_shared() {
             turn.reply.server = self.server();
         }
-        let prices = self.prices.get(ask.model).or_else(|| self.prices.get(&turn.model));
-        let cost = prices.map(|prices| prices.cost(&turn.usage));
-        turn.usage.cost = cost.or(turn.usage.cost);
+        turn.usage = self.priced(turn.usage, ask.model, &turn.model);
         turn
+    }
+
+    /// `usage` with its price, where `asked` or the model that answered has one.
+    fn priced(&self, usage: Usage, asked: &str, answered: &str) -> Usage {
+        let prices = self.prices.get(asked).or_else(|| self.prices.get(answered));
+        Usage { cost: prices.map(|prices| prices.cost(&usage)).or(usage.cost), ..usage }
+    }
+
+    /// What a body says that it cost; nothing where it says nothing.
+    fn used(&self, ask: &Ask<'_>, body: &Value) -> Usage {
+        match self.dialect.usage(body) {
+            usage if usage.total() == 0 => Usage::default(),
+            usage => self.priced(usage, ask.model, self.dialect.answering(body).unwrap_or_default()),
+        }
+    }
+
+    /// The attempt that `failure` ended, with what its answer cost.
+    fn unusable(&self, failure: Failure, ask: &Ask<'_>, body: &[u8]) -> Miss {
+        let usage = body::parse(body).map(|body| self.used(ask, &body)).unwrap_or_default();
+        Miss { usage, ..failure.into() }
     }
 
     /// The dialect's reading, with no secret in what it complains of.
@@ -311,7 +344,8 @@ impl<D: Dialect> Remote<D> {
     fn error(&self, url: &Url, failure: Failure, attempts: u32) -> ProviderError {
         let mut endpoint = url.clone();
         endpoint.set_query(None);
-        ProviderError { provider: self.kind.name, endpoint: endpoint.into(), attempts, failure }
+        let (provider, endpoint, wasted) = (self.kind.name, endpoint.into(), Box::default());
+        ProviderError { provider, endpoint, attempts, failure, wasted }
     }
 }
 
@@ -360,7 +394,12 @@ impl<D: Dialect> Provider for Remote<D> {
         self.require_key()?;
         match self.turn_of(ask, events).await {
             Err(error) if self.sends_format(ask) && error.failure.may_be_of_format() => {
-                let turn = self.turn_of(&Ask { output: None, ..*ask }, events).await?;
+                let again = self.turn_of(&Ask { output: None, ..*ask }, events).await;
+                let mut turn = again.map_err(|mut later| {
+                    *later.wasted += *error.wasted;
+                    later
+                })?;
+                turn.wasted += *error.wasted;
                 tracing::info!(
                     "{error}; answered without a form of the answer, which is left out from now on"
                 );

@@ -90,8 +90,19 @@ impl Dialect for Responses {
             let detail = format!("neither text nor a call (status `{}`)", excerpt(status));
             return Err(Failure::Empty(detail));
         }
-        let model = body.get("model").and_then(Value::as_str).filter(|name| !name.is_empty());
-        Ok(Turn { reply, stop, usage: usage(&body), model: model.unwrap_or(ask.model).to_owned() })
+        let model = self.answering(&body).unwrap_or(ask.model).to_owned();
+        Ok(Turn { reply, stop, usage: self.usage(&body), wasted: Usage::default(), model })
+    }
+
+    fn usage(&self, body: &Value) -> Usage {
+        let count = |path: &str| body.pointer(path).and_then(Value::as_u64).unwrap_or(0);
+        Usage {
+            input: count("/usage/input_tokens"),
+            output: count("/usage/output_tokens"),
+            cached: count("/usage/input_tokens_details/cached_tokens"),
+            stored: count("/usage/input_tokens_details/cache_write_tokens"),
+            cost: None,
+        }
     }
 
     fn fold(&self) -> Box<dyn Fold> {
@@ -106,17 +117,6 @@ fn stop(body: &Value, output: &[Value]) -> Stop {
         _ if output.iter().any(|item| reply::refusal(item).is_some()) => Stop::Refused,
         // `completed`, and what will be added: the calls are what counts.
         _ => Stop::Done,
-    }
-}
-
-fn usage(body: &Value) -> Usage {
-    let count = |path: &str| body.pointer(path).and_then(Value::as_u64).unwrap_or(0);
-    Usage {
-        input: count("/usage/input_tokens"),
-        output: count("/usage/output_tokens"),
-        cached: count("/usage/input_tokens_details/cached_tokens"),
-        stored: count("/usage/input_tokens_details/cache_write_tokens"),
-        cost: None,
     }
 }
 

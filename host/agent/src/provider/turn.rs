@@ -15,6 +15,8 @@ pub struct Turn {
     pub stop: Stop,
     /// What it cost.
     pub usage: Usage,
+    /// What the answers cost that came before it and could not be used.
+    pub wasted: Usage,
     /// The model that answered, as the vendor reports it; often more exact than what was asked for.
     pub model: String,
 }

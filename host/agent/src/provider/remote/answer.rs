@@ -12,17 +12,21 @@ use super::super::error::Failure;
 use super::super::settings::Timeouts;
 use haft_core::net::chain;
 use haft_core::net::retry_after;
+use haft_core::usage::Usage;
 
 /// 16 MiB: a turn of the longest output that any model has is a tenth of that.
 const MAX_BODY: usize = 16 << 20;
 /// 64 KiB of an error's body are read: its message is at the start.
 const MAX_ERROR_BODY: usize = 64 << 10;
 
-/// An attempt that failed, and how long the server wants to be left alone.
+/// An attempt that failed.
 #[derive(Debug)]
 pub(super) struct Miss {
     pub(super) failure: Failure,
+    /// How long the server wants to be left alone.
     pub(super) retry_after: Option<Duration>,
+    /// What it cost all the same.
+    pub(super) usage: Usage,
 }
 
 impl Miss {
@@ -34,7 +38,7 @@ impl Miss {
 
 impl From<Failure> for Miss {
     fn from(failure: Failure) -> Self {
-        Self { failure, retry_after: None }
+        Self { failure, retry_after: None, usage: Usage::default() }
     }
 }
 
@@ -120,7 +124,7 @@ async fn refused(answer: Answer) -> Miss {
         let body = read.ok().and_then(Result::ok).map(|(body, _)| body);
         body.map(|body| (explain(&body), wait_in(&body))).unwrap_or_default()
     };
-    Miss { failure: Failure::Status { status, body }, retry_after: asked.or(retry_after) }
+    Miss { retry_after: asked.or(retry_after), ..Failure::Status { status, body }.into() }
 }
 
 /// How long the headers ask to wait.

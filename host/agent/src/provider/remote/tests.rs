@@ -115,3 +115,49 @@ fn an_error_body_is_explained_by_its_message() {
     assert_eq!(explain(b"<h1>502</h1>"), "<h1>502</h1>");
     assert_eq!(explain(b""), "(no body)");
 }
+
+/// What is told of an answer that holds no turn, or of one that broke off, by the names of the vendors' own.
+#[test]
+fn what_an_answer_cost_that_cannot_be_used_is_known() {
+    use super::super::{anthropic, gemini, ollama, openai, openrouter, responses};
+    use serde_json::json;
+    fn of<D: Dialect>(dialect: D, kind: &str, body: &Value, pieces: &str) -> [Usage; 2] {
+        let prices = Prices { input: 1.0, output: 2.0, cached: None, stored: None };
+        let prices = [("exact".to_owned(), prices)].into();
+        let settings = ProviderSettings { prices, ..ProviderSettings::new(kind, "m") };
+        let remote = Remote::new(super::super::kind(kind).unwrap(), dialect, settings).unwrap();
+        let ask = Ask { model: "m", ..Ask::default() };
+        assert!(remote.decode(&ask, body.to_string().as_bytes()).is_err(), "{kind}: {body}");
+        let (redactor, events) = (Redactor::default(), Events::none());
+        let mut reading = Reading::new(&remote.dialect, &redactor, &events);
+        // However it ends.
+        let _ = reading.take(pieces.as_bytes()).and_then(|()| reading.finish());
+        [remote.used(&ask, body), remote.used(&ask, &reading.into_body())]
+    }
+    let chat = json!({ "model": "exact", "usage": { "prompt_tokens": 7, "completion_tokens": 1 } });
+    let body = json!({ "model": "exact", "usage": { "input_tokens": 7, "output_tokens": 1 } });
+    let of_gemini = json!({ "modelVersion": "exact", "usageMetadata": { "promptTokenCount": 7, "candidatesTokenCount": 1 } });
+    let of_ollama =
+        json!({ "model": "exact", "message": {}, "done": true, "prompt_eval_count": 7, "eval_count": 1 });
+    let started = format!("data: {}\n\n", json!({ "type": "message_start", "message": body }));
+    let created = format!("data: {}\n\n", json!({ "type": "response.incomplete", "response": body }));
+    let events = |body: &Value| format!("data: {body}\n\n");
+    let rows = [
+        of(openai::OpenAi { vendor: "openai" }, "openai", &chat, &events(&chat)),
+        of(openrouter::OpenRouter, "openrouter", &chat, &events(&chat)),
+        of(responses::Responses, "openai", &body, &created),
+        of(anthropic::Anthropic, "anthropic", &body, &started),
+        of(gemini::Gemini, "gemini", &of_gemini, &events(&of_gemini)),
+        of(ollama::Ollama, "ollama", &of_ollama, &format!("{of_ollama}\n")),
+    ];
+    for (row, [whole, begun]) in rows.into_iter().enumerate() {
+        assert_eq!((whole.input, whole.output, whole.cost.is_some()), (7, 1, true), "{row}");
+        assert_eq!(begun, whole, "{row}");
+    }
+    let silent = json!({ "model": "exact", "content": 7 });
+    assert_eq!(
+        of(anthropic::Anthropic, "anthropic", &silent, ""),
+        [Usage::default(); 2],
+        "no tokens, no price"
+    );
+}
