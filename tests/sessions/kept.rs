@@ -3,7 +3,9 @@
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
 use std::process::Stdio;
+use std::sync::{Arc, OnceLock};
 
 use serde_json::{Value, json};
 
@@ -86,6 +88,7 @@ fn a_session_goes_on_with_another_prompt_and_only_with_one() {
     assert!(
         end["session"].is_string() && end["shortfall"].as_str().unwrap().contains("nothing is left to do")
     );
+    assert_eq!(end["resume"], json!(null), "there is nothing to go on with");
     let id = place.listed()[0]["id"].as_str().unwrap().to_owned();
     let next = place.haft(&["run", "--resume", &id[..5], "what next?"]);
     assert_eq!((next.stdout.as_str(), next.code), ("Nothing.\n", 0), "{}", next.stderr);
@@ -101,6 +104,29 @@ fn a_session_goes_on_with_another_prompt_and_only_with_one() {
     assert_eq!((removed.code, place.files().len()), (0, 0), "{}", removed.stderr);
 }
 
+/// A session that is gone by the time its task ends is not offered to be gone on with.
+#[test]
+fn a_session_that_is_not_on_file_any_more_is_not_offered() {
+    let sessions = Arc::new(OnceLock::<PathBuf>::new());
+    let own = sessions.clone();
+    let model = Model::start(move |_| {
+        if let Some(folder) = own.get() {
+            fs::remove_dir_all(folder).unwrap();
+        }
+        Says::call("bash", json!({ "command": "true" }))
+    });
+    let place = Place::new(model, "[agent]\nmax_turns = 1\n");
+    let end =
+        |answer: Answer| -> Value { serde_json::from_str(answer.stdout.lines().last().unwrap()).unwrap() };
+    let kept = end(place.haft(&["run", "--json", "do it"]));
+    assert_eq!((&kept["end"], kept["resume"].is_string()), (&json!("turn_cap"), true), "{kept}");
+    let none = end(place.haft(&["--no-journal", "run", "--json", "do it"]));
+    assert_eq!((&none["end"], &none["resume"]), (&json!("turn_cap"), &json!(null)), "{none}");
+    sessions.set(place.state().join("haft/sessions")).unwrap();
+    let gone = end(place.haft(&["run", "--json", "do it"]));
+    assert_eq!((&gone["end"], &gone["resume"]), (&json!("turn_cap"), &json!(null)), "{gone}");
+}
+
 /// A prompt may come from standard input, and nothing is kept where nobody wants that.
 #[test]
 fn a_prompt_from_a_pipe_and_a_session_that_is_not_kept() {
@@ -111,7 +137,7 @@ fn a_prompt_from_a_pipe_and_a_session_that_is_not_kept() {
     child.stdin.take().unwrap().write_all(b"read both\n").unwrap();
     let answer = Answer::from(child.wait_with_output().unwrap());
     assert_eq!((answer.stdout.as_str(), answer.code), ("I read alpha and beta.\n", 0), "{}", answer.stderr);
-    assert_eq!(place.files(), Vec::<std::path::PathBuf>::new());
+    assert_eq!(place.files(), Vec::<PathBuf>::new());
     assert!(place.haft(&["run", " "]).stderr.contains("the prompt is empty"));
 }
 

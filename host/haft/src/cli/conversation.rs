@@ -123,6 +123,12 @@ impl Conversation {
         self.dialogue.id()
     }
 
+    /// The session's id, where something of it is left to do and it is still on file.
+    pub(super) fn resumable(&self) -> Option<String> {
+        let sessions = self.dialogue.program.sessions().filter(|_| self.is_unfinished())?;
+        self.id().filter(|id| sessions.find(id).is_ok())
+    }
+
     /// Whether there is something left to do of what was asked for.
     pub(super) fn is_unfinished(&self) -> bool {
         self.dialogue.history().is_unfinished()

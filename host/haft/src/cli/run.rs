@@ -83,9 +83,9 @@ impl Run {
             conversation.dialogue.expect(schema);
         }
         let outcome = conversation.task(prompt).await;
-        let id = conversation.id();
+        let (id, resumable) = (conversation.id(), conversation.resumable());
         conversation.close().await;
-        let resumed = |end| resume_command(end, id.as_deref(), self.schema.as_deref());
+        let resumed = |end| resume_command(end, resumable.as_deref(), self.schema.as_deref());
         let cut_short = |end, why: &str| match screen.show() {
             Show::Json => terminal.json_line(&cut_short(end, why, id.as_deref(), resumed(end).as_deref())),
             _ => Ok(()),
