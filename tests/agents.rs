@@ -5,6 +5,7 @@ mod bounds;
 mod calls;
 mod chains;
 mod kept;
+mod served;
 
 use std::fs;
 

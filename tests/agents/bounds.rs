@@ -98,6 +98,25 @@ fn what_the_caller_s_rules_refuse_the_agent_does_not_do() {
     assert!(!team.home.work().join("here").exists());
 }
 
+/// A path in a rule of the caller is one in the caller's workspace, also where the agent works in another.
+#[test]
+fn a_path_in_a_rule_of_the_caller_means_the_same_file_to_the_agent() {
+    let worker = || {
+        Model::start(|messages| match answers(messages).as_slice() {
+            [] => Says::call("write", json!({ "file_path": "plan.txt", "content": "mine" })),
+            [.., (_, _, answer)] => Says::text(answer.clone()),
+        })
+    };
+    let own = "[sandbox]\nworkspace = \".\"\n[agent]\nallow = [\"*\"]\n";
+    for (denied, is_written) in [("plan.txt", true), ("reviewer/plan.txt", false), ("reviewer/*", false)] {
+        let deny = format!("[agent]\ndeny = [\"write({denied})\"]\n");
+        let team = Team::new(delegates("agent__reviewer"), worker(), [&deny, "", own]);
+        let text = ended(&team.run(&["look"]))["text"].as_str().unwrap().to_owned();
+        assert_eq!(team.home.work().join("reviewer/plan.txt").exists(), is_written, "{denied}: {text}");
+        assert_eq!(text.contains(&format!("the rule `write({denied})` in `deny`")), !is_written, "{text}");
+    }
+}
+
 /// What the caller has a person asked about is asked about, whatever the agent's own file allows; what never runs there
 /// never does.
 #[test]
@@ -234,7 +253,7 @@ impl Drop for Running {
     }
 }
 
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
+pub(super) fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !holds() {
         assert!(begun.elapsed() < Duration::from_mins(1), "never came true: {what}");

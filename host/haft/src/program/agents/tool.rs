@@ -2,7 +2,7 @@
 //! end of its own is a failure that says how far it came.
 
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
@@ -21,6 +21,7 @@ use haft_core::event::{Event, Events};
 use haft_core::grant::Grant;
 use haft_core::manifest::AgentTool as Declared;
 use haft_core::report::{Problem, Span};
+use haft_core::sync::Lock;
 use haft_core::tool::{Context, Session, Tool, ToolError};
 
 /// An agent as a tool.
@@ -190,24 +191,35 @@ fn prompt(arguments: &Value) -> String {
     }
 }
 
+/// How far an agent is.
+#[derive(Default)]
+struct Steps {
+    turns: u32,
+    /// Turns and calls: clients are told no progress that is not more than the last.
+    all: u32,
+}
+
 /// The session's events, and the steps among them as the call's progress, which any client can show.
 fn telling_progress(session: Session, call: &str, to: &Events) -> Session {
     if !to.has_listener() {
         return session;
     }
-    let (inner, outer, call, turns) = (session.events.clone(), to.clone(), call.to_owned(), Mutex::new(0.0));
+    let (inner, outer, call, so_far) =
+        (session.events.clone(), to.clone(), call.to_owned(), Lock::new(Steps::default()));
     let events = Events::to(move |event| {
         inner.emit(|| event.clone());
-        let mut turns = turns.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut so_far = so_far.lock();
         let message = match event {
             Event::Asked { .. } => {
-                *turns += 1.0;
-                format!("turn {turns}")
+                so_far.turns += 1;
+                format!("turn {}", so_far.turns)
             }
-            Event::Started(call) => format!("turn {turns}: {}", call.tool),
+            Event::Started(call) => format!("turn {}: {}", so_far.turns, call.tool),
             _ => return,
         };
-        outer.emit(|| Event::Progress { call: call.clone(), done: *turns, total: None, message });
+        so_far.all += 1;
+        let done = f64::from(so_far.all);
+        outer.emit(|| Event::Progress { call: call.clone(), done, total: None, message });
     });
     Session { events, ..session }
 }
