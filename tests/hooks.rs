@@ -106,6 +106,25 @@ fn a_hook_offers_no_tools() {
     assert!(both.contains("plugin `guard` is a hook, and sees no calls") && answer.code == 3, "{both}");
 }
 
+/// Whoever looks at a program is told of its hooks.
+#[test]
+fn what_lists_plugins_and_tools_names_the_hooks() {
+    let home = home("\"bash\", \"time\"", "");
+    let listed = home.haft(&["list"]).stdout;
+    assert!(listed.contains("guard") && listed.contains("hook of  bash, time"), "{listed}");
+    let json = |arguments: &[&str]| -> Value { serde_json::from_str(&home.haft(arguments).stdout).unwrap() };
+    assert_eq!(json(&["list", "--json"])[0]["hooks"], json!(["bash", "time"]));
+    let doctor = home.haft(&["doctor"]).stdout;
+    let line = doctor.lines().find(|line| line.contains("hook guard")).unwrap_or_else(|| panic!("{doctor}"));
+    assert!(line.contains("sees the calls of 2 tools"), "{doctor}");
+    assert_eq!(json(&["doctor", "--json"])["program"]["hooks"], json!([{ "name": "guard", "tools": 2 }]));
+    let tools = json(&["tools", "--json"]);
+    let of = |name: &str| tools.as_array().unwrap().iter().find(|tool| tool["name"] == name).unwrap();
+    assert_eq!((&of("bash")["hooks"], &of("read")["hooks"]), (&json!(["guard"]), &json!([])));
+    home.write("program.toml", "[sandbox]\nworkspace = \".\"\n");
+    assert!(!home.haft(&["doctor"]).stdout.contains("hook "));
+}
+
 /// Behind an MCP client, also before anything was looked at.
 #[test]
 fn a_client_s_calls_are_seen() {

@@ -28,6 +28,8 @@ struct Row {
     digest: Option<String>,
     signer: Option<String>,
     tools: Vec<String>,
+    /// The tools whose calls it sees as a hook, by names and patterns.
+    hooks: Vec<String>,
     requirements: Vec<Requirement>,
     asked: Vec<String>,
     granted: Vec<String>,
@@ -74,6 +76,7 @@ async fn row(session: &InstallSession, entry: &ProjectEntry) -> Row {
         digest: pin.map(|pin| pin.digest.to_string()),
         signer: pin.and_then(|pin| pin.signer.as_ref()).map(ToString::to_string),
         tools: Vec::new(),
+        hooks: hooks(session, entry),
         requirements: Vec::new(),
         asked: pin.map(|pin| pin.asked.clone()).unwrap_or_default(),
         granted: entry.granted.iter().map(ToString::to_string).collect(),
@@ -94,6 +97,13 @@ async fn row(session: &InstallSession, entry: &ProjectEntry) -> Row {
         Err(why) => row.problem = Some(why),
     }
     row
+}
+
+/// What a plugin sees as a hook; nothing where it is none.
+fn hooks(session: &InstallSession, entry: &ProjectEntry) -> Vec<String> {
+    let plugins = session.project.manifest.plugins.iter().filter(|_| entry.kind == Kind::Plugin);
+    let own = plugins.filter(|plugin| plugin.name.value == entry.name);
+    own.flat_map(|plugin| plugin.hooks.iter().flatten()).map(|pattern| pattern.value.to_string()).collect()
 }
 
 impl Row {
@@ -131,6 +141,7 @@ impl Row {
         line("from", format!("{} {digest}", self.source).trim_end());
         line("signed", self.signer.as_deref().unwrap_or_default());
         line("tools", &self.tools.join(", "));
+        line("hook of", &self.hooks.join(", "));
         line("needs", &self.needs());
         line("granted", if self.granted.is_empty() { "nothing" } else { "" });
         line("granted", &self.granted.join(", "));

@@ -38,7 +38,10 @@ impl Tools {
         let tools = toolbox.offered();
         if terminal.json {
             let asks = |def: &ToolDef| toolbox.find(&def.name).is_some_and(Entry::asks);
-            let described = tools.iter().map(|(def, origin)| described(def, origin, asks(def)));
+            let described = tools.iter().map(|(def, origin)| {
+                let hooks = program.hooks_of(&def.name).collect();
+                described(def, origin, asks(def), hooks)
+            });
             terminal.json(&described.collect::<Vec<_>>())?;
         } else {
             terminal.data(&table(&tools))?;
@@ -60,7 +63,7 @@ impl Tools {
     }
 }
 
-fn described(def: &ToolDef, origin: &str, asks: bool) -> serde_json::Value {
+fn described(def: &ToolDef, origin: &str, asks: bool, hooks: Vec<&str>) -> serde_json::Value {
     let bytes = bytes(def);
     json!({
         "name": def.name,
@@ -70,6 +73,7 @@ fn described(def: &ToolDef, origin: &str, asks: bool) -> serde_json::Value {
         "hints": def.hints,
         "origin": origin,
         "asks": asks,
+        "hooks": hooks,
         "mended": mended::changes(def),
         "bytes": bytes,
         "tokens": tokens(bytes),

@@ -25,6 +25,12 @@ impl Program {
             (hook.name(), seen)
         })
     }
+
+    /// The names of those that see the calls of `tool`.
+    pub fn hooks_of(&self, tool: &str) -> impl Iterator<Item = &str> {
+        let sees = move |watching: &&Watching| watching.tools.iter().any(|pattern| pattern.matches(tool));
+        self.hooks.iter().filter(sees).map(|watching| watching.hook.name())
+    }
 }
 
 /// Stands for a hook that cannot be had.

@@ -17,6 +17,14 @@ pub(super) struct Found {
     /// What keeps it from being used at all.
     error: Option<String>,
     sandbox: Option<Rights>,
+    hooks: Vec<Hook>,
+}
+
+/// A plugin that sees calls, and of how many tools.
+#[derive(Serialize)]
+struct Hook {
+    name: String,
+    tools: usize,
 }
 
 /// What its commands may do.
@@ -30,13 +38,15 @@ struct Rights {
 
 impl Found {
     pub(super) fn new(loaded: &anyhow::Result<Program>) -> Self {
-        let nothing = Self { file: None, tools: 0, problems: 0, error: None, sandbox: None };
+        let nothing =
+            Self { file: None, tools: 0, problems: 0, error: None, sandbox: None, hooks: Vec::new() };
         match loaded {
             Ok(program) => Self {
                 file: Some(program.manifest.source.name().to_owned()).filter(|name| !name.is_empty()),
                 tools: program.toolbox.entries().len(),
                 problems: program.problems.len(),
                 sandbox: Some(Rights::from_program(program)),
+                hooks: program.hooks().map(|(name, tools)| Hook { name: name.to_owned(), tools }).collect(),
                 ..nothing
             },
             Err(error) => match error.downcast_ref::<Report>() {
@@ -65,7 +75,19 @@ impl Found {
             }
         };
         let hint = (!self.is_right()).then_some("`haft check` says what is wrong, and where");
-        std::iter::once(line.hint(hint)).chain(self.sandbox.as_ref().map(Rights::line)).collect()
+        let program = std::iter::once(line.hint(hint)).chain(self.sandbox.as_ref().map(Rights::line));
+        program.chain(self.hooks.iter().map(Hook::line)).collect()
+    }
+}
+
+impl Hook {
+    fn line(&self) -> Line {
+        let what = if self.tools == 1 { "tool" } else { "tools" };
+        Line::new(
+            Mark::Good,
+            format!("hook {}", self.name),
+            format!("sees the calls of {} {what}", self.tools),
+        )
     }
 }
 
