@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use agent_client_protocol_schema::v1::{
     ContentBlock, PermissionOption, PermissionOptionKind, RequestPermissionOutcome, RequestPermissionRequest,
-    ToolCallStatus, ToolCallUpdate, ToolCallUpdateFields,
+    ToolCallId, ToolCallStatus, ToolCallUpdate, ToolCallUpdateFields,
 };
 use async_trait::async_trait;
 
@@ -26,15 +26,40 @@ pub(crate) struct AtEditor {
 #[async_trait]
 impl Approver for AtEditor {
     async fn ask(&self, question: &Question) -> Decision {
-        let Question { verb, tool, what, agent, .. } = question;
-        // What an agent calls that is itself a tool is no call of this session: it has an id of its own.
-        let own = if agent.is_some() { None } else { self.updates.call_id(&question.call) };
-        let id = match (&own, agent) {
-            (Some(id), _) => id.clone(),
-            (None, Some(_)) => self.updates.new_call_id(),
-            (None, None) => return Decision::Unasked("the call is none of this session's".into()),
+        let Some(card) = self.card(question) else {
+            return Decision::Unasked("the call is none of this session's".into());
         };
+        let decision = self.answer(&self.request(question, &card.id)).await;
+        if !card.is_call {
+            let is_allowed = matches!(decision, Decision::Approved | Decision::Always);
+            self.updates.decided(card.id, is_allowed);
+        }
+        decision
+    }
+}
+
+/// What the editor shows a question at.
+struct Card {
+    id: ToolCallId,
+    /// Whether it is that of a call of the session, which says itself how it ends.
+    is_call: bool,
+}
+
+impl AtEditor {
+    /// The call that a question is about. What an agent calls that is itself a tool is no call of this session: the
+    /// question has a card of its own.
+    fn card(&self, question: &Question) -> Option<Card> {
+        if question.agent.is_some() {
+            return Some(Card { id: self.updates.new_call_id(), is_call: false });
+        }
+        self.updates.call_id(&question.call).map(|id| Card { id, is_call: true })
+    }
+
+    /// What is asked, and what can be answered.
+    fn request(&self, question: &Question, card: &ToolCallId) -> RequestPermissionRequest {
+        let Question { verb, tool, what, agent, .. } = question;
         let by = agent.as_ref().map(|agent| format!(" of the agent `{agent}`")).unwrap_or_default();
+        let always = format!("Always allow `{tool}`{by} in this session");
         let asked = ContentBlock::from(format!("{verb}:\n{}", fenced(what)));
         let fields = ToolCallUpdateFields::new()
             .title(titled(verb, agent.as_deref(), what))
@@ -42,24 +67,19 @@ impl Approver for AtEditor {
             .content(vec![asked.into()]);
         let options = vec![
             PermissionOption::new(ONCE, "Allow", PermissionOptionKind::AllowOnce),
-            PermissionOption::new(
-                ALWAYS,
-                format!("Always allow `{tool}`{by} in this session"),
-                PermissionOptionKind::AllowAlways,
-            ),
+            PermissionOption::new(ALWAYS, always, PermissionOptionKind::AllowAlways),
             PermissionOption::new(REJECT, "Reject", PermissionOptionKind::RejectOnce),
         ];
-        let call = ToolCallUpdate::new(id.clone(), fields);
-        let request = RequestPermissionRequest::new(self.updates.session().clone(), call, options);
-        let decision = match self.client.ask_permission(&request).await {
+        let call = ToolCallUpdate::new(card.clone(), fields);
+        RequestPermissionRequest::new(self.updates.session().clone(), call, options)
+    }
+
+    /// What the user says to it.
+    async fn answer(&self, request: &RequestPermissionRequest) -> Decision {
+        match self.client.ask_permission(request).await {
             Ok(response) => decision(&response.outcome),
             Err(error) => Decision::Unasked(format!("the editor could not ask: {}", error.message)),
-        };
-        if own.is_none() {
-            let is_allowed = matches!(decision, Decision::Approved | Decision::Always);
-            self.updates.decided(id, is_allowed);
         }
-        decision
     }
 }
 
