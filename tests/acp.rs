@@ -3,6 +3,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "these tests start haft itself")]
 
+mod agents;
 mod bounds;
 mod editor;
 mod library;

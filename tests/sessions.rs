@@ -3,6 +3,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "these tests start haft itself, and a terminal for it")]
 
+mod asking;
 mod attached;
 mod chat;
 mod kept;

@@ -156,7 +156,11 @@ fn a_session_is_loaded_with_all_that_was_said() {
     let before = editor.seen.len();
     assert!(editor.ask("session/resume", opening.clone())["error"].is_null());
     assert_eq!(editor.seen.len(), before + 1);
+    let kept = place.folder().join("../.local/share/haft/answers").join(&session);
+    fs::create_dir_all(&kept).unwrap();
+    fs::write(kept.join("1-0.txt"), "all of a long answer").unwrap();
     assert!(editor.ask("session/delete", json!({ "sessionId": session }))["error"].is_null());
+    assert!(!kept.exists(), "what was kept of its answers goes with it");
     assert_eq!(editor.ask("session/load", opening)["error"]["code"], -32603);
     assert_eq!(place.home.haft(&["sessions", "--json"]).stdout, "");
 }

@@ -1,6 +1,7 @@
 //! Files that a person attaches in `haft chat`.
 
 use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::Value;
 
@@ -32,6 +33,31 @@ fn a_person_attaches_files_to_what_is_said_next() {
         ("/attach notes.txt", "attached to what you say next: notes.txt"),
         ("/detach", "nothing is attached to what you say next"),
         ("And now?", "I see 0 pictures and no text."),
+        ("/quit", "ended with 0"),
+    ];
+    for (number, (typed, seen)) in (1..).zip(steps) {
+        terminal.prompts(number);
+        terminal.enter(typed);
+        terminal.sees(seen, 1);
+    }
+    place.model.assert_content();
+}
+
+/// What was attached to words that the provider refused is sent with the next ones.
+#[test]
+fn files_outlive_a_turn_that_was_refused() {
+    let was_asked = AtomicBool::new(false);
+    let refusing = move |messages: &[Value]| match was_asked.swap(true, Ordering::SeqCst) {
+        false => Says { status: 401, ..Says::default() },
+        true => script(messages),
+    };
+    let place = Place::new(Model::start(refusing), "");
+    fs::write(place.home.work().join("dot.png"), b"\x89PNG\r\n\x1a\n").unwrap();
+    let Some(terminal) = Terminal::start(&place, "refused", &["chat"]) else { return };
+    let steps = [
+        ("/attach dot.png", "attached to what you say next: dot.png: image/png, 8 bytes"),
+        ("What is it?", "401 Unauthorized"),
+        ("I ask again.", "I see 1 pictures and no text."),
         ("/quit", "ended with 0"),
     ];
     for (number, (typed, seen)) in (1..).zip(steps) {

@@ -18,6 +18,8 @@ pub(crate) struct Says {
     pub(crate) text: String,
     /// Tools and their arguments.
     pub(crate) calls: Vec<(&'static str, Value)>,
+    /// The status that it answers with instead, where it is not 0.
+    pub(crate) status: u16,
     /// Between two words of the text, where it is streamed.
     pub(crate) pause: Duration,
 }
@@ -83,6 +85,10 @@ fn serve(mut stream: &TcpStream, state: &State) -> Option<()> {
     }
     let turns = messages.iter().filter(|message| message["role"] == "assistant").count();
     let says = (state.script)(&messages);
+    if says.status != 0 {
+        let head = format!("HTTP/1.1 {} No\r\ncontent-length: 0\r\n\r\n", says.status);
+        return stream.write_all(head.as_bytes()).ok();
+    }
     if body["stream"] == true { streamed(stream, &says, turns) } else { whole(stream, &says, turns) }
 }
 
