@@ -1,3 +1,5 @@
+mod kept;
+
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 
