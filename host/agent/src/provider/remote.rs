@@ -206,8 +206,8 @@ impl<D: Dialect> Remote<D> {
                     events.emit(|| Event::Retrying { reason, delay: Duration::ZERO });
                 }
                 Err(miss) => {
-                    let waited = self.wait(request.url(), &mut attempts, miss, events).await;
-                    waited.map_err(|error| ProviderError { wasted: Box::new(wasted), ..error })?;
+                    let again = self.wait(request.url(), &mut attempts, miss, events).await;
+                    again.map_err(|error| ProviderError { wasted: Box::new(wasted), ..error })?;
                 }
             }
         }

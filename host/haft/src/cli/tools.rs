@@ -39,8 +39,8 @@ impl Tools {
         if terminal.json {
             let asks = |def: &ToolDef| toolbox.find(&def.name).is_some_and(Entry::asks);
             let described = tools.iter().map(|(def, origin)| {
-                let hooks = program.hooks_of(&def.name).collect();
-                described(def, origin, asks(def), hooks)
+                let hooks: Vec<_> = program.hooks_of(&def.name).collect();
+                described(def, origin, asks(def), &hooks)
             });
             terminal.json(&described.collect::<Vec<_>>())?;
         } else {
@@ -63,7 +63,7 @@ impl Tools {
     }
 }
 
-fn described(def: &ToolDef, origin: &str, asks: bool, hooks: Vec<&str>) -> serde_json::Value {
+fn described(def: &ToolDef, origin: &str, asks: bool, hooks: &[&str]) -> serde_json::Value {
     let bytes = bytes(def);
     json!({
         "name": def.name,

@@ -17,7 +17,7 @@ use haft_agent::provider::Usage;
 use haft_core::call::Attachment;
 
 /// How long anything may take: so long only where it hangs.
-const HANG: Duration = Duration::from_secs(60);
+const HANG: Duration = Duration::from_mins(1);
 
 /// A host that keeps what is said.
 struct Keeping {
