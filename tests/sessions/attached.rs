@@ -47,9 +47,12 @@ fn a_person_attaches_files_to_what_is_said_next() {
 #[test]
 fn files_outlive_a_turn_that_was_refused() {
     let was_asked = AtomicBool::new(false);
-    let refusing = move |messages: &[Value]| match was_asked.swap(true, Ordering::SeqCst) {
-        false => Says { status: 401, ..Says::default() },
-        true => script(messages),
+    let refusing = move |messages: &[Value]| {
+        if was_asked.swap(true, Ordering::SeqCst) {
+            script(messages)
+        } else {
+            Says { status: 401, ..Says::default() }
+        }
     };
     let place = Place::new(Model::start(refusing), "");
     fs::write(place.home.work().join("dot.png"), b"\x89PNG\r\n\x1a\n").unwrap();
