@@ -52,8 +52,7 @@ fn main() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     server::write_program(folder.path());
     let commands: Vec<Command> = std::iter::once(Command::haft()).chain(Command::peer()).collect();
-    let servers: Vec<Server> =
-        commands.iter().map(|command| Server::start(command, folder.path())).collect();
+    let servers: Vec<Server> = commands.iter().map(|command| Server::start(command, folder.path())).collect();
     for (server, command) in servers.iter().zip(&commands) {
         settle(server, &command.echo);
     }

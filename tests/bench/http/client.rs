@@ -109,6 +109,7 @@ fn is_whole(bytes: &[u8]) -> bool {
 
 /// The value of a header of a response.
 pub(crate) fn header<'r>(response: &'r str, name: &str) -> Option<&'r str> {
-    let mut lines = response.lines().take_while(|line| !line.is_empty()).filter_map(|line| line.split_once(':'));
+    let mut lines =
+        response.lines().take_while(|line| !line.is_empty()).filter_map(|line| line.split_once(':'));
     lines.find(|(own, _)| own.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim())
 }

@@ -30,7 +30,8 @@ pub(crate) struct Done {
 /// Makes `calls` calls together, or as many as there is time for.
 pub(crate) fn run(clients: Vec<Client>, echo: &Value, calls: usize) -> Done {
     let poll = epoll::create(epoll::CreateFlags::CLOEXEC).unwrap();
-    let mut clients: Vec<(Client, Instant)> = clients.into_iter().map(|client| (client, Instant::now())).collect();
+    let mut clients: Vec<(Client, Instant)> =
+        clients.into_iter().map(|client| (client, Instant::now())).collect();
     for (index, (client, asked)) in clients.iter_mut().enumerate() {
         client.stream.set_nonblocking(true).unwrap();
         let data = epoll::EventData::new_u64(index as u64);

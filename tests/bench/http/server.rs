@@ -56,9 +56,11 @@ fn setting(variable: &str) -> Option<Value> {
 /// A program of a few plugins, of which one greets.
 pub(crate) fn write_program(folder: &Path) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let mut text = "[program]\nname = \"bench\"\nversion = \"1.0.0\"\n\n[serve]\nmax_sessions = 8192\n".to_owned();
+    let mut text =
+        "[program]\nname = \"bench\"\nversion = \"1.0.0\"\n\n[serve]\nmax_sessions = 8192\n".to_owned();
     let mut plugin = |name: &str, component: &Path| {
-        write!(text, "\n[[plugins]]\nname = \"{name}\"\ncomponent = {:?}\n", component.to_str().unwrap()).unwrap();
+        write!(text, "\n[[plugins]]\nname = \"{name}\"\ncomponent = {:?}\n", component.to_str().unwrap())
+            .unwrap();
     };
     for (index, name) in ["hello", "time", "wordcount"].iter().enumerate() {
         plugin(&format!("p{index}"), &root.join(format!("plugins/built/{name}.wasm")));

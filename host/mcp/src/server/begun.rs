@@ -7,9 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use hyper::http::request::Parts;
-use rmcp::model::{
-    CallToolResponse, ClientRequest, GetExtensions, GetMeta, JsonRpcRequest, ServerResult,
-};
+use rmcp::model::{CallToolResponse, ClientRequest, GetExtensions, GetMeta, JsonRpcRequest, ServerResult};
 use rmcp::service::{Peer, RequestContext};
 use rmcp::{ErrorData, RoleServer, Service};
 use tokio::runtime::Handle;

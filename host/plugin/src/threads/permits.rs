@@ -135,7 +135,11 @@ impl Queue {
                 ready.extend(self.waiters.remove(at));
             } else {
                 let is_full = self.running.is_full(tenant.plugin);
-                if is_full { refused_plugins.insert(tenant.plugin) } else { refused.insert(tenant) };
+                if is_full {
+                    refused_plugins.insert(tenant.plugin)
+                } else {
+                    refused.insert(tenant)
+                };
                 at += 1;
             }
         }

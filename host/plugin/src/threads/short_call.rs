@@ -28,7 +28,8 @@ pub(crate) async fn measure<F: Future>(call: F) -> (F::Output, bool) {
 /// Of the calling thread.
 fn processor_time() -> Duration {
     let Timespec { tv_sec, tv_nsec } = clock_gettime(ClockId::ThreadCPUTime);
-    let (seconds, nanos) = (u64::try_from(tv_sec).unwrap_or_default(), u32::try_from(tv_nsec).unwrap_or_default());
+    let (seconds, nanos) =
+        (u64::try_from(tv_sec).unwrap_or_default(), u32::try_from(tv_nsec).unwrap_or_default());
     Duration::new(seconds, nanos)
 }
 

@@ -132,9 +132,7 @@ impl ShortPath {
 fn may_answer(handler: &Handler, request: &ClientRequest) -> bool {
     match request {
         ClientRequest::PingRequest(_) => true,
-        ClientRequest::CallToolRequest(call) => {
-            inline::is_enabled() && handler.may_run_inline(&call.params)
-        }
+        ClientRequest::CallToolRequest(call) => inline::is_enabled() && handler.may_run_inline(&call.params),
         _ => false,
     }
 }
@@ -254,7 +252,11 @@ mod tests {
         for (fits, version) in
             [(true, "2025-11-25"), (true, "2024-11-05"), (false, "2026-07-28"), (false, "1999-01-01")]
         {
-            assert_eq!(is_of_session(&headers(&[(VERSION, version)]), &call(none.clone())), fits, "{version}");
+            assert_eq!(
+                is_of_session(&headers(&[(VERSION, version)]), &call(none.clone())),
+                fits,
+                "{version}"
+            );
         }
         let twice = headers(&[(VERSION, "2025-11-25"), (VERSION, "2025-11-25")]);
         assert!(!is_of_session(&twice, &call(none)));
