@@ -515,6 +515,31 @@ async fn te23_a_link_inside_the_sandbox_is_written_through() {
     assert_eq!(fs::read_dir(sandbox.path("folder")).unwrap().count(), 2);
 }
 
+/// TE19, TE22: files that are far larger than a guest's memory of 64 MiB. Before, the first page of the one took as long as
+/// reading all of it, which was longer than a call has, and the other was refused.
+#[tokio::test]
+async fn te19_te22_files_of_any_size_are_read_and_edited() {
+    let sandbox = Sandbox::new().await;
+    let log = sandbox.put("log", "a line\n".repeat(10_000));
+    fs::File::options().append(true).open(log).unwrap().set_len(64 << 30).unwrap();
+    let page = sandbox.read("log").await;
+    assert!(page.starts_with("a line\na line\n"));
+    let notice = page.lines().last().unwrap();
+    assert!(
+        notice.starts_with("... (output truncated: more than ")
+            && notice.contains(" of a file of 68719476736 bytes"),
+        "{notice}"
+    );
+    let large = sandbox.put("large", "0123456789abcde\n".repeat(5 << 20) + "the end\n");
+    fs::set_permissions(large, fs::Permissions::from_mode(0o640)).unwrap();
+    assert_eq!(sandbox.edit("large", "the end", "its end").await, "Edited large (1 occurrence replaced)");
+    let metadata = fs::metadata(sandbox.path("large")).unwrap();
+    assert_eq!((metadata.len(), metadata.mode() & 0o777), ((80 << 20) + 8, 0o640));
+    assert!(sandbox.content("large").ends_with("e\nits end\n"));
+    assert!(sandbox.cannot_edit("large", "0123456789abcde\n", "x").await.contains("occurs 5242880 times"));
+    assert_eq!(sandbox.names(), ["large", "log"]);
+}
+
 /// TE24: characters of several bytes at every boundary.
 #[tokio::test]
 async fn te24_characters_are_never_split() {

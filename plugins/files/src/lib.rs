@@ -2,12 +2,15 @@
 //! and decide nothing about it; what is refused, the host refused.
 
 mod edit;
+mod newlines;
 mod page;
 mod problem;
 mod read;
 mod replace;
 mod replacement;
+mod survey;
 mod target;
+mod windows;
 mod write;
 
 use self::edit::Edit;

@@ -1,13 +1,20 @@
-//! A page of a text: so many characters from a line and column on, and the count of the rest.
+//! A page of a text: so many characters from a line and column on, and the count of the rest as far as that is near.
 //! Streams, so that neither the length of the text nor of a line matters. Knows no paths.
 
 use std::io::{self, ErrorKind, Read};
+use std::time::Instant;
+
+use crate::newlines;
 
 /// Bytes read at a time: what WASI gives at most.
 const CHUNK: usize = 64 << 10;
 
 /// Where binary files show themselves: the first bytes, as git looks at them.
 const HEAD: usize = 8000;
+
+/// Bytes behind a full page that are still read, to count them: what follows a page in a long source file. Beyond that
+/// the first page of a log of many gigabytes would take as long as all of it.
+const COUNTED: usize = 1 << 20;
 
 /// A place in a text, both counted from 1; the column in characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,13 +25,18 @@ pub(crate) struct Position {
 
 /// What was found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "four independent things that may be so of a page")]
 pub(crate) struct Page {
     /// The characters themselves, as they are.
     pub(crate) text: String,
     /// How many there are in `text`.
     pub(crate) shown: usize,
-    /// How many there are of those asked for, shown or not.
+    /// How many there are of those asked for, shown or not; of more than were counted, so many as were.
     pub(crate) total: usize,
+    /// Whether there are more than `total`.
+    pub(crate) uncounted: bool,
+    /// Whether the time was up before all was read that is shown.
+    pub(crate) gave_up: bool,
     /// Where the text goes on, if not all was shown.
     pub(crate) next: Option<Position>,
     /// The last line that was met; 0 for an empty text.
@@ -37,10 +49,17 @@ pub(crate) struct Page {
     pub(crate) binary: bool,
 }
 
-/// Reads up to `lines` lines of `source` from a place on, and keeps at most `most` characters.
-pub(crate) fn read(source: impl Read, from: Position, lines: Option<u64>, most: usize) -> io::Result<Page> {
+/// Reads up to `lines` lines of `source` from a place on, and keeps at most `most` characters. Gives up at `deadline`.
+pub(crate) fn read(
+    source: impl Read,
+    from: Position,
+    lines: Option<u64>,
+    most: usize,
+    deadline: Instant,
+) -> io::Result<Page> {
     let last = lines.map_or(u64::MAX, |lines| from.line.saturating_add(lines - 1));
-    let mut reader = Reader { page: Page::default(), from, last, most, at: Position { line: 1, column: 1 } };
+    let at = Position { line: 1, column: 1 };
+    let mut reader = Reader { page: Page::default(), from, last, most, at, behind: 0, deadline };
     decode(source, &mut reader)?;
     Ok(reader.finish())
 }
@@ -52,11 +71,39 @@ struct Reader {
     most: usize,
     /// Where the next character stands.
     at: Position,
+    /// Bytes that were read behind a full page.
+    behind: usize,
+    deadline: Instant,
 }
 
 impl Reader {
     fn is_done(&self) -> bool {
         self.page.binary || self.page.missed_column || self.at.line > self.last
+    }
+
+    /// Whether `read` more bytes are too many, or come too late.
+    fn stops(&mut self, read: usize) -> bool {
+        if self.page.next.is_some() {
+            self.page.uncounted = read > 0 && self.behind >= COUNTED;
+            self.behind += read;
+            return self.page.uncounted;
+        }
+        self.page.gave_up = read > 0 && Instant::now() >= self.deadline;
+        self.page.gave_up
+    }
+
+    /// Passes over the lines before the first one asked for, whatever their bytes mean; says how many bytes they have
+    /// of these.
+    fn skip(&mut self, bytes: &[u8]) -> usize {
+        let lines = self.from.line.saturating_sub(self.at.line);
+        if lines == 0 || bytes.is_empty() || self.page.binary {
+            return 0;
+        }
+        let (passed, used) = newlines::pass(bytes, lines);
+        let ends_line = bytes.get(..used).is_some_and(|bytes| bytes.ends_with(b"\n"));
+        self.at = Position { line: self.at.line + passed, column: 1 };
+        self.page.last_line = self.at.line - u64::from(ends_line);
+        used
     }
 
     /// Takes the next characters of the text.
@@ -135,11 +182,15 @@ fn decode(mut source: impl Read, reader: &mut Reader) -> io::Result<()> {
             Err(error) if error.kind() == ErrorKind::Interrupted => continue,
             other => other?,
         };
+        if reader.stops(read) {
+            return Ok(());
+        }
         let filled = carried + read;
         let bytes = buffer.get(..filled).unwrap_or_default();
         if std::mem::take(&mut first) {
             reader.page.binary = bytes.iter().take(HEAD).any(|byte| *byte == 0);
         }
+        let bytes = bytes.get(reader.skip(bytes)..).unwrap_or_default();
         let unfinished = take_bytes(bytes, read == 0, reader);
         buffer.copy_within(filled - unfinished..filled, 0);
         carried = unfinished;

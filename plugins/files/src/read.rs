@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::num::NonZero;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use haft_plugin::{Context, Error, Hints, Output, Tool};
 
@@ -12,6 +13,9 @@ use crate::target;
 
 /// Characters of one answer: what a model can make use of at a time.
 const MAX_CHARS: usize = 50_000;
+
+/// How long a place is looked for: a third less than a call has by default, so that the answer can say how far it came.
+const MAX_TIME: Duration = Duration::from_secs(20);
 
 /// Reads a text file. Shows at most 50000 characters; offset and column reach the rest.
 #[derive(serde::Deserialize, schemars::JsonSchema)]
@@ -37,10 +41,11 @@ impl Tool for Read {
             line: self.offset.map_or(1, NonZero::get),
             column: self.column.map_or(1, NonZero::get),
         };
-        let page = page::read(file, from, self.limit.map(NonZero::get), MAX_CHARS)
+        let deadline = Instant::now() + MAX_TIME;
+        let page = page::read(file, from, self.limit.map(NonZero::get), MAX_CHARS, deadline)
             .map_err(|error| Action::Read.failed(&path, &error))?;
         check(&page, &path, from, bytes)?;
-        Ok(show(page).into())
+        Ok(show(page, bytes).into())
     }
 }
 
@@ -57,6 +62,9 @@ fn check(page: &Page, path: &Path, from: Position, bytes: u64) -> Result<(), Err
     if page.binary {
         return Err(Action::Read.cannot(path, format!("it is a binary file of {bytes} bytes, and no text")));
     }
+    if page.gave_up {
+        return Err(Action::Read.cannot(path, too_far(page, from, bytes)));
+    }
     if from.line > page.last_line.max(1) {
         let (line, path) = (from.line, path.display());
         let last = page.last_line;
@@ -71,12 +79,22 @@ fn check(page: &Page, path: &Path, from: Position, bytes: u64) -> Result<(), Err
     Ok(())
 }
 
+fn too_far(page: &Page, Position { line, column }: Position, bytes: u64) -> String {
+    let (reached, seconds) = (page.last_line, MAX_TIME.as_secs());
+    format!(
+        "line {line}, column {column} of its {bytes} bytes was not reached in {seconds} s, which went as far as line \
+         {reached}; take out the part that matters, for example with `tail -c` or `grep`, and read that"
+    )
+}
+
 /// The text, and below it what a reader must know about it.
-fn show(page: Page) -> String {
-    let Page { text, shown, total, next, replaced, .. } = page;
+fn show(page: Page, bytes: u64) -> String {
+    let Page { text, shown, total, uncounted, next, replaced, .. } = page;
+    let of = if uncounted { format!(" of a file of {bytes} bytes") } else { String::new() };
+    let more = if uncounted { "more than " } else { "" };
     let truncated = next.map_or_else(String::new, |Position { line, column }| {
         format!(
-            "\n... (output truncated: {total} total chars, showing first {shown}); \
+            "\n... (output truncated: {more}{total} total chars, showing first {shown}{of}); \
              to read on: offset {line}, column {column}"
         )
     });

@@ -6,7 +6,7 @@
 
 use std::fs::{self, File};
 use std::hash::{BuildHasher, RandomState};
-use std::io::{self, BufWriter, ErrorKind, Write};
+use std::io::{self, BufWriter, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use haft_plugin::Error;
@@ -16,14 +16,24 @@ use crate::problem::{self, Action};
 /// How often a name for the temporary file is made up before something else must be wrong.
 const MAX_NAMES: usize = 8;
 
-/// Writes `pieces`, one after the other, as the whole content of the file at `path`.
-pub(crate) fn replace<'a>(path: &Path, pieces: impl IntoIterator<Item = &'a str>) -> Result<(), Error> {
+/// Bytes written at a time: what WASI takes at most.
+const CHUNK: usize = 64 << 10;
+
+/// The new content of a file, while it is written.
+pub(crate) type Content = BufWriter<File>;
+
+/// Has `write` write the whole content of the file at `path`, which takes its place unless `check` refuses then.
+pub(crate) fn replace(
+    path: &Path,
+    write: impl FnOnce(&mut Content) -> io::Result<()>,
+    check: impl FnOnce() -> Result<(), Error>,
+) -> Result<(), Error> {
     let (temporary, file) = create_beside(path)?;
-    let renamed = fill(file, pieces).and_then(|()| fs::rename(&temporary, path));
-    renamed.map_err(|error| {
+    let failed = |error| Action::Write.failed(path, &error);
+    let filled = fill(file, write).map_err(failed).and_then(|()| check());
+    filled.and_then(|()| fs::rename(&temporary, path).map_err(failed)).inspect_err(|_| {
         // The file that matters is untouched; a leftover would only be in the way.
         let _ = fs::remove_file(&temporary);
-        Action::Write.failed(path, &error)
     })
 }
 
@@ -41,11 +51,9 @@ pub(crate) fn create_parents(path: &Path) -> Result<(), Error> {
     })
 }
 
-fn fill<'a>(file: File, pieces: impl IntoIterator<Item = &'a str>) -> io::Result<()> {
-    let mut writer = BufWriter::new(file);
-    for piece in pieces {
-        writer.write_all(piece.as_bytes())?;
-    }
+fn fill(file: File, write: impl FnOnce(&mut Content) -> io::Result<()>) -> io::Result<()> {
+    let mut writer = BufWriter::with_capacity(CHUNK, file);
+    write(&mut writer)?;
     // Before the rename, or a power cut could leave the new name with no content.
     writer.into_inner()?.sync_all()
 }

@@ -2,11 +2,13 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use haft_plugin::{Context, Error, Tool, testing};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::page::{self, Position};
 use crate::{Edit, Read, Write};
 
 /// A workspace that goes away with the test.
@@ -104,6 +106,54 @@ fn te19_more_than_50000_characters_are_truncated() {
     let expected = "x".repeat(50_000)
         + "\n... (output truncated: 50001 total chars, showing first 50000); to read on: offset 1, column 50001";
     assert_eq!(place.read(&json!({ "file_path": "a" })), expected);
+}
+
+/// TE19: of a file without end no more is read than a page and what is near it.
+#[test]
+fn te19_the_first_page_of_a_file_is_no_matter_of_its_length() {
+    struct Endless(u64, &'static [u8]);
+    impl std::io::Read for Endless {
+        fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+            self.0 += buffer.len() as u64;
+            assert!(self.0 < 8 << 20, "reads on and on");
+            buffer.iter_mut().zip(self.1.iter().cycle()).for_each(|(byte, other)| *byte = *other);
+            Ok(buffer.len())
+        }
+    }
+    let (from, later) = (Position { line: 1, column: 1 }, Instant::now() + Duration::from_mins(10));
+    for line in ["x", "a line\n"] {
+        let page = page::read(Endless(0, line.as_bytes()), from, None, 50_000, later).unwrap();
+        assert_eq!((page.shown, page.uncounted, page.gave_up), (50_000, true, false));
+        assert!(page.total > 1 << 20, "{}", page.total);
+    }
+    let far = Position { line: 1 << 40, column: 1 };
+    let page = page::read(Endless(0, b"a line\n"), far, None, 50_000, Instant::now()).unwrap();
+    assert!(page.gave_up);
+}
+
+/// TE19: the notice of a file that is too long to be counted.
+#[test]
+fn te19_a_very_long_file_is_counted_as_far_as_it_is_near() {
+    let place = Place::with("a", "line\n".repeat(400_000));
+    let answer = place.read(&json!({ "file_path": "a" }));
+    let (page, notice) = answer.split_at(50_000);
+    assert!(page.lines().all(|line| line == "line"));
+    let (total, rest) = notice.split_once(" total chars").unwrap();
+    let total: u64 = total.strip_prefix("\n... (output truncated: more than ").unwrap().parse().unwrap();
+    assert!((1_000_000..2_000_000).contains(&total), "{total}");
+    assert_eq!(rest, ", showing first 50000 of a file of 2000000 bytes); to read on: offset 10001, column 1");
+    assert_eq!(place.read(&json!({ "file_path": "a", "offset": 400_000 })), "line\n");
+    let message = place.error::<Read>(json!({ "file_path": "a", "offset": 400_001 }));
+    assert!(message.ends_with("is 400000"), "{message}");
+}
+
+/// TE22: only what is replaced and a piece of the file are held, whatever its length.
+#[test]
+fn te22_a_large_file_is_edited() {
+    let lines = "a line of a file\n".repeat(2_000_000);
+    let place = Place::with("a", format!("{lines}the end\n"));
+    place.call::<Edit>(edit("a", "the end", "its end")).unwrap();
+    assert!(place.content("a") == format!("{lines}its end\n"));
 }
 
 /// TE19, TE24:
@@ -297,10 +347,10 @@ fn te22_edit_needs_a_text_file_that_exists() {
     let message = place.error::<Edit>(edit("latin", "c", "d"));
     assert!(message.ends_with("it is not UTF-8 text (byte 3 on), and only text can be edited"), "{message}");
     assert!(place.error::<Edit>(edit("none", "c", "d")).ends_with("there is no such file"));
-    fs::File::create(place.path("huge")).unwrap().set_len(17 << 20).unwrap();
+    fs::File::create(place.path("huge")).unwrap().set_len(257 << 20).unwrap();
     let message = place.error::<Edit>(edit("huge", "c", "d"));
     assert!(
-        message.ends_with("it has 17825792 bytes, and only files of up to 16777216 can be edited"),
+        message.ends_with("it has 269484032 bytes, and only files of up to 268435456 can be edited"),
         "{message}"
     );
 }
@@ -321,7 +371,7 @@ fn te23_the_old_file_is_replaced_whole() {
 fn te23_a_failed_write_leaves_nothing_behind() {
     let place = Place::new();
     fs::create_dir(place.path("a")).unwrap();
-    let error = crate::replace::replace(&place.path("a"), ["new"]).unwrap_err();
+    let error = crate::replace::replace(&place.path("a"), |_| Ok(()), || Ok(())).unwrap_err();
     assert!(error.message().starts_with("cannot write `"), "{error:?}");
     assert_eq!(place.names(), ["a"]);
 }

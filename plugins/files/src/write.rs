@@ -1,5 +1,7 @@
 //! `write`: creates a file or replaces its content, never a part of it.
 
+use std::io::Write as _;
+
 use haft_plugin::{Context, Error, Hints, Output, Tool};
 
 use crate::{replace, target};
@@ -23,7 +25,7 @@ impl Tool for Write {
         if target.metadata.is_none() {
             replace::create_parents(&target.path)?;
         }
-        replace::replace(&target.path, [self.content.as_str()])?;
+        replace::replace(&target.path, |out| out.write_all(self.content.as_bytes()), || Ok(()))?;
         Ok(format!("Wrote {} bytes to {}", self.content.len(), self.file_path).into())
     }
 }
