@@ -4,8 +4,10 @@
 
 use std::fs::File;
 use std::io;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::{Context, Poll, Waker};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -135,7 +137,14 @@ impl Counted {
 impl OutputStream for Counted {
     fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
         self.charge(bytes.len())?;
-        self.stream.write(bytes)
+        // A guest's thread may block. wasmtime's own `write` would wake another one for every 64 KiB.
+        let written = pin!(self.stream.blocking_write_and_flush(bytes));
+        match written.poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(written) => written,
+            Poll::Pending => {
+                Err(StreamError::Trap(wasmtime::Error::msg("a file that this thread may not wait for")))
+            }
+        }
     }
 
     async fn blocking_write_and_flush(&mut self, bytes: Bytes) -> StreamResult<()> {
