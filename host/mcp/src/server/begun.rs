@@ -14,7 +14,6 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::handler::Handler;
 use haft_core::sync::Lock;
 
 /// What is answered, once it is.
@@ -42,15 +41,14 @@ struct Rest {
 #[derive(Clone)]
 pub(super) struct LaterPeer(watch::Receiver<Option<Peer<RoleServer>>>);
 
-/// Begins `request` of the client of `handler` and polls it once, with `runtime` as the one that it runs on.
-/// `stand_in` says which revision the client speaks; nothing is sent to it.
+/// Begins `request` and polls it once, with `runtime` as the one that it runs on. The peer of `context` says which
+/// revision the client speaks; nothing is sent to it.
 pub(super) fn poll_once(
-    handler: Arc<Handler>,
+    handler: Arc<impl Service<RoleServer>>,
     mut request: JsonRpcRequest<ClientRequest>,
-    stand_in: &Peer<RoleServer>,
+    mut context: RequestContext<RoleServer>,
     runtime: &Handle,
 ) -> FirstPoll {
-    let mut context = handler.context_with(&request.id, stand_in);
     std::mem::swap(&mut context.meta, request.request.get_meta_mut());
     std::mem::swap(&mut context.extensions, request.request.extensions_mut());
     let (peer, later) = watch::channel(None);

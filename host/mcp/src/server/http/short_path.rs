@@ -98,7 +98,8 @@ impl ShortPath {
             return Tried::Nothing;
         }
         let id = request.id.clone();
-        let polled = begun::poll_once(handler, request, stand_in, &self.runtime);
+        let context = handler.context_with(&id, stand_in);
+        let polled = begun::poll_once(handler, request, context, &self.runtime);
         // What is left is cleared when this thread has nothing else to do (`threads`).
         inline::run_cleanups(ThreadLoad::Busy);
         match polled {
