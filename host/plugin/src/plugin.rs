@@ -295,8 +295,7 @@ mod tests {
         let engine = Engine::new(&EngineOptions::default()).unwrap();
         let listing = Listing { contract: Contract::Plugin, tools: Vec::new(), uncallable: Vec::new() };
         let digest = Digest::compute(b"");
-        let discovered =
-            Discovered { source: Source::Embedded(b""), key: digest.clone(), digest, listing };
+        let discovered = Discovered { source: Source::Embedded(b""), key: digest.clone(), digest, listing };
         let plugin = Plugin::new(&engine, "p", discovered, OnceLock::new());
         assert!(Arc::ptr_eq(&plugin.0, &plugin.clone().with_injections([]).0));
     }

@@ -103,7 +103,7 @@ impl ShortPath {
         // What is left is cleared when this thread has nothing else to do (`threads`).
         inline::run_cleanups(ThreadLoad::Busy);
         match polled {
-            FirstPoll::Answered(answer) => response(id, answer).map_or(Tried::Nothing, Tried::Answered),
+            FirstPoll::Answered(answer) => Tried::Answered(response(id, answer)),
             FirstPoll::Begun(call) => Tried::Begun(call),
         }
     }
@@ -199,15 +199,16 @@ fn only<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
     values.next().is_none().then_some(value)
 }
 
-fn response(id: RequestId, answer: Answer) -> Option<HttpResponse> {
+fn response(id: RequestId, answer: Answer) -> HttpResponse {
     let message: ServerJsonRpcMessage = match answer {
         Ok(result) => JsonRpcMessage::response(result, id),
         Err(error) => JsonRpcMessage::error(error, Some(id)),
     };
-    let text = serde_json::to_vec(&message).ok()?;
+    // An answer is strings and JSON values: it can be written.
+    let text = serde_json::to_vec(&message).unwrap_or_default();
     let mut response = Response::new(Full::new(Bytes::from(text)).boxed());
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    Some(response)
+    response
 }
 
 #[cfg(test)]
