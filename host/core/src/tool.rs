@@ -29,6 +29,8 @@ mod toolbox;
 mod watch;
 mod whole;
 
+use std::pin::Pin;
+
 use async_trait::async_trait;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -60,6 +62,9 @@ use crate::limit::Limits;
 
 pub use self::clip::{Clipper, Keep, clip};
 
+/// What makes a tool ready to be called.
+pub type Preparation<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
+
 /// One callable thing.
 #[async_trait]
 pub trait Tool: Send + Sync {
@@ -71,6 +76,12 @@ pub trait Tool: Send + Sync {
     /// `Ok` carries failures too, where the tool worked and what it ran did not (a command
     /// that exits with 1). Dropping the future must stop whatever was started.
     async fn call(&self, call: &ToolCall, context: &Context<'_>) -> Result<ToolResult, ToolError>;
+
+    /// What has to be done once before the tool can be called, such as compiling it; nothing as soon as that is done. It
+    /// is waited for before a call, whose time begins after it. A call that is made all the same does it itself.
+    fn preparation(&self) -> Option<Preparation<'_>> {
+        None
+    }
 
     /// Why a call with these arguments is refused, whether approved or not. Checked before a person is asked.
     fn refusal(&self, _arguments: &Value) -> Option<ToolError> {

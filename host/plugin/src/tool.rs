@@ -33,7 +33,9 @@ use haft_core::grant::{Grant, Reach};
 use haft_core::limit::Limits;
 use haft_core::report::plain;
 use haft_core::tool::inline::{self, ThreadLoad};
-use haft_core::tool::{Context, Notes, Schema, Subject, SubjectArgument, Tool, ToolError, foreign};
+use haft_core::tool::{
+    Context, Notes, Preparation, Schema, Subject, SubjectArgument, Tool, ToolError, foreign,
+};
 
 /// One tool of a plugin.
 pub struct PluginTool {
@@ -239,6 +241,15 @@ impl Tool for PluginTool {
     fn may_have_effects(&self, grant: &Grant) -> bool {
         let may_write = !matches!(grant.writable(), Reach::Roots(roots) if roots.is_empty());
         may_write && !self.def.hints.read_only || !grant.hosts().is_empty()
+    }
+
+    fn preparation(&self) -> Option<Preparation<'_>> {
+        let plugin = &self.plugin.0;
+        if plugin.linked.get().is_some() {
+            return None;
+        }
+        // The call tries again where there was no thread for it, and tells why.
+        Some(Box::pin(async { _ = PluginShared::load_code(plugin).await }))
     }
 
     fn digest(&self) -> Option<&str> {

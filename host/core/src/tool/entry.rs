@@ -46,6 +46,10 @@ pub struct Entry {
 /// future is dropped. Longer than a child's way from TERM to KILL.
 const GRACE: Duration = Duration::from_secs(3);
 
+/// How long a tool may take to get ready: compiling the largest component takes a fraction of it on a slow machine that
+/// has other work.
+const PREPARATION: Duration = Duration::from_mins(10);
+
 impl Entry {
     pub(super) fn new(tool: Arc<dyn Tool>, grant: Grant, limits: Limits, origin: impl Into<String>) -> Self {
         let (origin, setting, rules, schema) = (origin.into(), None, None, OnceLock::new());
@@ -309,6 +313,9 @@ impl Entry {
         let (whole, client) = (&session.whole, session.client);
         let caller = Caller { session, record: watch.record() };
         let context = Context { grant, limits, events, cancel, notes, whole, client, caller };
+        if let Err(error) = self.prepare(cancel).await {
+            return Ended::Failed(error);
+        }
         tokio::select! {
             biased;
             answer = catch_panics(self.tool.call(call, &context)) => answer.map_or_else(Ended::Failed, Ended::Answered),
@@ -317,6 +324,20 @@ impl Entry {
                 let (name, limit) = (&self.def().name, self.limits.time);
                 notes.timed_out();
                 Ended::Failed(ToolError::Host(format!("`{name}` timed out after {limit:?}")))
+            }
+        }
+    }
+
+    /// Waits until the tool is ready to be called.
+    async fn prepare(&self, cancel: &CancellationToken) -> Result<(), ToolError> {
+        let Some(preparation) = self.tool.preparation() else { return Ok(()) };
+        tokio::select! {
+            biased;
+            () = preparation => Ok(()),
+            () = cancel.cancelled() => Err(self.cancelled()),
+            () = tokio::time::sleep(PREPARATION) => {
+                let name = &self.def().name;
+                Err(ToolError::Host(format!("`{name}` was not ready to be called after {PREPARATION:?}")))
             }
         }
     }

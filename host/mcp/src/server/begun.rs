@@ -21,7 +21,7 @@ pub(super) type Answer = Result<ServerResult, ErrorData>;
 
 /// What came of the first poll.
 pub(super) enum FirstPoll {
-    Answered(Answer),
+    Answered(Box<Answer>),
     /// The request goes on where its handler finds this in the head of the HTTP request.
     Begun(BegunCall),
 }
@@ -58,7 +58,7 @@ pub(super) fn poll_once(
     let _inside = runtime.enter();
     // No wake-up is lost: the handler polls the future again, with a waker of its own.
     match answer.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(answer) => FirstPoll::Answered(answer),
+        Poll::Ready(answer) => FirstPoll::Answered(Box::new(answer)),
         Poll::Pending => FirstPoll::Begun(BegunCall(Arc::new(Lock::new(Some(Rest { answer, stop, peer }))))),
     }
 }

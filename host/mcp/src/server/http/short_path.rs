@@ -103,7 +103,7 @@ impl ShortPath {
         // What is left is cleared when this thread has nothing else to do (`threads`).
         inline::run_cleanups(ThreadLoad::Busy);
         match polled {
-            FirstPoll::Answered(answer) => Tried::Answered(response(id, answer)),
+            FirstPoll::Answered(answer) => Tried::Answered(response(id, *answer)),
             FirstPoll::Begun(call) => Tried::Begun(call),
         }
     }
