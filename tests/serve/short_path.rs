@@ -19,7 +19,7 @@ use super::peer::LONG;
 use crate::common::HANG;
 
 /// Calls a tool in a session.
-fn call(site: &Site, session: &str, id: i64, params: Value) -> Reply {
+fn call(site: &Site, session: &str, id: i64, params: &Value) -> Reply {
     let own = [("mcp-session-id", session), ("mcp-protocol-version", "2025-11-25")];
     site.post(&own, &json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}))
 }
@@ -45,10 +45,10 @@ fn c05_short_calls_are_answered_at_once() {
     let site = Site::open(&stage);
     let session = site.session();
     let echo = |text: &str| json!({"name": "guest__echo", "arguments": {"text": text}});
-    let in_stream = call(&site, &session, 7, echo("same"));
+    let in_stream = call(&site, &session, 7, &echo("same"));
     assert_eq!(in_stream.header("content-type"), Some("text/event-stream"), "{in_stream:?}");
-    until_short(|id| call(&site, &session, id, echo("short")));
-    let short = until_short(|_| call(&site, &session, 7, echo("same")));
+    until_short(|id| call(&site, &session, id, &echo("short")));
+    let short = until_short(|_| call(&site, &session, 7, &echo("same")));
     assert_eq!(short.answer(), in_stream.answer());
     assert!(!short.body.contains("data:"), "{short:?}");
     let modern = until_short(|_| site.modern(&[], "tools/call", echo("modern")));
@@ -78,12 +78,12 @@ fn c05_progress_of_short_calls_is_told_in_their_streams() {
     let session = site.session();
     let params = |token: Value| json!({"name": "guest__flood_host", "arguments": {"calls": 5}, "_meta": {"progressToken": token}});
     for token in 1..=5 {
-        let reply = call(&site, &session, token, params(json!(token)));
+        let reply = call(&site, &session, token, &params(json!(token)));
         assert_told(&reply, &json!(token));
     }
     let quiet = json!({"name": "guest__flood_host", "arguments": {"calls": 5}});
-    until_short(|id| call(&site, &session, id, quiet.clone()));
-    assert_told(&call(&site, &session, 1, params(json!("later"))), &json!("later"));
+    until_short(|id| call(&site, &session, id, &quiet.clone()));
+    assert_told(&call(&site, &session, 1, &params(json!("later"))), &json!("later"));
     until_short(|_| site.modern(&[], "tools/call", quiet.clone()));
     let mut meta = super::eras::meta(&json!({}));
     meta["progressToken"] = json!("m");
@@ -114,8 +114,8 @@ fn mc09_a_call_that_was_begun_as_a_short_one_is_as_every_other() {
     let session = site.session();
     let wait = |ms: u64| json!({"name": "guest__wait_cancel", "arguments": {"ms": ms}});
     let sleep = |ms: u64| json!({"name": "guest__sleep", "arguments": {"ms": ms}});
-    until_short(|id| call(&site, &session, id, wait(0)));
-    let slept = call(&site, &session, 1, sleep(1));
+    until_short(|id| call(&site, &session, id, &wait(0)));
+    let slept = call(&site, &session, 1, &sleep(1));
     assert_eq!(slept.answer()["result"]["content"][0]["text"], "slept 1 ms", "{slept:?}");
     let own = [("mcp-session-id", session.as_str()), ("mcp-protocol-version", "2025-11-25")];
     let mut stream = site.connect();
@@ -133,7 +133,7 @@ fn mc09_a_call_that_was_begun_as_a_short_one_is_as_every_other() {
     let answer = site.send("GET", &headers, b"").answer();
     assert_eq!(answer["result"]["content"][0]["text"], "slept 700 ms", "{answer}");
     let mut stream = site.connect();
-    until_short(|id| call(&site, &session, id, wait(0)));
+    until_short(|id| call(&site, &session, id, &wait(0)));
     let body =
         json!({"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": wait(600_000)}).to_string();
     stream.write_all((site.head("POST", &own, body.len()) + &body).as_bytes()).unwrap();
@@ -141,7 +141,7 @@ fn mc09_a_call_that_was_begun_as_a_short_one_is_as_every_other() {
     let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 3}});
     assert_eq!(site.post(&own, &cancel).status, 202);
     await_calls(&stage, 1, false);
-    until_short(|id| call(&site, &session, id, wait(0)));
+    until_short(|id| call(&site, &session, id, &wait(0)));
     let body = super::eras::modern("tools/call", 4, wait(600_000)).to_string();
     let headers = [
         ("mcp-protocol-version", "2026-07-28"),

@@ -13,7 +13,7 @@ use crate::server::{Server, TOKEN};
 const VERSION: &str = "2025-11-25";
 
 /// Longer than any answer takes.
-const HANG: Duration = Duration::from_secs(60);
+const HANG: Duration = Duration::from_mins(1);
 
 /// Bytes read at once.
 const BUFFER: usize = 16 << 10;
@@ -39,7 +39,7 @@ impl Client {
         let answer = client.request("initialize", &open);
         let session = header(&answer, "mcp-session-id");
         // Some servers have no sessions.
-        client.session = session.unwrap_or_default().to_owned();
+        session.unwrap_or_default().clone_into(&mut client.session);
         let initialized = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
         client.send(&initialized);
         client.answer();

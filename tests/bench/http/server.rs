@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 pub(crate) const TOKEN: &str = "a-token-of-the-benchmark-4711";
 
 /// How long a server may take to listen: the first start compiles.
-const STARTING: Duration = Duration::from_secs(120);
+const STARTING: Duration = Duration::from_mins(2);
 
 /// How a server is started and called.
 pub(crate) struct Command {
