@@ -55,7 +55,7 @@ fn a_call_that_was_brief_may_compute_for_long() {
     }
 }
 
-/// Every instance is fresh all the same, and every call noted before and after.
+/// Every instance is fresh all the same, and every call noted.
 #[test]
 fn brief_calls_share_nothing_and_are_noted() {
     let stage = Stage::new("");
@@ -64,10 +64,69 @@ fn brief_calls_share_nothing_and_are_noted() {
         assert_eq!(text(&peer.call("guest__count_calls", json!({}))), "1");
     }
     assert_eq!(peer.hang_up().1, Some(0));
-    let journal =
-        std::fs::read_to_string(stage.home().join(".local/state/haft/journal/journal.jsonl")).unwrap();
-    let journalled = |outcome: &str| journal.matches(&format!("\"outcome\":\"{outcome}\"")).count() as u64;
-    assert_eq!((journalled("started"), journalled("ok")), (KNOWN, KNOWN), "{journal}");
+    let journal = std::fs::read_to_string(journal(&stage).join("journal.jsonl")).unwrap();
+    let noted = |text: &str| journal.matches(text).count() as u64;
+    // A call has a line of its beginning, unless it was over before that was written.
+    let begun = noted("\"outcome\":\"started\"") + noted("\"merged\":true");
+    assert_eq!((begun, noted("\"outcome\":\"ok\"")), (KNOWN, KNOWN), "{journal}");
+}
+
+/// A call that was answered is in the journal when haft has ended, also at once.
+#[test]
+fn what_was_answered_is_noted_when_haft_ends_at_once() {
+    let stage = Stage::new("");
+    let mut peer = Peer::open(&stage);
+    for _ in 0..KNOWN {
+        peer.call("guest__echo", json!({"text": "x"}));
+    }
+    let id = rustix::process::Pid::from_child(&peer.child);
+    while peer.child.try_wait().unwrap().is_none() {
+        // The second signal ends haft without patience.
+        let _ = rustix::process::kill_process(id, rustix::process::Signal::TERM);
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let journal = std::fs::read_to_string(journal(&stage).join("journal.jsonl")).unwrap();
+    assert_eq!(journal.matches("\"outcome\":\"ok\"").count() as u64, KNOWN, "{journal}");
+}
+
+/// A call without effects is in the journal while haft goes on, without a further call.
+#[test]
+fn brief_calls_are_noted_while_nothing_else_happens() {
+    let stage = Stage::new("");
+    let mut peer = Peer::open(&stage);
+    for _ in 0..KNOWN {
+        peer.call("guest__echo", json!({"text": "x"}));
+    }
+    let (begun, current) = (std::time::Instant::now(), journal(&stage).join("journal.jsonl"));
+    let ended = || std::fs::read_to_string(&current).unwrap().matches("\"outcome\":\"ok\"").count() as u64;
+    while ended() < KNOWN {
+        assert!(begun.elapsed() < HANG, "{} of {KNOWN}", ended());
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(peer.hang_up().1, Some(0));
+}
+
+/// `[journal] size` says when a file is put aside; its name says what is kept.
+#[test]
+fn a_file_of_the_size_that_program_toml_says_is_put_aside() {
+    let stage = Stage::new("[journal]\nsize = \"1MiB\"\nkeep = \"1GiB\"\n");
+    let mut peer = Peer::open(&stage);
+    for _ in 0..100 {
+        peer.call("guest__echo", json!({"text": "x".repeat(15_000)}));
+    }
+    assert_eq!(peer.hang_up().1, Some(0));
+    let files = std::fs::read_dir(journal(&stage)).unwrap().map(|entry| entry.unwrap().path());
+    let aside: Vec<_> = files.filter(|path| path.to_str().unwrap().ends_with("-1024MiB.jsonl")).collect();
+    assert!(!aside.is_empty(), "a megabyte and a half in files of one");
+    // A group that a confined thread writes goes to the file that is open, whose size it may exceed.
+    assert!(aside.iter().all(|path| std::fs::metadata(path).unwrap().len() < 2 << 20));
+    let log = stage.command(&["log", "--json"]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&log.stdout).lines().count(), 100);
+}
+
+/// Where the journal is.
+fn journal(stage: &Stage) -> std::path::PathBuf {
+    stage.home().join(".local/state/haft/journal")
 }
 
 /// The journal can be put aside in the midst of them: what was put aside and what came after it hold
@@ -76,7 +135,7 @@ fn brief_calls_share_nothing_and_are_noted() {
 fn brief_calls_are_noted_when_the_journal_moves() {
     let stage = Stage::new("");
     let mut peer = Peer::open(&stage);
-    let directory = stage.home().join(".local/state/haft/journal");
+    let directory = journal(&stage);
     let (current, aside) = (directory.join("journal.jsonl"), directory.join("journal-20200101T000000.jsonl"));
     for turn in 0..KNOWN {
         peer.call("guest__echo", json!({"text": "x"}));

@@ -5,24 +5,28 @@
 //! - **Two lines a call:** one before the tool runs, with everything known by then and the outcome
 //!   `started`, and one at the end with the same `id` and all the rest, which replaces the first. So a
 //!   call that takes haft down with it is on record too.
-//! - **Written at once:** each line is one `write` to the end of the file, so nothing is lost when haft
-//!   ends, however it ends, and several processes can write at the same time. Nothing is synced to
-//!   disk: when the machine itself goes down, the last seconds may be missing.
-//! - **Bounded:** at 8 MiB a file is put aside, and the oldest of eight goes.
+//! - **Written at once:** the first line of a call that may have effects is on file before it runs. Where
+//!   many calls come ([`Journal::gather`]) all other lines wait for 5 ms and are written together; a call that is
+//!   over by then has only its last line (`merged`). Nothing is lost when haft ends and [`write_through`] was called,
+//!   or the journal dropped; when haft is killed, what came in the last 5 ms of calls without effects, and of ends.
+//!   Nothing is synced to disk: when the machine itself goes down, the last seconds may be missing.
+//! - **Several processes** write at the same time: each group is one `write` of whole lines to the end of the file.
+//! - **Bounded:** at `[journal] size` a file is put aside, and goes when there are `[journal] keep` of newer ones.
 
 mod arguments;
 mod file;
 mod reader;
 mod record;
+mod writer;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use self::file::File;
 pub use self::reader::{Followed, Lines, read};
 pub use self::record::{Granted, Outcome, Program, Record};
-use crate::sync::Lock;
+use self::writer::Writer;
+pub use self::writer::write_through;
+use crate::manifest::JournalTable;
 
 /// Where calls are noted down. Clones write to the same file.
 #[derive(Clone, Debug, Default)]
@@ -31,10 +35,7 @@ pub struct Journal(Option<Arc<Inner>>);
 #[derive(Debug)]
 struct Inner {
     program: Program,
-    directory: PathBuf,
-    file: Lock<File>,
-    /// Whether it was said that the journal cannot be written.
-    warned: AtomicBool,
+    writer: Arc<Writer>,
 }
 
 impl Journal {
@@ -46,8 +47,20 @@ impl Journal {
     /// The journal in `directory`, of the calls of `program`. Nothing is made or opened before the
     /// first call.
     pub fn new(directory: &Path, program: Program) -> Self {
-        let (directory, file) = (directory.to_owned(), Lock::new(File::new(directory)));
-        Self(Some(Arc::new(Inner { program, directory, file, warned: AtomicBool::new(false) })))
+        Self::with(directory, program, JournalTable::default())
+    }
+
+    /// The same, of which is kept what `table` says.
+    pub fn with(directory: &Path, program: Program, table: JournalTable) -> Self {
+        Self(Some(Arc::new(Inner { program, writer: Arc::new(Writer::new(directory, table)) })))
+    }
+
+    /// Has lines that may wait written in groups from now on, where many calls are to come. What waits at the end of
+    /// the process is written by [`write_through`], or when the journal is dropped.
+    pub fn gather(&self) {
+        if let Some(inner) = &self.0 {
+            inner.writer.gather();
+        }
     }
 
     /// Whether anything is noted.
@@ -60,24 +73,28 @@ impl Journal {
         self.0.as_ref().map(|inner| inner.program.clone()).unwrap_or_default()
     }
 
-    /// Whether the next lines can be written without opening or moving a file.
+    /// Whether the next lines can be written without opening or moving a file, and without starting a thread.
     pub fn is_settled(&self) -> bool {
-        let is_settled = |inner: &Arc<Inner>| inner.file.lock().is_settled();
-        self.0.as_ref().is_none_or(is_settled)
+        self.0.as_ref().is_none_or(|inner| inner.writer.is_settled())
     }
 
-    /// Notes `record` down.
-    pub(crate) fn note(&self, record: &Record) {
-        let Some(inner) = &self.0 else { return };
-        let written = record
-            .line()
-            .map_err(std::io::Error::from)
-            .and_then(|line| inner.file.lock().append(line.as_bytes()));
-        if let Err(error) = written
-            && !inner.warned.swap(true, Ordering::Relaxed)
-        {
-            let directory = inner.directory.display();
-            tracing::warn!("calls are not noted in the journal `{directory}`: {error}");
+    /// Notes that a call begins, before it returns or, where the line `may_wait`, within 5 ms.
+    pub(crate) fn begin(&self, record: &Arc<Record>, may_wait: bool) {
+        if let Some(inner) = &self.0 {
+            inner.writer.begin(record, may_wait);
         }
+    }
+
+    /// Notes that a call has ended, and what `ended` adds to its record.
+    pub(crate) fn end(&self, begun: Arc<Record>, ended: impl FnOnce(Record) -> Record) {
+        if let Some(inner) = &self.0 {
+            inner.writer.end(begun, ended);
+        }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.writer.stop();
     }
 }

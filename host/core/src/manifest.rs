@@ -13,6 +13,7 @@ mod build;
 mod builtins;
 mod catalogue;
 mod entry;
+mod journal;
 mod json;
 mod name;
 mod package;
@@ -46,6 +47,7 @@ pub use self::backend::{BackendTable, ContainerEngine};
 pub use self::build::Build;
 pub use self::builtins::Builtins;
 pub use self::entry::Located;
+pub use self::journal::JournalTable;
 pub use self::name::{Name, NameError, ToolName, Variable};
 pub use self::package::Package;
 pub use self::pattern::{ToolPattern, ToolPatternError};
@@ -120,6 +122,8 @@ pub struct Manifest {
     pub agents: Vec<AgentTool>,
     /// `[serve]`.
     pub serve: Serve,
+    /// `[journal]`.
+    pub journal: JournalTable,
     /// `[sandbox]`.
     pub sandbox: Sandbox,
     /// `[backend]`.
@@ -231,6 +235,7 @@ impl Manifest {
             agent: Agent::read(root),
             agents: AgentTool::read_all(root),
             serve: Serve::read(root),
+            journal: JournalTable::read(root),
             sandbox: Sandbox::read(root),
             backend: BackendTable::read(root),
             builtins: Builtins::read(root),

@@ -98,6 +98,12 @@ pub trait Tool: Send + Sync {
         false
     }
 
+    /// Whether a call with the rights `grant` might change or send anything, whatever the tool says of itself: such a
+    /// call is in the journal before it runs, another one a moment later. `true` is always right, and the default.
+    fn may_have_effects(&self, _grant: &Grant) -> bool {
+        true
+    }
+
     /// SHA-256 of what is run, in hexadecimal, where the tool is a component.
     fn digest(&self) -> Option<&str> {
         None

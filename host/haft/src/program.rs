@@ -232,5 +232,5 @@ impl Program {
 fn journal(manifest: &Manifest, dirs: &Dirs) -> Journal {
     let name = manifest.program.as_ref().map(|program| program.name.as_str());
     let path = Some(manifest.path.as_path()).filter(|path| !path.as_os_str().is_empty());
-    Journal::new(&dirs.journal(), journal::Program::new(name, path))
+    Journal::with(&dirs.journal(), journal::Program::new(name, path), manifest.journal)
 }

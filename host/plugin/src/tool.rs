@@ -28,7 +28,7 @@ use crate::threads::shares::Tenant;
 use crate::threads::writable::Writable;
 use haft_core::call::{ToolCall, ToolDef, ToolResult};
 use haft_core::event::Events;
-use haft_core::grant::Grant;
+use haft_core::grant::{Grant, Reach};
 use haft_core::limit::Limits;
 use haft_core::report::plain;
 use haft_core::tool::inline::{self, ThreadLoad};
@@ -234,6 +234,12 @@ impl Tool for PluginTool {
             && plugin.linked.get().is_some()
             && !Writable::needs_opening(grant)
             && grant.preopens().is_empty()
+    }
+
+    /// A guest writes where its grant says, and sends to the hosts of its grant; there is no third way out.
+    fn may_have_effects(&self, grant: &Grant) -> bool {
+        let may_write = !matches!(grant.writable(), Reach::Roots(roots) if roots.is_empty());
+        may_write && !self.def.hints.read_only || !grant.hosts().is_empty()
     }
 
     fn digest(&self) -> Option<&str> {

@@ -1,5 +1,8 @@
-//! The file that lines are added to. One `write` a line, at the end of the file as the kernel finds
-//! it, so that processes do not mix their lines; refuses to wait for any of the others.
+//! The file that lines are added to. One `write` for all that come together, at the end of the file as the kernel
+//! finds it, so that processes do not mix their lines; refuses to wait for any of the others.
+//!
+//! The name of a file that was put aside says how much of the journal the program that did it keeps, so that another
+//! program, which keeps less, does not remove it.
 
 use std::fs::{self, DirBuilder, OpenOptions, Permissions};
 use std::io::{self, Write};
@@ -10,6 +13,8 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use rustix::fs::{FlockOperation, OFlags, flock};
 
+use crate::manifest::JournalTable;
+
 /// The file that is written to.
 pub(super) const CURRENT: &str = "journal.jsonl";
 
@@ -19,11 +24,8 @@ pub(super) const ASIDE: &str = "journal-";
 /// What the names of all files end with.
 pub(super) const ENDING: &str = ".jsonl";
 
-/// Bytes of a file before it is put aside: some ten thousand lines, read in a moment.
-const MAX_FILE: u64 = 8 << 20;
-
-/// Files that were put aside and are kept, so that the journal takes 72 MiB at most.
-const MAX_ASIDE: usize = 8;
+/// The unit in which the name of a file says how much is kept.
+const UNIT: (&str, u64) = ("MiB", 1 << 20);
 
 /// How long lines may go to a file that another process has put aside.
 const LOOK: Duration = Duration::from_millis(100);
@@ -35,6 +37,7 @@ pub(super) const MAX_LINE: usize = 1 << 20;
 #[derive(Debug)]
 pub(super) struct File {
     directory: PathBuf,
+    table: JournalTable,
     open: Option<Open>,
     /// Whether the open file is the one to write to, and stays that.
     is_settled: bool,
@@ -50,8 +53,8 @@ struct Open {
 }
 
 impl File {
-    pub(super) fn new(directory: &Path) -> Self {
-        Self { directory: directory.to_owned(), open: None, is_settled: false, looked: None }
+    pub(super) fn new(directory: &Path, table: JournalTable) -> Self {
+        Self { directory: directory.to_owned(), table, open: None, is_settled: false, looked: None }
     }
 
     /// Whether the next lines will go to the file that is open.
@@ -59,11 +62,11 @@ impl File {
         self.is_settled
     }
 
-    /// Adds a line, which brings its own end. Where the file to write to cannot be opened it goes to the
+    /// Adds lines, which bring their own ends. Where the file to write to cannot be opened they go to the
     /// one before, if there was one.
-    pub(super) fn append(&mut self, line: &[u8]) -> io::Result<()> {
+    pub(super) fn append(&mut self, lines: &[u8]) -> io::Result<()> {
         let size = self.current_size();
-        self.is_settled = size.is_some_and(|size| size + (line.len() as u64) <= MAX_FILE);
+        self.is_settled = size.is_some_and(|size| size + (lines.len() as u64) <= self.table.size);
         if !self.is_settled {
             let renewed = self.renew(size);
             self.is_settled = renewed.is_ok();
@@ -71,7 +74,7 @@ impl File {
                 renewed?;
             }
         }
-        self.open.as_mut().map_or(Ok(()), |open| open.write(line))
+        self.open.as_mut().map_or(Ok(()), |open| open.write(lines))
     }
 
     /// Opens the file to write to, after putting aside one that is full.
@@ -108,17 +111,35 @@ impl File {
         }
         // Another process may have done it in between.
         let current = self.directory.join(CURRENT);
-        if fs::metadata(&current).is_ok_and(|metadata| metadata.len() > MAX_FILE / 2) {
-            let time = Timestamp::now().strftime("%Y%m%dT%H%M%S%.6f");
-            let aside = self.directory.join(format!("{ASIDE}{time}-{}{ENDING}", std::process::id()));
+        if fs::metadata(&current).is_ok_and(|metadata| metadata.len() > self.table.size / 2) {
+            let (time, (unit, bytes)) = (Timestamp::now().strftime("%Y%m%dT%H%M%S%.6f"), UNIT);
+            let (process, kept) = (std::process::id(), self.table.keep.div_ceil(bytes));
+            let aside = self.directory.join(format!("{ASIDE}{time}-{process}-{kept}{unit}{ENDING}"));
             fs::rename(&current, aside)?;
         }
-        let aside = aside(&self.directory)?;
-        for oldest in aside.iter().rev().skip(MAX_ASIDE) {
-            fs::remove_file(oldest)?;
-        }
-        Ok(())
+        remove_old(&self.directory)
     }
+}
+
+/// Removes the files that are older than as much as is kept of newer ones.
+fn remove_old(directory: &Path) -> io::Result<()> {
+    let mut newer = 0_u64;
+    for path in aside(directory)?.into_iter().rev() {
+        if newer >= kept(&path) {
+            fs::remove_file(&path)?;
+        } else {
+            newer = newer.saturating_add(fs::metadata(&path)?.len());
+        }
+    }
+    Ok(())
+}
+
+/// How many bytes of newer files there are to be before this one goes, as its name says.
+fn kept(path: &Path) -> u64 {
+    let (unit, bytes) = UNIT;
+    let number = path.file_stem().and_then(|stem| stem.to_str()?.rsplit('-').next()?.strip_suffix(unit));
+    let number = number.and_then(|number| number.parse::<u64>().ok());
+    number.map_or(JournalTable::DEFAULT_KEEP, |number| number.saturating_mul(bytes))
 }
 
 impl Open {
@@ -134,21 +155,19 @@ impl Open {
         Ok(Self { file, torn })
     }
 
-    fn write(&mut self, line: &[u8]) -> io::Result<()> {
+    fn write(&mut self, lines: &[u8]) -> io::Result<()> {
         let whole;
-        let line = if self.torn {
-            whole = [b"\n", line].concat();
+        let lines = if self.torn {
+            whole = [b"\n", lines].concat();
             &whole
         } else {
-            line
+            lines
         };
-        let written = self.file.write(line);
-        self.torn = match written {
-            Ok(count) => count > 0 && count < line.len() || count == 0 && self.torn,
-            Err(_) => self.torn,
-        };
+        let written = self.file.write(lines);
+        let last = written.as_ref().ok().and_then(|count| lines.get(count.checked_sub(1)?));
+        self.torn = last.map_or(self.torn, |last| *last != b'\n');
         match written {
-            Ok(count) if count < line.len() => Err(io::ErrorKind::WriteZero.into()),
+            Ok(count) if count < lines.len() => Err(io::ErrorKind::WriteZero.into()),
             written => written.map(drop),
         }
     }

@@ -23,6 +23,9 @@ pub struct Record {
     pub time: Timestamp,
     /// What came of it.
     pub outcome: Outcome,
+    /// Whether this is the only line of the call: it was over before the first was written.
+    #[serde(skip_serializing_if = "is_false")]
+    pub merged: bool,
     /// The tool, by the name that models see; what was asked for where there is no such tool.
     pub tool: String,
     /// The arguments; what is too long is replaced by its SHA-256 and its length.
@@ -165,6 +168,7 @@ impl Default for Record {
             id: String::new(),
             time: Timestamp::UNIX_EPOCH,
             outcome: Outcome::default(),
+            merged: false,
             tool: String::new(),
             arguments: Value::Null,
             digested: Vec::new(),
@@ -209,11 +213,11 @@ impl Record {
         Self { error: Some(first(error, MAX_ERROR)), ..self }
     }
 
-    /// The line, its end included.
-    pub(super) fn line(&self) -> serde_json::Result<String> {
-        let mut line = serde_json::to_string(self)?;
-        line.push('\n');
-        Ok(line)
+    /// Adds the line, its end included.
+    pub(super) fn write_line(&self, lines: &mut Vec<u8>) -> serde_json::Result<()> {
+        serde_json::to_writer(&mut *lines, self)?;
+        lines.push(b'\n');
+        Ok(())
     }
 }
 
@@ -309,11 +313,17 @@ mod tests {
     use super::*;
     use crate::grant::{Root, SandboxMode};
 
+    fn line(record: &Record) -> String {
+        let mut line = Vec::new();
+        record.write_line(&mut line).unwrap();
+        String::from_utf8(line).unwrap()
+    }
+
     #[test]
     fn a_line_says_what_was_called_and_no_more_than_there_is_to_say() {
         let call = ToolCall { id: "c1".into(), tool: "bash".into(), arguments: json!({ "command": "ls\n" }) };
         let record = Record::begun(Program::new(Some("notes"), None), &call);
-        let line = record.line().unwrap();
+        let line = line(&record);
         assert!(line.ends_with("}\n") && line.lines().count() == 1, "{line}");
         let value: Value = serde_json::from_str(&line).unwrap();
         let fields: Vec<_> = value.as_object().unwrap().keys().map(String::as_str).collect();
@@ -340,7 +350,7 @@ mod tests {
         let arguments = json!({ "a": long, "b": { "c": [long] } });
         let call = ToolCall { id: long.clone(), tool: long.clone(), arguments };
         let record = Record::begun(Program::default(), &call).failed(&long);
-        assert!(record.line().unwrap().len() < super::super::file::MAX_LINE / 2);
+        assert!(line(&record).len() < super::super::file::MAX_LINE / 2);
     }
 
     #[test]

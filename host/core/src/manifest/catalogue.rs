@@ -159,6 +159,8 @@ pub(super) static ROOT: Table = Table {
         ]),
         Key::new("serve", Kind::Table(&SERVE), "how many clients `haft serve --http` takes")
             .also(&["server", "http"]),
+        Key::new("journal", Kind::Table(&JOURNAL), "how much of the record of calls is kept")
+            .also(&["log", "audit"]),
         Key::new("sandbox", Kind::Table(&SANDBOX), "how far tools reach on this machine"),
         Key::new(
             "backend",
@@ -678,6 +680,26 @@ const COUNT_SESSIONS: Kind = Kind::Count { min: 1, max: Serve::MAX_SESSIONS as u
 const COUNT_CONNECTIONS: Kind =
     Kind::Count { min: Serve::MIN_CONNECTIONS as u64, max: Serve::MAX_CONNECTIONS as u64 };
 
+pub(super) static JOURNAL: Table = Table {
+    header: "[journal]",
+    doc: "How much of the journal is kept: no less than without this table.",
+    keys: &[
+        Key::new(
+            "size",
+            Kind::Size,
+            "of a file before it is put aside; default `64MiB`, from `1MiB` to `1GiB`",
+        )
+        .also(&["max_size", "file_size", "rotate"]),
+        Key::new(
+            "keep",
+            Kind::Size,
+            "newer files before one that was put aside is removed; default `512MiB`, at least that, at most \
+             `1024GiB`",
+        )
+        .also(&["max_total", "retention", "total"]),
+    ],
+};
+
 pub(super) static SANDBOX: Table = Table {
     header: "[sandbox]",
     doc: "How far tools reach on this machine.",
@@ -796,6 +818,7 @@ mod tests {
     use std::collections::BTreeSet;
     use std::time::Duration;
 
+    use super::super::JournalTable;
     use super::*;
     use crate::limit::Limits;
     use crate::manifest::{Builtins, CommandTool, units};
@@ -851,6 +874,8 @@ mod tests {
         assert_eq!(count(&AGENT, "max_repeats"), Agent::default().max_repeats);
         assert_eq!(count(&SERVE, "max_sessions"), Serve::default().max_sessions);
         assert_eq!(count(&SERVE, "max_connections"), Serve::default().max_connections);
+        assert_eq!(size(&JOURNAL, "size"), JournalTable::DEFAULT_SIZE);
+        assert_eq!(size(&JOURNAL, "keep"), JournalTable::DEFAULT_KEEP);
         assert_eq!(time(&BUILTINS, "shell_timeout"), Builtins::default().shell_timeout);
         assert_eq!(documented(&BUILTINS, "search_url"), Builtins::SEARCH_URL);
         let reuse = Reuse::default();

@@ -92,6 +92,11 @@ impl Entry {
         !self.asks() && self.hooks.is_empty() && self.tool.may_run_inline(&self.grant)
     }
 
+    /// Whether a call might change or send anything ([`Tool::may_have_effects`]).
+    pub(super) fn may_have_effects(&self) -> bool {
+        self.tool.may_have_effects(&self.grant)
+    }
+
     /// Where the tool comes from, for people.
     pub fn origin(&self) -> &str {
         &self.origin

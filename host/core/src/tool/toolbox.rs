@@ -211,7 +211,8 @@ impl Toolbox {
 
 /// Begins the record of a call of `entry`, which may not exist.
 fn begin<'a>(call: &ToolCall, entry: Option<&Entry>, session: &'a Session) -> Watch<'a> {
-    Watch::begin(call, session, |record, redactor| match entry {
+    let may_wait = !entry.is_some_and(Entry::may_have_effects);
+    Watch::begin(call, session, may_wait, |record, redactor| match entry {
         Some(entry) => entry.describe(record, redactor),
         None => record,
     })

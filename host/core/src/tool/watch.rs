@@ -1,6 +1,7 @@
 //! The record of one call from its beginning to its end: events, journal lines, log. Secrets are left out of all of
 //! it, and of the answer that goes back to the caller.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use super::session::Session;
@@ -41,17 +42,18 @@ struct JournalLine<'a> {
     journal: &'a Journal,
     redactor: &'a Redactor,
     /// `None` where no journal is kept, and once the end is noted.
-    record: Option<Record>,
+    record: Option<Arc<Record>>,
     notes: Notes,
     begun: Instant,
 }
 
 impl<'a> Watch<'a> {
-    /// Tells and notes that `call` begins. `describe` adds to the journal's line what is known of the tool, if there
-    /// is one; it is only called where a journal is kept.
+    /// Tells and notes that `call` begins; in a moment, where the line `may_wait`. `describe` adds to the journal's line
+    /// what is known of the tool, if there is one; it is only called where a journal is kept.
     pub(super) fn begin(
         call: &ToolCall,
         session: &'a Session,
+        may_wait: bool,
         describe: impl FnOnce(Record, &Redactor) -> Record,
     ) -> Self {
         let Session { events, redactor, journal, .. } = session;
@@ -62,9 +64,9 @@ impl<'a> Watch<'a> {
             parent: session.lineage.parent().map(str::to_owned),
             ..Record::begun(journal.program(), &call)
         };
-        let record = journal.is_kept().then(|| describe(first_line(), redactor));
+        let record = journal.is_kept().then(|| Arc::new(describe(first_line(), redactor)));
         if let Some(record) = &record {
-            journal.note(record);
+            journal.begin(record, may_wait);
         }
         events.emit_call(|| Event::Started(call.clone()));
         let line = JournalLine { journal, redactor, record, notes: notes.clone(), begun };
@@ -151,14 +153,17 @@ impl JournalLine<'_> {
         let Some(record) = self.record.take() else { return };
         let notes = self.notes.notes();
         let clean = |text: String| self.redactor.redact_owned(text);
-        let record = Record {
+        let ended = |record| Record {
             outcome,
             duration_ms: Some(milliseconds(self.begun)),
             peak_memory: notes.peak_memory,
             decisions: notes.decisions.into_iter().map(clean).collect(),
             ..record
         };
-        self.journal.note(&error.map(|error| record.clone().failed(error)).unwrap_or(record));
+        self.journal.end(record, |record| match error {
+            Some(error) => ended(record).failed(error),
+            None => ended(record),
+        });
     }
 }
 

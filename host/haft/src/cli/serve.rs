@@ -20,6 +20,7 @@ use super::terminal::Terminal;
 use crate::cli::Exit;
 use crate::cli::elicitation;
 use crate::program::{Dirs, Live, News, ToolChoice};
+use haft_core::journal;
 use haft_core::manifest::{self, KeyringEntry, Manifest, SecretSource, ToolPattern, Variable};
 use haft_core::secret::Secrets;
 use haft_mcp::server::http::{PATH, Patience, Room, Server, Settings, Token};
@@ -113,6 +114,7 @@ impl Serve {
             served = serving => served.map(|()| Exit::Success),
             exit = ending => Ok(exit?),
         };
+        journal::write_through();
         kept.abort();
         // A client that has hung up waits for haft to end; after a signal, running calls may finish.
         let patience = if stopped.is_cancelled() { CLOSING } else { HUNG_UP };

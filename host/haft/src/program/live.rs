@@ -255,6 +255,7 @@ fn questions(program: &Program) -> Questions {
 }
 
 fn snapshot(program: &Program, choice: &ToolChoice) -> ToolSnapshot {
+    program.journal.gather();
     let (toolbox, session) = (choice.select(&program.toolbox), program.session(Events::none()));
     let snapshot = ToolSnapshot::new(toolbox, session, about(program), program.is_complete);
     match &choice.plugin {

@@ -12,7 +12,17 @@ impl Place {
     }
 
     fn file(&self) -> File {
-        File::new(&self.directory())
+        self.file_of(JournalTable::default())
+    }
+
+    fn file_of(&self, table: JournalTable) -> File {
+        File::new(&self.directory(), table)
+    }
+
+    /// The sizes of the files that were put aside, the oldest first.
+    fn aside(&self) -> Vec<u64> {
+        let aside = aside(&self.directory()).unwrap();
+        aside.iter().map(|path| fs::metadata(path).unwrap().len()).collect()
     }
 
     fn text(&self) -> String {
@@ -46,22 +56,54 @@ fn a_torn_line_does_not_spoil_the_next() {
     assert_eq!(place.text(), "{}\n{\"id\":\"to\n{\"a\":1}\n{\"b\":1}\n");
 }
 
+/// A line of this many bytes.
+fn line(bytes: usize) -> Vec<u8> {
+    [vec![b'x'; bytes - 1], b"\n".to_vec()].concat()
+}
+
+const KIB: u64 = 1 << 10;
+
 #[test]
 fn a_full_file_is_put_aside_and_few_are_kept() {
     let place = Place::new();
-    let line = [vec![b'x'; MAX_LINE - 1], b"\n".to_vec()].concat();
-    let mut file = place.file();
-    let lines = (MAX_ASIDE + 3) * usize::try_from(MAX_FILE).unwrap() / MAX_LINE;
-    for _ in 0..lines {
-        file.append(&line).unwrap();
+    let mut file = place.file_of(JournalTable { size: 400 * KIB, keep: 1 << 20 });
+    for _ in 0..100 {
+        file.append(&line(100 << 10)).unwrap();
     }
-    let aside = aside(&place.directory()).unwrap();
-    assert_eq!(aside.len(), MAX_ASIDE);
-    for path in &aside {
-        let size = fs::metadata(path).unwrap().len();
-        assert!(size <= MAX_FILE && size > MAX_FILE / 2, "{size}");
+    // The third is the first with which there are as many newer ones as are kept.
+    assert_eq!(place.aside(), [400 * KIB; 3]);
+    assert!(place.text().len() <= 400 << 10);
+}
+
+/// Who keeps less removes what is its own, and leaves what another keeps.
+#[test]
+fn a_program_that_keeps_less_leaves_what_another_keeps() {
+    let place = Place::new();
+    let fill = |keep: u64, files: usize| {
+        let mut file = place.file_of(JournalTable { size: 400 * KIB, keep });
+        (0..files * 4).for_each(|_| file.append(&line(100 << 10)).unwrap());
+    };
+    let count = |kept: &str| {
+        let names = aside(&place.directory()).unwrap();
+        names.iter().filter(|path| path.to_str().unwrap().contains(kept)).count()
+    };
+    let (more, less) = (3 << 20, 1 << 20);
+    fill(more, 5);
+    fill(less, 40);
+    assert_eq!((count("-3MiB"), count("-1MiB")), (4, 3));
+    // It goes when there is as much of newer ones as is to be kept, whosever they are.
+    fill(more, 40);
+    assert_eq!((count("-3MiB"), count("-1MiB")), (8, 0));
+}
+
+/// Files of earlier versions say nothing, and are kept as where nothing is said.
+#[test]
+fn the_name_of_a_file_says_how_much_is_kept() {
+    let kept = |name: &str| kept(Path::new(name)) >> 20;
+    assert_eq!(kept("journal-20260802T101112.123456-4711-4096MiB.jsonl"), 4096);
+    for other in ["journal-20260802T101112.123456-4711.jsonl", "journal-x.jsonl", "journal-1-xMiB.jsonl"] {
+        assert_eq!(kept(other), 512, "{other}");
     }
-    assert!(fs::metadata(place.directory().join(CURRENT)).unwrap().len() <= MAX_FILE);
 }
 
 /// Another process puts the file aside, or a person removes it: the next line is where it belongs.

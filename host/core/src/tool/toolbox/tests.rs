@@ -184,3 +184,56 @@ async fn a_call_is_told_from_start_to_end() {
     toolbox(&["read"]).dispatch(call("read", "hi"), &session).await;
     assert_eq!(*seen.lock().unwrap(), ["started read", "running 1", "completed hi"]);
 }
+
+/// Looks, while it runs, whether its call is in the journal.
+struct Noted {
+    def: ToolDef,
+    file: std::path::PathBuf,
+    may_have_effects: bool,
+}
+
+#[async_trait::async_trait]
+impl Tool for Noted {
+    fn def(&self) -> &ToolDef {
+        &self.def
+    }
+
+    fn may_have_effects(&self, _: &Grant) -> bool {
+        self.may_have_effects
+    }
+
+    async fn call(&self, call: &ToolCall, _: &Context<'_>) -> Result<ToolResult, ToolError> {
+        let journal = std::fs::read_to_string(&self.file).unwrap();
+        let is_noted = journal.contains(&format!("\"call\":\"{}\"", call.id));
+        Ok(ToolResult::success(is_noted.to_string()))
+    }
+}
+
+/// However lines are gathered: what may have effects is on file before it runs.
+#[tokio::test]
+async fn no_call_that_may_have_effects_runs_that_was_not_noted() {
+    let place = tempfile::tempdir().unwrap();
+    let journal = crate::journal::Journal::new(place.path(), crate::journal::Program::default());
+    journal.gather();
+    let mut toolbox = Toolbox::default();
+    for (name, may_have_effects) in [("changes", true), ("reads", false)] {
+        let def =
+            ToolDef { name: name.into(), parameters: json!({ "type": "object" }), ..ToolDef::default() };
+        let tool = Noted { def, file: place.path().join("journal.jsonl"), may_have_effects };
+        toolbox.insert(Arc::new(tool), Grant::none(), Limits::default(), "the test").unwrap();
+    }
+    let session = Session { journal, ..Session::default() };
+    let noted = async |tool: &str, id: usize| {
+        let call = ToolCall { id: id.to_string(), ..call(tool, "") };
+        let content = toolbox.dispatch(call, &session).await.content;
+        assert!(["true", "false"].contains(&content.as_str()), "{content}");
+        content == "true"
+    };
+    let (mut changes, mut reads) = (0, 0);
+    for id in 0..200 {
+        reads += usize::from(noted("reads", 2 * id).await);
+        changes += usize::from(noted("changes", 2 * id + 1).await);
+    }
+    assert_eq!(changes, 200);
+    assert!(reads < 200, "none of them waited: nothing is shown by this");
+}
