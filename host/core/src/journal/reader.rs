@@ -1,164 +1,141 @@
-//! Reads the journal back: every call once, the first that ended first. What is no line of the
-//! journal is counted and passed over; nothing is repaired and nothing written.
+//! Reads the journal back: every call once. What is no line of the journal is counted and passed over; nothing is
+//! repaired and nothing written.
+//!
+//! A journal may have gigabytes. So the last calls are read from the end (`backward`), those since a time from where
+//! they begin (`position`), and of a line no more than its [`Outline`] before it is known to be wanted. What is held is
+//! one line, and what is known of calls that have begun and not ended.
 
-use std::collections::HashMap;
+mod backward;
+mod calls;
+mod follow;
+mod outline;
+mod position;
+mod search;
+
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom};
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::file::{CURRENT, MAX_LINE, aside};
-use super::{Outcome, Record};
+use jiff::{SignedDuration, Timestamp};
 
-/// The calls of a journal.
-pub struct Lines {
-    files: std::vec::IntoIter<PathBuf>,
-    open: Option<BufReader<File>>,
-    /// Calls whose end has not come yet.
-    begun: HashMap<String, Record>,
-    /// Those whose end never came, once all lines are read.
-    unended: Option<std::vec::IntoIter<Record>>,
-    broken: usize,
+pub use self::calls::Calls;
+pub use self::follow::Followed;
+pub use self::outline::Outline;
+pub use self::search::Found;
+use super::Record;
+use super::file::{CURRENT, aside};
+
+/// How much later than another line one may stand that was written before it, by a process that was held up, or by a
+/// clock that was set back a little.
+const SLACK: SignedDuration = SignedDuration::from_mins(1);
+
+/// The journal as it was when it was opened.
+#[derive(Debug)]
+pub struct View {
+    directory: PathBuf,
+    /// The files that were put aside, the oldest first.
+    aside: Vec<PathBuf>,
+    /// The file that was written to, and how long it was.
+    current: Option<(File, u64)>,
 }
 
-/// The calls of the journal in `directory`. A journal that does not exist yet has none.
-pub fn read(directory: &Path) -> io::Result<Lines> {
-    let mut files = match aside(directory) {
-        Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
-        files => files?,
-    };
-    files.push(directory.join(CURRENT));
-    Ok(Lines { files: files.into_iter(), open: None, begun: HashMap::new(), unended: None, broken: 0 })
+/// The last calls that were asked for, the newest last.
+#[derive(Debug, Default)]
+pub struct Last {
+    /// Those that have ended, in the order of their ends, and then the others.
+    pub records: Vec<Record>,
+    /// Whether there may be earlier ones.
+    pub is_cut: bool,
+    /// How many lines could not be read.
+    pub broken: usize,
 }
 
-impl Lines {
-    /// How many lines could not be read so far.
-    pub fn broken(&self) -> usize {
-        self.broken
-    }
+/// All calls of the journal in `directory`.
+pub fn read(directory: &Path) -> io::Result<Calls> {
+    View::open(directory)?.calls(None, |_| true)
+}
 
-    fn next_record(&mut self) -> io::Result<Option<Record>> {
-        loop {
-            let Some(open) = &mut self.open else {
-                let Some(path) = self.files.next() else { return Ok(None) };
-                self.open = open_file(&path)?.map(BufReader::new);
-                continue;
-            };
-            let line = next_line(open)?;
-            match line.as_deref().map(parse) {
-                None => self.open = None,
-                Some(Parsed::Record(record)) => return Ok(Some(*record)),
-                Some(Parsed::Blank) => {}
-                Some(Parsed::Broken) => self.broken += 1,
-            }
-        }
-    }
-
-    fn next_call(&mut self) -> io::Result<Option<Record>> {
-        while let Some(record) = self.next_record()? {
-            if record.outcome == Outcome::Started {
-                self.begun.insert(record.id.clone(), record);
-            } else {
-                self.begun.remove(&record.id);
-                return Ok(Some(record));
-            }
-        }
-        let unended = self.unended.get_or_insert_with(|| {
-            let mut unended: Vec<_> = self.begun.drain().map(|(_, record)| record).collect();
-            unended.sort_unstable_by(|a, b| (a.time, &a.id).cmp(&(b.time, &b.id)));
-            unended.into_iter()
+impl View {
+    /// The journal in `directory`. One that does not exist yet has no calls.
+    pub fn open(directory: &Path) -> io::Result<Self> {
+        // Before the others are listed: a file that is put aside in between is known then.
+        let current = open(&directory.join(CURRENT))?;
+        let current = current.map(|file| file.metadata().map(|metadata| (file, metadata))).transpose()?;
+        let own = current.as_ref().map(|(_, metadata)| (metadata.dev(), metadata.ino()));
+        let mut aside = match aside(directory) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
+            files => files?,
+        };
+        aside.retain(|path| {
+            let other = std::fs::metadata(path).ok().map(|metadata| (metadata.dev(), metadata.ino()));
+            other.is_some() && other != own
         });
-        Ok(unended.next())
-    }
-}
-
-impl Iterator for Lines {
-    type Item = io::Result<Record>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.next_call().transpose()
-    }
-}
-
-/// The calls that end from now on.
-pub struct Followed {
-    path: PathBuf,
-    open: Option<(BufReader<File>, u64)>,
-    /// The beginning of a line that is being written.
-    partial: Vec<u8>,
-}
-
-impl Followed {
-    /// Those of the journal in `directory`.
-    pub fn new(directory: &Path) -> io::Result<Self> {
-        let path = directory.join(CURRENT);
-        let open = open_file(&path)?.map(|mut file| {
-            file.seek(SeekFrom::End(0))?;
-            let inode = file.metadata()?.ino();
-            io::Result::Ok((BufReader::new(file), inode))
-        });
-        Ok(Self { path, open: open.transpose()?, partial: Vec::new() })
+        let current = current.map(|(file, metadata)| (file, metadata.len()));
+        Ok(Self { directory: directory.to_owned(), aside, current })
     }
 
-    /// Those that have ended since it was asked last.
-    pub fn ended(&mut self) -> io::Result<Vec<Record>> {
-        let mut ended = self.rest()?;
-        let current = std::fs::metadata(&self.path).ok().map(|metadata| metadata.ino());
-        if current.is_some() && current != self.open.as_ref().map(|(_, inode)| *inode) {
-            // The file was put aside, or has just been made; what came to its end is read already.
-            let file = open_file(&self.path)?;
-            self.open = file.zip(current).map(|(file, inode)| (BufReader::new(file), inode));
-            self.partial.clear();
-            ended.extend(self.rest()?);
+    /// The calls that `is_wanted` says, or those of them that began at `since` or later: first those that have ended,
+    /// in the order of their ends.
+    pub fn calls(
+        &self,
+        since: Option<Timestamp>,
+        is_wanted: impl Fn(&Outline) -> bool + 'static,
+    ) -> io::Result<Calls> {
+        let (first, offset) = match since {
+            Some(since) => position::of(self, since)?,
+            None => (0, 0),
+        };
+        Calls::new(self, (first, offset), since, Box::new(is_wanted))
+    }
+
+    /// The last `count` calls that `is_wanted` says, read from the end.
+    pub fn last(
+        &self,
+        count: usize,
+        since: Option<Timestamp>,
+        is_wanted: impl Fn(&Outline) -> bool,
+    ) -> io::Result<Last> {
+        backward::last(self, count, since, &is_wanted)
+    }
+
+    /// The call whose id is `id`, or begins with it.
+    pub fn find(&self, id: &str) -> io::Result<Found> {
+        search::find(self, id)
+    }
+
+    /// The calls that an agent made to answer `parent`, in order, of `count` at most.
+    pub fn children(&self, parent: &Record, count: usize) -> io::Result<Vec<Record>> {
+        search::children(self, parent, count)
+    }
+
+    /// What is written from now on.
+    pub fn follow(&self) -> io::Result<Followed> {
+        let current =
+            self.current.as_ref().map(|(file, length)| Ok::<_, io::Error>((file.try_clone()?, *length)));
+        Followed::new(&self.directory, current.transpose()?)
+    }
+
+    /// How many files there are.
+    fn count(&self) -> usize {
+        self.aside.len() + usize::from(self.current.is_some())
+    }
+
+    /// A file, and how much of it is to be read; the oldest is the first. `None` for one that is gone: one that was put
+    /// aside may be removed at any time.
+    fn file(&self, index: usize) -> io::Result<Option<(File, u64)>> {
+        if let Some(path) = self.aside.get(index) {
+            return open(path)?
+                .map(|file| file.metadata().map(|metadata| (file, metadata.len())))
+                .transpose();
         }
-        Ok(ended)
-    }
-
-    fn rest(&mut self) -> io::Result<Vec<Record>> {
-        let mut ended = Vec::new();
-        let Some((open, _)) = &mut self.open else { return Ok(ended) };
-        loop {
-            let room = (MAX_LINE - self.partial.len().min(MAX_LINE)) as u64;
-            if open.take(room).read_until(b'\n', &mut self.partial)? == 0 && room > 0 {
-                return Ok(ended);
-            }
-            if self.partial.ends_with(b"\n") || room == 0 {
-                if let Parsed::Record(record) = parse(&self.partial)
-                    && record.outcome != Outcome::Started
-                {
-                    ended.push(*record);
-                }
-                self.partial.clear();
-            }
-        }
+        let current = self.current.as_ref().map(|(file, length)| Ok((file.try_clone()?, *length)));
+        current.transpose()
     }
 }
 
-enum Parsed {
-    Record(Box<Record>),
-    Blank,
-    Broken,
-}
-
-fn parse(line: &[u8]) -> Parsed {
-    if line.trim_ascii().is_empty() {
-        return Parsed::Blank;
-    }
-    match serde_json::from_slice::<Record>(line) {
-        Ok(record) if !record.id.is_empty() => Parsed::Record(Box::new(record)),
-        _ => Parsed::Broken,
-    }
-}
-
-/// The next line; a longer one than any record comes in several, of which none is a record.
-fn next_line(open: &mut BufReader<File>) -> io::Result<Option<Vec<u8>>> {
-    let mut line = Vec::new();
-    let count = open.take(MAX_LINE as u64).read_until(b'\n', &mut line)?;
-    Ok((count > 0).then_some(line))
-}
-
-/// The file, if it is there: one that was put aside may be removed at any time.
-fn open_file(path: &Path) -> io::Result<Option<File>> {
+/// The file, if it is there.
+fn open(path: &Path) -> io::Result<Option<File>> {
     match File::open(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(io::Error::new(
@@ -170,66 +147,4 @@ fn open_file(path: &Path) -> io::Result<Option<File>> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::fs;
-
-    use super::*;
-
-    fn line(id: &str, outcome: &str) -> String {
-        format!("{{\"id\":\"{id}\",\"time\":\"2026-08-02T00:00:00Z\",\"outcome\":\"{outcome}\"}}\n")
-    }
-
-    fn calls(directory: &Path) -> (Vec<String>, usize) {
-        let mut lines = read(directory).unwrap();
-        let mut calls = Vec::new();
-        for record in &mut lines {
-            let record = record.unwrap();
-            calls.push(format!("{} {}", record.id, record.outcome.name()));
-        }
-        (calls, lines.broken())
-    }
-
-    #[test]
-    fn every_call_comes_once_in_the_order_of_the_ends() {
-        let place = tempfile::tempdir().unwrap();
-        let write = |name: &str, text: String| fs::write(place.path().join(name), text).unwrap();
-        write("journal-2026.jsonl", line("a", "started") + &line("b", "started") + &line("b", "ok"));
-        write(CURRENT, line("c", "started") + "{\"id\":\"torn\n\nnot json\n" + &line("a", "timeout"));
-        assert_eq!(calls(place.path()), (vec!["b ok".into(), "a timeout".into(), "c started".into()], 2));
-    }
-
-    #[test]
-    fn no_journal_is_an_empty_one() {
-        assert_eq!(calls(Path::new("/no/such/directory")), (vec![], 0));
-    }
-
-    #[test]
-    fn a_line_without_end_is_passed_over() {
-        let place = tempfile::tempdir().unwrap();
-        fs::write(place.path().join(CURRENT), "x".repeat(3 * MAX_LINE) + "\n" + &line("a", "ok")).unwrap();
-        assert_eq!(calls(place.path()).0, ["a ok"]);
-    }
-
-    /// A reader that follows the journal sees new lines, also in the next file.
-    #[test]
-    fn a_journal_can_be_followed() {
-        use std::io::Write;
-        let place = tempfile::tempdir().unwrap();
-        let current = place.path().join(CURRENT);
-        fs::write(&current, line("old", "ok")).unwrap();
-        let mut followed = Followed::new(place.path()).unwrap();
-        let mut ids = || -> Vec<String> { followed.ended().unwrap().into_iter().map(|r| r.id).collect() };
-        let mut file = File::options().append(true).open(&current).unwrap();
-        let (start, end) = (line("a", "started"), line("a", "ok"));
-        let (first, rest) = end.split_at(10);
-        file.write_all(format!("{start}{first}").as_bytes()).unwrap();
-        assert!(ids().is_empty());
-        file.write_all(rest.as_bytes()).unwrap();
-        assert_eq!(ids(), ["a"]);
-        file.write_all(line("b", "ok").as_bytes()).unwrap();
-        fs::rename(&current, place.path().join("journal-1.jsonl")).unwrap();
-        fs::write(&current, line("c", "ok")).unwrap();
-        assert_eq!(ids(), ["b", "c"]);
-        assert!(ids().is_empty());
-    }
-}
+mod tests;

@@ -1,11 +1,11 @@
 //! `haft log`: what was called, by whose leave, and what came of it. Reads the journal and changes
 //! nothing in it.
 
+mod filter;
 mod outcome;
 mod show;
 mod since;
 
-use std::collections::{HashSet, VecDeque};
 use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
@@ -13,14 +13,14 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::Value;
 
-use self::outcome::is_unfinished;
+use self::filter::Filter;
 use self::show::{detail, row};
 use self::since::Since;
 use super::Exit;
 use super::common::Common;
 use super::terminal::Terminal;
 use crate::program::Dirs;
-use haft_core::journal::{self, Followed, Lines, Record};
+use haft_core::journal::{Followed, Found, Outline, Record, View};
 use haft_core::manifest::ToolPattern;
 
 /// Calls that are shown where nothing is said: a screen or two.
@@ -89,78 +89,36 @@ impl FromStr for Limit {
 impl Log {
     pub(super) async fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
         let directory = Dirs::of_this_machine()?.journal();
+        let view = View::open(&directory)?;
         if let Some(id) = &self.id {
-            return one(id, &directory, terminal);
+            return one(id, &view, terminal);
         }
-        // Before the journal is read, so that nothing is missed in between.
-        let followed = self.follow.then(|| Followed::new(&directory)).transpose()?;
-        let program = common.program.as_deref();
-        let shown = self.list(journal::read(&directory)?, program, terminal)?;
-        if let Some(followed) = followed {
-            self.follow(followed, shown, program, terminal).await?;
-        } else if shown.is_empty() && !terminal.json {
+        let filter = self.filter(common.program.as_deref());
+        let count = match self.limit(terminal) {
+            Limit::All => all(&view, filter.clone(), terminal)?,
+            Limit::Last(count) => self.last(&view, count, &filter, terminal)?,
+        };
+        if self.follow {
+            follow(view.follow()?, &filter, terminal).await?;
+        } else if count == 0 && !terminal.json {
             terminal.message(format_args!("no such calls in the journal `{}`", directory.display()));
         }
         Ok(Exit::Success)
     }
 
-    /// Shows the calls there are, and tells their ids.
-    fn list(
-        &self,
-        mut lines: Lines,
-        program: Option<&Path>,
-        terminal: Terminal,
-    ) -> anyhow::Result<HashSet<String>> {
+    /// Shows the last calls there are, and tells how many.
+    fn last(&self, view: &View, count: usize, filter: &Filter, terminal: Terminal) -> anyhow::Result<usize> {
+        let last = view.last(count, filter.since(), |outline| filter.matches(outline))?;
         let mut printer = Printer::new(terminal);
-        let (mut last, mut shown, mut left_out) = (VecDeque::new(), HashSet::new(), 0_usize);
-        for record in &mut lines {
-            let record = record?;
-            if !self.matches_filter(&record, program) {
-                continue;
-            }
-            match self.limit(terminal) {
-                Limit::All => {
-                    shown.insert(record.id.clone());
-                    printer.print(&record)?;
-                }
-                Limit::Last(count) => {
-                    last.push_back(record);
-                    if last.len() > count {
-                        last.pop_front();
-                        left_out += 1;
-                    }
-                }
-            }
-        }
-        for record in last {
-            printer.print(&record)?;
-            shown.insert(record.id);
+        for record in &last.records {
+            printer.print(record)?;
         }
         printer.flush()?;
-        if left_out > 0 && self.lines.is_none() && !self.follow {
-            terminal.message(format_args!("{left_out} earlier calls; `-n all` shows them"));
+        if last.is_cut && self.lines.is_none() && !self.follow {
+            terminal.message(format_args!("there are earlier calls; `-n all` shows them"));
         }
-        warn(&lines, terminal);
-        Ok(shown)
-    }
-
-    async fn follow(
-        &self,
-        mut followed: Followed,
-        shown: HashSet<String>,
-        program: Option<&Path>,
-        terminal: Terminal,
-    ) -> anyhow::Result<()> {
-        let mut printer = Printer::new(terminal);
-        loop {
-            for record in followed.ended()? {
-                if self.matches_filter(&record, program) && !shown.contains(&record.id) {
-                    printer.print(&record)?;
-                }
-            }
-            printer.flush()?;
-            tokio::time::sleep(INTERVAL).await;
-        }
+        warn(last.broken, terminal);
+        Ok(last.records.len())
     }
 
     fn limit(&self, terminal: Terminal) -> Limit {
@@ -172,57 +130,51 @@ impl Log {
         self.lines.unwrap_or(usual)
     }
 
-    fn matches_filter(&self, record: &Record, program: Option<&Path>) -> bool {
-        let is_tool = self.tool.is_empty() || self.tool.iter().any(|pattern| pattern.matches(&record.tool));
-        let is_failed = !self.failed || record.outcome.is_failure() || is_unfinished(record);
-        let is_late = self.since.is_none_or(|since| record.time >= since.0);
-        is_tool && is_failed && is_late && program.is_none_or(|program| is_of(record, program))
+    fn filter(&self, program: Option<&Path>) -> Filter {
+        Filter::new(&self.tool, self.failed, self.since.map(|since| since.0), program)
     }
 }
 
-/// Whether the call is one of the program with this name or in this file.
-fn is_of(record: &Record, program: &Path) -> bool {
-    let file = std::path::absolute(program).unwrap_or_else(|_| program.to_owned());
-    let is_named = record.program.name.as_deref().is_some_and(|name| program.as_os_str() == name);
-    is_named || record.program.path.as_deref().is_some_and(|path| Path::new(path) == file)
+/// Shows all calls, and tells how many.
+fn all(view: &View, filter: Filter, terminal: Terminal) -> anyhow::Result<usize> {
+    let mut calls = view.calls(filter.since(), move |outline| filter.matches(outline))?;
+    let (mut printer, mut count) = (Printer::new(terminal), 0);
+    for record in &mut calls {
+        printer.print(&record?)?;
+        count += 1;
+    }
+    printer.flush()?;
+    warn(calls.broken(), terminal);
+    Ok(count)
+}
+
+async fn follow(mut followed: Followed, filter: &Filter, terminal: Terminal) -> anyhow::Result<()> {
+    let mut printer = Printer::new(terminal);
+    loop {
+        for record in followed.ended()? {
+            if filter.matches(&Outline::from(&record)) {
+                printer.print(&record)?;
+            }
+        }
+        printer.flush()?;
+        tokio::time::sleep(INTERVAL).await;
+    }
 }
 
 /// Shows one call in full.
-fn one(id: &str, directory: &Path, terminal: Terminal) -> anyhow::Result<Exit> {
-    let mut lines = journal::read(directory)?;
-    let mut found = None;
-    for record in &mut lines {
-        let record = record?;
-        if record.id == id {
-            found = Some(record);
-            break;
-        }
-        if record.id.starts_with(id) && found.replace(record).is_some() {
-            anyhow::bail!("several calls begin with `{id}`; write more of the id");
-        }
-    }
-    warn(&lines, terminal);
-    let Some(record) = found else {
-        anyhow::bail!("no call in the journal begins with `{id}`");
+fn one(id: &str, view: &View, terminal: Terminal) -> anyhow::Result<Exit> {
+    let record = match view.find(id)? {
+        Found::One(record) => record,
+        Found::Several => anyhow::bail!("several calls begin with `{id}`; write more of the id"),
+        Found::None => anyhow::bail!("no call in the journal begins with `{id}`"),
     };
+    let children = view.children(&record, MAX_CHILDREN)?;
     if terminal.json {
-        terminal.json(&with_calls(&record, &children(directory, &record)?)?)?;
+        terminal.json(&with_calls(&record, &children)?)?;
     } else {
-        terminal.data(&detail(&record, &children(directory, &record)?))?;
+        terminal.data(&detail(&record, &children))?;
     }
     Ok(Exit::Success)
-}
-
-/// The calls that an agent made to answer `parent`, in order.
-fn children(directory: &Path, parent: &Record) -> anyhow::Result<Vec<Record>> {
-    let mut children = Vec::new();
-    for record in journal::read(directory)? {
-        let record = record?;
-        if record.parent.as_ref() == Some(&parent.id) && children.len() < MAX_CHILDREN {
-            children.push(record);
-        }
-    }
-    Ok(children)
 }
 
 /// The record as it is in the journal, with the ids of the calls that an agent made to answer it.
@@ -235,9 +187,9 @@ fn with_calls(record: &Record, children: &[Record]) -> anyhow::Result<Value> {
 }
 
 /// Says that there is something in the journal that is none of its lines.
-fn warn(lines: &Lines, terminal: Terminal) {
-    if lines.broken() > 0 {
-        terminal.message(format_args!("{} lines of the journal could not be read", lines.broken()));
+fn warn(broken: usize, terminal: Terminal) {
+    if broken > 0 {
+        terminal.message(format_args!("{broken} lines of the journal could not be read"));
     }
 }
 

@@ -1,0 +1,154 @@
+//! The lines of a journal from the last to the first, and the last calls of it.
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use jiff::Timestamp;
+use memchr::memrchr;
+
+use super::super::file::MAX_LINE;
+use super::calls::{MAX_OPEN, in_order};
+use super::outline::{Line, Outline, outline, record};
+use super::{Last, SLACK, View};
+
+/// Bytes that are read at once.
+const BLOCK: u64 = 256 << 10;
+
+/// The lines of all files, the last first.
+pub(super) struct Backward<'a> {
+    view: &'a View,
+    /// How many files have not been begun.
+    files: usize,
+    open: Option<Lines>,
+}
+
+/// The lines of a file, the last first.
+struct Lines {
+    file: File,
+    /// Where in the file the buffer begins.
+    start: u64,
+    buffer: Vec<u8>,
+}
+
+impl<'a> Backward<'a> {
+    pub(super) fn new(view: &'a View) -> Self {
+        Self { view, files: view.count(), open: None }
+    }
+
+    /// Reads the next line into `line`; whether there is one. A longer one than any record comes in several, of which
+    /// none is a record.
+    pub(super) fn next(&mut self, line: &mut Vec<u8>) -> io::Result<bool> {
+        line.clear();
+        loop {
+            if let Some(open) = &mut self.open
+                && open.next(line)?
+            {
+                return Ok(true);
+            }
+            let Some(index) = self.files.checked_sub(1) else { return Ok(false) };
+            self.files = index;
+            self.open =
+                self.view.file(index)?.map(|(file, end)| Lines { file, start: end, buffer: Vec::new() });
+        }
+    }
+}
+
+impl Lines {
+    /// Takes the last line of what is left, which reaches to the end of the buffer; whether there is one.
+    fn next(&mut self, line: &mut Vec<u8>) -> io::Result<bool> {
+        loop {
+            let end = self.buffer.len();
+            // The line's own end is no other line's.
+            let body = self.buffer.get(..end.saturating_sub(1)).unwrap_or_default();
+            let start = match memrchr(b'\n', body) {
+                Some(before) => before + 1,
+                None if self.start == 0 || end > MAX_LINE => 0,
+                None => {
+                    self.read_more()?;
+                    continue;
+                }
+            };
+            line.extend_from_slice(self.buffer.get(start..).unwrap_or_default());
+            self.buffer.truncate(start);
+            return Ok(end > 0);
+        }
+    }
+
+    fn read_more(&mut self) -> io::Result<()> {
+        let start = self.start.saturating_sub(BLOCK);
+        let mut block = vec![0; usize::try_from(self.start - start).unwrap_or_default()];
+        self.file.read_exact_at(&mut block, start)?;
+        block.append(&mut self.buffer);
+        (self.start, self.buffer) = (start, block);
+        Ok(())
+    }
+}
+
+/// The last calls, by what was found so far.
+struct Search<'a> {
+    is_wanted: &'a dyn Fn(&Outline) -> bool,
+    since: Option<Timestamp>,
+    /// Calls that have ended and whose first line is further up.
+    ended: HashSet<String>,
+    last: Last,
+    unended: Vec<super::Record>,
+}
+
+pub(super) fn last(
+    view: &View,
+    count: usize,
+    since: Option<Timestamp>,
+    is_wanted: &dyn Fn(&Outline) -> bool,
+) -> io::Result<Last> {
+    let (ended, last, unended) = (HashSet::new(), Last::default(), Vec::new());
+    let mut search = Search { is_wanted, since, ended, last, unended };
+    let (mut lines, mut line) = (Backward::new(view), Vec::new());
+    while search.last.records.len() + search.unended.len() < count {
+        if !lines.next(&mut line)? || !search.add(&line) {
+            return Ok(search.done());
+        }
+    }
+    search.last.is_cut = lines.next(&mut line)?;
+    Ok(search.done())
+}
+
+impl Search<'_> {
+    /// Whether further lines matter: none does once they are older than what is asked for.
+    fn add(&mut self, line: &[u8]) -> bool {
+        let outline = match outline(line) {
+            Line::Of(outline) => outline,
+            Line::Blank => return true,
+            Line::Broken => {
+                self.last.broken += 1;
+                return true;
+            }
+        };
+        if self.since.is_some_and(|since| outline.written() + SLACK < since) {
+            return false;
+        }
+        let is_late = self.since.is_none_or(|since| outline.time >= since);
+        let is_wanted = is_late && (self.is_wanted)(&outline);
+        if outline.is_begin() {
+            if !self.ended.remove(&outline.id) && is_wanted {
+                self.unended.extend(record(line));
+            }
+        } else {
+            if is_wanted {
+                self.last.records.extend(record(line));
+            }
+            if !outline.merged && self.ended.len() < MAX_OPEN {
+                self.ended.insert(outline.id);
+            }
+        }
+        true
+    }
+
+    fn done(mut self) -> Last {
+        self.last.records.reverse();
+        in_order(&mut self.unended);
+        self.last.records.append(&mut self.unended);
+        self.last
+    }
+}

@@ -1,0 +1,144 @@
+//! The calls of a journal from the oldest on, the first that ended first.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Take};
+use std::vec::IntoIter;
+
+use jiff::Timestamp;
+
+use super::super::Record;
+use super::super::file::MAX_LINE;
+use super::outline::{Line, Outline, outline, record};
+use super::{View, open};
+
+/// Bytes that are read at once.
+const BLOCK: usize = 256 << 10;
+
+/// Calls whose end is awaited, many times those that run at once: of more the beginning is not remembered, and a call
+/// that never ended not told.
+pub(super) const MAX_OPEN: usize = 1 << 16;
+
+/// The calls of a journal.
+pub struct Calls {
+    files: IntoIter<Source>,
+    /// Where in the first file to begin.
+    offset: u64,
+    open: Option<BufReader<Take<File>>>,
+    since: Option<Timestamp>,
+    is_wanted: Box<dyn Fn(&Outline) -> bool>,
+    /// The lines of calls whose end has not come yet.
+    begun: HashMap<String, Box<[u8]>>,
+    /// Those whose end never came, once all lines are read.
+    unended: Option<IntoIter<Record>>,
+    broken: usize,
+    line: Vec<u8>,
+}
+
+/// A file that is to be read.
+enum Source {
+    Aside(std::path::PathBuf),
+    Current(File, u64),
+}
+
+impl Calls {
+    pub(super) fn new(
+        view: &View,
+        (first, offset): (usize, u64),
+        since: Option<Timestamp>,
+        is_wanted: Box<dyn Fn(&Outline) -> bool>,
+    ) -> io::Result<Self> {
+        let current =
+            view.current.as_ref().map(|(file, length)| Ok::<_, io::Error>((file.try_clone()?, *length)));
+        let current = current.transpose()?.map(|(file, length)| Source::Current(file, length));
+        let files: Vec<_> =
+            view.aside.iter().cloned().map(Source::Aside).chain(current).skip(first).collect();
+        let (files, line) = (files.into_iter(), Vec::new());
+        let (open, begun, unended, broken) = (None, HashMap::new(), None, 0);
+        Ok(Self { files, offset, open, since, is_wanted, begun, unended, broken, line })
+    }
+
+    /// How many lines could not be read so far.
+    pub fn broken(&self) -> usize {
+        self.broken
+    }
+
+    /// Reads the next line into `self.line`; whether there is one. A longer one than any record comes in several, of
+    /// which none is a record.
+    fn next_line(&mut self) -> io::Result<bool> {
+        self.line.clear();
+        loop {
+            if let Some(open) = &mut self.open
+                && open.take(MAX_LINE as u64).read_until(b'\n', &mut self.line)? > 0
+            {
+                return Ok(true);
+            }
+            let Some(source) = self.files.next() else { return Ok(false) };
+            self.open = source.open(std::mem::take(&mut self.offset))?;
+        }
+    }
+
+    fn next_ended(&mut self) -> io::Result<Option<Record>> {
+        while self.next_line()? {
+            let outline = match outline(&self.line) {
+                Line::Of(outline) => outline,
+                Line::Blank => continue,
+                Line::Broken => {
+                    self.broken += 1;
+                    continue;
+                }
+            };
+            if !outline.is_begin() {
+                self.begun.remove(&outline.id);
+            }
+            let is_late = self.since.is_none_or(|since| outline.time >= since);
+            if !is_late || !(self.is_wanted)(&outline) {
+                continue;
+            }
+            if !outline.is_begin() {
+                return Ok(record(&self.line));
+            }
+            if self.begun.len() < MAX_OPEN {
+                self.begun.insert(outline.id, self.line.as_slice().into());
+            }
+        }
+        Ok(None)
+    }
+
+    fn next_call(&mut self) -> io::Result<Option<Record>> {
+        if let Some(ended) = self.next_ended()? {
+            return Ok(Some(ended));
+        }
+        let unended = self.unended.get_or_insert_with(|| {
+            let mut unended: Vec<_> = self.begun.drain().filter_map(|(_, line)| record(&line)).collect();
+            in_order(&mut unended);
+            unended.into_iter()
+        });
+        Ok(unended.next())
+    }
+}
+
+/// Calls that have not ended, in the order in which they began.
+pub(super) fn in_order(unended: &mut [Record]) {
+    unended.sort_unstable_by(|a, b| (a.time, &a.id).cmp(&(b.time, &b.id)));
+}
+
+impl Source {
+    fn open(self, offset: u64) -> io::Result<Option<BufReader<Take<File>>>> {
+        let (file, length) = match self {
+            Self::Current(file, length) => (Some(file), length),
+            Self::Aside(path) => (open(&path)?, u64::MAX),
+        };
+        let Some(mut file) = file else { return Ok(None) };
+        file.seek(SeekFrom::Start(offset))?;
+        Ok(Some(BufReader::with_capacity(BLOCK, file.take(length.saturating_sub(offset)))))
+    }
+}
+
+impl Iterator for Calls {
+    type Item = io::Result<Record>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.next_call().transpose()
+    }
+}

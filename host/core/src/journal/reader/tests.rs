@@ -1,0 +1,207 @@
+use std::fs;
+use std::io::Write;
+
+use super::super::Outcome;
+use super::super::file::MAX_LINE;
+use super::*;
+
+/// A line of the call `id`, `seconds` after midnight.
+fn at(id: &str, outcome: &str, seconds: u32) -> String {
+    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    let time = format!("2026-08-02T{hours:02}:{minutes:02}:{seconds:02}Z");
+    format!("{{\"v\":1,\"id\":\"{id}\",\"time\":\"{time}\",\"outcome\":\"{outcome}\",\"tool\":\"t\"}}\n")
+}
+
+fn line(id: &str, outcome: &str) -> String {
+    at(id, outcome, 0)
+}
+
+/// The only line of a call.
+fn merged(id: &str) -> String {
+    line(id, "ok").replace("\"tool\"", "\"merged\":true,\"tool\"")
+}
+
+struct Place(tempfile::TempDir);
+
+impl Place {
+    /// A journal of these files, the last of which is the one that is written to.
+    fn new(files: &[String]) -> Self {
+        let place = Self(tempfile::tempdir().unwrap());
+        let (current, aside) = files.split_last().unwrap();
+        for (index, text) in aside.iter().enumerate() {
+            fs::write(place.path(&format!("journal-{index:03}.jsonl")), text).unwrap();
+        }
+        fs::write(place.path(CURRENT), current).unwrap();
+        place
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn view(&self) -> View {
+        View::open(self.0.path()).unwrap()
+    }
+
+    fn all(&self) -> (Vec<String>, usize) {
+        let mut calls = self.view().calls(None, |_| true).unwrap();
+        let records: Vec<_> = (&mut calls).map(Result::unwrap).collect();
+        (told(&records), calls.broken())
+    }
+
+    fn last(&self, count: usize) -> (Vec<String>, bool) {
+        let last = self.view().last(count, None, |_| true).unwrap();
+        (told(&last.records), last.is_cut)
+    }
+
+    fn since(&self, time: &str) -> Vec<String> {
+        let time = time.parse().unwrap();
+        let calls = self.view().calls(Some(time), |_| true).unwrap().map(Result::unwrap);
+        let forward = told(&calls.collect::<Vec<_>>());
+        let last = self.view().last(usize::MAX, Some(time), |_| true).unwrap();
+        assert_eq!(told(&last.records), forward, "both ways");
+        forward
+    }
+}
+
+fn told(records: &[Record]) -> Vec<String> {
+    records.iter().map(|record| format!("{} {}", record.id, record.outcome.name())).collect()
+}
+
+#[test]
+fn every_call_comes_once_in_the_order_of_the_ends() {
+    let place = Place::new(&[
+        line("a", "started") + &line("b", "started") + &line("b", "ok"),
+        line("c", "started") + "{\"id\":\"torn\n\nnot json\n" + &line("a", "timeout") + &merged("d"),
+    ]);
+    let all = ["b ok", "a timeout", "d ok", "c started"];
+    assert_eq!(place.all(), (all.map(str::to_owned).to_vec(), 2));
+    let last = place.view().last(100, None, |_| true).unwrap();
+    assert_eq!((told(&last.records), last.broken, last.is_cut), (all.map(str::to_owned).to_vec(), 2, false));
+}
+
+/// From the end no more is read than is asked for; of a call whose end was read the beginning is none of its own.
+#[test]
+fn the_last_calls_are_read_from_the_end() {
+    let place = Place::new(&[
+        line("a", "started") + &line("b", "started") + &line("b", "ok"),
+        line("c", "started") + &line("a", "ok") + &merged("d"),
+    ]);
+    assert_eq!(place.last(1), (vec!["d ok".to_owned()], true));
+    assert_eq!(place.last(2), (vec!["a ok".to_owned(), "d ok".to_owned()], true));
+    assert_eq!(place.last(3).0, ["a ok", "d ok", "c started"]);
+    assert_eq!(place.last(5), (["b ok", "a ok", "d ok", "c started"].map(str::to_owned).to_vec(), false));
+    assert_eq!(place.last(0).0, [""; 0]);
+    let wanted = place.view().last(1, None, |outline| outline.id == "b").unwrap();
+    assert_eq!(told(&wanted.records), ["b ok"]);
+}
+
+#[test]
+fn no_journal_is_an_empty_one() {
+    let none = View::open(Path::new("/no/such/directory")).unwrap();
+    assert!(none.calls(None, |_| true).unwrap().next().is_none());
+    assert!(none.last(5, None, |_| true).unwrap().records.is_empty());
+    assert!(none.calls(Some(Timestamp::UNIX_EPOCH), |_| true).unwrap().next().is_none());
+    assert!(matches!(none.find("a").unwrap(), Found::None));
+}
+
+#[test]
+fn a_line_without_end_is_passed_over() {
+    let place = Place::new(&[line("b", "ok") + &"x".repeat(3 * MAX_LINE) + "\n" + &line("a", "ok")]);
+    assert_eq!(place.all().0, ["b ok", "a ok"]);
+    assert_eq!(place.last(5).0, ["b ok", "a ok"]);
+    let torn = Place::new(&[line("a", "ok") + "{\"id\":\"to"]);
+    assert_eq!((torn.all(), torn.last(5).0), ((vec!["a ok".to_owned()], 1), vec!["a ok".to_owned()]));
+}
+
+/// A call each second of a day, each with two lines that are two seconds apart, in files of any length.
+#[test]
+fn what_was_called_since_a_time_is_found() {
+    let second = |n: u32| at(&format!("{n:05}"), "started", n) + &at(&format!("{n:05}"), "ok", n);
+    let hours =
+        |hours: std::ops::Range<u32>| (hours.start * 3600..hours.end * 3600).map(second).collect::<String>();
+    let place = Place::new(&[hours(0..1), hours(1..6), "broken\n".into(), hours(6..7), hours(7..12)]);
+    for (time, count) in [
+        ("2026-08-02T11:59:50Z", 10),
+        ("2026-08-02T07:00:00Z", 5 * 3600),
+        ("2026-08-02T06:59:59Z", 5 * 3600 + 1),
+        ("2026-08-02T02:30:01Z", 9 * 3600 + 1799),
+        ("2026-08-02T00:00:00Z", 12 * 3600),
+        ("2026-08-01T00:00:00Z", 12 * 3600),
+        ("2026-08-03T00:00:00Z", 0),
+    ] {
+        let found = place.since(time);
+        assert_eq!(found.len(), count, "{time}");
+        let first = found.first().map(|first| first.split(' ').next().unwrap().parse::<usize>().unwrap());
+        assert_eq!(first, (count > 0).then_some(12 * 3600 - count), "{time}");
+    }
+    // What is older is not read: it could be anything.
+    fs::write(place.path("journal-001.jsonl"), "x").unwrap();
+    assert_eq!(place.since("2026-08-02T11:59:50Z").len(), 10);
+}
+
+/// A call by its id or the beginning of it, as its last line tells it.
+#[test]
+fn a_call_is_found_by_its_id() {
+    let place = Place::new(&[
+        line("ab12", "started") + &line("ab12", "ok") + &merged("ab9f"),
+        line("ab", "started") + "{\"outcome\":\"error\",\"id\":\"other\"}\n" + &line("c0", "started"),
+    ]);
+    let find = |id: &str| match place.view().find(id).unwrap() {
+        Found::One(record) => told(&[*record]).concat(),
+        other => format!("{other:?}"),
+    };
+    assert_eq!(find("ab12"), "ab12 ok");
+    assert_eq!(find("ab1"), "ab12 ok");
+    assert_eq!(find("ab9"), "ab9f ok");
+    assert_eq!(find("ab"), "ab started", "an id that is another one's beginning");
+    assert_eq!(find("a"), "Several");
+    assert_eq!(find("oth"), "other error", "a line of another form");
+    assert_eq!((find("c"), find("d")), ("c0 started".into(), "None".into()));
+}
+
+/// The calls of an agent, which stand between the two lines of the call that it answers.
+#[test]
+fn the_calls_of_an_agent_are_found() {
+    let of = |id: &str, outcome: &str| line(id, outcome).replace("\"tool\"", "\"parent\":\"p\",\"tool\"");
+    let place = Place::new(&[
+        line("p", "started") + &of("a", "started") + &of("a", "ok") + &line("z", "ok"),
+        of("b", "started") + &of("c", "started") + &of("c", "error") + &line("p", "ok"),
+    ]);
+    let Found::One(parent) = place.view().find("p").unwrap() else { panic!("it is there") };
+    let children = place.view().children(&parent, 10).unwrap();
+    assert_eq!(told(&children), ["a ok", "c error", "b started"]);
+    assert_eq!(place.view().children(&children[0], 10).unwrap(), []);
+}
+
+/// A journal can be followed from where it was opened, also into the next file.
+#[test]
+fn a_journal_can_be_followed() {
+    let place = Place::new(&[line("old", "ok")]);
+    let current = place.path(CURRENT);
+    let view = place.view();
+    let mut file = File::options().append(true).open(&current).unwrap();
+    let (start, end) = (line("a", "started"), line("a", "ok"));
+    let (first, rest) = end.split_at(10);
+    file.write_all(format!("{start}{first}").as_bytes()).unwrap();
+    // Neither is it told twice nor lost what came after the journal was opened.
+    assert_eq!(told(&view.last(5, None, |_| true).unwrap().records), ["old ok"]);
+    let mut followed = view.follow().unwrap();
+    let mut ids = || -> Vec<String> { followed.ended().unwrap().into_iter().map(|r| r.id).collect() };
+    assert!(ids().is_empty());
+    file.write_all(rest.as_bytes()).unwrap();
+    assert_eq!(ids(), ["a"]);
+    file.write_all(line("b", "ok").as_bytes()).unwrap();
+    fs::rename(&current, place.path("journal-1.jsonl")).unwrap();
+    fs::write(&current, line("c", "ok")).unwrap();
+    assert_eq!(ids(), ["b", "c"]);
+    assert!(ids().is_empty());
+}
+
+/// Lines as a version of before writes them, where every call has two.
+#[test]
+fn outcomes_are_read_with_the_rest() {
+    let place = Place::new(&[line("a", "started") + &line("a", "vanished")]);
+    let last = place.view().last(1, None, |outline| outline.outcome == Outcome::Other).unwrap();
+    assert_eq!(last.records.len(), 1);
+}
