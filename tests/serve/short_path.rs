@@ -82,7 +82,7 @@ fn c05_progress_of_short_calls_is_told_in_their_streams() {
         assert_told(&reply, &json!(token));
     }
     let quiet = json!({"name": "guest__flood_host", "arguments": {"calls": 5}});
-    until_short(|id| call(&site, &session, id, &quiet.clone()));
+    until_short(|id| call(&site, &session, id, &quiet));
     assert_told(&call(&site, &session, 1, &params(json!("later"))), &json!("later"));
     until_short(|_| site.modern(&[], "tools/call", quiet.clone()));
     let mut meta = super::eras::meta(&json!({}));
