@@ -64,7 +64,7 @@ fn c05_short_calls_are_answered_at_once() {
     ] {
         assert_eq!(site.modern(&[(name, value)], "tools/call", echo("x")).status, status, "{name}: {value}");
     }
-    assert_eq!(call(&site, "none", 8, echo("x")).status, 404);
+    assert_eq!(call(&site, "none", 8, &echo("x")).status, 404);
     let log = stage.command(&["log", "--json"]).output().unwrap();
     let noted = String::from_utf8_lossy(&log.stdout).matches("guest__echo").count();
     assert!(noted >= 5, "every call is in the journal: {noted}");
