@@ -1,40 +1,35 @@
-//! A request that is begun where it was read, before rmcp knows of it. It is polled once there; if that poll ends it,
-//! no other thread and no stream of events were needed. If not, rmcp gets the request as ever, and its handler polls
-//! the same future on.
+//! A call that was begun before rmcp knows of it (`http::first_poll`) and did not end at once: rmcp gets the request as
+//! ever, and its handler polls the same future on.
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
 
 use hyper::http::request::Parts;
-use rmcp::model::{CallToolResponse, ClientRequest, GetExtensions, GetMeta, JsonRpcRequest, ServerResult};
+use rmcp::model::{CallToolResponse, ServerResult};
 use rmcp::service::{Peer, RequestContext};
-use rmcp::{ErrorData, RoleServer, Service};
-use tokio::runtime::Handle;
+use rmcp::{ErrorData, RoleServer};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::handler::Handler;
 use haft_core::sync::Lock;
 
 /// What is answered, once it is.
 pub(super) type Answer = Result<ServerResult, ErrorData>;
 
-/// What came of the first poll.
-pub(super) enum FirstPoll {
-    Answered(Answer),
-    /// The request goes on where its handler finds this in the head of the HTTP request.
-    Begun(BegunCall),
-}
+/// A call at work.
+pub(super) type Answering = Pin<Box<dyn Future<Output = Answer> + Send>>;
+
+/// Tells a call the peer of its client.
+pub(super) type PeerSender = watch::Sender<Option<Peer<RoleServer>>>;
 
 /// The rest of a call. Clones share it, and the first that goes on with it has it.
 #[derive(Clone)]
 pub(super) struct BegunCall(Arc<Lock<Option<Rest>>>);
 
 struct Rest {
-    answer: Pin<Box<dyn Future<Output = Answer> + Send>>,
+    answer: Answering,
     stop: CancellationToken,
-    peer: watch::Sender<Option<Peer<RoleServer>>>,
+    peer: PeerSender,
 }
 
 /// Where a call that was begun finds its client's peer, once rmcp has the request. What the call tells its client
@@ -42,30 +37,12 @@ struct Rest {
 #[derive(Clone)]
 pub(super) struct LaterPeer(watch::Receiver<Option<Peer<RoleServer>>>);
 
-/// Begins `request` of the client of `handler` and polls it once, with `runtime` as the one that it runs on.
-/// `stand_in` says which revision the client speaks; nothing is sent to it.
-pub(super) fn poll_once(
-    handler: Arc<Handler>,
-    mut request: JsonRpcRequest<ClientRequest>,
-    stand_in: &Peer<RoleServer>,
-    runtime: &Handle,
-) -> FirstPoll {
-    let mut context = handler.context_with(&request.id, stand_in);
-    std::mem::swap(&mut context.meta, request.request.get_meta_mut());
-    std::mem::swap(&mut context.extensions, request.request.extensions_mut());
-    let (peer, later) = watch::channel(None);
-    context.extensions.insert(LaterPeer(later));
-    let stop = context.ct.clone();
-    let mut answer = Box::pin(async move { handler.handle_request(request.request, context).await });
-    let _inside = runtime.enter();
-    // No wake-up is lost: the handler polls the future again, with a waker of its own.
-    match answer.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(answer) => FirstPoll::Answered(answer),
-        Poll::Pending => FirstPoll::Begun(BegunCall(Arc::new(Lock::new(Some(Rest { answer, stop, peer }))))),
-    }
-}
-
 impl BegunCall {
+    /// The rest of a call that is stopped by `stop`, and told of its client's peer by `peer`.
+    pub(super) fn new(answer: Answering, stop: CancellationToken, peer: PeerSender) -> Self {
+        Self(Arc::new(Lock::new(Some(Rest { answer, stop, peer }))))
+    }
+
     /// The call that was begun for the request of `context`.
     pub(super) fn of(context: &RequestContext<RoleServer>) -> Option<Self> {
         context.extensions.get::<Parts>()?.extensions.get::<Self>().cloned()
@@ -91,6 +68,12 @@ impl BegunCall {
 }
 
 impl LaterPeer {
+    /// A place for a peer, and who tells it.
+    pub(super) fn new() -> (PeerSender, Self) {
+        let (sender, later) = watch::channel(None);
+        (sender, Self(later))
+    }
+
     /// The peer; nothing where the call came to its end without one.
     pub(super) async fn get(mut self) -> Option<Peer<RoleServer>> {
         self.0.wait_for(Option::is_some).await.ok().and_then(|peer| peer.clone())

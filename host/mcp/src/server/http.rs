@@ -2,6 +2,7 @@
 //! foreign web pages, are refused before their body is read. Time, sizes and numbers are bounded.
 
 mod body;
+mod first_poll;
 mod gate;
 mod message;
 mod origin;

@@ -147,8 +147,10 @@ impl Gate {
         let is_json = message::is_json(&head.headers);
         let request = Request::from_parts(head, Full::new(body.clone()));
         let service = self.service.clone();
-        let handling =
-            self.runtime.spawn(async move { Sessions::observe_refusal(service.handle(request)).await });
+        let handling = self.runtime.spawn(async move {
+            // Large, and moved about otherwise.
+            Sessions::observe_refusal(Box::pin(service.handle(request))).await
+        });
         let _stops = StopOnDrop(handling.abort_handle());
         let (answer, is_full) = handling.await.map_err(|_| {
             let why = "haft could not handle the request; this is a defect of haft";

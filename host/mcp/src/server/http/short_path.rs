@@ -21,10 +21,11 @@ use rmcp::service::Peer;
 use serde_json::Value;
 use tokio::runtime::Handle;
 
+use super::first_poll::{self, FirstPoll};
 use super::message;
 use super::refusal::HttpResponse;
 use super::stand_in::StandIn;
-use crate::server::begun::{self, Answer, BegunCall, FirstPoll};
+use crate::server::begun::{Answer, BegunCall};
 use crate::server::bounds::CALL;
 use crate::server::handler::{Handler, ServerShared};
 use crate::server::parse;
@@ -98,11 +99,11 @@ impl ShortPath {
             return Tried::Nothing;
         }
         let id = request.id.clone();
-        let polled = begun::poll_once(handler, request, stand_in, &self.runtime);
+        let polled = first_poll::poll_once(handler, request, stand_in, &self.runtime);
         // What is left is cleared when this thread has nothing else to do (`threads`).
         inline::run_cleanups(ThreadLoad::Busy);
         match polled {
-            FirstPoll::Answered(answer) => response(id, answer).map_or(Tried::Nothing, Tried::Answered),
+            FirstPoll::Answered(answer) => response(id, *answer).map_or(Tried::Nothing, Tried::Answered),
             FirstPoll::Begun(call) => Tried::Begun(call),
         }
     }
