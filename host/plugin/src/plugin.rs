@@ -275,7 +275,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let options =
             EngineOptions { cache: Some(directory.path().join("cache")), ..EngineOptions::default() };
-        let engine = Engine::new(&options).unwrap();
+        let engine = Engine::new(&options);
         let mut loading = tokio::task::JoinSet::new();
         for number in 0..6 {
             let engine = engine.clone();
@@ -292,7 +292,7 @@ mod tests {
     /// What most plugins are is not made a second time.
     #[test]
     fn no_injection_is_no_change() {
-        let engine = Engine::new(&EngineOptions::default()).unwrap();
+        let engine = Engine::new(&EngineOptions::default());
         let listing = Listing { contract: Contract::Plugin, tools: Vec::new(), uncallable: Vec::new() };
         let digest = Digest::compute(b"");
         let discovered = Discovered { source: Source::Embedded(b""), key: digest.clone(), digest, listing };
