@@ -218,21 +218,34 @@ async fn wa03_a_sleeping_guest_ends_when_cancelled() {
 /// A guest that asks learns that it was cancelled, and may finish; it may not stay.
 #[tokio::test]
 async fn a_cancelled_guest_may_leave_things_tidy() {
+    // One that a busy machine does not let run in the moment after the cancellation is stopped before it can ask.
+    for _ in 0..10 {
+        if was_tidy_when_cancelled().await {
+            return;
+        }
+    }
+    panic!("no guest learns that it was cancelled");
+}
+
+/// Cancels a guest that asks, which may have no time for it, and one that does not.
+async fn was_tidy_when_cancelled() -> bool {
     let guest = Guest::new(Grant::none()).await;
+    // Loaded before its time is counted.
+    guest.says("echo", json!({ "text": "" })).await;
     let cancel = guest.session.cancel.clone();
     let soon = async move {
         tokio::time::sleep(Duration::from_millis(100)).await;
         cancel.cancel();
+        Instant::now()
     };
-    let begun = Instant::now();
-    let (tidy, lingering, ()) = tokio::join!(
-        guest.says("wait_cancel", json!({ "ms": 20_000 })),
+    let (tidy, lingering, cancelled) = tokio::join!(
+        guest.call("wait_cancel", json!({ "ms": 20_000 })),
         guest.fails("linger", json!({})),
         soon
     );
-    assert!(tidy.starts_with("cancelled after "), "{tidy}");
     assert_eq!(lingering, "Tool error (haft): `linger` was cancelled");
-    assert!(begun.elapsed() < Duration::from_millis(2900), "{:?}", begun.elapsed());
+    assert!(cancelled.elapsed() < Duration::from_millis(2800), "{:?}", cancelled.elapsed());
+    !tidy.is_error && tidy.content.starts_with("cancelled after ")
 }
 
 /// Dropping a call's future stops its guest.
