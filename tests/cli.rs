@@ -448,10 +448,31 @@ fn c12_what_is_nearly_right_gets_a_hint() {
 #[test]
 fn arguments_that_are_no_json_are_repeated_in_part() {
     let home = Home::new();
-    let call = home.haft(&["call", "time", &"x".repeat(100_000)]);
-    assert_eq!(call.code, 5);
-    assert!(call.stderr.contains("are not a JSON object") && call.stderr.contains("xxxx"), "{}", call.stderr);
-    assert!(call.stderr.len() < 5000, "{}", call.stderr.len());
+    let long = "x".repeat(100_000);
+    for text in [long.clone(), format!("name={long}")] {
+        let call = home.haft(&["call", "time", &text]);
+        assert_eq!(call.code, 5);
+        assert!(
+            call.stderr.contains("are not a JSON object") && call.stderr.contains("xxxx"),
+            "{}",
+            call.stderr
+        );
+        assert!(call.stderr.len() < 5000, "{}", call.stderr.len());
+    }
+    let near = home.haft(&["call", "time", "zone=utc"]);
+    assert!(near.stderr.contains("--arg 'zone=utc'"), "{}", near.stderr);
+}
+
+/// Half a prompt asks for something else.
+#[test]
+fn a_prompt_that_is_too_long_is_refused_whole() {
+    let home = Home::new();
+    fs::write(home.work().join("long"), "é".repeat(9 << 20)).unwrap();
+    let mut run = home.command(&["run", "-"]);
+    run.stdin(fs::File::open(home.work().join("long")).unwrap());
+    let run = run.output().unwrap();
+    let said = String::from_utf8_lossy(&run.stderr);
+    assert!(said.contains("the prompt on standard input: more than 16 MiB"), "{said}");
 }
 
 #[test]

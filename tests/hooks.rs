@@ -117,10 +117,17 @@ fn what_lists_plugins_and_tools_names_the_hooks() {
     let doctor = home.haft(&["doctor"]).stdout;
     let line = doctor.lines().find(|line| line.contains("hook guard")).unwrap_or_else(|| panic!("{doctor}"));
     assert!(line.contains("sees the calls of 2 tools"), "{doctor}");
-    assert_eq!(json(&["doctor", "--json"])["program"]["hooks"], json!([{ "name": "guard", "tools": 2 }]));
+    assert_eq!(
+        json(&["doctor", "--json"])["program"]["hooks"],
+        json!([{ "name": "guard", "tools": 2, "absent": false }])
+    );
     let tools = json(&["tools", "--json"]);
     let of = |name: &str| tools.as_array().unwrap().iter().find(|tool| tool["name"] == name).unwrap();
     assert_eq!((&of("bash")["hooks"], &of("read")["hooks"]), (&json!(["guard"]), &json!([])));
+    let program = fs::read_to_string(home.work().join("program.toml")).unwrap();
+    home.write("program.toml", &program.replace("hook.wasm", "none.wasm"));
+    let doctor = home.haft(&["doctor"]).stdout;
+    assert!(doctor.contains("cannot be had: the calls of 2 tools are refused"), "{doctor}");
     home.write("program.toml", "[sandbox]\nworkspace = \".\"\n");
     assert!(!home.haft(&["doctor"]).stdout.contains("hook "));
 }

@@ -463,3 +463,24 @@ async fn rg05_wa01_own_tools_and_components_share_one_interface() {
         assert_eq!((answer.content.as_str(), answer.is_error), (expected, false));
     }
 }
+
+/// A call may wait to be noted only where its guest can neither write nor send: what counts is the grant, and of the tool's
+/// own words that it only reads, to which it is held.
+#[tokio::test]
+async fn a_component_may_have_effects_where_it_may_write_or_send() {
+    let plugin = load(Source::File(repository().join("plugins/built/files.wasm"))).await.unwrap();
+    let tool = |name: &str| {
+        let def = plugin.tools().iter().find(|def| def.name == name).unwrap();
+        PluginTool::new(&plugin, def, name.into(), GrantPlace::Plugin)
+    };
+    let (read, write) = (tool("read"), tool("write"));
+    let folder = tempfile::tempdir().unwrap();
+    let (reads, writes) = (grant(&[folder.path()], &[]), grant(&[], &[folder.path()]));
+    let sends = Grant::none().with_host("example.org".parse().unwrap());
+    for (grant, of_reader, of_writer) in
+        [(Grant::none(), false, false), (reads, false, false), (writes, false, true), (sends, true, true)]
+    {
+        assert_eq!(read.may_have_effects(&grant), of_reader, "{grant:?}");
+        assert_eq!(write.may_have_effects(&grant), of_writer, "{grant:?}");
+    }
+}

@@ -146,12 +146,22 @@ async fn waiting_for_an_instance_is_bounded() {
     let patient = agent(&plugin, &Grant::none(), Limits::default());
     let hasty =
         agent(&plugin, &Grant::none(), Limits { time: Duration::from_millis(200), ..Limits::default() });
+    // Compiled by the first call.
+    count(&patient).await;
     let session = Session::default();
     let (busy, own) = (session.cancel.clone(), patient.clone());
-    let sleep = ToolCall { id: "1".into(), tool: "sleep".into(), arguments: json!({ "ms": 20_000 }) };
+    let sleep = ToolCall { id: "1".into(), tool: "sleep".into(), arguments: json!({ "ms": 60_000 }) };
     let sleeper = tokio::spawn(async move { own.dispatch(sleep, &session).await });
-    tokio::time::sleep(Duration::from_millis(100)).await;
-    let late = fails(&hasty, "count_calls", json!({})).await;
+    let begun = Instant::now();
+    // Until the sleeper is the first.
+    let late = loop {
+        let late = call(&hasty, "count_calls", json!({})).await;
+        if late.is_error {
+            break late.content;
+        }
+        assert!(begun.elapsed() < HANG);
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    };
     assert!(
         late.contains("`count_calls` timed out after 200ms: all 1 instances of its plugin were busy"),
         "{late}"

@@ -27,6 +27,8 @@ mod load;
 mod rounds;
 #[path = "http/server.rs"]
 mod server;
+#[path = "setting.rs"]
+mod setting;
 
 use std::time::{Duration, Instant};
 

@@ -24,6 +24,8 @@
 mod child;
 #[path = "rounds.rs"]
 mod rounds;
+#[path = "setting.rs"]
+mod setting;
 
 use std::fmt::Write;
 use std::path::Path;
@@ -33,6 +35,7 @@ use serde_json::{Value, json};
 
 use crate::child::Child;
 use crate::rounds::rounds;
+use crate::setting::setting;
 
 /// Rounds; each measures every variant once.
 const ROUNDS: usize = 40;
@@ -94,11 +97,6 @@ fn haft(folder: &Path) -> Server {
             .unwrap_or_else(|| json!({"name": "p0__hello", "arguments": {"name": "hi"}})),
         sleep: json!({"name": "guest__sleep", "arguments": {"ms": 50}}),
     }
-}
-
-/// The parameters of a call that the environment names.
-fn setting(variable: &str) -> Option<Value> {
-    std::env::var(variable).ok().map(|call| serde_json::from_str(&call).unwrap())
 }
 
 fn peer() -> Option<Server> {

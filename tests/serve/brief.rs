@@ -11,6 +11,15 @@ use crate::common::HANG;
 /// Calls until those of the tool are known to be over in a moment, on however slow a machine.
 const KNOWN: u64 = 20;
 
+/// A client that has made so many calls.
+fn after_known_calls(stage: &Stage) -> Peer {
+    let mut peer = Peer::open(stage);
+    for _ in 0..KNOWN {
+        peer.call("guest__echo", json!({"text": "x"}));
+    }
+    peer
+}
+
 /// A guest that waits goes on elsewhere, is stopped when its client says so, and holds up nothing.
 #[test]
 fn a_call_that_was_brief_may_take_long() {
@@ -68,6 +77,7 @@ fn brief_calls_share_nothing_and_are_noted() {
     let noted = |text: &str| journal.matches(text).count() as u64;
     // A call has a line of its beginning, unless it was over before that was written.
     let begun = noted("\"outcome\":\"started\"") + noted("\"merged\":true");
+    assert!(noted("\"merged\":true") > 0, "no call waited: {journal}");
     assert_eq!((begun, noted("\"outcome\":\"ok\"")), (KNOWN, KNOWN), "{journal}");
 }
 
@@ -75,10 +85,7 @@ fn brief_calls_share_nothing_and_are_noted() {
 #[test]
 fn what_was_answered_is_noted_when_haft_ends_at_once() {
     let stage = Stage::new("");
-    let mut peer = Peer::open(&stage);
-    for _ in 0..KNOWN {
-        peer.call("guest__echo", json!({"text": "x"}));
-    }
+    let mut peer = after_known_calls(&stage);
     let id = rustix::process::Pid::from_child(&peer.child);
     while peer.child.try_wait().unwrap().is_none() {
         // The second signal ends haft without patience.
@@ -93,10 +100,7 @@ fn what_was_answered_is_noted_when_haft_ends_at_once() {
 #[test]
 fn brief_calls_are_noted_while_nothing_else_happens() {
     let stage = Stage::new("");
-    let mut peer = Peer::open(&stage);
-    for _ in 0..KNOWN {
-        peer.call("guest__echo", json!({"text": "x"}));
-    }
+    let mut peer = after_known_calls(&stage);
     let (begun, current) = (std::time::Instant::now(), journal(&stage).join("journal.jsonl"));
     let ended = || std::fs::read_to_string(&current).unwrap().matches("\"outcome\":\"ok\"").count() as u64;
     while ended() < KNOWN {
@@ -154,10 +158,7 @@ fn brief_calls_are_noted_when_the_journal_moves() {
 #[test]
 fn calls_that_come_together_are_all_answered() {
     let stage = Stage::new("");
-    let mut peer = Peer::open(&stage);
-    for _ in 0..KNOWN {
-        peer.call("guest__echo", json!({"text": "x"}));
-    }
+    let mut peer = after_known_calls(&stage);
     for end in ["\n", "\n\n\n", "\nnothing\n", "\n{\"jsonrpc\":\"2.0\",\"method\":\"nothing\"}\n"] {
         let call = |id: u64| {
             let params = json!({"name": "guest__echo", "arguments": {"text": id.to_string()}});

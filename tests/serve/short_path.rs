@@ -119,6 +119,7 @@ fn mc09_a_call_that_was_begun_as_a_short_one_is_as_every_other() {
     assert_eq!(slept.answer()["result"]["content"][0]["text"], "slept 1 ms", "{slept:?}");
     let own = [("mcp-session-id", session.as_str()), ("mcp-protocol-version", "2025-11-25")];
     let mut stream = site.connect();
+    until_short(|id| call(&site, &session, id, &sleep(0)));
     let body = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": sleep(700)}).to_string();
     stream.write_all((site.head("POST", &own, body.len()) + &body).as_bytes()).unwrap();
     let mut first = String::new();
@@ -153,6 +154,16 @@ fn mc09_a_call_that_was_begun_as_a_short_one_is_as_every_other() {
     await_calls(&stage, 1, true);
     drop(stream);
     await_calls(&stage, 2, false);
+    // None was made a second time by whoever went on with it.
+    let count = |text: &str| ended(&stage).iter().filter(|line| line.contains(text)).count();
+    assert_eq!((count("\"ms\":700"), count("600000")), (1, 2), "{:?}", ended(&stage));
+}
+
+/// The calls that are in the journal and over.
+fn ended(stage: &Stage) -> Vec<String> {
+    let log =
+        String::from_utf8(stage.command(&["log", "--json", "-n", "all"]).output().unwrap().stdout).unwrap();
+    log.lines().filter(|line| !line.contains("\"started\"")).map(str::to_owned).collect()
 }
 
 /// Waits until so many calls that take ten minutes are in the journal, as under way or as over.

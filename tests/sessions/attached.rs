@@ -35,11 +35,7 @@ fn a_person_attaches_files_to_what_is_said_next() {
         ("And now?", "I see 0 pictures and no text."),
         ("/quit", "ended with 0"),
     ];
-    for (number, (typed, seen)) in (1..).zip(steps) {
-        terminal.prompts(number);
-        terminal.enter(typed);
-        terminal.sees(seen, 1);
-    }
+    terminal.converse(&steps);
     place.model.assert_content();
 }
 
@@ -63,10 +59,6 @@ fn files_outlive_a_turn_that_was_refused() {
         ("I ask again.", "I see 1 pictures and no text."),
         ("/quit", "ended with 0"),
     ];
-    for (number, (typed, seen)) in (1..).zip(steps) {
-        terminal.prompts(number);
-        terminal.enter(typed);
-        terminal.sees(seen, 1);
-    }
+    terminal.converse(&steps);
     place.model.assert_content();
 }

@@ -67,6 +67,15 @@ impl Terminal {
         self.sees("\n> ", times);
     }
 
+    /// Types each line at the next prompt, and waits until what comes of it is to be seen.
+    pub(super) fn converse(&self, steps: &[(&str, &str)]) {
+        for (number, (typed, seen)) in (1..).zip(steps) {
+            self.prompts(number);
+            self.enter(typed);
+            self.sees(seen, 1);
+        }
+    }
+
     /// Waits until `text` is to be seen `times` times.
     pub(super) fn sees(&self, text: &str, times: usize) -> String {
         let begun = Instant::now();

@@ -1,6 +1,7 @@
-//! A mutex that does not report a panic of another thread. It has no `try_lock` and no condition variable.
+//! A mutex that does not report a panic of another thread, without `try_lock` and condition variable; and a value that
+//! is made once, by whoever succeeds first.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// Mutual exclusion without poisoning: where a thread panics while it holds the lock, the others go on with the value
 /// as that thread left it.
@@ -16,5 +17,61 @@ impl<T> Lock<T> {
     /// Blocks the calling thread until the value is free.
     pub fn lock(&self) -> MutexGuard<'_, T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A value that is made at its first use. A failure is not kept: the next use tries again.
+#[derive(Debug)]
+pub struct TryOnceLock<T> {
+    value: OnceLock<T>,
+    /// Held while the value is made.
+    making: Lock<()>,
+}
+
+impl<T> TryOnceLock<T> {
+    /// Without a value.
+    pub const fn new() -> Self {
+        Self { value: OnceLock::new(), making: Lock::new(()) }
+    }
+
+    /// The value, which `make` makes where there is none; others who ask meanwhile wait.
+    ///
+    /// # Errors
+    /// Those of `make`.
+    pub fn get_or_try_init<E>(&self, make: impl FnOnce() -> Result<T, E>) -> Result<&T, E> {
+        if let Some(value) = self.value.get() {
+            return Ok(value);
+        }
+        let _making = self.making.lock();
+        if let Some(value) = self.value.get() {
+            return Ok(value);
+        }
+        let value = make()?;
+        Ok(self.value.get_or_init(|| value))
+    }
+
+    /// Takes the value out.
+    pub fn take(&mut self) -> Option<T> {
+        self.value.take()
+    }
+}
+
+impl<T> Default for TryOnceLock<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_is_not_kept_and_a_value_is() {
+        let mut once = TryOnceLock::new();
+        assert_eq!(once.get_or_try_init(|| Err::<i32, _>("not now")), Err("not now"));
+        assert_eq!(once.get_or_try_init(|| Ok::<_, &str>(1)), Ok(&1));
+        assert_eq!(once.get_or_try_init(|| Err("never asked")), Ok(&1));
+        assert_eq!((once.take(), once.take()), (Some(1), None));
     }
 }

@@ -51,6 +51,7 @@ pub use self::dirs::Dirs;
 pub use self::family::{FILE_NAME, MAX_DEPTH as MAX_AGENT_DEPTH};
 pub use self::grants::{Allow, AllowError, mode_name};
 pub use self::guidance::Guidance;
+pub use self::hooks::ProgramHook;
 pub use self::install_context::InstallContext;
 pub use self::live::{Live, News, ToolChoice};
 use self::loaded::Loaded;

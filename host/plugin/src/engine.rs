@@ -30,6 +30,7 @@ use crate::wasi::network;
 use haft_core::event::Events;
 use haft_core::grant::{Grant, Reach};
 use haft_core::heap::{self, Tidying};
+use haft_core::sync::TryOnceLock;
 
 /// How an engine is to be made.
 #[derive(Clone, Debug, Default)]
@@ -61,7 +62,7 @@ pub struct Engine(Arc<EngineShared>);
 struct EngineShared {
     options: EngineOptions,
     /// Made when the first component needs it; or why it could not be.
-    calls: OnceLock<Result<EngineAndLinker, String>>,
+    calls: TryOnceLock<EngineAndLinker>,
     /// For prewarmed instances of a large memory; made when the first is needed.
     prewarm_engine: OnceLock<Option<EngineAndLinker>>,
     clock: EpochClock,
@@ -107,7 +108,7 @@ impl Engine {
         let compilations = Compilations::new(options.events.clone());
         Self(Arc::new(EngineShared {
             options: options.clone(),
-            calls: OnceLock::new(),
+            calls: TryOnceLock::new(),
             prewarm_engine: OnceLock::new(),
             clock: EpochClock::default(),
             threads: Threads::new(),
@@ -130,8 +131,8 @@ impl Engine {
             self.0.clock.start(part.engine.weak()).map_err(|error| error.to_string())?;
             Ok(part)
         };
-        let calls = self.0.calls.get_or_init(start);
-        calls.as_ref().map_err(|error| LoadError::Internal(format!("the engine does not start: {error}")))
+        let calls = self.0.calls.get_or_try_init(start);
+        calls.map_err(|error: String| LoadError::Internal(format!("the engine does not start: {error}")))
     }
 
     /// How much of the Landlock restrictions of guests' threads the kernel enforces. Starts a thread to find out if no
@@ -209,8 +210,8 @@ impl Engine {
     /// The cache, if there is one that can be used. Its key is made of the engine's settings, so this starts the engine.
     pub(super) fn cache(&self) -> Option<&Cache> {
         let directory = self.0.options.cache.as_ref()?;
-        let open = || open_cache(directory, &self.0.options, self.wasmtime().ok()?);
-        self.0.cache.get_or_init(open).as_ref()
+        let engine = self.wasmtime().ok()?;
+        self.0.cache.get_or_init(|| open_cache(directory, &self.0.options, engine)).as_ref()
     }
 
     /// The digest of a source.

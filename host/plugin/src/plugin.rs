@@ -197,6 +197,8 @@ impl Discovered {
 impl PluginShared {
     /// The component, loaded at its first use.
     pub(super) fn linked(&self) -> Result<&LinkedComponent, String> {
+        // An engine that does not start now may start for the next call.
+        self.engine.wasmtime().map_err(|error| unloadable(&error))?;
         let load = || self.load().map_err(|error| unloadable(&error));
         self.linked.get_or_init(load).as_ref().map_err(String::clone)
     }

@@ -27,6 +27,7 @@ use crate::threads::permits::{MAX_GUESTS, NoPermit, Permit, Permits};
 use crate::threads::pools::ThreadPools;
 use crate::threads::shares::Tenant;
 use crate::threads::writable::Writable;
+use haft_core::sync::TryOnceLock;
 use haft_core::tool::inline;
 
 /// Threads beyond one per guest: for preparing instances, resolving names, and guests stuck in the kernel.
@@ -41,8 +42,8 @@ const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
 /// The threads. Dropping it abandons whatever still runs.
 pub(super) struct Threads {
-    /// Started at the first use; or why it could not be.
-    own: OnceLock<Result<Runtime, String>>,
+    /// Started at the first use.
+    own: TryOnceLock<Runtime>,
     pools: ThreadPools,
     permits: Permits,
 }
@@ -68,7 +69,7 @@ impl Threads {
     /// No thread yet: each is started when there is work for it.
     pub(super) fn new() -> Self {
         let pools = ThreadPools::new(MAX_GUESTS + SPARE_THREADS);
-        Self { own: OnceLock::new(), pools, permits: Permits::default() }
+        Self { own: TryOnceLock::new(), pools, permits: Permits::default() }
     }
 
     /// Starts the thread that keeps haft's timers, if it does not run yet.
@@ -84,19 +85,19 @@ impl Threads {
                 .thread_name("haft-plugins")
                 .enable_all()
                 .build()
-                .map_err(|error| error.to_string())
         };
-        self.own.get_or_init(start).as_ref().map_err(|error| io::Error::other(error.clone()))
+        self.own.get_or_try_init(start)
     }
 
-    /// Waits until one more guest of the tenant may run, for `time` at most.
+    /// Waits until one more guest of the tenant may run, for `time` at most. The call holds so many `bytes` meanwhile.
     pub(super) async fn acquire(
         &self,
         tenant: Tenant,
+        bytes: impl FnOnce() -> usize,
         time: Duration,
         cancel: &CancellationToken,
     ) -> Result<Permit, NoAnswer> {
-        Ok(self.permits.acquire(tenant, time, cancel).await?)
+        Ok(self.permits.acquire(tenant, bytes, time, cancel).await?)
     }
 
     /// Polls `work` once on the calling thread, if calls may run inline there and `writable` is empty. `Pending`
@@ -171,7 +172,7 @@ impl Threads {
 impl Drop for Threads {
     /// A thread stuck in the kernel must not keep haft from ending.
     fn drop(&mut self) {
-        if let Some(Ok(own)) = self.own.take() {
+        if let Some(own) = self.own.take() {
             own.shutdown_background();
         }
     }

@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 
 use async_trait::async_trait;
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::contract::{Arguments, Request};
@@ -122,10 +123,12 @@ impl PluginTool {
     }
 
     /// Waits until one more guest of the plugin may be at work for the client.
-    async fn acquire_permit(&self, context: &Context<'_>) -> Result<Permit, ToolError> {
+    async fn acquire_permit(&self, call: &ToolCall, context: &Context<'_>) -> Result<Permit, ToolError> {
         let plugin = &self.plugin.0;
         let tenant = Tenant { plugin: plugin.number, client: context.client };
-        let permit = plugin.engine.threads().acquire(tenant, context.limits.time, context.cancel).await;
+        let bytes = || held(&call.arguments);
+        let permit =
+            plugin.engine.threads().acquire(tenant, bytes, context.limits.time, context.cancel).await;
         permit.map_err(|no_answer| {
             if matches!(no_answer, NoAnswer::NoPermit(NoPermit::Busy { .. })) {
                 context.notes.timed_out();
@@ -139,9 +142,13 @@ impl PluginTool {
         let (runs_inline, writable) = (job.runs_inline, job.writable.clone());
         let mut work = self.work(job);
         let threads = self.plugin.0.engine.threads();
-        if runs_inline && let Poll::Ready((answer, cleanup)) = threads.begin(&writable, work.as_mut())? {
-            inline::defer_cleanup(move |load| cleanup.clear_here(permit, load));
-            return Ok(answer);
+        if runs_inline {
+            if let Poll::Ready((answer, cleanup)) = threads.begin(&writable, work.as_mut())? {
+                inline::defer_cleanup(move |load| cleanup.clear_here(permit, load));
+                return Ok(answer);
+            }
+            // At once: until this call ends, others would take as long of the thread that read them.
+            self.was_short.store(false, Ordering::Relaxed);
         }
         let answered = threads.run(permit, writable, move |handle, sender| {
             let (answer, cleanup) = handle.block_on(work);
@@ -224,7 +231,7 @@ impl Tool for PluginTool {
         &self.def
     }
 
-    fn subject(&self, arguments: &serde_json::Value) -> Subject {
+    fn subject(&self, arguments: &Value) -> Subject {
         self.about.subject(arguments)
     }
 
@@ -267,7 +274,7 @@ impl Tool for PluginTool {
             None => None,
         };
         // Before anything is opened: a call that waits holds its arguments and no more.
-        let permit = self.acquire_permit(context).await?;
+        let permit = self.acquire_permit(call, context).await?;
         let writable = plugin.prepare(&grant).await.map_err(|no_answer| self.no_answer_error(&no_answer))?;
         let job = self.job(call, context, (grant, writable), (cancel, instance_permit));
         self.run(job, permit).await.map_err(|no_answer| self.no_answer_error(&no_answer))?.map_err(|failed| {
@@ -409,6 +416,17 @@ impl PluginShared {
             hints = context.hints_for_end(state);
         }
         CallFailure::ByHost(with_hints(end.line.clone(), hints))
+    }
+}
+
+/// Bytes of memory that a value holds, more or less.
+fn held(value: &Value) -> usize {
+    let own = size_of::<Value>();
+    own + match value {
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(held).sum(),
+        Value::Object(fields) => fields.iter().map(|(name, value)| name.len() + held(value)).sum(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
     }
 }
 

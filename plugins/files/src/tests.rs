@@ -376,6 +376,18 @@ fn te23_a_failed_write_leaves_nothing_behind() {
     assert_eq!(place.names(), ["a"]);
 }
 
+/// TE23: neither where the content cannot be made, nor where somebody else has changed the file meanwhile.
+#[test]
+fn te23_a_write_that_is_given_up_leaves_the_file_as_it_is() {
+    let place = Place::with("a", "old");
+    let cut = |_: &mut crate::replace::Content| Err(std::io::ErrorKind::UnexpectedEof.into());
+    crate::replace::replace(&place.path("a"), cut, || Ok(())).unwrap_err();
+    let refuse = || Err(Error::failed("changed"));
+    let error = crate::replace::replace(&place.path("a"), |_| Ok(()), refuse).unwrap_err();
+    assert_eq!(error.message(), "changed");
+    assert_eq!((place.content("a").as_str(), place.names()), ("old", vec!["a".to_owned()]));
+}
+
 #[test]
 fn a_link_stays_a_link_and_its_target_is_replaced() {
     let place = Place::with("real", "old");

@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use crate::setting::setting;
+
 /// The token that haft's clients show.
 pub(crate) const TOKEN: &str = "a-token-of-the-benchmark-4711";
 
@@ -46,11 +48,6 @@ impl Command {
         let echo = json!({"name": "echo", "arguments": {"text": "hi"}});
         Some(Self { name: "peer", words, echo: setting("HAFT_BENCH_PEER_ECHO").unwrap_or(echo) })
     }
-}
-
-/// The parameters of a call that the environment names.
-fn setting(variable: &str) -> Option<Value> {
-    std::env::var(variable).ok().map(|call| serde_json::from_str(&call).unwrap())
 }
 
 /// A program of a few plugins, of which one greets.

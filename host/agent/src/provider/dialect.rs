@@ -8,7 +8,7 @@ use super::error::Failure;
 use super::files::Takes;
 use super::models::Listing;
 use super::output::Formats;
-use super::{Ask, Turn, Usage};
+use super::{Ask, Reply, Stop, Turn, Usage};
 use haft_core::manifest::Effort;
 
 /// How an answer is asked for, beside what is asked.
@@ -104,6 +104,12 @@ pub(super) trait Dialect: Send + Sync {
     /// The model that answered, where a body names it.
     fn answering<'b>(&self, body: &'b Value) -> Option<&'b str> {
         body.get("model").and_then(Value::as_str).filter(|name| !name.is_empty())
+    }
+
+    /// The turn of a body whose reply was read.
+    fn turn(&self, ask: &Ask<'_>, body: &Value, reply: Reply, stop: Stop) -> Turn {
+        let model = self.answering(body).unwrap_or(ask.model).to_owned();
+        Turn { reply, stop, usage: self.usage(body), wasted: Usage::default(), model }
     }
 
     /// Puts the body of a streamed answer together.

@@ -106,8 +106,7 @@ impl Dialect for Gemini {
         if is_botched || (reply.is_empty() && stop == Stop::Done) {
             return Err(nothing(reason, candidate));
         }
-        let model = self.answering(&body).unwrap_or(ask.model).to_owned();
-        Ok(Turn { reply, stop, usage: self.usage(&body), wasted: Usage::default(), model })
+        Ok(self.turn(ask, &body, reply, stop))
     }
 
     fn usage(&self, body: &Value) -> Usage {

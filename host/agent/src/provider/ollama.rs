@@ -112,8 +112,7 @@ impl Dialect for Ollama {
             let detail = format!("neither text nor a call (done reason `{}`)", excerpt(reason));
             return Err(Failure::Empty(detail));
         }
-        let model = self.answering(&body).unwrap_or(ask.model).to_owned();
-        Ok(Turn { reply, stop, usage: self.usage(&body), wasted: Usage::default(), model })
+        Ok(self.turn(ask, &body, reply, stop))
     }
 
     fn usage(&self, body: &Value) -> Usage {

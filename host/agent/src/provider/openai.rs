@@ -100,8 +100,7 @@ impl Dialect for OpenAi {
             let detail = format!("neither text nor a call (finish reason `{}`)", excerpt(finish));
             return Err(Failure::Empty(detail));
         }
-        let model = self.answering(&body).unwrap_or(ask.model).to_owned();
-        Ok(Turn { reply, stop, usage: self.usage(&body), wasted: Usage::default(), model })
+        Ok(self.turn(ask, &body, reply, stop))
     }
 
     fn usage(&self, body: &Value) -> Usage {

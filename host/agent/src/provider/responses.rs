@@ -90,8 +90,7 @@ impl Dialect for Responses {
             let detail = format!("neither text nor a call (status `{}`)", excerpt(status));
             return Err(Failure::Empty(detail));
         }
-        let model = self.answering(&body).unwrap_or(ask.model).to_owned();
-        Ok(Turn { reply, stop, usage: self.usage(&body), wasted: Usage::default(), model })
+        Ok(self.turn(ask, &body, reply, stop))
     }
 
     fn usage(&self, body: &Value) -> Usage {

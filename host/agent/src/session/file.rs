@@ -96,6 +96,20 @@ impl File {
     }
 }
 
+impl Drop for File {
+    fn drop(&mut self) {
+        unlock(&self.open, &self.path);
+    }
+}
+
+/// Gives the lock of a file back. To close it is not enough: a child that was forked and has not yet called `execve`
+/// holds a copy of the descriptor, and the lock with it (flock(2)).
+fn unlock(file: &fs::File, path: &Path) {
+    if let Err(error) = flock(file, FlockOperation::Unlock) {
+        tracing::debug!("the lock of `{}` goes with its descriptor: {error}", path.display());
+    }
+}
+
 /// The text of whole lines of a session that may be in use.
 pub(super) fn read(path: &Path) -> Result<String, SessionError> {
     let file = options().append(false).open(path).map_err(SessionError::file("open", path))?;
@@ -108,7 +122,13 @@ pub(super) fn read(path: &Path) -> Result<String, SessionError> {
 /// Whether a process goes on with the session in this file.
 pub(super) fn is_in_use(path: &Path) -> bool {
     let Ok(file) = options().append(false).open(path) else { return false };
-    flock(&file, FlockOperation::NonBlockingLockShared) == Err(rustix::io::Errno::WOULDBLOCK)
+    match flock(&file, FlockOperation::NonBlockingLockShared) {
+        Ok(()) => {
+            unlock(&file, path);
+            false
+        }
+        Err(error) => error == rustix::io::Errno::WOULDBLOCK,
+    }
 }
 
 pub(super) fn invalid(path: &Path, why: &str) -> SessionError {
@@ -162,6 +182,18 @@ mod tests {
         drop(first);
         assert!(!is_in_use(&path));
         assert!(File::open(&path, "x").is_ok());
+    }
+
+    /// As a child does that was forked and has not yet called `execve`.
+    #[test]
+    fn a_copy_of_the_descriptor_keeps_no_lock() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("x.jsonl");
+        let first = File::create(&path, "x", "{}").unwrap();
+        let copy = first.open.try_clone().unwrap();
+        drop(first);
+        assert!(File::open(&path, "x").is_ok());
+        drop(copy);
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! The file that lines are added to. One `write` for all that come together, at the end of the file as the kernel
 //! finds it, so that processes do not mix their lines; refuses to wait for any of the others.
 //!
-//! The name of a file that was put aside says how much of the journal the program that did it keeps, so that another
-//! program, which keeps less, does not remove it.
+//! The name of a file that was put aside says how much of the journal is kept by whoever of those that wrote to it keeps
+//! most, so that another program, which keeps less, does not remove it. A program that keeps more than usual says so by
+//! an empty file beside the one that it writes to, since another one may put that aside.
 
 use std::fs::{self, DirBuilder, OpenOptions, Permissions};
 use std::io::{self, Write};
@@ -23,6 +24,9 @@ pub(super) const ASIDE: &str = "journal-";
 
 /// What the names of all files end with.
 pub(super) const ENDING: &str = ".jsonl";
+
+/// What the names of files begin with that say how much is to be kept of the one that is written to.
+const KEEP: &str = "keep-";
 
 /// The unit in which the name of a file says how much is kept.
 const UNIT: (&str, u64) = ("MiB", 1 << 20);
@@ -83,7 +87,13 @@ impl File {
             self.put_aside()?;
         }
         (self.open, self.looked) = (Some(Open::at(&self.directory)?), Some(Instant::now()));
-        Ok(())
+        // After the file is open: who puts it aside takes what it finds right before.
+        let kept = self.table.keep;
+        if kept > JournalTable::DEFAULT_KEEP {
+            open(&self.directory.join(keep_name(kept))).map(drop)
+        } else {
+            Ok(())
+        }
     }
 
     /// How large the open file is, if it is still the one that is to be written to: another process
@@ -112,34 +122,64 @@ impl File {
         // Another process may have done it in between.
         let current = self.directory.join(CURRENT);
         if fs::metadata(&current).is_ok_and(|metadata| metadata.len() > self.table.size / 2) {
-            let (time, (unit, bytes)) = (Timestamp::now().strftime("%Y%m%dT%H%M%S%.6f"), UNIT);
-            let (process, kept) = (std::process::id(), self.table.keep.div_ceil(bytes));
-            let aside = self.directory.join(format!("{ASIDE}{time}-{process}-{kept}{unit}{ENDING}"));
+            let (time, process) = (Timestamp::now().strftime("%Y%m%dT%H%M%S%.6f"), std::process::id());
+            let kept = in_unit(take_kept(&self.directory)?.max(self.table.keep));
+            let aside = self.directory.join(format!("{ASIDE}{time}-{process}-{kept}{ENDING}"));
             fs::rename(&current, aside)?;
         }
-        remove_old(&self.directory)
+        // The next lines have a file of their own all the same.
+        if let Err(error) = remove_old(&self.directory) {
+            tracing::warn!("older files of the journal stay: {error}");
+        }
+        Ok(())
     }
 }
 
-/// Removes the files that are older than as much as is kept of newer ones.
+/// Removes the files that are older than as much as is kept of newer ones. One that cannot be removed is passed over.
 fn remove_old(directory: &Path) -> io::Result<()> {
-    let mut newer = 0_u64;
+    let (mut newer, mut removed) = (0_u64, Ok(()));
     for path in aside(directory)?.into_iter().rev() {
-        if newer >= kept(&path) {
-            fs::remove_file(&path)?;
+        if newer >= kept(path.file_name().and_then(|name| name.to_str()).unwrap_or_default()) {
+            removed = removed.and(fs::remove_file(&path));
         } else {
-            newer = newer.saturating_add(fs::metadata(&path)?.len());
+            newer = newer.saturating_add(fs::metadata(&path).map_or(0, |metadata| metadata.len()));
         }
     }
-    Ok(())
+    removed
 }
 
-/// How many bytes of newer files there are to be before this one goes, as its name says.
-fn kept(path: &Path) -> u64 {
-    let (unit, bytes) = UNIT;
-    let number = path.file_stem().and_then(|stem| stem.to_str()?.rsplit('-').next()?.strip_suffix(unit));
-    let number = number.and_then(|number| number.parse::<u64>().ok());
-    number.map_or(JournalTable::DEFAULT_KEEP, |number| number.saturating_mul(bytes))
+/// How many bytes of newer files there are to be before the one of this name goes, as it says itself.
+fn kept(name: &str) -> u64 {
+    let said = name.strip_suffix(ENDING).and_then(|stem| stem.rsplit('-').next());
+    said.and_then(from_unit).unwrap_or(JournalTable::DEFAULT_KEEP)
+}
+
+/// Takes away what was said of the file that is written to; the most that is to be kept.
+fn take_kept(directory: &Path) -> io::Result<u64> {
+    let mut most = 0;
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if let Some(kept) = name.to_str().and_then(|name| from_unit(name.strip_prefix(KEEP)?)) {
+            most = most.max(kept);
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(most)
+}
+
+fn keep_name(bytes: u64) -> String {
+    format!("{KEEP}{}", in_unit(bytes))
+}
+
+fn in_unit(bytes: u64) -> String {
+    let (unit, size) = UNIT;
+    format!("{}{unit}", bytes.div_ceil(size))
+}
+
+fn from_unit(text: &str) -> Option<u64> {
+    let (unit, size) = UNIT;
+    Some(text.strip_suffix(unit)?.parse::<u64>().ok()?.saturating_mul(size))
 }
 
 impl Open {

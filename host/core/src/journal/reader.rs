@@ -30,6 +30,11 @@ use super::file::{CURRENT, aside};
 /// clock that was set back a little.
 const SLACK: SignedDuration = SignedDuration::from_mins(1);
 
+/// Before which a line was written that no line of a call since then follows.
+fn earliest(since: Timestamp) -> Timestamp {
+    since.checked_sub(SLACK).unwrap_or(Timestamp::MIN)
+}
+
 /// The journal as it was when it was opened.
 #[derive(Debug)]
 pub struct View {

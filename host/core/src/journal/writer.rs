@@ -97,7 +97,8 @@ impl Writer {
     }
 
     pub(super) fn is_settled(&self) -> bool {
-        self.is_settled.load(Ordering::Relaxed)
+        let starts_none = || self.thread.get().is_some() || !self.gathered.lock().is_on();
+        self.is_settled.load(Ordering::Relaxed) && starts_none()
     }
 
     /// Notes that a call begins: on file when this returns, or, where `may_wait`, within [`INTERVAL`].

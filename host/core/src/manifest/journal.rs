@@ -7,7 +7,7 @@ use super::section::Section;
 /// `[journal]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JournalTable {
-    /// Bytes of a file before it is put aside.
+    /// Bytes of a file before it is put aside; a thousandth of `keep` at least.
     pub size: u64,
     /// Bytes of newer files that were put aside before one is removed.
     pub keep: u64,
@@ -29,6 +29,8 @@ impl JournalTable {
     pub(crate) const MIN_SIZE: u64 = 1 << 20;
     /// What is removed at once when a file goes.
     pub(crate) const MAX_SIZE: u64 = 1 << 30;
+    /// Files that make up what is kept: each time one is put aside all are looked at.
+    const MAX_FILES: u64 = 1024;
     /// What a machine's disk holds.
     pub(crate) const MAX_KEEP: u64 = 1 << 40;
 
@@ -38,9 +40,8 @@ impl JournalTable {
             return default;
         };
         let size = |key, least, most| section.get(key, |entry| entry.size(least..=most));
-        Self {
-            size: size("size", Self::MIN_SIZE, Self::MAX_SIZE).unwrap_or(default.size),
-            keep: size("keep", Self::DEFAULT_KEEP, Self::MAX_KEEP).unwrap_or(default.keep),
-        }
+        let keep = size("keep", Self::DEFAULT_KEEP, Self::MAX_KEEP).unwrap_or(default.keep);
+        let size = size("size", Self::MIN_SIZE, Self::MAX_SIZE).unwrap_or(default.size);
+        Self { size: size.max(keep / Self::MAX_FILES), keep }
     }
 }

@@ -96,9 +96,10 @@ impl Entry {
         !self.asks() && self.hooks.is_empty() && self.tool.may_run_inline(&self.grant)
     }
 
-    /// Whether a call might change or send anything ([`Tool::may_have_effects`]).
+    /// Whether a call might change or send anything ([`Tool::may_have_effects`]): the tool, or a hook, which runs before
+    /// it with rights of its own.
     pub(super) fn may_have_effects(&self) -> bool {
-        self.tool.may_have_effects(&self.grant)
+        !self.hooks.is_empty() || self.tool.may_have_effects(&self.grant)
     }
 
     /// Where the tool comes from, for people.
@@ -333,7 +334,7 @@ impl Entry {
         let Some(preparation) = self.tool.preparation() else { return Ok(()) };
         tokio::select! {
             biased;
-            () = preparation => Ok(()),
+            prepared = catch_panics(async { preparation.await; Ok(()) }) => prepared,
             () = cancel.cancelled() => Err(self.cancelled()),
             () = tokio::time::sleep(PREPARATION) => {
                 let name = &self.def().name;
@@ -362,9 +363,7 @@ async fn cancelled_and_waited(cancel: &CancellationToken) {
 }
 
 /// Runs a tool; a panic of its code becomes its error.
-async fn catch_panics(
-    call: impl Future<Output = Result<ToolResult, ToolError>>,
-) -> Result<ToolResult, ToolError> {
+async fn catch_panics<T>(call: impl Future<Output = Result<T, ToolError>>) -> Result<T, ToolError> {
     let mut call = pin!(call);
     std::future::poll_fn(|cx| {
         let polled = std::panic::catch_unwind(AssertUnwindSafe(|| call.as_mut().poll(cx)));

@@ -1,7 +1,5 @@
 //! `haft call`: one tool, once.
 
-use std::io::Read;
-
 use anyhow::Context;
 use clap::Args;
 use serde_json::{Map, Value};
@@ -9,6 +7,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::Exit;
 use super::common::Common;
+use super::pipes;
 use super::terminal::{Hinted, Terminal};
 use haft_core::call::{ToolCall, ToolDef};
 use haft_core::tool::{Approvals, Keep, Session, clip};
@@ -79,15 +78,7 @@ impl Call {
     fn object(&self) -> anyhow::Result<Map<String, Value>> {
         let text = match self.arguments.as_deref() {
             None => return Ok(Map::new()),
-            Some("-") => {
-                let mut text = String::new();
-                let read = std::io::stdin().lock().take(MAX_INPUT + 1).read_to_string(&mut text);
-                read.context("cannot read the arguments from standard input")?;
-                if text.len() as u64 > MAX_INPUT {
-                    anyhow::bail!("the arguments on standard input have more than {} MiB", MAX_INPUT >> 20);
-                }
-                text
-            }
+            Some("-") => pipes::input("the arguments", MAX_INPUT)?,
             Some(text) => text.to_owned(),
         };
         serde_json::from_str(&text).map_err(|_| self.not_an_object(&text))
@@ -100,7 +91,7 @@ impl Call {
         let is_name =
             |name: &str| !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || "_-".contains(c));
         match text.split_once('=') {
-            Some((name, _)) if is_name(name) => {
+            Some((name, _)) if is_name(name) && text.len() <= MAX_SHOWN => {
                 let pair = shell_words::quote(text);
                 let hint = format!("one argument by itself: `haft call {} --arg {pair}`", self.tool);
                 Hinted::new(problem, hint).into()

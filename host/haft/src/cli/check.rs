@@ -78,8 +78,8 @@ async fn program(options: &Options, terminal: Terminal) -> anyhow::Result<Exit> 
     for line in &unknown {
         terminal.message(format!("not checked: {line}"));
     }
-    for (name, seen) in program.hooks() {
-        terminal.message(format!("the hook `{name}` sees the calls of {seen} tools"));
+    for hook in program.hooks() {
+        terminal.message(format!("the hook `{}` {hook}", hook.name));
     }
     for line in mended::lines(&program.toolbox) {
         terminal.message(line);

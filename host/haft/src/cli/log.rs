@@ -115,7 +115,7 @@ impl Log {
         }
         printer.flush()?;
         if last.is_cut && self.lines.is_none() && !self.follow {
-            terminal.message(format_args!("there are earlier calls; `-n all` shows them"));
+            terminal.message(format_args!("there may be earlier calls; `-n all` shows them"));
         }
         warn(last.broken, terminal);
         Ok(last.records.len())

@@ -1,9 +1,11 @@
 //! Standard input and output as the pipes of a protocol, and the signals that end what is served there. Nothing but the
-//! protocol may be written to them.
+//! protocol may be written to them. Standard input as the text that an argument `-` stands for.
 
 use std::fs::File;
+use std::io::Read;
 use std::os::fd::AsFd;
 
+use anyhow::Context;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
@@ -13,6 +15,17 @@ use super::Exit;
 pub(super) fn streams() -> std::io::Result<(File, File)> {
     let input = std::io::stdin().as_fd().try_clone_to_owned()?;
     Ok((input.into(), std::io::stdout().as_fd().try_clone_to_owned()?.into()))
+}
+
+/// All of standard input, which is `what`, of `most` bytes at most. More is an error: half of it means something else.
+pub(super) fn input(what: &str, most: u64) -> anyhow::Result<String> {
+    let mut bytes = Vec::new();
+    let read = std::io::stdin().lock().take(most + 1).read_to_end(&mut bytes);
+    read.with_context(|| format!("cannot read {what} from standard input"))?;
+    if bytes.len() as u64 > most {
+        anyhow::bail!("{what} on standard input: more than {} MiB", most >> 20);
+    }
+    String::from_utf8(bytes).with_context(|| format!("{what} on standard input: not UTF-8"))
 }
 
 /// Ends haft: gracefully at the first signal, at once at the second.

@@ -1,17 +1,16 @@
 //! `haft run`: a model, the program's tools and one task. Standard output is the answer alone.
 
 use crate::cli::common::Common;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::Context;
 use clap::Args;
 use serde_json::{Value, json};
 
 use super::Exit;
 use super::attach;
 use super::model_args::ModelArgs;
+use super::pipes;
 use super::terminal::{Hinted, Screen, Show, Terminal};
 use crate::cli::conversation::{Conversation, SessionName};
 use crate::program::read_output;
@@ -128,12 +127,7 @@ impl Run {
 
 /// The prompt, wherever it is.
 fn prompt(text: &str) -> anyhow::Result<String> {
-    let mut prompt = text.to_owned();
-    if text == "-" {
-        prompt.clear();
-        let read = std::io::stdin().lock().take(MAX_PROMPT).read_to_string(&mut prompt);
-        read.context("cannot read the prompt from standard input")?;
-    }
+    let prompt = if text == "-" { pipes::input("the prompt", MAX_PROMPT)? } else { text.to_owned() };
     if prompt.trim().is_empty() {
         return Err(Hinted::new("the prompt is empty", "`haft run --resume` goes on without one").into());
     }

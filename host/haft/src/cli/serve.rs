@@ -114,8 +114,8 @@ impl Serve {
             served = serving => served.map(|()| Exit::Success),
             exit = ending => Ok(exit?),
         };
-        journal::write_through();
         kept.abort();
+        journal::write_through();
         // A client that has hung up waits for haft to end; after a signal, running calls may finish.
         let patience = if stopped.is_cancelled() { CLOSING } else { HUNG_UP };
         let _ = tokio::time::timeout(patience, running.close()).await;

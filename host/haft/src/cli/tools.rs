@@ -51,8 +51,8 @@ impl Tools {
             for line in &uncallable {
                 terminal.message(format!("not callable: {line}"));
             }
-            for (name, seen) in program.hooks() {
-                terminal.message(format!("the hook `{name}` sees the calls of {seen} tools"));
+            for hook in program.hooks() {
+                terminal.message(format!("the hook `{}` {hook}", hook.name));
             }
             for line in mended::lines(&toolbox) {
                 terminal.message(line);

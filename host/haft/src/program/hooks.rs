@@ -16,20 +16,41 @@ use haft_core::report::Problem;
 use haft_core::tool::{Hook, Objection, Seen};
 use haft_plugin_host::{Contract, Plugin, PluginHook};
 
+/// A hook of a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProgramHook<'p> {
+    /// The plugin's name.
+    pub name: &'p str,
+    /// How many tools it sees the calls of.
+    pub tools: usize,
+    /// Whether it cannot be had: the calls of these tools are refused.
+    pub is_absent: bool,
+}
+
 impl Program {
-    /// Its hooks by name, each with how many tools it sees the calls of.
-    pub fn hooks(&self) -> impl Iterator<Item = (&str, usize)> {
-        self.hooks.iter().map(|Watching { tools, hook }| {
-            let is_seen = |name: &str| tools.iter().any(|pattern| pattern.matches(name));
-            let seen = self.toolbox.entries().filter(|entry| is_seen(&entry.def().name)).count();
-            (hook.name(), seen)
+    /// Its hooks, in the order of program.toml.
+    pub fn hooks(&self) -> impl Iterator<Item = ProgramHook<'_>> {
+        self.hooks.iter().map(|watching| ProgramHook {
+            name: watching.hook.name(),
+            tools: self.toolbox.entries().filter(|entry| watching.sees(&entry.def().name)).count(),
+            is_absent: watching.is_absent,
         })
     }
 
     /// The names of those that see the calls of `tool`.
     pub fn hooks_of(&self, tool: &str) -> impl Iterator<Item = &str> {
-        let sees = move |watching: &&Watching| watching.tools.iter().any(|pattern| pattern.matches(tool));
-        self.hooks.iter().filter(sees).map(|watching| watching.hook.name())
+        self.hooks.iter().filter(move |watching| watching.sees(tool)).map(|watching| watching.hook.name())
+    }
+}
+
+impl std::fmt::Display for ProgramHook<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let what = if self.tools == 1 { "tool" } else { "tools" };
+        if self.is_absent {
+            write!(f, "cannot be had: the calls of {} {what} are refused", self.tools)
+        } else {
+            write!(f, "sees the calls of {} {what}", self.tools)
+        }
     }
 }
 
@@ -65,7 +86,7 @@ fn seen_by(declared: &Declared) -> Option<Vec<ToolPattern>> {
 pub(super) fn absent(assembly: &mut Assembly<'_>, declared: &Declared, why: &str) {
     if let Some(tools) = seen_by(declared) {
         let (name, why) = (declared.name.as_str().to_owned(), why.to_owned());
-        assembly.hooks.push(Watching { tools, hook: Arc::new(Absent { name, why }) });
+        assembly.hooks.push(Watching { tools, hook: Arc::new(Absent { name, why }), is_absent: true });
     }
 }
 
@@ -92,7 +113,7 @@ pub(super) fn take(assembly: &mut Assembly<'_>, pending: &PendingPlugin<'_>, plu
         }
         (Some(tools), None) => {
             if let Some(hook) = PluginHook::new(plugin, name, pending.grant.clone(), pending.limits) {
-                assembly.hooks.push(Watching { tools, hook: Arc::new(hook) });
+                assembly.hooks.push(Watching { tools, hook: Arc::new(hook), is_absent: false });
             } else {
                 let why = "it exports no `haft:plugin/hooks`";
                 let problem = Problem::new(format!("plugin `{name}` cannot be a hook: {why}"));

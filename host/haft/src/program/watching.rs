@@ -10,6 +10,15 @@ use haft_core::tool::{Hook, Toolbox};
 pub(super) struct Watching {
     pub(super) tools: Vec<ToolPattern>,
     pub(super) hook: Arc<dyn Hook>,
+    /// Whether the hook cannot be had: every call that it was to see is refused.
+    pub(super) is_absent: bool,
+}
+
+impl Watching {
+    /// Whether the hook sees the calls of `tool`.
+    pub(super) fn sees(&self, tool: &str) -> bool {
+        self.tools.iter().any(|pattern| pattern.matches(tool))
+    }
 }
 
 /// The same tools, whose calls the hooks see, in the order of program.toml.
@@ -19,6 +28,8 @@ pub(super) fn on(tools: &Toolbox, hooks: &[Watching]) -> Toolbox {
 
 impl std::fmt::Debug for Watching {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Watching").field("tools", &self.tools).field("hook", &self.hook.name()).finish()
+        let Self { tools, hook, is_absent } = self;
+        let mut shown = f.debug_struct("Watching");
+        shown.field("tools", tools).field("hook", &hook.name()).field("is_absent", is_absent).finish()
     }
 }

@@ -69,12 +69,15 @@ impl BegunCall {
         context.extensions.get::<Parts>()?.extensions.get::<Self>().cloned()
     }
 
-    /// Goes on with it for the client of `context`. Nothing where somebody else has.
+    /// Goes on with it for the client of `context`. An error where somebody else has: no call is made twice.
     pub(super) async fn finish(
         self,
         context: &RequestContext<RoleServer>,
-    ) -> Option<Result<CallToolResponse, ErrorData>> {
-        let Rest { mut answer, stop, peer } = self.0.lock().take()?;
+    ) -> Result<CallToolResponse, ErrorData> {
+        let rest = self.0.lock().take();
+        let Some(Rest { mut answer, stop, peer }) = rest else {
+            return Err(ErrorData::internal_error("the call is answered elsewhere already", None));
+        };
         peer.send_replace(Some(context.peer.clone()));
         let answer = tokio::select! {
             biased;
@@ -84,7 +87,7 @@ impl BegunCall {
                 answer.await
             }
         };
-        Some(answer.and_then(response))
+        answer.and_then(response)
     }
 }
 

@@ -277,10 +277,8 @@ impl ServerHandler for Handler {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        if let Some(begun) = BegunCall::of(&context)
-            && let Some(answer) = begun.finish(&context).await
-        {
-            return answer;
+        if let Some(begun) = BegunCall::of(&context) {
+            return begun.finish(&context).await;
         }
         let _running = self.shared.calls.begin();
         self.peer.get_or_init(|| context.peer.clone());

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use tokio::sync::OwnedMutexGuard;
 use tokio_util::sync::CancellationToken;
 use wasmtime::component::Component;
 
@@ -62,7 +63,7 @@ pub(crate) async fn compile_and_list(
     (source, identity): (&Source, &Identity),
     limits: &Limits,
 ) -> Result<(Listing, Option<LinkedComponent>), LoadError> {
-    let _lock = engine.compilations().lock(&identity.key).await;
+    let _lock = wait_for_others(engine, &identity.key, limits).await;
     if let Some(cached) = engine.cache().and_then(|cache| cache.lookup(&identity.key)) {
         return Ok((cached.listing, None));
     }
@@ -83,6 +84,13 @@ pub(crate) async fn compile_and_list(
         engine.threads().own(store).await.map_err(no_answer)?;
     }
     Ok((listing, Some(linked)))
+}
+
+/// Waits for another plugin of the same component, whose work is in the cache afterwards; no longer than this plugin's own
+/// may take.
+async fn wait_for_others(engine: &Engine, key: &Digest, limits: &Limits) -> Option<OwnedMutexGuard<()>> {
+    engine.cache()?;
+    tokio::time::timeout(limits.time, engine.compilations().lock(key)).await.ok()
 }
 
 /// The linked component, its listing where the types alone give it, and its code in the cache.
@@ -132,7 +140,7 @@ async fn list_in_new_instance(
     let (own, own_linked, own_name, own_limits) = (engine.clone(), linked.clone(), Arc::from(name), *limits);
     let permit = engine
         .threads()
-        .acquire(Tenant::HAFT, limits.time, &CancellationToken::new())
+        .acquire(Tenant::HAFT, || 0, limits.time, &CancellationToken::new())
         .await
         .map_err(no_answer)?;
     let listed = engine.threads().run(permit, landlock::write_nowhere(), move |handle, sender| {

@@ -67,8 +67,9 @@ impl MismatchedGuest {
         };
         let threads = self.threads();
         let done = async move {
-            let permit =
-                threads.acquire(Tenant::HAFT, Duration::from_mins(1), &CancellationToken::new()).await?;
+            let permit = threads
+                .acquire(Tenant::HAFT, || 0, Duration::from_mins(1), &CancellationToken::new())
+                .await?;
             threads.run(permit, own, |handle, sender| sender.send(handle.block_on(guest)).unwrap()).await
         };
         self.runtime.block_on(done).unwrap()

@@ -18,6 +18,9 @@ pub(crate) const MAX_GUESTS: usize = 64;
 /// less than half of them.
 const MAX_WAITING: usize = 4608;
 
+/// Bytes of the arguments of all calls that wait: of large ones there is no room for so many.
+const MAX_WAITING_BYTES: usize = 256 << 20;
+
 /// Calls of one client of one plugin that wait. Each holds its arguments.
 const MAX_OF_ONE: usize = 256;
 
@@ -30,12 +33,15 @@ struct Queue {
     waiting: Shares,
     /// In the order that they came, which is that of their numbers.
     waiters: VecDeque<Waiter>,
+    /// Bytes of their arguments.
+    bytes: usize,
     next: u64,
 }
 
 struct Waiter {
     number: u64,
     tenant: Tenant,
+    bytes: usize,
     sender: oneshot::Sender<Permit>,
 }
 
@@ -57,20 +63,23 @@ pub(crate) enum NoPermit {
     Busy { running: usize, time: Duration },
     #[error("did not run: {waiting} calls of its plugin wait already; call again when some of them are over")]
     Crowded { waiting: usize },
+    #[error("did not run: the arguments of the calls that wait have {} MiB already; call again when some of them are over", MAX_WAITING_BYTES >> 20)]
+    Full,
 }
 
 impl Default for Permits {
     fn default() -> Self {
         let (running, waiting) = (Shares::new(MAX_GUESTS), Shares::new(MAX_WAITING));
-        Self(Arc::new(Mutex::new(Queue { running, waiting, waiters: VecDeque::new(), next: 0 })))
+        Self(Arc::new(Mutex::new(Queue { running, waiting, waiters: VecDeque::new(), bytes: 0, next: 0 })))
     }
 }
 
 impl Permits {
-    /// Waits until one more guest of the tenant may run, for `time` at most.
+    /// Waits until one more guest of the tenant may run, for `time` at most. The call holds so many `bytes` meanwhile.
     pub(crate) async fn acquire(
         &self,
         tenant: Tenant,
+        bytes: impl FnOnce() -> usize,
         time: Duration,
         cancel: &CancellationToken,
     ) -> Result<Permit, NoPermit> {
@@ -80,7 +89,7 @@ impl Permits {
             if queue.waiting.has(tenant) == 0 && queue.running.take(tenant) {
                 return Ok(Permit { permits: self.clone(), tenant });
             }
-            queue.enter(tenant)?
+            queue.enter(tenant, bytes())?
         };
         let _waits = QueuedWait { permits: self, number };
         tokio::select! {
@@ -108,14 +117,18 @@ impl Permits {
 
 impl Queue {
     /// Queues one more call, if there is room.
-    fn enter(&mut self, tenant: Tenant) -> Result<(u64, oneshot::Receiver<Permit>), NoPermit> {
+    fn enter(&mut self, tenant: Tenant, bytes: usize) -> Result<(u64, oneshot::Receiver<Permit>), NoPermit> {
+        if self.bytes.saturating_add(bytes) > MAX_WAITING_BYTES {
+            return Err(NoPermit::Full);
+        }
         if self.waiting.has(tenant) >= MAX_OF_ONE || !self.waiting.take(tenant) {
             return Err(NoPermit::Crowded { waiting: self.waiting.of_plugin(tenant.plugin) });
         }
         let (sender, receiver) = oneshot::channel();
         let number = self.next;
         self.next += 1;
-        self.waiters.push_back(Waiter { number, tenant, sender });
+        self.bytes += bytes;
+        self.waiters.push_back(Waiter { number, tenant, bytes, sender });
         Ok((number, receiver))
     }
 
@@ -131,8 +144,7 @@ impl Queue {
             if refused_plugins.contains(&tenant.plugin) || refused.contains(&tenant) {
                 at += 1;
             } else if self.running.take(tenant) {
-                self.waiting.give_back(tenant);
-                ready.extend(self.waiters.remove(at));
+                ready.extend(self.remove(at));
             } else {
                 let is_full = self.running.is_full(tenant.plugin);
                 if is_full {
@@ -148,11 +160,16 @@ impl Queue {
 
     /// Removes a call that no longer waits.
     fn leave(&mut self, number: u64) {
-        if let Ok(at) = self.waiters.binary_search_by_key(&number, |waiter| waiter.number)
-            && let Some(waiter) = self.waiters.remove(at)
-        {
-            self.waiting.give_back(waiter.tenant);
+        if let Ok(at) = self.waiters.binary_search_by_key(&number, |waiter| waiter.number) {
+            self.remove(at);
         }
+    }
+
+    fn remove(&mut self, at: usize) -> Option<Waiter> {
+        let waiter = self.waiters.remove(at)?;
+        self.waiting.give_back(waiter.tenant);
+        self.bytes -= waiter.bytes;
+        Some(waiter)
     }
 }
 
@@ -192,7 +209,7 @@ mod tests {
     }
 
     async fn acquire(permits: &Permits, plugin: u64, time: Duration) -> PermitResult {
-        permits.acquire(tenant(plugin), time, &CancellationToken::new()).await
+        permits.acquire(tenant(plugin), || 0, time, &CancellationToken::new()).await
     }
 
     /// What a wait came to, if it is over.
@@ -251,7 +268,7 @@ mod tests {
         assert!(permits.lock().waiters.is_empty(), "nobody is left in the queue");
         let cancel = CancellationToken::new();
         cancel.cancel();
-        assert_eq!(permits.acquire(tenant(1), LONG, &cancel).await.err(), Some(NoPermit::Cancelled));
+        assert_eq!(permits.acquire(tenant(1), || 0, LONG, &cancel).await.err(), Some(NoPermit::Cancelled));
     }
 
     /// C05: of as many clients as have a session, each gets its one call of the same plugin, and another plugin's too.
@@ -263,7 +280,7 @@ mod tests {
             let (permits, client) = (permits.clone(), Client::another());
             calls.spawn(async move {
                 let tenant = Tenant { plugin: 1 + number % 128 / 127, client };
-                let permit = permits.acquire(tenant, LONG, &CancellationToken::new()).await?;
+                let permit = permits.acquire(tenant, || 0, LONG, &CancellationToken::new()).await?;
                 tokio::task::yield_now().await;
                 drop(permit);
                 Ok::<_, NoPermit>(())
@@ -272,6 +289,24 @@ mod tests {
         assert!(calls.join_all().await.into_iter().all(|served| served == Ok(())));
         let queue = permits.lock();
         assert_eq!((queue.waiters.len(), queue.waiting.plugins(), queue.running.plugins()), (0, 0, 0));
+    }
+
+    /// S08: what waits holds so much and no more, and is counted for as long as it waits.
+    #[tokio::test]
+    async fn s08_arguments_of_calls_that_wait_are_bounded() {
+        let permits = Permits::default();
+        let taken = all(&permits, 1);
+        let (cancel, half) = (CancellationToken::new(), MAX_WAITING_BYTES / 2);
+        let acquire = |bytes: usize| Box::pin(permits.acquire(tenant(1), move || bytes, LONG, &cancel));
+        let (mut first, mut second) = (acquire(half), acquire(half));
+        assert!(now(first.as_mut()).is_none() && now(second.as_mut()).is_none());
+        assert!(matches!(now(acquire(1).as_mut()), Some(Err(NoPermit::Full))));
+        assert!(now(acquire(0).as_mut()).is_none(), "what holds nothing waits on");
+        drop(second);
+        assert!(now(acquire(half).as_mut()).is_none());
+        drop(taken);
+        assert!(matches!(now(first.as_mut()), Some(Ok(_))));
+        assert_eq!(permits.lock().bytes, 0);
     }
 
     /// A permit that was handed to a call that has just stopped waiting is returned.

@@ -99,11 +99,44 @@ fn a_program_that_keeps_less_leaves_what_another_keeps() {
 /// Files of earlier versions say nothing, and are kept as where nothing is said.
 #[test]
 fn the_name_of_a_file_says_how_much_is_kept() {
-    let kept = |name: &str| kept(Path::new(name)) >> 20;
-    assert_eq!(kept("journal-20260802T101112.123456-4711-4096MiB.jsonl"), 4096);
+    assert_eq!(kept("journal-20260802T101112.123456-4711-4096MiB.jsonl"), 4096 << 20);
     for other in ["journal-20260802T101112.123456-4711.jsonl", "journal-x.jsonl", "journal-1-xMiB.jsonl"] {
-        assert_eq!(kept(other), 512, "{other}");
+        assert_eq!(kept(other), JournalTable::DEFAULT_KEEP, "{other}");
     }
+}
+
+/// What one keeps stays, also where another puts the file aside that both write to.
+#[test]
+fn who_puts_a_file_aside_keeps_it_for_who_keeps_most() {
+    let place = Place::new();
+    let usual = JournalTable { size: 400 * KIB, ..JournalTable::default() };
+    let (mut keeps, mut other) =
+        (place.file_of(JournalTable { size: 4 << 20, keep: 4 << 30 }), place.file_of(usual));
+    for _ in 0..2 {
+        keeps.append(b"{}\n").unwrap();
+        (0..5).for_each(|_| other.append(&line(100 << 10)).unwrap());
+        // The next line may be too early to hear that the file is another one.
+        std::thread::sleep(LOOK);
+    }
+    let names = || aside(&place.directory()).unwrap();
+    assert!(names().iter().all(|path| path.to_str().unwrap().ends_with("-4096MiB.jsonl")), "{:?}", names());
+    // Nobody who keeps more writes to the next one.
+    drop(keeps);
+    (0..10).for_each(|_| other.append(&line(100 << 10)).unwrap());
+    assert!(names().last().unwrap().to_str().unwrap().ends_with("-512MiB.jsonl"), "{:?}", names());
+}
+
+/// One that cannot be removed is passed over.
+#[test]
+fn what_cannot_be_removed_keeps_no_other() {
+    let place = Place::new();
+    let mut file = place.file_of(JournalTable { size: 400 * KIB, keep: 1 << 20 });
+    file.append(&line(100 << 10)).unwrap();
+    fs::create_dir(place.directory().join("journal-0-1MiB.jsonl")).unwrap();
+    fs::create_dir(place.directory().join("journal-20250101T000000-1-1MiB.jsonl")).unwrap();
+    (0..40).for_each(|_| file.append(&line(100 << 10)).unwrap());
+    let files = aside(&place.directory()).unwrap().iter().filter(|path| path.is_file()).count();
+    assert_eq!(files, 3);
 }
 
 /// Another process puts the file aside, or a person removes it: the next line is where it belongs.

@@ -11,7 +11,7 @@ use memchr::memrchr;
 use super::super::file::MAX_LINE;
 use super::calls::{MAX_OPEN, in_order};
 use super::outline::{Line, Outline, outline, record};
-use super::{Last, SLACK, View};
+use super::{Last, View, earliest};
 
 /// Bytes that are read at once.
 const BLOCK: u64 = 256 << 10;
@@ -125,7 +125,7 @@ impl Search<'_> {
                 return true;
             }
         };
-        if self.since.is_some_and(|since| outline.written() + SLACK < since) {
+        if outline.written().zip(self.since).is_some_and(|(written, since)| written < earliest(since)) {
             return false;
         }
         let is_late = self.since.is_none_or(|since| outline.time >= since);

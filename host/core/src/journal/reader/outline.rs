@@ -55,10 +55,13 @@ impl Outline {
         self.outcome == Outcome::Started
     }
 
-    /// When the line was written: lines of a file stand in this order.
-    pub(super) fn written(&self) -> Timestamp {
+    /// When the line was written, where it says so: lines of a file stand in this order. Each call has a line that does.
+    /// That of its end alone does not: a machine that slept meanwhile has not counted the time.
+    pub(super) fn written(&self) -> Option<Timestamp> {
+        let says = (self.is_begin() || self.merged) && self.time > Timestamp::UNIX_EPOCH;
         let took = SignedDuration::try_from_secs_f64(self.duration_ms.unwrap_or_default() / 1e3);
-        took.ok().and_then(|took| self.time.checked_add(took).ok()).unwrap_or(self.time)
+        let written = took.ok().and_then(|took| self.time.checked_add(took).ok()).unwrap_or(self.time);
+        says.then_some(written)
     }
 }
 

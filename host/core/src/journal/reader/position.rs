@@ -10,7 +10,7 @@ use memchr::memchr;
 
 use super::super::file::MAX_LINE;
 use super::outline::{Line, outline};
-use super::{SLACK, View};
+use super::{View, earliest};
 
 /// Bytes that are rather read than divided again.
 const ENOUGH: u64 = 256 << 10;
@@ -44,7 +44,7 @@ fn within(file: &File, length: u64, since: Timestamp) -> io::Result<u64> {
     Ok(low)
 }
 
-/// Where the first line after `from` ends that can be read, if it was written before `since`. Where none can be read the
+/// Where the first line after `from` ends that says when it was written, if that was before `since`. Where none does the
 /// time is not known, and taken for a later one.
 fn is_older(file: &File, from: u64, to: u64, since: Timestamp) -> io::Result<Option<u64>> {
     // Room for the rest of one line and the whole of another, which is short as good as always.
@@ -55,8 +55,10 @@ fn is_older(file: &File, from: u64, to: u64, since: Timestamp) -> io::Result<Opt
     while let Some(rest) = block.get(at..).filter(|rest| !rest.is_empty()) {
         let Some(end) = memchr(b'\n', rest) else { return Ok(None) };
         at += end + 1;
-        if let Line::Of(outline) = outline(rest.get(..end).unwrap_or_default()) {
-            return Ok((outline.written() + SLACK < since).then_some(from + at as u64));
+        if let Line::Of(outline) = outline(rest.get(..end).unwrap_or_default())
+            && let Some(written) = outline.written()
+        {
+            return Ok((written < earliest(since)).then_some(from + at as u64));
         }
     }
     Ok(None)

@@ -205,3 +205,21 @@ fn outcomes_are_read_with_the_rest() {
     let last = place.view().last(1, None, |outline| outline.outcome == Outcome::Other).unwrap();
     assert_eq!(last.records.len(), 1);
 }
+
+/// Neither a time at the end of all time, nor an end line whose call slept with the machine, nor one without a time says
+/// that what stands before is older.
+#[test]
+fn what_says_nothing_of_its_time_hides_no_call() {
+    let late = line("late", "started").replace("2026-08-02T00:00:00Z", "9999-12-30T21:59:30Z");
+    let slept = at("slept", "ok", 10).replace("\"tool\"", "\"duration_ms\":5.0,\"tool\"");
+    let text = [
+        at("slept", "started", 10),
+        at("one", "started", 40_000),
+        at("one", "ok", 40_000),
+        "{\"id\":\"timeless\",\"outcome\":\"ok\"}\n".to_owned(),
+        slept,
+        late,
+    ];
+    let place = Place::new(&[text.concat()]);
+    assert_eq!(place.since("2026-08-02T11:00:00Z"), ["one ok", "late started"]);
+}

@@ -197,6 +197,33 @@ async fn the_time_of_a_call_begins_when_its_tool_is_ready() {
     assert_eq!(answer(&toolbox, "read", "x").await.content, "x");
 }
 
+/// Panics while it gets ready.
+struct Unready(Arc<dyn Tool>);
+
+#[async_trait::async_trait]
+impl Tool for Unready {
+    fn def(&self) -> &ToolDef {
+        self.0.def()
+    }
+
+    fn preparation(&self) -> Option<Preparation<'_>> {
+        Some(Box::pin(async { panic!("for the test") }))
+    }
+
+    async fn call(&self, call: &ToolCall, context: &Context<'_>) -> Result<ToolResult, ToolError> {
+        self.0.call(call, context).await
+    }
+}
+
+#[tokio::test]
+async fn a_tool_that_panics_while_it_gets_ready_is_answered_for() {
+    let mut toolbox = Toolbox::default();
+    let tool = Arc::new(Unready(echo("read")));
+    toolbox.insert(tool, Grant::none(), Limits::default(), "the test").unwrap();
+    let content = answer(&toolbox, "read", "x").await.content;
+    assert_eq!(content, "Tool error (haft): the tool panicked; this is a defect of haft");
+}
+
 #[tokio::test]
 async fn a_cancelled_tool_may_answer_and_is_dropped_if_it_does_not() {
     let toolbox = toolbox(&["read"]);

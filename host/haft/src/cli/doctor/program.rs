@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::page::{Line, Mark};
-use crate::program::{Program, mode_name};
+use crate::program::{Program, ProgramHook, mode_name};
 use haft_core::grant::Reach;
 use haft_core::report::Report;
 
@@ -25,6 +25,9 @@ pub(super) struct Found {
 struct Hook {
     name: String,
     tools: usize,
+    absent: bool,
+    #[serde(skip)]
+    what: String,
 }
 
 /// What its commands may do.
@@ -46,7 +49,7 @@ impl Found {
                 tools: program.toolbox.entries().len(),
                 problems: program.problems.len(),
                 sandbox: Some(Rights::from_program(program)),
-                hooks: program.hooks().map(|(name, tools)| Hook { name: name.to_owned(), tools }).collect(),
+                hooks: program.hooks().map(Hook::new).collect(),
                 ..nothing
             },
             Err(error) => match error.downcast_ref::<Report>() {
@@ -81,13 +84,14 @@ impl Found {
 }
 
 impl Hook {
+    fn new(hook: ProgramHook<'_>) -> Self {
+        let ProgramHook { name, tools, is_absent } = hook;
+        Self { name: name.to_owned(), tools, absent: is_absent, what: hook.to_string() }
+    }
+
     fn line(&self) -> Line {
-        let what = if self.tools == 1 { "tool" } else { "tools" };
-        Line::new(
-            Mark::Good,
-            format!("hook {}", self.name),
-            format!("sees the calls of {} {what}", self.tools),
-        )
+        let mark = if self.absent { Mark::Bad } else { Mark::Good };
+        Line::new(mark, format!("hook {}", self.name), self.what.clone())
     }
 }
 

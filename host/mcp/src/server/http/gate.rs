@@ -144,12 +144,19 @@ impl Gate {
 
     /// Has rmcp handle a request, on haft's runtime.
     async fn handle(&self, head: Parts, body: &Bytes, ends: bool) -> Result<HttpResponse, Refusal> {
-        let is_json = message::is_json(&head.headers);
-        let request = Request::from_parts(head, Full::new(body.clone()));
-        let service = self.service.clone();
-        let handling = self
-            .runtime
-            .spawn(async move { Box::pin(Sessions::observe_refusal(service.handle(request))).await });
+        let (service, body) = (self.service.clone(), body.clone());
+        let handling = self.runtime.spawn(async move {
+            let is_json = message::is_json(&head.headers);
+            let request = Request::from_parts(head, Full::new(body.clone()));
+            let (answer, is_full) = Box::pin(Sessions::observe_refusal(service.handle(request))).await;
+            let answer = match answer.status() {
+                // rmcp says so of every body that it cannot take. Finding out what is wrong with a large one takes long.
+                StatusCode::UNSUPPORTED_MEDIA_TYPE if is_json => message::error_response(&body),
+                StatusCode::ACCEPTED if ends => with_no_content(answer),
+                _ => answer,
+            };
+            (answer, is_full)
+        });
         let _stops = StopOnDrop(handling.abort_handle());
         let (answer, is_full) = handling.await.map_err(|_| {
             let why = "haft could not handle the request; this is a defect of haft";
@@ -159,12 +166,7 @@ impl Gate {
             let why = "all sessions are in use; try again later";
             return Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, why));
         }
-        Ok(match answer.status() {
-            // rmcp says so of every body that it cannot take.
-            StatusCode::UNSUPPORTED_MEDIA_TYPE if is_json => message::error_response(body),
-            StatusCode::ACCEPTED if ends => with_no_content(answer),
-            _ => answer,
-        })
+        Ok(answer)
     }
 
     /// Checks the head of a request.

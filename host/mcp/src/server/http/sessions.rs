@@ -109,7 +109,8 @@ impl Sessions {
     pub(super) fn new(most: usize) -> Self {
         let mut manager = LocalSessionManager::default();
         manager.session_config.channel_capacity = WAITING;
-        manager.session_config.keep_alive = Some(IDLE);
+        // rmcp does not see short calls: a client that made the last of them right before `KEPT` has all of `IDLE` too.
+        manager.session_config.keep_alive = Some(IDLE.saturating_add(KEPT));
         manager.session_config.init_timeout = Some(OPENING);
         manager.session_config.completed_cache_ttl = REPEATABLE;
         manager.session_config.sse_retry = Some(RETRY);

@@ -45,12 +45,19 @@ impl HttpThreads {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        let fewest = self.0.iter().min_by_key(|thread| thread.count.load(Ordering::Relaxed));
-        let Some(HttpThread { work: sender, count }) = fewest else { return };
+        // One that has ended serves nobody, and so would have the fewest for ever.
+        let alive = self.0.iter().filter(|thread| !thread.work.is_closed());
+        let fewest = alive.min_by_key(|thread| thread.count.load(Ordering::Relaxed));
+        let Some(HttpThread { work: sender, count }) = fewest else {
+            return tracing::error!(
+                "a connection is dropped: every thread for them has ended, a defect of haft"
+            );
+        };
         count.fetch_add(1, Ordering::Relaxed);
         let counted = Counted(count.clone());
-        // A thread ends with this.
-        let _ = sender.send((Box::new(|| Box::pin(work())), counted)).await;
+        if sender.send((Box::new(|| Box::pin(work())), counted)).await.is_err() {
+            tracing::error!("a connection is dropped: its thread has ended, a defect of haft");
+        }
     }
 }
 

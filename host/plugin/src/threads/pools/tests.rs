@@ -76,8 +76,9 @@ impl Fixture {
     ) -> Result<T, NoAnswer> {
         let threads = &self.threads;
         self.runtime.block_on(async {
-            let permit =
-                threads.acquire(Tenant::HAFT, Duration::from_mins(1), &CancellationToken::new()).await?;
+            let permit = threads
+                .acquire(Tenant::HAFT, || 0, Duration::from_mins(1), &CancellationToken::new())
+                .await?;
             threads.run(permit, writable.clone(), |_, sender| drop(sender.send(work()))).await
         })
     }
