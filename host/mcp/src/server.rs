@@ -22,6 +22,7 @@ mod random;
 mod snapshot;
 pub mod stdio;
 mod stdio_transport;
+mod tool_news;
 #[cfg(target_os = "linux")]
 mod trim_memory;
 

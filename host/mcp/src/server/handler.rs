@@ -7,7 +7,8 @@
 )]
 
 use std::borrow::Cow;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CompleteRequestMethod, CompleteRequestParams, CompleteResult,
@@ -28,6 +29,7 @@ use super::calls::RunningCalls;
 use super::elicitation::{ElicitingApprover, ReplacementAnswer};
 use super::progress::{NotificationFilter, ProgressNotifier};
 use super::snapshot::{ToolSnapshot, ToolSnapshots};
+use super::tool_news::ToolNews;
 use haft_core::call::ToolCall;
 use haft_core::sync::Lock;
 use haft_core::tool::{Approvals, Client, Entry, Keep, Session, clip};
@@ -59,7 +61,10 @@ pub(super) struct Handler {
     /// Identifies the client, where it has a session or connection of its own.
     client: Client,
     /// The client, once it has opened its session or called a tool.
-    peer: OnceLock<Peer<RoleServer>>,
+    peer: Lock<Option<Peer<RoleServer>>>,
+    news: ToolNews,
+    /// Calls under way.
+    running: AtomicUsize,
     /// Cancelled when the client is gone.
     life: CancellationToken,
     _ends_with_this: DropGuard,
@@ -75,8 +80,9 @@ impl ServerShared {
     pub(super) fn handler(&self) -> Handler {
         let life = CancellationToken::new();
         let (level, guard) = (Lock::new(LoggingLevel::Info), life.clone().drop_guard());
-        let (client, peer) = (Client::another(), OnceLock::new());
-        Handler { shared: self.clone(), level, client, peer, life, _ends_with_this: guard }
+        let (client, peer, news) = (Client::another(), Lock::default(), ToolNews::default());
+        let (shared, running) = (self.clone(), AtomicUsize::new(0));
+        Handler { shared, level, client, peer, news, running, life, _ends_with_this: guard }
     }
 }
 
@@ -94,7 +100,8 @@ impl Handler {
     /// The context for a request outside rmcp; `None` before the client has opened its
     /// session or made a call through rmcp.
     pub(super) fn context(&self, id: &RequestId) -> Option<RequestContext<RoleServer>> {
-        Some(self.context_with(id, self.peer.get()?))
+        let peer = self.peer.lock().clone()?;
+        Some(self.context_with(id, &peer))
     }
 
     /// The context for a request outside rmcp, of the client at `peer`.
@@ -102,6 +109,17 @@ impl Handler {
         let mut context = RequestContext::new(id.clone(), peer.clone());
         context.ct = self.life.child_token();
         context
+    }
+
+    /// Whether a call of the client is under way.
+    pub(super) fn is_busy(&self) -> bool {
+        self.running.load(Ordering::Relaxed) > 0
+    }
+
+    /// Lets go of what is only of use while rmcp has the session; it may open it again.
+    pub(super) fn rest(&self) {
+        self.news.end();
+        self.peer.lock().take();
     }
 
     /// What the arguments of a tool have to be, as clients know it.
@@ -175,22 +193,21 @@ impl Handler {
         }
         Ok(answer::call_result(result, has_schema).into())
     }
+}
 
-    /// Notifies a client of tool changes for as long as its session lasts.
-    fn notify_of_tool_changes(&self, peer: Peer<RoleServer>) {
-        let (snapshots, life) = (self.shared.snapshots.clone(), self.life.clone());
-        tokio::spawn(async move {
-            let mut seen = snapshots.now();
-            let notifications = async {
-                while let Some(other) = snapshots.other_than(&seen).await {
-                    seen = other;
-                    if peer.notify_tool_list_changed().await.is_err() {
-                        return;
-                    }
-                }
-            };
-            tokio::select! { () = notifications => {} () = life.cancelled() => {} }
-        });
+/// One more, until it is dropped.
+struct Counted<'c>(&'c AtomicUsize);
+
+impl<'c> Counted<'c> {
+    fn new(count: &'c AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -235,12 +252,12 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<InitializeResult, ErrorData> {
         context.peer.set_peer_info(request.clone());
-        self.peer.get_or_init(|| context.peer.clone());
+        *self.peer.lock() = Some(context.peer);
         self.negotiate_initialize(&request)
     }
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
-        self.notify_of_tool_changes(context.peer);
+        self.news.tell(&self.shared.snapshots, context.peer, &self.life);
     }
 
     async fn set_level(
@@ -277,11 +294,12 @@ impl ServerHandler for Handler {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
+        let _counted = Counted::new(&self.running);
         if let Some(begun) = BegunCall::of(&context) {
             return begun.finish(&context).await;
         }
         let _running = self.shared.calls.begin();
-        self.peer.get_or_init(|| context.peer.clone());
+        self.peer.lock().get_or_insert_with(|| context.peer.clone());
         tokio::select! {
             biased;
             () = self.shared.calls.closed() => Err(ErrorData::internal_error("haft is ending: the call was stopped", None)),

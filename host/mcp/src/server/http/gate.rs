@@ -19,7 +19,7 @@ use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::body::{Bodies, MAX_BODY};
 use super::refusal::{HttpResponse, Refusal};
@@ -48,6 +48,7 @@ pub(super) struct Gate {
     /// haft's own, on which everything runs that takes time.
     runtime: Handle,
     closing: CancellationToken,
+    _tidying: DropGuard,
 }
 
 /// Stops a task that nobody waits for any more.
@@ -72,7 +73,7 @@ impl Gate {
     ) -> Self {
         let (sessions, closing) = (Arc::new(Sessions::new(most)), CancellationToken::new());
         // Host and origin are checked by `origin`, which knows the connection; `sessions` begins streams.
-        let config = StreamableHttpServerConfig::default()
+        let mut config = StreamableHttpServerConfig::default()
             .disable_allowed_hosts()
             .disable_allowed_origins()
             .with_sse_retry(None)
@@ -81,9 +82,13 @@ impl Gate {
         let (bodies, short_path, runtime) =
             (Bodies::new(patience), ShortPath::new(shared), Handle::current());
         let shared = shared.clone();
-        let handler = move || Ok(Sessions::note_handler(shared.handler()));
+        config.session_store = Some(sessions.clone());
+        let tidying = CancellationToken::new();
+        runtime.spawn(tidying.clone().run_until_cancelled_owned(sessions.clone().tidy()));
+        let handler = move || Ok(Sessions::handler(|| shared.handler()));
         let service = StreamableHttpService::new(handler, sessions.clone(), config);
-        Self { token, hosts, bodies, sessions, short_path, service, runtime, closing }
+        let tidying = tidying.drop_guard();
+        Self { token, hosts, bodies, sessions, short_path, service, runtime, closing, _tidying: tidying }
     }
 
     /// Ends every stream and session.
@@ -123,6 +128,9 @@ impl Gate {
         let ends = head.method == Method::DELETE;
         if ends && session.is_some() && in_use.is_none() {
             return Err(Refusal::new(StatusCode::NOT_FOUND, "there is no such session"));
+        }
+        if ends && let Some(id) = &session {
+            self.sessions.forget(id);
         }
         let caller = match &in_use {
             Some(in_use) => in_use.handler().map_or(Caller::Unknown, Caller::Session),
@@ -246,5 +254,95 @@ impl Body for HeldBody {
 
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::server::{Publisher, ServerInfo, ToolSnapshot};
+    use haft_core::tool::{Session, Toolbox};
+
+    /// Longer than anything here takes on a slow machine.
+    const LONG: Duration = Duration::from_secs(30);
+
+    fn no_tools() -> ToolSnapshot {
+        ToolSnapshot::new(Toolbox::default(), Session::default(), ServerInfo::default(), true)
+    }
+
+    async fn send(gate: &Gate, method: Method, session: &str, message: &Value) -> HttpResponse {
+        let mut request = Request::builder()
+            .method(method)
+            .uri(PATH)
+            .header("host", "localhost")
+            .header("accept", "application/json, text/event-stream")
+            .header(CONTENT_TYPE, "application/json");
+        if !session.is_empty() {
+            request = request.header(SESSION, session).header("mcp-protocol-version", "2025-11-25");
+        }
+        let (head, ()) = request.body(()).unwrap().into_parts();
+        gate.handle(head, &Bytes::from(message.to_string()), false).await.unwrap()
+    }
+
+    async fn post(gate: &Gate, session: &str, message: &Value) -> (StatusCode, String) {
+        let answer = send(gate, Method::POST, session, message).await;
+        let status = answer.status();
+        let body = tokio::time::timeout(LONG, answer.into_body().collect()).await.unwrap().unwrap();
+        (status, String::from_utf8(body.to_bytes().into()).unwrap())
+    }
+
+    /// A gate, and a session behind it.
+    async fn opened(shared: &ServerShared) -> (Gate, String) {
+        let gate = Gate::new(shared, None, Vec::new(), 8, LONG);
+        let open = json!({
+            "protocolVersion": "2025-11-25",
+            "capabilities": {},
+            "clientInfo": {"name": "test", "version": "0"}
+        });
+        let message = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": open});
+        let answer = send(&gate, Method::POST, "", &message).await;
+        let session = session_of(answer.headers()).unwrap();
+        let initialized = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+        assert_eq!(post(&gate, &session, &initialized).await.0, StatusCode::ACCEPTED);
+        (gate, session)
+    }
+
+    /// C05: a session that nobody uses is little more than its name, and the same one when it is used again.
+    #[tokio::test]
+    async fn c05_a_session_that_rests_is_the_same_afterwards() {
+        let (publisher, snapshots) = Publisher::new(no_tools());
+        let shared = ServerShared::new(snapshots, "test");
+        let (gate, session) = opened(&shared).await;
+        let list = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list"});
+        assert!(post(&gate, &session, &list).await.1.contains("\"tools\":[]"));
+        let handler = gate.sessions.enter(&session, true).unwrap().handler().unwrap();
+        assert_eq!(gate.sessions.sweep(LONG).await, 0, "it was used just now");
+        assert_eq!(gate.sessions.sweep(Duration::ZERO).await, 1);
+        assert_eq!(gate.sessions.counts().await, (0, 1));
+        tokio::time::timeout(LONG, gate.sessions.all_rest()).await.unwrap();
+        assert!(gate.sessions.has(&session), "that rmcp has let go of it is not its end");
+        // What is there instead is other tools for all that is known.
+        publisher.publish(no_tools());
+        assert!(post(&gate, &session, &list).await.1.contains("\"tools\":[]"));
+        assert_eq!(gate.sessions.counts().await, (1, 1));
+        let guard = gate.sessions.enter(&session, true).unwrap();
+        assert!(Arc::ptr_eq(&handler, &guard.handler().unwrap()), "the client is the same");
+        assert_eq!(gate.sessions.sweep(Duration::ZERO).await, 0, "it is in use");
+        let mut events = send(&gate, Method::GET, &session, &Value::Null).await.into_body();
+        let missed = async {
+            let mut told = String::new();
+            while !told.contains("notifications/tools/list_changed") {
+                let frame = events.frame().await.unwrap().unwrap();
+                told += std::str::from_utf8(frame.data_ref().unwrap()).unwrap();
+            }
+        };
+        tokio::time::timeout(LONG, missed).await.expect("what it missed is told");
+        drop((events, guard));
+        assert_eq!(gate.sessions.sweep(Duration::ZERO).await, 1);
+        gate.sessions.forget(&session);
+        assert_eq!(post(&gate, &session, &list).await.0, StatusCode::NOT_FOUND);
+        assert_eq!(gate.sessions.counts().await, (0, 0));
     }
 }

@@ -1,22 +1,30 @@
 //! Sessions of clients (revisions up to 2025-11-25), kept in memory: after a restart clients get 404 and open new ones.
 //! Their number is bounded. A new session may replace only one that has been idle for long.
+//!
+//! rmcp has a session, with a task and channels of its own (60 KiB), for as long as it has messages for it. After that
+//! the session rests: what is left is how it was opened and its handler, and rmcp opens it again from that when it has
+//! to (as it does for a session of another server, by a `SessionStore`).
+
+mod resting;
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::future::Future;
-use std::sync::{Arc, MutexGuard, Weak};
+use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
 use crate::server::handler::Handler;
 use haft_core::sync::Lock;
 use rmcp::model::{
-    ClientJsonRpcMessage, JsonRpcMessage, ProtocolVersion, ServerJsonRpcMessage, ServerResult,
+    ClientJsonRpcMessage, InitializeRequestParams, JsonRpcMessage, ProtocolVersion, ServerJsonRpcMessage,
+    ServerResult,
 };
 use rmcp::transport::streamable_http_server::SessionManager;
 use rmcp::transport::streamable_http_server::session::local::{
     LocalSessionManager, LocalSessionManagerError,
 };
-use rmcp::transport::streamable_http_server::session::{ServerSseMessage, SessionId};
+use rmcp::transport::streamable_http_server::session::{RestoreOutcome, ServerSseMessage, SessionId};
+use tokio::sync::Notify;
 use tokio_stream::{Stream, StreamExt};
 
 /// How long a session may be left alone: a person comes back from lunch to the same one.
@@ -28,7 +36,8 @@ const ABANDONED: Duration = Duration::from_mins(10);
 /// The same bound for a session whose client sent nothing after opening it; clients send something at once.
 const UNUSED: Duration = Duration::from_mins(1);
 
-/// How long a session may be used without rmcp, which takes it for one left alone meanwhile.
+/// How long a session may be used without rmcp that does not rest, since its client has a stream: rmcp takes it for one
+/// left alone meanwhile.
 const KEPT: Duration = Duration::from_mins(30);
 
 /// How long a new session waits for its first message.
@@ -47,11 +56,18 @@ pub(super) const RETRY: Duration = Duration::from_secs(3);
 const FIRST_EVENT: &str = "0";
 
 tokio::task_local! {
-    /// Whether a session was refused for want of room while a request was answered: rmcp has one
-    /// answer to whatever keeps a session from being made.
-    static REFUSED: Cell<bool>;
-    /// The handler that was made while a request was answered: rmcp makes it before the session that is its own.
-    static HANDLER: RefCell<Weak<Handler>>;
+    static REQUEST: Observed;
+}
+
+/// What is noted of a request while rmcp answers it.
+#[derive(Default)]
+struct Observed {
+    /// Whether a session was refused for want of room: rmcp has one answer to whatever keeps a session from being made.
+    is_refused: Cell<bool>,
+    /// The handler that was made: rmcp makes it before the session that is its own.
+    made: RefCell<Option<Arc<Handler>>>,
+    /// The handler of a session that is opened again, which rmcp is to take.
+    kept: RefCell<Option<Arc<Handler>>>,
 }
 
 /// The sessions of a server.
@@ -59,6 +75,8 @@ pub(super) struct Sessions {
     manager: LocalSessionManager,
     most: usize,
     uses: Lock<HashMap<SessionId, SessionUse>>,
+    /// Told of each that is opened.
+    opened: Notify,
 }
 
 struct SessionUse {
@@ -69,10 +87,16 @@ struct SessionUse {
     came_back: bool,
     /// Whether its client takes events without data, as revisions from 2025-11-25 on have them.
     primes: bool,
-    /// What handles its requests, for as long as rmcp has it.
-    handler: Weak<Handler>,
+    /// What handles its requests.
+    handler: Option<Arc<Handler>>,
+    /// Whether rmcp has it.
+    is_awake: bool,
     /// When rmcp had a message of it: a session of which it has none for long is over.
     kept: Instant,
+    /// How it was opened, where that is short.
+    opening: Option<InitializeRequestParams>,
+    /// How often rmcp is about to say that it is over, although it only rests.
+    rests: usize,
 }
 
 /// A session in use. Dropped, it is not.
@@ -93,8 +117,34 @@ pub(super) enum SessionError {
 
 impl SessionUse {
     fn new() -> Self {
-        let (last, handler) = (Instant::now(), Weak::new());
-        Self { open: 0, last, came_back: false, primes: false, handler, kept: last }
+        let now = Instant::now();
+        Self {
+            open: 0,
+            last: now,
+            came_back: false,
+            primes: false,
+            handler: None,
+            is_awake: true,
+            kept: now,
+            opening: None,
+            rests: 0,
+        }
+    }
+
+    /// What may answer its next request without rmcp.
+    fn handler(&self) -> Option<Arc<Handler>> {
+        self.handler.clone().filter(|_| !self.is_awake || self.kept.elapsed() < KEPT)
+    }
+
+    /// Whether rmcp may let go of it.
+    fn may_rest(&self, ready: Duration) -> bool {
+        let is_quiet = self.is_awake && self.open == 0 && self.kept.elapsed() >= ready;
+        is_quiet && self.opening.is_some() && self.handler.as_ref().is_some_and(|handler| !handler.is_busy())
+    }
+
+    /// Whether it rests and its client has gone for good.
+    fn is_over(&self) -> bool {
+        !self.is_awake && self.open == 0 && self.last.elapsed() >= IDLE
     }
 
     /// Whether it may be closed for a new one.
@@ -114,7 +164,7 @@ impl Sessions {
         manager.session_config.init_timeout = Some(OPENING);
         manager.session_config.completed_cache_ttl = REPEATABLE;
         manager.session_config.sse_retry = Some(RETRY);
-        Self { manager, most, uses: Lock::default() }
+        Self { manager, most, uses: Lock::default(), opened: Notify::new() }
     }
 
     fn uses(&self) -> MutexGuard<'_, HashMap<SessionId, SessionUse>> {
@@ -133,7 +183,7 @@ impl Sessions {
         let own = uses.get_mut(id)?;
         own.open += 1;
         own.came_back |= comes_back;
-        let handler = own.handler.upgrade().filter(|_| own.kept.elapsed() < KEPT);
+        let handler = own.handler();
         Some(SessionGuard { sessions: self.clone(), id: SessionId::from(id), handler })
     }
 
@@ -144,20 +194,27 @@ impl Sessions {
         }
     }
 
-    /// A handler for a client, which is that of the session that is opened next by the same request.
-    pub(super) fn note_handler(handler: Handler) -> Arc<Handler> {
-        let handler = Arc::new(handler);
-        let _ = HANDLER.try_with(|own| own.replace(Arc::downgrade(&handler)));
+    /// A handler for rmcp: that of the session that is opened again for a request, else a new one, which is that of the
+    /// session that is opened next for it.
+    pub(super) fn handler(make: impl FnOnce() -> Handler) -> Arc<Handler> {
+        let kept = REQUEST.try_with(|request| request.kept.take()).ok().flatten();
+        let handler = kept.unwrap_or_else(|| Arc::new(make()));
+        let _ = REQUEST.try_with(|request| request.made.replace(Some(handler.clone())));
         handler
+    }
+
+    /// Forgets a session that its client ends.
+    pub(super) fn forget(&self, id: &str) {
+        self.uses().remove(id);
     }
 
     /// Answers a request by `answer`. Whether a session was refused for it for want of room, too.
     pub(super) async fn observe_refusal<T>(answer: impl Future<Output = T>) -> (T, bool) {
         let answered = async {
             let answer = answer.await;
-            (answer, REFUSED.with(Cell::get))
+            (answer, REQUEST.with(|request| request.is_refused.get()))
         };
-        HANDLER.scope(RefCell::default(), REFUSED.scope(Cell::new(false), answered)).await
+        REQUEST.scope(Observed::default(), answered).await
     }
 
     /// Takes a place for the session `id`, where there is one. The session that has to be closed for it.
@@ -171,8 +228,9 @@ impl Sessions {
             uses.remove(&oldest);
             closed = Some(oldest);
         }
-        let handler = HANDLER.try_with(|own| own.borrow().clone()).unwrap_or_default();
+        let handler = REQUEST.try_with(|request| request.made.take()).ok().flatten();
         uses.insert(id.clone(), SessionUse { handler, ..SessionUse::new() });
+        self.opened.notify_one();
         Ok(closed)
     }
 
@@ -205,7 +263,7 @@ impl SessionManager for Sessions {
                 self.manager.close_session(&evicted).await?;
             }
             Err(error) => {
-                let _ = REFUSED.try_with(|refused| refused.set(true));
+                let _ = REQUEST.try_with(|request| request.is_refused.set(true));
                 self.manager.close_session(&id).await?;
                 return Err(error);
             }
@@ -218,12 +276,14 @@ impl SessionManager for Sessions {
         id: &SessionId,
         message: ClientJsonRpcMessage,
     ) -> Result<ServerJsonRpcMessage, SessionError> {
+        let opening = resting::opening(&message);
         let answer = self.manager.initialize_session(id, message).await?;
         if let JsonRpcMessage::Response(response) = &answer
             && let ServerResult::InitializeResult(result) = &response.result
             && let Some(own) = self.uses().get_mut(id)
         {
             own.primes = result.protocol_version >= ProtocolVersion::V_2025_11_25;
+            own.opening = opening;
         }
         Ok(answer)
     }
@@ -233,8 +293,25 @@ impl SessionManager for Sessions {
     }
 
     async fn close_session(&self, id: &SessionId) -> Result<(), SessionError> {
+        if self.has_only_gone_to_rest(id) {
+            return Ok(());
+        }
         self.uses().remove(id);
         Ok(self.manager.close_session(id).await?)
+    }
+
+    async fn restore_session(&self, id: SessionId) -> Result<RestoreOutcome<Self::Transport>, SessionError> {
+        let handler = {
+            let uses = self.uses();
+            let Some(own) = uses.get(&id) else { return Ok(RestoreOutcome::NotSupported) };
+            own.handler.clone()
+        };
+        let restored = self.manager.restore_session(id.clone()).await?;
+        if let Some(used) = self.uses().get_mut(&id) {
+            (used.is_awake, used.kept) = (true, Instant::now());
+        }
+        let _ = REQUEST.try_with(|request| request.kept.replace(handler));
+        Ok(restored)
     }
 
     async fn create_stream(
