@@ -33,6 +33,8 @@ impl Sessions {
             }
             tokio::time::sleep(SWEEP).await;
             if self.sweep(READY).await > 0 {
+                // rmcp's tasks end by themselves, and free what they had.
+                tokio::time::sleep(heap::EVERY).await;
                 let _ = tokio::task::spawn_blocking(heap::give_back).await;
             }
         }
