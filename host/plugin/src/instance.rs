@@ -88,7 +88,9 @@ impl Instance {
             let run = &mut context.data_mut().run;
             match run.stop() {
                 Some(stop) => Err(stop.into()),
-                None if std::mem::take(&mut run.gives_way) => Ok(UpdateDeadline::Yield(1)),
+                None if run.inline_time.take_if(|time| time.is_over()).is_some() => {
+                    Ok(UpdateDeadline::Yield(1))
+                }
                 None => Ok(UpdateDeadline::Continue(1)),
             }
         });

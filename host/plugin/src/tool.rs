@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 
@@ -25,7 +25,7 @@ use crate::plugin::{Plugin, PluginShared};
 use crate::threads::epoch::EpochTicks;
 use crate::threads::permits::{NoPermit, Permit};
 use crate::threads::shares::Tenant;
-use crate::threads::short_call;
+use crate::threads::short_call::{self, InlineTime, LastCalls};
 use crate::threads::writable::Writable;
 use crate::wasi::files::named;
 use haft_core::call::{ToolCall, ToolDef, ToolResult};
@@ -48,8 +48,7 @@ pub struct PluginTool {
     about: SubjectArgument,
     /// What its data must fit; compiled at the first call.
     output: OnceLock<Option<Arc<Schema>>>,
-    /// Whether the last call was a short one.
-    was_short: Arc<AtomicBool>,
+    last_calls: Arc<LastCalls>,
 }
 
 /// One call on its way to a guest.
@@ -98,7 +97,7 @@ impl PluginTool {
         let def = ToolDef { name: exposed, ..own.clone() };
         let (plugin, own_name, output) = (plugin.clone(), own.name.clone(), OnceLock::new());
         let about = SubjectArgument::All;
-        Self { plugin, def, own_name, grant_place, about, output, was_short: Arc::default() }
+        Self { plugin, def, own_name, grant_place, about, output, last_calls: Arc::default() }
     }
 
     /// The same, whose calls are about what `about` says.
@@ -148,7 +147,7 @@ impl PluginTool {
                 return Ok(answer);
             }
             // At once: until this call ends, others would take as long of the thread that read them.
-            self.was_short.store(false, Ordering::Relaxed);
+            self.last_calls.note(false);
         }
         let answered = threads.run(permit, writable, move |handle, sender| {
             let (answer, cleanup) = handle.block_on(work);
@@ -191,7 +190,7 @@ impl PluginTool {
     }
 
     fn work(&self, mut job: Job) -> Work {
-        let (plugin, was_short) = (self.plugin.0.clone(), self.was_short.clone());
+        let (plugin, last_calls) = (self.plugin.0.clone(), self.last_calls.clone());
         Box::pin(async move {
             let ticking = plugin.engine.clock().run();
             let ((answer, instance), is_short) = short_call::measure(plugin.answer(&job)).await;
@@ -199,7 +198,7 @@ impl PluginTool {
                 // An instance that was kept may serve the next call before this one is cleaned up.
                 job.instance_permit = None;
             }
-            was_short.store(is_short, Ordering::Relaxed);
+            last_calls.note(is_short);
             (answer, Cleanup { plugin, job, instance, _ticking: ticking })
         })
     }
@@ -238,7 +237,7 @@ impl Tool for PluginTool {
     fn may_run_inline(&self, grant: &Grant) -> bool {
         let plugin = &self.plugin.0;
         // A guest with a directory can block on a disk or a pipe.
-        self.was_short.load(Ordering::Relaxed)
+        self.last_calls.were_short()
             && plugin.linked.get().is_some()
             && !Writable::needs_opening(grant)
             && grant.preopens().is_empty()
@@ -371,7 +370,7 @@ impl PluginShared {
     fn run(&self, job: &Job) -> Run {
         let (name, call) = (self.name.clone(), job.request.id.clone());
         let run = Run::new(name, call, job.events.clone(), job.cancel.clone(), &job.limits);
-        Run { gives_way: job.runs_inline, ..run }
+        Run { inline_time: job.runs_inline.then(InlineTime::begin), ..run }
     }
 
     fn log_output(&self, state: &GuestState) {

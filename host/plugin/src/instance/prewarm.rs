@@ -14,6 +14,7 @@ use crate::instance::state::Run;
 use crate::instance::warm_pool::IDLE;
 use crate::plugin::PluginShared;
 use crate::threads::landlock;
+use crate::threads::short_call::InlineTime;
 use haft_core::grant::Grant;
 use haft_core::limit::Limits;
 use haft_core::tool::inline::ThreadLoad;
@@ -139,7 +140,7 @@ impl PluginShared {
         }
         let Some(spare) = plugin.engine.idle_slot() else { return };
         let _ticking = plugin.engine.clock().run();
-        let run = Run { gives_way: true, ..Run::idle(&plugin.name, limits) };
+        let run = Run { inline_time: Some(InlineTime::begin()), ..Run::idle(&plugin.name, limits) };
         let (grant, injections) = (grant.clone(), plugin.injections.clone());
         let making = Instance::create(&plugin.engine, linked, grant, injections, limits, (run, None));
         match plugin.engine.threads().begin(&landlock::write_nowhere(), pin!(making)) {

@@ -11,6 +11,7 @@ use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 use wasmtime_wasi_http::{WasiHttpCtxView, WasiHttpView};
 
 use crate::denials::denied_access::DeniedAccess;
+use crate::threads::short_call::InlineTime;
 use crate::threads::writable::Writable;
 use crate::wasi::disk_budget::Disk;
 use crate::wasi::files::{ProtectedPaths, RelativePaths};
@@ -67,8 +68,9 @@ pub(crate) struct Run {
     pub(crate) cancellation_seen: Arc<AtomicBool>,
     /// When a running guest was first seen to be cancelled.
     pub(crate) cancelled: Option<Instant>,
-    /// Whether the guest yields at the next tick, to go on on another thread.
-    pub(crate) gives_way: bool,
+    /// How long the guest may use the thread that read its call. It yields at the first tick after that, to go on on
+    /// another one.
+    pub(crate) inline_time: Option<InlineTime>,
     pub(crate) logged: usize,
 }
 
@@ -100,8 +102,8 @@ impl Run {
         limits: &Limits,
     ) -> Self {
         let deadline = Instant::now() + limits.time;
-        let (cancellation_seen, cancelled, gives_way, logged) = (Arc::default(), None, false, 0);
-        Self { plugin, call, events, cancel, deadline, cancellation_seen, cancelled, gives_way, logged }
+        let (cancellation_seen, cancelled, inline_time, logged) = (Arc::default(), None, None, 0);
+        Self { plugin, call, events, cancel, deadline, cancellation_seen, cancelled, inline_time, logged }
     }
 
     /// The context of an instance of `plugin` between calls.

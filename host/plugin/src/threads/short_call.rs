@@ -1,6 +1,7 @@
 //! Which calls are short: the next one of their tool may begin on the thread that reads it.
 
 use std::pin::pin;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, Timespec, clock_gettime};
@@ -25,6 +26,52 @@ pub(crate) async fn measure<F: Future>(call: F) -> (F::Output, bool) {
     (output, begun.elapsed() < SHORT_CALL || computed())
 }
 
+/// What the last calls of a tool were.
+#[derive(Debug, Default)]
+pub(crate) struct LastCalls(AtomicU8);
+
+impl LastCalls {
+    /// A long call after short ones changes nothing yet: any may be, on a busy machine, and calls that are read
+    /// meanwhile would all go to threads of their own, where they are in each other's way.
+    const FORGIVEN: u8 = 1;
+
+    /// Notes a call that was short, or was not.
+    pub(crate) fn note(&self, is_short: bool) {
+        if is_short {
+            self.0.store(1 + Self::FORGIVEN, Ordering::Relaxed);
+        } else {
+            let less = |left: u8| left.checked_sub(1);
+            // Nothing is left to take away where there were no short ones.
+            let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+        }
+    }
+
+    /// Whether the next one is likely to be short.
+    pub(crate) fn were_short(&self) -> bool {
+        self.0.load(Ordering::Relaxed) > 0
+    }
+}
+
+/// The processor time that a guest may use of the thread that read its call. What others use of the processor in between
+/// does not count.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct InlineTime {
+    /// Of the thread's processor time.
+    end: Duration,
+}
+
+impl InlineTime {
+    /// That of a call which begins now, on this thread.
+    pub(crate) fn begin() -> Self {
+        Self { end: processor_time().saturating_add(SHORT_CALL) }
+    }
+
+    /// Whether it is used up. Asked on the thread that began the call.
+    pub(crate) fn is_over(&self) -> bool {
+        processor_time() >= self.end
+    }
+}
+
 /// Of the calling thread.
 fn processor_time() -> Duration {
     let Timespec { tv_sec, tv_nsec } = clock_gettime(ClockId::ThreadCPUTime);
@@ -36,6 +83,27 @@ fn processor_time() -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_long_call_is_forgiven() {
+        let calls = LastCalls::default();
+        assert!(!calls.were_short(), "nothing is known yet");
+        for (is_short, were_short) in
+            [(false, false), (true, true), (false, true), (false, false), (false, false)]
+        {
+            calls.note(is_short);
+            assert_eq!(calls.were_short(), were_short);
+        }
+    }
+
+    #[test]
+    fn time_that_others_had_the_processor_is_no_inline_time() {
+        let time = InlineTime::begin();
+        std::thread::sleep(SHORT_CALL * 2);
+        assert!(!time.is_over());
+        while processor_time() < time.end {}
+        assert!(time.is_over());
+    }
 
     #[tokio::test]
     async fn time_that_others_had_the_processor_makes_no_call_long() {
