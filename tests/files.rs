@@ -478,6 +478,55 @@ async fn te23_a_replaced_file_keeps_its_mode() {
     assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o755);
 }
 
+/// TE23: while it is written, nobody else can read what will replace a file.
+#[tokio::test]
+async fn te23_a_copy_of_a_file_is_for_its_user_only() {
+    let place = tempfile::tempdir().unwrap();
+    let guest = Guest::new(crate::common::grant(&[], &[place.path()])).await;
+    let mode = |name: &str| fs::metadata(place.path().join(name)).unwrap().mode() & 0o7777;
+    // What the user's own mask leaves.
+    fs::write(place.path().join("own"), "").unwrap();
+    for (name, expected) in [(".haft-private-1", 0o600), (".haft-new-1", mode("own")), ("file", mode("own"))]
+    {
+        guest.says("create", json!({ "path": place.path().join(name) })).await;
+        assert_eq!(mode(name), expected, "{name}: {:o}", mode(name));
+    }
+}
+
+/// TE23: an edit that has no time left gives up by itself, and leaves nothing behind.
+#[tokio::test]
+async fn te23_an_edit_that_is_out_of_time_leaves_nothing_behind() {
+    let directory = tempfile::tempdir().unwrap();
+    let workspace = Root::resolve(Path::new("/"), directory.path()).unwrap();
+    let content = "a line of a file\n".repeat(1 << 20) + "the end";
+    let path = directory.path().join("file");
+    fs::write(&path, &content).unwrap();
+    // However fast the machine, one of these times is over while the copy is made.
+    let times = std::iter::successors(Some(20), |milliseconds| Some(milliseconds + milliseconds / 4));
+    let mut gave_up = 0;
+    for milliseconds in times.take(32) {
+        let grant = Grant::sandbox(SandboxMode::Sandbox, workspace.clone(), []);
+        let files = crate::common::repository().join("plugins/built/files.wasm");
+        let guest = Guest::of(&files, grant, crate::guest::briefly(milliseconds)).await;
+        let edited = guest.call("edit", edit("file", "the end", "its end")).await;
+        if !edited.is_error {
+            break;
+        }
+        assert!(fs::read(&path).unwrap() == content.as_bytes(), "{}", edited.content);
+        let entries = fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().path());
+        let left: Vec<_> = entries.filter(|entry| *entry != path).collect();
+        if edited.content.contains("its time was nearly over; the file is unchanged") {
+            assert!(left.is_empty(), "{milliseconds} ms: {left:?}");
+            gave_up += 1;
+        }
+        // A guest that waited for the disk until its time was over had none to remove it.
+        for copy in left {
+            fs::remove_file(copy).unwrap();
+        }
+    }
+    assert!(gave_up > 0, "no copy was being made when its time was over");
+}
+
 /// TE23: a hard link to a file outside is cut, not written through.
 #[tokio::test]
 async fn te23_a_hard_link_to_elsewhere_is_cut() {

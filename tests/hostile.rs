@@ -227,6 +227,14 @@ async fn a_cancelled_guest_may_leave_things_tidy() {
     panic!("no guest learns that it was cancelled");
 }
 
+/// A guest that asks learns that its time is nearly over, and its answer is one; if it fails, the limit is named.
+#[tokio::test]
+async fn a_guest_that_asks_is_told_before_its_time_is_over() {
+    let guest = Guest::within(Grant::none(), briefly(4000)).await;
+    let told = guest.says("wait_cancel", json!({ "ms": 20_000 })).await;
+    assert!(told.starts_with("cancelled after "), "{told}");
+}
+
 /// Cancels a guest that asks, which may have no time for it, and one that does not.
 async fn was_tidy_when_cancelled() -> bool {
     let guest = Guest::new(Grant::none()).await;

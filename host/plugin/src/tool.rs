@@ -386,6 +386,9 @@ impl PluginShared {
     fn refusal(&self, error: ToolError, state: &GuestState, job: &Job) -> ToolError {
         match error {
             ToolError::ExecutionFailed(message) => {
+                if state.run.warned {
+                    job.notes.timed_out();
+                }
                 let hints = self.hint_context(job).hints_for_error(state, &message);
                 ToolError::ExecutionFailed(with_hints(foreign(&message).into_owned(), hints))
             }

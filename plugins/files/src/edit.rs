@@ -9,9 +9,9 @@ use crate::problem::Action;
 use crate::replacement::{self, Mismatch, Replacement};
 use crate::{replace, target};
 
-/// Bytes of a file that can be edited: what a call may write to files unless program.toml says otherwise. Gone through
-/// twice, so many take a few seconds of the 30 that a call has, after which a copy would be left half made.
-const MAX_BYTES: u64 = 256 << 20;
+/// Bytes of a file that can be edited: 1 MiB less than what a call may write to files unless program.toml says otherwise,
+/// for the copy's own entry and what the edit adds. Gone through twice, so many take a second of the 30 that a call has.
+const MAX_BYTES: u64 = 255 << 20;
 
 /// Replaces a text in a file by another. The text must occur exactly once, unless `replace_all` is
 /// set; if it does not, nothing is changed.
@@ -40,8 +40,8 @@ impl Tool for Edit {
         let mut file = open(path, &metadata)?;
         let replacement = replacement::find(&mut file, &self.old_string, &self.new_string, self.replace_all)
             .map_err(|mismatch| explain(path, &mismatch))?;
-        let write = |out: &mut replace::Content| replacement.write(&mut file, out);
-        replace::replace(path, write, || check_unchanged(path, &metadata))?;
+        let write = |out: &mut replace::Content<'_>| replacement.write(&mut file, out);
+        replace::replace(context, (path, false), write, || check_unchanged(path, &metadata))?;
         Ok(self.tell(&replacement).into())
     }
 }

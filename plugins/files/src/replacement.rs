@@ -229,6 +229,13 @@ mod tests {
         assert_eq!(replaced("ééé", "éé", "b", true), Ok("bé".into()));
     }
 
+    /// TE22: a long text that repeats itself is not compared at every byte.
+    #[test]
+    fn te22_overlapping_occurrences_cost_no_more_than_others() {
+        let found = replaced(&"a".repeat(100_000), &"a".repeat(1000), "b", false).unwrap_err();
+        assert!(found.starts_with("Several { count: 109,"), "{found}");
+    }
+
     /// TE22.
     #[test]
     fn te22_a_text_that_differs_in_white_space_is_pointed_at() {

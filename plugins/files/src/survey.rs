@@ -26,7 +26,7 @@ pub(super) struct LineEnds {
 /// Where a text occurs.
 pub(super) struct Occurrences<'n> {
     finder: memmem::Finder<'n>,
-    /// From one occurrence to where the next may begin.
+    /// From one occurrence to where the next may begin, as long as their places are kept.
     step: usize,
     /// Where the next may begin.
     from: u64,
@@ -77,7 +77,8 @@ impl LineEnds {
 }
 
 impl<'n> Occurrences<'n> {
-    /// Those of `text`; with `overlapping`, also such as begin within another.
+    /// Those of `text`; with `overlapping`, the first [`MAX_PLACES`] may begin within another. More may not: of a long
+    /// text that repeats itself each would be compared whole.
     pub(super) fn new(text: &'n str, overlapping: bool) -> Self {
         let first = text.chars().next().map_or(1, char::len_utf8);
         let step = if overlapping { first } else { text.len().max(1) };
@@ -96,7 +97,8 @@ impl<'n> Occurrences<'n> {
             return None;
         };
         let place = self.from + index as u64;
-        self.from = place + self.step as u64;
+        let step = if self.count < MAX_PLACES { self.step } else { self.finder.needle().len() };
+        self.from = place + step as u64;
         Some(place)
     }
 

@@ -22,10 +22,12 @@ impl Tool for Write {
 
     fn call(self, context: &Context) -> Result<Output, Error> {
         let target = target::find(context, &self.file_path)?;
-        if target.metadata.is_none() {
+        let is_new = target.metadata.is_none();
+        if is_new {
             replace::create_parents(&target.path)?;
         }
-        replace::replace(&target.path, |out| out.write_all(self.content.as_bytes()), || Ok(()))?;
+        let write = |out: &mut replace::Content<'_>| out.write_all(self.content.as_bytes());
+        replace::replace(context, (&target.path, is_new), write, || Ok(()))?;
         Ok(format!("Wrote {} bytes to {}", self.content.len(), self.file_path).into())
     }
 }

@@ -1,8 +1,6 @@
 //! The host functions of `haft:plugin/host`: logging, progress, cancellation, and where the workspace is. None of them
 //! grants anything.
 
-use std::sync::atomic::Ordering;
-
 use crate::contract::bindings::haft::plugin::host::{Host, Level};
 use crate::instance::state::GuestState;
 use haft_core::event::Event;
@@ -48,9 +46,7 @@ impl Host for GuestState {
     }
 
     fn cancelled(&mut self) -> bool {
-        let cancelled = self.run.cancel.is_cancelled();
-        self.run.cancellation_seen.fetch_or(cancelled, Ordering::Relaxed);
-        cancelled
+        self.run.should_end()
     }
 
     fn workspace(&mut self) -> Option<String> {

@@ -44,6 +44,9 @@ impl HintContext<'_> {
         if state.budget.exceeded == Some(ExceededLimit::Memory) {
             hints.extend(self.raise_limit_hint(Limit::Memory));
         }
+        if state.run.warned {
+            hints.extend(self.raise_limit_hint(Limit::Time));
+        }
         hints.truncate(MAX_HINTS);
         hints
     }

@@ -1,8 +1,8 @@
 //! The data of a guest's store: its rights, its limits and what it was denied.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 use wasmtime::component::ResourceTable;
@@ -38,6 +38,10 @@ const MAX_TABLES: usize = 256;
 /// Bytes of random numbers in one request.
 const MAX_RANDOM: u64 = 1 << 20;
 
+/// How long before its deadline a guest that asks is told to end: a tenth of its time, and no more than removing what it
+/// has begun takes.
+const MAX_WARNING: Duration = Duration::from_secs(1);
+
 /// The data of a guest's store.
 pub(crate) struct GuestState {
     pub(crate) wasi: WasiCtx,
@@ -64,6 +68,10 @@ pub(crate) struct Run {
     pub(crate) events: Events,
     pub(crate) cancel: CancellationToken,
     pub(crate) deadline: Instant,
+    /// When a guest that asks is told to end, before the deadline.
+    pub(crate) warning: Instant,
+    /// Whether it was told.
+    pub(crate) warned: bool,
     /// Whether the guest asked whether it was cancelled, and it was.
     pub(crate) cancellation_seen: Arc<AtomicBool>,
     /// When a running guest was first seen to be cancelled.
@@ -101,9 +109,31 @@ impl Run {
         cancel: CancellationToken,
         limits: &Limits,
     ) -> Self {
-        let deadline = Instant::now() + limits.time;
+        let now = Instant::now();
+        let ahead = (limits.time / 10).min(MAX_WARNING);
+        let (deadline, warning) = (now + limits.time, now + limits.time.saturating_sub(ahead));
         let (cancellation_seen, cancelled, inline_time, logged) = (Arc::default(), None, None, 0);
-        Self { plugin, call, events, cancel, deadline, cancellation_seen, cancelled, inline_time, logged }
+        Self {
+            plugin,
+            call,
+            events,
+            cancel,
+            deadline,
+            warning,
+            warned: false,
+            cancellation_seen,
+            cancelled,
+            inline_time,
+            logged,
+        }
+    }
+
+    /// Whether the guest, which asks, is to end by itself: it was cancelled, or its time is nearly over.
+    pub(crate) fn should_end(&mut self) -> bool {
+        let cancelled = self.cancel.is_cancelled();
+        self.cancellation_seen.fetch_or(cancelled, Ordering::Relaxed);
+        self.warned |= Instant::now() >= self.warning;
+        cancelled || self.warned
     }
 
     /// The context of an instance of `plugin` between calls.

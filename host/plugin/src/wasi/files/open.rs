@@ -31,6 +31,12 @@ pub(super) struct OpenRequest {
     flags: DescriptorFlags,
 }
 
+/// How the name begins of a temporary file that will replace another one: what that holds may be for its user only.
+const PRIVATE: &str = ".haft-private-";
+
+/// What such a file may be, until the rename gives it the mode of the file that it replaces.
+const PRIVATE_FILE: Mode = Mode::from_raw_mode(0o600);
+
 /// The outcome of creating a file.
 enum CreateOutcome {
     File(File),
@@ -184,7 +190,9 @@ impl Files<'_> {
             return Err(ErrorCode::IsDirectory.into());
         }
         let how = request.access() | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        match self.disk.charge_entry(|| openat(&entry.directory, &*entry.name, how, NEW_FILE)) {
+        let is_private = request.only_new() && entry.name.starts_with(PRIVATE);
+        let mode = if is_private { PRIVATE_FILE } else { NEW_FILE };
+        match self.disk.charge_entry(|| openat(&entry.directory, &*entry.name, how, mode)) {
             Ok(file) => Ok(CreateOutcome::File(file.into())),
             Err(Errno::EXIST) if request.only_new() => Err(ErrorCode::Exist.into()),
             Err(Errno::EXIST) => match (links, target(&entry)) {
