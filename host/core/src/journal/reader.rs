@@ -104,8 +104,8 @@ impl View {
         backward::last(self, count, since, &is_wanted)
     }
 
-    /// The call whose id is `id`, or begins with it.
-    pub fn find(&self, id: &str) -> io::Result<Found> {
+    /// The call whose id is `id`, or begins with it, and how many of the lines that were looked at could not be read.
+    pub fn find(&self, id: &str) -> io::Result<(Found, usize)> {
         search::find(self, id)
     }
 
@@ -118,7 +118,7 @@ impl View {
     pub fn follow(&self) -> io::Result<Followed> {
         let current =
             self.current.as_ref().map(|(file, length)| Ok::<_, io::Error>((file.try_clone()?, *length)));
-        Followed::new(&self.directory, current.transpose()?)
+        Followed::new(&self.directory, current.transpose()?, self.aside.last().cloned())
     }
 
     /// How many files there are.

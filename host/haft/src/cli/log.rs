@@ -151,7 +151,8 @@ fn all(view: &View, filter: Filter, terminal: Terminal) -> anyhow::Result<usize>
 async fn follow(mut followed: Followed, filter: &Filter, terminal: Terminal) -> anyhow::Result<()> {
     let mut printer = Printer::new(terminal);
     loop {
-        for record in followed.ended()? {
+        for record in &mut followed {
+            let record = record?;
             if filter.matches(&Outline::from(&record)) {
                 printer.print(&record)?;
             }
@@ -163,7 +164,9 @@ async fn follow(mut followed: Followed, filter: &Filter, terminal: Terminal) -> 
 
 /// Shows one call in full.
 fn one(id: &str, view: &View, terminal: Terminal) -> anyhow::Result<Exit> {
-    let record = match view.find(id)? {
+    let (found, broken) = view.find(id)?;
+    warn(broken, terminal);
+    let record = match found {
         Found::One(record) => record,
         Found::Several => anyhow::bail!("several calls begin with `{id}`; write more of the id"),
         Found::None => anyhow::bail!("no call in the journal begins with `{id}`"),

@@ -25,29 +25,43 @@ pub enum Found {
     None,
 }
 
-pub(super) fn find(view: &View, id: &str) -> io::Result<Found> {
+pub(super) fn find(view: &View, id: &str) -> io::Result<(Found, usize)> {
     let start = format!("{HEAD}{id}");
     let (mut lines, mut line, mut found) = (Backward::new(view), Vec::new(), None::<Record>);
-    let mut is_several = false;
+    let (mut is_several, mut broken) = (false, 0);
     while lines.next(&mut line)? {
-        if line.starts_with(HEAD.as_bytes()) && !line.starts_with(start.as_bytes()) {
+        if is_another(&line, &start) {
             continue;
         }
-        let Some(record) = record(&line).filter(|record| record.id.starts_with(id)) else { continue };
+        let Some(record) = record(&line) else {
+            broken += 1;
+            continue;
+        };
         if record.id == id {
             // The last line of a call says all there is to say.
-            return Ok(Found::One(Box::new(record)));
+            return Ok((Found::One(Box::new(record)), broken));
+        }
+        if !record.id.starts_with(id) {
+            continue;
         }
         match &found {
             Some(found) => is_several |= found.id != record.id,
             None => found = Some(record),
         }
     }
-    Ok(match found {
+    let found = match found {
         _ if is_several => Found::Several,
         Some(record) => Found::One(Box::new(record)),
         None => Found::None,
-    })
+    };
+    Ok((found, broken))
+}
+
+/// Whether a line is whole and of a call whose line does not begin with `start`, or blank: by its first and last bytes.
+fn is_another(line: &[u8], start: &str) -> bool {
+    let line = line.trim_ascii_end();
+    line.is_empty()
+        || line.starts_with(HEAD.as_bytes()) && !line.starts_with(start.as_bytes()) && line.ends_with(b"}")
 }
 
 pub(super) fn children(view: &View, parent: &Record, count: usize) -> io::Result<Vec<Record>> {

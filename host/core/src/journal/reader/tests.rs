@@ -102,7 +102,7 @@ fn no_journal_is_an_empty_one() {
     assert!(none.calls(None, |_| true).unwrap().next().is_none());
     assert!(none.last(5, None, |_| true).unwrap().records.is_empty());
     assert!(none.calls(Some(Timestamp::UNIX_EPOCH), |_| true).unwrap().next().is_none());
-    assert!(matches!(none.find("a").unwrap(), Found::None));
+    assert!(matches!(none.find("a").unwrap(), (Found::None, 0)));
 }
 
 #[test]
@@ -147,7 +147,7 @@ fn a_call_is_found_by_its_id() {
         line("ab12", "started") + &line("ab12", "ok") + &merged("ab9f"),
         line("ab", "started") + "{\"outcome\":\"error\",\"id\":\"other\"}\n" + &line("c0", "started"),
     ]);
-    let find = |id: &str| match place.view().find(id).unwrap() {
+    let find = |id: &str| match place.view().find(id).unwrap().0 {
         Found::One(record) => told(&[*record]).concat(),
         other => format!("{other:?}"),
     };
@@ -160,6 +160,14 @@ fn a_call_is_found_by_its_id() {
     assert_eq!((find("c"), find("d")), ("c0 started".into(), "None".into()));
 }
 
+/// What could not be read is counted, whether it looks like another call's line or like none.
+#[test]
+fn lines_that_are_none_are_counted_where_a_call_is_looked_for() {
+    let torn = line("other", "ok").replace("}\n", "\n");
+    let place = Place::new(&[line("a", "ok") + &torn + "\nnot json\n" + &line("b", "ok")]);
+    assert_eq!(["a", "b", "c"].map(|id| place.view().find(id).unwrap().1), [2, 0, 2]);
+}
+
 /// The calls of an agent, which stand between the two lines of the call that it answers.
 #[test]
 fn the_calls_of_an_agent_are_found() {
@@ -168,7 +176,7 @@ fn the_calls_of_an_agent_are_found() {
         line("p", "started") + &of("a", "started") + &of("a", "ok") + &line("z", "ok"),
         of("b", "started") + &of("c", "started") + &of("c", "error") + &line("p", "ok"),
     ]);
-    let Found::One(parent) = place.view().find("p").unwrap() else { panic!("it is there") };
+    let (Found::One(parent), 0) = place.view().find("p").unwrap() else { panic!("it is there") };
     let children = place.view().children(&parent, 10).unwrap();
     assert_eq!(told(&children), ["a ok", "c error", "b started"]);
     assert_eq!(place.view().children(&children[0], 10).unwrap(), []);
@@ -187,7 +195,7 @@ fn a_journal_can_be_followed() {
     // Neither is it told twice nor lost what came after the journal was opened.
     assert_eq!(told(&view.last(5, None, |_| true).unwrap().records), ["old ok"]);
     let mut followed = view.follow().unwrap();
-    let mut ids = || -> Vec<String> { followed.ended().unwrap().into_iter().map(|r| r.id).collect() };
+    let mut ids = || -> Vec<String> { followed.by_ref().map(|record| record.unwrap().id).collect() };
     assert!(ids().is_empty());
     file.write_all(rest.as_bytes()).unwrap();
     assert_eq!(ids(), ["a"]);
@@ -195,6 +203,18 @@ fn a_journal_can_be_followed() {
     fs::rename(&current, place.path("journal-1.jsonl")).unwrap();
     fs::write(&current, line("c", "ok")).unwrap();
     assert_eq!(ids(), ["b", "c"]);
+    assert!(ids().is_empty());
+    // Several files may be filled between two looks.
+    fs::rename(&current, place.path("journal-2.jsonl")).unwrap();
+    fs::write(place.path("journal-3.jsonl"), line("d", "ok")).unwrap();
+    fs::write(place.path("journal-4.jsonl"), line("e", "started") + &line("e", "ok")).unwrap();
+    fs::write(&current, line("f", "ok")).unwrap();
+    assert_eq!(ids(), ["d", "e", "f"]);
+    // The one that was open may be gone by then.
+    fs::remove_file(&current).unwrap();
+    fs::write(place.path("journal-5.jsonl"), line("g", "ok")).unwrap();
+    fs::write(&current, line("h", "ok")).unwrap();
+    assert_eq!(ids(), ["g", "h"]);
     assert!(ids().is_empty());
 }
 
