@@ -84,6 +84,11 @@ fn c05_progress_of_short_calls_is_told_in_their_streams() {
     let quiet = json!({"name": "guest__flood_host", "arguments": {"calls": 5}});
     until_short(|id| call(&site, &session, id, &quiet));
     assert_told(&call(&site, &session, 1, &params(json!("later"))), &json!("later"));
+    // More than the client of one that was begun elsewhere would be sent meanwhile.
+    let many =
+        json!({"name": "guest__flood_host", "arguments": {"calls": 900}, "_meta": {"progressToken": "many"}});
+    let reply = call(&site, &session, 2, &many);
+    assert_eq!(reply.body.matches("notifications/progress").count(), 900);
     until_short(|_| site.modern(&[], "tools/call", quiet.clone()));
     let mut meta = super::eras::meta(&json!({}));
     meta["progressToken"] = json!("m");

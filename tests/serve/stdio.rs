@@ -23,6 +23,16 @@ fn mc01_a_session_is_opened_in_every_revision_that_has_them() {
     assert_eq!(answer["result"]["protocolVersion"], "2025-11-25", "{answer}");
 }
 
+/// The one request that a client may make before it has opened its session.
+#[test]
+fn a_ping_is_answered_before_a_session_is_opened() {
+    let stage = Stage::new("");
+    let mut peer = Peer::start(&stage, &[]);
+    assert_eq!(peer.request("ping", json!({}))["result"], json!({}));
+    assert_eq!(peer.initialize("2025-11-25", &json!({}))["result"]["serverInfo"]["name"], "haft");
+    assert_eq!(peer.request("ping", json!({}))["result"], json!({}));
+}
+
 #[test]
 fn a_server_says_who_it_is_and_what_it_can() {
     let stage = Stage::new("");

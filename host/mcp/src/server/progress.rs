@@ -7,6 +7,7 @@
 )]
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use rmcp::RoleServer;
@@ -21,8 +22,12 @@ use super::begun::LaterPeer;
 use haft_core::event::{Event, Events};
 use haft_core::sync::Lock;
 
-/// Notifications of one call that wait to be sent.
-const QUEUE: usize = 256;
+/// Notifications of one call that wait to be sent: all that a plugin may tell in a call, which may do so before its client
+/// is known.
+const QUEUE: usize = 1024;
+
+/// Of those, pieces of what a process prints, which are long.
+const MAX_PIECES: usize = 256;
 
 /// How long an answer waits for the notifications before it.
 const FLUSH: Duration = Duration::from_secs(2);
@@ -37,6 +42,7 @@ struct Sender {
     later: Option<LaterPeer>,
     runtime: Handle,
     sending: Lock<Option<Sending>>,
+    dropped: AtomicUsize,
 }
 
 type Sending = (mpsc::Sender<Notification>, JoinHandle<()>);
@@ -65,12 +71,12 @@ impl ProgressNotifier {
             return Self(None);
         }
         let (peer, later) = (context.peer.clone(), context.extensions.get::<LaterPeer>().cloned());
-        let (runtime, sending) = (Handle::current(), Lock::default());
-        let sender = Arc::new(Sender { peer, later, runtime, sending });
+        let (runtime, sending, dropped) = (Handle::current(), Lock::default(), AtomicUsize::new(0));
+        let sender = Arc::new(Sender { peer, later, runtime, sending, dropped });
         let (tool, last_progress, own) = (tool.to_owned(), Lock::new(f64::NEG_INFINITY), sender.clone());
         let events = Events::during_calls(move |event| {
             if let Some(notification) = notification_of(event, &tool, &filter, &last_progress) {
-                own.send(notification);
+                own.send(notification, matches!(event, Event::Stdout { .. } | Event::Stderr { .. }));
             }
         });
         Self(Some((events, sender)))
@@ -87,6 +93,13 @@ impl ProgressNotifier {
         let taken = sender.sending.lock().take();
         let Some((queue, sending)) = taken else { return };
         drop(queue);
+        let dropped = sender.dropped.load(Ordering::Relaxed);
+        if dropped > 0 {
+            tracing::warn!(
+                dropped,
+                "notifications of a call were dropped: its client does not read them in time"
+            );
+        }
         let stop = sending.abort_handle();
         if tokio::time::timeout(FLUSH, sending).await.is_err() {
             stop.abort();
@@ -95,14 +108,17 @@ impl ProgressNotifier {
 }
 
 impl Sender {
-    fn send(&self, notification: Notification) {
+    fn send(&self, notification: Notification, is_piece: bool) {
         let mut sending = self.sending.lock();
         let (queue, _) = sending.get_or_insert_with(|| {
             let (queue, receiver) = mpsc::channel(QUEUE);
             (queue, self.runtime.spawn(send(self.peer.clone(), self.later.clone(), receiver)))
         });
         // A client that does not read misses what does not fit.
-        let _ = queue.try_send(notification);
+        let has_room = !is_piece || queue.capacity() > QUEUE - MAX_PIECES;
+        if !has_room || queue.try_send(notification).is_err() {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+        }
     }
 }
 
