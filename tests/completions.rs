@@ -8,7 +8,7 @@ use std::process::Command;
 use crate::cli::Home;
 
 /// The verbs that `haft --help` lists.
-fn verbs() -> Vec<String> {
+pub(crate) fn verbs() -> Vec<String> {
     let help = Home::new().haft(&["--help"]).stdout;
     let listed = help.split("Commands:\n").nth(1).unwrap().split("\n\n").next().unwrap();
     let named = |line: &str| line.strip_prefix("  ").filter(|rest| !rest.starts_with(' ')).map(first);

@@ -54,6 +54,7 @@ mod patterns;
 mod plugin;
 mod providers;
 mod readme;
+mod reference;
 mod registry;
 mod reuse;
 mod rights;

@@ -1,0 +1,182 @@
+//! The two pages of docs that are generated: every verb from what `--help` prints, every key of program.toml from
+//! what `haft schema` prints. The committed pages are what this haft prints, or these tests fail;
+//! `HAFT_WRITE_REFERENCE=1 cargo test --test haft-tests reference` writes them anew.
+
+use std::fs;
+
+use serde_json::{Map, Value};
+
+use crate::cli::Home;
+use crate::common::repository;
+use crate::completions::verbs;
+
+/// Set to anything: the pages are written, not compared.
+const WRITE: &str = "HAFT_WRITE_REFERENCE";
+
+/// Compares a page of docs with what it has to be, or writes it.
+fn keep(name: &str, text: &str) {
+    let path = repository().join("docs").join(name);
+    if std::env::var_os(WRITE).is_some() {
+        fs::write(&path, text).unwrap();
+    }
+    let committed = fs::read_to_string(&path).unwrap_or_default();
+    let other = text.lines().zip(committed.lines()).find(|(own, kept)| own != kept);
+    assert!(
+        committed == text,
+        "docs/{name} is not what this haft prints (expected, found: {other:?}); write it anew: \
+         {WRITE}=1 cargo test --test haft-tests reference"
+    );
+}
+
+/// What `haft … --help` prints, without a terminal and so 100 columns wide.
+fn help(words: &[&str]) -> String {
+    let home = Home::new();
+    let output = home.command(words).arg("--help").env_remove("COLUMNS").output().unwrap();
+    assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.lines().map(|line| format!("{}\n", line.trim_end())).collect()
+}
+
+fn verb_section(words: &[&str]) -> String {
+    let title = ["haft"].iter().chain(words).copied().collect::<Vec<_>>().join(" ");
+    format!("\n## {title}\n\n```text\n{}```\n", help(words))
+}
+
+#[test]
+fn the_reference_of_verbs_is_what_help_prints() {
+    let head = "# Reference: the command line\n\n\
+        Every verb of haft with its options, as `haft VERB --help` prints them. This page is generated from there.\n";
+    let verbs = verbs();
+    let sections: String = verbs.iter().map(|verb| verb_section(&[verb.as_str()])).collect();
+    keep("reference-verbs.md", &format!("{head}{}{sections}", verb_section(&[])));
+}
+
+/// A table of program.toml: how its head is written, and its schema.
+struct Section<'a> {
+    header: String,
+    schema: &'a Value,
+}
+
+/// Where in the file a value may stand, for the heads of the tables below it.
+fn path(parent: &str, key: &str) -> String {
+    if parent.is_empty() { key.to_owned() } else { format!("{parent}.{key}") }
+}
+
+/// The tables that a value is made of, depth first, each with the path of its keys.
+fn sections<'a>(at: &str, value: &'a Value, is_array: bool, found: &mut Vec<(String, Section<'a>)>) {
+    if let Some(alternatives) = value["anyOf"].as_array() {
+        // An array of tables, or a table of tables: the same keys, so the first is shown.
+        alternatives.iter().take(1).for_each(|first| sections(at, first, is_array, found));
+    } else if value["items"].is_object() {
+        sections(at, &value["items"], true, found);
+    } else if value["additionalProperties"].is_object() {
+        sections(&path(at, "NAME"), &value["additionalProperties"], is_array, found);
+    } else if let Some(properties) = value["properties"].as_object() {
+        let header = if is_array { format!("[[{at}]]") } else { format!("[{at}]") };
+        found.push((at.to_owned(), Section { header, schema: value }));
+        properties.iter().for_each(|(key, value)| sections(&path(at, key), value, false, found));
+    }
+}
+
+/// A value as a person writes it.
+fn written(value: &Value) -> String {
+    if let Some(alternatives) = value["anyOf"].as_array() {
+        return alternatives.iter().map(written).collect::<Vec<_>>().join(", or ");
+    }
+    if let Some(names) = value["enum"].as_array() {
+        return names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+    }
+    match value["type"].as_str() {
+        Some("string") => text(value["pattern"].as_str()),
+        Some("boolean") => "`true` or `false`".to_owned(),
+        Some("integer") => format!("a whole number, {} to {}", value["minimum"], value["maximum"]),
+        Some("number") => format!("a number, at least {}", value["minimum"]),
+        Some("array") => format!("array of: {}", written(&value["items"])),
+        Some("object") => table(value),
+        _ => "a text, a number or a flag".to_owned(),
+    }
+}
+
+fn text(pattern: Option<&str>) -> String {
+    match pattern {
+        None | Some("\\S") => "text".to_owned(),
+        Some(pattern) => match pattern.strip_prefix("^[0-9]+ *(").and_then(|rest| rest.strip_suffix(")$")) {
+            Some(units) => format!("text: a whole number and one of {}", units.replace('|', ", ")),
+            None => format!("text of the form `{}`", pattern.replace('|', "\\|")),
+        },
+    }
+}
+
+fn table(value: &Value) -> String {
+    match (&value["properties"], &value["additionalProperties"]) {
+        (Value::Object(keys), _) => {
+            let keys: Vec<_> = keys.keys().map(|key| format!("`{key}`")).collect();
+            format!("table of {}", keys.join(", "))
+        }
+        (_, inner @ Value::Object(_)) => format!("table, NAME = {}", written(inner)),
+        _ => "table".to_owned(),
+    }
+}
+
+/// A value of a key, where a section of its own shows it: by its head.
+fn shown(at: &str, key: &str, value: &Value) -> String {
+    let mut below = Vec::new();
+    sections(&path(at, key), value, false, &mut below);
+    match below.first() {
+        Some((_, section)) => format!("[`{0}`](#{1})", section.header, anchor(&section.header)),
+        None => written(value),
+    }
+}
+
+/// The anchor of a heading, as GitHub and mdBook make it.
+fn anchor(heading: &str) -> String {
+    let kept = heading.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+    kept.map(|c| if c == ' ' { '-' } else { c.to_ascii_lowercase() }).collect()
+}
+
+fn rows(at: &str, schema: &Value, properties: &Map<String, Value>) -> String {
+    let required: Vec<_> = schema["required"].as_array().into_iter().flatten().collect();
+    let row = |(key, value): (&String, &Value)| {
+        let needed = if required.iter().any(|name| *name == key) { "**required**; " } else { "" };
+        let doc = value["description"].as_str().unwrap().replace('|', "\\|");
+        format!("| `{key}` | {} | {needed}{doc} |\n", shown(at, key, value))
+    };
+    format!("| key | value | meaning |\n|---|---|---|\n{}", properties.iter().map(row).collect::<String>())
+}
+
+fn key_section(at: &str, section: &Section<'_>) -> String {
+    let heading = if at.is_empty() { "The tables".to_owned() } else { format!("`{}`", section.header) };
+    let doc = section.schema["description"].as_str().unwrap();
+    let rows = rows(at, section.schema, section.schema["properties"].as_object().unwrap());
+    format!("\n## {heading}\n\n{doc}\n\n{rows}")
+}
+
+/// The names of all keys in a schema, wherever they stand.
+fn keys(value: &Value, found: &mut Vec<String>) {
+    if let Some(properties) = value["properties"].as_object() {
+        found.extend(properties.keys().cloned());
+    }
+    match value {
+        Value::Object(object) => object.values().for_each(|inner| keys(inner, found)),
+        Value::Array(array) => array.iter().for_each(|inner| keys(inner, found)),
+        _ => {}
+    }
+}
+
+#[test]
+fn the_reference_of_keys_is_what_schema_prints() {
+    let schema: Value = serde_json::from_str(&Home::new().haft(&["schema"]).stdout).unwrap();
+    let mut found = Vec::new();
+    sections("", &schema, false, &mut found);
+    let sections: String = found.iter().map(|(at, section)| key_section(at, section)).collect();
+    let page = format!(
+        "# Reference: every key of program.toml\n\n\
+         This page is generated from what `haft schema` prints; [program.toml](program-toml.md) is the overview. \
+         NAME stands for a name of your own.\n{sections}"
+    );
+    let mut every = Vec::new();
+    keys(&schema, &mut every);
+    let missing: Vec<_> = every.iter().filter(|key| !page.contains(&format!("`{key}`"))).collect();
+    assert!(missing.is_empty(), "keys that the page has not: {missing:?}");
+    keep("reference-keys.md", &page);
+}
