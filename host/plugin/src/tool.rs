@@ -300,11 +300,12 @@ impl Cleanup {
         drop(job.instance_permit);
     }
 
-    /// Drops the instance after an inline call: on this thread, or on another one if the next call is waiting.
+    /// Drops the instance after an inline call: on this thread, or on another one if the next call is waiting and there
+    /// is a processor for it.
     fn clear_here(self, permit: Permit, load: ThreadLoad) {
         let Self { plugin, job, instance, _ticking } = self;
         let to_drop = instance.into_iter().filter_map(|instance| match load {
-            ThreadLoad::Idle => Some(instance),
+            ThreadLoad::Idle | ThreadLoad::Saturated => Some(instance),
             ThreadLoad::Busy => PluginShared::discard_later(&plugin, instance, &job.grant, job.limits),
         });
         drop((to_drop.last(), permit));

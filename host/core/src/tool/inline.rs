@@ -19,10 +19,15 @@ pub enum ThreadLoad {
     Idle,
     /// At least one call is waiting: cleaning up belongs on another thread.
     Busy,
+    /// The same where every processor has a thread like this one: another thread would only take the processor from
+    /// them, and wait for their heaps.
+    Saturated,
 }
 
 thread_local! {
     static ENABLED: Cell<bool> = const { Cell::new(false) };
+    /// What it means for this thread to be busy.
+    static BUSY: Cell<ThreadLoad> = const { Cell::new(ThreadLoad::Busy) };
     static CLEANUPS: RefCell<Vec<Cleanup>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -30,6 +35,12 @@ thread_local! {
 /// confined and may write nowhere, so it must open no file and start no thread or process.
 pub fn enable() {
     ENABLED.set(true);
+}
+
+/// The same for one of as many threads as there are processors.
+pub fn enable_on_every_processor() {
+    BUSY.set(ThreadLoad::Saturated);
+    enable();
 }
 
 /// Runs the deferred cleanups of the calling thread, unless calls are waiting and fewer than `BATCH` are queued.
@@ -40,7 +51,7 @@ pub fn run_cleanups(load: ThreadLoad) {
         if is_time { std::mem::take(cleanups) } else { Vec::new() }
     });
     // A client that made several calls at once is likely to make more soon.
-    let load = if cleanups.len() > 1 { ThreadLoad::Busy } else { load };
+    let load = if cleanups.len() > 1 || load != ThreadLoad::Idle { BUSY.get() } else { load };
     for cleanup in cleanups {
         cleanup(load);
     }
@@ -82,5 +93,9 @@ mod tests {
         assert_eq!(loads_of_cleanups(2, ThreadLoad::Idle), [ThreadLoad::Busy; 2], "more calls come soon");
         assert_eq!(loads_of_cleanups(BATCH - 1, ThreadLoad::Busy), [], "the batch is not full");
         assert_eq!(loads_of_cleanups(BATCH, ThreadLoad::Busy), [ThreadLoad::Busy; BATCH]);
+        enable_on_every_processor();
+        assert_eq!(loads_of_cleanups(1, ThreadLoad::Idle), [ThreadLoad::Idle]);
+        assert_eq!(loads_of_cleanups(2, ThreadLoad::Idle), [ThreadLoad::Saturated; 2]);
+        assert_eq!(loads_of_cleanups(BATCH, ThreadLoad::Busy), [ThreadLoad::Saturated; BATCH]);
     }
 }

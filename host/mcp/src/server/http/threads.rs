@@ -70,7 +70,7 @@ impl HttpThread {
             .on_thread_park(|| inline::run_cleanups(ThreadLoad::Idle))
             .build()?;
         std::thread::Builder::new().name("haft-http".into()).spawn(move || {
-            inline::enable();
+            inline::enable_on_every_processor();
             runtime.block_on(async {
                 while let Some((work, counted)) = waiting.recv().await {
                     let served = work();
