@@ -83,13 +83,17 @@ impl Permits {
         time: Duration,
         cancel: &CancellationToken,
     ) -> Result<Permit, NoPermit> {
+        if self.lock().take_free(tenant) {
+            return Ok(Permit { permits: self.clone(), tenant });
+        }
+        // Without the lock: arguments of some MiB are gone through.
+        let bytes = bytes();
         let (number, receiver) = {
             let mut queue = self.lock();
-            // First come, first served within a tenant.
-            if queue.waiting.has(tenant) == 0 && queue.running.take(tenant) {
+            if queue.take_free(tenant) {
                 return Ok(Permit { permits: self.clone(), tenant });
             }
-            queue.enter(tenant, bytes())?
+            queue.enter(tenant, bytes)?
         };
         let _waits = QueuedWait { permits: self, number };
         tokio::select! {
@@ -116,6 +120,11 @@ impl Permits {
 }
 
 impl Queue {
+    /// Takes a permit that is free, for a tenant of which no other call waits: first come, first served within it.
+    fn take_free(&mut self, tenant: Tenant) -> bool {
+        self.waiting.has(tenant) == 0 && self.running.take(tenant)
+    }
+
     /// Queues one more call, if there is room.
     fn enter(&mut self, tenant: Tenant, bytes: usize) -> Result<(u64, oneshot::Receiver<Permit>), NoPermit> {
         if self.bytes.saturating_add(bytes) > MAX_WAITING_BYTES {

@@ -19,6 +19,9 @@ const READY: Duration = Duration::from_secs(45);
 /// How often is looked for sessions that may rest.
 const SWEEP: Duration = Duration::from_secs(10);
 
+/// How long rmcp may take to hear that a session rests: it is idle, and hears at once.
+const CLOSING: Duration = Duration::from_secs(1);
+
 /// Bytes of what opened a session that may rest. Clients send a tenth.
 const MAX_OPENING: usize = 4 << 10;
 
@@ -70,8 +73,8 @@ impl Sessions {
             own.handler.iter().for_each(|handler| handler.rest());
             handle
         };
-        // One that is over already needs no end.
-        let _ = handle.close().await;
+        // One that is over already needs no end, and one that takes none is dropped with its handle.
+        let _ = tokio::time::timeout(CLOSING, handle.close()).await;
         true
     }
 
