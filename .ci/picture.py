@@ -36,25 +36,27 @@ haft init && haft add --yes ./wordcount.wasm
 """
 LINES = [
     "haft call bash --arg command='wc -w plan.md'      # a tool",
-    "haft call bash --arg command='rm ~/.bashrc'       # may write here and nowhere else",
+    "haft call bash --arg command='rm ~/.bashrc'       # outside of the workspace",
     "haft call wordcount__count --arg path=plan.md     # a plugin: nothing was granted to it",
     "haft call wordcount__count --arg path=plan.md --allow wordcount:read=.",
     "haft log                                          # all of it is on record",
 ]
 
 FONTS = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
+# What Rich draws a line's piece with, and how wide a character is to it.
+TEXT = re.compile(r'<text class="([^"]*)" x="([\d.]+)" y="([\d.]+)" textLength="[\d.]+" clip-path="([^"]*)">([^<]*)</text>')
+WIDTH = 12.2
 STYLE = re.compile(r"\x1b\[[0-9;]*m")
 UNSTEADY = [
     (re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d [0-9a-f]{8}"), "TIME ID"),
     (re.compile(r"[\d.]+ m?s\b"), "TIME"),
-    (re.compile(r"\s+"), " "),
 ]
 
 
 def environment(work, home):
     own = {"HOME": home, "TMPDIR": work / "tmp", "PATH": f"{work / 'bin'}:/usr/bin:/bin"}
     shell = {"LANG": "C.UTF-8", "TERM": "xterm-256color", "INPUTRC": "/dev/null", "HISTFILE": "/dev/null"}
-    prompt = {"PS1": r"\[\e]2;ready\a\e[1;32m\]$\[\e[0m\] "}
+    prompt = {"PS1": r"\n\[\e]2;ready\a\e[1;32m\]$\[\e[0m\] "}
     return {name: str(value) for name, value in (own | shell | prompt).items()}
 
 
@@ -98,12 +100,25 @@ def lines_of(said, home):
         sys.exit(f"{home} is not as long as {SHOWN_HOME}")
     text = said.decode().replace(READY.decode(), "").replace(home, SHOWN_HOME)
     text = re.sub(r"\x1b\[\?2004[hl]\r?", "", text)
-    lines = [line.rstrip("\r") for line in text.split("\n")[:-1]]
+    lines = [line.rstrip("\r") for line in text.strip("\r\n").split("\n")[:-1]]
+    lines = lines[:-1] if not lines[-1] else lines
     plain = [STYLE.sub("", line) for line in lines]
     wrong = [line for line in plain if len(line) > COLUMNS or not line.isprintable()]
     if wrong:
         sys.exit(f"too long, or not only text: {wrong}")
     return lines
+
+
+def by_words(piece):
+    """A piece of text without the spaces around it and between columns: not everything that draws pictures keeps them
+    as wide as they are. Rich draws the ends of lines too, which are nothing."""
+    style, x, row, clip, text = piece.groups()
+    text = html.unescape(text).replace("\xa0", " ")
+    return "".join(
+        f'<text class="{style}" x="{float(x) + word.start() * WIDTH:.1f}" y="{row}" '
+        f'textLength="{len(word[0]) * WIDTH:.1f}" clip-path="{clip}">{html.escape(word[0], quote=False)}</text>'
+        for word in re.finditer(r"\S+(?: \S+)*", text)
+    )
 
 
 def draw(lines, path):
@@ -119,17 +134,16 @@ def draw(lines, path):
     for line in lines:
         console.print(Text.from_ansi(line), no_wrap=True, crop=False)
     drawn = console.export_svg(title="~/notes", theme=MONOKAI, code_format=form, unique_id="tour")
-    # Rich draws the ends of lines too.
-    drawn = re.sub(r"<text [^>]*>\n</text>", "", drawn)
+    drawn = TEXT.sub(by_words, drawn)
     path.write_text("\n".join(line.rstrip() for line in drawn.splitlines() if line.strip()) + "\n")
 
 
 def shown(path):
     """The rows of a picture: its pieces of text in their order, by how far down they stand."""
     rows = {}
-    for row, piece in re.findall(r'<text [^>]*\by="([\d.]+)"[^>]*>([^<]*)</text>', pathlib.Path(path).read_text()):
-        rows.setdefault(float(row), []).append(html.unescape(piece).replace("\xa0", " "))
-    text = ["".join(pieces) for _, pieces in sorted(rows.items())]
+    for *_, row, _, piece in TEXT.findall(pathlib.Path(path).read_text()):
+        rows.setdefault(float(row), []).append(html.unescape(piece))
+    text = [" ".join(pieces) for _, pieces in sorted(rows.items())]
     for pattern, word in UNSTEADY:
         text = [pattern.sub(word, line) for line in text]
     return text
