@@ -5,9 +5,11 @@
 #![expect(clippy::disallowed_methods, reason = "these tests start haft itself, by a shell")]
 
 mod agents;
+mod cookbook;
 mod plugins;
 mod servers;
 mod targets;
+mod tour;
 mod using;
 
 use std::collections::BTreeSet;
@@ -72,6 +74,19 @@ fn shown_below(of_command: &str) -> Vec<String> {
     blocks().iter().map(below).max_by_key(Vec::len).unwrap()
 }
 
+/// The words of a line without `(20 ms)`, `1.2 s` and the like.
+fn without_times(line: &str) -> String {
+    let mut words = Vec::new();
+    for word in line.split_whitespace() {
+        if matches!(word, "ms" | "s" | "ms)" | "s)") {
+            words.pop();
+        } else {
+            words.push(word);
+        }
+    }
+    words.join(" ")
+}
+
 /// A person who follows the pages, with a home and a folder of their own.
 struct Reader {
     home: Home,
@@ -127,6 +142,26 @@ impl Reader {
         Answer::from(child.wait_with_output().unwrap())
     }
 
+    /// What a line says on both streams, with the paths that pages show for this home.
+    fn hears(&self, line: &str) -> Vec<String> {
+        let answer = self.types(line, "");
+        let work = self.home.work();
+        let places = [(work.clone(), "/home/ada/notes"), (work.parent().unwrap().to_owned(), "/home/ada")];
+        let said = places.iter().fold(answer.stderr + &answer.stdout, |said, (here, there)| {
+            let real = fs::canonicalize(here).unwrap();
+            said.replace(real.to_str().unwrap(), there).replace(here.to_str().unwrap(), there)
+        });
+        said.lines().map(str::to_owned).collect()
+    }
+
+    /// Runs a line and compares it with what pages show below it, but for how long things took.
+    fn sees_what_is_shown(&self, line: &str) {
+        let said: Vec<_> = self.hears(line).iter().map(|line| without_times(line)).collect();
+        for shown in shown_below(line) {
+            assert!(said.contains(&without_times(&shown)), "`{shown}` is not in\n{said:#?}");
+        }
+    }
+
     /// Runs a line that has to end well.
     fn runs(&self, line: &str) -> Answer {
         let answer = self.types(line, "");
@@ -140,8 +175,8 @@ impl Reader {
 fn every_command_line_of_the_readme_is_run() {
     let blocks = blocks();
     let written: BTreeSet<_> = blocks.iter().flat_map(|block| block.lines()).filter_map(command).collect();
-    let own =
-        [using::LINES, using::KEPT, agents::LINES, targets::LINES, servers::LINES, plugins::LINES].concat();
+    let first = [tour::LINES, using::LINES, using::KEPT, cookbook::LINES].concat();
+    let own = [&first[..], agents::LINES, targets::LINES, servers::LINES, plugins::LINES].concat();
     let run: BTreeSet<_> = BY_CI.iter().map(|(line, _)| *line).chain(own).collect();
     let [missing, gone] = [&written - &run, &run - &written];
     assert!(missing.is_empty() && gone.is_empty(), "run by nobody: {missing:#?}\non no page: {gone:#?}");

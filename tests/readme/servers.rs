@@ -18,7 +18,7 @@ pub(super) const LINES: &[&str] = &[
 ];
 
 /// A server with the one tool of the real one that README calls; `.ci/mcp-servers` has the real one.
-const SERVER: &str = r#"
+pub(super) const SERVER: &str = r#"
 import json, sys
 TOOL = {"name": "read_text_file", "description": "Reads a file.", "inputSchema": {
     "type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}}
