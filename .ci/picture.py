@@ -135,6 +135,9 @@ def draw(lines, path):
         console.print(Text.from_ansi(line), no_wrap=True, crop=False)
     drawn = console.export_svg(title="~/notes", theme=MONOKAI, code_format=form, unique_id="tour")
     drawn = TEXT.sub(by_words, drawn)
+    # Without a size of its own it is as wide as whatever shows it likes.
+    width, height = (round(float(side)) for side in re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', drawn).groups())
+    drawn = drawn.replace("<svg ", f'<svg width="{width}" height="{height}" ', 1)
     path.write_text("\n".join(line.rstrip() for line in drawn.splitlines() if line.strip()) + "\n")
 
 
