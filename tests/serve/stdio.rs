@@ -325,6 +325,17 @@ fn a_client_s_configuration_starts_this_haft() {
         let place = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(place.contains(".json"), "{place}");
     }
+    let given =
+        ["serve", "--tools", "e*", "--allow", "guest:read=notes", "--no-journal", "--print-config", "claude"];
+    let output = stage.command(&given).output().unwrap();
+    let file: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let words = file["mcpServers"]["stage"]["args"].as_array().unwrap();
+    let here = stage.path("program.toml").canonicalize().unwrap().with_file_name("notes");
+    let allow = format!("guest:read={}", here.display());
+    assert_eq!(
+        words[3..],
+        [json!("--tools"), json!("e*"), json!("--allow"), json!(allow), json!("--no-journal")]
+    );
     let output = stage.command(&["serve", "--print-config", "emacs"]).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
 }

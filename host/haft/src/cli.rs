@@ -21,6 +21,7 @@ mod enable;
 mod exec;
 mod exit;
 mod gc;
+mod given;
 mod guidance;
 mod init;
 mod inspect;

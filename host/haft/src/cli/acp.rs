@@ -16,6 +16,7 @@ use self::programs::Programs;
 use self::snippet::Editor;
 use super::Exit;
 use super::common::Common;
+use super::given;
 use super::model_args::ModelArgs;
 use super::pipes::{signals, streams};
 use super::terminal::Terminal;
@@ -42,7 +43,11 @@ impl Acp {
     pub(super) async fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
         if let Some(editor) = self.print_config {
             let own = std::env::current_exe().context("cannot find out where haft is")?;
-            let text = editor.snippet(&own, common.program.as_deref())?;
+            let text = editor.snippet(
+                &own,
+                common.program.as_deref(),
+                self.choice.words().chain(given::words(common, false)),
+            )?;
             terminal.message(editor.place());
             terminal.verbatim(&text)?;
             return Ok(Exit::Success);

@@ -51,6 +51,15 @@ impl ModelArgs {
         Ok(program.chosen_tools(&self.tools, |text| terminal.warning(text))?)
     }
 
+    /// The options that choose the model, as they stand on a command line.
+    pub(super) fn words(&self) -> impl Iterator<Item = String> {
+        let options =
+            [("--provider", &self.provider), ("--model", &self.model), ("--base-url", &self.base_url)];
+        let given = options.into_iter().filter_map(|(name, value)| Some([name.to_owned(), value.clone()?]));
+        let tools = self.tools.iter().map(|pattern| ["--tools".to_owned(), pattern.to_string()]);
+        given.chain(tools).flatten()
+    }
+
     /// What the command line says about the model.
     pub(super) fn model(&self) -> ModelChoice {
         ModelChoice {

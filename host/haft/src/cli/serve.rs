@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::snippet::Client;
 use super::common::{Common, propose_pane};
+use super::given;
 use super::pipes::{signals, streams};
 use super::terminal::Terminal;
 use crate::cli::Exit;
@@ -151,10 +152,20 @@ impl Serve {
     fn print(self, client: Client, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
         let own = std::env::current_exe().context("cannot find out where haft is")?;
         let variable = self.token_env.as_ref().map_or("HAFT_TOKEN", Variable::as_str);
-        let server = snippet::Server::new(&own, common.program.as_deref(), self.http, variable)?;
+        let server =
+            snippet::Server::new(&own, common.program.as_deref(), self.http, variable, self.words(common))?;
         terminal.message(client.place());
         terminal.verbatim(&client.snippet(&server)?)?;
         Ok(Exit::Success)
+    }
+}
+
+impl Serve {
+    /// The options that the client has to start haft with.
+    fn words(&self, common: &Common) -> Vec<String> {
+        let patterns = self.tools.iter().flat_map(|pattern| ["--tools".to_owned(), pattern.to_string()]);
+        let plugin = self.plugin.iter().flat_map(|name| ["--plugin".to_owned(), name.clone()]);
+        patterns.chain(plugin).chain(given::words(common, true)).collect()
     }
 }
 

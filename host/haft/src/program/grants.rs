@@ -46,6 +46,30 @@ impl FromStr for Allow {
     }
 }
 
+impl Allow {
+    /// The same with an absolute directory, from the current one on.
+    #[must_use]
+    pub fn absolute(&self) -> Self {
+        let whole = |path: &String| match std::path::absolute(path) {
+            Ok(whole) if !path.starts_with("~/") => whole.to_string_lossy().into_owned(),
+            _ => path.clone(),
+        };
+        let right = match &self.right {
+            Right::Read(path) => Right::Read(whole(path)),
+            Right::Write(path) => Right::Write(whole(path)),
+            right => right.clone(),
+        };
+        Self { right, ..self.clone() }
+    }
+}
+
+impl std::fmt::Display for Allow {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.plugin.iter().try_for_each(|plugin| write!(f, "{plugin}:"))?;
+        self.right.fmt(f)
+    }
+}
+
 /// Adds a right; relative paths start where the program is run, as on any command line.
 fn with_right(right: &Right, grant: Grant, dirs: &Dirs) -> anyhow::Result<Grant> {
     let root = |path: &str| -> anyhow::Result<Root> {

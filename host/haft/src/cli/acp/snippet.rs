@@ -36,7 +36,12 @@ impl Editor {
     }
 
     /// The snippet with which the haft at `own` is started, with `program` where that is named.
-    pub(super) fn snippet(self, own: &Path, program: Option<&Path>) -> anyhow::Result<String> {
+    pub(super) fn snippet(
+        self,
+        own: &Path,
+        program: Option<&Path>,
+        options: impl Iterator<Item = String>,
+    ) -> anyhow::Result<String> {
         let command = text(own)?;
         let mut arguments = vec!["acp".to_owned()];
         if let Some(program) = program {
@@ -44,6 +49,7 @@ impl Editor {
                 .with_context(|| format!("cannot find out where `{}` is", program.display()))?;
             arguments.extend(["--program".to_owned(), text(&whole)?]);
         }
+        arguments.extend(options);
         Ok(match self {
             Self::Zed => agent_servers(&json!({
                 "type": "custom", "command": command, "args": arguments, "env": {},
@@ -140,15 +146,15 @@ mod tests {
     fn every_editor_gets_what_it_can_read() {
         let (own, program) = (Path::new("/opt/ha\"ft"), Path::new("/home/ada/program.toml"));
         for editor in [Editor::Zed, Editor::JetBrains] {
-            let text = editor.snippet(own, Some(program)).unwrap();
+            let text = editor.snippet(own, Some(program), std::iter::empty()).unwrap();
             let value: Value = serde_json::from_str(&text).unwrap();
             let agent = &value["agent_servers"]["haft"];
             assert_eq!(agent["command"], "/opt/ha\"ft");
             assert_eq!(agent["args"], json!(["acp", "--program", "/home/ada/program.toml"]));
         }
-        let text = Editor::CodeCompanion.snippet(own, None).unwrap();
+        let text = Editor::CodeCompanion.snippet(own, None, std::iter::empty()).unwrap();
         assert!(text.contains(r#"default = { "/opt/ha\"ft", "acp" }"#), "{text}");
-        let text = Editor::Avante.snippet(own, Some(program)).unwrap();
+        let text = Editor::Avante.snippet(own, Some(program), std::iter::empty()).unwrap();
         assert!(text.contains(r#"command = "/opt/ha\"ft", args = { "acp", "--program", "#), "{text}");
         assert_eq!(lua("a\n\\"), r#""a\010\\""#);
     }

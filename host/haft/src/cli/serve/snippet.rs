@@ -50,12 +50,13 @@ enum Way {
 
 impl Server {
     /// The program `program`, or the one that is here, served by the haft at `own`; over HTTP at `http`
-    /// where that is given, with the token in the environment variable `variable`.
+    /// where that is given, with the token in the environment variable `variable`; started with `options`.
     pub(super) fn new(
         own: &Path,
         program: Option<&Path>,
         http: Option<SocketAddr>,
         variable: &str,
+        options: Vec<String>,
     ) -> anyhow::Result<Self> {
         let here = Some(Path::new(FILE_NAME)).filter(|path| path.exists());
         let program = program.or(here);
@@ -66,19 +67,20 @@ impl Server {
             Some(address) => {
                 Way::Http { url: format!("http://{address}{PATH}"), variable: variable.to_owned() }
             }
-            None => Way::Start { command: text(own)?, arguments: arguments(program)? },
+            None => Way::Start { command: text(own)?, arguments: arguments(program, options)? },
         };
         Ok(Self { name, way })
     }
 }
 
-fn arguments(program: Option<&Path>) -> anyhow::Result<Vec<String>> {
+fn arguments(program: Option<&Path>, options: Vec<String>) -> anyhow::Result<Vec<String>> {
     let mut arguments = vec!["serve".to_owned()];
     if let Some(program) = program {
         let whole = std::path::absolute(program)
             .with_context(|| format!("cannot find out where `{}` is", program.display()))?;
         arguments.extend(["--program".to_owned(), text(&whole)?]);
     }
+    arguments.extend(options);
     Ok(arguments)
 }
 
