@@ -23,6 +23,7 @@ mod bash;
 mod cache;
 mod cli;
 mod command;
+mod command_plugin;
 mod common;
 mod completions;
 mod components;

@@ -47,7 +47,7 @@ async fn wa04_what_is_no_plugin_is_refused() {
         ),
         (
             wat("(module)"),
-            "a core WebAssembly module, not a component; build it for `wasm32-wasip2` or wrap it with `wasm-tools component new`",
+            "a core WebAssembly module without a `main`, not a component; build it for `wasm32-wasip2` or wrap it with `wasm-tools component new`",
         ),
         (wat("(component)"), "exports no function that could be a tool"),
         (

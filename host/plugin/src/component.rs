@@ -1,6 +1,7 @@
 //! A component's file: its source, its sections, its compiled code and the tools it lists, both cached on disk; the
 //! tools of a built-in one are recorded when it is built.
 
+pub(crate) mod adapt;
 pub(crate) mod cache;
 pub(crate) mod compile;
 pub(crate) mod discover;

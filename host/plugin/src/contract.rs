@@ -1,9 +1,10 @@
 //! The contract of a component: by which exported functions haft lists and calls its tools. This file holds the data;
-//! `dispatch` picks the implementation (`haft_world`, `act` or `typed`, which serves hooks too) for each contract.
+//! `dispatch` picks the implementation (`haft_world`, `act`, `command` or `typed`, which serves hooks too) for each contract.
 
 pub(crate) mod act;
 pub(crate) mod answer;
 pub(crate) mod bindings;
+pub(crate) mod command;
 pub(crate) mod dispatch;
 pub(crate) mod floats;
 pub(crate) mod haft_host;
@@ -26,6 +27,8 @@ pub enum Contract {
     Act,
     /// The `hook` world of `haft:plugin`: two typed functions, which are no tools.
     Hook,
+    /// `wasi:cli/run`: a program with a `main`, which is one tool.
+    Command,
     /// None of these: each function it exports is a tool.
     Typed,
 }
@@ -40,6 +43,8 @@ pub(crate) struct Request {
     pub(crate) arguments: Arguments,
     /// Those texts among them that could be paths.
     pub(crate) paths: Vec<String>,
+    /// Bytes that the answer may have.
+    pub(crate) result_limit: u64,
 }
 
 /// The arguments of a call, kept in the one form that its contract hands on: they may have many megabytes.
@@ -55,7 +60,9 @@ impl Arguments {
     pub(crate) fn new(contract: Contract, arguments: &Value) -> Self {
         match contract {
             Contract::Plugin => Self::Text(arguments.to_string()),
-            Contract::Act | Contract::Hook | Contract::Typed => Self::Value(arguments.clone()),
+            Contract::Act | Contract::Command | Contract::Hook | Contract::Typed => {
+                Self::Value(arguments.clone())
+            }
         }
     }
 
@@ -80,6 +87,7 @@ impl std::fmt::Display for Contract {
         f.write_str(match self {
             Self::Plugin => "haft:plugin",
             Self::Act => "act:tools",
+            Self::Command => "wasi:cli/run",
             Self::Hook => "haft:plugin hook",
             Self::Typed => "typed functions",
         })

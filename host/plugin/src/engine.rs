@@ -11,6 +11,7 @@ use wasmtime_wasi::p2::bindings::{cli, filesystem, sockets};
 
 use super::failure::LoadError;
 use super::threads::Threads;
+use crate::component::adapt;
 use crate::component::cache::{Cache, CompiledCode};
 use crate::component::compile::Compilations;
 use crate::component::listing::LISTING;
@@ -230,9 +231,7 @@ impl Engine {
 
     /// Compiles a component; where there is a cache, to be loaded from there the next time.
     pub(super) fn compile(&self, bytes: &[u8]) -> Result<(Component, Option<CompiledCode>), LoadError> {
-        if bytes.get(4..8) == Some(&CORE_MODULE) {
-            return Err(LoadError::CoreModule);
-        }
+        let bytes = &*adapt::component(bytes)?;
         let invalid = |error: wasmtime::Error| LoadError::not_a_component(bytes, &error);
         nesting::check(bytes).map_err(|error| invalid(error.into()))?;
         let engine = self.wasmtime()?;
@@ -260,9 +259,6 @@ impl Engine {
         part.linker.instantiate_pre(component).map_err(|error| LoadError::link(&error))
     }
 }
-
-/// The version field of a core module's preamble; a component's is `0d 00 01 00`.
-const CORE_MODULE: [u8; 4] = [1, 0, 0, 0];
 
 /// Everything a component may import: WASI 0.2, with haft's own implementation of files, environment and two socket
 /// interfaces, and HTTP requests, which are refused where no host is granted.

@@ -29,9 +29,12 @@ pub enum LoadError {
     NotAComponent(String),
     /// A core module: what `wasm32-wasip1` and `wasm32-unknown-unknown` make.
     #[error(
-        "a core WebAssembly module, not a component; build it for `wasm32-wasip2` or wrap it with `wasm-tools component new`"
+        "a core WebAssembly module without a `main`, not a component; build it for `wasm32-wasip2` or wrap it with `wasm-tools component new`"
     )]
     CoreModule,
+    /// A core module that is a program, but not one for WASI preview 1.
+    #[error("a core WebAssembly module that cannot be adapted from WASI preview 1: {0}")]
+    Adapt(String),
     /// A component that offers nothing to call.
     #[error("exports no function that could be a tool{0}")]
     Nothing(String),

@@ -136,7 +136,8 @@ impl Instance {
         let state = self.store.data_mut();
         // One more: the directory that stands for `/`.
         let directories = state.grant.preopens().len() + 1;
-        state.budget.exceeded.is_none()
+        self.guest.is_reusable()
+            && state.budget.exceeded.is_none()
             && !state.run.cancel.is_cancelled()
             && residual::is_clean(&mut state.table, directories)
     }

@@ -174,7 +174,7 @@ impl PluginTool {
         let (arguments, paths) =
             (Arguments::new(self.plugin.contract(), &call.arguments), named(&call.arguments));
         Job {
-            request: Request { id, tool, arguments, paths },
+            request: Request { id, tool, arguments, paths, result_limit: context.limits.result },
             output: self.output(),
             grant,
             writable,

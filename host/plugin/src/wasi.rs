@@ -4,5 +4,6 @@ pub(crate) mod disk_budget;
 pub(crate) mod environment;
 pub(crate) mod files;
 pub(crate) mod http;
+pub(crate) mod input;
 pub(crate) mod network;
 pub(crate) mod output;

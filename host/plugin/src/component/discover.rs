@@ -13,9 +13,9 @@ use crate::component::listing::Listing;
 use crate::component::record;
 use crate::component::sections::{self, WIT_SECTION};
 use crate::component::source::{Digest, Source};
-use crate::contract::Contract;
 use crate::contract::dispatch::LinkedComponent;
 use crate::contract::typed;
+use crate::contract::{Contract, command};
 use crate::engine::Engine;
 use crate::failure::{End, LoadError};
 use crate::instance::Instance;
@@ -105,6 +105,10 @@ fn compile(engine: &Engine, source: &Source, sibling_wit: Option<&str>) -> Resul
             let exports = typed::Exports::from_component(component.engine(), &component);
             let listing = typed::listing(&exports, &read_docs(&bytes, sibling_wit))?;
             Some(Listing { contract, ..listing })
+        }
+        Contract::Command => {
+            let sections = sections::read(&bytes).unwrap_or_default();
+            Some(command::listing(sections.label("description")))
         }
         Contract::Plugin | Contract::Act => None,
     };

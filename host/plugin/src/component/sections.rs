@@ -1,9 +1,11 @@
 //! Reads the sections of a component's file at any depth of nesting: names and custom sections, no code. Everything
 //! read is bounded in size and number, since the file may be hostile.
 
-use wasmparser::{ComponentExternalKind, CustomSectionReader, Encoding, Parser, Payload};
+use wasmparser::{ComponentExternalKind, CustomSectionReader, Parser, Payload};
 
+use crate::component::adapt;
 use crate::contract::act::ActMetadata;
+use crate::failure::LoadError;
 
 /// Custom section with the WIT package a component was built from, its documentation included
 /// (binary, as `wit_component::encode` makes it). No toolchain keeps the documentation otherwise.
@@ -128,9 +130,12 @@ pub enum SectionsError {
     Malformed(String),
     /// A core module.
     #[error(
-        "a core WebAssembly module, not a component; build it for `wasm32-wasip2` or wrap it with `wasm-tools component new`"
+        "a core WebAssembly module without a `main`, not a component; build it for `wasm32-wasip2` or wrap it with `wasm-tools component new`"
     )]
     CoreModule,
+    /// A core module that is a program, but not one for WASI preview 1.
+    #[error("a core WebAssembly module that cannot be adapted from WASI preview 1: {0}")]
+    Adapt(String),
     /// It has too many sections to be read.
     #[error("has more than {MAX_SECTIONS} sections and functions")]
     TooMany,
@@ -156,8 +161,16 @@ struct Walk {
     wit: Vec<(usize, Vec<u8>)>,
 }
 
-/// Reads the sections of a component.
+/// Reads the sections of a component, or of the one that a program for WASI preview 1 is adapted to.
 pub(crate) fn read(bytes: &[u8]) -> Result<Sections, SectionsError> {
+    let adapted = adapt::component(bytes).map_err(|error| match error {
+        LoadError::Adapt(why) => SectionsError::Adapt(why),
+        _ => SectionsError::CoreModule,
+    })?;
+    read_component(&adapted)
+}
+
+fn read_component(bytes: &[u8]) -> Result<Sections, SectionsError> {
     let malformed = |error: wasmparser::BinaryReaderError| SectionsError::Malformed(error.message().into());
     match bytes {
         [] => return Err(SectionsError::Malformed("the file is empty".into())),
@@ -172,12 +185,16 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Sections, SectionsError> {
             return Err(SectionsError::TooMany);
         }
         let payload = payload.map_err(malformed)?;
-        if index == 0 && matches!(&payload, Payload::Version { encoding: Encoding::Module, .. }) {
-            return Err(SectionsError::CoreModule);
-        }
         walk.step(payload).map_err(malformed)?;
     }
     Ok(walk.end())
+}
+
+impl Sections {
+    /// One of the [labels](Self::labels).
+    pub fn label(&self, name: &str) -> Option<&str> {
+        self.labels.iter().find(|(own, _)| own == name).map(|(_, text)| text.as_str())
+    }
 }
 
 impl Walk {

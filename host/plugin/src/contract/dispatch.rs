@@ -6,7 +6,7 @@ use wasmtime::component::Component;
 
 use crate::component::listing::ListedTool;
 use crate::contract::answer::Output;
-use crate::contract::{Contract, Request, act, haft_world, typed};
+use crate::contract::{Contract, Request, act, command, haft_world, typed};
 use crate::engine::Engine;
 use crate::failure::LoadError;
 use crate::instance::state::GuestState;
@@ -17,6 +17,7 @@ use haft_core::tool::ToolError;
 pub(crate) enum LinkedComponent {
     Plugin(haft_world::HaftComponent),
     Act(act::ActComponent),
+    Command(command::CommandComponent),
     /// Functions of any types, and which of the two contracts they are of.
     Typed(typed::TypedComponent, Contract),
 }
@@ -25,6 +26,7 @@ pub(crate) enum LinkedComponent {
 pub(crate) enum GuestInstance {
     Plugin(haft_world::HaftGuest),
     Act(act::ActGuest),
+    Command(command::CommandGuest),
     Typed(typed::TypedGuest),
 }
 
@@ -43,6 +45,9 @@ pub(crate) fn detect_contract(exports: &[&str]) -> Result<Contract, LoadError> {
         return Ok(Contract::Hook);
     }
     if exports.iter().all(|name| typed::is_hidden(name)) {
+        if command::is_exported(exports) {
+            return Ok(Contract::Command);
+        }
         return Err(LoadError::nothing(exports));
     }
     Ok(Contract::Typed)
@@ -63,6 +68,7 @@ impl LinkedComponent {
                 Ok(Self::Typed(typed::TypedComponent::new(engine.link(component)?, exports), contract))
             }
             Contract::Act => act::ActComponent::new(engine.link(component)?, &names).map(Self::Act),
+            Contract::Command => command::CommandComponent::new(engine.link(component)?).map(Self::Command),
         }
     }
 
@@ -71,6 +77,7 @@ impl LinkedComponent {
         match self {
             Self::Plugin(_) => Contract::Plugin,
             Self::Act(_) => Contract::Act,
+            Self::Command(_) => Contract::Command,
             Self::Typed(_, contract) => *contract,
         }
     }
@@ -80,6 +87,7 @@ impl LinkedComponent {
         match self {
             Self::Plugin(linked) => linked.component(),
             Self::Act(linked) => linked.component(),
+            Self::Command(linked) => linked.component(),
             Self::Typed(linked, _) => linked.component(),
         }
     }
@@ -88,7 +96,7 @@ impl LinkedComponent {
     /// every element of a list, bytes included.
     pub(crate) fn result_cost(&self) -> usize {
         match self {
-            Self::Plugin(_) | Self::Act(_) => 0,
+            Self::Plugin(_) | Self::Act(_) | Self::Command(_) => 0,
             Self::Typed(..) => size_of::<wasmtime::component::Val>(),
         }
     }
@@ -98,13 +106,14 @@ impl LinkedComponent {
         match self {
             Self::Plugin(linked) => linked.instantiate(store).await.map(GuestInstance::Plugin),
             Self::Act(linked) => linked.instantiate(store).await.map(GuestInstance::Act),
+            Self::Command(linked) => linked.instantiate(store).await.map(GuestInstance::Command),
             Self::Typed(linked, _) => linked.instantiate(store).await.map(GuestInstance::Typed),
         }
     }
 }
 
 impl GuestInstance {
-    /// Asks for the list of tools. Typed functions are listed without being asked, so there are none.
+    /// Asks for the list of tools. Typed functions and commands are listed without being asked, so there are none.
     pub(crate) async fn list(
         &self,
         store: &mut Store<GuestState>,
@@ -112,8 +121,13 @@ impl GuestInstance {
         match self {
             Self::Plugin(guest) => guest.list(store).await.map(Ok),
             Self::Act(guest) => guest.list(store).await,
-            Self::Typed(_) => Ok(Ok(Vec::new())),
+            Self::Typed(_) | Self::Command(_) => Ok(Ok(Vec::new())),
         }
+    }
+
+    /// Whether it may be called again: a program has run to its end.
+    pub(crate) fn is_reusable(&self) -> bool {
+        !matches!(self, Self::Command(_))
     }
 
     /// Runs a tool to its end.
@@ -125,6 +139,7 @@ impl GuestInstance {
         match self {
             Self::Plugin(guest) => guest.call(store, request).await,
             Self::Act(guest) => guest.call(store, request).await,
+            Self::Command(guest) => guest.call(store, request).await,
             Self::Typed(guest) => guest.call(store, request).await,
         }
     }

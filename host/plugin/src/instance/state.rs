@@ -16,6 +16,7 @@ use crate::threads::writable::Writable;
 use crate::wasi::disk_budget::Disk;
 use crate::wasi::files::{ProtectedPaths, RelativePaths};
 use crate::wasi::http::Http;
+use crate::wasi::input::Input;
 use crate::wasi::network::address_check::{self, RefusedAddresses};
 use crate::wasi::output::Captured;
 use haft_core::event::Events;
@@ -57,6 +58,9 @@ pub(crate) struct GuestState {
     pub(crate) relative: RelativePaths,
     pub(crate) refused_addresses: RefusedAddresses,
     pub(crate) http: Http,
+    /// The words of a command's command line, its name first; none for all other guests.
+    pub(crate) arguments: Vec<String>,
+    pub(crate) stdin: Input,
     pub(crate) stdout: Captured,
     pub(crate) stderr: Captured,
 }
@@ -152,11 +156,11 @@ impl GuestState {
         run: Run,
         http: Http,
     ) -> Self {
-        let (stdout, stderr) = (Captured::default(), Captured::default());
+        let (stdin, stdout, stderr) = (Input::default(), Captured::default(), Captured::default());
         let mut table = ResourceTable::new();
         table.set_max_capacity(MAX_RESOURCES);
         let (denied, refused_addresses) = (DeniedAccess::default(), RefusedAddresses::new(http.decisions()));
-        let wasi = wasi(&grant, &stdout, &stderr, &refused_addresses);
+        let wasi = wasi(&grant, (&stdin, &stdout, &stderr), &refused_addresses);
         let (budget, disk) = (Budget::new(limits), Arc::new(Disk::new(limits.disk)));
         let relative = RelativePaths::default();
         Self {
@@ -172,6 +176,8 @@ impl GuestState {
             relative,
             refused_addresses,
             http,
+            arguments: Vec::new(),
+            stdin,
             stdout,
             stderr,
         }
@@ -187,6 +193,8 @@ impl GuestState {
         self.disk.renew(limits.disk);
         self.refused_addresses.clear();
         self.http.renew();
+        self.arguments.clear();
+        self.stdin.fill(Vec::new());
         self.stdout.clear();
         self.stderr.clear();
     }
@@ -196,12 +204,12 @@ impl GuestState {
 /// Directories are handed out by `files`.
 fn wasi(
     grant: &Arc<Grant>,
-    stdout: &Captured,
-    stderr: &Captured,
+    (stdin, stdout, stderr): (&Input, &Captured, &Captured),
     refused_addresses: &RefusedAddresses,
 ) -> WasiCtx {
     let mut builder = WasiCtxBuilder::new();
     builder
+        .stdin(stdin.clone())
         .stdout(stdout.clone())
         .stderr(stderr.clone())
         .allow_blocking_current_thread(true)

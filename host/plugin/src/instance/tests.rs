@@ -55,7 +55,13 @@ impl MismatchedGuest {
         let narrow = Root::resolve(Path::new("/"), &self.path("granted")).unwrap();
         let (own, wide) = (Writable::open(&grant(narrow)), Arc::new(grant(Root::everything())));
         let (id, sent) = (String::new(), Arguments::Value(arguments.clone()));
-        let request = Request { id, tool: tool.into(), arguments: sent, paths: named(arguments) };
+        let request = Request {
+            id,
+            tool: tool.into(),
+            arguments: sent,
+            paths: named(arguments),
+            result_limit: Limits::default().result,
+        };
         let (engine, linked, limits) = (self.engine.clone(), self.linked.clone(), Limits::default());
         let guest = async move {
             let run = || Run::idle(&"guest".into(), &limits);

@@ -1,4 +1,4 @@
-//! `wasi:cli/environment` as guests see it: the granted variables and no arguments. Reading an empty environment is
+//! `wasi:cli/environment` as guests see it: the granted variables, and the words of a command line for commands alone. Reading an empty environment is
 //! recorded for hints. `state` collects the values.
 
 use wasmtime::component::HasData;
@@ -15,6 +15,7 @@ pub(crate) struct HasEnvironment;
 pub(crate) struct Environment<'a> {
     inner: WasiCliCtxView<'a>,
     granted_none: bool,
+    arguments: &'a [String],
     denied: &'a mut DeniedAccess,
 }
 
@@ -26,7 +27,7 @@ impl HasData for HasEnvironment {
 pub(crate) fn view(state: &mut GuestState) -> Environment<'_> {
     let inner = WasiCliCtxView { ctx: state.wasi.cli(), table: &mut state.table };
     let granted_none = state.grant.env().is_empty() && state.grant.values().is_empty();
-    Environment { inner, granted_none, denied: &mut state.denied }
+    Environment { inner, granted_none, arguments: &state.arguments, denied: &mut state.denied }
 }
 
 impl environment::Host for Environment<'_> {
@@ -36,7 +37,7 @@ impl environment::Host for Environment<'_> {
     }
 
     fn get_arguments(&mut self) -> wasmtime::Result<Vec<String>> {
-        self.inner.get_arguments()
+        Ok(self.arguments.to_vec())
     }
 
     fn initial_cwd(&mut self) -> wasmtime::Result<Option<String>> {

@@ -22,14 +22,26 @@ const CHUNK: usize = 64 << 10;
 #[derive(Clone, Default)]
 pub(crate) struct Captured(Arc<Mutex<CapturedBytes>>);
 
-#[derive(Default)]
 struct CapturedBytes {
+    /// Bytes that are kept of the beginning.
+    room: usize,
     first: Vec<u8>,
     last: VecDeque<u8>,
     dropped: usize,
 }
 
+impl Default for CapturedBytes {
+    fn default() -> Self {
+        Self { room: MAX_KEPT, first: Vec::new(), last: VecDeque::new(), dropped: 0 }
+    }
+}
+
 impl Captured {
+    /// Keeps so many bytes of the beginning, of what is printed from now on.
+    pub(crate) fn keep_first(&self, bytes: usize) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).room = bytes.max(MAX_KEPT);
+    }
+
     /// What was printed, with a note where not all was kept; invalid UTF-8 is replaced.
     pub(crate) fn text(&self) -> String {
         let captured = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -48,7 +60,7 @@ impl Captured {
 
     fn capture(&self, bytes: &[u8]) {
         let mut captured = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let room = MAX_KEPT.saturating_sub(captured.first.len()).min(bytes.len());
+        let room = captured.room.saturating_sub(captured.first.len()).min(bytes.len());
         let (first, rest) = bytes.split_at(room);
         captured.first.extend_from_slice(first);
         let last = rest.get(rest.len().saturating_sub(MAX_KEPT)..).unwrap_or_default();
