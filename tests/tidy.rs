@@ -2,6 +2,7 @@
 //! which one alone may touch a dependency or start a process.
 
 mod circles;
+mod platforms;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -60,7 +61,7 @@ const HOMES: &[(&str, &[&str])] = &[
             "haft/src/cli/terminal.rs",
             "haft/src/cli/pipes.rs",
             "sandbox/src/process/attached.rs",
-            "sandbox/src/selftest/escape.rs",
+            "sandbox/src/selftest/platform/linux/escape.rs",
             "author/src/watch.rs",
         ],
     ),
@@ -98,8 +99,10 @@ const HOMES: &[(&str, &[&str])] = &[
         &[
             "plugin/src/component/cache.rs",
             "core/src/heap.rs",
+            "sandbox/src/confine/helper/platform/macos/watch.rs",
+            "sandbox/src/confine/sys",
             "sandbox/src/confine/sys.rs",
-            "sandbox/src/selftest/raw.rs",
+            "sandbox/src/selftest/platform/linux/raw.rs",
             "mcp/src/server/trim_memory.rs",
         ],
     ),
@@ -290,7 +293,11 @@ fn functions(text: &str) -> Vec<(usize, usize)> {
 
 fn is_head(line: &str) -> bool {
     const BEFORE: [&str; 6] = ["pub ", "pub(super) ", "pub(crate) ", "const ", "async ", "unsafe "];
-    let strip = |line: &'_ str| BEFORE.iter().find_map(|word| line.strip_prefix(word).map(str::to_owned));
+    let inside = |line: &str| line.strip_prefix("pub(in ")?.split_once(") ").map(|(_, rest)| rest.to_owned());
+    let strip = |line: &'_ str| {
+        let word = BEFORE.iter().find_map(|word| line.strip_prefix(word).map(str::to_owned));
+        word.or_else(|| inside(line))
+    };
     let mut head = line.trim_start().to_owned();
     while let Some(rest) = strip(&head) {
         head = rest;

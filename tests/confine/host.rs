@@ -93,6 +93,7 @@ pub(super) fn confiner_by(helper: impl Into<PathBuf>, off: Off) -> Confiner {
         landlock: all.landlock.filter(|_| kept(Off::LANDLOCK)),
         seccomp: kept(Off::SECCOMP),
         capabilities: kept(Off::CAPABILITIES),
+        seatbelt: false,
     };
     Confiner::exactly(helper, layers)
 }

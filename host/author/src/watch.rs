@@ -2,7 +2,9 @@
 //! content, so that a tool that reads or rewrites its own files triggers no build.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::Metadata;
+use std::fs::{File, Metadata};
+use std::io::{stderr, stdout};
+use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -134,8 +136,9 @@ impl Watch {
 /// The files behind standard output and standard error: who keeps them in the project's folder would
 /// else be told of a change by every word about the last one.
 fn own_output() -> Vec<(u64, u64)> {
-    let files = [rustix::fs::fstat(std::io::stdout()), rustix::fs::fstat(std::io::stderr())];
-    files.into_iter().flatten().map(|stat| (stat.st_dev, stat.st_ino)).collect()
+    let streams = [stdout().as_fd().try_clone_to_owned(), stderr().as_fd().try_clone_to_owned()];
+    let files = streams.into_iter().flatten().filter_map(|stream| File::from(stream).metadata().ok());
+    files.map(|metadata| (metadata.dev(), metadata.ino())).collect()
 }
 
 /// What a project's folder holds now.

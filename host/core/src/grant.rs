@@ -9,6 +9,7 @@ mod blocked;
 mod destination;
 mod folder;
 mod host;
+mod platform;
 mod proposal;
 mod right;
 mod root;

@@ -1,9 +1,6 @@
 //! The heap, where its allocator has to be told what to keep and when it is worth giving memory back.
 
-#![cfg_attr(
-    all(target_os = "linux", target_env = "gnu"),
-    expect(unsafe_code, reason = "library calls, which say why they are sound")
-)]
+#![cfg_attr(target_env = "gnu", expect(unsafe_code, reason = "library calls, which say why they are sound"))]
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -11,12 +8,12 @@ use std::time::Duration;
 /// Bytes of a block that has pages of its own, which go back when it is freed: the large ones are
 /// arguments and answers. glibc begins with 128 KiB and goes up to 32 MiB by itself as blocks are freed, and
 /// keeps as much again in the heap of every thread.
-#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[cfg(target_env = "gnu")]
 const OWN_PAGES: i32 = 1 << 20;
 
 /// Heaps that threads share. glibc makes eight for every processor; a guest's thread rarely waits for
 /// another's.
-#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[cfg(target_env = "gnu")]
 const HEAPS: i32 = 8;
 
 /// How long after a call what it freed is given back, together with what others freed meanwhile. It takes some
@@ -26,7 +23,7 @@ pub const EVERY: Duration = Duration::from_secs(5);
 /// Settles for the whole process how much freed memory the allocator keeps. For haft's own programs; a program that
 /// embeds haft decides for itself.
 pub fn settle() {
-    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    #[cfg(target_env = "gnu")]
     for (setting, value) in
         [(libc::M_MMAP_THRESHOLD, OWN_PAGES), (libc::M_TRIM_THRESHOLD, OWN_PAGES), (libc::M_ARENA_MAX, HEAPS)]
     {
@@ -39,7 +36,7 @@ pub fn settle() {
 /// Gives what was freed back to the system. glibc keeps most of it, for each thread's own: after compiling ten
 /// small components 45 MB that nothing asks for again. Takes some milliseconds; elsewhere nothing.
 pub fn give_back() {
-    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    #[cfg(target_env = "gnu")]
     {
         // SAFETY: `malloc_trim(3)` touches only free memory, and may be called on any thread.
         let any = unsafe { libc::malloc_trim(0) };

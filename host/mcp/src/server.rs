@@ -23,7 +23,6 @@ mod snapshot;
 pub mod stdio;
 mod stdio_transport;
 mod tool_news;
-#[cfg(target_os = "linux")]
 mod trim_memory;
 
 pub use self::questions::Questions;

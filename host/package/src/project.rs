@@ -2,11 +2,12 @@
 //! written whole or not at all. Knows nothing of what is installed.
 
 mod entries;
+mod platform;
 
 use std::ffi::OsString;
 use std::fs::{self, File, Permissions};
 use std::io::{self, Write};
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -295,7 +296,7 @@ enum Draft {
 impl<'a> New<'a> {
     fn write(path: &'a Path, text: &str) -> Result<Self, ProjectError> {
         let write = || -> io::Result<Draft> {
-            let mut draft = match unnamed(parent_of(path)) {
+            let mut draft = match platform::unnamed(parent_of(path)) {
                 Some(file) => Draft::Unnamed(file),
                 None => Draft::Named(named(path)?),
             };
@@ -314,34 +315,16 @@ impl<'a> New<'a> {
 
     fn put(self) -> Result<(), ProjectError> {
         let put = match self.draft {
-            Draft::Unnamed(file) => put_unnamed(&file, self.path),
+            Draft::Unnamed(file) => {
+                let name = beside(self.path);
+                // What a killed haft left there.
+                let _ = fs::remove_file(&name);
+                platform::give_name(&file, &name).and_then(|()| fs::rename(&name, self.path))
+            }
             Draft::Named(file) => file.persist(self.path).map(drop).map_err(|error| error.error),
         };
         put.map_err(failed("write", self.path))
     }
-}
-
-/// A file in `folder` that has no name (`O_TMPFILE`), where there are such.
-fn unnamed(folder: &Path) -> Option<File> {
-    #[cfg(target_os = "linux")]
-    {
-        use rustix::fs::{CWD, Mode, OFlags, openat};
-        let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-        openat(CWD, folder, flags, Mode::RUSR | Mode::WUSR).ok().map(File::from)
-    }
-    #[cfg(not(target_os = "linux"))]
-    None
-}
-
-/// Gives it a name beside `path`, and at once that one.
-fn put_unnamed(file: &File, path: &Path) -> io::Result<()> {
-    use rustix::fs::{AtFlags, CWD, linkat};
-    let name = beside(path);
-    // What a killed haft left there.
-    let _ = fs::remove_file(&name);
-    let own = format!("/proc/self/fd/{}", file.as_raw_fd());
-    linkat(CWD, own, CWD, &name, AtFlags::SYMLINK_FOLLOW)?;
-    fs::rename(&name, path)
 }
 
 /// The temporary name of the file that replaces the one at `path`. Always the same, so that the next change replaces

@@ -14,21 +14,13 @@
 //! itself anew ([`crate::entry`]). A helper serves one command. It may be made ready before there is
 //! one ([`Confiner::prepare`]), so that confinement costs the call next to nothing.
 
-mod aliases;
 mod helper;
 mod layers;
-mod mounts;
 mod policy;
 mod program;
-mod rules;
-#[cfg(any(test, target_os = "macos"))]
-mod seatbelt;
-mod seccomp;
-
 mod session;
 pub(crate) mod sys;
-mod watch;
-mod wire;
+pub(crate) mod wire;
 
 use std::io;
 use std::path::PathBuf;

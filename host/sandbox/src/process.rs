@@ -18,17 +18,16 @@ pub mod start;
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{self, Seek, Write};
+use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use rustix::fs::{MemfdFlags, memfd_create};
 use tokio::time::{sleep, timeout};
 
-use super::confine::{Confiner, HelperEvent, HelperSession};
+use super::confine::{self, Confiner, HelperEvent, HelperSession};
 use crate::process::capture::{Capture, Listener};
 pub use crate::process::error::ProcessError;
 pub(crate) use crate::process::error::watch;
@@ -243,8 +242,5 @@ fn input(bytes: &[u8]) -> io::Result<OwnedFd> {
     if bytes.is_empty() {
         return Ok(File::open("/dev/null")?.into());
     }
-    let mut file = File::from(memfd_create("input", MemfdFlags::CLOEXEC)?);
-    file.write_all(bytes)?;
-    file.rewind()?;
-    Ok(file.into())
+    confine::wire::memory_file(bytes)
 }

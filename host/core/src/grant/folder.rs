@@ -2,24 +2,20 @@
 //! here.
 
 use std::ffi::OsString;
-use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStringExt;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Component, Path};
+use std::path::Path;
 
-use rustix::fs::{Dir, FileType, Mode, OFlags, ResolveFlags, openat, openat2};
-use rustix::io::Errno;
+use cap_std::fs::{Dir, DirEntry, File, MetadataExt, OpenOptions, OpenOptionsExt};
+use rustix::fs::OFlags;
 
 use super::Root;
 
-/// How often a path is resolved again when another process changes it meanwhile.
-const MAX_LOOKUPS: usize = 16;
+/// Flags of every open: a FIFO is not waited for, and a terminal does not become haft's own.
+const NO_WAIT: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY);
 
 /// An open directory.
 #[derive(Debug)]
-pub struct Folder(File);
+pub struct Folder(Dir);
 
 /// A file that was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,26 +49,27 @@ pub enum Kind {
 impl Root {
     /// Opens the directory to read what lies below it. Fails as [`Root::open`] does.
     pub fn folder(&self) -> io::Result<Folder> {
-        self.open().map(Folder)
+        self.open().map(|directory| Folder(Dir::from_std_file(directory)))
     }
 }
 
 impl Folder {
     /// The directory `path` below this one; itself where `path` is empty.
     pub fn enter(&self, path: &Path) -> io::Result<Self> {
-        self.open(path, OFlags::DIRECTORY).map(Self)
+        let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+        self.0.open_dir(path).map(Self).map_err(leads_out)
     }
 
     /// Whether it is the same directory as `other`, however each was reached.
     pub fn is_same(&self, other: &Self) -> io::Result<bool> {
-        let [own, other] = [self.0.metadata()?, other.0.metadata()?];
+        let [own, other] = [self.0.dir_metadata()?, other.0.dir_metadata()?];
         Ok((own.dev(), own.ino()) == (other.dev(), other.ino()))
     }
 
     /// At most `most` bytes of the regular file `path` below this directory. A link is followed as long as it leads to
     /// something below; what is no regular file is refused without waiting for it.
     pub fn read(&self, path: &Path, most: u64) -> io::Result<Content> {
-        let file = self.open(path, OFlags::NONBLOCK | OFlags::NOCTTY)?;
+        let file = self.open(path)?;
         let metadata = file.metadata()?;
         if !metadata.is_file() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"));
@@ -85,62 +82,34 @@ impl Folder {
 
     /// What is in the directory, by name, of the first `most` entries that the kernel tells.
     pub fn list(&self, most: usize) -> io::Result<Vec<Listed>> {
-        let entry = |entry: rustix::io::Result<rustix::fs::DirEntry>| {
+        let entry = |entry: io::Result<DirEntry>| {
             let entry = entry?;
-            let name = OsString::from_vec(entry.file_name().to_bytes().to_vec());
-            let kind = match entry.file_type() {
-                FileType::RegularFile => Kind::File,
-                FileType::Directory => Kind::Folder,
+            let kind = match entry.file_type()? {
+                kind if kind.is_file() => Kind::File,
+                kind if kind.is_dir() => Kind::Folder,
                 _ => Kind::Other,
             };
-            Ok(Listed { name, kind })
+            Ok(Listed { name: entry.file_name(), kind })
         };
-        let is_own =
-            |listed: &io::Result<Listed>| !matches!(listed, Ok(own) if own.name == "." || own.name == "..");
-        let entries = Dir::read_from(&self.0)?.map(entry).filter(is_own).take(most);
-        let mut entries = entries.collect::<io::Result<Vec<_>>>()?;
+        let mut entries = self.0.entries()?.take(most).map(entry).collect::<io::Result<Vec<_>>>()?;
         entries.sort_unstable();
         Ok(entries)
     }
 
-    fn open(&self, path: &Path, flags: OFlags) -> io::Result<File> {
-        let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
-        let flags = flags | OFlags::RDONLY | OFlags::CLOEXEC;
-        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-        for _ in 0..MAX_LOOKUPS {
-            return match openat2(&self.0, path, flags, Mode::empty(), resolve) {
-                Err(Errno::AGAIN) => continue,
-                Err(Errno::XDEV) => Err(leads_out()),
-                // Not there, or kept away by the sandbox that haft itself runs in.
-                Err(Errno::NOSYS | Errno::PERM) => self.open_by_parts(path, flags).map(File::from),
-                opened => Ok(opened?.into()),
-            };
-        }
-        Err(Errno::BUSY.into())
-    }
-
-    /// The same part by part, none of which may be a link: where one leads to cannot be held to the directory then.
-    fn open_by_parts(&self, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
-        let step = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let mut directory = openat(&self.0, ".", step, Mode::empty())?;
-        let mut parts = path.components().peekable();
-        while let Some(part) = parts.next() {
-            let name = match part {
-                Component::Normal(name) => name,
-                Component::CurDir => ".".as_ref(),
-                _ => return Err(leads_out()),
-            };
-            if parts.peek().is_none() {
-                return Ok(openat(&directory, name, flags | OFlags::NOFOLLOW, Mode::empty())?);
-            }
-            directory = openat(&directory, name, step, Mode::empty())?;
-        }
-        Ok(openat(&directory, ".", flags, Mode::empty())?)
+    fn open(&self, path: &Path) -> io::Result<File> {
+        let flags = i32::try_from(NO_WAIT.bits()).map_err(io::Error::other)?;
+        self.0.open_with(path, OpenOptions::new().read(true).custom_flags(flags)).map_err(leads_out)
     }
 }
 
-fn leads_out() -> io::Error {
-    io::Error::new(io::ErrorKind::PermissionDenied, "it leads out of the folder")
+/// A refusal that is not the kernel's: the path, or a link on its way, leads out.
+fn leads_out(error: io::Error) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied if error.raw_os_error().is_none() => {
+            io::Error::new(io::ErrorKind::PermissionDenied, "it leads out of the folder")
+        }
+        _ => error,
+    }
 }
 
 #[cfg(test)]
@@ -186,21 +155,11 @@ mod tests {
     }
 
     #[test]
-    fn by_parts_no_link_is_followed_and_nothing_leads_out() {
-        let (_place, folder) = place();
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-        let opened = |path: &str| folder.open_by_parts(Path::new(path), flags).is_ok();
-        assert!(opened("sub/a.txt") && opened("./sub/a.txt") && opened("."));
-        for path in OUTSIDE.into_iter().chain(["good", "sub/../sub/a.txt"]) {
-            assert!(!opened(path), "{path}");
-        }
-    }
-
-    #[test]
     fn a_pipe_is_not_waited_for_and_entries_are_in_order() {
         let (place, folder) = place();
         let pipe = place.path().join("in/pipe");
-        rustix::fs::mknodat(rustix::fs::CWD, &pipe, FileType::Fifo, Mode::RUSR, 0).unwrap();
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0)
+            .unwrap();
         assert!(folder.read(Path::new("pipe"), 9).is_err());
         let listed = folder.list(100).unwrap();
         let names: Vec<_> = listed.iter().map(|own| own.name.to_str().unwrap()).collect();

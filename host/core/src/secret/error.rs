@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::MAX_SECRET;
+use super::{MAX_SECRET, keyring};
 use crate::manifest::KeyringEntry;
 
 /// Why a secret cannot be had.
@@ -52,14 +52,8 @@ impl SecretError {
                 "set `{name}`, or name another place in program.toml: `{{ file = \"PATH\" }}` or \
                  `{{ keyring = \"SERVICE/USER\" }}`"
             )),
-            Self::NotInKeyring(entry) => Some(format!(
-                "`secret-tool store --label='{entry}' service '{}' username '{}'` stores it",
-                entry.service, entry.user
-            )),
-            Self::Keyring { entry, .. } => Some(format!(
-                "where there is no desktop, `keyctl padd user '{entry}' @u` stores it until the machine \
-                 is started again, and `{{ file = \"PATH\" }}` names a file"
-            )),
+            Self::NotInKeyring(entry) => Some(keyring::how_to_store(entry, true)),
+            Self::Keyring { entry, .. } => Some(keyring::how_to_store(entry, false)),
             Self::Unusable { why, .. } if *why == Self::TOO_LONG => {
                 Some(format!("a secret has at most {} KiB", MAX_SECRET >> 10))
             }

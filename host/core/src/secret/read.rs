@@ -10,7 +10,7 @@ use rustix::fs::OFlags;
 use secrecy::SecretString;
 
 use super::{MAX_SECRET, MIN_SECRET, Redactor, SecretError, keyring};
-use crate::manifest::{Manifest, SecretSource};
+use crate::manifest::{KeyringEntry, Manifest, SecretSource};
 
 /// Reads the secrets that a program.toml names.
 #[derive(Clone, Copy, Debug)]
@@ -31,7 +31,7 @@ impl<'a> Secrets<'a> {
     /// A locked keyring asks the user to unlock it; the wait is bounded.
     pub async fn read(&self, source: &SecretSource) -> Result<SecretString, SecretError> {
         let bytes = match source {
-            SecretSource::Keyring(entry) => keyring::read(entry).await?,
+            SecretSource::Keyring(entry) => in_keyring(entry).await?,
             source => self.at_once(source)?,
         };
         self.known(source, bytes)
@@ -112,6 +112,15 @@ fn read_file(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     file.take(MAX_SECRET as u64 + 1).read_to_end(&mut bytes)?;
     Ok(bytes)
+}
+
+/// What the user's keyring has.
+async fn in_keyring(entry: &KeyringEntry) -> Result<Vec<u8>, SecretError> {
+    match keyring::read(entry).await {
+        Ok(Some(secret)) => Ok(secret),
+        Ok(None) => Err(SecretError::NotInKeyring(entry.clone())),
+        Err(why) => Err(SecretError::Keyring { entry: entry.clone(), why }),
+    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
 //! Watching a few files for changes, those that are not there yet too. It says that something
 //! changed, once for many changes that belong together, and never what.
 
+mod platform;
+
 use std::collections::HashSet;
 use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
@@ -9,8 +11,10 @@ use std::time::Duration;
 
 use notify::event::{AccessKind, AccessMode, ModifyKind};
 use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
-use rustix::time::{ClockId, Timespec, clock_gettime};
+use rustix::time::{Timespec, clock_gettime};
 use tokio::sync::mpsc;
+
+use self::platform::FILE_CLOCK;
 
 /// How long files are left alone before a change counts: editors and compilers write in pieces.
 const SETTLED: Duration = Duration::from_millis(100);
@@ -24,7 +28,7 @@ pub(super) struct Moment(i64, i64);
 
 impl Moment {
     pub(super) fn now() -> Self {
-        let Timespec { tv_sec, tv_nsec } = clock_gettime(ClockId::RealtimeCoarse);
+        let Timespec { tv_sec, tv_nsec } = clock_gettime(FILE_CLOCK);
         Self(tv_sec, tv_nsec)
     }
 

@@ -36,7 +36,6 @@ use self::writer::Writer;
 use super::bounds;
 use super::calls::RunningCalls;
 use super::handler::Handler;
-#[cfg(target_os = "linux")]
 use super::trim_memory;
 use haft_core::heap;
 
@@ -208,7 +207,6 @@ impl Transport<RoleServer> for StdioTransport {
             let posted = if is_answer { writer.post(&message) } else { writer.notify(&message).await };
             drop(message);
             if is_first {
-                #[cfg(target_os = "linux")]
                 trim_memory::release_code_pages();
             }
             if was_large {

@@ -1,7 +1,7 @@
 //! Releases the resident pages of haft's own code, most of which only starting and the first call need.
 //! The kernel would reclaim them by itself, but only under memory pressure; `tests/serve/memory.rs` holds the figure.
+//! Where there is no `/proc` to list them nothing is released.
 
-#![cfg(target_os = "linux")]
 #![expect(unsafe_code, reason = "one system call, which says why it is sound")]
 
 use std::fs::File;

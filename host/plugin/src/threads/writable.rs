@@ -2,6 +2,8 @@
 //! its thread are made of the same open directories. None is opened a second time by name, since the name may lead
 //! elsewhere by then.
 
+mod platform;
+
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
@@ -92,34 +94,13 @@ impl Writable {
     }
 
     /// The directories that could be opened.
-    pub(crate) fn directories(&self) -> impl Iterator<Item = &File> {
-        self.opened().map(|(directory, _)| directory)
-    }
-
-    fn opened(&self) -> impl Iterator<Item = &Directory> {
+    pub(super) fn opened(&self) -> impl Iterator<Item = &Directory> {
         self.0.roots.iter().filter_map(|(_, opened)| opened.as_ref().ok())
     }
 }
 
 fn open(root: &Root) -> io::Result<Directory> {
     let directory = root.open()?;
-    let identity = identity(&directory)?;
+    let identity = platform::identity(&directory)?;
     Ok((directory, identity))
-}
-
-#[cfg(target_os = "linux")]
-fn identity(directory: &File) -> io::Result<DirectoryId> {
-    use rustix::fs::{AtFlags, StatxFlags, makedev, statx};
-    let mask = StatxFlags::INO | StatxFlags::MNT_ID;
-    let stat = statx(directory, "", AtFlags::EMPTY_PATH, mask)?;
-    // Zero from kernels before 5.8, which do not know it.
-    let mount = stat.stx_mnt_id;
-    Ok(DirectoryId { device: makedev(stat.stx_dev_major, stat.stx_dev_minor), inode: stat.stx_ino, mount })
-}
-
-#[cfg(not(target_os = "linux"))]
-fn identity(directory: &File) -> io::Result<DirectoryId> {
-    use std::os::unix::fs::MetadataExt;
-    let metadata = directory.metadata()?;
-    Ok(DirectoryId { device: metadata.dev(), inode: metadata.ino(), mount: 0 })
 }

@@ -1,9 +1,9 @@
 //! The layers of the kernel's sandbox: which of them this machine offers, and whether those are
 //! enough. It refuses to settle for less in silence.
 
-use serde::{Deserialize, Serialize};
+mod platform;
 
-use super::sys;
+use serde::{Deserialize, Serialize};
 
 /// Layers that confine a child. Every one but these four is always there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,18 +17,19 @@ pub struct Layers {
     pub seccomp: bool,
     /// No capability and no way to get one.
     pub capabilities: bool,
+    /// Seatbelt, the sandbox of macOS, in the place of all others.
+    pub seatbelt: bool,
 }
 
 impl Layers {
-    /// All of them, with the Landlock that the kernel offers. Whether namespaces can be had shows
-    /// when they are first made.
+    /// All that this system offers. Whether namespaces can be had shows when they are first made.
     pub fn offered() -> Self {
-        let seccomp = cfg!(any(target_arch = "x86_64", target_arch = "aarch64"));
-        Self { namespaces: true, landlock: sys::landlock_version(), seccomp, capabilities: true }
+        platform::offered()
     }
 
     /// None: the child is watched over, not confined.
-    pub const NONE: Self = Self { namespaces: false, landlock: None, seccomp: false, capabilities: false };
+    pub const NONE: Self =
+        Self { namespaces: false, landlock: None, seccomp: false, capabilities: false, seatbelt: false };
 
     /// The first version of Landlock that keeps files from being truncated.
     pub const MIN_LANDLOCK: u32 = 3;
@@ -39,6 +40,9 @@ impl Layers {
     pub fn verdict(self) -> Verdict {
         if self == Self::NONE {
             return Verdict::Open;
+        }
+        if self.seatbelt {
+            return Verdict::Reduced(SEATBELT_GAPS.to_vec());
         }
         if self.landlock.is_none_or(|version| version < Self::MIN_LANDLOCK) {
             return Verdict::Refused(refusal(self.landlock));
@@ -68,11 +72,20 @@ impl Layers {
             landlock,
             self.capabilities.then(|| "no capabilities".to_owned()),
             self.seccomp.then(|| "seccomp".to_owned()),
+            self.seatbelt.then(|| "seatbelt".to_owned()),
         ];
         let names: Vec<_> = names.into_iter().flatten().collect();
         if names.is_empty() { "none".to_owned() } else { names.join(", ") }
     }
 }
+
+/// What Seatbelt does not keep.
+const SEATBELT_GAPS: &[&str] = &[
+    "it has never been run on a Mac by those who wrote it",
+    "names of other processes can be seen",
+    "what a command leaves in a session of its own goes on",
+    "a command may start as many processes as its user may",
+];
 
 /// Whether layers are enough to run a child under.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,7 +118,7 @@ mod tests {
     use super::*;
 
     fn with(namespaces: bool, landlock: Option<u32>) -> Verdict {
-        Layers { namespaces, landlock, seccomp: true, capabilities: true }.verdict()
+        Layers { namespaces, landlock, seccomp: true, capabilities: true, seatbelt: false }.verdict()
     }
 
     /// SB08: the table of fallbacks.

@@ -1,11 +1,13 @@
 //! What one child may do, as the helper is told it: a [`Grant`] and the layers that are to
 //! enforce it, with every path resolved. It refuses what the layers at hand cannot keep.
 
+mod platform;
+
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::aliases::with_aliases;
+use self::platform::with_aliases;
 use super::layers::Layers;
 use haft_core::grant::{Grant, Reach, Root};
 
@@ -49,7 +51,8 @@ impl Policy {
     /// Why the layers cannot keep this policy; `None` when they can.
     pub(super) fn unenforceable(&self) -> Option<String> {
         let Layers { namespaces, landlock, .. } = self.layers;
-        if self.layers == Layers::NONE {
+        // Seatbelt closes by path what lies in an open directory.
+        if self.layers == Layers::NONE || self.layers.seatbelt {
             return None;
         }
         if self.read.is_some() && landlock.is_none() {

@@ -1,16 +1,15 @@
 //! Which program a helper is: this one, or the small one that lies beside it and starts in half
 //! the time. It refuses a file that was built from other sources, and one that tools may write.
 
+mod platform;
+
 use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::policy::Policy;
 
-/// This program, even where its file was replaced since it was started.
-const ITSELF: &str = "/proc/self/exe";
 /// The small program's name.
 const SMALL: &str = "haft-confine";
 
@@ -49,7 +48,8 @@ impl Programs {
             let path = own.canonicalize().ok()?.with_file_name(SMALL).canonicalize().ok()?;
             Some(Small { file: File::open(&path).ok()?, path })
         });
-        Self { itself: IS_ABLE.load(Ordering::Relaxed).then(|| ITSELF.into()), small }
+        let itself = IS_ABLE.load(Ordering::Relaxed).then(platform::this_program).flatten();
+        Self { itself, small }
     }
 
     /// The same program, without the small one.
@@ -61,7 +61,9 @@ impl Programs {
     /// another one; that of a running program the kernel keeps from being written.
     pub(super) fn for_policy(&self, policy: &Policy) -> io::Result<PathBuf> {
         match &self.small {
-            Some(small) if !policy.may_write(&small.path) => Ok(small.running()),
+            Some(small) if !policy.may_write(&small.path) => {
+                Ok(platform::opened_program(&small.file, &small.path))
+            }
             _ => self.itself.clone().ok_or_else(|| {
                 io::Error::other(
                     "this program does not call `haft::backend::entry()` first thing in its `main`, \
@@ -74,12 +76,6 @@ impl Programs {
     /// Does without the small program from now on. Returns whether there was one.
     pub(super) fn forget_small(&mut self) -> bool {
         self.small.take().is_some()
-    }
-}
-
-impl Small {
-    fn running(&self) -> PathBuf {
-        Path::new("/proc/self/fd").join(self.file.as_raw_fd().to_string())
     }
 }
 

@@ -6,19 +6,19 @@
 //! the command. The host holds the other ends and nothing else: when it is gone, however it
 //! ended, both close, and the helper ends everything.
 
+mod platform;
+
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{self, IoSlice, IoSliceMut, Read, Seek, Write};
+use std::io::{self, Read};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
-use rustix::fs::{MemfdFlags, memfd_create};
-use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
-};
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, SendAncillaryBuffer, SendAncillaryMessage};
+
+pub(crate) use self::platform::memory_file;
 
 /// Bytes of one message; what is longer goes into a file.
 const MAX_MESSAGE: usize = 4096;
@@ -81,7 +81,7 @@ impl ExitReport {
 
 /// A pair of connected sockets; messages keep their borders.
 pub(super) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
-    Ok(socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?)
+    platform::pair()
 }
 
 /// Sends one message without waiting. Only a peer that does not read can keep it from being sent,
@@ -94,11 +94,7 @@ pub(super) fn send(socket: impl AsFd, kind: u8, body: &[u8], descriptors: &[impl
         return Err(io::ErrorKind::InvalidInput.into());
     }
     let body = body.get(..MAX_MESSAGE - 1).unwrap_or(body);
-    let kind = [kind];
-    let parts = [IoSlice::new(&kind), IoSlice::new(body)];
-    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-    rustix::io::retry_on_intr(|| sendmsg(&socket, &parts, &mut ancillary, flags))?;
-    Ok(())
+    platform::send(socket, kind, body, &mut ancillary)
 }
 
 /// Sends one message with `text` in its body where it fits, else in a file ahead of `descriptors`.
@@ -111,7 +107,7 @@ pub(super) fn send_text(
     if text.len() < MAX_MESSAGE {
         return send(socket, kind, text, descriptors);
     }
-    let file = file(text)?;
+    let file = memory_file(text)?;
     let all: Vec<_> = std::iter::once(&file).chain(descriptors.iter().copied()).collect();
     send(socket, kind, &[], &all)
 }
@@ -121,10 +117,8 @@ pub(super) fn receive(socket: impl AsFd) -> io::Result<Option<Message>> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let mut buffer = vec![0; MAX_MESSAGE];
-    let received = rustix::io::retry_on_intr(|| {
-        recvmsg(&socket, &mut [IoSliceMut::new(&mut buffer)], &mut ancillary, RecvFlags::CMSG_CLOEXEC)
-    })?;
-    buffer.truncate(received.bytes);
+    let received = platform::receive(socket, &mut buffer, &mut ancillary)?;
+    buffer.truncate(received);
     let mut descriptors = Vec::new();
     for message in ancillary.drain() {
         if let RecvAncillaryMessage::ScmRights(received) = message {
@@ -136,14 +130,6 @@ pub(super) fn receive(socket: impl AsFd) -> io::Result<Option<Message>> {
     }
     let kind = buffer.remove(0);
     Ok(Some(Message { kind, body: buffer, descriptors }))
-}
-
-/// A file in memory that holds `bytes`, to be read from its beginning.
-fn file(bytes: &[u8]) -> io::Result<OwnedFd> {
-    let mut file = File::from(memfd_create("haft", MemfdFlags::CLOEXEC)?);
-    file.write_all(bytes)?;
-    file.rewind()?;
-    Ok(file.into())
 }
 
 impl Message {

@@ -6,7 +6,7 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::Path;
 
-use crate::confine::{Command, Confiner, HelperSession, Streams};
+use crate::confine::{Command, Confiner, HelperSession, Streams, sys};
 use crate::process::error::{ProcessError, watch};
 use crate::process::lookup::search_path;
 use haft_core::grant::Grant;
@@ -51,7 +51,7 @@ pub(crate) fn command(
         arguments: arguments.to_vec(),
         environment: environment.into_iter().collect(),
         directory: root.real().to_owned(),
-        identity: (found.st_dev, found.st_ino),
+        identity: sys::identity(&found),
     })
 }
 

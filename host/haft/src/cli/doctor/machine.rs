@@ -30,10 +30,12 @@ const GROUPS: &[(&str, &str)] =
 impl Machine {
     pub(super) fn gather() -> Self {
         let kernel = ["ostype", "osrelease"].map(|name| read(&format!("/proc/sys/kernel/{name}")));
+        let kernel = kernel.into_iter().flatten().collect::<Vec<_>>().join(" ");
         let name = ["USER", "LOGNAME"].into_iter().find_map(|name| std::env::var(name).ok());
         Self {
             version: env!("CARGO_PKG_VERSION"),
-            kernel: kernel.map(|part| part.unwrap_or_else(|| "?".into())).join(" "),
+            // Where there is no `/proc` the system has to do.
+            kernel: if kernel.is_empty() { std::env::consts::OS.to_owned() } else { kernel },
             architecture: std::env::consts::ARCH,
             system: read("/etc/os-release").and_then(|text| pretty_name(&text)),
             user: (rustix::process::geteuid().as_raw(), name),

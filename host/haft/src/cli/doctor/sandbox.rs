@@ -8,7 +8,7 @@ use super::page::{Line, Mark};
 use crate::program::Dirs;
 use haft_core::grant::{Grant, Root};
 use haft_sandbox::confine::{ConfineError, Confiner, Layers, Verdict};
-use haft_sandbox::selftest::{self, Finding, Outcome, SelfTest};
+use haft_sandbox::selftest::{self, Finding, Outcome, SelfTest, SelfTestError};
 
 /// The first versions of Landlock that have these, and what keeps them where it has not.
 const LATER: &[(u32, &str)] = &[(5, "requests to devices"), (6, "signals and abstract sockets")];
@@ -20,6 +20,7 @@ pub(super) struct Sandbox {
     landlock: Option<u32>,
     seccomp: bool,
     capabilities: bool,
+    seatbelt: bool,
     /// Why there are no namespaces.
     missing: Option<String>,
     verdict: &'static str,
@@ -69,6 +70,7 @@ impl Sandbox {
             landlock: layers.landlock,
             seccomp: layers.seccomp,
             capabilities: layers.capabilities,
+            seatbelt: layers.seatbelt,
             missing,
             verdict: name(&verdict, refusal.is_some()),
             gaps: if let Verdict::Reduced(gaps) = verdict { gaps } else { Vec::new() },
@@ -93,19 +95,26 @@ impl Sandbox {
     }
 
     pub(super) fn lines(&self) -> Vec<Line> {
+        let mut lines = self.layer_lines();
+        lines.push(Line::new(
+            Mark::Good,
+            "watcher",
+            "ends what a call leaves behind, also when haft is killed",
+        ));
+        lines.extend([self.verdict_line(), self.self_test.line()]);
+        lines
+    }
+
+    fn layer_lines(&self) -> Vec<Line> {
+        if self.seatbelt {
+            return vec![Line::new(Mark::Good, "seatbelt", "the sandbox of macOS")];
+        }
+        let (filter, no_filter) = ("a filter of system calls", "none for this kind of processor");
         vec![
             self.namespaces_line(),
             self.landlock_line(),
-            self.layer(
-                self.seccomp,
-                "seccomp",
-                "a filter of system calls",
-                "none for this kind of processor",
-            ),
+            self.layer(self.seccomp, "seccomp", filter, no_filter),
             self.layer(self.capabilities, "capabilities", "none, and no way to get any", ""),
-            Line::new(Mark::Good, "watcher", "ends what a call leaves behind, also when haft is killed"),
-            self.verdict_line(),
-            self.self_test.line(),
         ]
     }
 
@@ -180,6 +189,10 @@ async fn tested(confiner: &Confiner, dirs: &Dirs) -> Tested {
     }
     match selftest::run(confiner, &dirs.data, &dirs.state).await {
         Ok(done) => Tested::done(done),
+        Err(SelfTestError::NoAttempts(system)) => {
+            let why = format!("there are no attempts for {system}");
+            Tested::NotRun { why, is_failure: false }
+        }
         Err(error) => failed(error.to_string()),
     }
 }

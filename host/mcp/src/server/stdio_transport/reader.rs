@@ -1,6 +1,8 @@
 //! The reader's thread: splits standard input into lines and parses them as messages. It holds one line at a
 //! time; of a line that is too long it keeps only the request id. It stops reading while the client takes no answers.
 
+mod platform;
+
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 
@@ -11,6 +13,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 
+use self::platform::HUNG_UP;
 use super::super::bounds::{self, CALL, MAX_BATCH, MAX_LINE};
 use super::super::parse;
 use super::fast_path::{FastPath, ReadAhead};
@@ -41,9 +44,9 @@ pub trait Input: Read + Send + 'static {
 
 impl Input for File {
     fn has_hung_up(&self) -> bool {
-        let mut descriptors = [PollFd::new(self, PollFlags::RDHUP)];
+        let mut descriptors = [PollFd::new(self, HUNG_UP)];
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-        let hung_up = PollFlags::HUP | PollFlags::RDHUP | PollFlags::ERR;
+        let hung_up = PollFlags::HUP | HUNG_UP | PollFlags::ERR;
         poll(&mut descriptors, Some(&now)).is_ok()
             && descriptors.iter().any(|one| one.revents().intersects(hung_up))
     }

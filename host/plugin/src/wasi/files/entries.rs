@@ -130,19 +130,8 @@ impl Files<'_> {
         if let Some(protection) = protection {
             return Err(self.refuse(protection.level, resolve::real_path(&object.file), AccessKind::Write));
         }
-        set_times_of(&object.file, times).map_err(errno)
+        resolve::set_times(&object.file, times).map_err(errno)
     }
-}
-
-/// Sets the times of the very object that was judged.
-#[cfg(target_os = "linux")]
-fn set_times_of(object: &File, times: &Timestamps) -> rustix::io::Result<()> {
-    rustix::fs::utimensat(rustix::fs::CWD, resolve::own_link(object), times, AtFlags::empty())
-}
-
-#[cfg(not(target_os = "linux"))]
-fn set_times_of(object: &File, times: &Timestamps) -> rustix::io::Result<()> {
-    rustix::fs::futimens(object, times)
 }
 
 /// The times as the kernel takes them.

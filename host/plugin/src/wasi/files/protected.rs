@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, fstat, openat, statat};
 
 use crate::denials::access::Protection;
-use crate::wasi::files::resolve::{Object, real_path};
+use crate::wasi::files::resolve::{HANDLE, Object, identity, real_path};
 use haft_core::grant::{Grant, Root};
 
 /// Sets of protected paths that are cached: the plugins of a program have the same one.
@@ -26,12 +26,6 @@ const MAX_LINKS: usize = 40;
 /// Directories above one another. A path of the kernel has at most 4096 bytes, and each step up
 /// takes three.
 const MAX_DEPTH: usize = 1000;
-
-/// A handle that needs no right to what it is of.
-#[cfg(target_os = "linux")]
-const HANDLE: OFlags = OFlags::PATH;
-#[cfg(not(target_os = "linux"))]
-const HANDLE: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK);
 
 /// The protection of one object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -334,17 +328,6 @@ fn parent(path: &Path, object: &Stat) -> io::Result<File> {
     let parent = File::from(openat(CWD, parent, flags, Mode::empty())?);
     let there = statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW)?;
     if identity(&there) == identity(object) { Ok(parent) } else { Err(io::ErrorKind::NotFound.into()) }
-}
-
-#[cfg(target_os = "linux")]
-fn identity(stat: &Stat) -> FileId {
-    (stat.st_dev, stat.st_ino)
-}
-
-#[cfg(not(target_os = "linux"))]
-#[expect(clippy::cast_sign_loss, reason = "a number that stands for something, not a quantity")]
-fn identity(stat: &Stat) -> FileId {
-    (stat.st_dev as u64, stat.st_ino)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, fchmod, fchown, fstat, o
 use rustix::process::{Gid, Uid};
 
 /// Permission bits, without set-user-ID, set-group-ID and sticky: those are not for tools to hand on.
-const PERMISSIONS: u32 = 0o777;
+const PERMISSIONS: Mode = Mode::from_raw_mode(0o777);
 
 /// Enough to change a file's mode; waits for nothing.
 const READ: OFlags = OFlags::RDONLY
@@ -26,7 +26,7 @@ pub(super) fn keep_mode(from: &File, old: &str, to: &File, new: &str) {
         if is_file(&replaced) && is_file(&fstat(&file)?) {
             // The owner first: changing it clears mode bits. Only root may give files away.
             let _ = fchown(&file, Some(Uid::from_raw(replaced.st_uid)), Some(Gid::from_raw(replaced.st_gid)));
-            fchmod(&file, Mode::from_raw_mode(replaced.st_mode & PERMISSIONS))?;
+            fchmod(&file, Mode::from_raw_mode(replaced.st_mode) & PERMISSIONS)?;
         }
         Ok(())
     };

@@ -1,0 +1,28 @@
+//! Linux: first the kernel's keyring, which answers at once without a prompt, then the desktop's (the Secret Service:
+//! GNOME's, KDE's, that of a password manager).
+
+mod kernel;
+mod service;
+
+use crate::manifest::KeyringEntry;
+
+/// See [`super`].
+pub(in crate::secret) async fn read(entry: &KeyringEntry) -> Result<Option<Vec<u8>>, String> {
+    if let Some(secret) = kernel::read(entry) {
+        return Ok(Some(secret));
+    }
+    service::read(entry).await.map_err(|error| error.to_string())
+}
+
+/// See [`super`]. Where no desktop answers, the kernel's keyring is left.
+pub(in crate::secret) fn how_to_store(entry: &KeyringEntry, keyring_answers: bool) -> String {
+    if keyring_answers {
+        let KeyringEntry { service, user } = entry;
+        format!("`secret-tool store --label='{entry}' service '{service}' username '{user}'` stores it")
+    } else {
+        format!(
+            "where there is no desktop, `keyctl padd user '{entry}' @u` stores it until the machine \
+             is started again, and `{{ file = \"PATH\" }}` names a file"
+        )
+    }
+}

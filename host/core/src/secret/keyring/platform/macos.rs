@@ -1,0 +1,27 @@
+//! macOS: the generic passwords of the user's keychain. A locked keychain asks its user.
+
+use security_framework::base::Error;
+use security_framework::passwords::get_generic_password;
+
+use crate::manifest::KeyringEntry;
+
+/// `errSecItemNotFound` of Security's `SecBase.h`.
+const NOT_FOUND: i32 = -25300;
+
+/// See [`super`].
+pub(in crate::secret) async fn read(entry: &KeyringEntry) -> Result<Option<Vec<u8>>, String> {
+    let KeyringEntry { service, user } = entry.clone();
+    // It waits for a person where the keychain is locked.
+    let found = tokio::task::spawn_blocking(move || get_generic_password(&service, &user)).await;
+    match found.map_err(|error| error.to_string())? {
+        Ok(secret) => Ok(Some(secret)),
+        Err(error) if Error::code(error) == NOT_FOUND => Ok(None),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// See [`super`].
+pub(in crate::secret) fn how_to_store(entry: &KeyringEntry, _keyring_answers: bool) -> String {
+    let KeyringEntry { service, user } = entry;
+    format!("`security add-generic-password -s '{service}' -a '{user}' -w` asks for it and stores it")
+}

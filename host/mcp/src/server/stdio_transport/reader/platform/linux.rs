@@ -1,0 +1,6 @@
+//! Linux: `POLLRDHUP`.
+
+use rustix::event::PollFlags;
+
+/// What to ask `poll(2)` for.
+pub(in super::super) const HUNG_UP: PollFlags = PollFlags::RDHUP;

@@ -1,0 +1,6 @@
+//! macOS: `POLLHUP`, which comes unasked.
+
+use rustix::event::PollFlags;
+
+/// What to ask `poll(2)` for.
+pub(in super::super) const HUNG_UP: PollFlags = PollFlags::HUP;

@@ -1,0 +1,76 @@
+//! Linux: `openat2(2)`, handles of `O_PATH`, and `/proc/self/fd`, by which a handle is opened whatever became of its
+//! path.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{
+    AtFlags, CWD, Mode, OFlags, ResolveFlags, Stat, Timestamps, fstatfs, open, openat2, utimensat,
+};
+use rustix::io::Errno;
+
+use crate::wasi::files::resolve::{Bounds, Links};
+
+/// A handle that needs no right to what it is of.
+pub(in crate::wasi::files) const HANDLE: OFlags = OFlags::PATH;
+
+/// `PROC_SUPER_MAGIC` of `linux/magic.h`: `/proc`, where a process's environment and memory are files.
+const PROCFS: i64 = 0x9fa0;
+
+/// How often resolving is tried again when another process changes the path meanwhile.
+const MAX_LOOKUPS: usize = 16;
+
+/// Follows links that are text and none of the kernel's own (`/proc/self/fd/3`), which lead to
+/// whatever a process has open.
+pub(in crate::wasi::files) fn find(
+    directory: &File,
+    path: &str,
+    links: Links,
+    bounds: Bounds,
+) -> rustix::io::Result<File> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let flags = if links == Links::Follow { flags } else { flags | OFlags::NOFOLLOW };
+    let resolve = match bounds {
+        Bounds::Beneath => ResolveFlags::NO_MAGICLINKS | ResolveFlags::BENEATH,
+        Bounds::Anywhere => ResolveFlags::NO_MAGICLINKS,
+    };
+    for _ in 0..MAX_LOOKUPS {
+        match openat2(directory, path, flags, Mode::empty(), resolve) {
+            Err(Errno::AGAIN) => {}
+            found => return found.map(File::from),
+        }
+    }
+    Err(Errno::BUSY)
+}
+
+/// Opens a resolved object: the very same one, whatever became of its path.
+pub(in crate::wasi::files) fn reopen(seen: &File, how: OFlags) -> rustix::io::Result<File> {
+    open(own_link(seen), how, Mode::empty()).map(File::from)
+}
+
+/// Whether the file system of an object is that of processes.
+pub(in crate::wasi::files) fn holds_processes(object: &File) -> io::Result<bool> {
+    Ok(fstatfs(object)?.f_type == PROCFS)
+}
+
+/// Where an open object is now.
+pub(in crate::wasi::files) fn kernel_path(object: &File) -> io::Result<PathBuf> {
+    std::fs::read_link(own_link(object))
+}
+
+/// Sets the times of the very object that was judged.
+pub(in crate::wasi::files) fn set_times(object: &File, times: &Timestamps) -> rustix::io::Result<()> {
+    utimensat(CWD, own_link(object), times, AtFlags::empty())
+}
+
+/// Device and inode.
+pub(in crate::wasi::files) fn identity(stat: &Stat) -> (u64, u64) {
+    (stat.st_dev, stat.st_ino)
+}
+
+/// Where the kernel links to an open file of this process.
+fn own_link(file: &File) -> PathBuf {
+    Path::new("/proc/self/fd").join(file.as_raw_fd().to_string())
+}

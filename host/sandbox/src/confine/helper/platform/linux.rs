@@ -1,0 +1,103 @@
+//! Linux: namespaces, Landlock, seccomp and no capabilities.
+//!
+//! The process that the host starts enters new namespaces and waits; the first process of those is the watcher.
+//! Without namespaces it is the watcher itself.
+
+mod capabilities;
+mod mounts;
+mod namespaces;
+mod rules;
+mod seccomp;
+mod watch;
+
+use std::fs;
+use std::os::fd::OwnedFd;
+
+use anyhow::{Context as _, Result};
+use rustix::io::Errno;
+use rustix::process::{
+    DumpableBehavior, Pid, Signal, WaitOptions, set_child_subreaper, set_dumpable_behavior,
+    set_parent_process_death_signal, waitpid,
+};
+use rustix::thread::set_no_new_privs;
+
+use self::namespaces::NoNamespaces;
+use crate::confine::helper::fork_command;
+use crate::confine::policy::Policy;
+use crate::confine::sys::platform as sys;
+use crate::confine::sys::{Fork, fork};
+use crate::confine::wire::Command;
+
+/// The kernel ends these first when memory runs out, not haft and not the desktop.
+const EXPENDABLE: &str = "1000";
+
+/// Asks to be ended before others when memory runs out. Where this is not allowed the child is no worse off than haft.
+pub(in crate::confine::helper) fn offer_to_oom_killer() {
+    let _ = fs::write("/proc/self/oom_score_adj", EXPENDABLE);
+}
+
+/// Whether a helper failed for want of namespaces, which may be done without.
+pub(in crate::confine::helper) fn is_lacking(error: &anyhow::Error) -> bool {
+    error.is::<NoNamespaces>()
+}
+
+/// Lays the outer layers around this process, starts the command in the innermost and watches over it.
+pub(in crate::confine::helper) fn serve(control: &OwnedFd, policy: &Policy, job: OwnedFd) -> Result<()> {
+    if !policy.layers.namespaces {
+        set_child_subreaper(Some(rustix::process::getpid())).context("cannot adopt orphans")?;
+        set_dumpable_behavior(DumpableBehavior::NotDumpable).context("cannot close itself to others")?;
+        return watched(control, policy, job, false);
+    }
+    namespaces::enter(policy).context(NoNamespaces)?;
+    match fork().context("cannot start the watcher")? {
+        Fork::Child => {
+            set_parent_process_death_signal(Some(Signal::KILL)).context("cannot tie itself to its parent")?;
+            mounts::arrange(policy).map_err(namespaces::without_mounts)?;
+            set_dumpable_behavior(DumpableBehavior::NotDumpable).context("cannot close itself to others")?;
+            watched(control, policy, job, true)
+        }
+        Fork::Parent(watcher) => {
+            drop(job);
+            wait(watcher);
+            Ok(())
+        }
+    }
+}
+
+/// Starts the command and watches over it.
+fn watched(control: &OwnedFd, policy: &Policy, job: OwnedFd, is_first: bool) -> Result<()> {
+    // Before there is a child whose end could be missed.
+    let ended = sys::child_signals().context("cannot listen for the end of the command")?;
+    let command = fork_command(policy, &job)?;
+    drop(job);
+    watch::until_gone(control, &ended, command, is_first)
+}
+
+fn wait(process: Pid) {
+    // Anything but an interruption means that there is nothing to wait for.
+    while matches!(waitpid(Some(process), WaitOptions::empty()), Err(Errno::INTR)) {}
+}
+
+/// Lays the innermost layers around this process, which is to become the command.
+pub(in crate::confine::helper) fn confine(policy: &Policy) -> Result<()> {
+    set_parent_process_death_signal(Some(Signal::KILL)).context("cannot tie itself to its parent")?;
+    let layers = policy.layers;
+    if layers.capabilities {
+        set_no_new_privs(true).context("cannot renounce new privileges")?;
+    }
+    if let Some(version) = layers.landlock.filter(|_| policy.write.is_some() || policy.read.is_some()) {
+        rules::apply(policy, version)?;
+    }
+    if layers.capabilities {
+        capabilities::drop_all(policy)?;
+    }
+    if layers.seccomp && policy.write.is_some() {
+        seccomp::apply(policy).context("cannot apply the filter of system calls")?;
+    }
+    Ok(())
+}
+
+/// `command` as it is: it is this process that is confined.
+pub(in crate::confine::helper) fn wrapped(_: &Policy, command: Command) -> Command {
+    command
+}

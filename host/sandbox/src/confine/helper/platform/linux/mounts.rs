@@ -1,0 +1,233 @@
+//! The child's own view of the file system: everything read-only but what may be written, what is
+//! hidden covered, devices and process table of its own. It refuses to follow a link on the way
+//! to any place that it changes: tools may have put it there.
+
+use std::collections::BTreeSet;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, openat2};
+use rustix::io::Errno;
+use rustix::mount::{
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags,
+    fsconfig_create, fsconfig_set_string, fsmount, fsopen, mount_change, move_mount, open_tree,
+};
+
+use crate::confine::policy::Policy;
+use crate::confine::sys::platform as sys;
+
+/// Devices that programs count on, and that hold nothing of this machine.
+const DEVICES: &[&str] = &["null", "zero", "full", "random", "urandom", "tty"];
+/// What shared memory may take of this machine's.
+const SHARED_MEMORY: &str = "1g";
+/// Processes and threads at once, beyond those numbers that the kernel keeps for itself (300).
+const PROCESS_NUMBERS: &[u8] = b"812";
+
+/// Makes the view. To be called by the first process of new mount and process namespaces.
+pub(super) fn arrange(policy: &Policy) -> Result<()> {
+    mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
+        .context("cannot detach the mounts from the host's")?;
+    let writable = match &policy.write {
+        Some(roots) => {
+            // Copied while they can be written, put back when nothing else can.
+            let copies = roots.iter().filter_map(|root| Copy::of(root).transpose());
+            let copies: Vec<_> = copies.collect::<Result<_>>()?;
+            let whole = open("/".as_ref())?.context("there is no `/`")?;
+            sys::set_read_only(whole.as_fd(), true, true).context("cannot make `/` read-only")?;
+            copies
+        }
+        None => Vec::new(),
+    };
+    writable.into_iter().try_for_each(Copy::put)?;
+    processes()?;
+    let covers = devices()?;
+    pin(policy)?;
+    policy.hidden.iter().try_for_each(|path| covers.hide(path))?;
+    policy.fixed.iter().filter(|path| policy.may_write(path)).try_for_each(|path| fix(path))?;
+    covers.finish()
+}
+
+/// A mount of a directory or file, not yet anywhere, and the place it was copied from.
+struct Copy {
+    mount: OwnedFd,
+    place: OwnedFd,
+}
+
+impl Copy {
+    /// `None` where there is nothing to copy.
+    fn of(path: &Path) -> Result<Option<Self>> {
+        let Some(place) = open(path)? else { return Ok(None) };
+        let flags = OpenTreeFlags::OPEN_TREE_CLONE
+            | OpenTreeFlags::OPEN_TREE_CLOEXEC
+            | OpenTreeFlags::AT_EMPTY_PATH
+            | OpenTreeFlags::AT_RECURSIVE;
+        let mount = open_tree(&place, "", flags);
+        let mount = mount.with_context(|| format!("cannot copy the mount of `{}`", path.display()))?;
+        Ok(Some(Self { mount, place }))
+    }
+
+    /// Mounts the copy where it came from, over what is there.
+    fn put(self) -> Result<()> {
+        put(&self.mount, &self.place)
+    }
+}
+
+fn put(mount: &OwnedFd, place: &OwnedFd) -> Result<()> {
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+    move_mount(mount, "", place, "", flags).context("cannot mount")
+}
+
+/// A handle of a path of which no part is a link; `None` where nothing is there.
+fn open(path: &Path) -> Result<Option<OwnedFd>> {
+    let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    match openat2(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), resolve) {
+        Ok(place) => Ok(Some(place)),
+        Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
+        Err(error) => Err(error).with_context(|| format!("cannot open `{}`", path.display())),
+    }
+}
+
+/// A process table of the child's own. In a container parts of the machine's may be covered, and
+/// then the kernel gives no new one; the old one shows other processes, and gives no hold on them.
+fn processes() -> Result<()> {
+    let mount = match new("proc", &[], MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV) {
+        Ok(mount) => mount,
+        Err(Errno::PERM) => return Ok(()),
+        Err(error) => return Err(error).context("cannot make a process table"),
+    };
+    let place = open("/proc".as_ref())?.context("there is no `/proc`")?;
+    put(&mount, &place)?;
+    // Kernels before 6.14 have one limit for the whole machine, which this must not change: they
+    // refuse, since it is not this namespace's.
+    if let Ok(limit) = rustix::fs::openat(&mount, "sys/kernel/pid_max", OFlags::WRONLY, Mode::empty()) {
+        let _ = rustix::io::write(limit, PROCESS_NUMBERS);
+    }
+    sys::set_read_only(mount.as_fd(), true, false).context("cannot make the process table read-only")
+}
+
+/// A new file system, not yet mounted anywhere.
+fn new(kind: &str, options: &[(&str, &str)], attributes: MountAttrFlags) -> rustix::io::Result<OwnedFd> {
+    let context = fsopen(kind, FsOpenFlags::FSOPEN_CLOEXEC)?;
+    for (name, value) in options {
+        fsconfig_set_string(&context, *name, *value)?;
+    }
+    fsconfig_create(&context)?;
+    fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)
+}
+
+/// A `/dev` with what programs count on: no disk, no terminal and no service of this machine.
+fn devices() -> Result<Covers> {
+    let devices: Vec<_> = DEVICES
+        .iter()
+        .filter_map(|name| Some((*name, Copy::of(&Path::new("/dev").join(name)).transpose()?)))
+        .map(|(name, copy)| Ok((name, copy?)))
+        .collect::<Result<_>>()?;
+    let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+    let root = new("tmpfs", &[("mode", "755"), ("size", "64k")], attributes).context("cannot make `/dev`")?;
+    let place = open("/dev".as_ref())?.context("there is no `/dev`")?;
+    put(&root, &place)?;
+    for (name, copy) in devices {
+        let file = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+        rustix::fs::openat(&root, name, file, Mode::empty()).context("cannot make a device's place")?;
+        put(&copy.mount, &below(&root, name)?)?;
+    }
+    own_file_systems(&root)?;
+    let links = [
+        ("fd", "/proc/self/fd"),
+        ("stdin", "/proc/self/fd/0"),
+        ("stdout", "/proc/self/fd/1"),
+        ("stderr", "/proc/self/fd/2"),
+        ("ptmx", "pts/ptmx"),
+    ];
+    for (name, target) in links {
+        rustix::fs::symlinkat(target, &root, name).context("cannot make a link in `/dev`")?;
+    }
+    Covers::new(root)
+}
+
+/// Terminals and shared memory.
+fn own_file_systems(root: &OwnedFd) -> Result<()> {
+    let plain = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
+    let terminals: &[(&str, &str)] = &[("ptmxmode", "666"), ("mode", "620")];
+    let memory: &[(&str, &str)] = &[("mode", "1777"), ("size", SHARED_MEMORY)];
+    let kinds = [
+        ("pts", "devpts", terminals, MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NOEXEC),
+        ("shm", "tmpfs", memory, plain),
+    ];
+    for (name, kind, options, attributes) in kinds {
+        let failed = || format!("cannot make `/dev/{name}`");
+        rustix::fs::mkdirat(root, name, Mode::from_raw_mode(0o755)).with_context(failed)?;
+        let mount = new(kind, options, attributes).with_context(failed)?;
+        put(&mount, &below(root, name)?)?;
+    }
+    Ok(())
+}
+
+fn below(root: &OwnedFd, name: &str) -> Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    rustix::fs::openat(root, name, flags, Mode::empty()).with_context(|| format!("cannot open `{name}`"))
+}
+
+/// What is mounted over hidden paths: an empty directory and an empty file without permissions. They exist in `/dev`
+/// only while the mounts are made.
+struct Covers {
+    devices: OwnedFd,
+}
+
+const COVER_DIRECTORY: &str = ".directory";
+const COVER_FILE: &str = ".file";
+
+impl Covers {
+    fn new(devices: OwnedFd) -> Result<Self> {
+        rustix::fs::mkdirat(&devices, COVER_DIRECTORY, Mode::empty()).context("cannot make a cover")?;
+        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+        rustix::fs::openat(&devices, COVER_FILE, flags, Mode::empty()).context("cannot make a cover")?;
+        Ok(Self { devices })
+    }
+
+    fn hide(&self, path: &Path) -> Result<()> {
+        let Some(place) = open(path)? else { return Ok(()) };
+        let kind = rustix::fs::FileType::from_raw_mode(rustix::fs::fstat(&place)?.st_mode);
+        let cover = if kind == rustix::fs::FileType::Directory { COVER_DIRECTORY } else { COVER_FILE };
+        let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+        let mount = open_tree(&self.devices, cover, flags).context("cannot copy a cover")?;
+        sys::set_read_only(mount.as_fd(), true, false).context("cannot make a cover read-only")?;
+        put(&mount, &place).with_context(|| format!("cannot cover `{}`", path.display()))
+    }
+
+    fn finish(self) -> Result<()> {
+        let failed = "cannot put the covers away";
+        rustix::fs::unlinkat(&self.devices, COVER_DIRECTORY, AtFlags::REMOVEDIR).context(failed)?;
+        rustix::fs::unlinkat(&self.devices, COVER_FILE, AtFlags::empty()).context(failed)?;
+        sys::set_read_only(self.devices.as_fd(), true, false).context("cannot make `/dev` read-only")
+    }
+}
+
+/// Mounts a file or directory over itself, read-only.
+fn fix(path: &Path) -> Result<()> {
+    let Some(copy) = Copy::of(path)? else { return Ok(()) };
+    sys::set_read_only(copy.mount.as_fd(), true, true).context("cannot make a copy read-only")?;
+    copy.put().with_context(|| format!("cannot fix `{}`", path.display()))
+}
+
+/// Bind-mounts every directory between a writable one and what is hidden or fixed in it on itself: a mount point
+/// cannot be renamed, so that no other directory can take its place. Each once, from the outside in: a recursive bind
+/// mount copies the mounts inside, so copies of copies would double them.
+fn pin(policy: &Policy) -> Result<()> {
+    let sealed = policy.hidden.iter().chain(&policy.fixed);
+    let between: BTreeSet<&Path> = sealed.flat_map(|path| between(policy, path)).collect();
+    for directory in between {
+        if let Some(copy) = Copy::of(directory)? {
+            copy.put().with_context(|| format!("cannot pin `{}`", directory.display()))?;
+        }
+    }
+    Ok(())
+}
+
+/// The directories above `path` that lie in the one that may be written.
+fn between<'a>(policy: &'a Policy, path: &'a Path) -> impl Iterator<Item = &'a Path> {
+    let root = policy.write_root(path);
+    let above = path.ancestors().skip(1);
+    above.take_while(move |directory| root.is_some_and(|root| *directory != root))
+}

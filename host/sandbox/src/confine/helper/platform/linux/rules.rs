@@ -1,0 +1,143 @@
+//! Landlock: the second layer around what may be written, and the only one around what may be read.
+//! It refuses to be partly there: what the probe found is required.
+
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+use landlock::{
+    ABI, Access, AccessFs, BitFlags, CompatLevel, Compatible, PathBeneath, Ruleset, RulesetAttr,
+    RulesetCreated, RulesetCreatedAttr, RulesetStatus, Scope,
+};
+use rustix::fs::{CWD, Mode, OFlags};
+
+use crate::confine::policy::Policy;
+
+/// Character devices that programs count on, and that hold nothing. Only on these may a program
+/// ask for more than reading and writing (`ioctl`).
+const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
+/// Those that are the child's own where it has a `/dev` of its own.
+const OWN_DEVICES: &[&str] = &["/dev/tty", "/dev/ptmx"];
+
+/// Confines this process, and all that come from it, to the policy's files.
+pub(super) fn apply(policy: &Policy, version: u32) -> Result<()> {
+    let ruleset = prepared(policy, abi(version))?;
+    let status = ruleset.restrict_self().context("cannot apply Landlock's rules")?;
+    anyhow::ensure!(status.ruleset == RulesetStatus::FullyEnforced, "Landlock's rules are not enforced");
+    Ok(())
+}
+
+fn prepared(policy: &Policy, abi: ABI) -> Result<RulesetCreated> {
+    let handled = AccessFs::from_all(abi);
+    let mut ruleset =
+        Ruleset::default().set_compatibility(CompatLevel::HardRequirement).handle_access(handled)?;
+    let scope = scope(policy, abi);
+    if !scope.is_empty() {
+        ruleset = ruleset.scope(scope)?;
+    }
+    let mut rules = Rules { ruleset: ruleset.create()?, handled };
+    for (path, access) in readable(policy).into_iter().chain(writable(policy, abi)) {
+        rules.allow(&path, access)?;
+    }
+    Ok(rules.ruleset)
+}
+
+/// What the probed version offers, as far as the library and this file know what it means.
+fn abi(version: u32) -> ABI {
+    match version {
+        0..=3 => ABI::V3,
+        4 => ABI::V4,
+        5 => ABI::V5,
+        _ => ABI::V6,
+    }
+}
+
+fn scope(policy: &Policy, abi: ABI) -> BitFlags<Scope> {
+    let all = Scope::from_all(abi);
+    if policy.unix_sockets { all & !Scope::AbstractUnixSocket } else { all }
+}
+
+struct Rules {
+    ruleset: RulesetCreated,
+    handled: BitFlags<AccessFs>,
+}
+
+impl Rules {
+    /// Allows `access` on `path` and what is below it. What is not there cannot be allowed.
+    fn allow(&mut self, path: &Path, access: BitFlags<AccessFs>) -> Result<()> {
+        let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let Ok(file) = rustix::fs::openat(CWD, path, flags, Mode::empty()) else { return Ok(()) };
+        let access = access & self.handled & if is_directory(&file)? { access } else { of_files() };
+        if access.is_empty() {
+            return Ok(());
+        }
+        let failed = || format!("cannot allow `{}` in Landlock's rules", path.display());
+        (&mut self.ruleset).add_rule(PathBeneath::new(file, access)).with_context(failed)?;
+        Ok(())
+    }
+}
+
+fn is_directory(file: &OwnedFd) -> Result<bool> {
+    let kind = rustix::fs::FileType::from_raw_mode(rustix::fs::fstat(file)?.st_mode);
+    Ok(kind == rustix::fs::FileType::Directory)
+}
+
+/// The rights that a file can have.
+fn of_files() -> BitFlags<AccessFs> {
+    AccessFs::Execute | AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::Truncate | AccessFs::IoctlDev
+}
+
+type Rule = (PathBuf, BitFlags<AccessFs>);
+
+fn readable(policy: &Policy) -> Vec<Rule> {
+    let reading = AccessFs::ReadFile | AccessFs::ReadDir | AccessFs::Execute;
+    if let Some(roots) = &policy.read {
+        // A child that cannot look at itself is hardly one; of others it sees nothing.
+        let own = policy.layers.namespaces.then(|| Path::new("/proc").to_owned());
+        return roots.iter().cloned().chain(own).map(|root| (root, reading)).collect();
+    }
+    if policy.layers.namespaces {
+        return vec![("/".into(), reading)];
+    }
+    // Nothing covers what is hidden, and nothing can be taken from a rule again: names may be
+    // seen everywhere, and contents of everything beside the way to what is hidden. Disks hold
+    // that too, so of all devices only those are read that may be written.
+    let mut rules = vec![("/".into(), AccessFs::ReadDir | AccessFs::Execute)];
+    let hidden = [&policy.hidden[..], &["/dev".into()]].concat();
+    rules.extend(beside(&hidden).into_iter().map(|path| (path, AccessFs::ReadFile.into())));
+    rules
+}
+
+/// Everything that is neither one of `hidden` nor above one: its neighbours at every level.
+fn beside(hidden: &[PathBuf]) -> Vec<PathBuf> {
+    let is_above = |path: &Path| hidden.iter().any(|hidden| hidden.starts_with(path));
+    let mut beside = Vec::new();
+    let mut above = vec![PathBuf::from("/")];
+    while let Some(directory) = above.pop() {
+        let entries = fs::read_dir(&directory).into_iter().flatten().flatten();
+        for path in entries.map(|entry| entry.path()) {
+            if !is_above(&path) {
+                beside.push(path);
+            } else if !hidden.contains(&path) {
+                above.push(path);
+            }
+        }
+    }
+    beside
+}
+
+fn writable(policy: &Policy, abi: ABI) -> Vec<Rule> {
+    // Device files would be doors to the disk.
+    let everything = AccessFs::from_all(abi) & !(AccessFs::MakeChar | AccessFs::MakeBlock);
+    let of_devices = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::Truncate | AccessFs::IoctlDev;
+    let roots = policy.write.iter().flatten().map(|root| (root.clone(), everything & !AccessFs::IoctlDev));
+    let devices = DEVICES.iter().map(|device| ((*device).into(), of_devices));
+    let memory = ("/dev/shm".into(), everything & !AccessFs::IoctlDev);
+    let mut rules: Vec<Rule> = roots.chain(devices).chain([memory]).collect();
+    if policy.layers.namespaces {
+        rules.extend(OWN_DEVICES.iter().map(|device| ((*device).into(), of_devices)));
+        rules.push(("/dev/pts".into(), of_devices | AccessFs::ReadDir));
+    }
+    rules
+}

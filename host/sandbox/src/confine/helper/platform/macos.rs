@@ -1,0 +1,34 @@
+//! macOS: the command is started under a profile of Seatbelt; the process that the host starts watches over it.
+//!
+//! **Type-checked only:** nobody has run it on a Mac.
+
+mod watch;
+
+use std::os::fd::OwnedFd;
+
+use anyhow::Result;
+
+pub(in crate::confine::helper) use super::seatbelt::wrapped;
+use crate::confine::helper::fork_command;
+use crate::confine::policy::Policy;
+
+/// There is no such setting.
+pub(in crate::confine::helper) fn offer_to_oom_killer() {}
+
+/// Nothing may be done without.
+pub(in crate::confine::helper) fn is_lacking(_: &anyhow::Error) -> bool {
+    false
+}
+
+/// Starts the command and watches over it.
+pub(in crate::confine::helper) fn serve(control: &OwnedFd, policy: &Policy, job: OwnedFd) -> Result<()> {
+    let command = fork_command(policy, &job)?;
+    drop(job);
+    watch::until_gone(control, command, policy.terminal)
+}
+
+/// The profile comes with the program that is started: see [`wrapped`].
+#[expect(clippy::unnecessary_wraps, reason = "the same signature as on Linux")]
+pub(in crate::confine::helper) fn confine(_: &Policy) -> Result<()> {
+    Ok(())
+}

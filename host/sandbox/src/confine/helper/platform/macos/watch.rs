@@ -1,0 +1,189 @@
+//! The watcher: waits for the command, tells the host how it ended, and sees to it that nothing of it is left, also
+//! when the host is gone.
+//!
+//! An orphan's new parent is `launchd`, so what is the command's is told by its session, and by its descent as long as
+//! that shows. What leaves both is not found: [`crate::confine::Layers::verdict`] says so.
+
+use std::collections::BTreeSet;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+use rustix::event::kqueue::{Event, EventFilter, EventFlags, ProcessEvents, kevent, kqueue};
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, WaitOptions, getsid, kill_process, waitpid};
+
+use crate::confine::sys::peak_of_children;
+use crate::confine::sys::platform as sys;
+use crate::confine::wire::{self, ENDED, ExitReport, GONE, STOP};
+
+/// From TERM to KILL: enough to remove a lock file, too little to be waited for.
+const TERM_GRACE: Duration = Duration::from_millis(500);
+/// How long KILL is repeated; what the kernel cannot kill is left to it.
+const KILL_BOUND: Duration = Duration::from_secs(2);
+/// How long an empty watch waits to be dismissed.
+const LINGER: Duration = Duration::from_secs(1);
+/// Between two looks at what is left.
+const ROUND: Duration = Duration::from_millis(10);
+
+/// Watches over `command` and all that comes from it until nothing is left. `terminal`: it is in the session of a
+/// terminal, with others.
+pub(super) fn until_gone(control: &OwnedFd, command: Pid, terminal: bool) -> Result<()> {
+    let queue = kqueue().context("cannot listen for the end of the command")?;
+    let mut watch = Watch { control, queue, command, terminal, has_ended: false, killed: BTreeSet::new() };
+    watch.listen(EventFilter::Read(control.as_raw_fd()))?;
+    // Where it has ended already, `reap` finds it.
+    let _ = watch.listen(EventFilter::Proc { pid: command, flags: ProcessEvents::EXIT });
+    loop {
+        if watch.reap()? && watch.members().is_empty() {
+            watch.send(GONE, &0_u32.to_le_bytes());
+            return watch.linger();
+        }
+        let round = watch.has_ended.then_some(ROUND);
+        match watch.receive(round)? {
+            Received::Nothing => {}
+            Received::Stop => return watch.stop(TERM_GRACE),
+            Received::HostGone => return watch.stop(Duration::ZERO),
+        }
+    }
+}
+
+struct Watch<'a> {
+    control: &'a OwnedFd,
+    queue: OwnedFd,
+    command: Pid,
+    terminal: bool,
+    /// Whether the command has ended, of which the host knows then.
+    has_ended: bool,
+    /// Processes besides the command that were signalled.
+    killed: BTreeSet<i32>,
+}
+
+enum Received {
+    Nothing,
+    Stop,
+    HostGone,
+}
+
+impl Watch<'_> {
+    #[expect(unsafe_code, reason = "the descriptors are open for as long as the queue is")]
+    fn listen(&self, filter: EventFilter) -> Result<()> {
+        let change = Event::new(filter, EventFlags::ADD, std::ptr::null_mut());
+        let mut none: [Event; 0] = [];
+        // SAFETY: `control` outlives the queue, and a process is no descriptor.
+        unsafe { kevent(&self.queue, &[change], &mut none, Some(Duration::ZERO)) }
+            .context("cannot listen")?;
+        Ok(())
+    }
+
+    /// Whether the command has ended; the first time the host is told how.
+    fn reap(&mut self) -> Result<bool> {
+        while !self.has_ended {
+            match waitpid(Some(self.command), WaitOptions::NOHANG) {
+                Ok(Some((_, how))) => {
+                    self.has_ended = true;
+                    let left = !self.members().is_empty();
+                    let report = ExitReport { status: how.as_raw(), left, peak: peak_of_children() };
+                    self.send(ENDED, &report.encode());
+                }
+                Ok(None) => return Ok(false),
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error).context("cannot wait for the command"),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Waits until something happens, for `limit` at most.
+    #[expect(unsafe_code, reason = "the descriptors are open for as long as the queue is")]
+    fn receive(&self, limit: Option<Duration>) -> Result<Received> {
+        let mut events = Vec::with_capacity(4);
+        // SAFETY: nothing is changed.
+        let got = unsafe { kevent(&self.queue, &[], rustix::buffer::spare_capacity(&mut events), limit) };
+        match got {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error).context("cannot wait for the command"),
+        }
+        if !events.iter().any(|event| matches!(event.filter(), EventFilter::Read(_))) {
+            return Ok(Received::Nothing);
+        }
+        Ok(match wire::receive(self.control) {
+            Ok(Some(message)) if message.kind == STOP => Received::Stop,
+            Ok(Some(_)) => Received::Nothing,
+            Ok(None) | Err(_) => Received::HostGone,
+        })
+    }
+
+    /// Waits until the host has heard.
+    fn linger(&self) -> Result<()> {
+        let started = Instant::now();
+        while started.elapsed() < LINGER {
+            if matches!(self.receive(Some(LINGER))?, Received::HostGone) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends every process: SIGTERM, a grace period, SIGKILL until none is left.
+    fn stop(&mut self, grace: Duration) -> Result<()> {
+        let (started, mut grace) = (Instant::now(), grace);
+        if !grace.is_zero() {
+            self.signal(Signal::TERM);
+        }
+        while started.elapsed() < grace + KILL_BOUND {
+            if self.reap()? && self.members().is_empty() {
+                break;
+            }
+            if started.elapsed() >= grace {
+                self.signal(Signal::KILL);
+            }
+            if matches!(self.receive(Some(ROUND))?, Received::HostGone) {
+                grace = Duration::ZERO;
+            }
+        }
+        let killed = u32::try_from(self.killed.len()).unwrap_or(u32::MAX);
+        self.send(GONE, &killed.to_le_bytes());
+        Ok(())
+    }
+
+    fn signal(&mut self, signal: Signal) {
+        // Not once it was waited for: its number may be another's.
+        if !self.has_ended {
+            let _ = kill_process(self.command, signal);
+        }
+        for process in self.members() {
+            self.killed.insert(process.as_raw_nonzero().get());
+            let _ = kill_process(process, signal);
+        }
+    }
+
+    /// What is left of the command besides itself.
+    fn members(&self) -> Vec<Pid> {
+        let all = sys::processes();
+        let mut above = BTreeSet::from([self.command.as_raw_nonzero().get()]);
+        let is_of_session = |process: Pid| !self.terminal && getsid(Some(process)) == Ok(self.command);
+        loop {
+            let children = all.iter().filter(|(_, parent)| above.contains(parent));
+            let children: BTreeSet<i32> = children
+                .map(|(process, _)| process.as_raw_nonzero().get())
+                .filter(|own| !above.contains(own))
+                .collect();
+            if children.is_empty() {
+                break;
+            }
+            above.extend(children);
+        }
+        let is_member =
+            |process: &Pid| above.contains(&process.as_raw_nonzero().get()) || is_of_session(*process);
+        all.into_iter()
+            .map(|(process, _)| process)
+            .filter(|own| *own != self.command && is_member(own))
+            .collect()
+    }
+
+    /// The host may be gone; it is not waited for.
+    fn send(&self, kind: u8, body: &[u8]) {
+        let _ = wire::send(self.control, kind, body, &[] as &[OwnedFd]);
+    }
+}

@@ -1,0 +1,8 @@
+//! macOS: Seatbelt, which is always there.
+
+use crate::confine::layers::Layers;
+
+/// Seatbelt alone.
+pub(in crate::confine::layers) fn offered() -> Layers {
+    Layers { seatbelt: true, ..Layers::NONE }
+}

@@ -1,0 +1,109 @@
+//! Other names of a path: a file system can be mounted in several places, and what is closed in one
+//! would be open in the next. It refuses to guess: another name counts when the same file or
+//! directory is there.
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, Statx, StatxFlags, statx};
+
+/// Where the kernel lists what is mounted.
+const MOUNTS: &str = "/proc/self/mountinfo";
+
+/// `paths`, and under which other names the same files and directories can be reached. What is not
+/// there has no other names.
+pub(in crate::confine::policy) fn with_aliases(paths: Vec<PathBuf>) -> Vec<PathBuf> {
+    if paths.is_empty() {
+        return paths;
+    }
+    let list = fs::read(MOUNTS).unwrap_or_default();
+    let mounts: Vec<_> = list.split(|byte| *byte == b'\n').filter_map(Mount::parse).collect();
+    let mut all = paths.clone();
+    for alias in paths.iter().flat_map(|path| aliases(path, &mounts)) {
+        if !all.contains(&alias) {
+            all.push(alias);
+        }
+    }
+    all
+}
+
+/// One line of the list.
+#[derive(Debug, PartialEq, Eq)]
+struct Mount {
+    id: u64,
+    /// The file system, by number.
+    device: String,
+    /// Which part of it is mounted.
+    root: PathBuf,
+    /// Where it is mounted.
+    place: PathBuf,
+}
+
+impl Mount {
+    fn parse(line: &[u8]) -> Option<Self> {
+        let mut fields = line.split(|byte| *byte == b' ');
+        let id = std::str::from_utf8(fields.next()?).ok()?.parse().ok()?;
+        let device = String::from_utf8(fields.nth(1)?.to_owned()).ok()?;
+        Some(Self { id, device, root: unescaped(fields.next()?), place: unescaped(fields.next()?) })
+    }
+}
+
+/// Spaces and the like are written as a backslash and three octal digits.
+fn unescaped(field: &[u8]) -> PathBuf {
+    let mut bytes = Vec::new();
+    let mut rest = field;
+    while let Some((first, after)) = rest.split_first() {
+        let digits = after.get(..3).and_then(|digits| std::str::from_utf8(digits).ok());
+        let code = digits.filter(|_| *first == b'\\').and_then(|digits| u8::from_str_radix(digits, 8).ok());
+        bytes.push(code.unwrap_or(*first));
+        rest = if code.is_some() { after.get(3..).unwrap_or_default() } else { after };
+    }
+    OsString::from_vec(bytes).into()
+}
+
+/// The other names of `path`.
+fn aliases(path: &Path, mounts: &[Mount]) -> Vec<PathBuf> {
+    let Some(here) = found(path) else { return Vec::new() };
+    let Some(own) = mounts.iter().find(|mount| mount.id == here.stx_mnt_id) else { return Vec::new() };
+    let Ok(below) = path.strip_prefix(&own.place) else { return Vec::new() };
+    let inside = own.root.join(below);
+    let others = mounts.iter().filter(|mount| mount.id != own.id && mount.device == own.device);
+    let names = others.filter_map(|mount| {
+        let below = inside.strip_prefix(&mount.root).ok()?;
+        // Taken apart and put together, a path has no slash at its end.
+        Some(mount.place.join(below).components().collect())
+    });
+    let is_same = |name: &PathBuf| found(name).is_some_and(|there| identity(&there) == identity(&here));
+    names.filter(|name| name != path).filter(is_same).collect()
+}
+
+fn found(path: &Path) -> Option<Statx> {
+    statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::BASIC_STATS | StatxFlags::MNT_ID).ok()
+}
+
+fn identity(found: &Statx) -> (u32, u32, u64) {
+    (found.stx_dev_major, found.stx_dev_minor, found.stx_ino)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mount_is_read_from_its_line() {
+        let line = br"36 35 98:0 /mnt1 /mnt\040two rw,noatime master:1 - ext3 /dev/root rw,errors=continue";
+        let (root, place) = ("/mnt1".into(), "/mnt two".into());
+        assert_eq!(Mount::parse(line), Some(Mount { id: 36, device: "98:0".to_owned(), root, place }));
+        assert_eq!(Mount::parse(b""), None);
+        assert_eq!(unescaped(br"a\1"), Path::new(r"a\1"));
+    }
+
+    #[test]
+    fn what_is_mounted_once_has_one_name() {
+        let directory = tempfile::tempdir().unwrap();
+        let paths = vec![directory.path().canonicalize().unwrap(), directory.path().join("missing")];
+        assert_eq!(with_aliases(paths.clone()), paths);
+    }
+}

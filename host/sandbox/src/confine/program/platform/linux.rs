@@ -1,0 +1,15 @@
+//! Linux: by what `/proc` links to.
+
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+
+/// This program, even where its file was replaced since it was started.
+pub(in crate::confine::program) fn this_program() -> Option<PathBuf> {
+    Some("/proc/self/exe".into())
+}
+
+/// The program that was opened, whatever has come to lie at its path.
+pub(in crate::confine::program) fn opened_program(file: &File, _path: &Path) -> PathBuf {
+    Path::new("/proc/self/fd").join(file.as_raw_fd().to_string())
+}

@@ -1,0 +1,65 @@
+//! The few system calls of macOS that no library offers safely.
+#![expect(unsafe_code, reason = "raw system calls; every one says why it is sound")]
+
+use std::io;
+use std::os::fd::RawFd;
+
+use rustix::fs::{OFlags, Stat};
+use rustix::process::{Pid, Resource, getrlimit};
+
+/// Descriptors that are closed one by one where the limit of open files is none or absurd.
+const MAX_DESCRIPTORS: u64 = 65_536;
+
+/// Processes of this machine that are looked at.
+const MAX_PROCESSES: usize = 10_000;
+
+/// There is no handle without the right to read.
+pub(crate) const HANDLE: OFlags = OFlags::RDONLY;
+
+/// Bytes in what `getrusage(2)` counts memory in.
+pub(crate) const PEAK_UNIT: u64 = 1;
+
+/// The highest number of a signal (`NSIG` of `signal.h`, less one).
+pub(crate) fn last_signal() -> i32 {
+    31
+}
+
+/// Device and inode, as the standard library has them.
+#[expect(clippy::cast_sign_loss, reason = "a number that stands for something, not a quantity")]
+pub(crate) fn identity(stat: &Stat) -> (u64, u64) {
+    (stat.st_dev as u64, stat.st_ino)
+}
+
+/// Closes every descriptor from `first` on.
+#[expect(clippy::unnecessary_wraps, reason = "the same signature as on Linux")]
+pub(crate) fn close_from(first: RawFd) -> io::Result<()> {
+    let limit =
+        getrlimit(Resource::Nofile).current.map_or(MAX_DESCRIPTORS, |limit| limit.min(MAX_DESCRIPTORS));
+    for descriptor in first..RawFd::try_from(limit).unwrap_or(RawFd::MAX) {
+        // SAFETY: called before anything owns a descriptor. Most are not open, which is no failure.
+        unsafe { libc::close(descriptor) };
+    }
+    Ok(())
+}
+
+/// Every process of this machine, and its parent.
+pub(crate) fn processes() -> Vec<(Pid, i32)> {
+    let mut numbers = vec![0; MAX_PROCESSES];
+    let bytes = i32::try_from(size_of_val(numbers.as_slice())).unwrap_or(i32::MAX);
+    // SAFETY: the buffer has as many bytes as are given. Returns how many numbers it wrote.
+    let count = unsafe { libc::proc_listallpids(numbers.as_mut_ptr().cast(), bytes) };
+    numbers.truncate(usize::try_from(count).unwrap_or_default());
+    numbers.into_iter().filter_map(|number| Some((Pid::from_raw(number)?, parent(number)?))).collect()
+}
+
+fn parent(process: libc::c_int) -> Option<i32> {
+    let size = i32::try_from(size_of::<libc::proc_bsdinfo>()).ok()?;
+    // SAFETY: all-zero is a valid value, and the kernel fills it in; the size is that of the buffer.
+    let (info, filled) = unsafe {
+        let mut info = std::mem::zeroed::<libc::proc_bsdinfo>();
+        let to = (&raw mut info).cast();
+        let filled = libc::proc_pidinfo(process, libc::PROC_PIDTBSDINFO, 0, to, size);
+        (info, filled)
+    };
+    if filled == size { i32::try_from(info.pbi_ppid).ok() } else { None }
+}

@@ -1,0 +1,50 @@
+//! Linux: sockets of sequenced packets, and `memfd_create(2)`.
+
+use std::fs::File;
+use std::io::{self, IoSlice, IoSliceMut, Seek, Write};
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, SendFlags, SocketFlags, SocketType,
+    recvmsg, sendmsg, socketpair,
+};
+
+/// A pair of connected sockets; messages keep their borders.
+pub(crate) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    Ok(socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?)
+}
+
+/// Sends one message, without waiting.
+pub(crate) fn send(
+    socket: impl AsFd,
+    kind: u8,
+    body: &[u8],
+    descriptors: &mut SendAncillaryBuffer<'_, '_, '_>,
+) -> io::Result<()> {
+    let kind = [kind];
+    let parts = [IoSlice::new(&kind), IoSlice::new(body)];
+    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+    rustix::io::retry_on_intr(|| sendmsg(&socket, &parts, descriptors, flags))?;
+    Ok(())
+}
+
+/// Receives one message into `buffer`, its kind first. Returns how many bytes it has: none when the other end is closed.
+pub(crate) fn receive(
+    socket: impl AsFd,
+    buffer: &mut [u8],
+    descriptors: &mut RecvAncillaryBuffer<'_>,
+) -> io::Result<usize> {
+    let received = rustix::io::retry_on_intr(|| {
+        recvmsg(&socket, &mut [IoSliceMut::new(buffer)], descriptors, RecvFlags::CMSG_CLOEXEC)
+    })?;
+    Ok(received.bytes)
+}
+
+/// A file in memory that holds `bytes`, to be read from its beginning.
+pub(crate) fn memory_file(bytes: &[u8]) -> io::Result<OwnedFd> {
+    let mut file = File::from(memfd_create("haft", MemfdFlags::CLOEXEC)?);
+    file.write_all(bytes)?;
+    file.rewind()?;
+    Ok(file.into())
+}

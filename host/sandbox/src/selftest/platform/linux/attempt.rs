@@ -1,0 +1,252 @@
+//! The list of escape attempts, in order. A row has the promise, the attempt and the check of its result; their
+//! bodies are in files of their own.
+
+use super::brief::Brief;
+use super::fixture::{self, Fixture};
+use super::tried::Tried;
+use super::{files, processes, system};
+use crate::confine::Layers;
+
+/// One way out.
+pub(super) struct Attempt {
+    /// What is tried, as a person reads it.
+    pub(super) name: &'static str,
+    /// What it would break.
+    pub(super) promise: &'static str,
+    /// Whether these layers are known not to stop it.
+    pub(super) gap: fn(Layers) -> bool,
+    /// Tries it. Called in the child.
+    pub(super) act: fn(&Brief) -> Tried,
+    /// What is left of it where it worked. Called in the host, afterwards.
+    pub(super) evidence: fn(&Fixture) -> Option<String>,
+}
+
+const FILES: &str = "files outside the granted directories stay as they are";
+const HIDDEN: &str = "haft's own files are closed to tools";
+const FIXED: &str = "program.toml is not changed by the tools that it declares";
+const RIGHTS: &str = "no rights are gained, and none are left behind for others";
+const HAFT: &str = "haft and other processes cannot be read, steered or ended";
+const SERVICES: &str = "services and terminals of this machine are not reached";
+const NOTHING_MORE: &str = "nothing of haft's is handed over";
+const END: &str = "nothing outlives the call that started it";
+
+/// The order is that in which they are made: what may disturb others comes last.
+pub(super) const ATTEMPTS: &[Attempt] = &[
+    Attempt {
+        name: "make a file outside",
+        promise: FILES,
+        gap: never,
+        act: files::make,
+        evidence: fixture::made,
+    },
+    Attempt {
+        name: "change a file outside",
+        promise: FILES,
+        gap: never,
+        act: files::change,
+        evidence: fixture::changed,
+    },
+    Attempt {
+        name: "empty a file outside",
+        promise: FILES,
+        gap: never,
+        act: files::empty,
+        evidence: fixture::emptied,
+    },
+    Attempt {
+        name: "remove a file outside",
+        promise: FILES,
+        gap: never,
+        act: files::remove,
+        evidence: fixture::removed,
+    },
+    Attempt {
+        name: "change a file outside through a link",
+        promise: FILES,
+        gap: never,
+        act: files::through_links,
+        evidence: fixture::changed_through_a_link,
+    },
+    Attempt {
+        name: "change the mode of a file outside",
+        promise: FILES,
+        gap: without_mounts,
+        act: files::mode,
+        evidence: fixture::mode_changed,
+    },
+    Attempt {
+        name: "change the time of a file outside",
+        promise: FILES,
+        gap: without_mounts,
+        act: files::time,
+        evidence: fixture::time_changed,
+    },
+    Attempt {
+        name: "label a file outside",
+        promise: FILES,
+        gap: never,
+        act: files::label,
+        evidence: fixture::labelled,
+    },
+    Attempt {
+        name: "read what is hidden",
+        promise: HIDDEN,
+        gap: never,
+        act: files::read_hidden,
+        evidence: unseen,
+    },
+    Attempt {
+        name: "change what is hidden",
+        promise: HIDDEN,
+        gap: never,
+        act: files::change_hidden,
+        evidence: fixture::hidden_changed,
+    },
+    Attempt {
+        name: "change what is fixed in the workspace",
+        promise: FIXED,
+        gap: without_mounts,
+        act: files::change_fixed,
+        evidence: fixture::fixed_changed,
+    },
+    Attempt {
+        name: "read a disk past its files",
+        promise: HIDDEN,
+        gap: never,
+        act: files::disk,
+        evidence: unseen,
+    },
+    Attempt {
+        name: "leave a set-user-ID program behind",
+        promise: RIGHTS,
+        gap: never,
+        act: files::set_user_id,
+        evidence: fixture::set_user_id,
+    },
+    Attempt { name: "gain rights", promise: RIGHTS, gap: never, act: system::rights, evidence: unseen },
+    Attempt { name: "mount something", promise: RIGHTS, gap: never, act: system::mount, evidence: unseen },
+    Attempt {
+        name: "enter namespaces",
+        promise: RIGHTS,
+        gap: never,
+        act: system::namespaces,
+        evidence: unseen,
+    },
+    Attempt {
+        name: "use interfaces of the kernel that tools do not need",
+        promise: RIGHTS,
+        gap: without_filter,
+        act: system::interfaces,
+        evidence: unseen,
+    },
+    Attempt {
+        name: "see haft's process",
+        promise: HAFT,
+        gap: without_mounts,
+        act: processes::see,
+        evidence: unseen,
+    },
+    Attempt {
+        name: "signal haft",
+        promise: HAFT,
+        gap: without_scope,
+        act: processes::signal,
+        evidence: unseen,
+    },
+    Attempt {
+        name: "read haft's environment",
+        promise: HAFT,
+        gap: never,
+        act: processes::environment,
+        evidence: unseen,
+    },
+    Attempt {
+        name: "read haft's memory",
+        promise: HAFT,
+        gap: never,
+        act: processes::memory,
+        evidence: unseen,
+    },
+    Attempt { name: "trace haft", promise: HAFT, gap: never, act: processes::trace, evidence: unseen },
+    Attempt {
+        name: "connect to a socket in the file system",
+        promise: SERVICES,
+        gap: without_filter,
+        act: system::connect_by_path,
+        evidence: fixture::connected_by_path,
+    },
+    Attempt {
+        name: "connect to an abstract socket",
+        promise: SERVICES,
+        gap: without_filter,
+        act: system::connect_by_name,
+        evidence: fixture::connected_by_name,
+    },
+    Attempt {
+        name: "write to a terminal",
+        promise: SERVICES,
+        gap: never,
+        act: system::write_to_terminal,
+        evidence: fixture::terminal_written,
+    },
+    Attempt {
+        name: "type into a terminal",
+        promise: SERVICES,
+        gap: never,
+        act: system::type_into_terminal,
+        evidence: fixture::terminal_typed,
+    },
+    Attempt {
+        name: "use a descriptor of haft's",
+        promise: NOTHING_MORE,
+        gap: never,
+        act: processes::descriptors,
+        evidence: unseen,
+    },
+    Attempt {
+        name: "see haft's variables",
+        promise: NOTHING_MORE,
+        gap: never,
+        act: processes::variables,
+        evidence: unseen,
+    },
+    Attempt {
+        name: "outlive the call",
+        promise: END,
+        gap: never,
+        act: processes::outlive,
+        evidence: fixture::outlived,
+    },
+];
+
+fn unseen(_: &Fixture) -> Option<String> {
+    None
+}
+
+fn never(_: Layers) -> bool {
+    false
+}
+
+fn without_mounts(layers: Layers) -> bool {
+    !layers.namespaces
+}
+
+fn without_scope(layers: Layers) -> bool {
+    !layers.namespaces && layers.landlock < Some(Layers::SIGNALS)
+}
+
+fn without_filter(layers: Layers) -> bool {
+    !layers.seccomp
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_attempt_has_a_name_of_its_own() {
+        for (index, attempt) in ATTEMPTS.iter().enumerate() {
+            assert!(ATTEMPTS[..index].iter().all(|other| other.name != attempt.name), "{}", attempt.name);
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Ways by the kernel itself and by the services of this machine. What is opened on the way is
+//! closed again.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixStream};
+
+use rustix::io::Errno;
+use rustix::mount::{FsOpenFlags, MountFlags, UnmountFlags, fsopen};
+use rustix::thread::{UnshareFlags, capabilities, no_new_privs};
+
+use super::brief::Brief;
+use super::fixture;
+use super::processes::in_a_copy;
+use super::raw;
+use super::tried::Tried;
+use crate::confine::sys::platform as sys;
+
+/// What this process may do beyond its user, and whether a program that it starts could do more.
+pub(super) fn rights(_: &Brief) -> Tried {
+    let has_none = capabilities(None).is_ok_and(|sets| sets.permitted.is_empty());
+    match (has_none, no_new_privs().unwrap_or(false)) {
+        (true, true) => Tried::Held("no capability, and no new privileges".to_owned()),
+        (false, true) => Tried::Out("it has capabilities".to_owned()),
+        (true, false) => Tried::Out("programs that it starts may get more".to_owned()),
+        (false, false) => {
+            Tried::Out("it has capabilities, and programs that it starts may get more".to_owned())
+        }
+    }
+}
+
+pub(super) fn mount(brief: &Brief) -> Tried {
+    let place = brief.workspace.join("mounted");
+    let mounted = fs::create_dir(&place).and_then(|()| {
+        rustix::mount::mount("none", &place, "tmpfs", MountFlags::empty(), None)?;
+        Ok(rustix::mount::unmount(&place, UnmountFlags::DETACH)?)
+    });
+    let opened = fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC).map(drop).map_err(Into::into);
+    Tried::by_any([("a file system was mounted", mounted), ("one was made ready", opened)])
+}
+
+pub(super) fn namespaces(_: &Brief) -> Tried {
+    let unshared = |flags| in_a_copy(move || sys::unshare(flags));
+    Tried::by_any([
+        ("a user namespace was entered", unshared(UnshareFlags::NEWUSER)),
+        ("a namespace of mounts was entered", unshared(UnshareFlags::NEWNS)),
+        ("a process was made in a user namespace", raw::clone_into_user_namespace()),
+    ])
+}
+
+pub(super) fn interfaces(_: &Brief) -> Tried {
+    let closed = [Errno::PERM, Errno::ACCESS, Errno::NOSYS].map(Errno::raw_os_error);
+    let answers = raw::INTERFACES.iter().map(|(name, ask)| {
+        let answer = match ask() {
+            Err(error) if error.raw_os_error().is_some_and(|code| closed.contains(&code)) => Err(error),
+            // It listens, whatever it made of the question.
+            _ => Ok(()),
+        };
+        (*name, answer)
+    });
+    Tried::by_any(answers)
+}
+
+pub(super) fn connect_by_path(brief: &Brief) -> Tried {
+    let Some(path) = &brief.socket else {
+        return Tried::Unable("the path is too long for a socket".to_owned());
+    };
+    Tried::by("it was connected to", UnixStream::connect(path).map(drop))
+}
+
+pub(super) fn connect_by_name(brief: &Brief) -> Tried {
+    let address = SocketAddr::from_abstract_name(&brief.name);
+    let connected = address.and_then(|address| UnixStream::connect_addr(&address));
+    Tried::by("it was connected to", connected.map(drop))
+}
+
+pub(super) fn write_to_terminal(brief: &Brief) -> Tried {
+    on_terminal(brief, "it was written to", |mut terminal| terminal.write_all(&[fixture::WRITTEN]))
+}
+
+pub(super) fn type_into_terminal(brief: &Brief) -> Tried {
+    on_terminal(brief, "a key was pressed", |terminal| raw::type_into(&terminal, fixture::TYPED))
+}
+
+/// Opening it makes it the controlling terminal of this session, unless another session has it.
+fn on_terminal(brief: &Brief, what: &str, act: impl FnOnce(File) -> io::Result<()>) -> Tried {
+    let Some(path) = &brief.terminal else {
+        return Tried::Unable("there is no terminal to be had".to_owned());
+    };
+    let terminal = File::options().read(true).write(true).open(path);
+    Tried::by(what, terminal.and_then(act))
+}
