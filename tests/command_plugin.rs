@@ -101,7 +101,7 @@ async fn it_is_bounded() {
     assert!(stopped.is_error && stopped.content.contains("timed out"), "{}", stopped.content);
 }
 
-/// As `wasm32-wasip1`, wasi-sdk and TinyGo make one: writes its first word, and exits with a failure.
+/// As `wasm32-wasip1`, wasi-sdk and `TinyGo` make one: writes its first word, and exits with a failure.
 const PREVIEW1: &str = r#"(module
     (import "wasi_snapshot_preview1" "args_sizes_get" (func $sizes (param i32 i32) (result i32)))
     (import "wasi_snapshot_preview1" "args_get" (func $args (param i32 i32) (result i32)))

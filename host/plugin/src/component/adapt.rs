@@ -1,4 +1,4 @@
-//! Core modules of WASI preview 1, as `wasm32-wasip1`, wasi-sdk, TinyGo and Zig make them: turned into components when
+//! Core modules of WASI preview 1, as `wasm32-wasip1`, wasi-sdk, `TinyGo` and Zig make them: turned into components when
 //! they are loaded, by the adapter of the Bytecode Alliance.
 
 use std::borrow::Cow;

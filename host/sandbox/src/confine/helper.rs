@@ -1,5 +1,5 @@
 //! The helper process: it confines itself step by step, forks, executes the command in the child and watches it. It
-//! refuses to run anything when a single step of its policy fails. What the steps are is up to [`super::platform`].
+//! refuses to run anything when a single step of its policy fails. What the steps are is up to `platform`.
 //!
 //! Processes, of one thread each:
 //! - the *watcher*, which the host starts, or a process between them;

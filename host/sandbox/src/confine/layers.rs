@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// Layers that confine a child. Every one but these four is always there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "independent layers, each of which a system may lack")]
 pub struct Layers {
     /// Namespaces of its own for mounts, processes and shared memory: what is not granted is
     /// mounted read-only, and processes outside cannot be seen.

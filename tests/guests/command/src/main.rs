@@ -1,6 +1,12 @@
 //! A program as anybody writes one: words on the command line, standard streams, files, an exit code.
 
-#![allow(clippy::print_stdout, clippy::print_stderr, clippy::exit, reason = "what a program does")]
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    clippy::exit,
+    clippy::panic,
+    reason = "what a program does"
+)]
 
 use std::io::{self, Read, Write};
 use std::process::{ExitCode, exit};

@@ -16,11 +16,8 @@ const LATER: &[(u32, &str)] = &[(5, "requests to devices"), (6, "signals and abs
 /// The sandbox of this machine.
 #[derive(Serialize)]
 pub(super) struct Sandbox {
-    namespaces: bool,
-    landlock: Option<u32>,
-    seccomp: bool,
-    capabilities: bool,
-    seatbelt: bool,
+    #[serde(flatten)]
+    layers: Layers,
     /// Why there are no namespaces.
     missing: Option<String>,
     verdict: &'static str,
@@ -66,11 +63,7 @@ impl Sandbox {
         };
         let hints = missing.as_ref().map(|_| ways_to_namespaces(read, container)).unwrap_or_default();
         Self {
-            namespaces: layers.namespaces,
-            landlock: layers.landlock,
-            seccomp: layers.seccomp,
-            capabilities: layers.capabilities,
-            seatbelt: layers.seatbelt,
+            layers,
             missing,
             verdict: name(&verdict, refusal.is_some()),
             gaps: if let Verdict::Reduced(gaps) = verdict { gaps } else { Vec::new() },
@@ -106,15 +99,15 @@ impl Sandbox {
     }
 
     fn layer_lines(&self) -> Vec<Line> {
-        if self.seatbelt {
+        if self.layers.seatbelt {
             return vec![Line::new(Mark::Good, "seatbelt", "the sandbox of macOS")];
         }
         let (filter, no_filter) = ("a filter of system calls", "none for this kind of processor");
         vec![
             self.namespaces_line(),
             self.landlock_line(),
-            self.layer(self.seccomp, "seccomp", filter, no_filter),
-            self.layer(self.capabilities, "capabilities", "none, and no way to get any", ""),
+            self.layer(self.layers.seccomp, "seccomp", filter, no_filter),
+            self.layer(self.layers.capabilities, "capabilities", "none, and no way to get any", ""),
         ]
     }
 
@@ -122,13 +115,13 @@ impl Sandbox {
         let has = "files, processes and shared memory of its own";
         let line = match &self.missing {
             Some(why) => Line::new(Mark::Warning, "namespaces", why),
-            None => self.layer(self.namespaces, "namespaces", has, ""),
+            None => self.layer(self.layers.namespaces, "namespaces", has, ""),
         };
         line.hint(&self.hints)
     }
 
     fn landlock_line(&self) -> Line {
-        let Some(version) = self.landlock else {
+        let Some(version) = self.layers.landlock else {
             let line = self.layer(false, "landlock", "", "this kernel offers none");
             return if self.verdict == OFF { line } else { line.marked(Mark::Bad) };
         };

@@ -12,7 +12,6 @@ pub(crate) fn entry() -> Option<ExitCode> {
 }
 
 /// Makes no attempts, and says so.
-#[expect(clippy::unused_async, reason = "the same signature as on Linux")]
 pub async fn run(_: &Confiner, _: &Path, _: &Path) -> Result<SelfTest, SelfTestError> {
     Err(SelfTestError::NoAttempts("macOS"))
 }

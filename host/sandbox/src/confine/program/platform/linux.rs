@@ -5,6 +5,7 @@ use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
 /// This program, even where its file was replaced since it was started.
+#[expect(clippy::unnecessary_wraps, reason = "the same signature as on macOS, where it may fail")]
 pub(in crate::confine::program) fn this_program() -> Option<PathBuf> {
     Some("/proc/self/exe".into())
 }
