@@ -37,7 +37,8 @@ pub fn settle() {
 }
 
 /// Gives what was freed back to the system. glibc keeps most of it, for each thread's own: after compiling ten
-/// small components 45 MB that nothing asks for again. Takes some milliseconds; elsewhere nothing.
+/// small components 45 MB that nothing asks for again. Takes some milliseconds; elsewhere nothing: haft for musl has
+/// an allocator that gives freed pages back without being asked (`main.rs` of `host/haft`).
 pub fn give_back() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     {
