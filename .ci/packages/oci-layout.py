@@ -1,4 +1,4 @@
-"""oci-layout.py ROOT ARCHITECTURE VERSION SECONDS OUTPUT: the files of ROOT as an image of one layer, in an archive of an
+"""oci-layout.py ROOT ARCHITECTURE VERSION SECONDS LEVEL OUTPUT: the files of ROOT as an image of one layer, in an archive of an
 OCI layout (https://github.com/opencontainers/image-spec). The same files give the same bytes."""
 
 import gzip
@@ -10,7 +10,7 @@ import sys
 import tarfile
 import time
 
-root, architecture, version, seconds, output = sys.argv[1:]
+root, architecture, version, seconds, level, output = sys.argv[1:]
 SECONDS = int(seconds)
 CREATED = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(SECONDS))
 USER = 65532
@@ -85,7 +85,7 @@ manifest = {
     "schemaVersion": 2,
     "mediaType": MEDIA + "manifest.v1+json",
     "config": blob("config.v1+json", document(config)),
-    "layers": [blob("layer.v1.tar+gzip", gzip.compress(contents, 9, mtime=0))],
+    "layers": [blob("layer.v1.tar+gzip", gzip.compress(contents, int(level), mtime=0))],
 }
 entry = blob("manifest.v1+json", document(manifest))
 entry["platform"] = {"architecture": architecture, "os": "linux"}
