@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use clap::Parser;
 use haft::cli::Cli;
 
-/// That of musl has one lock for all threads, and `haft serve` allocates on many. Freed pages go back to the system by
-/// themselves; `haft_core::heap` has nothing to tell it.
+/// That of musl has one lock for all threads, and `haft serve` allocates on many. `haft_core::heap` tells it when to give
+/// memory back.
 #[cfg(target_env = "musl")]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
