@@ -34,6 +34,8 @@ const BY_CI: &[(&str, &str)] = &[
     ("haft build", ".ci/readme plugin"),
     ("haft call words__top-words '{\"text\": \"a rose is a rose\"}'", ".ci/readme plugin"),
     ("haft dev", ".ci/readme plugin"),
+    // With a release that was packed just now.
+    ("haft verify --file SHA256SUMS --key KEY", ".ci/install"),
 ];
 
 /// What a line begins with that is a command's and not an answer's.

@@ -1,6 +1,9 @@
 //! The heap, where its allocator has to be told what to keep and when it is worth giving memory back.
 
-#![cfg_attr(target_env = "gnu", expect(unsafe_code, reason = "library calls, which say why they are sound"))]
+#![cfg_attr(
+    any(target_env = "gnu", target_env = "musl"),
+    expect(unsafe_code, reason = "library calls, which say why they are sound")
+)]
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -34,13 +37,21 @@ pub fn settle() {
 }
 
 /// Gives what was freed back to the system. glibc keeps most of it, for each thread's own: after compiling ten
-/// small components 45 MB that nothing asks for again. Takes some milliseconds; elsewhere nothing.
+/// small components 45 MB that nothing asks for again. Takes some milliseconds. For musl it is mimalloc that
+/// is asked, the allocator of haft there (`main.rs` of `host/haft`), which does nothing where a program has another one;
+/// by itself it gives back what has been free for a second, but only while something else allocates. Elsewhere nothing.
 pub fn give_back() {
     #[cfg(target_env = "gnu")]
     {
         // SAFETY: `malloc_trim(3)` touches only free memory, and may be called on any thread.
         let any = unsafe { libc::malloc_trim(0) };
         tracing::debug!(any = any == 1, "freed memory given back");
+    }
+    #[cfg(target_env = "musl")]
+    {
+        // SAFETY: `mi_collect` touches only free memory, of this thread and of nobody's, and may be called on any thread.
+        unsafe { libmimalloc_sys::mi_collect(true) };
+        tracing::debug!("freed memory given back");
     }
 }
 

@@ -5,6 +5,12 @@ use std::process::ExitCode;
 use clap::Parser;
 use haft::cli::Cli;
 
+/// That of musl has one lock for all threads, and `haft serve` allocates on many. `haft_core::heap` tells it when to give
+/// memory back.
+#[cfg(target_env = "musl")]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     // Before there is a second thread, and before anything else costs time.
     if let Some(code) = haft::backend::entry() {

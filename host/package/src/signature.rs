@@ -233,6 +233,12 @@ pub(super) fn text_beside(bytes: Vec<u8>) -> Option<String> {
     is_signature.then_some(text)
 }
 
+/// Judges a file by the minisign signature that lies beside it.
+pub fn verify_file(path: &Path, trust: &Trust) -> Result<Verdict, SignatureError> {
+    let statements: Vec<_> = beside(path)?.map(Statement::Minisign).into_iter().collect();
+    judge(&statements, Subject::File(path), trust)
+}
+
 /// Judges what was found with a package by what is trusted: the table above.
 pub(crate) fn judge(
     statements: &[Statement],

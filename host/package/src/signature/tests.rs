@@ -28,6 +28,20 @@ fn trust_named(key: &str) -> Trust {
     Trust::Named(PublicKey::parse(key).unwrap())
 }
 
+#[test]
+fn a_file_is_judged_by_the_signature_beside_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("SHA256SUMS");
+    std::fs::write(&path, "test").unwrap();
+    let unsigned = verify_file(&path, &trust_named(KEY)).unwrap_err();
+    assert!(matches!(unsigned, SignatureError::Unsigned(_)), "{unsigned}");
+    std::fs::write(folder.path().join("SHA256SUMS.minisig"), SIGNATURE).unwrap();
+    assert!(verify_file(&path, &trust_named(KEY)).unwrap().signer().is_some());
+    std::fs::write(&path, "test, changed").unwrap();
+    let changed = verify_file(&path, &trust_named(KEY)).unwrap_err();
+    assert!(matches!(changed, SignatureError::Other { .. }), "{changed}");
+}
+
 /// A pair that signs as minisign's first versions did, over the whole file.
 struct Pair(Ed25519KeyPair);
 
