@@ -82,6 +82,9 @@ pub(crate) fn landlock_version() -> Option<u32> {
     u32::try_from(version).ok().filter(|version| *version > 0)
 }
 
+/// As in `linux/sockios.h`; libc's constant has another type on musl than its own `ioctl` takes.
+const SIOCSIFFLAGS: libc::Ioctl = 0x8914;
+
 /// Turns the loopback interface of a new network namespace on.
 pub(crate) fn loopback_up() -> io::Result<()> {
     let socket = rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::DGRAM, None)?;
@@ -92,7 +95,7 @@ pub(crate) fn loopback_up() -> io::Result<()> {
     }
     request.ifr_ifru.ifru_flags = i16::try_from(libc::IFF_UP | libc::IFF_RUNNING).unwrap_or_default();
     // SAFETY: the request is what SIOCSIFFLAGS reads.
-    check(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request) }).map(drop)
+    check(unsafe { libc::ioctl(socket.as_raw_fd(), SIOCSIFFLAGS, &raw const request) }).map(drop)
 }
 
 /// Takes a capability away from everything that will be executed.

@@ -191,6 +191,10 @@ fn listed(calls: &[i64]) -> Rules {
     calls.iter().map(|call| (*call, Vec::new())).collect()
 }
 
+/// As in `asm-generic/ioctls.h`; the type of libc's constants is another one on musl.
+const TIOCSTI: u64 = 0x5412;
+const TIOCLINUX: u64 = 0x541c;
+
 fn denied(policy: &Policy) -> Result<Rules, seccompiler::Error> {
     let mut rules = listed(DENIED);
     rules.insert(
@@ -198,7 +202,7 @@ fn denied(policy: &Policy) -> Result<Rules, seccompiler::Error> {
         bits(NEW_NAMESPACES).map(|bit| all(&[set(0, bit)])).collect::<Result<_, _>>()?,
     );
     // TIOCSTI types into a terminal, TIOCLINUX into a console. The kernel looks at 32 bits.
-    let requests = [libc::TIOCSTI, libc::TIOCLINUX].map(|request| all(&[equal(1, request)]));
+    let requests = [TIOCSTI, TIOCLINUX].map(|request| all(&[equal(1, request)]));
     rules.insert(libc::SYS_ioctl, requests.into_iter().collect::<Result<_, _>>()?);
     for (call, argument) in MODES {
         let modes = bits(SET_ID).map(|bit| all(&[set(*argument, bit)]));
