@@ -45,7 +45,8 @@ impl Guest {
 
     /// The plugin `name` as haft carries it in itself.
     pub(crate) async fn builtin(name: &str, grant: Grant) -> Self {
-        let limits = Limits::default();
+        // Files of 80 MiB are written and flushed, on a busy machine too.
+        let limits = Limits { time: Duration::from_mins(5), ..Limits::default() };
         let source = Source::File(repository().join(format!("plugins/built/{name}.wasm")));
         let plugin = Plugin::load(engine(), name, source, &limits).await.unwrap();
         let mut toolbox = Toolbox::default();

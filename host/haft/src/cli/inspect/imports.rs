@@ -28,7 +28,7 @@ const GROUPS: &[(&[&str], &str, &str)] = &[
     (
         &["wasi:cli/", "wasi:logging/"],
         "process",
-        "its own output and exit: no arguments, no input, no terminal",
+        "its own output and exit; a program, the words and the input of its call; no terminal",
     ),
     (&["wasi:clocks/"], "clocks", "the time"),
     (&["wasi:random/"], "random", "random numbers"),
