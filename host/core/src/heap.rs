@@ -37,9 +37,11 @@ pub fn settle() {
 }
 
 /// Gives what was freed back to the system. glibc keeps most of it, for each thread's own: after compiling ten
-/// small components 45 MB that nothing asks for again. Takes some milliseconds. For musl it is mimalloc that
-/// is asked, the allocator of haft there (`main.rs` of `host/haft`), which does nothing where a program has another one;
-/// by itself it gives back what has been free for a second, but only while something else allocates. Elsewhere nothing.
+/// small components 45 MB that nothing asks for again. Takes some milliseconds.
+///
+/// For musl it is mimalloc that is asked, the allocator of haft there (`main.rs` of `host/haft`); where a program has
+/// another one this does nothing. mimalloc gives back what the calling thread has freed and not what others have, so
+/// that three times as much stays as with glibc. Elsewhere this does nothing.
 pub fn give_back() {
     #[cfg(target_env = "gnu")]
     {
