@@ -336,6 +336,12 @@ fn a_client_s_configuration_starts_this_haft() {
         words[3..],
         [json!("--tools"), json!("e*"), json!("--allow"), json!(allow), json!("--no-journal")]
     );
+    // An editor's sessions have folders of their own, where relative paths begin.
+    let given = ["acp", "--model", "fast", "--allow", "write=.", "--print-config", "zed"];
+    let output = stage.command(&given).output().unwrap();
+    let file: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let words = json!(["acp", "--model", "fast", "--allow", "write=."]);
+    assert_eq!(file["agent_servers"]["haft"]["args"], words, "{file}");
     let output = stage.command(&["serve", "--print-config", "emacs"]).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
 }

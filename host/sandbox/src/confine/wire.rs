@@ -125,6 +125,7 @@ pub(super) fn receive(socket: impl AsFd) -> io::Result<Option<Message>> {
             descriptors.extend(received);
         }
     }
+    platform::keep_from_children(&descriptors)?;
     if buffer.is_empty() {
         return Ok(None);
     }

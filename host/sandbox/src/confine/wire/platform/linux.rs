@@ -41,6 +41,12 @@ pub(crate) fn receive(
     Ok(received.bytes)
 }
 
+/// Keeps what was received from being open in what this process is to become: it has come so (`MSG_CMSG_CLOEXEC`).
+#[expect(clippy::unnecessary_wraps, reason = "the same signature as on macOS")]
+pub(crate) fn keep_from_children(_: &[OwnedFd]) -> io::Result<()> {
+    Ok(())
+}
+
 /// A file in memory that holds `bytes`, to be read from its beginning.
 pub(crate) fn memory_file(bytes: &[u8]) -> io::Result<OwnedFd> {
     let mut file = File::from(memfd_create("haft", MemfdFlags::CLOEXEC)?);

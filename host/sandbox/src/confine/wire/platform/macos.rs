@@ -20,10 +20,15 @@ const REST: Duration = Duration::from_secs(1);
 /// A pair of connected sockets.
 pub(crate) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::empty(), None)?;
-    for socket in [&ours, &theirs] {
-        fcntl_setfd(socket, FdFlags::CLOEXEC)?;
-    }
-    Ok((ours, theirs))
+    let pair = [ours, theirs];
+    keep_from_children(&pair)?;
+    Ok(pair.into())
+}
+
+/// Keeps descriptors from being open in what this process is to become or starts. They come without this from
+/// `socketpair(2)` and `recvmsg(2)`.
+pub(crate) fn keep_from_children(descriptors: &[OwnedFd]) -> io::Result<()> {
+    descriptors.iter().try_for_each(|descriptor| Ok(fcntl_setfd(descriptor, FdFlags::CLOEXEC)?))
 }
 
 /// Sends one message, without waiting.

@@ -153,37 +153,40 @@ impl Watch<'_> {
             let _ = kill_process(self.command, signal);
         }
         for process in self.members() {
-            self.killed.insert(process.as_raw_nonzero().get());
+            self.killed.insert(number(process));
             let _ = kill_process(process, signal);
         }
     }
 
-    /// What is left of the command besides itself.
+    /// What is left of the command besides itself: its session, and what comes from that. Once the command was waited
+    /// for its number may be another's, so that nothing is its child any more.
     fn members(&self) -> Vec<Pid> {
         let all = sys::processes();
-        let mut above = BTreeSet::from([self.command.as_raw_nonzero().get()]);
         let is_of_session = |process: Pid| !self.terminal && getsid(Some(process)) == Ok(self.command);
+        let of_session = all.iter().filter(|(process, _)| is_of_session(*process));
+        let mut found: BTreeSet<i32> = of_session.map(|(process, _)| number(*process)).collect();
+        if !self.has_ended {
+            found.insert(number(self.command));
+        }
         loop {
-            let children = all.iter().filter(|(_, parent)| above.contains(parent));
-            let children: BTreeSet<i32> = children
-                .map(|(process, _)| process.as_raw_nonzero().get())
-                .filter(|own| !above.contains(own))
-                .collect();
-            if children.is_empty() {
+            let children = all.iter().filter(|(_, parent)| found.contains(parent));
+            let before = found.len();
+            let children: Vec<i32> = children.map(|(process, _)| number(*process)).collect();
+            found.extend(children);
+            if found.len() == before {
                 break;
             }
-            above.extend(children);
         }
-        let is_member =
-            |process: &Pid| above.contains(&process.as_raw_nonzero().get()) || is_of_session(*process);
-        all.into_iter()
-            .map(|(process, _)| process)
-            .filter(|own| *own != self.command && is_member(own))
-            .collect()
+        let is_left = |process: &Pid| *process != self.command && found.contains(&number(*process));
+        all.into_iter().map(|(process, _)| process).filter(is_left).collect()
     }
 
     /// The host may be gone; it is not waited for.
     fn send(&self, kind: u8, body: &[u8]) {
         let _ = wire::send(self.control, kind, body, &[] as &[OwnedFd]);
     }
+}
+
+fn number(process: Pid) -> i32 {
+    process.as_raw_nonzero().get()
 }
