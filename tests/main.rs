@@ -38,6 +38,7 @@ mod files;
 mod folder;
 mod guest;
 mod guidance;
+mod hint_keys;
 mod hints;
 mod hooks;
 mod hostile;

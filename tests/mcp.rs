@@ -92,6 +92,7 @@ impl Fixture {
     async fn call(&self, tool: &str, arguments: Value) -> Result<ToolResult, ToolError> {
         let listed = haft::mcp::client::RemoteTool {
             name: tool.into(),
+            title: None,
             description: String::new(),
             parameters: serde_json::json!({ "type": "object" }),
             output: None,

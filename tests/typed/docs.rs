@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use haft::call::Hints;
 use haft::plugin::{Plugin, Source, WIT_SECTION};
 use serde_json::{Value, json};
 
@@ -69,6 +70,23 @@ async fn wa01_words_come_from_the_component() {
         let plugin = load(Source::Embedded(broken.leak())).await.unwrap();
         assert_eq!(description(&plugin, "find"), "The function `find` of `test:types/values@1.2.0`.");
     }
+}
+
+/// WA01: what an author says of a function's behaviour is what clients and people are told, and no part of the text.
+#[tokio::test]
+async fn wa01_annotations_come_from_the_same_comments() {
+    let annotated = wit().replace(
+        "/// Finds a word in a text.",
+        "/// Finds a word in a text.\n/// @title Find a word\n/// @read-only @idempotent",
+    );
+    assert_ne!(annotated, wit());
+    let packed = with_section(&fs::read(types()).unwrap(), WIT_SECTION, &package(&annotated));
+    let plugin = load(Source::Embedded(packed.leak())).await.unwrap();
+    report(&plugin);
+    let tool = |name: &str| plugin.tools().iter().find(|tool| tool.name == name).unwrap();
+    assert_eq!(tool("find").title.as_deref(), Some("Find a word"));
+    let hints = Hints { read_only: true, idempotent: true, ..Hints::default() };
+    assert_eq!((tool("find").hints, tool("double").hints), (hints, Hints::default()));
 }
 
 /// WA01: the same from a file beside a component that nobody can rebuild; a changed file is read anew.

@@ -37,7 +37,7 @@ impl Multiply {
                 "additionalProperties": false,
             }),
             hints: Hints { read_only: true, ..Hints::default() },
-            output: None,
+            ..ToolDef::default()
         })
     }
 }

@@ -16,6 +16,9 @@ pub use self::media_type::media_type_of;
 pub struct ToolDef {
     /// The exposed name; matches `^[a-zA-Z0-9_-]{1,64}$`.
     pub name: String,
+    /// What the tool is called where people choose it. No model is told.
+    #[serde(skip)]
+    pub title: Option<String>,
     /// What the tool does, written for the model.
     pub description: String,
     /// JSON Schema of the arguments; an object schema.

@@ -37,7 +37,7 @@ impl Thermometer {
             }),
             // Calls of tools that only read run at the same time.
             hints: Hints { read_only: true, ..Hints::default() },
-            output: None,
+            ..ToolDef::default()
         })
     }
 }

@@ -131,10 +131,13 @@ impl Item {
     fn tool(tool: &ToolDisclosure) -> Self {
         let ToolDisclosure { def, runs } = tool;
         // All of it: what serialises by itself is what goes into a prompt.
-        let exact = json!({
+        let mut exact = json!({
             "name": def.name, "description": def.description, "parameters": def.parameters,
             "output": def.output, "hints": def.hints, "runs": runs,
         });
+        if let Some(title) = &def.title {
+            exact["title"] = json!(title);
+        }
         let exact = exact.to_string();
         let mut text = definition::lines(def);
         text.extend(runs.iter().cloned());

@@ -258,6 +258,10 @@ pub(super) static PLUGIN: Table = Table {
             "descriptions of tools that bring none of their own",
         )
         .also(&["description"]),
+        Key::new("titles", Kind::Map(&Kind::Text), "what tools are called where people choose them")
+            .also(&["title"]),
+        Key::new("hints", Kind::Table(&HINTS), "how tools behave whose component does not say so")
+            .also(&["annotations", "hint"]),
         Key::new(
             "confirm",
             TOOL_PATTERNS,
@@ -280,6 +284,22 @@ pub(super) static PLUGIN: Table = Table {
         Key::new("reuse", Kind::Table(&REUSE), "keep instances for several calls; default a fresh one each"),
         Key::new("secrets", Kind::Map(&Kind::Table(&PLUGIN_SECRET)), "headers it sends but never sees")
             .also(&["secret"]),
+    ],
+};
+
+pub(super) static HINTS: Table = Table {
+    header: "[plugins.hints]",
+    doc: "How the plugin's tools behave, by their own names; clients are told, and `read_only` is held to.",
+    keys: &[
+        Key::new(
+            "read_only",
+            TOOL_PATTERNS,
+            "tools that change nothing: they get no right to write, such as `get_*`",
+        )
+        .also(&["readonly", "read-only"]),
+        Key::new("destructive", TOOL_PATTERNS, "tools that may destroy or overwrite what was there"),
+        Key::new("idempotent", TOOL_PATTERNS, "tools that change nothing more when they are called again"),
+        Key::new("open_world", TOOL_PATTERNS, "tools that reach beyond this machine").also(&["open-world"]),
     ],
 };
 

@@ -4,8 +4,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::catalogue::{GRANT, LIMITS, PLUGIN, PLUGIN_SECRET, REUSE};
+use super::catalogue::{GRANT, HINTS, LIMITS, PLUGIN, PLUGIN_SECRET, REUSE};
 use super::entry::{Entry, Located};
+use super::hint_table::HintTable;
 use super::name::{Name, ToolName};
 use super::pattern::ToolPattern;
 use super::secret::{SecretSource, check_header, secret_source};
@@ -29,6 +30,10 @@ pub struct Plugin {
     pub tools: Option<Vec<ToolPattern>>,
     /// Descriptions that replace those of the component, by the tools' own names.
     pub descriptions: Vec<(Located<ToolName>, String)>,
+    /// Titles that replace those of the component, by the tools' own names.
+    pub titles: Vec<(Located<ToolName>, String)>,
+    /// How its tools behave, besides what the component says.
+    pub hints: HintTable,
     /// Which of its tools need a person's approval before every call; none where it says nothing.
     pub confirm: Vec<ToolPattern>,
     /// Which calls it sees and may refuse, by the tools' exposed names; `None`: it is a tool plugin, and no hook.
@@ -146,12 +151,15 @@ impl Plugin {
         let grant = section.get("grant", |entry| entry.section(&GRANT));
         let limits = section.get("limits", |entry| entry.section(&LIMITS));
         let reuse = section.get("reuse", |entry| entry.section(&REUSE));
+        let hints = section.get("hints", |entry| entry.section(&HINTS));
         let hooks = section.get("hooks", |entry| entry.list(|entry| entry.located(Entry::parse)));
         let default = if hooks.is_some() { Limits::for_hooks() } else { Limits::default() };
         let read = Self {
             enabled: section.get("enabled", Entry::flag).unwrap_or(true),
             tools: section.get("tools", Entry::tool_patterns),
-            descriptions: section.get("descriptions", descriptions).unwrap_or_default(),
+            descriptions: section.get("descriptions", texts_of_tools).unwrap_or_default(),
+            titles: section.get("titles", texts_of_tools).unwrap_or_default(),
+            hints: hints.as_ref().map(HintTable::read).unwrap_or_default(),
             confirm: section.get("confirm", Entry::tool_patterns).unwrap_or_default(),
             grant: grant.as_ref().map(GrantTable::read).unwrap_or_default(),
             limits: limits.as_ref().map_or(default, |section| read_limits(section, default)),
@@ -219,7 +227,7 @@ fn component(entry: &Entry<'_>) -> Option<Component> {
     }
 }
 
-fn descriptions(entry: &Entry<'_>) -> Option<Vec<(Located<ToolName>, String)>> {
+fn texts_of_tools(entry: &Entry<'_>) -> Option<Vec<(Located<ToolName>, String)>> {
     let mut all = Vec::new();
     for (name, entry) in entry.entries()? {
         match name.parse::<ToolName>() {

@@ -44,7 +44,7 @@ impl ReadSkill {
             "additionalProperties": false,
         });
         let hints = Hints { read_only: true, idempotent: true, ..Hints::default() };
-        let def = ToolDef { name: Self::NAME.into(), description, parameters, hints, output: None };
+        let def = ToolDef { name: Self::NAME.into(), description, parameters, hints, ..ToolDef::default() };
         Self { def, shelf, is_here }
     }
 

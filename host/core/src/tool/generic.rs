@@ -27,7 +27,7 @@ pub(super) fn def() -> ToolDef {
     // What it does is what the tool does that it calls.
     let hints = Hints { destructive: true, open_world: true, ..Hints::default() };
     let description = "Runs any tool by its name, also one that is not listed here.".into();
-    ToolDef { name: NAME.into(), description, parameters, hints, output: None }
+    ToolDef { name: NAME.into(), description, parameters, hints, ..ToolDef::default() }
 }
 
 /// The name and the arguments of a call of `program`, as written.

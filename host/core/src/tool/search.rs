@@ -73,7 +73,7 @@ fn def(tools: &[Arc<Entry>]) -> ToolDef {
         "additionalProperties": false,
     });
     let hints = Hints { read_only: true, idempotent: true, ..Hints::default() };
-    ToolDef { name: NAME.into(), description, parameters, hints, output: None }
+    ToolDef { name: NAME.into(), description, parameters, hints, ..ToolDef::default() }
 }
 
 /// The plugins, programs and servers that tools come from, by the beginnings of their names.

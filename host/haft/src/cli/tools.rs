@@ -67,6 +67,7 @@ fn described(def: &ToolDef, origin: &str, asks: bool, hooks: &[&str]) -> serde_j
     let bytes = bytes(def);
     json!({
         "name": def.name,
+        "title": def.title,
         "description": def.description,
         "parameters": def.parameters,
         "output": def.output,

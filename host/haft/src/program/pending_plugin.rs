@@ -5,7 +5,7 @@ use super::pins::Agreed;
 use haft_core::call::ToolDef;
 use haft_core::grant::Grant;
 use haft_core::limit::Limits;
-use haft_core::manifest::{Component, Package, Plugin as Declared, PluginSecret};
+use haft_core::manifest::{Component, Located, Package, Plugin as Declared, PluginSecret, ToolName};
 use haft_core::report::Span;
 use haft_core::tool::{SubjectArgument, exposed_name};
 use haft_package::disclosure::Disclosure;
@@ -99,9 +99,16 @@ pub(super) fn offers(package: &Package, exposed: &str) -> bool {
     package.tools.as_ref().is_none_or(|patterns| patterns.iter().any(|pattern| pattern.matches(exposed)))
 }
 
-/// The tool with the description that program.toml gives it, if it gives one.
+/// The tool with what program.toml says of it: the description, the title and the hints, if there are any.
 pub(crate) fn described(declared: Option<&Declared>, own: &ToolDef) -> ToolDef {
-    let descriptions = declared.map_or(&[][..], |plugin| &plugin.descriptions);
-    let description = descriptions.iter().find(|(name, _)| name.as_str() == own.name);
-    ToolDef { description: description.map_or(&own.description, |(_, text)| text).clone(), ..own.clone() }
+    let Some(declared) = declared else { return own.clone() };
+    let said = |texts: &[(Located<ToolName>, String)]| {
+        texts.iter().find(|(name, _)| name.as_str() == own.name).map(|(_, text)| text.clone())
+    };
+    ToolDef {
+        description: said(&declared.descriptions).unwrap_or_else(|| own.description.clone()),
+        title: said(&declared.titles).or_else(|| own.title.clone()),
+        hints: declared.hints.hints(&own.name, own.hints),
+        ..own.clone()
+    }
 }

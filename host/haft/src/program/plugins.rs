@@ -116,9 +116,14 @@ fn check_names(assembly: &mut Assembly<'_>, pending: &PendingPlugin<'_>, plugin:
     };
     of("tools", declared.tools.as_deref().unwrap_or_default());
     of("confirm", &declared.confirm);
-    for (name, _) in &declared.descriptions {
-        let own: Vec<ToolPattern> = name.as_str().parse().into_iter().collect();
-        assembly.problems.extend(patterns::problems(&owner, ("descriptions", name.span), &names, &own));
+    for (key, patterns) in declared.hints.patterns() {
+        of(key, patterns);
+    }
+    for (key, texts) in [("descriptions", &declared.descriptions), ("titles", &declared.titles)] {
+        for (name, _) in texts {
+            let own: Vec<ToolPattern> = name.as_str().parse().into_iter().collect();
+            assembly.problems.extend(patterns::problems(&owner, (key, name.span), &names, &own));
+        }
     }
 }
 

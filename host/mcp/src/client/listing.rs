@@ -19,6 +19,8 @@ const MAX_TOOLS: usize = 1000;
 const MAX_SIZE: usize = 8 << 20;
 /// Characters of a name, which stands in messages.
 const MAX_NAME: usize = 256;
+/// Characters of a title, which stands in a list.
+const MAX_TITLE: usize = 256;
 /// Characters of a description: longer ones are manuals, and every turn would pay for them.
 const MAX_DESCRIPTION: usize = 16_000;
 
@@ -36,6 +38,9 @@ pub struct ToolList {
 pub struct RemoteTool {
     /// The server's own name for it.
     pub name: String,
+    /// What it is called where people choose it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
     /// What it does, for the model.
     pub description: String,
     /// JSON Schema of its arguments; an object schema.
@@ -125,10 +130,12 @@ fn parse_tool(tool: &Value, name: Option<&str>) -> Result<RemoteTool, String> {
         return Err(format!("its name has more than {MAX_NAME} characters"));
     }
     let annotations = tool.get("annotations");
-    let title = annotations.and_then(|annotations| annotations.get("title")).and_then(Value::as_str);
-    let description = text("description").or(text("title")).or(title).unwrap_or(name);
+    let older = annotations.and_then(|annotations| annotations.get("title")).and_then(Value::as_str);
+    let title = text("title").or(older.filter(|title| !title.trim().is_empty()));
+    let description = text("description").or(title).unwrap_or(name);
     Ok(RemoteTool {
         name: name.to_owned(),
+        title: title.map(|title| clip(title, MAX_TITLE, Keep::Head)),
         description: clip(description, MAX_DESCRIPTION, Keep::Head),
         parameters: parameters(tool.get("inputSchema"))?,
         output: tool.get("outputSchema").filter(|schema| Schema::compile(schema).is_ok()).cloned(),

@@ -32,6 +32,7 @@ impl ServerTool {
     pub fn new(server: &Arc<Server>, tool: &RemoteTool) -> Self {
         let def = ToolDef {
             name: exposed(&server.config().name, &tool.name),
+            title: tool.title.clone(),
             description: tool.description.clone(),
             parameters: tool.parameters.clone(),
             hints: tool.hints,

@@ -30,6 +30,7 @@ fn client_tool(def: &ToolDef, is_checked: bool) -> Option<Tool> {
         return None;
     };
     let mut tool = Tool::new(def.name.clone(), def.description.clone(), Arc::new(parameters));
+    tool.title.clone_from(&def.title);
     tool.annotations = Some(annotations(def.hints));
     tool.output_schema = def.output.as_ref().and_then(|schema| output(schema, is_checked)).map(Arc::new);
     Some(tool)
@@ -86,7 +87,10 @@ mod tests {
             "properties": {"a": {"$ref": "#/$defs/a"}},
             "additionalProperties": false,
         });
-        let tool = client_tool(&def(parameters.clone(), Some(parameters.clone())), false).unwrap();
+        let titled =
+            ToolDef { title: Some("A title".into()), ..def(parameters.clone(), Some(parameters.clone())) };
+        let tool = client_tool(&titled, false).unwrap();
+        assert_eq!(tool.title, titled.title);
         assert_eq!(Value::Object((*tool.input_schema).clone()), parameters);
         let output = tool.output_schema.unwrap();
         assert_eq!((output.get("$schema"), output.get("$defs")), (None, parameters.get("$defs")));

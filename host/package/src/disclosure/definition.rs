@@ -16,7 +16,9 @@ const TOLD: &[&str] = &["description", "properties", "required", "items"];
 
 /// All that a model is told of a tool but its name: its description, its parameters, its answer.
 pub fn lines(def: &ToolDef) -> Vec<String> {
-    let mut lines: Vec<String> = def.description.lines().map(str::to_owned).collect();
+    let mut lines: Vec<String> =
+        def.title.iter().map(|title| format!("title: {}", on_one_line(title))).collect();
+    lines.extend(def.description.lines().map(str::to_owned));
     parameters(&def.parameters, &mut lines);
     let hints = def.hints;
     let hints = [

@@ -10,13 +10,16 @@ use haft_core::call::{Hints, ToolDef};
 use haft_core::tool::{Schema, exposed_name};
 
 /// Raised whenever the same component is listed in other words or with other schemas.
-pub(crate) const LISTING: u32 = 2;
+pub(crate) const LISTING: u32 = 3;
 
 /// Tools of one plugin. More than a model can choose from.
 pub(crate) const MAX_TOOLS: usize = 256;
 
 /// Characters of a description; the longest in use are some thousands.
 pub(crate) const MAX_DESCRIPTION: usize = 16_000;
+
+/// Characters of a title, which stands in a list.
+pub(crate) const MAX_TITLE: usize = 200;
 
 /// Bytes of all that the tools of one plugin say of themselves. It is read at every start.
 const MAX_SIZE: usize = 4 << 20;
@@ -104,7 +107,8 @@ fn check_one(tool: ListedTool) -> Result<ToolDef, String> {
     if output.as_ref().is_some_and(|schema| Schema::compile(schema).is_err()) {
         return Err("its output schema is no JSON Schema with `\"type\": \"object\"`".into());
     }
-    Ok(ToolDef { name: tool.name, description: tool.description, parameters, hints: tool.hints, output })
+    let ListedTool { name, description, hints, .. } = tool;
+    Ok(ToolDef { name, title: None, description, parameters, hints, output })
 }
 
 fn json(text: &str, what: &str) -> Result<Value, String> {
@@ -121,25 +125,34 @@ mod whole {
     #[derive(Serialize)]
     struct Borrowed<'a> {
         tool: &'a ToolDef,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        title: Option<&'a str>,
         hints: Hints,
         output: Option<&'a Value>,
+    }
+
+    impl<'a> Borrowed<'a> {
+        fn new(tool: &'a ToolDef) -> Self {
+            let (title, output) = (tool.title.as_deref(), tool.output.as_ref());
+            Self { tool, title, hints: tool.hints, output }
+        }
     }
 
     #[derive(Deserialize)]
     struct Owned {
         tool: ToolDef,
+        title: Option<String>,
         hints: Hints,
         output: Option<Value>,
     }
 
     pub(crate) fn serialize<S: Serializer>(tools: &[ToolDef], serializer: S) -> Result<S::Ok, S::Error> {
-        let whole = |tool| Borrowed { tool, hints: tool.hints, output: tool.output.as_ref() };
-        serializer.collect_seq(tools.iter().map(whole))
+        serializer.collect_seq(tools.iter().map(Borrowed::new))
     }
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<ToolDef>, D::Error> {
         let tools = Vec::<Owned>::deserialize(deserializer)?;
-        let def = |Owned { tool, hints, output }| ToolDef { hints, output, ..tool };
+        let def = |Owned { tool, title, hints, output }| ToolDef { title, hints, output, ..tool };
         Ok(tools.into_iter().map(def).collect())
     }
 }

@@ -39,6 +39,7 @@ pub(crate) fn listing(description: Option<&str>) -> Listing {
     };
     let tool = ToolDef {
         name: NAME.into(),
+        title: None,
         description,
         parameters: parameters(),
         hints: Hints::default(),

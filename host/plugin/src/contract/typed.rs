@@ -22,6 +22,7 @@
 //!
 //! A function with a resource, a stream or a future in its types cannot be called, and says so.
 
+mod annotations;
 mod answer;
 mod decode;
 mod docs;

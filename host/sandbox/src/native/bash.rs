@@ -49,7 +49,7 @@ impl Bash {
     pub fn new(confiner: Confiner, timeout: Duration) -> Self {
         let hints = Hints { destructive: true, open_world: true, ..Hints::default() };
         let (name, description) = (NAME.into(), DESCRIPTION.into());
-        let def = ToolDef { name, description, parameters: parameters(timeout), hints, output: None };
+        let def = ToolDef { name, description, parameters: parameters(timeout), hints, ..ToolDef::default() };
         Self { def, confiner, timeout, denied: Denied::default() }
     }
 

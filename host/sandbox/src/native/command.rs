@@ -91,6 +91,7 @@ pub fn exposed_name(program: &str, tool: &str) -> String {
 pub fn definition(spec: &CommandSpec) -> ToolDef {
     ToolDef {
         name: exposed_name(&spec.program, &spec.tool),
+        title: None,
         description: description(spec),
         parameters: arguments::schema(&spec.arguments, spec.extra_args),
         // Nothing is known of the program, so the worst is said.

@@ -63,7 +63,10 @@ impl ReadFile {
             "additionalProperties": false,
         });
         let hints = Hints { read_only: true, ..Hints::default() };
-        Self { def: ToolDef { name: READ.into(), description, parameters, hints, output: None }, backend }
+        Self {
+            def: ToolDef { name: READ.into(), description, parameters, hints, ..ToolDef::default() },
+            backend,
+        }
     }
 }
 
@@ -92,7 +95,10 @@ impl WriteFile {
             "additionalProperties": false,
         });
         let hints = Hints { destructive: true, idempotent: true, ..Hints::default() };
-        Self { def: ToolDef { name: WRITE.into(), description, parameters, hints, output: None }, backend }
+        Self {
+            def: ToolDef { name: WRITE.into(), description, parameters, hints, ..ToolDef::default() },
+            backend,
+        }
     }
 }
 

@@ -40,7 +40,7 @@ impl RunShell {
         let hints = Hints { destructive: true, open_world: true, ..Hints::default() };
         let (name, description) = (NAME.into(), description(&*backend));
         let parameters = parameters(timeout, backend.screen().is_some());
-        let def = ToolDef { name, description, parameters, hints, output: None };
+        let def = ToolDef { name, description, parameters, hints, ..ToolDef::default() };
         Self { def, backend, timeout, denied, one_call: false }
     }
 

@@ -86,7 +86,10 @@ impl CapturePane {
             "additionalProperties": false,
         });
         let hints = Hints { read_only: true, ..Hints::default() };
-        Self { def: ToolDef { name: CAPTURE.into(), description, parameters, hints, output: None }, backend }
+        Self {
+            def: ToolDef { name: CAPTURE.into(), description, parameters, hints, ..ToolDef::default() },
+            backend,
+        }
     }
 }
 
@@ -115,7 +118,10 @@ impl SendKeys {
             "additionalProperties": false,
         });
         let hints = Hints { destructive: true, open_world: true, ..Hints::default() };
-        Self { def: ToolDef { name: SEND.into(), description, parameters, hints, output: None }, backend }
+        Self {
+            def: ToolDef { name: SEND.into(), description, parameters, hints, ..ToolDef::default() },
+            backend,
+        }
     }
 }
 

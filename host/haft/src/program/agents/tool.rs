@@ -82,6 +82,7 @@ impl AgentTool {
         let is_object = |schema: &&Value| schema.get("type").and_then(Value::as_str) == Some("object");
         let def = ToolDef {
             name: exposed(&name),
+            title: None,
             description: declared.description.clone(),
             parameters: parameters(),
             hints: Hints { read_only, ..Hints::default() },

@@ -10,6 +10,7 @@ use wit_parser::{
     UnresolvedPackageGroup, World, WorldItem, WorldKey,
 };
 
+use super::annotations::Annotations;
 use super::nesting::is_too_deep;
 use super::paragraphs::Paragraphs;
 use haft_core::net::one_line;
@@ -44,6 +45,7 @@ enum WitPackage {
 pub(super) struct FunctionDocs<'a> {
     source: &'a WitPackage,
     function: &'a Function,
+    annotations: Annotations,
     paragraphs: Paragraphs,
 }
 
@@ -98,8 +100,10 @@ impl Docs {
         let found = self.functions.get(&key(interface)).or_else(|| self.functions.get(&key(unversioned)));
         let (source, function) = found?;
         let names: Vec<&str> = function.params.iter().map(|param| param.name.as_str()).collect();
-        let paragraphs = Paragraphs::parse(function.docs.contents.as_deref().unwrap_or_default(), &names);
-        Some(FunctionDocs { source: self.sources.get(*source)?, function, paragraphs })
+        let text = function.docs.contents.as_deref().unwrap_or_default();
+        let (annotations, text) = Annotations::take(text);
+        let paragraphs = Paragraphs::parse(&text, &names);
+        Some(FunctionDocs { source: self.sources.get(*source)?, function, annotations, paragraphs })
     }
 
     fn add(&mut self, source: WitPackage) {
@@ -219,7 +223,12 @@ impl WitPackage {
 }
 
 impl FunctionDocs<'_> {
-    /// What is written about the function, without the lines about its parameters.
+    /// What is said of how the function behaves.
+    pub(super) fn annotations(&self) -> &Annotations {
+        &self.annotations
+    }
+
+    /// What is written about the function, without its annotations and the lines about its parameters.
     pub(super) fn text(&self) -> &str {
         &self.paragraphs.text
     }

@@ -6,7 +6,7 @@ use super::docs::{Docs, FunctionDocs};
 use super::exports::{Exported, Exports};
 use super::model::{Field, Returned, Signature, Type};
 use super::schema;
-use crate::component::listing::{Listing, MAX_DESCRIPTION, MAX_TOOLS, Uncallable};
+use crate::component::listing::{Listing, MAX_DESCRIPTION, MAX_TITLE, MAX_TOOLS, Uncallable};
 use crate::contract::Contract;
 use crate::failure::LoadError;
 use haft_core::call::{Hints, ToolDef};
@@ -62,11 +62,14 @@ fn tool(exported: &Exported, docs: Option<&FunctionDocs<'_>>) -> Result<ToolDef,
         Some(text) => text.chars().take(MAX_DESCRIPTION).collect(),
         None => default_description(exported),
     };
+    let annotations = docs.map(FunctionDocs::annotations);
+    let title = annotations.and_then(|said| said.title.as_deref());
     Ok(ToolDef {
         name: exported.name.clone(),
+        title: title.map(|title| title.chars().take(MAX_TITLE).collect()),
         description,
         parameters,
-        hints: Hints::default(),
+        hints: annotations.map_or_else(Hints::default, |said| said.hints),
         output: output(&signature.returned),
     })
 }
