@@ -19,6 +19,7 @@ use crate::common::repository;
 
 mod dev;
 mod pack;
+mod suite;
 mod toolchains;
 
 const STYLES: [Style; 2] = [Style::Typed, Style::Sdk];

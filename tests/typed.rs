@@ -4,7 +4,7 @@ mod calls;
 mod docs;
 mod files;
 mod hostile;
-mod made;
+pub(crate) mod made;
 
 use std::path::PathBuf;
 

@@ -102,6 +102,16 @@ fn dev_builds_calls_and_builds_again() {
     session.expect("the last good build goes on answering calls");
     session.type_line("p__hello {\"name\": \"again\"}");
     session.expect("hello again");
+    // The same source once more: the last call is made again by itself, and the project's tests are run.
+    fs::create_dir(home.work().join("tests")).unwrap();
+    let test = "[[test]]\nname = \"greets\"\ntool = \"hello\"\narguments = { name = \"you\" }\nanswer = \"hello me\"\n";
+    home.write("tests/hello.toml", test);
+    fs::copy(built("hello.wasm"), home.work().join("source")).unwrap();
+    session.expect("FAIL  tests/hello.toml: greets");
+    session.expect("tests: 0 passed, 1 failed");
+    session.expect("again: p__hello");
+    session.expect("hello again");
+    fs::remove_file(home.work().join("tests/hello.toml")).unwrap();
     fs::copy(built("wordcount.wasm"), home.work().join("source")).unwrap();
     session.expect("next: type a call, such as `count path=…`");
     // A mistake in program.toml is one like any other.

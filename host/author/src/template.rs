@@ -18,6 +18,10 @@ use haft_core::report::{Problem, Report};
 /// The functions that the example has in every language.
 pub(crate) const WORLD: File = File { path: "wit/world.wit", text: include_str!("templates/wit/world.wit") };
 
+/// The first tests, which every language's example passes.
+const TESTS: File = File { path: "tests/words.toml", text: include_str!("templates/tests.toml") };
+const TESTS_SDK: File = File { path: "tests/words.toml", text: include_str!("templates/tests-sdk.toml") };
+
 const PROGRAM: &str = include_str!("templates/program.toml");
 const PROGRAM_SDK: &str = include_str!("templates/program-sdk.toml");
 
@@ -200,7 +204,10 @@ pub fn files(language: &dyn Language, style: Style, name: &ProjectName) -> Optio
         Style::Sdk => PROGRAM_SDK,
     };
     let program = program.replace("LANGUAGE", language.name());
-    let common = (style == Style::Typed).then_some(WORLD);
+    let common: &[File] = match style {
+        Style::Typed => &[WORLD, TESTS],
+        Style::Sdk => &[TESTS_SDK],
+    };
     let mut files = vec![("program.toml".into(), name.fill(&program))];
     // The sdk is a library of its own; nothing in it is called like the project.
     let is_own = |file: &File| !file.path.starts_with("sdk/");

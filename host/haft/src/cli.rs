@@ -45,6 +45,7 @@ mod schema;
 mod serve;
 mod sessions;
 mod terminal;
+mod test;
 mod tools;
 mod transcript;
 mod update;
@@ -127,6 +128,8 @@ enum Verb {
     Build(build::Build),
     /// Build the plugin project in a folder whenever it changes, and call its tools
     Dev(dev::Dev),
+    /// Run the tests of the plugin project in a folder
+    Test(test::Test),
     /// Add documentation and program.toml to a component, or make one file of a package's folder
     Pack(pack::Pack),
     /// Push a component or a package to a registry
@@ -195,6 +198,7 @@ impl Cli {
             Verb::New(verb) => verb.execute(terminal),
             Verb::Build(verb) => verb.execute(terminal).await,
             Verb::Dev(verb) => verb.execute(&self.common, terminal).await,
+            Verb::Test(verb) => verb.execute(terminal).await,
             Verb::Pack(verb) => verb.execute(terminal, self.common.program.as_deref()),
             Verb::Publish(verb) => verb.execute(&self.common, terminal).await,
             Verb::Schema(verb) => verb.execute(terminal),

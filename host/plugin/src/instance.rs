@@ -25,7 +25,7 @@ use crate::contract::answer::Output;
 use crate::instance::state::{GuestState, Run};
 use crate::threads::writable::Writable;
 use crate::wasi::files::RelativePaths;
-use crate::wasi::http::{Http, Injections};
+use crate::wasi::http::{Http, Outbound};
 use haft_core::grant::Grant;
 use haft_core::limit::Limits;
 use haft_core::tool::ToolError;
@@ -57,7 +57,7 @@ pub(super) struct Used<T> {
 }
 
 impl Instance {
-    /// Makes an instance that may do what `grant` says, with `injections` in its requests. Without `writable` no call
+    /// Makes an instance that may do what `grant` says, with requests that become what `outbound` says. Without `writable` no call
     /// has begun, and the guest gets no directories.
     ///
     /// # Errors
@@ -66,11 +66,11 @@ impl Instance {
         engine: &Engine,
         component: &LinkedComponent,
         grant: Arc<Grant>,
-        injections: Injections,
+        outbound: Outbound,
         limits: &Limits,
         (run, writable): (Run, Option<Writable>),
     ) -> Result<Self, End> {
-        let http = Http::new(engine.client().clone(), grant.clone(), injections);
+        let http = Http::new(engine.client().clone(), grant.clone(), outbound);
         let protected_paths = engine.protected_paths(&grant);
         let mut store = Store::new(
             component.component().engine(),

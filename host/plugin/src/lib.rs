@@ -32,4 +32,4 @@ pub use self::hook::PluginHook;
 pub use self::plugin::Plugin;
 pub use self::threads::landlock::LandlockState;
 pub use self::tool::PluginTool;
-pub use self::wasi::http::{Injection, InjectionError};
+pub use self::wasi::http::{CannedResponse, Injection, InjectionError, OutgoingRequest, Responder};

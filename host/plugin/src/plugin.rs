@@ -19,7 +19,7 @@ use crate::instance::reuse::Reuse;
 use crate::instance::warm_pool::WarmPool;
 use crate::threads::NoAnswer;
 use crate::threads::shares::Tenant;
-use crate::wasi::http::{Injection, Injections};
+use crate::wasi::http::{Injection, Injections, Outbound, Responder};
 use haft_core::call::ToolDef;
 use haft_core::limit::Limits;
 use haft_core::manifest;
@@ -38,7 +38,8 @@ pub(super) struct PluginShared {
     pub(super) linked: OnceLock<Result<LinkedComponent, String>>,
     /// The component for prewarmed instances, where these use another memory strategy.
     pub(super) prewarm_component: OnceLock<Option<LinkedComponent>>,
-    pub(super) injections: Injections,
+    /// What becomes of its requests.
+    pub(super) outbound: Outbound,
     /// Where instances serve several calls.
     pub(super) reuse: Option<Arc<Reuse>>,
     pub(super) warm_pool: WarmPool,
@@ -109,7 +110,7 @@ impl Plugin {
     ) -> Self {
         let (engine, name) = (engine.clone(), Arc::from(name));
         let (warm_pool, calls) = (WarmPool::new(engine.ahead()), AtomicU64::new(0));
-        let (injections, prewarm_component, reuse) = (Injections::default(), OnceLock::new(), None);
+        let (outbound, prewarm_component, reuse) = (Outbound::default(), OnceLock::new(), None);
         let (is_prewarming, is_expiring, is_discarding) = <(AtomicBool, AtomicBool, AtomicBool)>::default();
         Self(Arc::new(PluginShared {
             name,
@@ -118,7 +119,7 @@ impl Plugin {
             discovered,
             linked,
             prewarm_component,
-            injections,
+            outbound,
             reuse,
             warm_pool,
             calls,
@@ -135,10 +136,16 @@ impl Plugin {
     pub fn with_injections(self, injections: impl IntoIterator<Item = Injection>) -> Self {
         let injections = Injections::from_iter(injections);
         // Most plugins have none: nothing of theirs is made twice.
-        if injections.is_empty() && self.0.injections.is_empty() {
+        if injections.is_empty() && self.0.outbound.injections.is_empty() {
             return self;
         }
-        self.with_change(|inner| inner.injections = injections)
+        self.with_change(|inner| inner.outbound.injections = injections)
+    }
+
+    /// The same plugin, whose requests `responder` answers: none leaves this machine.
+    #[must_use]
+    pub fn with_responder(self, responder: Arc<dyn Responder>) -> Self {
+        self.with_change(|inner| inner.outbound.responder = Some(responder))
     }
 
     /// The same plugin, whose instances serve several calls.
@@ -152,7 +159,7 @@ impl Plugin {
         let own = &*self.0;
         let same = Self::new(&own.engine, &own.name, own.discovered.clone(), own.linked.clone());
         let Some(mut inner) = Arc::into_inner(same.0) else { return self };
-        inner.injections = own.injections.clone();
+        inner.outbound = own.outbound.clone();
         inner.reuse = own.reuse.as_ref().map(|reuse| Arc::new(Reuse::new(reuse.settings())));
         change(&mut inner);
         Self(Arc::new(inner))

@@ -353,8 +353,8 @@ impl PluginShared {
         }
         let linked = self.linked().map_err(End::new)?;
         let call = (self.run(job), Some(job.writable.clone()));
-        let injections = self.injections.clone();
-        Instance::create(&self.engine, linked, job.grant.clone(), injections, &job.limits, call).await
+        let outbound = self.outbound.clone();
+        Instance::create(&self.engine, linked, job.grant.clone(), outbound, &job.limits, call).await
     }
 
     /// Does what a call needs and its guest's thread may not do: loads the component, which may have to be compiled and

@@ -10,7 +10,7 @@ use tokio::sync::mpsc::Receiver;
 use tokio_util::sync::CancellationToken;
 
 use super::terminal::{DIM, Terminal};
-use super::{Exit, build, call};
+use super::{Exit, build, call, test};
 use crate::cli::disclosure_sheet::Sheet;
 use crate::program::{FILE_NAME, Options, Program};
 use haft_author::watch::Watch;
@@ -42,6 +42,8 @@ struct Session<'a> {
     good: Option<Good>,
     /// What its tools said of themselves when that was shown last.
     shown: Disclosure,
+    /// The last line that was a call, made again after every build.
+    last: Option<String>,
 }
 
 struct Good {
@@ -63,6 +65,7 @@ impl Dev {
             workshop,
             good: None,
             shown: Disclosure::default(),
+            last: None,
         };
         let mut lines = input::lines();
         let leave = async {
@@ -130,9 +133,21 @@ impl Session<'_> {
             Ok(good) => {
                 self.show_tools(&good);
                 self.good = Some(good);
+                self.again().await?;
             }
         }
         Ok(())
+    }
+
+    /// Runs the project's tests, of which only what fails is told one by one, and makes the last call again.
+    async fn again(&mut self) -> anyhow::Result<()> {
+        let cancel = self.workshop.log.cancel.child_token();
+        if let Err(error) = test::after_build(self.folder, self.terminal, cancel).await {
+            self.terminal.fail(&error);
+        }
+        let Some(line) = self.last.clone().filter(|line| self.is_call(line)) else { return Ok(()) };
+        self.terminal.message(format_args!("{DIM}again: {line}{DIM:#}"));
+        Box::pin(self.line(&line)).await
     }
 
     async fn try_rebuild(&self) -> anyhow::Result<Good> {
@@ -172,6 +187,13 @@ impl Session<'_> {
         self.terminal.message(format_args!("next: {call}save a change to build again; Ctrl-C leaves"));
     }
 
+    /// Whether a line calls a tool that there is.
+    fn is_call(&self, line: &str) -> bool {
+        let is_tool =
+            |good: &Good| good.read(line).is_ok_and(|call| good.program.toolbox.find(&call.tool).is_some());
+        self.good.as_ref().is_some_and(is_tool)
+    }
+
     /// Makes the call that a line asks for.
     async fn line(&mut self, line: &str) -> anyhow::Result<()> {
         if line.trim().is_empty() {
@@ -183,6 +205,9 @@ impl Session<'_> {
         };
         match good.read(line) {
             Ok(call) => {
+                if good.program.toolbox.find(&call.tool).is_some() {
+                    self.last = Some(line.to_owned());
+                }
                 let mut session = good.program.session(self.terminal.messages());
                 session.cancel = self.workshop.log.cancel.child_token();
                 let tools = good.program.typed_tools();

@@ -23,7 +23,7 @@ use crate::instance::state::Run;
 use crate::threads::NoAnswer;
 use crate::threads::landlock;
 use crate::threads::shares::Tenant;
-use crate::wasi::http::Injections;
+use crate::wasi::http::Outbound;
 use haft_core::grant::Grant;
 use haft_core::limit::Limits;
 
@@ -166,7 +166,7 @@ async fn list(
     let _ticking = engine.clock().run();
     let (grant, run) = (Arc::new(Grant::none()), Run::idle(&name, limits));
     let call = (run, Some(landlock::write_nowhere()));
-    let instance = Instance::create(engine, linked, grant, Injections::default(), limits, call)
+    let instance = Instance::create(engine, linked, grant, Outbound::default(), limits, call)
         .await
         .map_err(not_listed)?;
     crate::component::listing::check(linked.contract(), instance.list().await.outcome.map_err(not_listed)??)

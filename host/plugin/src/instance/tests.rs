@@ -67,7 +67,7 @@ impl MismatchedGuest {
             let run = || Run::idle(&"guest".into(), &limits);
             let all = Writable::open(&wide);
             let made =
-                Instance::create(&engine, &linked, wide, Injections::default(), &limits, (run(), None)).await;
+                Instance::create(&engine, &linked, wide, Outbound::default(), &limits, (run(), None)).await;
             let Ok(instance) = made else { panic!("no instance") };
             matches!(instance.call(&request, (run(), all)).await.outcome, Ok(Ok(_)))
         };

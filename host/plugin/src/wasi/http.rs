@@ -7,6 +7,7 @@ mod client;
 mod exchange;
 mod injection;
 mod mask;
+mod responder;
 
 use std::sync::Arc;
 
@@ -21,6 +22,7 @@ pub(crate) use self::client::Connector;
 use self::exchange::{Exchange, Sent, Timeouts};
 pub(crate) use self::injection::Injections;
 pub use self::injection::{Injection, InjectionError};
+pub use self::responder::{CannedResponse, OutgoingRequest, Responder};
 use crate::denials::network_decisions::{NetworkDecisions, Refusal};
 use haft_core::grant::{Destination, Grant};
 
@@ -40,6 +42,15 @@ const REFUSED_METHODS: &[&str] = &["CONNECT", "TRACE", "TRACK"];
 /// Characters of a method in a decision. The longest registered one has 17.
 const MAX_METHOD: usize = 20;
 
+/// What becomes of a plugin's requests that may be made. Clones share everything.
+#[derive(Clone, Default)]
+pub(crate) struct Outbound {
+    /// Headers that are added to them.
+    pub(crate) injections: Injections,
+    /// What answers them in the place of their destinations.
+    pub(crate) responder: Option<Arc<dyn Responder>>,
+}
+
 /// What a guest has for requests.
 pub(crate) struct Http {
     context: WasiHttpCtx,
@@ -50,7 +61,7 @@ pub(crate) struct Http {
 struct Outgoing {
     client: Arc<Connector>,
     grant: Arc<Grant>,
-    injections: Injections,
+    outbound: Outbound,
     decisions: NetworkDecisions,
     open: Arc<Semaphore>,
     requests: usize,
@@ -58,9 +69,9 @@ struct Outgoing {
 
 impl Http {
     /// For a guest that may reach what `grant` says.
-    pub(crate) fn new(client: Arc<Connector>, grant: Arc<Grant>, injections: Injections) -> Self {
+    pub(crate) fn new(client: Arc<Connector>, grant: Arc<Grant>, outbound: Outbound) -> Self {
         let (decisions, open) = (NetworkDecisions::default(), Arc::new(Semaphore::new(MAX_OPEN)));
-        let outgoing = Outgoing { client, grant, injections, decisions, open, requests: 0 };
+        let outgoing = Outgoing { client, grant, outbound, decisions, open, requests: 0 };
         Self { context: WasiHttpCtx::new(), outgoing }
     }
 
@@ -111,7 +122,7 @@ impl Outgoing {
         Ok(Exchange {
             client: self.client.clone(),
             grant: self.grant.clone(),
-            injections: self.injections.clone(),
+            injections: self.outbound.injections.clone(),
             decisions: self.decisions.clone(),
             open: self.open.clone(),
             destination,
@@ -147,7 +158,12 @@ impl WasiHttpHooks for Outgoing {
         options: Option<RequestOptions>,
         _processed: Box<dyn Future<Output = Result<()>> + Send>,
     ) -> Box<dyn Future<Output = Result<Sent>> + Send> {
-        let exchange = self.admit(&request);
-        Box::new(async move { exchange?.run(request, Timeouts::from_options(options.as_ref())).await })
+        let (exchange, responder) = (self.admit(&request), self.outbound.responder.clone());
+        Box::new(async move {
+            match responder {
+                Some(responder) => exchange?.answered_by(&*responder, request).await,
+                None => exchange?.run(request, Timeouts::from_options(options.as_ref())).await,
+            }
+        })
     }
 }

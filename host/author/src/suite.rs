@@ -1,0 +1,103 @@
+//! The tests of a plugin: files beside it that say what its tools answer.
+//!
+//! Each case is one call in a fresh instance, in a folder of its own, with nothing but what the case says: no grant of
+//! program.toml, no secret, and no request that leaves this machine.
+//!
+//! - [`Suite`]: the cases of a project, read and checked. Reading runs nothing.
+//! - [`Bench`]: the component under test, and what runs cases on it.
+//! - [`property`]: calls with random arguments, of which none may end in a trap.
+
+mod bench;
+mod case;
+mod folder;
+mod http;
+pub mod property;
+mod snapshot;
+mod verdict;
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+
+pub use self::bench::{Bench, Ran};
+pub use self::case::{Case, Grants, Http, OwnLimits, Wanted};
+use haft_core::report::{Problem, Report, Source, Span};
+
+/// The folder of a project's tests, and of what they compare with.
+pub const FOLDER: &str = "tests";
+
+/// Bytes of one file: some ten thousand cases.
+const MAX_FILE: u64 = 4 << 20;
+
+/// Files of one project.
+const MAX_FILES: usize = 1000;
+
+/// The tests of a project.
+#[derive(Debug, Default)]
+pub struct Suite {
+    /// The files, in alphabetical order.
+    pub files: Vec<TestFile>,
+}
+
+/// One file of tests.
+#[derive(Debug)]
+pub struct TestFile {
+    /// Its path below the project's folder.
+    pub path: PathBuf,
+    /// Its cases, in order.
+    pub cases: Vec<Case>,
+}
+
+impl Suite {
+    /// The tests in `tests/*.toml` of the project in `folder`; none is a suite too.
+    ///
+    /// # Errors
+    /// A file cannot be read, is no TOML, or says what no test can say; all that is wrong with it is told.
+    pub fn read(folder: &Path) -> anyhow::Result<Self> {
+        let files = paths(folder)?.into_iter().map(|path| TestFile::read(folder, path));
+        Ok(Self { files: files.collect::<anyhow::Result<_>>()? })
+    }
+
+    /// Whether there is no case.
+    pub fn is_empty(&self) -> bool {
+        self.files.iter().all(|file| file.cases.is_empty())
+    }
+}
+
+impl TestFile {
+    fn read(folder: &Path, path: PathBuf) -> anyhow::Result<Self> {
+        let shown = path.display().to_string();
+        let whole = folder.join(&path);
+        let size = fs::metadata(&whole).with_context(|| format!("cannot read `{shown}`"))?.len();
+        anyhow::ensure!(size <= MAX_FILE, "`{shown}` has more than {} MiB", MAX_FILE >> 20);
+        let text = fs::read_to_string(&whole).with_context(|| format!("cannot read `{shown}`"))?;
+        let cases = case::parse(&text).map_err(|problems| in_file(&shown, &text, problems))?;
+        Ok(Self { path, cases })
+    }
+}
+
+/// `tests/*.toml`, below the project's folder.
+fn paths(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let entries = match fs::read_dir(folder.join(FOLDER)) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.with_context(|| format!("cannot read `{FOLDER}`"))?,
+    };
+    let mut paths = Vec::new();
+    for entry in entries {
+        let name = PathBuf::from(entry.with_context(|| format!("cannot read `{FOLDER}`"))?.file_name());
+        if name.extension().is_some_and(|extension| extension == "toml") {
+            paths.push(Path::new(FOLDER).join(name));
+        }
+    }
+    anyhow::ensure!(paths.len() <= MAX_FILES, "`{FOLDER}` has more than {MAX_FILES} files of tests");
+    paths.sort();
+    Ok(paths)
+}
+
+/// Mistakes with their places in the file.
+fn in_file(name: &str, text: &str, problems: Vec<(Span, String)>) -> Report {
+    let problem = |(span, message): (Span, String)| Problem::new("not a test").at(span, message);
+    Report::with_source(Source::new(name, text), problems.into_iter().map(problem).collect())
+}

@@ -1,0 +1,174 @@
+//! The component under test. Each call of it is one of a fresh instance that nothing else has touched.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use serde_json::{Map, Value};
+use tokio_util::sync::CancellationToken;
+
+use super::case::{Case, Wanted};
+use super::folder::CaseFolder;
+use super::http::Replies;
+use super::verdict::{Outcome, judge};
+use super::{FOLDER, snapshot};
+use haft_core::call::{ToolCall, ToolDef, ToolResult};
+use haft_core::event::{Event, Events};
+use haft_core::grant::Grant;
+use haft_core::limit::Limits;
+use haft_core::report::nearest;
+use haft_core::tool::{Session, Toolbox};
+use haft_plugin_host::{GrantPlace, Plugin, PluginTool, Responder};
+
+/// A component under test.
+pub struct Bench {
+    plugin: Plugin,
+    limits: Limits,
+    tests: PathBuf,
+    cancel: CancellationToken,
+}
+
+/// What came of a case.
+#[derive(Debug)]
+pub struct Ran {
+    /// What was otherwise than expected; nothing where the case passed.
+    pub complaints: Vec<String>,
+    /// Whether its answer was kept as the one to compare with from now on.
+    pub blessed: bool,
+    /// How long the call took.
+    pub time: Duration,
+}
+
+impl Bench {
+    /// The component `plugin` of the project in `folder`, whose calls have `limits` unless a case has its own. `cancel`
+    /// ends the call under way.
+    pub fn new(plugin: Plugin, limits: Limits, folder: &Path, cancel: CancellationToken) -> Self {
+        Self { plugin, limits, tests: folder.join(FOLDER), cancel }
+    }
+
+    /// What a call may use unless a case says otherwise.
+    pub fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    /// The tools of the component.
+    pub fn tools(&self) -> &[ToolDef] {
+        self.plugin.tools()
+    }
+
+    /// Runs a case of the file `file`. With `bless` an answer that is compared with a kept one is kept instead.
+    ///
+    /// # Errors
+    /// What the case needs cannot be had: a file, a folder.
+    pub async fn run(&self, file: &Path, case: &Case, bless: bool) -> anyhow::Result<Ran> {
+        if !self.tools().iter().any(|tool| tool.name == case.tool) {
+            return Ok(Ran {
+                complaints: vec![self.no_tool(&case.tool)],
+                blessed: false,
+                time: Duration::ZERO,
+            });
+        }
+        let folder = CaseFolder::new(case, &self.tests)?;
+        let replies = Arc::new(Replies::new(case, &self.tests)?);
+        let grant = folder.grant(&case.grant)?;
+        let call = Call {
+            tool: &case.tool,
+            arguments: case.arguments.clone(),
+            limits: case.limits.over(self.limits),
+        };
+        let begun = Instant::now();
+        let (result, decisions) = self.call(call, grant, replies.clone()).await?;
+        let (time, result) =
+            (begun.elapsed(), ToolResult { content: folder.masked(&result.content), ..result });
+        let path = snapshot::path(&self.tests, file, &case.name);
+        let blessed = bless && case.wanted == Wanted::Snapshot && !result.is_error;
+        if blessed {
+            snapshot::write(&path, &result.content)
+                .with_context(|| format!("cannot write `{}`", path.display()))?;
+        }
+        let kept = match &case.wanted {
+            Wanted::Snapshot => {
+                snapshot::read(&path).with_context(|| format!("cannot read `{}`", path.display()))?
+            }
+            _ => None,
+        };
+        let outcome = Outcome { result: &result, decisions: &decisions, kept: kept.as_deref() };
+        let mut complaints: Vec<String> = judge(&case.wanted, &outcome).into_iter().collect();
+        complaints.extend(replies.complaints());
+        complaints.extend(case.after.iter().filter_map(|(path, text)| left(&folder, path, text)));
+        Ok(Ran { complaints, blessed, time })
+    }
+
+    /// Calls a tool with nothing granted; the answer.
+    pub(super) async fn bare_call(
+        &self,
+        tool: &str,
+        arguments: &Value,
+        limits: Limits,
+    ) -> anyhow::Result<ToolResult> {
+        let arguments = arguments.as_object().cloned().unwrap_or_default();
+        let call = Call { tool, arguments, limits };
+        Ok(self.call(call, Grant::none(), Arc::new(Nobody)).await?.0)
+    }
+
+    /// Makes a call; the answer, and what was decided about its rights.
+    async fn call(
+        &self,
+        call: Call<'_>,
+        grant: Grant,
+        responder: Arc<dyn Responder>,
+    ) -> anyhow::Result<(ToolResult, Vec<String>)> {
+        let plugin = self.plugin.clone().with_responder(responder);
+        let mut toolbox = Toolbox::default();
+        for def in plugin.tools().iter().filter(|def| def.name == call.tool) {
+            let tool = PluginTool::new(&plugin, def, def.name.clone(), GrantPlace::Plugin);
+            toolbox.insert(Arc::new(tool), grant.clone(), call.limits, "the test")?;
+        }
+        let decisions = Arc::new(Mutex::new(Vec::new()));
+        let heard = decisions.clone();
+        let events = Events::to(move |event| {
+            if let Event::Decided { decision, .. } = event {
+                heard.lock().unwrap_or_else(PoisonError::into_inner).push(decision.clone());
+            }
+        });
+        let session = Session { events, cancel: self.cancel.child_token(), ..Session::default() };
+        let arguments = Value::Object(call.arguments);
+        let call = ToolCall { id: "test".into(), tool: call.tool.to_owned(), arguments };
+        let result = toolbox.dispatch(call, &session).await;
+        let decisions = std::mem::take(&mut *decisions.lock().unwrap_or_else(PoisonError::into_inner));
+        Ok((result, decisions))
+    }
+
+    fn no_tool(&self, name: &str) -> String {
+        let near = nearest(name, self.tools().iter().map(|tool| tool.name.as_str()));
+        let near = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+        format!("the plugin has no tool `{name}`{near}")
+    }
+}
+
+/// A call to make.
+struct Call<'a> {
+    tool: &'a str,
+    arguments: Map<String, Value>,
+    limits: Limits,
+}
+
+/// Answers no request.
+struct Nobody;
+
+impl Responder for Nobody {
+    fn respond(&self, _: haft_plugin_host::OutgoingRequest) -> Option<haft_plugin_host::CannedResponse> {
+        None
+    }
+}
+
+/// What is wrong with a file that has to be there after the call.
+fn left(folder: &CaseFolder, path: &Path, wanted: &str) -> Option<String> {
+    let shown = path.display();
+    match folder.read(path) {
+        Ok(text) if text == wanted => None,
+        Ok(text) => Some(format!("expected `{wanted}` in `{shown}`\ngot      `{text}`")),
+        Err(error) => Some(format!("expected the file `{shown}` afterwards: {error}")),
+    }
+}

@@ -1,0 +1,372 @@
+//! One case: what is called, with what, and what is expected. Nothing here runs anything.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde::de::Error;
+use serde_json::{Map, Value};
+use toml::Spanned;
+
+use haft_core::grant::HostPattern;
+use haft_core::limit::Limits;
+use haft_core::manifest::units;
+use haft_core::report::Span;
+
+/// The longest that a case may take.
+const MAX_TIME: Duration = Duration::from_mins(10);
+
+/// Characters of a name, which is part of the name of a snapshot.
+const MAX_NAME: usize = 200;
+
+/// A case.
+#[derive(Debug)]
+pub struct Case {
+    /// Its name, of which there is one in a file.
+    pub name: String,
+    /// The tool, by the plugin's own name for it.
+    pub tool: String,
+    /// The arguments.
+    pub arguments: Map<String, Value>,
+    /// What the call may do.
+    pub grant: Grants,
+    /// What the call may use that is not what the plugin's calls may use.
+    pub limits: OwnLimits,
+    /// Files in the case's folder before the call, by their paths below it.
+    pub files: BTreeMap<PathBuf, String>,
+    /// A folder below `tests` whose files are copied into the case's folder.
+    pub folder: Option<PathBuf>,
+    /// Files in the case's folder after the call.
+    pub after: BTreeMap<PathBuf, String>,
+    /// Answers to the requests that the tool makes.
+    pub http: Vec<Http>,
+    /// What is expected.
+    pub wanted: Wanted,
+}
+
+/// Limits of a case; those that it does not have are the plugin's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OwnLimits {
+    memory: Option<u64>,
+    time: Option<Duration>,
+    result: Option<u64>,
+    disk: Option<u64>,
+}
+
+impl OwnLimits {
+    /// All limits of the case, where the plugin's are `usual`.
+    pub fn over(self, usual: Limits) -> Limits {
+        Limits {
+            memory: self.memory.unwrap_or(usual.memory),
+            time: self.time.unwrap_or(usual.time),
+            result: self.result.unwrap_or(usual.result),
+            disk: self.disk.unwrap_or(usual.disk),
+        }
+    }
+}
+
+/// What a call may do. Directories are those of the case's folder.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Grants {
+    /// Directories it may read.
+    pub read: Vec<PathBuf>,
+    /// Directories it may read and write.
+    pub write: Vec<PathBuf>,
+    /// Destinations it may reach, as in program.toml.
+    #[serde(deserialize_with = "hosts")]
+    pub hosts: Vec<HostPattern>,
+    /// Variables of the environment, with their values.
+    pub env: BTreeMap<String, String>,
+}
+
+/// A request that the tool has to make, and its answer.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Http {
+    /// The method and the whole address, such as `GET https://example.com/a?b=c`.
+    pub request: String,
+    /// A part of the request's body.
+    pub sent: Option<String>,
+    /// The status of the answer.
+    #[serde(default = "ok")]
+    pub status: u16,
+    /// The headers of the answer.
+    #[serde(default)]
+    pub headers: BTreeMap<String, String>,
+    /// The body of the answer.
+    #[serde(default)]
+    pub body: String,
+    /// The file below `tests` whose content is the body of the answer.
+    pub body_file: Option<PathBuf>,
+}
+
+/// What is expected of a call.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Wanted {
+    /// An answer, whatever it says.
+    Anything,
+    /// Exactly this answer, as text.
+    Answer(String),
+    /// An answer that is this as JSON.
+    Json(Value),
+    /// An answer with all of these in it.
+    Contains(Vec<String>),
+    /// The answer that is kept beside the tests.
+    Snapshot,
+    /// An error with this in it.
+    Error(String),
+    /// Something that was not granted, with this in what haft says of it.
+    Refused(String),
+    /// The end at this limit.
+    Limit(LimitName),
+}
+
+/// A limit that ends a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LimitName {
+    /// `memory`.
+    Memory,
+    /// `time`.
+    Time,
+    /// `result`.
+    Result,
+    /// `disk`.
+    Disk,
+}
+
+impl LimitName {
+    /// Its key in `[plugins.limits]`.
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Time => "time",
+            Self::Result => "result",
+            Self::Disk => "disk",
+        }
+    }
+}
+
+/// A file as it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    test: Vec<Spanned<Written>>,
+}
+
+/// A case as it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    name: Spanned<String>,
+    tool: String,
+    #[serde(default)]
+    arguments: Map<String, Value>,
+    #[serde(default)]
+    grant: Grants,
+    #[serde(default)]
+    limits: WrittenLimits,
+    #[serde(default)]
+    files: BTreeMap<PathBuf, String>,
+    folder: Option<PathBuf>,
+    #[serde(default)]
+    after: BTreeMap<PathBuf, String>,
+    #[serde(default)]
+    http: Vec<Http>,
+    answer: Option<String>,
+    json: Option<Value>,
+    contains: Option<Vec<String>>,
+    snapshot: Option<bool>,
+    error: Option<String>,
+    refused: Option<String>,
+    limit: Option<LimitName>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenLimits {
+    memory: Option<Spanned<String>>,
+    time: Option<Spanned<String>>,
+    result: Option<Spanned<String>>,
+    disk: Option<Spanned<String>>,
+}
+
+/// A mistake and its place.
+type Mistake = (Span, String);
+
+/// The cases of a file, or all that is wrong with it.
+pub(super) fn parse(text: &str) -> Result<Vec<Case>, Vec<Mistake>> {
+    let file: File = toml::from_str(text).map_err(|error| {
+        let span = error.span().map_or_else(Span::default, Span::from);
+        vec![(span, error.message().to_owned())]
+    })?;
+    let (mut cases, mut mistakes) = (Vec::<Case>::new(), Vec::new());
+    for written in file.test {
+        let (span, name) = (Span::from(written.span()), written.get_ref().name.clone());
+        if cases.iter().any(|case| case.name == *name.get_ref()) {
+            mistakes.push((name.span().into(), "another test of this file has this name".to_owned()));
+        }
+        match written.into_inner().checked(span) {
+            Ok(case) => cases.push(case),
+            Err(mistake) => mistakes.push(mistake),
+        }
+    }
+    if mistakes.is_empty() { Ok(cases) } else { Err(mistakes) }
+}
+
+impl Written {
+    fn checked(self, span: Span) -> Result<Case, Mistake> {
+        let name_span = self.name.span().into();
+        let name = self.name.get_ref().trim().to_owned();
+        if name.is_empty() || name.chars().count() > MAX_NAME || name.contains(char::is_control) {
+            return Err((name_span, format!("a name has 1 to {MAX_NAME} characters, on one line")));
+        }
+        let wanted = self.wanted().map_err(|mistake| (name_span, mistake))?;
+        if let Some(http) = self.http.iter().find(|http| !http.is_request()) {
+            let expected = "expected a method and an address, such as `GET https://example.com/`";
+            return Err((span, format!("`{}`: {expected}", http.request)));
+        }
+        Ok(Case {
+            name,
+            tool: self.tool,
+            arguments: self.arguments,
+            grant: self.grant,
+            limits: self.limits.checked()?,
+            files: self.files,
+            folder: self.folder,
+            after: self.after,
+            http: self.http,
+            wanted,
+        })
+    }
+
+    /// What is expected, of which there is one.
+    fn wanted(&self) -> Result<Wanted, String> {
+        let all = [
+            self.answer.clone().map(Wanted::Answer),
+            self.json.clone().map(Wanted::Json),
+            self.contains.clone().map(Wanted::Contains),
+            self.snapshot.unwrap_or_default().then_some(Wanted::Snapshot),
+            self.error.clone().map(Wanted::Error),
+            self.refused.clone().map(Wanted::Refused),
+            self.limit.map(Wanted::Limit),
+        ];
+        let mut said = all.into_iter().flatten();
+        match (said.next(), said.next()) {
+            (wanted, None) => Ok(wanted.unwrap_or(Wanted::Anything)),
+            _ => Err("a test expects one of `answer`, `json`, `contains`, `snapshot`, `error`, `refused` and `limit`".into()),
+        }
+    }
+}
+
+impl WrittenLimits {
+    fn checked(&self) -> Result<OwnLimits, Mistake> {
+        Ok(OwnLimits {
+            memory: size(self.memory.as_ref(), Limits::MAX_MEMORY)?,
+            time: time(self.time.as_ref())?,
+            result: size(self.result.as_ref(), Limits::MAX_RESULT)?,
+            disk: size(self.disk.as_ref(), Limits::MAX_DISK)?,
+        })
+    }
+}
+
+fn size(written: Option<&Spanned<String>>, most: u64) -> Result<Option<u64>, Mistake> {
+    let Some(written) = written else { return Ok(None) };
+    let wrong = |message: String| (Span::from(written.span()), message);
+    let size = units::parse_size(written.get_ref()).map_err(|error| wrong(error.to_string()))?;
+    if size > most { Err(wrong(format!("at most `{}`", units::format_size(most)))) } else { Ok(Some(size)) }
+}
+
+fn time(written: Option<&Spanned<String>>) -> Result<Option<Duration>, Mistake> {
+    let Some(written) = written else { return Ok(None) };
+    let wrong = |message: String| (Span::from(written.span()), message);
+    let time = units::parse_duration(written.get_ref()).map_err(|error| wrong(error.to_string()))?;
+    if time.is_zero() || time > MAX_TIME {
+        return Err(wrong(format!("more than nothing, and at most `{}`", units::format_duration(MAX_TIME))));
+    }
+    Ok(Some(time))
+}
+
+impl Http {
+    fn is_request(&self) -> bool {
+        let parts = self.request.split_once(' ');
+        parts.is_some_and(|(method, url)| {
+            !method.is_empty() && method.chars().all(|c| c.is_ascii_uppercase()) && url.contains("://")
+        })
+    }
+}
+
+fn ok() -> u16 {
+    200
+}
+
+fn hosts<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<HostPattern>, D::Error> {
+    let written = Vec::<String>::deserialize(deserializer)?;
+    written.iter().map(|text| text.parse().map_err(D::Error::custom)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wrong(text: &str) -> Vec<String> {
+        parse(text)
+            .unwrap_err()
+            .into_iter()
+            .map(|(span, what)| format!("{}: {what}", &text[span.start..span.end]))
+            .collect()
+    }
+
+    #[test]
+    fn a_case_says_all_that_it_needs() {
+        let text = r#"
+            [[test]]
+            name = "a page"
+            tool = "read-page"
+            arguments = { url = "https://example.com/" }
+            grant = { hosts = ["example.com"], read = ["."], env = { LANG = "C" } }
+            limits = { time = "2s", memory = "8MiB" }
+            files = { "a.txt" = "text" }
+            contains = ["words"]
+            [[test.http]]
+            request = "GET https://example.com/"
+            body = "some words"
+        "#;
+        let cases = parse(text).unwrap();
+        let case = &cases[0];
+        assert_eq!((case.name.as_str(), case.tool.as_str()), ("a page", "read-page"));
+        let limits = case.limits.over(Limits::default());
+        let own = Limits { time: Duration::from_secs(2), memory: 8 << 20, ..Limits::default() };
+        assert_eq!(limits, own);
+        assert_eq!((case.http[0].status, case.grant.hosts.len()), (200, 1));
+        assert_eq!(case.wanted, Wanted::Contains(vec!["words".into()]));
+    }
+
+    #[test]
+    fn what_no_test_can_say_is_told_with_its_place() {
+        assert_eq!(
+            wrong("[[test]]\nname = \"a\"\ntool = \"t\"\nexpect = 1")[0].split(',').next().unwrap(),
+            "expect: unknown field `expect`"
+        );
+        assert_eq!(
+            wrong("[[test]]\nname = \"a\"\ntool = \"t\"\nanswer = \"x\"\nerror = \"y\"")[0],
+            "\"a\": a test expects one of `answer`, `json`, `contains`, `snapshot`, `error`, `refused` and `limit`"
+        );
+        let twice = "[[test]]\nname = \"a\"\ntool = \"t\"\n[[test]]\nname = \"a\"\ntool = \"t\"";
+        assert_eq!(wrong(twice), ["\"a\": another test of this file has this name"]);
+        assert_eq!(
+            wrong("[[test]]\nname = \"a\"\ntool = \"t\"\nlimits = { time = \"2\" }")[0]
+                .split(':')
+                .next()
+                .unwrap(),
+            "\"2\""
+        );
+        assert!(
+            wrong("[[test]]\nname = \"a\"\ntool = \"t\"\nhttp = [{ request = \"get x\" }]")[0]
+                .contains("a method and an address")
+        );
+    }
+}

@@ -1,0 +1,67 @@
+//! The answers that a case gives to its tool's requests: each request of the case has to be made once, in any order, and no
+//! other.
+
+use std::fs;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use anyhow::Context;
+
+use super::case::{Case, Http};
+use haft_plugin_host::{CannedResponse, OutgoingRequest, Responder};
+
+/// Requests that nothing answers, of which so many are told.
+const MAX_UNEXPECTED: usize = 10;
+
+/// Answers requests as a case says.
+pub(super) struct Replies(Mutex<State>);
+
+struct State {
+    /// Those that were not asked for yet.
+    waiting: Vec<(Http, Vec<u8>)>,
+    unexpected: Vec<String>,
+}
+
+impl Replies {
+    /// The answers of `case`; bodies in files lie below `tests`.
+    pub(super) fn new(case: &Case, tests: &Path) -> anyhow::Result<Self> {
+        let body = |http: &Http| match &http.body_file {
+            None => Ok(http.body.clone().into_bytes()),
+            Some(file) => {
+                let path = tests.join(file);
+                fs::read(&path).with_context(|| format!("cannot read `{}`", path.display()))
+            }
+        };
+        let waiting = case.http.iter().map(|http| Ok((http.clone(), body(http)?)));
+        let waiting = waiting.collect::<anyhow::Result<_>>()?;
+        Ok(Self(Mutex::new(State { waiting, unexpected: Vec::new() })))
+    }
+
+    /// What went otherwise than the case says.
+    pub(super) fn complaints(&self) -> Vec<String> {
+        let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let unexpected = state
+            .unexpected
+            .iter()
+            .map(|asked| format!("it asked for `{asked}`, which the test does not answer"));
+        let waiting = state.waiting.iter().map(|(http, _)| format!("it did not ask for `{}`", http.request));
+        unexpected.chain(waiting).collect()
+    }
+}
+
+impl Responder for Replies {
+    fn respond(&self, asked: OutgoingRequest) -> Option<CannedResponse> {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let request = format!("{} {}", asked.method, asked.url);
+        let sent = |part: &String| String::from_utf8_lossy(&asked.body).contains(part.as_str());
+        let is_meant = |http: &Http| http.request == request && http.sent.as_ref().is_none_or(sent);
+        let Some(index) = state.waiting.iter().position(|(http, _)| is_meant(http)) else {
+            if state.unexpected.len() < MAX_UNEXPECTED {
+                state.unexpected.push(request);
+            }
+            return None;
+        };
+        let (http, body) = state.waiting.remove(index);
+        Some(CannedResponse { status: http.status, headers: http.headers.into_iter().collect(), body })
+    }
+}

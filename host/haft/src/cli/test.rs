@@ -1,0 +1,261 @@
+//! `haft test`: builds a plugin project and runs the tests beside it, each in a fresh instance.
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::Args;
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use super::terminal::{DIM, FAILED, GOOD, Hinted, Terminal};
+use super::{Exit, build};
+use crate::program::Dirs;
+use haft_author::suite::property::{self, Searched};
+use haft_author::suite::{Bench, Case, Ran, Suite};
+use haft_author::{Interrupted, Project};
+use haft_core::limit::Limits;
+use haft_plugin_host::{Engine, EngineOptions, Plugin, Source};
+
+/// The most calls of one tool with random arguments.
+const MAX_CALLS: u64 = 1_000_000;
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+A test is a call and what it answers, in tests/*.toml of the project:
+  [[test]]
+  name = \"the most frequent word is first\"
+  tool = \"top-words\"
+  arguments = { text = \"a b a\" }
+  json = [{ word = \"a\", times = 2 }, { word = \"b\", times = 1 }]")]
+pub(super) struct Test {
+    /// The project's folder
+    #[arg(default_value = ".")]
+    folder: PathBuf,
+    /// Only the tests that have this in their file's or their own name
+    #[arg(long, value_name = "TEXT")]
+    only: Option<String>,
+    /// Keep the answers of tests with `snapshot = true`, as what they are compared with
+    #[arg(long)]
+    bless: bool,
+    /// Test the component that is there; build nothing
+    #[arg(long)]
+    no_build: bool,
+    /// Also call each tool with random arguments [100 times]: a trap is a finding
+    #[arg(long, value_name = "CALLS", num_args = 0..=1, require_equals = true, default_missing_value = "100",
+          value_parser = clap::value_parser!(u64).range(1..=MAX_CALLS))]
+    property: Option<u64>,
+    /// The number that the random arguments follow from
+    #[arg(long, default_value_t = 1, requires = "property")]
+    seed: u64,
+}
+
+/// What came of all tests.
+#[derive(Default)]
+struct Tally {
+    passed: usize,
+    failed: usize,
+    blessed: usize,
+    time: Duration,
+}
+
+/// Runs tests and tells what comes of them.
+struct Runner {
+    terminal: Terminal,
+    bench: Bench,
+    bless: bool,
+    /// Whether to tell what failed alone.
+    quiet: bool,
+}
+
+impl Test {
+    pub(super) async fn execute(self, terminal: Terminal) -> anyhow::Result<Exit> {
+        let project = Project::open(&self.folder)?;
+        let suite = self.chosen(Suite::read(&project.folder)?)?;
+        if !self.no_build {
+            let built =
+                build::until_interrupted(terminal, async |workshop| workshop.build(&project).await).await?;
+            build::report_built(terminal, &project, &built);
+        }
+        let cancel = CancellationToken::new();
+        let bench = bench(&project, terminal, cancel.clone()).await?;
+        let runner = Runner { terminal, bench, bless: self.bless, quiet: false };
+        let mut all = std::pin::pin!(self.run(&runner, &suite));
+        let tally = tokio::select! {
+            tally = &mut all => tally?,
+            _ = tokio::signal::ctrl_c() => {
+                cancel.cancel();
+                return Err(Interrupted.into());
+            }
+        };
+        terminal.message(tally.summary());
+        Ok(if tally.failed > 0 { Exit::Tool } else { Exit::Success })
+    }
+
+    async fn run(&self, runner: &Runner, suite: &Suite) -> anyhow::Result<Tally> {
+        let mut tally = Tally::default();
+        runner.suite(suite, &mut tally).await?;
+        if let Some(calls) = self.property {
+            runner.property(usize::try_from(calls)?, self.seed, &mut tally).await?;
+        }
+        Ok(tally)
+    }
+
+    /// The tests that were asked for, of which there is one at least.
+    fn chosen(&self, mut suite: Suite) -> anyhow::Result<Suite> {
+        if suite.is_empty() && self.property.is_none() {
+            let hint = "write one into `tests/NAME.toml`: `haft test --help` shows how; or let `--property` find arguments";
+            return Err(Hinted::new("the project has no tests", hint).into());
+        }
+        let Some(text) = &self.only else { return Ok(suite) };
+        for file in &mut suite.files {
+            let has = file.path.to_string_lossy().contains(text.as_str());
+            file.cases.retain(|case| has || case.name.contains(text.as_str()));
+        }
+        anyhow::ensure!(!suite.is_empty(), "no test has `{text}` in its name or its file's");
+        Ok(suite)
+    }
+}
+
+/// Runs the tests of a project that was just built, if it has any, and tells what failed.
+pub(super) async fn after_build(
+    folder: &Path,
+    terminal: Terminal,
+    cancel: CancellationToken,
+) -> anyhow::Result<()> {
+    let project = Project::open(folder)?;
+    let suite = Suite::read(&project.folder)?;
+    if suite.is_empty() {
+        return Ok(());
+    }
+    let bench = bench(&project, terminal, cancel).await?;
+    let mut tally = Tally::default();
+    Runner { terminal, bench, bless: false, quiet: true }.suite(&suite, &mut tally).await?;
+    terminal.message(tally.summary());
+    Ok(())
+}
+
+/// The component of a project as it is now, ready to be tested.
+async fn bench(project: &Project, terminal: Terminal, cancel: CancellationToken) -> anyhow::Result<Bench> {
+    let dirs = Dirs::of_this_machine()?;
+    let cache = Some(dirs.cache.join("components"));
+    let engine =
+        Engine::new(&EngineOptions { cache, events: terminal.loading(), ..EngineOptions::default() });
+    let declared = project.manifest.plugins.iter().find(|plugin| plugin.name.as_str() == project.plugin);
+    let limits = declared.map_or_else(Limits::default, |plugin| plugin.limits);
+    let source = Source::File(project.component.clone());
+    let plugin = Plugin::load(&engine, &project.plugin, source, &limits).await;
+    let plugin =
+        plugin.with_context(|| format!("`{}` cannot be loaded", build::relative(&project.component)))?;
+    Ok(Bench::new(plugin, limits, &project.folder, cancel))
+}
+
+impl Runner {
+    async fn suite(&self, suite: &Suite, tally: &mut Tally) -> anyhow::Result<()> {
+        for file in &suite.files {
+            if !self.quiet && !file.cases.is_empty() {
+                self.page(&file.path.display().to_string())?;
+            }
+            for case in &file.cases {
+                let ran = self.bench.run(&file.path, case, self.bless).await;
+                let ran = ran.with_context(|| format!("`{}` of `{}`", case.name, file.path.display()))?;
+                tally.count(&ran);
+                self.tell(&file.path, case, &ran)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn tell(&self, file: &Path, case: &Case, ran: &Ran) -> anyhow::Result<()> {
+        if self.terminal.json && !self.quiet {
+            let milliseconds = ran.time.as_secs_f64() * 1000.0;
+            return Ok(self.terminal.json_line(&json!({
+                "file": file,
+                "test": case.name,
+                "passed": ran.complaints.is_empty(),
+                "complaints": ran.complaints,
+                "blessed": ran.blessed,
+                "milliseconds": milliseconds,
+            }))?);
+        }
+        if ran.complaints.is_empty() {
+            let kept = if ran.blessed { ", kept" } else { "" };
+            let time = ran.time.as_millis();
+            return self.page(&format!("  {GOOD}ok{GOOD:#}    {} {DIM}({time} ms{kept}){DIM:#}", case.name));
+        }
+        let mut text = match self.quiet {
+            true => format!("  {FAILED}FAIL{FAILED:#}  {}: {}", file.display(), case.name),
+            false => format!("  {FAILED}FAIL{FAILED:#}  {}", case.name),
+        };
+        for line in ran.complaints.iter().flat_map(|complaint| complaint.lines()) {
+            // Writing to a `String` cannot fail.
+            let _ = write!(text, "\n        {line}");
+        }
+        self.always(&text)
+    }
+
+    /// Calls each tool with random arguments.
+    async fn property(&self, calls: usize, seed: u64, tally: &mut Tally) -> anyhow::Result<()> {
+        self.page(&format!("random arguments, --seed {seed}"))?;
+        for tool in self.bench.tools() {
+            let searched = property::search(&self.bench, tool, calls, seed).await?;
+            tally.search(&searched);
+            if self.terminal.json {
+                let finding =
+                    if let Searched::Finding(finding) = &searched { finding.json() } else { json!(null) };
+                let passed = matches!(searched, Searched::Nothing(_));
+                self.terminal
+                    .json_line(&json!({ "tool": tool.name, "passed": passed, "finding": finding }))?;
+                continue;
+            }
+            self.always(&match searched {
+                Searched::Nothing(calls) => format!("  {GOOD}ok{GOOD:#}    {} {DIM}({calls} calls){DIM:#}", tool.name),
+                Searched::NoArguments => {
+                    format!("  {FAILED}FAIL{FAILED:#}  {}\n        no arguments that fit its schema could be made", tool.name)
+                }
+                Searched::Finding(found) => format!(
+                    "  {FAILED}FAIL{FAILED:#}  {}\n        {}\n        with {} (call {})",
+                    tool.name, found.end, found.arguments, found.calls
+                ),
+            })?;
+        }
+        Ok(())
+    }
+
+    /// A line for a person who wants to see everything.
+    fn page(&self, text: &str) -> anyhow::Result<()> {
+        if self.quiet || self.terminal.json { Ok(()) } else { self.always(text) }
+    }
+
+    fn always(&self, text: &str) -> anyhow::Result<()> {
+        if self.quiet {
+            self.terminal.message(text);
+            return Ok(());
+        }
+        Ok(self.terminal.data(text)?)
+    }
+}
+
+impl Tally {
+    fn count(&mut self, ran: &Ran) {
+        self.time += ran.time;
+        self.blessed += usize::from(ran.blessed);
+        if ran.complaints.is_empty() { self.passed += 1 } else { self.failed += 1 }
+    }
+
+    fn search(&mut self, searched: &Searched) {
+        if matches!(searched, Searched::Nothing(_)) { self.passed += 1 } else { self.failed += 1 }
+    }
+
+    fn summary(&self) -> String {
+        let (passed, failed, time) = (self.passed, self.failed, self.time.as_secs_f64());
+        let kept = match self.blessed {
+            0 => String::new(),
+            1 => ", 1 answer kept".to_owned(),
+            several => format!(", {several} answers kept"),
+        };
+        let style = if failed > 0 { FAILED } else { GOOD };
+        format!("{style}tests: {passed} passed, {failed} failed{kept}{style:#} in {time:.1} s")
+    }
+}

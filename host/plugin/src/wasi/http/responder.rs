@@ -1,0 +1,79 @@
+//! Answers of whoever runs a plugin's tests, in the place of those of the destinations. What a guest may ask is decided
+//! before, as for every request.
+
+use http_body_util::{BodyExt, Full};
+use hyper::header::{HeaderName, HeaderValue};
+use hyper::{Request, Response};
+use wasmtime_wasi_http::{Error, Result, WasiBody};
+
+use super::body::RequestBody;
+use super::exchange::{Exchange, Sent};
+use crate::denials::network_decisions::Refusal;
+
+/// Answers requests in the place of their destinations: no request leaves this machine.
+pub trait Responder: Send + Sync {
+    /// The answer to a request that the grant lets through; `None` where there is none, which the guest meets as a
+    /// refused request.
+    fn respond(&self, request: OutgoingRequest) -> Option<CannedResponse>;
+}
+
+/// A request of a guest, whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OutgoingRequest {
+    /// The method, in capital letters.
+    pub method: String,
+    /// The whole address.
+    pub url: String,
+    /// The headers, in order; those that haft injects are not among them.
+    pub headers: Vec<(String, Vec<u8>)>,
+    /// The body; at most 64 MiB.
+    pub body: Vec<u8>,
+}
+
+/// An answer to a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CannedResponse {
+    /// The status, 100 to 999.
+    pub status: u16,
+    /// The headers.
+    pub headers: Vec<(String, String)>,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+impl Exchange {
+    /// Has the request answered by `responder`.
+    pub(super) async fn answered_by(
+        self,
+        responder: &dyn Responder,
+        request: Request<WasiBody>,
+    ) -> Result<Sent> {
+        let (head, body) = request.map(RequestBody::new).into_parts();
+        let headers = head.headers.iter().map(|(name, value)| (name.to_string(), value.as_bytes().to_vec()));
+        let asked = OutgoingRequest {
+            method: head.method.to_string(),
+            url: head.uri.to_string(),
+            headers: headers.collect(),
+            body: body.collect().await?.to_bytes().to_vec(),
+        };
+        let Some(response) = responder.respond(asked) else {
+            self.decisions.refuse(&self.what, "nothing answers it here");
+            self.decisions.hint(Refusal::Other(format!("{}: nothing answers it here", self.what)));
+            return Err(Error::HttpRequestDenied);
+        };
+        self.decisions.allow(format_args!("{} (answered here)", self.what));
+        Ok((canned(response)?, Box::new(async { Ok(()) })))
+    }
+}
+
+fn canned(canned: CannedResponse) -> Result<Response<WasiBody>> {
+    let body = Full::new(canned.body.into()).map_err(|never| match never {});
+    let mut response = Response::new(WasiBody::new(body));
+    *response.status_mut() = canned.status.try_into().map_err(|_| Error::HttpProtocolError)?;
+    for (name, value) in canned.headers {
+        let name: HeaderName = name.parse().map_err(|_| Error::HttpProtocolError)?;
+        let value = HeaderValue::from_str(&value).map_err(|_| Error::HttpProtocolError)?;
+        response.headers_mut().append(name, value);
+    }
+    Ok(response)
+}
