@@ -72,7 +72,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("ciborium::", &["plugin/src/contract/act", "plugin/src/contract/act.rs"]),
     ("rmcp::", &["mcp/src"]),
     ("agent_client_protocol_schema::", &["acp/src"]),
-    ("similar::", &["package/src/disclosure"]),
+    ("similar::", &["package/src/disclosure", "author/src/suite"]),
     ("zbus::", &["core/src/secret/keyring"]),
     ("linux_keyutils::", &["core/src/secret/keyring"]),
     (

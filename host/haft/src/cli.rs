@@ -197,7 +197,7 @@ impl Cli {
             Verb::Init(verb) => verb.execute(terminal),
             Verb::New(verb) => verb.execute(terminal),
             Verb::Build(verb) => verb.execute(terminal).await,
-            Verb::Dev(verb) => verb.execute(&self.common, terminal).await,
+            Verb::Dev(verb) => Box::pin(verb.execute(&self.common, terminal)).await,
             Verb::Test(verb) => verb.execute(terminal).await,
             Verb::Pack(verb) => verb.execute(terminal, self.common.program.as_deref()),
             Verb::Publish(verb) => verb.execute(&self.common, terminal).await,

@@ -135,8 +135,8 @@ impl Item {
             "name": def.name, "description": def.description, "parameters": def.parameters,
             "output": def.output, "hints": def.hints, "runs": runs,
         });
-        if let Some(title) = &def.title {
-            exact["title"] = json!(title);
+        if let (Some(title), Some(exact)) = (&def.title, exact.as_object_mut()) {
+            exact.insert("title".to_owned(), json!(title));
         }
         let exact = exact.to_string();
         let mut text = definition::lines(def);

@@ -134,6 +134,7 @@ impl Session<'_> {
                 self.show_tools(&good);
                 self.good = Some(good);
                 self.again().await?;
+                self.say_what_next();
             }
         }
         Ok(())
@@ -142,7 +143,9 @@ impl Session<'_> {
     /// Runs the project's tests, of which only what fails is told one by one, and makes the last call again.
     async fn again(&mut self) -> anyhow::Result<()> {
         let cancel = self.workshop.log.cancel.child_token();
-        if let Err(error) = test::after_build(self.folder, self.terminal, cancel).await {
+        // Its future holds more than everything around it.
+        let tested = Box::pin(test::after_build(self.folder, self.terminal, cancel)).await;
+        if let Err(error) = tested {
             self.terminal.fail(&error);
         }
         let Some(line) = self.last.clone().filter(|line| self.is_call(line)) else { return Ok(()) };
@@ -182,6 +185,10 @@ impl Session<'_> {
             self.terminal.message(sheet.text.trim_end());
         }
         self.shown = now;
+    }
+
+    fn say_what_next(&self) {
+        let Some(good) = &self.good else { return };
         let example = good.tools().next().map(|def| format!("{} {}", good.short(&def.name), example(def)));
         let call = example.map(|call| format!("type a call, such as `{call}`; ")).unwrap_or_default();
         self.terminal.message(format_args!("next: {call}save a change to build again; Ctrl-C leaves"));

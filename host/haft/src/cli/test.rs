@@ -184,10 +184,9 @@ impl Runner {
             let time = ran.time.as_millis();
             return self.page(&format!("  {GOOD}ok{GOOD:#}    {} {DIM}({time} ms{kept}){DIM:#}", case.name));
         }
-        let mut text = match self.quiet {
-            true => format!("  {FAILED}FAIL{FAILED:#}  {}: {}", file.display(), case.name),
-            false => format!("  {FAILED}FAIL{FAILED:#}  {}", case.name),
-        };
+        // Where not all is told, the file was not named before.
+        let of_file = if self.quiet { format!("{}: ", file.display()) } else { String::new() };
+        let mut text = format!("  {FAILED}FAIL{FAILED:#}  {of_file}{}", case.name);
         for line in ran.complaints.iter().flat_map(|complaint| complaint.lines()) {
             // Writing to a `String` cannot fail.
             let _ = write!(text, "\n        {line}");

@@ -29,8 +29,10 @@ fn integers(number: i64) -> Vec<Value> {
 }
 
 fn fractions(number: f64) -> Vec<Value> {
-    let whole = number.trunc();
-    if whole == number { if number == 0.0 { Vec::new() } else { vec![0.into()] } } else { vec![whole.into()] }
+    if number == 0.0 {
+        return Vec::new();
+    }
+    vec![if number.fract() == 0.0 { 0.into() } else { number.trunc().into() }]
 }
 
 /// Nothing, one half, the other half, without each of the first characters, and with a plainer one in its place.
