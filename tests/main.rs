@@ -70,6 +70,7 @@ mod terminal;
 mod tidy;
 mod time;
 mod tiny;
+mod trace;
 mod typed;
 mod web;
 mod words;

@@ -33,6 +33,7 @@ const BY_CI: &[(&str, &str)] = &[
     // In Python, with the real toolchain.
     ("haft build", ".ci/readme plugin"),
     ("haft call words__top-words '{\"text\": \"a rose is a rose\"}'", ".ci/readme plugin"),
+    ("haft call words__top-words --arg text='a rose' --trace", ".ci/readme plugin"),
     ("haft test", ".ci/readme plugin"),
     ("haft dev", ".ci/readme plugin"),
     // With a release that was packed just now.

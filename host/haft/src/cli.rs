@@ -169,7 +169,8 @@ impl Cli {
         let verbose =
             if matches!(self.verb, Verb::Dev(_)) { self.common.verbose.max(1) } else { self.common.verbose };
         let tells = matches!(self.verb, Verb::Run(_) | Verb::Chat(_) | Verb::Call(_) | Verb::Dev(_));
-        terminal::log(verbose, tells);
+        let tracer = if let Verb::Call(call) = &self.verb { call.tracer() } else { None };
+        terminal::log(verbose, tells, tracer);
         let done = match self.verb {
             Verb::Run(verb) => verb.execute(&self.common, terminal).await,
             Verb::Chat(verb) => verb.execute(&self.common, terminal).await,

@@ -1,5 +1,5 @@
-//! What a tool tells the journal about a call, beside its answer. Bounded, and nothing in it changes
-//! what the call does.
+//! What a tool tells the journal, and a caller who wants to know, about a call, beside its answer. Bounded, and nothing in
+//! it changes what the call does.
 
 use crate::sync::Lock;
 use std::sync::Arc;
@@ -28,8 +28,13 @@ const MAX_DECISION: usize = 300;
 
 impl Notes {
     /// Notes that are kept.
-    pub(crate) fn recording() -> Self {
+    pub fn recording() -> Self {
         Self(Some(Arc::default()))
+    }
+
+    /// Whether anything is kept.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.0.is_some()
     }
 
     /// Notes what was decided, such as `refused: …` or what confines a child. `text` is called only if there is a

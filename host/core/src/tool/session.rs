@@ -3,7 +3,7 @@
 use tokio_util::sync::CancellationToken;
 
 use super::approval::Approvals;
-use super::{Client, Ledger, Lineage, Meter, Whole};
+use super::{Client, Ledger, Lineage, Meter, Notes, Whole};
 use crate::event::Events;
 use crate::journal::Journal;
 use crate::secret::Redactor;
@@ -19,6 +19,8 @@ pub struct Session {
     pub redactor: Redactor,
     /// Where calls are noted down.
     pub journal: Journal,
+    /// Where the notes about a call are wanted by the caller too: of one call, or of none.
+    pub notes: Notes,
     /// Who is asked where a tool needs a person's approval.
     pub approvals: Approvals,
     /// Where calls are written down before they run.

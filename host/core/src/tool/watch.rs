@@ -59,7 +59,11 @@ impl<'a> Watch<'a> {
     ) -> Self {
         let Session { events, redactor, journal, .. } = session;
         let (begun, call) = (Instant::now(), redactor.call(call));
-        let notes = if journal.is_kept() { Notes::recording() } else { Notes::default() };
+        let notes = match &session.notes {
+            wanted if wanted.is_kept() => wanted.clone(),
+            _ if journal.is_kept() => Notes::recording(),
+            _ => Notes::default(),
+        };
         let first_line = || Record {
             agent: session.lineage.path(),
             parent: session.lineage.parent().map(str::to_owned),

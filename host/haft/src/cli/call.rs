@@ -1,16 +1,22 @@
 //! `haft call`: one tool, once.
 
+use std::sync::OnceLock;
+use std::time::Instant;
+
 use anyhow::Context;
 use clap::Args;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::Exit;
 use super::common::Common;
 use super::pipes;
-use super::terminal::{Hinted, Terminal};
+use super::terminal::{Hinted, Terminal, Tracer};
 use haft_core::call::{ToolCall, ToolDef};
-use haft_core::tool::{Approvals, Keep, Session, clip};
+use haft_core::tool::{Approvals, Keep, Notes, Session, clip};
+
+mod trace;
+use self::trace::Trace;
 
 /// The largest arguments read from standard input.
 const MAX_INPUT: u64 = 64 << 20;
@@ -34,6 +40,11 @@ pub(super) struct Call {
     /// One argument; the value is text or JSON, as the tool's schema says
     #[arg(short, long = "arg", value_name = "NAME=VALUE", value_parser = pair)]
     args: Vec<(String, String)>,
+    /// Show what the plugin calls of its host, with times and refusals, and the memory it needs
+    #[arg(long)]
+    trace: bool,
+    #[arg(skip)]
+    tracer: OnceLock<Tracer>,
 }
 
 impl Call {
@@ -48,11 +59,13 @@ impl Call {
         }
         let call = ToolCall { id: "call".into(), tool: self.tool, arguments: Value::Object(arguments) };
         let approvals = Approvals::by(terminal.person());
-        let session = Session { approvals, ..program.session(terminal.messages()) };
+        let notes = if self.trace { Notes::recording() } else { Notes::default() };
+        let session = Session { approvals, notes: notes.clone(), ..program.session(terminal.messages()) };
         let cancel = session.cancel.clone();
         // Before the call is in the journal: a process that sees it there may interrupt it.
         let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen to signals")?;
         let tools = program.typed_tools();
+        let begun = Instant::now();
         let mut answer = std::pin::pin!(tools.dispatch(call, &session));
         let (result, interrupted) = tokio::select! {
             result = &mut answer => (result, false),
@@ -62,8 +75,16 @@ impl Call {
             }
         };
         program.close().await;
+        let trace =
+            self.tracer.get().map(|tracer| Trace::new(tracer.take(), &notes.notes(), begun.elapsed()));
+        if let Some(trace) = trace.as_ref().filter(|_| !terminal.json) {
+            terminal.message(trace.page());
+        }
         match (terminal.json, result.is_error) {
-            (true, _) => terminal.json(&result)?,
+            (true, _) => match trace {
+                Some(trace) => terminal.json(&json!({ "result": result, "trace": trace.json() }))?,
+                None => terminal.json(&result)?,
+            },
             (false, true) => terminal.tool_error(&result.content),
             (false, false) => terminal.answer(&result.content)?,
         }
@@ -72,6 +93,11 @@ impl Call {
             (false, true) => Exit::Tool,
             (false, false) => Exit::Success,
         })
+    }
+
+    /// What sees the calls of the plugin, where they are to be shown.
+    pub(super) fn tracer(&self) -> Option<Tracer> {
+        self.trace.then(|| self.tracer.get_or_init(Tracer::default).clone())
     }
 
     /// The arguments given as JSON.

@@ -10,6 +10,7 @@ mod progress;
 mod screen;
 mod stream;
 mod style;
+mod tracer;
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal};
@@ -17,7 +18,9 @@ use std::sync::{Mutex, PoisonError};
 
 use indicatif::HumanBytes;
 use serde::Serialize;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer};
 
 pub(super) use self::markdown::rendered;
 pub(super) use self::progress::rounded;
@@ -27,6 +30,7 @@ use self::stream::{Kind, Output, REDACTOR};
 #[cfg(test)]
 pub(super) use self::style::written;
 pub(super) use self::style::{Column, DIM, ERROR, FAILED, GOOD, HEAD, HINT, Style, WARNING};
+pub(super) use self::tracer::{HostCall, Tracer};
 use haft_agent::provider::ProviderError;
 use haft_core::event::{Event, Events};
 use haft_core::report::{Problem, Report};
@@ -241,7 +245,8 @@ pub(super) fn told(error: &anyhow::Error) -> String {
 
 /// Sends the log to standard error; `HAFT_LOG` says more exactly what (`haft=debug`).
 /// What plugins say is left out where the verb `tells` it anyway.
-pub(super) fn log(verbose: u8, tells: bool) {
+/// `tracer` sees what guests call, whatever the log leaves out.
+pub(super) fn log(verbose: u8, tells: bool, tracer: Option<Tracer>) {
     let level = match verbose {
         // What the MCP library complains of, haft tells in its own words.
         0 => "warn,rmcp=off",
@@ -257,15 +262,16 @@ pub(super) fn log(verbose: u8, tells: bool) {
         Ok(off) if tells => filter.add_directive(off),
         _ => filter,
     };
-    let logger = tracing_subscriber::fmt()
-        .with_env_filter(filter)
+    let logger = tracing_subscriber::fmt::layer()
         .with_writer(|| Log)
         // Colours of its own could not be told from those of what it writes about.
         .with_ansi(false)
         .without_time()
         .with_target(false);
+    let registry =
+        tracing_subscriber::registry().with(logger.with_filter(filter)).with(tracer.map(Tracer::filtered));
     // A library user may have set a logger already; theirs is the better one.
-    let _ = logger.try_init();
+    let _ = registry.try_init();
     if let Some(error) = wrong {
         tracing::warn!("`HAFT_LOG` is not followed: {error}; expected levels such as `haft=debug,warn`");
     }

@@ -3,6 +3,7 @@
 wasmtime::component::bindgen!({
     path: "../../wit",
     world: "plugin",
+    imports: { default: tracing },
     exports: { default: async },
     ownership: Borrowing { duplicate_if_necessary: false },
 });
