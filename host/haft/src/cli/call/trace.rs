@@ -141,6 +141,7 @@ fn shortened(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::terminal::written;
 
     fn call(function: &str, result: &str) -> HostCall {
         let (module, took) = ("types".to_owned(), Duration::from_millis(1));
@@ -160,7 +161,7 @@ mod tests {
             ..CallNotes::default()
         };
         let trace = Trace::new((calls, 2), &notes, Duration::from_millis(4));
-        let page = anstream::adapter::strip_str(&trace.page()).to_string();
+        let page = written(&trace.page(), false);
         let lines: Vec<&str> = page.lines().map(str::trim).collect();
         assert_eq!(lines[0], "trace 4.00 ms, 1MiB at most, 5 calls of the host");
         assert_eq!(lines[1], "0.00 ms   2.00 ms  types output-stream.write ×2");
