@@ -84,6 +84,8 @@ pub enum Trust {
     Named(PublicKey),
     /// Made with the key that was pinned before.
     Pinned(Signer),
+    /// Made with the key of haft's own releases.
+    Release(PublicKey),
 }
 
 /// Who signed something: the key, which was verified when this was made. Written as one word,
@@ -147,6 +149,9 @@ impl Trust {
             Self::Named(key) => Some((key, format!("`--key` asks for {}", key.describe()))),
             Self::Pinned(Signer(key)) => {
                 Some((key, format!("what is installed was signed with {}", key.describe())))
+            }
+            Self::Release(key) => {
+                Some((key, format!("haft's releases are signed with {}", key.describe())))
             }
         }
     }
