@@ -29,7 +29,7 @@ const PYTHON: &[(&str, &str, &str)] = &[
 
 /// Where the records of Python's packages are, in an environment or a folder of `--target`.
 const PYTHON_FOLDERS: &[&str] = &["lib", "lib64"];
-const PACKAGES: &[&str] = &["site-packages", "dist-packages"];
+const PACKAGES: [&str; 2] = ["site-packages", "dist-packages"];
 
 /// Whoever installed a haft.
 #[derive(Clone, Debug, PartialEq, Eq)]
