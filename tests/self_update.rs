@@ -141,7 +141,8 @@ fn a_folder_that_cannot_be_written_is_named() {
     let release = publisher.release(NEW);
     let haft = installed.haft();
     let words = [haft.to_str().unwrap(), "self-update", "--from", release.folder().to_str().unwrap()];
-    let confined = [&["exec", "--"][..], &words, &["--key", &publisher.word()]].concat();
+    let key = publisher.word();
+    let confined = [&["exec", "--"][..], &words, &["--key", &key]].concat();
     let said = installed.haft_with(&confined);
     said.fails(&format!("cannot write in `{}`", installed.folder().display()));
     assert!(installed.is_untouched());
