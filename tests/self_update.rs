@@ -115,7 +115,12 @@ fn another_installers_haft_is_left_to_it() {
     let release = publisher.release(NEW);
     for (file, content, who, command) in [
         ("bin/haft.installed-by", "dpkg\n`dpkg -i` the next package\n", "dpkg", "`dpkg -i` the next package"),
-        ("lib/python3.13/site-packages/haft_tools-0.1.0.dist-info/RECORD", "", "pip", "pip install --upgrade"),
+        (
+            "lib/python3.13/site-packages/haft_tools-0.1.0.dist-info/RECORD",
+            "",
+            "pip",
+            "pip install --upgrade",
+        ),
         (".crates.toml", "[v1]\n\"haft 0.1.0 (path+file:///haft)\" = [\"haft\"]\n", "cargo", "`--force`"),
     ] {
         let installed = Installed::new();

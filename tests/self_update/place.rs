@@ -132,7 +132,8 @@ impl Installed {
 
     pub(super) fn names(&self) -> Vec<String> {
         let entries = fs::read_dir(self.folder()).unwrap();
-        let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        let mut names: Vec<_> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
         names.sort();
         names
     }
@@ -197,7 +198,8 @@ impl Publisher {
         let target = haft::package::release::target().unwrap();
         let name = format!("haft-{version}-{target}.tar.gz");
         let listed = if fault == Fault::NoTarball { "install.sh" } else { &name };
-        let mut sums = format!("{}  {listed}\n{}  install.sh\n", Digest::hash(&tarball).hex(), "0".repeat(64));
+        let mut sums =
+            format!("{}  {listed}\n{}  install.sh\n", Digest::hash(&tarball).hex(), "0".repeat(64));
         let signer = if fault == Fault::OtherSigner { &Self::new() } else { self };
         let signature = signer.sign(sums.as_bytes());
         if fault == Fault::SumsChanged {
@@ -296,7 +298,8 @@ fn answer(folder: &Path, head: &str) -> Vec<u8> {
     let name = head.split(' ').nth(1).unwrap_or_default().trim_start_matches('/');
     match fs::read(folder.join(name)) {
         Ok(bytes) => {
-            let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", bytes.len());
+            let head =
+                format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", bytes.len());
             [head.into_bytes(), bytes].concat()
         }
         Err(_) => with("404 Not Found", "", ""),

@@ -109,8 +109,7 @@ impl Updater<'_> {
         let Tarball { version, name, digest } = &release.tarball;
         let file = installation.arriving().join(name);
         self.releases.fetch(Some(version), name, &file, MAX_TARBALL, self.progress).await?;
-        let (found, _) =
-            Digest::of_file(&file, MAX_TARBALL).map_err(ReleaseError::io("read", &file))?;
+        let (found, _) = Digest::of_file(&file, MAX_TARBALL).map_err(ReleaseError::io("read", &file))?;
         if found != *digest {
             return Err(ReleaseError::Digest { name: name.clone(), found, expected: digest.clone() });
         }
@@ -145,7 +144,9 @@ impl Updater<'_> {
         let mut finished = finished.map_err(|error| failed(&error))?;
         let said = finished.stdout.render(MAX_SAID);
         match finished.end {
-            ExitReason::Exited(status) if status.success() && said.trim() == format!("haft {version}") => Ok(()),
+            ExitReason::Exited(status) if status.success() && said.trim() == format!("haft {version}") => {
+                Ok(())
+            }
             ExitReason::Exited(status) if status.success() => {
                 Err(ReleaseError::Try(format!("it says `{}`", haft_core::report::plain(said.trim()))))
             }

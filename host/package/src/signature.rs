@@ -150,9 +150,7 @@ impl Trust {
             Self::Pinned(Signer(key)) => {
                 Some((key, format!("what is installed was signed with {}", key.describe())))
             }
-            Self::Release(key) => {
-                Some((key, format!("haft's releases are signed with {}", key.describe())))
-            }
+            Self::Release(key) => Some((key, format!("haft's releases are signed with {}", key.describe()))),
         }
     }
 }

@@ -62,7 +62,8 @@ impl SelfUpdate {
         let own = std::env::current_exe();
         let own = own.map_err(|error| failed(&ReleaseError::Nowhere(error.to_string())))?;
         // Refused before anything is fetched.
-        let installation = if self.check { None } else { Some(Installation::open(&own).map_err(|e| failed(&e))?) };
+        let installation =
+            if self.check { None } else { Some(Installation::open(&own).map_err(|e| failed(&e))?) };
         let confiner = common.options(terminal, false)?.confiner.unwrap_or_default();
         let progress = terminal.progress();
         let updater =
@@ -89,7 +90,13 @@ impl SelfUpdate {
         }
     }
 
-    fn tell(&self, current: &Version, release: &Release, step: Step, terminal: Terminal) -> anyhow::Result<()> {
+    fn tell(
+        &self,
+        current: &Version,
+        release: &Release,
+        step: Step,
+        terminal: Terminal,
+    ) -> anyhow::Result<()> {
         let found = release.version();
         if terminal.json {
             return terminal.json(&json!({

@@ -118,7 +118,8 @@ impl ReleaseError {
             Self::NoKey => Some("`--key KEY` with the key that the publisher of haft gives".to_owned()),
             Self::Signature { error, .. } => Some(error.hint().to_owned()),
             Self::Half { .. } => Some(
-                "haft works, and does without a helper of another version; run `haft self-update` again".to_owned(),
+                "haft works, and does without a helper of another version; run `haft self-update` again"
+                    .to_owned(),
             ),
             Self::None { version: None, .. } | Self::Machine => {
                 Some("build it from the sources: `cargo build --release`".to_owned())

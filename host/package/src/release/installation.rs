@@ -25,8 +25,7 @@ pub struct Installation {
 impl Installation {
     /// The programs of which `program` is one, by its real path.
     pub fn open(program: &Path) -> Result<Self, ReleaseError> {
-        let program =
-            program.canonicalize().map_err(|error| ReleaseError::Nowhere(error.to_string()))?;
+        let program = program.canonicalize().map_err(|error| ReleaseError::Nowhere(error.to_string()))?;
         if let Some(owner) = Owner::of(&program) {
             return Err(ReleaseError::Owned(owner));
         }
@@ -39,8 +38,8 @@ impl Installation {
             Err(TryLockError::Error(_)) => {}
         }
         let arriving = tempfile::Builder::new().prefix(ARRIVING).tempdir_in(folder);
-        let arriving = arriving
-            .map_err(|source| ReleaseError::Unwritable { folder: folder.to_owned(), source })?;
+        let arriving =
+            arriving.map_err(|source| ReleaseError::Unwritable { folder: folder.to_owned(), source })?;
         Ok(Self { pair: Pair::beside(&program), arriving, _held: held })
     }
 

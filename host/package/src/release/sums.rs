@@ -18,11 +18,7 @@ pub(super) fn tarballs<'a>(text: &'a str, target: &'a str) -> impl Iterator<Item
         let (digest, name) = line.split_once("  ")?;
         let rest = name.strip_prefix("haft-")?.strip_suffix(".tar.gz")?;
         let version = rest.strip_suffix(target)?.strip_suffix('-')?;
-        Some(Tarball {
-            version: version.parse().ok()?,
-            digest: digest.parse().ok()?,
-            name: name.to_owned(),
-        })
+        Some(Tarball { version: version.parse().ok()?, digest: digest.parse().ok()?, name: name.to_owned() })
     })
 }
 

@@ -24,7 +24,10 @@ fn owned(who: &str, command: &str) -> Option<(String, String)> {
 #[test]
 fn a_tarball_belongs_to_nobody() {
     assert_eq!(who(&[]), None);
-    assert_eq!(who(&[("bin/haft-confine", ""), ("lib/python3.13/site-packages/other-1.dist-info/RECORD", "")]), None);
+    assert_eq!(
+        who(&[("bin/haft-confine", ""), ("lib/python3.13/site-packages/other-1.dist-info/RECORD", "")]),
+        None
+    );
     assert_eq!(who(&[(".crates.toml", "[v1]\n\"ripgrep 1.0.0 (registry)\" = [\"rg\"]\n")]), None);
     // Another package of that name in Python's index.
     assert_eq!(who(&[("lib/python3.13/site-packages/haft-1.0.dist-info/RECORD", "")]), None);
