@@ -38,6 +38,9 @@ const BY_CI: &[(&str, &str)] = &[
     ("haft dev", ".ci/readme plugin"),
     // With a release that was packed just now.
     ("haft verify --file SHA256SUMS --key KEY", ".ci/install"),
+    ("haft self-update --check", ".ci/install"),
+    ("haft self-update", ".ci/install"),
+    ("haft self-update --version VERSION --from FOLDER --key KEY", ".ci/install"),
 ];
 
 /// What a line begins with that is a command's and not an answer's.

@@ -201,7 +201,7 @@ fn pr08_hostile_servers_leave_nothing() {
         ("/user", "with a user name in it"),
         ("/nowhere", "since it does not say where"),
         ("/round", "sends on more than 5 times"),
-        ("/huge", "is larger than 256 MiB"),
+        ("/huge", "is larger than 268435456 bytes"),
         ("/page", "is neither a WebAssembly component nor a tar archive"),
         ("/gone", "the server answered 404 Not Found"),
         ("/chunks", "cannot fetch"),

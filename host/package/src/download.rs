@@ -13,7 +13,7 @@ use reqwest::header::{ACCEPT_ENCODING, LOCATION};
 use reqwest::redirect::Policy;
 use reqwest::{Client, Response, Url};
 
-use super::{MAX_SIZE, Progress, Step};
+use super::{Progress, Step};
 use haft_core::grant::local;
 use haft_core::net::{chain, is_loopback, is_loopback_address};
 
@@ -68,8 +68,13 @@ pub enum DownloadError {
     #[error("`{0}` sends on more than {MAX_REDIRECTS} times")]
     Redirects(String),
     /// Too large.
-    #[error("`{0}` is larger than {most} MiB", most = MAX_SIZE >> 20)]
-    TooLarge(String),
+    #[error("`{url}` is larger than {most} bytes")]
+    TooLarge {
+        /// Where.
+        url: String,
+        /// The most that is taken.
+        most: u64,
+    },
     /// It ended too early.
     #[error("`{url}` ended after {got} of {expected} bytes")]
     Truncated {
@@ -93,11 +98,16 @@ pub enum DownloadError {
     },
 }
 
-/// Fetches `url` to the new file `to`, which becomes read-only. Returns its size.
-pub(super) async fn download(url: &str, to: &Path, progress: &Progress) -> Result<u64, DownloadError> {
+/// Fetches `url`, at most `most` bytes, to the new file `to`, which becomes read-only. Returns its size.
+pub(super) async fn download(
+    url: &str,
+    to: &Path,
+    most: u64,
+    progress: &Progress,
+) -> Result<u64, DownloadError> {
     let fetching = async {
         let response = respond(url).await?;
-        store(response, to, progress).await
+        store(response, to, most, progress).await
     };
     match tokio::time::timeout(TOTAL, fetching).await {
         Ok(done) => done,
@@ -252,11 +262,16 @@ impl Names {
     }
 }
 
-async fn store(mut response: Response, to: &Path, progress: &Progress) -> Result<u64, DownloadError> {
+async fn store(
+    mut response: Response,
+    to: &Path,
+    most: u64,
+    progress: &Progress,
+) -> Result<u64, DownloadError> {
     let url = display_url(response.url());
     let expected = response.content_length();
-    if expected.is_some_and(|expected| expected > MAX_SIZE) {
-        return Err(DownloadError::TooLarge(url));
+    if expected.is_some_and(|expected| expected > most) {
+        return Err(DownloadError::TooLarge { url, most });
     }
     let written = |source| DownloadError::Write { path: to.to_owned(), source };
     let mut file = File::options().write(true).create_new(true).mode(0o600).open(to).map_err(written)?;
@@ -269,8 +284,8 @@ async fn store(mut response: Response, to: &Path, progress: &Progress) -> Result
         .map_err(|error| DownloadError::Unreachable { url: url.clone(), why: failed(error) })?
     {
         got += chunk.len() as u64;
-        if got > MAX_SIZE {
-            return Err(DownloadError::TooLarge(url));
+        if got > most {
+            return Err(DownloadError::TooLarge { url, most });
         }
         file.write_all(&chunk).map_err(written)?;
         progress.report(Step::Received { bytes: got });

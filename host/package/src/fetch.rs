@@ -109,7 +109,7 @@ async fn fetch_raw(source: &PackageSource, fetching: &Fetching<'_>) -> Result<Ra
             Raw::file(file, beside, fetching, &what)
         }
         PackageSource::Url(url) => {
-            download::download(url, &file, &fetching.progress).await?;
+            download::download(url, &file, MAX_SIZE, &fetching.progress).await?;
             let beside = download::signature(url).await?;
             Raw::file(file, beside, fetching, &what)
         }

@@ -84,6 +84,8 @@ pub enum Trust {
     Named(PublicKey),
     /// Made with the key that was pinned before.
     Pinned(Signer),
+    /// Made with the key of haft's own releases.
+    Release(PublicKey),
 }
 
 /// Who signed something: the key, which was verified when this was made. Written as one word,
@@ -148,6 +150,7 @@ impl Trust {
             Self::Pinned(Signer(key)) => {
                 Some((key, format!("what is installed was signed with {}", key.describe())))
             }
+            Self::Release(key) => Some((key, format!("haft's releases are signed with {}", key.describe()))),
         }
     }
 }
