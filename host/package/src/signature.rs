@@ -19,6 +19,7 @@
 //! | `--key KEY` | refused | refused | verified; the key is pinned in program.lock |
 //! | the pinned key | refused: it was signed before | refused, with both keys | verified |
 //! | `--key` in place of a pin | refused | refused | verified; the new key is pinned |
+//! | haft's own releases | refused | refused | verified by the key that this haft was built with |
 //!
 //! A signature that is there and broken counts as none by the key. Several signatures are as good
 //! as the best of them.

@@ -58,12 +58,12 @@ enum Step {
 
 impl SelfUpdate {
     pub(super) async fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
-        let (releases, trust) = (self.releases()?, self.trust()?);
         let own = std::env::current_exe();
         let own = own.map_err(|error| failed(&ReleaseError::Nowhere(error.to_string())))?;
-        // Refused before anything is fetched.
+        // Refused before anything is fetched, and first of all: whose haft this is says more than what it does not know.
         let installation =
             if self.check { None } else { Some(Installation::open(&own).map_err(|e| failed(&e))?) };
+        let (releases, trust) = (self.releases()?, self.trust()?);
         let confiner = common.options(terminal, false)?.confiner.unwrap_or_default();
         let progress = terminal.progress();
         let updater =
