@@ -9,7 +9,6 @@ mod calls;
 mod dialect;
 mod error;
 mod files;
-mod frames;
 mod gemini;
 mod mend;
 mod merge;

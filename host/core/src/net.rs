@@ -1,12 +1,14 @@
-//! What all network code shares: whether a host is this machine, and how a failure or text from another machine is
-//! shown. Resolves no name and opens no connection.
+//! What all network code shares: whether a host is this machine, how a streamed body is cut, and how a failure or text
+//! from another machine is shown. Resolves no name and opens no connection.
 
+mod frames;
 mod retry;
 mod tls;
 
 use std::error::Error;
 use std::net::{IpAddr, Ipv6Addr};
 
+pub use self::frames::{Frames, Framing, TooLong};
 pub use self::retry::{Retry, retry_after};
 pub use self::tls::tls;
 

@@ -1,5 +1,6 @@
 //! The contract of a component: by which exported functions haft lists and calls its tools. This file holds the data;
-//! `dispatch` picks the implementation (`haft_world`, `act`, `command` or `typed`, which serves hooks too) for each contract.
+//! `dispatch` picks the implementation (`haft_world`, `act`, `mcp`, `command` or `typed`, which serves hooks too) for each
+//! contract.
 
 pub(crate) mod act;
 pub(crate) mod answer;
@@ -9,6 +10,7 @@ pub(crate) mod dispatch;
 pub(crate) mod floats;
 pub(crate) mod haft_host;
 pub(crate) mod haft_world;
+pub(crate) mod mcp;
 pub(crate) mod typed;
 pub(crate) mod version;
 
@@ -25,6 +27,8 @@ pub enum Contract {
     Plugin,
     /// The `act:tools` world of other hosts: a list of tools and a call, with arguments in CBOR.
     Act,
+    /// `wasi:http/incoming-handler`: a whole MCP server, asked for its tools in process.
+    Mcp,
     /// The `hook` world of `haft:plugin`: two typed functions, which are no tools.
     Hook,
     /// `wasi:cli/run`: a program with a `main`, which is one tool.
@@ -60,7 +64,7 @@ impl Arguments {
     pub(crate) fn new(contract: Contract, arguments: &Value) -> Self {
         match contract {
             Contract::Plugin => Self::Text(arguments.to_string()),
-            Contract::Act | Contract::Command | Contract::Hook | Contract::Typed => {
+            Contract::Act | Contract::Mcp | Contract::Command | Contract::Hook | Contract::Typed => {
                 Self::Value(arguments.clone())
             }
         }
@@ -87,6 +91,7 @@ impl std::fmt::Display for Contract {
         f.write_str(match self {
             Self::Plugin => "haft:plugin",
             Self::Act => "act:tools",
+            Self::Mcp => "MCP over wasi:http",
             Self::Command => "wasi:cli/run",
             Self::Hook => "haft:plugin hook",
             Self::Typed => "typed functions",

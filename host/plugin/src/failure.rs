@@ -57,6 +57,9 @@ pub enum LoadError {
     /// Listing its tools failed.
     #[error("cannot list its tools: {0}")]
     Listing(String),
+    /// It serves HTTP, but not MCP.
+    #[error("exports `wasi:http/incoming-handler`, but is no MCP server: {0}")]
+    NotMcp(String),
     /// It lists a tool that cannot be used.
     #[error("lists a tool that cannot be used: {0}")]
     Tool(String),
@@ -119,6 +122,11 @@ pub(super) enum Stop {
     #[error("out of time")]
     Deadline,
 }
+
+/// An answer of more bytes than haft reads of one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("too long an answer")]
+pub(super) struct TooLong(pub(super) u64);
 
 /// How a guest ended.
 #[derive(Debug)]
@@ -216,6 +224,10 @@ fn ending(error: &wasmtime::Error, state: &GuestState, limits: &Limits, transfer
         // In WASI 0.2 an exit code is success or failure, without a number.
         let how = if exit.0 == 0 { "as if all were well" } else { "with a failure" };
         return End::new(format!("exited {how} instead of answering"));
+    }
+    if let Some(TooLong(read)) = error.downcast_ref() {
+        let (shown, result) = (bytes(*read), bytes(limits.result));
+        return End::too_long(format!("returned more than {shown}; its result limit is {result}"), *read);
     }
     match (state.budget.exceeded, error.downcast_ref::<Trap>()) {
         (Some(ExceededLimit::Memory), _) => {

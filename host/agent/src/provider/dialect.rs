@@ -10,6 +10,7 @@ use super::models::Listing;
 use super::output::Formats;
 use super::{Ask, Reply, Stop, Turn, Usage};
 use haft_core::manifest::Effort;
+use haft_core::net::Framing;
 
 /// How an answer is asked for, beside what is asked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,15 +25,6 @@ pub(super) struct Terms {
     pub(super) context_window: Option<u32>,
     /// It goes to the vendor itself, not to something that speaks its format.
     pub(super) is_vendor: bool,
-}
-
-/// How the pieces of a streamed answer are told apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Framing {
-    /// Server-sent events.
-    Events,
-    /// A line each.
-    Lines,
 }
 
 /// What a piece of a streamed answer tells a person.

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 pub use self::host::{HOST_VARIABLE, host};
 use super::body::reported_error;
 use super::calls::{self, echo_arguments, echo_name, unique_id};
-use super::dialect::{Dialect, Fold, Framing, Terms};
+use super::dialect::{Dialect, Fold, Terms};
 use super::error::{Failure, excerpt};
 use super::files::{Kind, Takes};
 use super::models::{Listing, OLLAMA};
@@ -21,6 +21,7 @@ use super::schema::{self, Subset};
 use super::{Ask, Exchange, Message, Reply, RequestedCall, Stop, Turn, Usage};
 use haft_core::call::{Attachment, ToolDef};
 use haft_core::manifest::Effort;
+use haft_core::net::Framing;
 
 /// The name in [`PROVIDERS`](super::PROVIDERS).
 pub(super) const NAME: &str = "ollama";

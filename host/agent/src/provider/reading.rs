@@ -6,13 +6,15 @@ use serde_json::Value;
 use super::body;
 use super::dialect::{Dialect, Fold, Piece};
 use super::error::Failure;
-use super::frames::{Frames, MAX_FRAME, TooLong};
 use haft_core::event::{Event, Events};
+use haft_core::net::{Frames, TooLong};
 use haft_core::secret::Redactor;
 
 /// 64 MiB: streamed, every few letters come in a frame of some hundred bytes. The longest turn of any
 /// model is 40 MB like that.
 const MAX_STREAM: usize = 64 << 20;
+/// 8 MiB: some vendors send a picture, or a whole turn, as one frame.
+const MAX_FRAME: usize = 8 << 20;
 /// Bytes at the beginning that a message may show of a stream without a single frame.
 const START: usize = 200;
 
@@ -34,7 +36,7 @@ pub(super) struct Reading<'a> {
 impl<'a> Reading<'a> {
     pub(super) fn new(dialect: &dyn Dialect, redactor: &'a Redactor, events: &'a Events) -> Self {
         Self {
-            frames: Frames::new(dialect.framing()),
+            frames: Frames::new(dialect.framing(), MAX_FRAME),
             fold: dialect.fold(),
             redactor,
             events,

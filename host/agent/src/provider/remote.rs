@@ -17,7 +17,7 @@ use serde_json::{Map, Value};
 use self::answer::{Answer, Miss};
 use self::client::{below, client, headers, parse_base};
 use self::refusing::Refusing;
-use super::dialect::{Dialect, Framing, Terms};
+use super::dialect::{Dialect, Terms};
 use super::error::{Failure, ProviderError, SettingsError, excerpt};
 use super::files::{NOTHING, fit, has_files};
 use super::mend::mend;
@@ -33,6 +33,7 @@ use super::{
 };
 use haft_core::call::{Attachment, ToolDef};
 use haft_core::event::{Event, Events};
+use haft_core::net::Framing;
 use haft_core::secret::Redactor;
 
 /// A provider behind HTTP that speaks `D`.

@@ -110,7 +110,7 @@ fn compile(engine: &Engine, source: &Source, sibling_wit: Option<&str>) -> Resul
             let sections = sections::read(&bytes).unwrap_or_default();
             Some(command::listing(sections.label("description")))
         }
-        Contract::Plugin | Contract::Act => None,
+        Contract::Plugin | Contract::Act | Contract::Mcp => None,
     };
     Ok((linked, listing, code))
 }

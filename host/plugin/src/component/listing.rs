@@ -15,6 +15,9 @@ pub(crate) const LISTING: u32 = 3;
 /// Tools of one plugin. More than a model can choose from.
 pub(crate) const MAX_TOOLS: usize = 256;
 
+/// Characters of the name of an MCP server's tool: what the specification allows.
+const MAX_MCP_NAME: usize = 128;
+
 /// Characters of a description; the longest in use are some thousands.
 pub(crate) const MAX_DESCRIPTION: usize = 16_000;
 
@@ -56,7 +59,8 @@ pub(crate) struct ListedTool {
     pub(crate) hints: Hints,
 }
 
-/// Checks the tools that a guest lists.
+/// Checks the tools that a guest lists. What an MCP server lists was written for many clients, so that one tool that cannot be
+/// used hides no other there.
 ///
 /// # Errors
 /// There are too many, or one of them cannot be used.
@@ -65,15 +69,21 @@ pub(crate) fn check(contract: Contract, listed: Vec<ListedTool>) -> Result<Listi
         return Err(LoadError::Tool(format!("{} tools, and at most {MAX_TOOLS} are allowed", listed.len())));
     }
     let mut tools: Vec<ToolDef> = Vec::with_capacity(listed.len());
+    let mut uncallable = Vec::new();
     for tool in listed {
         let name = tool.name.clone();
-        let tool = check_one(tool).map_err(|problem| LoadError::Tool(format!("`{name}`: {problem}")))?;
-        if tools.iter().any(|other| other.name == tool.name) {
-            return Err(LoadError::Tool(format!("`{name}` is listed twice")));
+        let is_known = tools.iter().any(|other| other.name == name);
+        match check_one(tool, contract) {
+            Ok(tool) if !is_known => tools.push(tool),
+            checked if contract == Contract::Mcp => {
+                let problem = checked.err().unwrap_or_else(|| "it is listed twice".into());
+                uncallable.push(Uncallable { name, reason: format!("cannot be used: {problem}") });
+            }
+            Ok(_) => return Err(LoadError::Tool(format!("`{name}` is listed twice"))),
+            Err(problem) => return Err(LoadError::Tool(format!("`{name}`: {problem}"))),
         }
-        tools.push(tool);
     }
-    Ok(Listing { contract, tools, uncallable: Vec::new() })
+    Ok(Listing { contract, tools, uncallable })
 }
 
 impl Listing {
@@ -94,10 +104,8 @@ impl Listing {
     }
 }
 
-fn check_one(tool: ListedTool) -> Result<ToolDef, String> {
-    if exposed_name(&[&tool.name]) != tool.name {
-        return Err("a name has 1 to 64 letters, digits, `_` and `-`".into());
-    }
+fn check_one(tool: ListedTool, contract: Contract) -> Result<ToolDef, String> {
+    check_name(&tool.name, contract)?;
     if tool.description.chars().count() > MAX_DESCRIPTION {
         return Err(format!("a description has at most {MAX_DESCRIPTION} characters"));
     }
@@ -109,6 +117,21 @@ fn check_one(tool: ListedTool) -> Result<ToolDef, String> {
     }
     let ListedTool { name, description, hints, .. } = tool;
     Ok(ToolDef { name, title: None, description, parameters, hints, output })
+}
+
+/// MCP has names with dots and the like, for which models see others.
+fn check_name(name: &str, contract: Contract) -> Result<(), String> {
+    if contract == Contract::Mcp {
+        let is_name =
+            (1..=MAX_MCP_NAME).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_graphic());
+        return if is_name {
+            Ok(())
+        } else {
+            Err(format!("a name has 1 to {MAX_MCP_NAME} visible characters of ASCII"))
+        };
+    }
+    let is_name = exposed_name(&[name]) == name;
+    if is_name { Ok(()) } else { Err("a name has 1 to 64 letters, digits, `_` and `-`".into()) }
 }
 
 fn json(text: &str, what: &str) -> Result<Value, String> {

@@ -6,7 +6,7 @@ use wasmtime::component::Component;
 
 use crate::component::listing::ListedTool;
 use crate::contract::answer::Output;
-use crate::contract::{Contract, Request, act, command, haft_world, typed};
+use crate::contract::{Contract, Request, act, command, haft_world, mcp, typed};
 use crate::engine::Engine;
 use crate::failure::LoadError;
 use crate::instance::state::GuestState;
@@ -17,6 +17,7 @@ use haft_core::tool::ToolError;
 pub(crate) enum LinkedComponent {
     Plugin(haft_world::HaftComponent),
     Act(act::ActComponent),
+    Mcp(mcp::McpComponent),
     Command(command::CommandComponent),
     /// Functions of any types, and which of the two contracts they are of.
     Typed(typed::TypedComponent, Contract),
@@ -26,6 +27,7 @@ pub(crate) enum LinkedComponent {
 pub(crate) enum GuestInstance {
     Plugin(haft_world::HaftGuest),
     Act(act::ActGuest),
+    Mcp(mcp::McpGuest),
     Command(command::CommandGuest),
     Typed(typed::TypedGuest),
 }
@@ -45,6 +47,10 @@ pub(crate) fn detect_contract(exports: &[&str]) -> Result<Contract, LoadError> {
         return Ok(Contract::Hook);
     }
     if exports.iter().all(|name| typed::is_hidden(name)) {
+        // Toolchains of servers export a `main` beside them, which does nothing.
+        if mcp::is_exported(exports) {
+            return Ok(Contract::Mcp);
+        }
         if command::is_exported(exports) {
             return Ok(Contract::Command);
         }
@@ -68,6 +74,7 @@ impl LinkedComponent {
                 Ok(Self::Typed(typed::TypedComponent::new(engine.link(component)?, exports), contract))
             }
             Contract::Act => act::ActComponent::new(engine.link(component)?, &names).map(Self::Act),
+            Contract::Mcp => mcp::McpComponent::new(engine.link(component)?).map(Self::Mcp),
             Contract::Command => command::CommandComponent::new(engine.link(component)?).map(Self::Command),
         }
     }
@@ -77,6 +84,7 @@ impl LinkedComponent {
         match self {
             Self::Plugin(_) => Contract::Plugin,
             Self::Act(_) => Contract::Act,
+            Self::Mcp(_) => Contract::Mcp,
             Self::Command(_) => Contract::Command,
             Self::Typed(_, contract) => *contract,
         }
@@ -87,6 +95,7 @@ impl LinkedComponent {
         match self {
             Self::Plugin(linked) => linked.component(),
             Self::Act(linked) => linked.component(),
+            Self::Mcp(linked) => linked.component(),
             Self::Command(linked) => linked.component(),
             Self::Typed(linked, _) => linked.component(),
         }
@@ -96,7 +105,7 @@ impl LinkedComponent {
     /// every element of a list, bytes included.
     pub(crate) fn result_cost(&self) -> usize {
         match self {
-            Self::Plugin(_) | Self::Act(_) | Self::Command(_) => 0,
+            Self::Plugin(_) | Self::Act(_) | Self::Mcp(_) | Self::Command(_) => 0,
             Self::Typed(..) => size_of::<wasmtime::component::Val>(),
         }
     }
@@ -106,6 +115,7 @@ impl LinkedComponent {
         match self {
             Self::Plugin(linked) => linked.instantiate(store).await.map(GuestInstance::Plugin),
             Self::Act(linked) => linked.instantiate(store).await.map(GuestInstance::Act),
+            Self::Mcp(linked) => linked.instantiate(store).await.map(GuestInstance::Mcp),
             Self::Command(linked) => linked.instantiate(store).await.map(GuestInstance::Command),
             Self::Typed(linked, _) => linked.instantiate(store).await.map(GuestInstance::Typed),
         }
@@ -121,13 +131,18 @@ impl GuestInstance {
         match self {
             Self::Plugin(guest) => guest.list(store).await.map(Ok),
             Self::Act(guest) => guest.list(store).await,
+            Self::Mcp(guest) => guest.list(store).await,
             Self::Typed(_) | Self::Command(_) => Ok(Ok(Vec::new())),
         }
     }
 
-    /// Whether it may be called again: a program has run to its end.
+    /// Whether it may be called again: not a program, which has run to its end, nor a server that is still at work.
     pub(crate) fn is_reusable(&self) -> bool {
-        !matches!(self, Self::Command(_))
+        match self {
+            Self::Plugin(_) | Self::Act(_) | Self::Typed(_) => true,
+            Self::Mcp(guest) => guest.is_reusable(),
+            Self::Command(_) => false,
+        }
     }
 
     /// Runs a tool to its end.
@@ -139,6 +154,7 @@ impl GuestInstance {
         match self {
             Self::Plugin(guest) => guest.call(store, request).await,
             Self::Act(guest) => guest.call(store, request).await,
+            Self::Mcp(guest) => guest.call(store, request).await,
             Self::Command(guest) => guest.call(store, request).await,
             Self::Typed(guest) => guest.call(store, request).await,
         }

@@ -6,10 +6,10 @@ use crate::instance::state::GuestState;
 use haft_core::event::Event;
 
 /// Messages of one call that are passed on; a guest in a loop could write for ever.
-const MAX_MESSAGES: usize = 1000;
+pub(crate) const MAX_MESSAGES: usize = 1000;
 
 /// Characters of one message.
-const MAX_MESSAGE: usize = 2000;
+pub(crate) const MAX_MESSAGE: usize = 2000;
 
 /// The `tracing` target of messages that are also events, so that a subscriber that shows events can filter them out.
 pub const EVENT_TARGET: &str = "haft::told";

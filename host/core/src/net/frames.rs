@@ -1,18 +1,25 @@
 //! Cuts a streamed body into frames: server-sent events (HTML Living Standard, section 9.2.6) or
 //! lines of JSON. It never keeps more than one frame, and gives up on one that has no end.
 
-use super::dialect::Framing;
+/// How the pieces of a streamed body are told apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Framing {
+    /// Server-sent events.
+    Events,
+    /// A line each.
+    Lines,
+}
 
-/// 8 MiB: some vendors send a picture, or a whole turn, as one frame.
-pub(super) const MAX_FRAME: usize = 8 << 20;
-
-/// A frame was longer than [`MAX_FRAME`].
+/// A frame was longer than it may be.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct TooLong;
+pub struct TooLong;
 
 /// A body on its way to becoming frames.
-pub(super) struct Frames {
+#[derive(Debug)]
+pub struct Frames {
     framing: Framing,
+    /// Bytes of a frame.
+    most: usize,
     line: Vec<u8>,
     /// The data of an event that is not over; `None` before its first.
     data: Option<Vec<u8>>,
@@ -22,19 +29,23 @@ pub(super) struct Frames {
 }
 
 impl Frames {
-    pub(super) fn new(framing: Framing) -> Self {
-        Self { framing, line: Vec::new(), data: None, after_return: false, is_first_line: true }
+    /// Cuts a body into frames of at most `most` bytes each.
+    pub fn new(framing: Framing, most: usize) -> Self {
+        Self { framing, most, line: Vec::new(), data: None, after_return: false, is_first_line: true }
     }
 
     /// Adds a piece of the body; frames that it ends are added to `frames`.
-    pub(super) fn push(&mut self, piece: &[u8], frames: &mut Vec<Vec<u8>>) -> Result<(), TooLong> {
+    ///
+    /// # Errors
+    /// A frame is longer than it may be; nothing more can be added.
+    pub fn push(&mut self, piece: &[u8], frames: &mut Vec<Vec<u8>>) -> Result<(), TooLong> {
         for line in piece.split_inclusive(|byte| matches!(byte, b'\n' | b'\r')) {
             let after_return = std::mem::replace(&mut self.after_return, line.ends_with(b"\r"));
             let (text, ends) = match line.split_last() {
                 Some((b'\n' | b'\r', text)) => (text, true),
                 _ => (line, false),
             };
-            if self.line.len() + self.data.as_ref().map_or(0, Vec::len) + text.len() > MAX_FRAME {
+            if self.line.len() + self.data.as_ref().map_or(0, Vec::len) + text.len() > self.most {
                 return Err(TooLong);
             }
             self.line.extend_from_slice(text);
@@ -47,7 +58,7 @@ impl Frames {
 
     /// The body is over. Some servers leave out the empty line after the last event, or the end of
     /// the last line.
-    pub(super) fn finish(&mut self, frames: &mut Vec<Vec<u8>>) {
+    pub fn finish(&mut self, frames: &mut Vec<Vec<u8>>) {
         self.end_line(frames);
         frames.extend(self.data.take());
     }
@@ -88,8 +99,10 @@ mod tests {
 
     use super::*;
 
+    const MOST: usize = 1 << 20;
+
     fn cut(framing: Framing, pieces: &[&[u8]]) -> Vec<String> {
-        let (mut cutter, mut frames) = (Frames::new(framing), Vec::new());
+        let (mut cutter, mut frames) = (Frames::new(framing, MOST), Vec::new());
         for piece in pieces {
             cutter.push(piece, &mut frames).unwrap();
         }
@@ -112,12 +125,12 @@ mod tests {
     /// A frame without end is given up, in whatever form.
     #[test]
     fn a_frame_is_bounded() {
-        let long = vec![b'x'; MAX_FRAME + 1];
+        let long = vec![b'x'; MOST + 1];
         for framing in [Framing::Events, Framing::Lines] {
-            assert_eq!(Frames::new(framing).push(&long, &mut Vec::new()), Err(TooLong));
+            assert_eq!(Frames::new(framing, MOST).push(&long, &mut Vec::new()), Err(TooLong));
         }
-        let mut many = Frames::new(Framing::Events);
-        let line = [b"data: ".as_slice(), &vec![b'x'; 1 << 20], b"\n"].concat();
+        let mut many = Frames::new(Framing::Events, MOST);
+        let line = [b"data: ".as_slice(), &vec![b'x'; MOST / 8], b"\n"].concat();
         let refused = (0..16).any(|_| many.push(&line, &mut Vec::new()).is_err());
         assert!(refused);
     }

@@ -1,0 +1,153 @@
+//! JSON-RPC as MCP uses it: what a message from a server is, and why a request has no result.
+
+use serde_json::{Map, Value, json};
+
+use crate::component::listing::ListedTool;
+use crate::contract::answer::Output;
+use crate::failure::LoadError;
+use haft_core::net::excerpt;
+use haft_core::tool::ToolError;
+
+/// Characters of a server's words in an error of haft's own.
+const MAX_EXCERPT: usize = 300;
+
+/// JSON-RPC: no such method.
+pub(super) const METHOD_NOT_FOUND: i64 = -32601;
+
+/// JSON-RPC: the arguments are wrong.
+const INVALID_PARAMS: i64 = -32602;
+
+/// A message from a server.
+pub(super) enum Message {
+    /// The answer to the request with our id.
+    Answer(Result<Value, Failure>),
+    Notification {
+        method: String,
+        params: Value,
+    },
+    /// It asks its client for something.
+    Request {
+        method: String,
+    },
+    /// No message of the protocol, or one that is not for us.
+    Other,
+}
+
+/// Why a request has no result.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// The guest trapped, was stopped, or gave no answer.
+    Ended(wasmtime::Error),
+    /// The server answered with an error of JSON-RPC.
+    Refused { code: i64, message: String },
+    /// What it answered is not MCP; the text can follow "it is no MCP server: ".
+    NotMcp(String),
+}
+
+/// A request as text.
+pub(super) fn request(id: u64, method: &str, params: Map<String, Value>) -> String {
+    json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }).to_string()
+}
+
+/// A notification as text.
+pub(super) fn notification(method: &str) -> String {
+    json!({ "jsonrpc": "2.0", "method": method }).to_string()
+}
+
+impl Message {
+    /// What `value` is to the one who sent the request `id`.
+    pub(super) fn read(mut value: Value, id: u64) -> Self {
+        let method = value.get("method").and_then(Value::as_str).map(str::to_owned);
+        let own_id = value.get("id").filter(|id| !id.is_null());
+        match (method, own_id.cloned()) {
+            (Some(method), Some(_)) => Self::Request { method },
+            (Some(method), None) => {
+                let params = value.get_mut("params").map(Value::take).unwrap_or_default();
+                Self::Notification { method, params }
+            }
+            (None, own) if own.as_ref().is_none_or(|own| *own == id) => Self::answer(value, own.is_some()),
+            (None, _) => Self::Other,
+        }
+    }
+
+    /// An error without an id is about the one request that is under way: the server could not read it.
+    fn answer(mut value: Value, has_id: bool) -> Self {
+        // Not whatever else a server may mean by an `error`.
+        let is_message = has_id || value.get("jsonrpc").and_then(Value::as_str) == Some("2.0");
+        if let Some(error) = value.get("error").filter(|error| is_message && error.is_object()) {
+            let text = error.get("message").and_then(Value::as_str).unwrap_or("it says no more");
+            let code = error.get("code").and_then(Value::as_i64).unwrap_or_default();
+            return Self::Answer(Err(Failure::Refused { code, message: text.to_owned() }));
+        }
+        match value.get_mut("result").filter(|result| has_id && result.is_object()) {
+            Some(result) => Self::Answer(Ok(result.take())),
+            None => Self::Other,
+        }
+    }
+}
+
+impl Failure {
+    /// The failure of a request whose answer is known to be wrong.
+    pub(super) fn wrong(method: &str, why: &str) -> Self {
+        Self::NotMcp(format!("its answer to `{method}` {why}"))
+    }
+
+    /// Ends the list of tools.
+    pub(super) fn while_listing(self) -> wasmtime::Result<Result<Vec<ListedTool>, LoadError>> {
+        match self {
+            Self::Ended(error) => Err(error),
+            Self::Refused { message, .. } => {
+                Ok(Err(LoadError::Listing(format!("the server refuses it: {}", shown(&message)))))
+            }
+            Self::NotMcp(why) => Ok(Err(LoadError::NotMcp(why))),
+        }
+    }
+
+    /// Ends a call: what the server says is the tool's error, all else is haft's own.
+    pub(super) fn while_calling(self) -> wasmtime::Result<Result<Output, ToolError>> {
+        match self {
+            Self::Ended(error) => Err(error),
+            Self::Refused { code: INVALID_PARAMS, message } => Ok(Err(ToolError::InvalidArguments(message))),
+            Self::Refused { message, .. } => Ok(Err(ToolError::ExecutionFailed(message))),
+            Self::NotMcp(why) => Err(wasmtime::Error::msg(why)),
+        }
+    }
+}
+
+/// A server's words, within haft's own.
+pub(super) fn shown(text: &str) -> String {
+    excerpt(text, MAX_EXCERPT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_told_apart() {
+        let read = |value: Value| Message::read(value, 7);
+        assert!(matches!(read(json!({ "id": 7, "result": {} })), Message::Answer(Ok(_))));
+        assert!(matches!(read(json!({ "id": 8, "result": {} })), Message::Other));
+        assert!(matches!(read(json!({ "id": "7", "result": {} })), Message::Other));
+        assert!(matches!(read(json!({ "result": {} })), Message::Other), "a result has an id");
+        assert!(matches!(read(json!({ "error": { "code": 404 } })), Message::Other), "not of this protocol");
+        let refused =
+            read(json!({ "jsonrpc": "2.0", "id": null, "error": { "code": -32700, "message": "no" } }));
+        assert!(matches!(refused, Message::Answer(Err(Failure::Refused { code: -32700, .. }))));
+        assert!(matches!(read(json!({ "id": 1, "method": "ping" })), Message::Request { .. }));
+        let told = read(json!({ "method": "notifications/message", "params": { "data": "x" } }));
+        assert!(matches!(told, Message::Notification { params, .. } if params == json!({ "data": "x" })));
+        for nonsense in
+            [json!(null), json!([]), json!("x"), json!({ "id": 7 }), json!({ "id": 7, "result": 1 })]
+        {
+            assert!(matches!(read(nonsense.clone()), Message::Other), "{nonsense}");
+        }
+    }
+
+    #[test]
+    fn wrong_arguments_are_told_as_such() {
+        let error = |code| Failure::Refused { code, message: "no `a`".into() }.while_calling().unwrap().err();
+        assert_eq!(error(INVALID_PARAMS), Some(ToolError::InvalidArguments("no `a`".into())));
+        assert_eq!(error(METHOD_NOT_FOUND), Some(ToolError::ExecutionFailed("no `a`".into())));
+    }
+}

@@ -1,0 +1,181 @@
+//! Hands requests to a guest that serves HTTP (`wasi:http/incoming-handler`), in process: nothing listens, and no
+//! connection is made. Its answer is read piece by piece while the guest writes it, so that none of it is kept here.
+
+use std::ops::ControlFlow;
+use std::pin::{Pin, pin};
+use std::task::Poll;
+use std::time::Duration;
+
+use http_body_util::{BodyExt, Full};
+use hyper::body::Bytes;
+use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use hyper::http::response::Parts;
+use hyper::{Method, Request, Response};
+use tokio::sync::oneshot;
+use tokio::task::unconstrained;
+use tokio::time::timeout;
+use wasmtime::Store;
+use wasmtime_wasi_http::WasiHttpView;
+use wasmtime_wasi_http::p2::bindings::Proxy;
+use wasmtime_wasi_http::p2::bindings::http::types::{ErrorCode, Scheme};
+use wasmtime_wasi_http::p2::body::HyperOutgoingBody;
+
+use crate::instance::state::GuestState;
+
+/// Whom requests are for: servers refuse names that they do not know, and know this one.
+const AUTHORITY: &str = "localhost";
+
+/// How long a guest may go on once its answer is read: servers close a stream right after its last event.
+const FINISH: Duration = Duration::from_secs(1);
+
+/// A request to a guest.
+pub(crate) struct Post {
+    /// The path, from its first `/` on.
+    pub(crate) path: &'static str,
+    pub(crate) headers: Vec<(&'static str, String)>,
+    pub(crate) body: String,
+}
+
+/// How an answer begins.
+pub(crate) struct Head(Parts);
+
+/// What reads an answer. [`ControlFlow::Break`]: it needs no more of it.
+pub(crate) trait ReadAnswer: Send {
+    fn head(&mut self, head: &Head) -> ControlFlow<()>;
+
+    fn piece(&mut self, piece: &[u8]) -> ControlFlow<()>;
+
+    /// The answer is over, and was needed to its end.
+    fn end(&mut self);
+}
+
+/// What became of the guest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AfterAnswer {
+    /// It has returned, and may be asked again.
+    Returned,
+    /// It was still at work, or trapped, when its answer was known: it is of no more use.
+    Spent,
+}
+
+/// Why an exchange has no answer, but for a trap.
+#[derive(Debug, thiserror::Error)]
+enum NoAnswer {
+    #[error("it returned without a complete answer")]
+    Incomplete,
+    #[error("it answered with the error `{0:?}`")]
+    Refused(ErrorCode),
+    #[error("its answer broke off: {0}")]
+    Broken(wasmtime_wasi_http::Error),
+}
+
+impl Head {
+    pub(crate) fn status(&self) -> u16 {
+        self.0.status.as_u16()
+    }
+
+    /// The status with its usual words: `404 Not Found`.
+    pub(crate) fn status_line(&self) -> String {
+        self.0.status.to_string()
+    }
+
+    /// A header, where it is there and readable.
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.0.headers.get(name)?.to_str().ok()
+    }
+
+    /// The media type without its parameters, in lower case; empty where there is none.
+    pub(crate) fn media_type(&self) -> String {
+        let text = self.header(CONTENT_TYPE.as_str()).unwrap_or_default();
+        text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+    }
+}
+
+/// Hands `post` to a guest, and what it answers to `reader`.
+///
+/// # Errors
+/// The guest trapped or was stopped before its answer was known, or gave none.
+pub(crate) async fn exchange(
+    store: &mut Store<GuestState>,
+    guest: &Proxy,
+    post: Post,
+    reader: &mut impl ReadAnswer,
+) -> wasmtime::Result<AfterAnswer> {
+    let (sender, receiver) = oneshot::channel();
+    let mut http = store.data_mut().http();
+    let request = http.new_incoming_request(Scheme::Http, post.into_request()?)?;
+    let outparam = http.new_response_outparam(sender)?;
+    let mut handling = pin!(guest.wasi_http_incoming_handler().call_handle(&mut *store, request, outparam));
+    // It waits for nothing but the guest, which runs in the same task.
+    let mut reading = pin!(unconstrained(read(receiver, reader)));
+    tokio::select! {
+        biased;
+        body = &mut reading => {
+            let mut body = body?;
+            let finished = tokio::select! {
+                biased;
+                finished = timeout(FINISH, &mut handling) => finished,
+                // Nobody reads it; a guest that cannot write would trap.
+                never = drain(&mut body) => match never {},
+            };
+            Ok(if matches!(finished, Ok(Ok(()))) { AfterAnswer::Returned } else { AfterAnswer::Spent })
+        }
+        returned = &mut handling => {
+            returned?;
+            // What it wrote is there; nothing more comes.
+            match poll_once(reading).await {
+                Some(body) => body.map(|_| AfterAnswer::Returned),
+                None => Err(NoAnswer::Incomplete.into()),
+            }
+        }
+    }
+}
+
+/// Reads an answer to its end, or as far as it is needed.
+async fn read(
+    receiver: oneshot::Receiver<Result<Response<HyperOutgoingBody>, ErrorCode>>,
+    reader: &mut impl ReadAnswer,
+) -> wasmtime::Result<HyperOutgoingBody> {
+    let answer = receiver.await.map_err(|_| NoAnswer::Incomplete)?.map_err(NoAnswer::Refused)?;
+    let (head, mut body) = answer.into_parts();
+    if reader.head(&Head(head)).is_break() {
+        return Ok(body);
+    }
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(NoAnswer::Broken)?;
+        if frame.data_ref().is_some_and(|piece| reader.piece(piece).is_break()) {
+            return Ok(body);
+        }
+    }
+    reader.end();
+    Ok(body)
+}
+
+async fn drain(body: &mut HyperOutgoingBody) -> std::convert::Infallible {
+    while let Some(Ok(_)) = body.frame().await {}
+    std::future::pending().await
+}
+
+async fn poll_once<T>(mut future: Pin<&mut impl Future<Output = T>>) -> Option<T> {
+    std::future::poll_fn(|context| match future.as_mut().poll(context) {
+        Poll::Ready(value) => Poll::Ready(Some(value)),
+        Poll::Pending => Poll::Ready(None),
+    })
+    .await
+}
+
+impl Post {
+    fn into_request(
+        self,
+    ) -> wasmtime::Result<Request<impl hyper::body::Body<Data = Bytes, Error = wasmtime_wasi_http::Error>>>
+    {
+        let uri = format!("http://{AUTHORITY}{}", self.path);
+        let mut request = Request::builder().method(Method::POST).uri(uri);
+        for (name, value) in self.headers {
+            request = request.header(name, value);
+        }
+        let request = request.header(CONTENT_LENGTH, self.body.len());
+        let body = Full::new(Bytes::from(self.body)).map_err(|never| match never {});
+        Ok(request.body(body)?)
+    }
+}
