@@ -70,7 +70,8 @@ impl Guest {
         Self::with(toolbox)
     }
 
-    fn with(toolbox: Toolbox) -> Self {
+    /// The tools of a toolbox.
+    pub(crate) fn with(toolbox: Toolbox) -> Self {
         let received = Arc::new(Mutex::new(Vec::new()));
         let sink = received.clone();
         let events = Events::to(move |event| sink.lock().unwrap().push(event.clone()));

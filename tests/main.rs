@@ -49,6 +49,7 @@ mod library;
 mod manifest;
 mod many;
 mod mcp;
+mod mcp_component;
 mod mcp_real;
 mod packages;
 mod paths;

@@ -20,7 +20,7 @@ use super::contract::dispatch::{GuestInstance, LinkedComponent};
 use super::contract::{Contract, Request};
 use super::engine::Engine;
 use super::failure::{End, LoadError, Stop, describe};
-use crate::component::listing::ListedTool;
+use crate::component::listing::Listed;
 use crate::contract::answer::Output;
 use crate::instance::state::{GuestState, Run};
 use crate::threads::writable::Writable;
@@ -148,7 +148,7 @@ impl Instance {
     }
 
     /// Asks for the list of tools.
-    pub(super) async fn list(mut self) -> Used<Result<Vec<ListedTool>, LoadError>> {
+    pub(super) async fn list(mut self) -> Used<Result<Listed, LoadError>> {
         let stop_conditions = StopConditions::from_run(&self.store.data().run);
         let listed = stop_conditions.enforce(self.guest.list(&mut self.store)).await;
         self.used(listed)

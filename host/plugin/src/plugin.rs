@@ -216,7 +216,7 @@ impl PluginShared {
             let is_large = self.linked().is_ok_and(|linked| allocator::is_large(linked.component()));
             let component =
                 is_large.then(|| self.cached_component(self.engine.prewarm_engine()?)).flatten()?;
-            let linked = LinkedComponent::new(&self.engine, &component);
+            let linked = self.link(&component);
             linked.inspect_err(|error| tracing::debug!(%error, "component not linked a second time")).ok()
         };
         self.prewarm_component.get_or_init(load).as_ref()
@@ -245,8 +245,7 @@ impl PluginShared {
     /// Loads the component if its code is in the cache; whether it is.
     fn link_cached(&self) -> bool {
         let cached = self.engine.wasmtime().ok().and_then(|engine| self.cached_component(engine));
-        let link =
-            |component| LinkedComponent::new(&self.engine, &component).map_err(|error| unloadable(&error));
+        let link = |component| self.link(&component).map_err(|error| unloadable(&error));
         cached.map(|component| self.linked.get_or_init(|| link(component))).is_some()
     }
 
@@ -256,7 +255,11 @@ impl PluginShared {
             Some(component) => component,
             None => discover::recompile(engine, source, (digest, key), listing)?,
         };
-        LinkedComponent::new(engine, &component)
+        self.link(&component)
+    }
+
+    fn link(&self, component: &Component) -> Result<LinkedComponent, LoadError> {
+        Ok(LinkedComponent::new(&self.engine, component)?.listed_as(&self.discovered.listing))
     }
 }
 
@@ -302,7 +305,8 @@ mod tests {
     #[test]
     fn no_injection_is_no_change() {
         let engine = Engine::new(&EngineOptions::default());
-        let listing = Listing { contract: Contract::Plugin, tools: Vec::new(), uncallable: Vec::new() };
+        let listing =
+            Listing { contract: Contract::Plugin, tools: Vec::new(), uncallable: Vec::new(), manner: None };
         let digest = Digest::compute(b"");
         let discovered = Discovered { source: Source::Embedded(b""), key: digest.clone(), digest, listing };
         let plugin = Plugin::new(&engine, "p", discovered, OnceLock::new());

@@ -3,13 +3,14 @@
 //! guest runs on.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use tokio::sync::OwnedMutexGuard;
 use tokio_util::sync::CancellationToken;
 use wasmtime::component::Component;
 
 use crate::component::cache::CompiledCode;
-use crate::component::listing::Listing;
+use crate::component::listing::{self, Listed, Listing};
 use crate::component::record;
 use crate::component::sections::{self, WIT_SECTION};
 use crate::component::source::{Digest, Source};
@@ -26,6 +27,9 @@ use crate::threads::shares::Tenant;
 use crate::wasi::http::Outbound;
 use haft_core::grant::Grant;
 use haft_core::limit::Limits;
+
+/// Instances that are asked for the tools of one component: more than an MCP server has pages of them.
+const MAX_INSTANCES: usize = 120;
 
 /// Which component a source is.
 pub(crate) struct Identity {
@@ -164,12 +168,19 @@ async fn list(
     limits: &Limits,
 ) -> Result<Listing, LoadError> {
     let _ticking = engine.clock().run();
-    let (grant, run) = (Arc::new(Grant::none()), Run::idle(&name, limits));
-    let call = (run, Some(landlock::write_nowhere()));
-    let instance = Instance::create(engine, linked, grant, Outbound::default(), limits, call)
-        .await
-        .map_err(not_listed)?;
-    crate::component::listing::check(linked.contract(), instance.list().await.outcome.map_err(not_listed)??)
+    let (grant, begun) = (Arc::new(Grant::none()), Instant::now());
+    // Each of a server's answers may take an instance, all of them no longer than one may.
+    for _ in 0..MAX_INSTANCES {
+        let limits = Limits { time: limits.time.saturating_sub(begun.elapsed()), ..*limits };
+        let call = (Run::idle(&name, &limits), Some(landlock::write_nowhere()));
+        let instance = Instance::create(engine, linked, grant.clone(), Outbound::default(), &limits, call)
+            .await
+            .map_err(not_listed)?;
+        if let Listed::Tools { tools, manner } = instance.list().await.outcome.map_err(not_listed)?? {
+            return Ok(Listing { manner, ..listing::check(linked.contract(), tools)? });
+        }
+    }
+    Err(LoadError::Listing(format!("after {MAX_INSTANCES} answers there was more to ask")))
 }
 
 /// Compiles a component again whose compiled code was lost, unless it has become another one.

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::contract::Contract;
+use crate::contract::{Contract, mcp};
 use crate::failure::LoadError;
 use haft_core::call::{Hints, ToolDef};
 use haft_core::tool::{Schema, exposed_name};
@@ -37,6 +37,9 @@ pub(crate) struct Listing {
     pub(crate) tools: Vec<ToolDef>,
     /// Exported functions that cannot be tools.
     pub(crate) uncallable: Vec<Uncallable>,
+    /// How an MCP server wants to be spoken to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) manner: Option<mcp::Manner>,
 }
 
 /// A function of a component that cannot be a tool.
@@ -46,6 +49,16 @@ pub struct Uncallable {
     pub name: String,
     /// The reason; the text follows the name: "takes a resource".
     pub reason: String,
+}
+
+/// What an instance answered when it was asked for its tools.
+pub(crate) enum Listed {
+    Tools {
+        tools: Vec<ListedTool>,
+        manner: Option<mcp::Manner>,
+    },
+    /// There is more to ask, in another instance.
+    Again,
 }
 
 /// A tool as a guest lists it, not yet checked.
@@ -83,7 +96,14 @@ pub(crate) fn check(contract: Contract, listed: Vec<ListedTool>) -> Result<Listi
             Err(problem) => return Err(LoadError::Tool(format!("`{name}`: {problem}"))),
         }
     }
-    Ok(Listing { contract, tools, uncallable })
+    Ok(Listing { contract, tools, uncallable, manner: None })
+}
+
+impl Listed {
+    /// Tools, of which there is nothing more to know.
+    pub(crate) fn tools(tools: Vec<ListedTool>) -> Self {
+        Self::Tools { tools, manner: None }
+    }
 }
 
 impl Listing {

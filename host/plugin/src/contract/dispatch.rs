@@ -4,7 +4,7 @@
 use wasmtime::Store;
 use wasmtime::component::Component;
 
-use crate::component::listing::ListedTool;
+use crate::component::listing::{Listed, Listing};
 use crate::contract::answer::Output;
 use crate::contract::{Contract, Request, act, command, haft_world, mcp, typed};
 use crate::engine::Engine;
@@ -79,6 +79,15 @@ impl LinkedComponent {
         }
     }
 
+    /// The same, which knows what was found out when its tools were listed.
+    #[must_use]
+    pub(crate) fn listed_as(self, listing: &Listing) -> Self {
+        if let (Self::Mcp(linked), Some(manner)) = (&self, &listing.manner) {
+            linked.note(manner);
+        }
+        self
+    }
+
     /// The contract it keeps.
     pub(crate) fn contract(&self) -> Contract {
         match self {
@@ -127,12 +136,12 @@ impl GuestInstance {
     pub(crate) async fn list(
         &self,
         store: &mut Store<GuestState>,
-    ) -> wasmtime::Result<Result<Vec<ListedTool>, LoadError>> {
+    ) -> wasmtime::Result<Result<Listed, LoadError>> {
         match self {
-            Self::Plugin(guest) => guest.list(store).await.map(Ok),
-            Self::Act(guest) => guest.list(store).await,
+            Self::Plugin(guest) => guest.list(store).await.map(|tools| Ok(Listed::tools(tools))),
+            Self::Act(guest) => Ok(guest.list(store).await?.map(Listed::tools)),
             Self::Mcp(guest) => guest.list(store).await,
-            Self::Typed(_) | Self::Command(_) => Ok(Ok(Vec::new())),
+            Self::Typed(_) | Self::Command(_) => Ok(Ok(Listed::tools(Vec::new()))),
         }
     }
 

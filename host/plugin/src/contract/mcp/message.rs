@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::component::listing::ListedTool;
+use crate::component::listing::Listed;
 use crate::contract::answer::Output;
 use crate::failure::LoadError;
 use haft_core::net::excerpt;
@@ -10,9 +10,6 @@ use haft_core::tool::ToolError;
 
 /// Characters of a server's words in an error of haft's own.
 const MAX_EXCERPT: usize = 300;
-
-/// JSON-RPC: no such method.
-pub(super) const METHOD_NOT_FOUND: i64 = -32601;
 
 /// JSON-RPC: the arguments are wrong.
 const INVALID_PARAMS: i64 = -32602;
@@ -42,6 +39,8 @@ pub(super) enum Failure {
     Refused { code: i64, message: String },
     /// What it answered is not MCP; the text can follow "it is no MCP server: ".
     NotMcp(String),
+    /// It offers no tools, only what the text lists.
+    NoTools(String),
 }
 
 /// A request as text.
@@ -93,13 +92,14 @@ impl Failure {
     }
 
     /// Ends the list of tools.
-    pub(super) fn while_listing(self) -> wasmtime::Result<Result<Vec<ListedTool>, LoadError>> {
+    pub(super) fn while_listing(self) -> wasmtime::Result<Result<Listed, LoadError>> {
         match self {
             Self::Ended(error) => Err(error),
             Self::Refused { message, .. } => {
                 Ok(Err(LoadError::Listing(format!("the server refuses it: {}", shown(&message)))))
             }
             Self::NotMcp(why) => Ok(Err(LoadError::NotMcp(why))),
+            Self::NoTools(others) => Ok(Err(LoadError::Listing(no_tools(&others)))),
         }
     }
 
@@ -110,8 +110,13 @@ impl Failure {
             Self::Refused { code: INVALID_PARAMS, message } => Ok(Err(ToolError::InvalidArguments(message))),
             Self::Refused { message, .. } => Ok(Err(ToolError::ExecutionFailed(message))),
             Self::NotMcp(why) => Err(wasmtime::Error::msg(why)),
+            Self::NoTools(others) => Err(wasmtime::Error::msg(no_tools(&others))),
         }
     }
+}
+
+fn no_tools(others: &str) -> String {
+    if others.is_empty() { "it has none".into() } else { format!("it has none, only: {others}") }
 }
 
 /// A server's words, within haft's own.
@@ -148,6 +153,6 @@ mod tests {
     fn wrong_arguments_are_told_as_such() {
         let error = |code| Failure::Refused { code, message: "no `a`".into() }.while_calling().unwrap().err();
         assert_eq!(error(INVALID_PARAMS), Some(ToolError::InvalidArguments("no `a`".into())));
-        assert_eq!(error(METHOD_NOT_FOUND), Some(ToolError::ExecutionFailed("no `a`".into())));
+        assert_eq!(error(-32601), Some(ToolError::ExecutionFailed("no `a`".into())));
     }
 }

@@ -42,7 +42,7 @@ pub(crate) fn listing(exports: &Exports, docs: &Docs) -> Result<Listing, LoadErr
     if beyond > 0 {
         uncallable.push(Uncallable { name: "…".into(), reason: format!("stands for {beyond} more") });
     }
-    Ok(Listing { contract: Contract::Typed, tools, uncallable })
+    Ok(Listing { contract: Contract::Typed, tools, uncallable, manner: None })
 }
 
 /// The tool that a function is, or why nothing can call it.

@@ -31,7 +31,7 @@ const FINISH: Duration = Duration::from_secs(1);
 /// A request to a guest.
 pub(crate) struct Post {
     /// The path, from its first `/` on.
-    pub(crate) path: &'static str,
+    pub(crate) path: String,
     pub(crate) headers: Vec<(&'static str, String)>,
     pub(crate) body: String,
 }

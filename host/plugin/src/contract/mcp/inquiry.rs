@@ -1,0 +1,212 @@
+//! Finds out where a component speaks MCP, how it wants to be spoken to and which tools it has. Every step has an instance
+//! of its own, since an instance may serve no second request.
+//!
+//! The greeting (`initialize`) goes to one path after the other. A server that answers it with a session is asked in the same
+//! instance; one without is asked without, and greeted after all if it refuses. One that refuses the greeting may speak the
+//! stateless protocol.
+
+use serde_json::{Map, Value};
+use wasmtime::Store;
+
+use super::manner::{Manner, Sessions};
+use super::message::Failure;
+use super::session::{Channel, Session};
+use super::tool_list;
+use crate::component::listing::{ListedTool, MAX_TOOLS};
+use crate::instance::state::GuestState;
+
+/// Where servers listen: what the specification's examples use, servers that look at no path, and Cosmonic's template.
+const PATHS: &[&str] = &["/mcp", "/", "/v1/mcp"];
+
+/// Pages of a list of tools.
+const MAX_PAGES: usize = 100;
+
+/// How far it is.
+#[derive(Default)]
+pub(super) struct Inquiry {
+    step: Step,
+    refusals: Refusals,
+    tools: Vec<ListedTool>,
+    pages: usize,
+}
+
+/// What is asked next.
+enum Step {
+    /// The greeting, at the path of this number.
+    Greet(usize),
+    /// The stateless protocol, at the same path; the text is how the greeting was refused.
+    Discover(usize, String),
+    /// A page of tools.
+    List(Manner, Option<String>),
+}
+
+/// What comes after a step.
+pub(super) enum Next {
+    /// Another one, in another instance.
+    Again(Inquiry),
+    Listed(Vec<ListedTool>, Manner),
+}
+
+/// Why a component is no server at the paths that were tried.
+#[derive(Default)]
+struct Refusals(Vec<(String, Vec<String>)>);
+
+impl Default for Step {
+    fn default() -> Self {
+        Self::Greet(0)
+    }
+}
+
+impl Inquiry {
+    /// Takes the next step, in a fresh instance.
+    pub(super) async fn go_on(
+        mut self,
+        channel: &mut Channel<'_>,
+        store: &mut Store<GuestState>,
+    ) -> Result<Next, Failure> {
+        match std::mem::take(&mut self.step) {
+            Step::Greet(number) => self.greet(number, channel, store).await,
+            Step::Discover(number, refusal) => self.discover((number, refusal), channel, store).await,
+            Step::List(manner, cursor) if manner.sessions == Sessions::Greeted => {
+                let session = Session::open(&manner, channel, store).await?;
+                self.list_all(session, cursor, channel, store).await
+            }
+            Step::List(manner, cursor) => self.list((manner, cursor), channel, store).await,
+        }
+    }
+
+    fn again(self, step: Step) -> Result<Next, Failure> {
+        Ok(Next::Again(Self { step, ..self }))
+    }
+
+    async fn greet(
+        mut self,
+        number: usize,
+        channel: &mut Channel<'_>,
+        store: &mut Store<GuestState>,
+    ) -> Result<Next, Failure> {
+        let path = PATHS.get(number).copied().unwrap_or_default();
+        let mut session = Session::new(Manner::greeted(path));
+        match session.greet(channel, store).await {
+            Ok(()) if session.has_id() => {
+                session.confirm(channel, store).await?;
+                self.list_all(session, None, channel, store).await
+            }
+            Ok(()) => {
+                let manner = Manner { sessions: Sessions::None, ..session.manner().clone() };
+                self.again(Step::List(manner, None))
+            }
+            Err(Failure::Refused { message, .. }) => self.again(Step::Discover(number, message)),
+            Err(Failure::NotMcp(why)) => {
+                self.refusals.add(why, path);
+                match PATHS.get(number + 1) {
+                    Some(_) => self.again(Step::Greet(number + 1)),
+                    None => Err(Failure::NotMcp(self.refusals.text())),
+                }
+            }
+            Err(failure) => Err(failure),
+        }
+    }
+
+    async fn discover(
+        self,
+        (number, message): (usize, String),
+        channel: &mut Channel<'_>,
+        store: &mut Store<GuestState>,
+    ) -> Result<Next, Failure> {
+        let manner = Manner::stateless(PATHS.get(number).copied().unwrap_or_default());
+        match Session::new(manner.clone()).request(channel, store, "server/discover", Map::new()).await {
+            Ok(_) => self.again(Step::List(manner, None)),
+            Err(Failure::Ended(error)) => Err(Failure::Ended(error)),
+            // That says more to people than how a request was refused that hardly any server knows.
+            Err(_) => Err(Failure::Refused { code: 0, message }),
+        }
+    }
+
+    /// Asks for a page, without a greeting.
+    async fn list(
+        mut self,
+        (manner, cursor): (Manner, Option<String>),
+        channel: &mut Channel<'_>,
+        store: &mut Store<GuestState>,
+    ) -> Result<Next, Failure> {
+        let is_first = cursor.is_none();
+        let listed = Session::new(manner.clone()).request(channel, store, "tools/list", at(cursor)).await;
+        match listed {
+            Ok(page) => match self.take(&page)? {
+                None => Ok(Next::Listed(self.tools, manner)),
+                more => self.again(Step::List(manner, more)),
+            },
+            Err(Failure::Refused { .. } | Failure::NotMcp(_))
+                if is_first && manner.sessions == Sessions::None =>
+            {
+                let manner = Manner { sessions: Sessions::Greeted, ..manner };
+                self.again(Step::List(manner, None))
+            }
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// Asks for all pages in one session.
+    async fn list_all(
+        mut self,
+        mut session: Session,
+        mut cursor: Option<String>,
+        channel: &mut Channel<'_>,
+        store: &mut Store<GuestState>,
+    ) -> Result<Next, Failure> {
+        loop {
+            let page = session.request(channel, store, "tools/list", at(cursor)).await?;
+            cursor = self.take(&page)?;
+            if cursor.is_none() {
+                return Ok(Next::Listed(self.tools, session.manner().clone()));
+            }
+        }
+    }
+
+    /// Takes in a page; where the next one begins, if there is one.
+    fn take(&mut self, page: &Value) -> Result<Option<String>, Failure> {
+        let tools = tool_list::page(page).ok_or_else(|| Failure::wrong("tools/list", "holds no `tools`"))?;
+        self.tools.extend(tools);
+        self.pages += 1;
+        if self.pages == MAX_PAGES || self.tools.len() > MAX_TOOLS {
+            let why = format!("has more than {MAX_TOOLS} tools, or {MAX_PAGES} pages of them");
+            return Err(Failure::wrong("tools/list", &why));
+        }
+        let next = page.get("nextCursor").and_then(Value::as_str).filter(|next| !next.is_empty());
+        Ok(next.map(str::to_owned))
+    }
+}
+
+fn at(cursor: Option<String>) -> Map<String, Value> {
+    cursor.map(|cursor| ("cursor".to_owned(), cursor.into())).into_iter().collect()
+}
+
+impl Refusals {
+    fn add(&mut self, why: String, path: &str) {
+        let path = format!("`{path}`");
+        match self.0.iter_mut().find(|(other, _)| *other == why) {
+            Some((_, paths)) => paths.push(path),
+            None => self.0.push((why, vec![path])),
+        }
+    }
+
+    fn text(&self) -> String {
+        let each = self.0.iter().map(|(why, paths)| format!("{why} at {}", paths.join(", ")));
+        each.collect::<Vec<_>>().join("; ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_are_told_once() {
+        let mut refusals = Refusals::default();
+        refusals.add("it says no".into(), "/mcp");
+        refusals.add("it says nothing".into(), "/");
+        refusals.add("it says no".into(), "/v1/mcp");
+        assert_eq!(refusals.text(), "it says no at `/mcp`, `/v1/mcp`; it says nothing at `/`");
+    }
+}

@@ -1,0 +1,82 @@
+//! Servers that answer as nobody should: each is an error that says why, and the next call works.
+
+use std::time::Duration;
+
+use haft::grant::Grant;
+use haft::limit::Limits;
+use serde_json::json;
+
+use super::server;
+use crate::guest::Guest;
+
+/// What every way to misbehave comes to.
+const ENDS: &[(&str, &str)] = &[
+    ("garbage", "failed: its answer to `tools/call` is not JSON"),
+    ("html", "failed: its answer to `tools/call` is 200 OK with `text/html` and no message for it"),
+    ("status", "failed: its answer to `tools/call` is 500 Internal Server Error"),
+    (
+        "other id",
+        "failed: its answer to `tools/call` is 200 OK with `application/json` and no message for it",
+    ),
+    ("no result", "and no message for it"),
+    ("wrong data", "its output schema"),
+    ("question", "`input_required`"),
+    ("error", "failed: it answered with the error `ErrorCode::ConnectionTerminated`"),
+    ("nothing", "failed: it returned without a complete answer"),
+    ("never", "timed out after"),
+    ("spin", "timed out after"),
+    ("trap", "told to"),
+    ("memory", "reached its memory limit"),
+    ("headers", "failed"),
+    ("body without end", "returned more than 3 MiB; its result limit is 1 MiB"),
+    ("event without end", "returned more than 3 MiB; its result limit is 1 MiB"),
+    ("events without end", "timed out after"),
+    ("unfinished", "with `text/event-stream` and no message for it"),
+    ("left open", "failed: it returned without a complete answer"),
+    ("sampling", "asks for `sampling/createMessage`, and nothing answers a plugin in the middle of a call"),
+];
+
+#[tokio::test]
+async fn every_misbehaviour_is_an_error_of_its_call() {
+    let (_folder, file) = server("plain");
+    // Every instance is made anew on a busy machine too.
+    let limits = Limits { time: Duration::from_secs(3), ..Limits::default() };
+    let guest = Guest::of(&file, Grant::none(), limits).await;
+    let mut wrong = Vec::new();
+    for (how, expected) in ENDS {
+        let ended = guest.call("hostile", json!({ "how": how })).await;
+        if !ended.is_error || !ended.content.contains(expected) {
+            wrong.push(format!("{how}: {}", ended.content));
+        }
+        assert_eq!(guest.says("echo", json!({ "text": how })).await, *how);
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Once an answer is there, how its guest goes on does not matter.
+#[tokio::test]
+async fn an_answer_counts_however_its_guest_goes_on() {
+    for mode in ["plain", "session"] {
+        let (_folder, file) = server(mode);
+        let guest = Guest::of(&file, Grant::none(), Limits::default()).await;
+        for how in ["goes on", "traps after"] {
+            assert_eq!(guest.says("hostile", json!({ "how": how })).await, "late", "{mode}: {how}");
+        }
+    }
+}
+
+/// A call that is cancelled while a server sleeps ends at once.
+#[tokio::test]
+async fn a_cancelled_call_ends() {
+    let (_folder, file) = server("plain");
+    let guest = Guest::of(&file, Grant::none(), Limits::default()).await;
+    let cancel = guest.session.cancel.clone();
+    let begun = std::time::Instant::now();
+    tokio::spawn(async move {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        cancel.cancel();
+    });
+    let ended = guest.call("hostile", json!({ "how": "never" })).await;
+    assert!(ended.is_error && ended.content.contains("cancelled"), "{}", ended.content);
+    assert!(begun.elapsed() < Duration::from_secs(10));
+}
