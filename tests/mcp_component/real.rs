@@ -23,7 +23,7 @@ async fn check(name: &str) {
     let limits = Limits { time: Duration::from_mins(2), memory: 256 << 20, ..Limits::default() };
     let guest = Guest::of(&file, Grant::none(), limits).await;
     let sum = guest.call("add", json!({ "a": 1, "b": 2 })).await;
-    assert_eq!((sum.content.lines().next(), sum.is_error), (Some("3"), false), "{}", sum.content);
+    assert!(!sum.is_error, "{}", sum.content);
     assert_eq!(sum.structured, Some(json!({ "sum": 3 })));
     assert_eq!(guest.says("count", json!({ "to": 5 })).await, "counted to 5");
     let steps = guest.received().into_iter().filter(|event| matches!(event, Event::Progress { .. })).count();

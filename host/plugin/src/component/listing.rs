@@ -4,7 +4,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::contract::{Contract, mcp};
+use crate::contract::Contract;
+use crate::contract::mcp::manner::Manner;
 use crate::failure::LoadError;
 use haft_core::call::{Hints, ToolDef};
 use haft_core::tool::{Schema, exposed_name};
@@ -39,7 +40,7 @@ pub(crate) struct Listing {
     pub(crate) uncallable: Vec<Uncallable>,
     /// How an MCP server wants to be spoken to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) manner: Option<mcp::Manner>,
+    pub(crate) manner: Option<Manner>,
 }
 
 /// A function of a component that cannot be a tool.
@@ -55,7 +56,7 @@ pub struct Uncallable {
 pub(crate) enum Listed {
     Tools {
         tools: Vec<ListedTool>,
-        manner: Option<mcp::Manner>,
+        manner: Option<Manner>,
     },
     /// There is more to ask, in another instance.
     Again,

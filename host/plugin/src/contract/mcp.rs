@@ -7,7 +7,7 @@
 
 mod content;
 mod inquiry;
-mod manner;
+pub(crate) mod manner;
 mod message;
 mod news;
 mod reply;
@@ -22,7 +22,7 @@ use wasmtime::component::{Component, InstancePre};
 use wasmtime_wasi_http::p2::bindings::{Proxy, ProxyPre};
 
 use self::inquiry::{Inquiry, Next};
-pub(crate) use self::manner::Manner;
+use self::manner::Manner;
 use self::message::Failure;
 use self::news::News;
 use self::session::{Channel, Session};

@@ -41,6 +41,8 @@ fn all() -> Vec<Value> {
             "annotations": { "readOnlyHint": true } }),
         json!({ "name": "add", "description": "Adds two numbers.", "outputSchema": sum,
             "inputSchema": { "type": "object", "properties": { "a": number, "b": number } } }),
+        json!({ "name": "hostile", "description": "Misbehaves.", "outputSchema": sum,
+            "inputSchema": { "type": "object" } }),
     ];
     let others = [
         ("count", "Counts, and tells how far it is."),
@@ -53,7 +55,6 @@ fn all() -> Vec<Value> {
         ("picture", "A picture and a text."),
         ("fail", "Fails."),
         ("refuse", "Refuses its arguments."),
-        ("hostile", "Misbehaves."),
     ];
     all.extend(others.map(|(name, description)| tool(name, description)));
     all

@@ -121,11 +121,13 @@ pub(crate) async fn exchange(
             Ok(if matches!(finished, Ok(Ok(()))) { AfterAnswer::Returned } else { AfterAnswer::Spent })
         }
         returned = &mut handling => {
-            returned?;
             // What it wrote is there; nothing more comes.
-            match poll_once(reading).await {
-                Some(body) => body.map(|_| AfterAnswer::Returned),
-                None => Err(NoAnswer::Incomplete.into()),
+            match (poll_once(reading).await, returned) {
+                (Some(Ok(_)), Ok(())) => Ok(AfterAnswer::Returned),
+                (Some(Ok(_)), Err(_)) => Ok(AfterAnswer::Spent),
+                (_, Err(trap)) => Err(trap),
+                (Some(Err(error)), Ok(())) => Err(error),
+                (None, Ok(())) => Err(NoAnswer::Incomplete.into()),
             }
         }
     }
