@@ -55,6 +55,7 @@ async fn a_server_in_a_component_is_a_plugin() {
     assert_eq!(plugin.contract(), Contract::Mcp);
     let tool = |name: &str| plugin.tools().iter().find(|tool| tool.name == name).unwrap();
     assert_eq!(tool("echo").description, "Says it again.");
+    assert_eq!(tool("echo").title.as_deref(), Some("Echo"));
     assert_eq!(tool("echo").parameters["required"], json!(["text"]));
     assert!(tool("echo").hints.read_only && !tool("count").hints.read_only);
     assert!(tool("add").output.is_some());

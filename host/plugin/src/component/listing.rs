@@ -65,6 +65,7 @@ pub(crate) enum Listed {
 /// A tool as a guest lists it, not yet checked.
 pub(crate) struct ListedTool {
     pub(crate) name: String,
+    pub(crate) title: Option<String>,
     pub(crate) description: String,
     /// JSON Schema, as text.
     pub(crate) parameters: String,
@@ -136,8 +137,8 @@ fn check_one(tool: ListedTool, contract: Contract) -> Result<ToolDef, String> {
     if output.as_ref().is_some_and(|schema| Schema::compile(schema).is_err()) {
         return Err("its output schema is no JSON Schema with `\"type\": \"object\"`".into());
     }
-    let ListedTool { name, description, hints, .. } = tool;
-    Ok(ToolDef { name, title: None, description, parameters, hints, output })
+    let ListedTool { name, title, description, hints, .. } = tool;
+    Ok(ToolDef { name, title, description, parameters, hints, output })
 }
 
 /// MCP has names with dots and the like, for which models see others.

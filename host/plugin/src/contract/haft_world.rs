@@ -88,6 +88,7 @@ fn listed_tool(tool: tools::ToolDef) -> ListedTool {
         name: tool.name,
         description: tool.description,
         parameters: tool.parameters,
+        title: None,
         output: tool.output_schema,
         hints: Hints { read_only, destructive, idempotent, open_world },
     }

@@ -25,6 +25,7 @@ pub(super) fn tool(definition: Definition) -> ListedTool {
         description: description(&definition),
         parameters: parameters(&definition.parameters),
         name: definition.name,
+        title: None,
         output: None,
         hints,
     }

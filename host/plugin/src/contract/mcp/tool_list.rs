@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::component::listing::{ListedTool, MAX_DESCRIPTION};
+use crate::component::listing::{ListedTool, MAX_DESCRIPTION, MAX_TITLE};
 use haft_core::call::Hints;
 use haft_core::tool::Schema;
 
@@ -14,7 +14,8 @@ pub(super) fn page(result: &Value) -> Option<Vec<ListedTool>> {
 fn tool(tool: &Value) -> ListedTool {
     let text = |key: &str| tool.get(key).and_then(Value::as_str).filter(|text| !text.trim().is_empty());
     let annotations = tool.get("annotations").unwrap_or(&Value::Null);
-    let title = text("title").or_else(|| annotations.get("title").and_then(Value::as_str));
+    let older = annotations.get("title").and_then(Value::as_str).filter(|title| !title.trim().is_empty());
+    let title = text("title").or(older);
     let name = text("name").unwrap_or_default();
     let description = text("description").or(title).unwrap_or(name);
     // A schema that data cannot be checked by says nothing.
@@ -23,6 +24,7 @@ fn tool(tool: &Value) -> ListedTool {
         name: name.to_owned(),
         description: description.chars().take(MAX_DESCRIPTION).collect(),
         parameters: parameters(tool.get("inputSchema")),
+        title: title.map(|title| title.chars().take(MAX_TITLE).collect()),
         output: output.map(Value::to_string),
         hints: hints(annotations),
     }
@@ -62,7 +64,7 @@ mod tests {
             7,
         ] }));
         let [a, b, nameless] = &listed.unwrap()[..] else { panic!("three") };
-        assert_eq!((a.description.as_str(), &a.output), ("An a", &None));
+        assert_eq!((a.description.as_str(), a.title.as_deref(), &a.output), ("An a", Some("An a"), &None));
         assert_eq!(a.parameters, r#"{"properties":{},"type":"object"}"#);
         assert!(a.hints.read_only && !a.hints.destructive);
         assert_eq!((b.description.as_str(), b.parameters.as_str()), ("Does b.", r#"{"type":"object"}"#));
