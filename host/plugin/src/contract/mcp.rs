@@ -2,7 +2,7 @@
 //! request to it, within the process. Both eras of the protocol over HTTP are spoken, and answers as JSON or as a stream.
 //!
 //! Hosts of such components make an instance for every request, and some toolchains' instances serve no second one
-//! (StarlingMonkey's). So a call is one request to an instance of its own, unless the server opens a session: then the
+//! (those of `StarlingMonkey`). So a call is one request to an instance of its own, unless the server opens a session: then the
 //! greeting and the call go to the same instance, which `[plugins.reuse]` keeps together with its session.
 
 mod content;

@@ -75,8 +75,8 @@ impl Inquiry {
         }
     }
 
-    fn again(self, step: Step) -> Result<Next, Failure> {
-        Ok(Next::Again(Self { step, ..self }))
+    fn again(self, step: Step) -> Next {
+        Next::Again(Self { step, ..self })
     }
 
     async fn greet(
@@ -94,13 +94,13 @@ impl Inquiry {
             }
             Ok(()) => {
                 let manner = Manner { sessions: Sessions::None, ..session.manner().clone() };
-                self.again(Step::List(manner, None))
+                Ok(self.again(Step::List(manner, None)))
             }
-            Err(Failure::Refused { message, .. }) => self.again(Step::Discover(number, message)),
+            Err(Failure::Refused { message, .. }) => Ok(self.again(Step::Discover(number, message))),
             Err(Failure::NotMcp(why)) => {
                 self.refusals.add(why, path);
                 match PATHS.get(number + 1) {
-                    Some(_) => self.again(Step::Greet(number + 1)),
+                    Some(_) => Ok(self.again(Step::Greet(number + 1))),
                     None => Err(Failure::NotMcp(self.refusals.text())),
                 }
             }
@@ -116,7 +116,7 @@ impl Inquiry {
     ) -> Result<Next, Failure> {
         let manner = Manner::stateless(PATHS.get(number).copied().unwrap_or_default());
         match Session::new(manner.clone()).request(channel, store, "server/discover", Map::new()).await {
-            Ok(_) => self.again(Step::List(manner, None)),
+            Ok(_) => Ok(self.again(Step::List(manner, None))),
             Err(Failure::Ended(error)) => Err(Failure::Ended(error)),
             // That says more to people than how a request was refused that hardly any server knows.
             Err(_) => Err(Failure::Refused { code: 0, message }),
@@ -135,13 +135,13 @@ impl Inquiry {
         match listed {
             Ok(page) => match self.take(&page)? {
                 None => Ok(Next::Listed(self.tools, manner)),
-                more => self.again(Step::List(manner, more)),
+                more => Ok(self.again(Step::List(manner, more))),
             },
             Err(Failure::Refused { .. } | Failure::NotMcp(_))
                 if is_first && manner.sessions == Sessions::None =>
             {
                 let manner = Manner { sessions: Sessions::Greeted, ..manner };
-                self.again(Step::List(manner, None))
+                Ok(self.again(Step::List(manner, None)))
             }
             Err(failure) => Err(failure),
         }

@@ -44,7 +44,7 @@ pub(super) enum Failure {
 }
 
 /// A request as text.
-pub(super) fn request(id: u64, method: &str, params: Map<String, Value>) -> String {
+pub(super) fn request(id: u64, method: &str, params: &Map<String, Value>) -> String {
     json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }).to_string()
 }
 

@@ -155,7 +155,7 @@ impl ReadAnswer for Reply<'_> {
         match &mut self.form {
             Form::Events(events) => events.finish(&mut frames),
             Form::Whole(whole) if matches!(&*self.media_type, "application/json" | "") => {
-                frames.push(std::mem::take(whole))
+                frames.push(std::mem::take(whole));
             }
             Form::Whole(_) => {}
         }

@@ -161,7 +161,7 @@ impl Session {
             add_meta(&mut params);
         }
         let body = match id {
-            Some(id) => message::request(id, method, params),
+            Some(id) => message::request(id, method, &params),
             None => message::notification(method),
         };
         Post { path: self.manner.path.clone(), headers, body }
