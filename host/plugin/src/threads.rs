@@ -155,6 +155,15 @@ impl Threads {
         self.start_own()?.spawn_blocking(work).await.map_err(|_| NoAnswer::Panicked)
     }
 
+    /// The same for a guest, from its thread: the thread that does the work is started by one of haft's own.
+    pub(super) async fn own_for_guest<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, NoAnswer> {
+        let handed_on = self.start_own()?.spawn(async { tokio::task::spawn_blocking(work).await });
+        handed_on.await.ok().and_then(Result::ok).ok_or(NoAnswer::Panicked)
+    }
+
     /// Runs `task` beside the guests; for waiting, not for work.
     pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         match self.start_own() {
@@ -177,3 +186,6 @@ impl Drop for Threads {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

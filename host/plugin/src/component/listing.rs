@@ -34,6 +34,9 @@ pub(crate) struct Listing {
     pub(crate) tools: Vec<ToolDef>,
     /// Exported functions that cannot be tools.
     pub(crate) uncallable: Vec<Uncallable>,
+    /// The JSON Schema of its configuration, where it brings one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) config: Option<Value>,
 }
 
 /// A function of a component that cannot be a tool.
@@ -73,10 +76,15 @@ pub(crate) fn check(contract: Contract, listed: Vec<ListedTool>) -> Result<Listi
         }
         tools.push(tool);
     }
-    Ok(Listing { contract, tools, uncallable: Vec::new() })
+    Ok(Listing { contract, tools, ..Listing::new(contract) })
 }
 
 impl Listing {
+    /// One without tools.
+    pub(crate) fn new(contract: Contract) -> Self {
+        Self { contract, tools: Vec::new(), uncallable: Vec::new(), config: None }
+    }
+
     /// The same listing, if it is not larger than [`MAX_SIZE`].
     pub(crate) fn bounded(self) -> Result<Self, LoadError> {
         let schema = |value: &Value| value.to_string().len();
