@@ -40,6 +40,7 @@ fn cl04_secrets_are_named_and_never_shown() {
         &["doctor"],
         &["--json", "list"],
         &["-v", "call", "keeper__configured-all", "{}"],
+        &["call", "keeper__configured", "{\"key\": \"token\"}", "--trace"],
     ] {
         haft(verb);
     }

@@ -68,9 +68,9 @@ fn start(home: &Home, name: &str) -> Child {
     child
 }
 
-/// PL20: two processes write in the store of one plugin, and one of them is killed again and again.
+/// Two processes write in the store of one plugin, and one of them is killed again and again.
 #[test]
-fn pl20_what_was_acknowledged_survives_a_kill() {
+fn what_was_acknowledged_survives_a_kill() {
     let kills =
         std::env::var("HAFT_TEST_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(USUAL_KILLS);
     let home = home("grant = { state = \"1MiB\", write = [\"out\"] }");
