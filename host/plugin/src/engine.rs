@@ -23,7 +23,7 @@ use crate::instance::state::GuestState;
 use crate::threads::descriptors;
 use crate::threads::epoch::EpochClock;
 use crate::threads::landlock::LandlockState;
-use crate::wasi::config;
+use crate::wasi::config::host as config;
 use crate::wasi::drafts::wasi as drafts;
 use crate::wasi::environment;
 use crate::wasi::files;

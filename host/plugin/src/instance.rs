@@ -75,7 +75,14 @@ impl Instance {
         let protected_paths = engine.protected_paths(&grant);
         let mut store = Store::new(
             component.component().engine(),
-            GuestState::new(engine, grant, (protected_paths, belongings), limits, run, http),
+            GuestState::new(
+                engine.threads().for_guests(),
+                grant,
+                (protected_paths, belongings),
+                limits,
+                run,
+                http,
+            ),
         );
         if let Some(writable) = writable {
             store.data_mut().begin(writable);

@@ -155,13 +155,9 @@ impl Threads {
         self.start_own()?.spawn_blocking(work).await.map_err(|_| NoAnswer::Panicked)
     }
 
-    /// The same for a guest, from its thread: the thread that does the work is started by one of haft's own.
-    pub(super) async fn own_for_guest<T: Send + 'static>(
-        &self,
-        work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, NoAnswer> {
-        let handed_on = self.start_own()?.spawn(async { tokio::task::spawn_blocking(work).await });
-        handed_on.await.ok().and_then(Result::ok).ok_or(NoAnswer::Panicked)
+    /// What does work for guests.
+    pub(super) fn for_guests(&self) -> OwnThreads {
+        OwnThreads(self.start_own().ok().map(|own| own.handle().clone()))
     }
 
     /// Runs `task` beside the guests; for waiting, not for work.
@@ -175,6 +171,23 @@ impl Threads {
     /// How much of the restrictions of guests' threads the kernel enforces.
     pub(super) fn landlock_state(&self) -> LandlockState {
         self.pools.state()
+    }
+}
+
+/// Threads of haft's own, as a guest's thread reaches them; none where they could not be started.
+#[derive(Clone)]
+pub(super) struct OwnThreads(Option<Handle>);
+
+impl OwnThreads {
+    /// Runs blocking work with all of haft's rights, from a guest's thread: the thread that does it is started by one of
+    /// haft's own, since it would have the guest's restrictions otherwise.
+    pub(super) async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, NoAnswer> {
+        let own = self.0.as_ref().ok_or(NoAnswer::Panicked)?;
+        let handed_on = own.spawn(async { tokio::task::spawn_blocking(work).await });
+        handed_on.await.ok().and_then(Result::ok).ok_or(NoAnswer::Panicked)
     }
 }
 

@@ -7,9 +7,16 @@
 
 mod owner;
 mod quota;
+mod size;
 mod store;
+mod usage;
 
-pub use self::owner::{Homes, Kept, Owner, Swept, Usage};
+pub use self::owner::{Homes, Kept, Owner, Swept};
 pub use self::quota::{FileQuota, QuotaError};
+pub use self::store::bounds::{MAX_KEY, MAX_READ, MAX_VALUE, WAIT};
 pub use self::store::error::StoreError;
-pub use self::store::{Change, Keys, MAX_KEY, MAX_READ, MAX_VALUE, Store, WAIT};
+pub use self::store::{Change, Keys, Store};
+pub use self::usage::Usage;
+
+#[cfg(test)]
+mod tests;

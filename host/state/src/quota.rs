@@ -2,7 +2,7 @@
 //! what is there; until the call is over nobody else writes there, in this process or another. What is written is
 //! counted before it is, and all of it anew where that would be too much.
 
-use std::fs::{File, Metadata};
+use std::fs::File;
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
 
-use crate::owner::{Homes, Kept, Owner, size_of};
+use crate::owner::{Homes, Kept, Owner};
+use crate::size::size_of;
 
 /// The lock's name, beside the private directory.
 const LOCK: &str = "files.lock";
@@ -22,9 +23,6 @@ const WAIT: Duration = Duration::from_secs(5);
 
 /// How often the lock is tried meanwhile.
 const POLL: Duration = Duration::from_millis(5);
-
-/// Bytes that a file, a directory or a link counts as at least: a block.
-const BLOCK: u64 = 4096;
 
 /// What one call may still write into a private directory.
 #[derive(Debug)]
@@ -123,9 +121,4 @@ impl Drop for FileQuota {
     fn drop(&mut self) {
         self.release();
     }
-}
-
-/// Bytes that one entry of a directory counts as.
-pub(crate) fn cost(metadata: &Metadata) -> u64 {
-    if metadata.is_file() { metadata.len().saturating_add(BLOCK) } else { BLOCK }
 }

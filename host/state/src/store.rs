@@ -2,42 +2,29 @@
 //! change something follow each other, whoever makes them; a change is on the disk (fsync) when it is acknowledged, all
 //! of it or nothing.
 
+pub(crate) mod bounds;
 pub(crate) mod error;
 mod file;
 
 use std::fs::File;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use redb::{
     Builder, ConcurrencyMode, Database, ReadTransaction, ReadableDatabase, ReadableTable, TableDefinition,
     TransactionError, WriteTransaction,
 };
 
+use self::bounds::{MAX_KEY, MAX_READ, MAX_VALUE, POLL, WAIT};
 use self::error::StoreError;
 use crate::owner::{Homes, Kept, Owner, is_linked};
-
-/// Bytes of a key, and of the name of a bucket.
-pub const MAX_KEY: usize = 1024;
-
-/// Bytes of a value: the host holds it in memory while it is read or written.
-pub const MAX_VALUE: usize = 8 << 20;
-
-/// Bytes of all values that are read at once.
-pub const MAX_READ: usize = 16 << 20;
 
 /// Bytes that an entry counts as besides its key, bucket and value: what the tree keeps of it, more or less.
 const ENTRY: u64 = 64;
 
 /// Keys that are listed at once.
 const MAX_PAGE: usize = 1000;
-
-/// How long a transaction waits for those of other processes. Each takes some milliseconds.
-pub const WAIT: Duration = Duration::from_secs(5);
-
-/// How often a lock is tried meanwhile.
-const POLL: Duration = Duration::from_millis(2);
 
 /// Bytes of the file that are cached while it is open.
 const CACHE: usize = 1 << 20;

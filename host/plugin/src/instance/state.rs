@@ -11,8 +11,8 @@ use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 use wasmtime_wasi_http::{WasiHttpCtxView, WasiHttpView};
 
 use crate::denials::denied_access::DeniedAccess;
-use crate::engine::Engine;
 use crate::storage::Storage;
+use crate::threads::OwnThreads;
 use crate::threads::short_call::InlineTime;
 use crate::threads::writable::Writable;
 use crate::wasi::config::Config;
@@ -50,7 +50,8 @@ const MAX_WARNING: Duration = Duration::from_secs(1);
 pub(crate) struct GuestState {
     pub(crate) wasi: WasiCtx,
     pub(crate) table: ResourceTable,
-    pub(crate) engine: Engine,
+    /// Where haft does work for the guest that the guest's thread may not do.
+    pub(crate) own: OwnThreads,
     pub(crate) grant: Arc<Grant>,
     pub(crate) belongings: Belongings,
     pub(crate) protected_paths: Arc<ProtectedPaths>,
@@ -174,7 +175,7 @@ impl GuestState {
     /// The state of a guest that may do what `grant` says, within `limits`, with its requests
     /// going through `http`.
     pub(crate) fn new(
-        engine: &Engine,
+        own: OwnThreads,
         grant: Arc<Grant>,
         (protected_paths, belongings): (Arc<ProtectedPaths>, Belongings),
         limits: &Limits,
@@ -191,7 +192,7 @@ impl GuestState {
         Self {
             wasi,
             table,
-            engine: engine.clone(),
+            own,
             grant,
             belongings,
             protected_paths,

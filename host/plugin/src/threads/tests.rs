@@ -10,13 +10,12 @@ use crate::threads::landlock::write_nowhere;
 fn wa02_what_haft_does_for_a_guest_is_not_held_to_the_guests_directories() {
     let place = tempfile::tempdir().unwrap();
     let (threads, file) = (Arc::new(Threads::new()), place.path().join("new"));
-    threads.start_own().unwrap();
-    let (own, path) = (threads.clone(), file.clone());
+    let (own, path) = (threads.for_guests(), file.clone());
     let done = async {
         let permit =
             threads.acquire(Tenant::HAFT, || 0, Duration::from_mins(1), &CancellationToken::new()).await?;
         let work = move |handle: &Handle, sender: oneshot::Sender<_>| {
-            let written = handle.block_on(own.own_for_guest(move || fs::write(path, "written")));
+            let written = handle.block_on(own.run(move || fs::write(path, "written")));
             drop(sender.send(written.unwrap()));
         };
         threads.run(permit, write_nowhere(), work).await

@@ -30,8 +30,7 @@ impl GuestState {
         let Ok(turn) = storage.turn().await else {
             return Ok(Err(self.failed(&StoreError::Busy(haft_state::WAIT))));
         };
-        let engine = self.engine.clone();
-        let worked = engine.threads().own_for_guest(move || {
+        let worked = self.own.run(move || {
             // Until the work is done, also where nobody waits for it any more.
             let _turn = turn;
             work(&storage.store(quota), &bucket)

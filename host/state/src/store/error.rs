@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{MAX_KEY, MAX_READ, MAX_VALUE, WAIT};
+use super::bounds::{MAX_KEY, MAX_READ, MAX_VALUE, WAIT};
 
 /// Why nothing was read or changed.
 #[derive(Debug, thiserror::Error)]

@@ -12,8 +12,8 @@ use redb::backends::FileBackend;
 use redb::{BackendError, StorageBackend};
 use rustix::fs::OFlags;
 
+use super::bounds::{POLL, WAIT};
 use super::error::StoreError;
-use super::{POLL, WAIT};
 use crate::owner::is_linked;
 
 /// The file's name.
