@@ -9,5 +9,5 @@ wasmtime::component::bindgen!({
         "wasi:config/store.get-all": async | trappable,
         default: async | trappable | tracing,
     },
-    with: { "wasi:keyvalue/store.bucket": crate::wasi::keyvalue::Bucket },
+    with: { "wasi:keyvalue/store.bucket": crate::wasi::keyvalue::bucket::Bucket },
 });

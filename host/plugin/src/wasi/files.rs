@@ -13,7 +13,7 @@
 //! - **Every guest has a working directory:** the workspace, with nothing in it but what is granted (`stand_in`), so
 //!   that relative paths work.
 //! - **What is written is counted** (`disk`), whatever way it is written.
-//! - **A plugin's own directories** (`private`) lie among haft's own files, and have quotas.
+//! - **A plugin's own directories** (`enter`) lie among haft's own files, and have quotas.
 //! - **A replaced file keeps its mode and owner,** which WASI has no way to ask for.
 //!
 //! No decision rests on the text of a path: every check is made on an open file.
@@ -32,6 +32,7 @@ use open::OpenRequest;
 use resolve::{Bounds, Links};
 use view::links;
 
+mod enter;
 mod entries;
 mod open;
 mod preopens;

@@ -2,16 +2,15 @@
 //! each time it opens a bucket, which is recorded for hints. The work is done on haft's own threads: a guest's thread may
 //! not write there.
 
+pub(crate) mod bucket;
+
 use haft_state::{Change, Store, StoreError};
 use wasmtime::component::Resource;
 
 use crate::instance::state::GuestState;
 use crate::wasi::drafts::wasi::keyvalue::store::{Error, Host, HostBucket, KeyResponse};
 use crate::wasi::drafts::wasi::keyvalue::{atomics, batch};
-
-/// An open bucket: its name, which is a part of every key.
-#[expect(unreachable_pub, reason = "the bindings hand it on")]
-pub struct Bucket(String);
+use crate::wasi::keyvalue::bucket::Bucket;
 
 /// What a call of the interface comes to: the outer error ends the guest.
 type Answer<T> = wasmtime::Result<Result<T, Error>>;
