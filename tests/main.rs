@@ -45,6 +45,7 @@ mod hostile;
 mod http;
 mod inspect;
 mod journal;
+mod kept;
 mod library;
 mod manifest;
 mod many;

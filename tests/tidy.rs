@@ -85,6 +85,7 @@ const HOMES: &[(&str, &[&str])] = &[
             "haft/src/cli/sessions.rs",
         ],
     ),
+    ("redb::", &["state/src/store.rs", "state/src/store"]),
     ("rustyline::", &["haft/src/cli/chat"]),
     (
         "process::Command",

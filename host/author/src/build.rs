@@ -7,7 +7,7 @@ use anyhow::Context;
 
 use super::bindings::{self, Generator};
 use super::component::{self, Kind};
-use super::pack;
+use super::pack::{self, Added, CONFIG_SCHEMA};
 use super::project::Project;
 use super::toolchain::{Need, Runner, Tool};
 use super::wit::Wit;
@@ -118,7 +118,15 @@ impl<'a> Build<'a> {
             _ => made,
         };
         let docs = wit.map(Wit::encode).transpose()?;
-        pack::finish(&component, docs.as_deref(), Some(&self.project.program()?))
+        let (program, config) = (self.project.program()?, self.config_schema()?);
+        let added = Added { docs: docs.as_deref(), program: Some(&program), config: config.as_deref() };
+        pack::finish(&component, added)
+    }
+
+    /// The schema of the plugin's configuration, where the project has one.
+    fn config_schema(&self) -> anyhow::Result<Option<String>> {
+        let path = self.path(CONFIG_SCHEMA);
+        path.exists().then(|| pack::read_config_schema(&path)).transpose()
     }
 }
 

@@ -10,20 +10,36 @@ use wasmparser::{Validator, WasmFeatures};
 
 use super::component::Kind;
 use haft_core::report::{Problem, Report};
-use haft_plugin_host::{PROGRAM_SECTION, WIT_SECTION};
+use haft_core::tool::Schema;
+use haft_plugin_host::{CONFIG_SECTION, PROGRAM_SECTION, WIT_SECTION};
 
 /// The largest component that haft loads.
 pub(crate) const MAX_COMPONENT: u64 = 256 << 20;
 
-/// The component with `docs` (a binary WIT package) and `program` appended, in the place of those it had.
-/// The same input gives the same bytes.
-pub fn finish(component: &[u8], docs: Option<&[u8]>, program: Option<&str>) -> anyhow::Result<Vec<u8>> {
+/// The schema of a plugin's configuration, in the folder of its project.
+pub const CONFIG_SCHEMA: &str = "config.schema.json";
+
+/// What is added to a component, in the place of what it had.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Added<'a> {
+    /// A binary WIT package, for the documentation in it.
+    pub docs: Option<&'a [u8]>,
+    /// The program.toml of the package.
+    pub program: Option<&'a str>,
+    /// The JSON Schema of the configuration that it reads.
+    pub config: Option<&'a str>,
+}
+
+/// The component with `added` appended. The same input gives the same bytes.
+pub fn finish(component: &[u8], added: Added<'_>) -> anyhow::Result<Vec<u8>> {
+    let Added { docs, program, config } = added;
     validate(component)?;
     let mut bytes = Vec::with_capacity(component.len());
     let mut end = 0;
     let replaced = |name: &str| match name {
         WIT_SECTION => docs.is_some(),
         PROGRAM_SECTION => program.is_some(),
+        CONFIG_SECTION => config.is_some(),
         _ => false,
     };
     for old in sections(component, replaced).unwrap_or_default() {
@@ -31,7 +47,9 @@ pub fn finish(component: &[u8], docs: Option<&[u8]>, program: Option<&str>) -> a
         end = old.end;
     }
     bytes.extend_from_slice(component.get(end..).unwrap_or_default());
-    for (name, data) in [(WIT_SECTION, docs), (PROGRAM_SECTION, program.map(str::as_bytes))] {
+    let texts = [(PROGRAM_SECTION, program), (CONFIG_SECTION, config)];
+    let texts = texts.map(|(name, text)| (name, text.map(str::as_bytes)));
+    for (name, data) in [(WIT_SECTION, docs)].into_iter().chain(texts) {
         if let Some(data) = data {
             append(&mut bytes, name, data);
         }
@@ -41,6 +59,19 @@ pub fn finish(component: &[u8], docs: Option<&[u8]>, program: Option<&str>) -> a
         return Err(Report::from(problem.hint(format!("haft loads at most {}", size(MAX_COMPONENT)))).into());
     }
     Ok(bytes)
+}
+
+/// The text of a file with the JSON Schema of a configuration.
+///
+/// # Errors
+/// It cannot be read, or is no schema of an object.
+pub fn read_config_schema(path: &Path) -> anyhow::Result<String> {
+    let shown = path.display();
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read `{shown}`"))?;
+    let schema = serde_json::from_str(&text).with_context(|| format!("`{shown}` is not JSON"))?;
+    Schema::of_configuration(&schema)
+        .map_err(|error| anyhow::anyhow!("`{shown}` cannot be used: {error}"))?;
+    Ok(text)
 }
 
 /// Whether the bytes are a component that is right in itself.
@@ -148,12 +179,14 @@ mod tests {
 
     #[test]
     fn finishing_twice_is_finishing_once() {
-        let once = finish(EMPTY, Some(b"wit"), Some("text")).unwrap();
-        assert!(once.starts_with(EMPTY) && once.ends_with(b"text"));
-        assert_eq!(finish(&once, Some(b"wit"), Some("text")).unwrap(), once);
+        let all = Added { docs: Some(b"wit"), program: Some("text"), config: Some("{}") };
+        let once = finish(EMPTY, all).unwrap();
+        assert!(once.starts_with(EMPTY) && once.ends_with(b"{}"));
+        assert_eq!(finish(&once, all).unwrap(), once);
         // What is not given stays, what is given takes the place of what was there.
-        let other = finish(&once, None, Some(&"long ".repeat(100))).unwrap();
+        let other = finish(&once, Added { program: Some(&"long ".repeat(100)), ..Added::default() }).unwrap();
         let found = haft_plugin_host::inspect::read_sections(&other).unwrap();
+        assert_eq!(found.config, Some(serde_json::json!({})));
         assert_eq!((found.wit, found.program.map(|text| text.len())), (vec![b"wit".to_vec()], Some(500)));
     }
 
@@ -168,7 +201,7 @@ mod tests {
         outer.extend(number(inner.len()));
         outer.extend(&inner);
         append(&mut outer, WIT_SECTION, b"old");
-        let finished = finish(&outer, Some(b"new"), None).unwrap();
+        let finished = finish(&outer, Added { docs: Some(b"new"), ..Added::default() }).unwrap();
         let text = String::from_utf8_lossy(&finished).into_owned();
         assert!(
             text.contains("inner") && text.contains("kept") && text.contains("new") && !text.contains("old")
@@ -184,7 +217,8 @@ mod tests {
             (b"\0asm\x01\0\0\0", "a core module"),
             (b"\0asm\x0d\0\x01\0\xff", "not a component: "),
         ] {
-            let error = finish(bytes, None, Some("text")).unwrap_err().to_string();
+            let error =
+                finish(bytes, Added { program: Some("text"), ..Added::default() }).unwrap_err().to_string();
             assert!(error.contains(why), "{error}");
         }
     }

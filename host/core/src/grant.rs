@@ -9,6 +9,7 @@ mod blocked;
 mod destination;
 mod folder;
 mod host;
+mod kept;
 mod platform;
 mod proposal;
 mod right;
@@ -23,6 +24,7 @@ pub use self::blocked::{HostName, HostNameError};
 pub use self::destination::{Destination, Scheme};
 pub use self::folder::{Content, Folder, Kind, Listed};
 pub use self::host::{HostPattern, HostPatternError};
+use self::kept::Kept;
 pub use self::proposal::{Proposal, TooWide};
 pub use self::right::{Right, RightError};
 pub use self::root::Root;
@@ -60,6 +62,7 @@ pub struct Grant {
     env: BTreeSet<String>,
     values: BTreeMap<String, String>,
     hosts: Vec<HostPattern>,
+    kept: Kept,
     children: Children,
     /// Shared by all tools of a program.
     sealed: Arc<Sealed>,
@@ -102,6 +105,7 @@ impl Grant {
             env: BTreeSet::new(),
             values: BTreeMap::new(),
             hosts: Vec::new(),
+            kept: Kept::default(),
             children: Children::default(),
             sealed: Arc::default(),
         }
@@ -225,6 +229,7 @@ impl Grant {
             env,
             values: values.map(|(name, value)| (name.clone(), value.clone())).collect(),
             hosts,
+            kept: self.kept.intersect(other.kept),
             children: self.children.intersect(other.children),
             sealed: self.sealed.join(&other.sealed),
         }

@@ -10,6 +10,8 @@ pub mod call;
 
 pub mod limit;
 
+pub mod units;
+
 pub mod usage;
 
 pub mod heap;

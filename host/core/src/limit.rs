@@ -35,6 +35,12 @@ impl Limits {
     pub const MAX_RESULT: u64 = 64 << 20;
     /// 1 TiB: a bound that only a mistake meets, such as one of units.
     pub const MAX_DISK: u64 = 1 << 40;
+    /// 64 KiB: less state, or cache, holds no more than a few files.
+    pub const MIN_KEPT: u64 = 64 << 10;
+    /// 1 GiB of state: what is larger is a database, and wants a server of its own.
+    pub const MAX_STATE: u64 = 1 << 30;
+    /// 64 GiB of cache: a model or a few.
+    pub const MAX_CACHE: u64 = 64 << 30;
 }
 
 impl Limits {

@@ -12,6 +12,7 @@ mod backend;
 mod build;
 mod builtins;
 mod catalogue;
+mod config;
 mod entry;
 mod hint_table;
 mod journal;
@@ -32,7 +33,6 @@ mod server;
 mod source;
 mod syntax;
 mod tool;
-pub mod units;
 mod values;
 
 use std::fmt;
@@ -47,6 +47,7 @@ pub use self::agents::{AgentKind, AgentTool};
 pub use self::backend::{BackendTable, ContainerEngine};
 pub use self::build::Build;
 pub use self::builtins::Builtins;
+pub use self::config::{Setting, Settings};
 pub use self::entry::Located;
 pub use self::hint_table::HintTable;
 pub use self::journal::JournalTable;
@@ -68,6 +69,7 @@ pub use self::tool::{Argument, ArgumentType, CommandTool, EXTRA_ARGS};
 
 use self::section::{Notes, Section};
 use crate::report::{Problem, Report, Source, Span};
+pub use crate::units;
 
 /// 256 KiB: many times the longest program.toml written by hand.
 pub const MAX_FILE: usize = 256 << 10;
@@ -204,7 +206,16 @@ impl Manifest {
         });
         let packages = self.packages.iter().flat_map(|package| &package.secrets);
         let plugins = self.plugins.iter().flat_map(|plugin| &plugin.secrets).chain(packages);
-        let plugins = plugins.map(|secret| &secret.source);
+        let settings = self
+            .plugins
+            .iter()
+            .map(|plugin| &plugin.config)
+            .chain(self.packages.iter().map(|one| &one.config));
+        let settings = settings.flatten().flatten().filter_map(|(_, setting)| match setting {
+            Setting::Secret(source) => Some(source),
+            Setting::Value(_) => None,
+        });
+        let plugins = plugins.map(|secret| &secret.source).chain(settings);
         provider.filter_map(|provider| provider.api_key.as_ref()).chain(plugins).chain(named).collect()
     }
 

@@ -43,6 +43,7 @@ pub use haft_package as package;
 pub use haft_plugin_host as plugin;
 pub use haft_sandbox as backend;
 pub use haft_sandbox::native;
+pub use haft_state as state;
 
 pub mod program;
 

@@ -18,6 +18,7 @@ mod guidance;
 mod hooks;
 mod injections;
 mod install_context;
+mod kept;
 mod live;
 mod loaded;
 mod options;

@@ -157,6 +157,24 @@ fn change(text: &str, kind: Kind, name: &str, change: impl FnOnce(Editing<'_>)) 
     Ok(document.to_string())
 }
 
+/// The list of `[plugins.grant]` that a right stands in, and its text there; `None` where it is a key of its own.
+fn list_entry(right: &Right) -> Option<(&'static str, String)> {
+    match right {
+        Right::Read(path) => Some(("read", path.clone())),
+        Right::Write(path) => Some(("write", path.clone())),
+        Right::Host(host) => Some(("hosts", host.to_string())),
+        Right::Env(name) => Some(("env", name.clone())),
+        Right::State(_) | Right::Cache(_) => None,
+    }
+}
+
+/// Whether nothing else that is granted includes the right: of two plugins of a package the larger quota is written.
+fn is_most(right: &Right, granted: &[Request]) -> bool {
+    let includes =
+        |other: &Request| matches!(other, Request::Right(_, other) if other != right && other.covers(right));
+    !granted.iter().any(includes)
+}
+
 /// A table being changed, and whether it is written in braces.
 struct Editing<'t> {
     table: &'t mut dyn TableLike,
@@ -168,19 +186,13 @@ impl Editing<'_> {
     fn grant(&mut self, granted: &[Request]) {
         for request in granted {
             match request {
-                Request::Right(_, right) => {
-                    let (key, text) = match right {
-                        Right::Read(path) => ("read", path.clone()),
-                        Right::Write(path) => ("write", path.clone()),
-                        Right::Host(host) => ("hosts", host.to_string()),
-                        Right::Env(name) => ("env", name.clone()),
-                    };
-                    self.inside("grant", |grant| grant.push(key, &text));
-                }
+                Request::Right(_, right) => self.inside("grant", |grant| match list_entry(right) {
+                    Some((key, text)) => grant.push(key, &text),
+                    None if is_most(right, granted) => grant.put_pair(&right.to_string()),
+                    None => {}
+                }),
                 Request::Limit(_, limit) => {
-                    let text = limit.to_string();
-                    let (key, value) = text.split_once('=').unwrap_or((&text, ""));
-                    self.inside("limits", |limits| limits.put(key, value.into()));
+                    self.inside("limits", |limits| limits.put_pair(&limit.to_string()));
                 }
                 Request::Secret(_, secret) => self.inside("secrets", |secrets| secrets.put_secret(secret)),
                 Request::Command(..) | Request::Server(..) | Request::Instructions | Request::Unknown(_) => {}
@@ -213,6 +225,12 @@ impl Editing<'_> {
                 self.table.insert(key, Item::Value(value));
             }
         }
+    }
+
+    /// Sets what is written as `key=value`.
+    fn put_pair(&mut self, text: &str) {
+        let (key, value) = text.split_once('=').unwrap_or((text, ""));
+        self.put(key, value.into());
     }
 
     /// Adds a text to a list that does not have it.

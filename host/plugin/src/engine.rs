@@ -23,10 +23,13 @@ use crate::instance::state::GuestState;
 use crate::threads::descriptors;
 use crate::threads::epoch::EpochClock;
 use crate::threads::landlock::LandlockState;
+use crate::wasi::config::host as config;
+use crate::wasi::drafts::wasi as drafts;
 use crate::wasi::environment;
 use crate::wasi::files;
 use crate::wasi::files::{ProtectedPaths, ProtectedPathsCache};
 use crate::wasi::http::Connector;
+use crate::wasi::logging;
 use crate::wasi::network;
 use haft_core::event::Events;
 use haft_core::grant::{Grant, Reach};
@@ -261,7 +264,7 @@ impl Engine {
 }
 
 /// Everything a component may import: WASI 0.2, with haft's own implementation of files, environment and two socket
-/// interfaces, and HTTP requests, which are refused where no host is granted.
+/// interfaces, HTTP requests, which are refused where no host is granted, and drafts of WASI for what a plugin keeps.
 fn linker(engine: &wasmtime::Engine) -> wasmtime::Result<Linker<GuestState>> {
     let mut linker = Linker::new(engine);
     wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
@@ -276,6 +279,13 @@ fn linker(engine: &wasmtime::Engine) -> wasmtime::Result<Linker<GuestState>> {
     sockets::udp_create_socket::add_to_linker::<GuestState, network::HasLookup>(&mut linker, network::view)?;
     sockets::ip_name_lookup::add_to_linker::<GuestState, network::HasLookup>(&mut linker, network::view)?;
     add_host::<GuestState, HasSelf>(&mut linker, |state| state)?;
+    drafts::config::store::add_to_linker::<GuestState, HasSelf>(&mut linker, |state| state)?;
+    drafts::keyvalue::store::add_to_linker::<GuestState, HasSelf>(&mut linker, |state| state)?;
+    drafts::keyvalue::atomics::add_to_linker::<GuestState, HasSelf>(&mut linker, |state| state)?;
+    drafts::keyvalue::batch::add_to_linker::<GuestState, HasSelf>(&mut linker, |state| state)?;
+    drafts::logging::logging::add_to_linker::<GuestState, HasSelf>(&mut linker, |state| state)?;
+    config::link_earlier(&mut linker)?;
+    logging::link_unversioned(&mut linker)?;
     Ok(linker)
 }
 

@@ -22,10 +22,11 @@ use super::engine::Engine;
 use super::failure::{End, LoadError, Stop, describe};
 use crate::component::listing::Listed;
 use crate::contract::answer::Output;
-use crate::instance::state::{GuestState, Run};
+use crate::instance::state::{Belongings, GuestState, Run};
+use crate::storage;
 use crate::threads::writable::Writable;
 use crate::wasi::files::RelativePaths;
-use crate::wasi::http::{Http, Outbound};
+use crate::wasi::http::Http;
 use haft_core::grant::Grant;
 use haft_core::limit::Limits;
 use haft_core::tool::ToolError;
@@ -57,7 +58,7 @@ pub(super) struct Used<T> {
 }
 
 impl Instance {
-    /// Makes an instance that may do what `grant` says, with requests that become what `outbound` says. Without `writable` no call
+    /// Makes an instance that may do what `grant` says, with what belongs to its plugin. Without `writable` no call
     /// has begun, and the guest gets no directories.
     ///
     /// # Errors
@@ -66,17 +67,26 @@ impl Instance {
         engine: &Engine,
         component: &LinkedComponent,
         grant: Arc<Grant>,
-        outbound: Outbound,
+        belongings: Belongings,
         limits: &Limits,
         (run, writable): (Run, Option<Writable>),
     ) -> Result<Self, End> {
-        let http = Http::new(engine.client().clone(), grant.clone(), outbound);
+        let http = Http::new(engine.client().clone(), grant.clone(), belongings.outbound.clone());
         let protected_paths = engine.protected_paths(&grant);
         let mut store = Store::new(
             component.component().engine(),
-            GuestState::new(grant, protected_paths, limits, run, http),
+            GuestState::new(
+                engine.threads().for_guests(),
+                grant,
+                (protected_paths, belongings),
+                limits,
+                run,
+                http,
+            ),
         );
-        store.data_mut().writable = writable;
+        if let Some(writable) = writable {
+            store.data_mut().begin(writable);
+        }
         store.data_mut().relative = RelativePaths::new(component.contract() == Contract::Plugin);
         store.limiter(|state| &mut state.budget);
         let result = usize::try_from(limits.result).unwrap_or(usize::MAX);
@@ -135,7 +145,7 @@ impl Instance {
     pub(super) fn is_tidy(&mut self) -> bool {
         let state = self.store.data_mut();
         // One more: the directory that stands for `/`.
-        let directories = state.grant.preopens().len() + 1;
+        let directories = state.grant.preopens().len() + storage::granted(&state.grant).count() + 1;
         self.guest.is_reusable()
             && state.budget.exceeded.is_none()
             && !state.run.cancel.is_cancelled()
@@ -162,7 +172,8 @@ impl Instance {
     ) -> Used<Result<Output, ToolError>> {
         let stop_conditions = StopConditions::from_run(&run);
         let state = self.store.data_mut();
-        (state.run, state.writable) = (run, Some(writable));
+        state.run = run;
+        state.begin(writable);
         state.relative.set_named(request.paths.clone());
         self.calls += 1;
         self.spare = None;

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, OnceLock};
 
+use serde_json::Value;
 use wasmtime::component::Component;
 
 use super::contract::Contract;
@@ -16,10 +17,13 @@ use crate::component::record;
 use crate::component::source::{Digest, Source};
 use crate::instance::allocator;
 use crate::instance::reuse::Reuse;
+use crate::instance::state::Belongings;
 use crate::instance::warm_pool::WarmPool;
+use crate::storage::Storage;
 use crate::threads::NoAnswer;
 use crate::threads::shares::Tenant;
-use crate::wasi::http::{Injection, Injections, Outbound, Responder};
+use crate::wasi::config::Config;
+use crate::wasi::http::{Injection, Injections, Responder};
 use haft_core::call::ToolDef;
 use haft_core::limit::Limits;
 use haft_core::manifest;
@@ -38,8 +42,7 @@ pub(super) struct PluginShared {
     pub(super) linked: OnceLock<Result<LinkedComponent, String>>,
     /// The component for prewarmed instances, where these use another memory strategy.
     pub(super) prewarm_component: OnceLock<Option<LinkedComponent>>,
-    /// What becomes of its requests.
-    pub(super) outbound: Outbound,
+    pub(super) belongings: Belongings,
     /// Where instances serve several calls.
     pub(super) reuse: Option<Arc<Reuse>>,
     pub(super) warm_pool: WarmPool,
@@ -110,7 +113,7 @@ impl Plugin {
     ) -> Self {
         let (engine, name) = (engine.clone(), Arc::from(name));
         let (warm_pool, calls) = (WarmPool::new(engine.ahead()), AtomicU64::new(0));
-        let (outbound, prewarm_component, reuse) = (Outbound::default(), OnceLock::new(), None);
+        let (belongings, prewarm_component, reuse) = (Belongings::default(), OnceLock::new(), None);
         let (is_prewarming, is_expiring, is_discarding) = <(AtomicBool, AtomicBool, AtomicBool)>::default();
         Self(Arc::new(PluginShared {
             name,
@@ -119,7 +122,7 @@ impl Plugin {
             discovered,
             linked,
             prewarm_component,
-            outbound,
+            belongings,
             reuse,
             warm_pool,
             calls,
@@ -136,16 +139,28 @@ impl Plugin {
     pub fn with_injections(self, injections: impl IntoIterator<Item = Injection>) -> Self {
         let injections = Injections::from_iter(injections);
         // Most plugins have none: nothing of theirs is made twice.
-        if injections.is_empty() && self.0.outbound.injections.is_empty() {
+        if injections.is_empty() && self.0.belongings.outbound.injections.is_empty() {
             return self;
         }
-        self.with_change(|inner| inner.outbound.injections = injections)
+        self.with_change(|inner| inner.belongings.outbound.injections = injections)
     }
 
     /// The same plugin, whose requests `responder` answers: none leaves this machine.
     #[must_use]
     pub fn with_responder(self, responder: Arc<dyn Responder>) -> Self {
-        self.with_change(|inner| inner.outbound.responder = Some(responder))
+        self.with_change(|inner| inner.belongings.outbound.responder = Some(responder))
+    }
+
+    /// The same plugin, which keeps things there as far as the grant of a call says so.
+    #[must_use]
+    pub fn with_storage(self, storage: Storage) -> Self {
+        self.with_change(|inner| inner.belongings.storage = Some(storage))
+    }
+
+    /// The same plugin with a configuration.
+    #[must_use]
+    pub fn with_config(self, config: Config) -> Self {
+        self.with_change(|inner| inner.belongings.config = Some(config))
     }
 
     /// The same plugin, whose instances serve several calls.
@@ -159,7 +174,7 @@ impl Plugin {
         let own = &*self.0;
         let same = Self::new(&own.engine, &own.name, own.discovered.clone(), own.linked.clone());
         let Some(mut inner) = Arc::into_inner(same.0) else { return self };
-        inner.outbound = own.outbound.clone();
+        inner.belongings = own.belongings.clone();
         inner.reuse = own.reuse.as_ref().map(|reuse| Arc::new(Reuse::new(reuse.settings())));
         change(&mut inner);
         Self(Arc::new(inner))
@@ -173,6 +188,11 @@ impl Plugin {
     /// The exported functions that cannot be tools, with the reasons.
     pub fn uncallable(&self) -> &[Uncallable] {
         &self.0.discovered.listing.uncallable
+    }
+
+    /// The JSON Schema of the configuration that it reads, where the component brings one.
+    pub fn config_schema(&self) -> Option<&Value> {
+        self.0.discovered.listing.config.as_ref()
     }
 
     /// What it lists, as text for [`Source::Packed`]: the same component gives the same bytes.
@@ -305,8 +325,7 @@ mod tests {
     #[test]
     fn no_injection_is_no_change() {
         let engine = Engine::new(&EngineOptions::default());
-        let listing =
-            Listing { contract: Contract::Plugin, tools: Vec::new(), uncallable: Vec::new(), manner: None };
+        let listing = Listing::new(Contract::Plugin);
         let digest = Digest::compute(b"");
         let discovered = Discovered { source: Source::Embedded(b""), key: digest.clone(), digest, listing };
         let plugin = Plugin::new(&engine, "p", discovered, OnceLock::new());

@@ -155,6 +155,11 @@ impl Threads {
         self.start_own()?.spawn_blocking(work).await.map_err(|_| NoAnswer::Panicked)
     }
 
+    /// What does work for guests.
+    pub(super) fn for_guests(&self) -> OwnThreads {
+        OwnThreads(self.start_own().ok().map(|own| own.handle().clone()))
+    }
+
     /// Runs `task` beside the guests; for waiting, not for work.
     pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         match self.start_own() {
@@ -169,6 +174,23 @@ impl Threads {
     }
 }
 
+/// Threads of haft's own, as a guest's thread reaches them; none where they could not be started.
+#[derive(Clone)]
+pub(super) struct OwnThreads(Option<Handle>);
+
+impl OwnThreads {
+    /// Runs blocking work with all of haft's rights, from a guest's thread: the thread that does it is started by one of
+    /// haft's own, since it would have the guest's restrictions otherwise.
+    pub(super) async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, NoAnswer> {
+        let own = self.0.as_ref().ok_or(NoAnswer::Panicked)?;
+        let handed_on = own.spawn(async { tokio::task::spawn_blocking(work).await });
+        handed_on.await.ok().and_then(Result::ok).ok_or(NoAnswer::Panicked)
+    }
+}
+
 impl Drop for Threads {
     /// A thread stuck in the kernel must not keep haft from ending.
     fn drop(&mut self) {
@@ -177,3 +199,6 @@ impl Drop for Threads {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

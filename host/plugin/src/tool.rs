@@ -243,10 +243,11 @@ impl Tool for PluginTool {
             && grant.preopens().is_empty()
     }
 
-    /// A guest writes where its grant says, and sends to the hosts of its grant; there is no third way out.
+    /// A guest writes where its grant says, sends to the hosts of its grant, and keeps things of its own; there is no
+    /// fourth way out.
     fn may_have_effects(&self, grant: &Grant) -> bool {
         let may_write = !matches!(grant.writable(), Reach::Roots(roots) if roots.is_empty());
-        may_write && !self.def.hints.read_only || !grant.hosts().is_empty()
+        may_write && !self.def.hints.read_only || !grant.hosts().is_empty() || grant.state().is_some()
     }
 
     fn preparation(&self) -> Option<Preparation<'_>> {
@@ -327,6 +328,8 @@ impl PluginShared {
         let Used { outcome, instance } =
             instance.call(&job.request, (self.run(job), job.writable.clone())).await;
         let state = instance.state();
+        // Before the caller has its answer: the next call may write there.
+        job.writable.release();
         self.log_output(state);
         state.http.decisions().emit_to(&job.request.id, &job.events);
         journal_notes::used(&job.notes, state);
@@ -353,19 +356,20 @@ impl PluginShared {
         }
         let linked = self.linked().map_err(End::new)?;
         let call = (self.run(job), Some(job.writable.clone()));
-        let outbound = self.outbound.clone();
-        Instance::create(&self.engine, linked, job.grant.clone(), outbound, &job.limits, call).await
+        let belongings = self.belongings.clone();
+        Instance::create(&self.engine, linked, job.grant.clone(), belongings, &job.limits, call).await
     }
 
     /// Does what a call needs and its guest's thread may not do: loads the component, which may have to be compiled and
     /// cached, and opens the writable directories.
     async fn prepare(self: &Arc<Self>, grant: &Arc<Grant>) -> Result<Writable, NoAnswer> {
         if self.linked.get().is_some() && !Writable::needs_opening(grant) {
-            return Ok(Writable::open(grant));
+            return Ok(Writable::open(grant, None));
         }
         Self::load_code(self).await?;
         let grant = grant.clone();
-        self.engine.threads().own(move || Writable::open(&grant)).await
+        let storage = self.belongings.storage.clone();
+        self.engine.threads().own(move || Writable::open(&grant, storage.as_ref())).await
     }
 
     fn run(&self, job: &Job) -> Run {

@@ -1,10 +1,13 @@
-//! One right as a person writes it on a command line: `read=DIR`, `write=DIR`, `host=HOST`, `env=NAME`.
+//! One right as a person writes it on a command line: `read=DIR`, `write=DIR`, `host=HOST`, `env=NAME`, `state=SIZE`,
+//! `cache=SIZE`.
 //! A text alone: no path is resolved and nothing is granted by it.
 
 use std::fmt;
 use std::str::FromStr;
 
 use super::host::{HostPattern, HostPatternError};
+use crate::limit::Limits;
+use crate::units::{format_size, parse_size};
 
 /// A right.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,13 +20,17 @@ pub enum Right {
     Host(HostPattern),
     /// To see an environment variable.
     Env(String),
+    /// To keep so many bytes of keys and values, and as many of files.
+    State(u64),
+    /// To keep so many bytes of files that may be removed at any time.
+    Cache(u64),
 }
 
 /// Why a text is not a [`Right`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RightError {
     /// Not of the form at all.
-    #[error("expected `read=DIR`, `write=DIR`, `host=HOST` or `env=NAME`")]
+    #[error("expected `read=DIR`, `write=DIR`, `host=HOST`, `env=NAME`, `state=SIZE` or `cache=SIZE`")]
     Form,
     /// The host is none.
     #[error("{0}")]
@@ -41,6 +48,8 @@ impl FromStr for Right {
             "write" => Ok(Self::Write(value.into())),
             "host" => Ok(Self::Host(value.parse()?)),
             "env" => Ok(Self::Env(value.into())),
+            "state" => size(value, Limits::MAX_STATE).map(Self::State),
+            "cache" => size(value, Limits::MAX_CACHE).map(Self::Cache),
             _ => Err(RightError::Form),
         }
     }
@@ -53,6 +62,8 @@ impl fmt::Display for Right {
             Self::Write(path) => write!(f, "write={path}"),
             Self::Host(host) => write!(f, "host={host}"),
             Self::Env(name) => write!(f, "env={name}"),
+            Self::State(bytes) => write!(f, "state={}", format_size(*bytes)),
+            Self::Cache(bytes) => write!(f, "cache={}", format_size(*bytes)),
         }
     }
 }
@@ -65,9 +76,17 @@ impl Right {
             | (Self::Read(ours), Self::Read(theirs)) => lies_in(theirs, ours),
             (Self::Host(ours), Self::Host(theirs)) => ours.contains(theirs),
             (Self::Env(ours), Self::Env(theirs)) => ours == theirs,
+            (Self::State(ours), Self::State(theirs)) | (Self::Cache(ours), Self::Cache(theirs)) => {
+                ours >= theirs
+            }
             _ => false,
         }
     }
+}
+
+/// What may be kept: a size within the bounds that program.toml has too.
+fn size(text: &str, most: u64) -> Result<u64, RightError> {
+    parse_size(text).ok().filter(|size| (Limits::MIN_KEPT..=most).contains(size)).ok_or(RightError::Form)
 }
 
 /// Whether `path` is `folder` or below it, as far as the texts say. What leads upwards lies in nothing
@@ -92,10 +111,18 @@ mod tests {
 
     #[test]
     fn a_right_is_read_and_written_alike() {
-        for text in ["read=./docs", "write=~/x", "host=*.a.test", "host=http://localhost:80", "env=LANG"] {
+        for text in [
+            "read=./docs",
+            "write=~/x",
+            "host=*.a.test",
+            "host=http://localhost:80",
+            "env=LANG",
+            "state=10MiB",
+            "cache=1GiB",
+        ] {
             assert_eq!(right(text).to_string().parse(), Ok(right(text)), "{text}");
         }
-        for wrong in ["read", "read=", "run=ls", "=x", "read=a\nb"] {
+        for wrong in ["read", "read=", "run=ls", "=x", "read=a\nb", "state=10", "state=1B", "state=2GiB"] {
             assert_eq!(wrong.parse::<Right>(), Err(RightError::Form), "{wrong}");
         }
     }
@@ -113,6 +140,7 @@ mod tests {
             ("host=*.a.test", "host=b.a.test"),
             ("host=*", "host=b.a.test"),
             ("env=A", "env=A"),
+            ("state=2MiB", "state=1MiB"),
         ] {
             assert!(right(ours).covers(&right(theirs)), "{ours} {theirs}");
         }
@@ -128,6 +156,8 @@ mod tests {
             ("host=a.test", "host=http://a.test"),
             ("env=A", "env=B"),
             ("env=A", "read=A"),
+            ("state=1MiB", "state=2MiB"),
+            ("state=1MiB", "cache=1MiB"),
         ] {
             assert!(!right(ours).covers(&right(theirs)), "{ours} {theirs}");
         }

@@ -34,6 +34,15 @@ fn a_value_is_kept_where_both_sides_have_it() {
 }
 
 #[test]
+fn of_two_quotas_the_smaller_one_is_met() {
+    let one = Grant::none().with_state(10).with_state(5).with_cache(3);
+    let other = Grant::none().with_state(20);
+    assert_eq!((one.state(), one.intersect(&other).state()), (Some(10), Some(10)));
+    assert_eq!((one.intersect(&other).cache(), other.intersect(&one).cache()), (None, None));
+    assert_eq!(one.read_only().state(), one.state(), "its own things are not the user's");
+}
+
+#[test]
 fn lookalike_prefixes_are_other_directories() {
     let grant = Grant::none().with_write(root("/nowhere/out"));
     assert!(grant.writable().covers(&root("/nowhere/out/deep")));

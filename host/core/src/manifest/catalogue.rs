@@ -64,6 +64,8 @@ pub(super) enum Kind {
     PathOrJson,
     /// A text, or a secret.
     TextOrSecret,
+    /// A text, a number, a flag, or a secret.
+    Setting,
     /// An array.
     List(&'static Kind),
     /// A table whose keys are the user's.
@@ -282,6 +284,12 @@ pub(super) static PLUGIN: Table = Table {
         ]),
         Key::new("limits", Kind::Table(&LIMITS), "what one call may use").also(&["limit"]),
         Key::new("reuse", Kind::Table(&REUSE), "keep instances for several calls; default a fresh one each"),
+        Key::new(
+            "config",
+            SETTINGS,
+            "what it reads of its configuration (`wasi:config`); default it is refused",
+        )
+        .also(&["configuration", "settings", "options", "variables"]),
         Key::new("secrets", Kind::Map(&Kind::Table(&PLUGIN_SECRET)), "headers it sends but never sees")
             .also(&["secret"]),
     ],
@@ -303,6 +311,9 @@ pub(super) static HINTS: Table = Table {
     ],
 };
 
+/// The configuration of a plugin.
+const SETTINGS: Kind = Kind::Map(&Kind::Setting);
+
 pub(super) static PACKAGE: Table = Table {
     header: "[[packages]]",
     doc: "A package of other people, as `haft add` writes it; program.lock says what exactly it is.",
@@ -319,6 +330,12 @@ pub(super) static PACKAGE: Table = Table {
             "the most that its plugins get of what they ask for; default nothing",
         )
         .also(&["grants", "permissions", "allow", "capabilities"]),
+        Key::new(
+            "config",
+            SETTINGS,
+            "what its plugins read of their configuration, in the place of what the package says itself",
+        )
+        .also(&["configuration", "settings", "options", "variables"]),
         Key::new(
             "secrets",
             Kind::Map(&Kind::Table(&PLUGIN_SECRET)),
@@ -350,6 +367,19 @@ const GRANT_KEYS: &[Key] = &[
     )
     .also(&["network", "net", "http", "urls"]),
     Key::new("env", VARIABLES, "variables of haft's environment that it may see").also(&["environment"]),
+    Key::new(
+        "state",
+        Kind::Size,
+        "keys and values of its own (`wasi:keyvalue`), and the directory `/state`: what each may hold, from `64KiB` \
+         to `1GiB`",
+    )
+    .also(&["storage", "data", "keyvalue", "database"]),
+    Key::new(
+        "cache",
+        Kind::Size,
+        "what the directory `/cache` of its own may hold, which haft may empty, from `64KiB` to `64GiB`",
+    )
+    .also(&["scratch", "temp"]),
 ];
 
 pub(super) static LIMITS: Table = Table {
@@ -841,7 +871,8 @@ mod tests {
     use super::super::JournalTable;
     use super::*;
     use crate::limit::Limits;
-    use crate::manifest::{Builtins, CommandTool, units};
+    use crate::manifest::{Builtins, CommandTool};
+    use crate::units;
 
     fn all() -> Vec<&'static Table> {
         let mut tables: Vec<&Table> = vec![&ROOT];

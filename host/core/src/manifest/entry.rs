@@ -11,8 +11,8 @@ use toml::de::{DeString, DeValue};
 
 use super::catalogue::Table;
 use super::section::{Notes, Section};
-use super::units;
 use crate::report::{Problem, Span, nearest};
+use crate::units;
 
 /// A value and where it stands. Equal when the values are.
 #[derive(Clone, Debug)]

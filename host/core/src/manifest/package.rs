@@ -2,6 +2,7 @@
 //! a package itself holds is not looked at here.
 
 use super::catalogue::{PACKAGE, PACKAGE_GRANT};
+use super::config::{Settings, settings};
 use super::entry::{Entry, Located};
 use super::name::Name;
 use super::pattern::ToolPattern;
@@ -22,6 +23,8 @@ pub struct Package {
     pub tools: Option<Vec<ToolPattern>>,
     /// The most that its plugins get: each what it asks for and this allows.
     pub grant: GrantTable,
+    /// What its plugins read of their configuration, in the place of what the package says itself.
+    pub config: Option<Settings>,
     /// Headers its plugins send but never see, by the names that they ask for them.
     pub secrets: Vec<PluginSecret>,
 }
@@ -43,6 +46,7 @@ impl Package {
             enabled: section.get("enabled", Entry::flag).unwrap_or(true),
             tools: section.get("tools", Entry::tool_patterns),
             grant: grant.as_ref().map(GrantTable::read).unwrap_or_default(),
+            config: section.get("config", settings),
             secrets: section.get("secrets", secrets).unwrap_or_default(),
             name: name?,
             source: source?,

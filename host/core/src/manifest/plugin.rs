@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::catalogue::{GRANT, HINTS, LIMITS, PLUGIN, PLUGIN_SECRET, REUSE};
+use super::config::{Settings, settings};
 use super::entry::{Entry, Located};
 use super::hint_table::HintTable;
 use super::name::{Name, ToolName};
@@ -44,6 +45,8 @@ pub struct Plugin {
     pub limits: Limits,
     /// Whether instances serve several calls; `None`: a fresh instance for every call.
     pub reuse: Option<Reuse>,
+    /// What it reads of its configuration; `None`: nothing, and it is told so.
+    pub config: Option<Settings>,
     /// Headers it sends but never sees.
     pub secrets: Vec<PluginSecret>,
 }
@@ -81,6 +84,10 @@ pub struct GrantTable {
     pub hosts: Vec<HostPattern>,
     /// Variables of haft's environment that it may see.
     pub env: Vec<String>,
+    /// Bytes of its own keys and values, and as many of files in its private directory.
+    pub state: Option<u64>,
+    /// Bytes of files in a directory of its own that may be emptied at any time.
+    pub cache: Option<u64>,
 }
 
 /// `[plugins.reuse]`: instances are kept for several calls. What one call leaves in memory the
@@ -165,6 +172,7 @@ impl Plugin {
             limits: limits.as_ref().map_or(default, |section| read_limits(section, default)),
             hooks,
             reuse: reuse.as_ref().map(Reuse::read),
+            config: section.get("config", settings),
             secrets: section.get("secrets", secrets).unwrap_or_default(),
             name: name?,
             component: component?,
@@ -181,7 +189,8 @@ impl GrantTable {
         let read = self.read.iter().map(|path| Right::Read(text(path)));
         let hosts = self.hosts.iter().cloned().map(Right::Host);
         let env = self.env.iter().cloned().map(Right::Env);
-        write.chain(read).chain(hosts).chain(env).collect()
+        let kept = self.state.map(Right::State).into_iter().chain(self.cache.map(Right::Cache));
+        write.chain(read).chain(hosts).chain(env).chain(kept).collect()
     }
 
     pub(super) fn read(section: &Section<'_>) -> Self {
@@ -190,6 +199,8 @@ impl GrantTable {
             write: section.list("write", Entry::located_path),
             hosts: section.list("hosts", Entry::parse),
             env: section.list("env", Entry::variable),
+            state: section.get("state", |entry| entry.size(Limits::MIN_KEPT..=Limits::MAX_STATE)),
+            cache: section.get("cache", |entry| entry.size(Limits::MIN_KEPT..=Limits::MAX_CACHE)),
         }
     }
 }

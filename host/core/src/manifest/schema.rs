@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::catalogue::{self, Key, Kind, Table};
 use super::name::ToolName;
-use super::units;
+use crate::units;
 
 /// The schema.
 pub fn json_schema() -> Value {
@@ -57,6 +57,9 @@ fn kind(kind: &Kind) -> Value {
         Kind::Json => json!({ "type": "object" }),
         Kind::PathOrJson => json!({ "anyOf": [self::kind(&Kind::Path), self::kind(&Kind::Json)] }),
         Kind::TextOrSecret => json!({ "anyOf": [{ "type": "string" }, table(&catalogue::SECRET, None)] }),
+        Kind::Setting => {
+            json!({ "anyOf": [{ "type": ["string", "number", "boolean"] }, table(&catalogue::SECRET, None)] })
+        }
         Kind::List(inner) => list(inner),
         Kind::Map(inner) => json!({ "type": "object", "additionalProperties": self::kind(inner) }),
         Kind::Table(shape) => table(shape, None),

@@ -2,7 +2,8 @@
 //! did not declare and the model is told what to change; and answers of a model against the schema that was asked for.
 //! Never fetches a schema from anywhere.
 
-use jsonschema::Validator;
+use jsonschema::error::ValidationErrorKind as Kind;
+use jsonschema::{ValidationError, Validator};
 use serde_json::Value;
 
 use super::mistakes::{Mistakes, shorten};
@@ -22,6 +23,8 @@ enum Subject {
     Arguments,
     /// The answer of a model.
     Answer,
+    /// The configuration of a plugin.
+    Configuration,
 }
 
 impl Subject {
@@ -29,6 +32,7 @@ impl Subject {
         match self {
             Self::Arguments => "arguments",
             Self::Answer => "answer",
+            Self::Configuration => "configuration",
         }
     }
 
@@ -37,6 +41,7 @@ impl Subject {
         match self {
             Self::Arguments => "argument",
             Self::Answer => "property",
+            Self::Configuration => "key",
         }
     }
 }
@@ -115,8 +120,18 @@ impl Schema {
         Ok(Self { validator, written: schema.clone(), subject: Subject::Answer })
     }
 
+    /// Compiles the schema of a plugin's configuration, an object.
+    pub fn of_configuration(schema: &Value) -> Result<Self, SchemaError> {
+        Ok(Self { subject: Subject::Configuration, ..Self::compile(schema)? })
+    }
+
     /// Checks `arguments`, or an answer; the error lists what is wrong and where.
     pub fn check(&self, arguments: &Value) -> Result<(), ArgumentsError> {
+        self.check_hiding(arguments, &[])
+    }
+
+    /// The same; the error shows no value of the keys `hidden`, which are those of an object.
+    pub fn check_hiding(&self, arguments: &Value, hidden: &[&str]) -> Result<(), ArgumentsError> {
         if is_deeper(arguments, MAX_DEPTH) {
             let name = self.subject.name();
             return Err(ArgumentsError(format!("the {name} must not nest deeper than {MAX_DEPTH} levels")));
@@ -126,7 +141,25 @@ impl Schema {
         }
         let mistakes = Mistakes::new(&self.written, self.subject.part());
         let all = self.validator.iter_errors(arguments).take(MAX_MISTAKES);
-        let problems: Vec<String> = all.map(|error| mistakes.describe(&error)).collect();
+        let describe = |error: ValidationError<'_>| {
+            let place = error.instance_path().to_string();
+            // As JSON pointers have names.
+            let key = place.strip_prefix('/').and_then(|rest| rest.split('/').next()).unwrap_or_default();
+            let key = key.replace("~1", "/").replace("~0", "~");
+            // What is wrong with the whole may quote all of it.
+            let names_keys =
+                matches!(error.kind(), Kind::Required { .. } | Kind::AdditionalProperties { .. });
+            match place.as_str() {
+                "" if !hidden.is_empty() && !names_keys => {
+                    format!("the {} as a whole does not fit", self.subject.name())
+                }
+                _ if hidden.contains(&key.as_str()) => {
+                    format!("at `{place}`: what is secret there does not fit")
+                }
+                _ => mistakes.describe(&error),
+            }
+        };
+        let problems: Vec<String> = all.map(describe).collect();
         Err(ArgumentsError(problems.join("; ")))
     }
 }
@@ -290,6 +323,35 @@ mod tests {
     fn depth_is_bounded() {
         let deep = (0..100).fold(json!({}), |inner, _| json!({ "a": inner }));
         assert!(check(&json!({ "type": "object" }), &deep).contains("deeper than 64"));
+    }
+
+    /// CL04: a secret is not quoted, wherever it does not fit.
+    #[test]
+    fn cl04_what_is_hidden_is_not_quoted() {
+        let schema = json!({ "type": "object", "additionalProperties": false, "required": ["region"], "properties": {
+            "region": { "type": "string", "enum": ["eu", "us"] }, "a/b~": { "type": "string", "pattern": "^k" },
+        }, "not": { "properties": { "a/b~": { "const": "kkk" } }, "required": ["a/b~"] } });
+        let schema = Schema::of_configuration(&schema).unwrap();
+        let check = |value: Value| {
+            schema.check_hiding(&value, &["a/b~"]).map_or_else(|error| error.to_string(), |()| "ok".into())
+        };
+        assert_eq!(check(json!({ "region": "eu", "a/b~": "key" })), "ok");
+        assert_eq!(
+            check(json!({ "region": "eu", "a/b~": "hunter2" })),
+            "at `/a~1b~0`: what is secret there does not fit"
+        );
+        assert_eq!(
+            check(json!({ "region": "eu", "a/b~": "kkk" })),
+            "the configuration as a whole does not fit"
+        );
+        assert_eq!(
+            check(json!({ "region": "de", "a/b~": "k" })),
+            "at `/region`: \"de\" is not one of \"eu\", \"us\""
+        );
+        assert_eq!(
+            check(json!({ "regin": "eu", "a/b~": "k" })),
+            "`region` is required; unknown key `regin`: did you mean `region`?"
+        );
     }
 
     #[test]

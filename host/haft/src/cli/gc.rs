@@ -7,25 +7,33 @@ use super::Exit;
 use super::terminal::{Terminal, rounded};
 use crate::cli::install_session::with_hint;
 use crate::program::Dirs;
+use haft_core::report::plain;
 use haft_package::{Store, SweepError, Swept};
+use haft_state::{Kept, Swept as SweptState};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
 A program is known once `haft add` or `haft update` was used in it, and as long as its program.lock is where it
-was. What was installed in the last ten minutes is kept; what is removed can be fetched again by `haft add`.")]
+was. What was installed in the last ten minutes is kept; what is removed can be fetched again by `haft add`. Of programs
+whose program.toml is gone, what their plugins cached goes too; what else these kept only with `--state`.")]
 pub(super) struct Gc {
     /// Only tell what would be removed
     #[arg(short = 'n', long)]
     dry_run: bool,
+    /// Also remove the state that plugins kept in programs whose program.toml is gone
+    #[arg(long)]
+    state: bool,
 }
 
 impl Gc {
     pub(super) fn execute(self, terminal: Terminal) -> anyhow::Result<Exit> {
-        let store = Store::new(Dirs::of_this_machine()?.store);
+        let dirs = Dirs::of_this_machine()?;
+        let store = Store::new(dirs.store.clone());
         let swept = store.sweep(self.dry_run).map_err(|error| match &error {
             SweepError::Lock { error: lock, .. } => with_hint(lock.hint(), &error),
             SweepError::Store(_) => with_hint(None, &error),
         })?;
+        let kept = dirs.homes().sweep(self.state, self.dry_run)?;
         if terminal.json {
             let removed = swept
                 .removed
@@ -37,11 +45,35 @@ impl Gc {
                 "size": size(&swept),
                 "used": swept.used,
                 "young": swept.young,
+                "kept": kept.iter().map(|kept| self.kept_json(kept)).collect::<Vec<_>>(),
             }))?;
             return Ok(Exit::Success);
         }
         self.print(&swept, terminal)?;
+        kept.iter().for_each(|kept| terminal.message(self.kept_line(kept)));
         Ok(Exit::Success)
+    }
+
+    /// Whether what was kept goes.
+    fn removes(&self, kept: &SweptState) -> bool {
+        self.state || kept.kept == Kept::Cache
+    }
+
+    fn kept_json(&self, kept: &SweptState) -> serde_json::Value {
+        let what = if kept.kept == Kept::Cache { "cache" } else { "state" };
+        json!({ "program": kept.program, "what": what, "size": kept.size, "removed": self.removes(kept) && !self.dry_run })
+    }
+
+    fn kept_line(&self, kept: &SweptState) -> String {
+        let what = if kept.kept == Kept::Cache { "cached" } else { "kept" };
+        let word = match (self.removes(kept), self.dry_run) {
+            (true, false) => "removed",
+            (true, true) => "would remove",
+            (false, _) => "left",
+        };
+        let rest = if self.removes(kept) { "" } else { "; `haft gc --state` removes it" };
+        let program = plain(&kept.program.display().to_string());
+        format!("{word} what plugins {what} for `{program}`, which is gone: {}{rest}", rounded(kept.size))
     }
 
     fn print(&self, swept: &Swept, terminal: Terminal) -> anyhow::Result<()> {

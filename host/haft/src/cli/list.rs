@@ -7,11 +7,12 @@ use clap::Args;
 use serde::Serialize;
 
 use super::Exit;
-use super::terminal::{Column, DIM, HEAD, Terminal, WARNING};
+use super::terminal::{Column, DIM, HEAD, Terminal, WARNING, rounded};
 use crate::cli::install_session::InstallSession;
 use haft_core::report::plain;
 use haft_package::{Kind, Offered, ProjectEntry, ToolLister};
 use haft_sandbox::lookup::find_on_path;
+use haft_state::Usage;
 
 #[derive(Debug, Args)]
 pub(super) struct List {}
@@ -33,8 +34,21 @@ struct Row {
     requirements: Vec<Requirement>,
     asked: Vec<String>,
     granted: Vec<String>,
+    /// What it keeps, where it keeps anything.
+    kept: Option<Kept>,
     /// Why nothing more is known.
     problem: Option<String>,
+}
+
+/// Bytes that a plugin, or all plugins of a package, keep.
+#[derive(Serialize)]
+struct Kept {
+    /// Keys and values.
+    entries: u64,
+    /// Files of its private directory.
+    files: u64,
+    /// Files of its cache directory.
+    cache: u64,
 }
 
 /// A program that a package needs, or makes use of.
@@ -80,6 +94,7 @@ async fn row(session: &InstallSession, entry: &ProjectEntry) -> Row {
         requirements: Vec::new(),
         asked: pin.map(|pin| pin.asked.clone()).unwrap_or_default(),
         granted: entry.granted.iter().map(ToString::to_string).collect(),
+        kept: kept(session, name),
         problem: None,
     };
     let Some(pin) = pin else {
@@ -99,11 +114,27 @@ async fn row(session: &InstallSession, entry: &ProjectEntry) -> Row {
     row
 }
 
+/// What the plugins of an entry keep.
+fn kept(session: &InstallSession, name: &str) -> Option<Kept> {
+    let usage = session.context.dirs.homes().usage_of(&session.project.path, name);
+    let Usage { entries, files, cache } = usage;
+    (usage != Usage::default()).then_some(Kept { entries, files, cache })
+}
+
 /// What a plugin sees as a hook; nothing where it is none.
 fn hooks(session: &InstallSession, entry: &ProjectEntry) -> Vec<String> {
     let plugins = session.project.manifest.plugins.iter().filter(|_| entry.kind == Kind::Plugin);
     let own = plugins.filter(|plugin| plugin.name.value == entry.name);
     own.flat_map(|plugin| plugin.hooks.iter().flatten()).map(|pattern| pattern.value.to_string()).collect()
+}
+
+impl Kept {
+    fn text(&self) -> String {
+        let kinds =
+            [(self.entries, "of keys and values"), (self.files, "of files"), (self.cache, "of cache")];
+        let some = kinds.into_iter().filter(|(bytes, _)| *bytes > 0);
+        some.map(|(bytes, what)| format!("{} {what}", rounded(bytes))).collect::<Vec<_>>().join(", ")
+    }
 }
 
 impl Row {
@@ -145,6 +176,7 @@ impl Row {
         line("needs", &self.needs());
         line("granted", if self.granted.is_empty() { "nothing" } else { "" });
         line("granted", &self.granted.join(", "));
+        line("keeps", &self.kept.as_ref().map(Kept::text).unwrap_or_default());
         if let Some(problem) = &self.problem {
             let _ = writeln!(text, "  {WARNING}!{WARNING:#}        {Column}{}", plain(problem));
         }

@@ -14,7 +14,7 @@ use crate::program::FILE_NAME;
 use haft_author::archive::Package;
 use haft_author::component::{self, Kind};
 use haft_author::declaration;
-use haft_author::pack;
+use haft_author::pack::{self, Added};
 use haft_author::wit::Wit;
 use haft_core::manifest::{Component, Manifest, Plugin};
 use haft_core::report::{Problem, Report};
@@ -34,6 +34,9 @@ pub(super) struct Pack {
     /// The world of the component, where the WIT has several
     #[arg(long, requires = "wit")]
     world: Option<String>,
+    /// The JSON Schema of the configuration that the component reads
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
     /// Where to write the result [default: the component itself; NAME-VERSION.tar.gz in the folder]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -60,20 +63,24 @@ impl Pack {
             None => self.declared_beside()?,
         };
         let docs = wit.as_ref().map(Wit::encode).transpose()?;
-        if docs.is_none() && program.is_none() {
+        let config = self.config.as_deref().map(pack::read_config_schema).transpose()?;
+        if docs.is_none() && program.is_none() && config.is_none() {
             let problem = Problem::new(format!("nothing to add to `{}`", self.what.display()));
             let problem = problem.hint("`--wit DIR` adds the documentation of its tools");
             let hint = "`--program FILE` adds what it asks for, where `[[plugins]]` there names this file";
             return Err(Report::from(problem.hint(hint)).into());
         }
-        let packed = pack::finish(&component, docs.as_deref(), program.as_deref())?;
+        let added = Added { docs: docs.as_deref(), program: program.as_deref(), config: config.as_deref() };
+        let packed = pack::finish(&component, added)?;
         let output = self.output.as_deref().unwrap_or(&self.what);
         pack::write(output, &packed)?;
+        let added = [
+            (docs.is_some(), "documentation"),
+            (program.is_some(), "list of what it asks for"),
+            (config.is_some(), "schema of its configuration"),
+        ];
         let added: Vec<_> =
-            [(docs.is_some(), "documentation"), (program.is_some(), "list of what it asks for")]
-                .into_iter()
-                .filter_map(|(is_there, what)| is_there.then_some(what))
-                .collect();
+            added.into_iter().filter_map(|(is_there, what)| is_there.then_some(what)).collect();
         let (path, bytes) = (relative(output), packed.len() as u64);
         if terminal.json {
             terminal.json(&json!({ "component": output, "bytes": bytes, "added": added }))?;

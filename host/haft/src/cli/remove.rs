@@ -1,5 +1,5 @@
-//! `haft remove`: takes an entry out of program.toml and its pin out of program.lock. Leaves what is
-//! installed where it is: other programs may use it.
+//! `haft remove`: takes an entry out of program.toml and its pin out of program.lock, and removes what its plugins kept.
+//! Leaves what is installed where it is: other programs may use it.
 
 use crate::cli::common::Common;
 use clap::Args;
@@ -10,6 +10,7 @@ use super::terminal::Terminal;
 use crate::cli::install_session::{InstallSession, install_error};
 
 #[derive(Debug, Args)]
+#[command(after_help = "What the plugins kept (`state` and `cache` of their grants) is removed with them.")]
 pub(super) struct Remove {
     /// The packages or plugins to remove
     #[arg(value_name = "NAME", required = true)]
@@ -21,11 +22,19 @@ impl Remove {
         let session = InstallSession::open(common, terminal)?;
         // All of them or none.
         session.installer().remove(&self.names).map_err(install_error)?;
+        let mut cleared = Vec::new();
+        for name in &self.names {
+            // Gone from program.toml it has no right to it any more, and the next of that name must not find it.
+            if session.context.dirs.homes().remove(&session.project.path, name)? {
+                cleared.push(name);
+            }
+        }
         if terminal.json {
-            terminal.json(&json!({ "removed": self.names }))?;
+            terminal.json(&json!({ "removed": self.names, "cleared": cleared }))?;
         }
         for name in &self.names {
-            terminal.message(format_args!("removed `{name}`"));
+            let kept = if cleared.contains(&name) { ", and what it kept" } else { "" };
+            terminal.message(format_args!("removed `{name}`{kept}"));
         }
         terminal.hint("`haft gc` removes what no program refers to from this machine");
         Ok(Exit::Success)

@@ -10,7 +10,7 @@ use super::packages::{self, Installed};
 use super::pending_plugin::{self, PendingPlugin};
 use super::rights::Rights;
 use super::server_set::Servers;
-use super::{backend, children, plugins, required_tools, servers};
+use super::{Dirs, backend, children, plugins, required_tools, servers};
 use haft_core::secret::Secrets;
 use haft_plugin_host::Engine;
 use haft_sandbox::Backend;
@@ -37,14 +37,14 @@ pub(super) async fn fill<'a>(
     let mut pending = plugins::declared_plugins(assembly, dirs, (&grant, &files), plugins, &loaded.pinned());
     pending.extend(packages::plugins(assembly, installed, dirs, packages)?);
     let (now, later) = pending_plugin::split(pending, only);
-    plugins::load(assembly, &engine, now, secrets).await?;
+    plugins::load(assembly, &engine, now, (dirs, secrets)).await?;
     children::add_commands(assembly, &confiner, &grant)?;
     packages::add_commands(assembly, installed, &confiner, &grant)?;
     let mut declared = servers::declared(&loaded.manifest, &grant);
     declared.extend(servers::of_packages(installed, &grant)?);
     let servers = servers::start(assembly, declared, options, dirs, &confiner).await?;
     let agents = agents::add(assembly, options, loaded, &files)?;
-    rest(assembly, only, later, &engine, secrets).await?;
+    rest(assembly, only, later, &engine, (dirs, secrets)).await?;
     Ok(Started { agents, backend, servers })
 }
 
@@ -54,12 +54,12 @@ async fn rest<'a>(
     only: Option<&str>,
     later: Vec<PendingPlugin<'a>>,
     engine: &Engine,
-    secrets: Secrets<'_>,
+    with: (&Dirs, Secrets<'_>),
 ) -> anyhow::Result<()> {
     match only {
         // Not found: all plugins are loaded, so that the error can suggest the nearest name.
         Some(only) if assembly.toolbox.find(only).is_none() => {
-            plugins::load(assembly, engine, later, secrets).await?;
+            plugins::load(assembly, engine, later, with).await?;
         }
         Some(_) => {}
         None => {

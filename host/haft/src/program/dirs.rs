@@ -10,6 +10,7 @@ use etcetera::BaseStrategy;
 
 use haft_agent::Sessions;
 use haft_core::grant::Root;
+use haft_state::Homes;
 
 /// Where things are. haft's own state lies outside everything a tool may write by default.
 #[derive(Clone, Debug)]
@@ -35,6 +36,8 @@ pub struct Dirs {
     /// The whole of long answers that agents were shown a part of: `$XDG_DATA_HOME/haft/answers`. Only the built-in
     /// `read` opens them, and nothing but haft writes there.
     pub answers: PathBuf,
+    /// What plugins keep: `$XDG_DATA_HOME/haft/state`. Each opens its own, and nobody else anything.
+    pub plugin_state: PathBuf,
     /// [`Self::own`], once it was found.
     own: OnceLock<Vec<Root>>,
 }
@@ -58,6 +61,7 @@ impl Dirs {
             config: base.config_dir().join("haft"),
             store: base.data_dir().join("haft/store"),
             answers: base.data_dir().join("haft/answers"),
+            plugin_state: base.data_dir().join("haft/state"),
             home,
             own: OnceLock::new(),
         })
@@ -83,6 +87,11 @@ impl Dirs {
         Sessions::new(self.sessions().join("agents")).with_answers(&self.answers)
     }
 
+    /// Where plugins keep what they are granted to: below [`Self::plugin_state`] and [`Self::cache`].
+    pub fn homes(&self) -> Homes {
+        Homes { state: self.plugin_state.clone(), cache: self.cache.join("plugins") }
+    }
+
     /// Where approvals are signed and used up: below [`Self::state`].
     pub fn approvals(&self) -> PathBuf {
         self.state.join("approvals")
@@ -100,7 +109,7 @@ impl Dirs {
             return Ok(known);
         }
         let mut own = Vec::new();
-        for directory in [&self.cache, &self.state, &self.config] {
+        for directory in [&self.cache, &self.state, &self.config, &self.plugin_state] {
             if let Some(directory) = made(directory)? {
                 own.push(Root::resolve(Path::new("/"), directory)?);
             }

@@ -10,7 +10,7 @@ use haft_core::manifest::{GrantTable, Located, Manifest, Package, Plugin};
 use haft_core::report::{Problem, nearest};
 use haft_package::{Bundle, lock_path};
 
-/// A right for one run: `[PLUGIN:]read=DIR`, `write=DIR`, `host=HOST` or `env=NAME`. Without a
+/// A right for one run: `[PLUGIN:]read=DIR`, `write=DIR`, `host=HOST`, `env=NAME`, `state=SIZE` or `cache=SIZE`. Without a
 /// plugin it is for the built-in tools, `bash` and commands.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Allow {
@@ -22,7 +22,9 @@ pub struct Allow {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AllowError {
     /// Not of the form at all.
-    #[error("expected `[PLUGIN:]read=DIR`, `write=DIR`, `host=HOST` or `env=NAME`")]
+    #[error(
+        "expected `[PLUGIN:]read=DIR`, `write=DIR`, `host=HOST`, `env=NAME`, `state=SIZE` or `cache=SIZE`"
+    )]
     Form,
     /// The host is none.
     #[error("{0}")]
@@ -85,6 +87,8 @@ fn with_right(right: &Right, grant: Grant, dirs: &Dirs) -> anyhow::Result<Grant>
         Right::Write(path) => grant.with_write(root(path)?),
         Right::Host(host) => grant.with_host(host.clone()),
         Right::Env(name) => grant.with_env(name),
+        Right::State(bytes) => grant.with_state(*bytes),
+        Right::Cache(bytes) => grant.with_cache(*bytes),
     })
 }
 
@@ -205,6 +209,8 @@ fn asked(manifest: &Manifest, dirs: &Dirs, rights: &[Right]) -> anyhow::Result<G
             }
             Right::Host(host) => grant.with_host(host.clone()),
             Right::Env(name) => grant.with_env(name),
+            Right::State(bytes) => grant.with_state(*bytes),
+            Right::Cache(bytes) => grant.with_cache(*bytes),
         };
     }
     Ok(grant)
@@ -291,7 +297,9 @@ fn table(
     let grant = read.into_iter().fold(Grant::none(), Grant::with_read);
     let grant = write.into_iter().fold(grant, Grant::with_write);
     let grant = table.hosts.iter().cloned().fold(grant, Grant::with_host);
-    Ok(table.env.iter().fold(grant, Grant::with_env))
+    let grant = table.env.iter().fold(grant, Grant::with_env);
+    let grant = table.state.into_iter().fold(grant, Grant::with_state);
+    Ok(table.cache.into_iter().fold(grant, Grant::with_cache))
 }
 
 fn allowed(grant: Grant, allow: &[Allow], plugin: Option<&str>, dirs: &Dirs) -> anyhow::Result<Grant> {

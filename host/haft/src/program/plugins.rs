@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use super::assembly::Assembly;
 use super::pending_plugin::{PendingPlugin, described};
 use super::pins::{Pinned, agreed, not_installed};
-use super::{Dirs, approvals, builtins, hooks, injections, patterns};
+use super::{Dirs, approvals, builtins, hooks, injections, kept, patterns};
 use haft_core::grant::Grant;
 use haft_core::manifest::{Component, Located, Manifest, Plugin as Declared, ToolPattern};
 use haft_core::report::Problem;
@@ -46,7 +46,7 @@ pub(super) async fn load<'m>(
     assembly: &mut Assembly<'m>,
     engine: &Engine,
     pending: Vec<PendingPlugin<'m>>,
-    secrets: Secrets<'_>,
+    (dirs, secrets): (&Dirs, Secrets<'_>),
 ) -> anyhow::Result<()> {
     assembly.files.extend(pending.iter().filter_map(|pending| pending.source.path().map(Path::to_owned)));
     let loaded =
@@ -64,6 +64,14 @@ pub(super) async fn load<'m>(
                     let own = pending.secrets();
                     let injections = injections::for_plugin(own, secrets, &mut assembly.problems).await;
                     plugin = plugin.with_injections(injections);
+                    if let Some(storage) = kept::storage(assembly.manifest, dirs, pending) {
+                        plugin = plugin.with_storage(storage);
+                    }
+                    if let Some(config) =
+                        kept::config(pending, &plugin, secrets, &mut assembly.problems).await
+                    {
+                        plugin = plugin.with_config(config);
+                    }
                     // What a package asks for here is not its own to decide: the program opts in.
                     if let Some(reuse) = declared.reuse.filter(|_| pending.package.is_none()) {
                         plugin = plugin.with_reuse(reuse);

@@ -86,6 +86,8 @@ impl Under {
         all.extend(write.map(|root| format!("write `{}`", path(&root))));
         all.extend(hosts.map(|host| format!("reach `{host}`")));
         all.extend(variables.map(|name| format!("see `{name}`")));
+        all.extend((wanted.state() != left.state()).then(|| "keep as much state".to_owned()));
+        all.extend((wanted.cache() != left.cache()).then(|| "keep as large a cache".to_owned()));
         all.extend((wanted.network() && !left.network()).then(|| "use the network".to_owned()));
         all.extend((wanted.unix_sockets() && !left.unix_sockets()).then(|| "use unix sockets".to_owned()));
         all
@@ -114,7 +116,7 @@ pub(super) fn denied(manifest: &Manifest, under: Option<&Under>) -> Vec<String> 
 }
 
 /// The most that an agent of a program gets: of files and processes what `files` may, the built-in tools for files; of
-/// hosts and variables what any tool of `toolbox` may. What is blocked for `fetch_url` is blocked.
+/// hosts, variables and what is kept between calls what any tool of `toolbox` may. What is blocked for `fetch_url` is blocked.
 pub(super) fn most(files: &Grant, toolbox: &Toolbox, manifest: &Manifest) -> Grant {
     let blocked = manifest.builtins.fetch_block.iter().cloned();
     let mut most = blocked.fold(files.clone(), Grant::with_blocked_host);
@@ -122,6 +124,8 @@ pub(super) fn most(files: &Grant, toolbox: &Toolbox, manifest: &Manifest) -> Gra
         let hosts: Vec<_> = own.hosts().iter().filter(|host| !most.hosts().contains(host)).cloned().collect();
         most = hosts.into_iter().fold(most, Grant::with_host);
         most = own.env().iter().fold(most, Grant::with_env);
+        most = own.state().into_iter().fold(most, Grant::with_state);
+        most = own.cache().into_iter().fold(most, Grant::with_cache);
     }
     most
 }

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use serde_json::Value;
 use tokio::sync::OwnedMutexGuard;
 use tokio_util::sync::CancellationToken;
 use wasmtime::component::Component;
@@ -12,7 +13,7 @@ use wasmtime::component::Component;
 use crate::component::cache::CompiledCode;
 use crate::component::listing::{self, Listed, Listing};
 use crate::component::record;
-use crate::component::sections::{self, WIT_SECTION};
+use crate::component::sections::{self, Sections, WIT_SECTION};
 use crate::component::source::{Digest, Source};
 use crate::contract::dispatch::LinkedComponent;
 use crate::contract::typed;
@@ -20,11 +21,10 @@ use crate::contract::{Contract, command};
 use crate::engine::Engine;
 use crate::failure::{End, LoadError};
 use crate::instance::Instance;
-use crate::instance::state::Run;
+use crate::instance::state::{Belongings, Run};
 use crate::threads::NoAnswer;
 use crate::threads::landlock;
 use crate::threads::shares::Tenant;
-use crate::wasi::http::Outbound;
 use haft_core::grant::Grant;
 use haft_core::limit::Limits;
 
@@ -76,12 +76,12 @@ pub(crate) async fn compile_and_list(
     let compilation = engine.compilations().begin(engine.threads(), name, source.size()).await;
     let compiled = engine.threads().own(move || compile(&own, &own_source, sibling_wit.as_deref())).await;
     drop(compilation);
-    let (linked, listing, code) = compiled.map_err(no_answer)??;
+    let Compiled { linked, listing, code, config } = compiled.map_err(no_answer)??;
     let listing = match listing {
         Some(listing) => listing,
         None => list_in_new_instance(engine, name, &linked, limits).await?,
-    }
-    .bounded()?;
+    };
+    let listing = Listing { config, ..listing }.bounded()?;
     if let Some(code) = code {
         let (own, own_record, own_listing) = (engine.clone(), identity.key.clone(), listing.clone());
         let store = move || own.cache().map(|cache| cache.store_listing(&own_record, code, &own_listing));
@@ -97,32 +97,37 @@ async fn wait_for_others(engine: &Engine, key: &Digest, limits: &Limits) -> Opti
     tokio::time::timeout(limits.time, engine.compilations().lock(key)).await.ok()
 }
 
-/// The linked component, its listing where the types alone give it, and its code in the cache.
-type CompileOutcome = (LinkedComponent, Option<Listing>, Option<CompiledCode>);
+/// A component that was compiled.
+struct Compiled {
+    linked: LinkedComponent,
+    /// Where the types alone give it.
+    listing: Option<Listing>,
+    /// In the cache.
+    code: Option<CompiledCode>,
+    /// The schema of its configuration.
+    config: Option<Value>,
+}
 
-fn compile(engine: &Engine, source: &Source, sibling_wit: Option<&str>) -> Result<CompileOutcome, LoadError> {
+fn compile(engine: &Engine, source: &Source, sibling_wit: Option<&str>) -> Result<Compiled, LoadError> {
     let bytes = source.read().map_err(|error| unreadable(source, error))?;
     let (component, code) = engine.compile(&bytes)?;
     let linked = LinkedComponent::new(engine, &component)?;
+    let sections = sections::read(&bytes).unwrap_or_default();
     let listing = match linked.contract() {
         contract @ (Contract::Typed | Contract::Hook) => {
             let exports = typed::Exports::from_component(component.engine(), &component);
-            let listing = typed::listing(&exports, &read_docs(&bytes, sibling_wit))?;
+            let listing = typed::listing(&exports, &read_docs(&sections, sibling_wit))?;
             Some(Listing { contract, ..listing })
         }
-        Contract::Command => {
-            let sections = sections::read(&bytes).unwrap_or_default();
-            Some(command::listing(sections.label("description")))
-        }
+        Contract::Command => Some(command::listing(sections.label("description"))),
         Contract::Plugin | Contract::Act | Contract::Mcp => None,
     };
-    Ok((linked, listing, code))
+    Ok(Compiled { linked, listing, code, config: sections.config })
 }
 
 /// The documentation of a component: from its own section, else from the WIT file beside it. A problem is logged, and
 /// the functions are listed without documentation.
-fn read_docs(bytes: &[u8], sibling_wit: Option<&str>) -> typed::Docs {
-    let sections = sections::read(bytes).unwrap_or_default();
+fn read_docs(sections: &Sections, sibling_wit: Option<&str>) -> typed::Docs {
     let (docs, problems) = typed::Docs::decode(&sections.wit);
     let problems = problems.iter().map(|problem| format!("its section `{WIT_SECTION}`: {problem}"));
     for problem in sections.problems.iter().cloned().chain(problems) {
@@ -173,7 +178,7 @@ async fn list(
     for _ in 0..MAX_INSTANCES {
         let limits = Limits { time: limits.time.saturating_sub(begun.elapsed()), ..*limits };
         let call = (Run::idle(&name, &limits), Some(landlock::write_nowhere()));
-        let instance = Instance::create(engine, linked, grant.clone(), Outbound::default(), &limits, call)
+        let instance = Instance::create(engine, linked, grant.clone(), Belongings::default(), &limits, call)
             .await
             .map_err(not_listed)?;
         if let Listed::Tools { tools, manner } = instance.list().await.outcome.map_err(not_listed)?? {

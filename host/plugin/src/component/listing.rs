@@ -41,6 +41,9 @@ pub(crate) struct Listing {
     /// How an MCP server wants to be spoken to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) manner: Option<Manner>,
+    /// The JSON Schema of its configuration, where it brings one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) config: Option<Value>,
 }
 
 /// A function of a component that cannot be a tool.
@@ -98,7 +101,7 @@ pub(crate) fn check(contract: Contract, listed: Vec<ListedTool>) -> Result<Listi
             Err(problem) => return Err(LoadError::Tool(format!("`{name}`: {problem}"))),
         }
     }
-    Ok(Listing { contract, tools, uncallable, manner: None })
+    Ok(Listing { tools, uncallable, ..Listing::new(contract) })
 }
 
 impl Listed {
@@ -109,6 +112,11 @@ impl Listed {
 }
 
 impl Listing {
+    /// One without tools.
+    pub(crate) fn new(contract: Contract) -> Self {
+        Self { contract, tools: Vec::new(), uncallable: Vec::new(), manner: None, config: None }
+    }
+
     /// The same listing, if it is not larger than [`MAX_SIZE`].
     pub(crate) fn bounded(self) -> Result<Self, LoadError> {
         let schema = |value: &Value| value.to_string().len();

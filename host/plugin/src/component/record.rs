@@ -37,8 +37,7 @@ mod tests {
     #[test]
     fn a_record_counts_for_its_component_and_version_alone() {
         let (own, other) = (Digest::compute(b"one"), Digest::compute(b"two"));
-        let listing =
-            Listing { contract: Contract::Plugin, tools: Vec::new(), uncallable: Vec::new(), manner: None };
+        let listing = Listing::new(Contract::Plugin);
         let text = write(&own, &listing).unwrap();
         assert_eq!(write(&own, &read(&text, &own).unwrap()).unwrap(), text);
         assert!(read(&text, &other).is_none(), "another component");

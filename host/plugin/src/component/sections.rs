@@ -1,6 +1,7 @@
 //! Reads the sections of a component's file at any depth of nesting: names and custom sections, no code. Everything
 //! read is bounded in size and number, since the file may be hostile.
 
+use serde_json::Value;
 use wasmparser::{ComponentExternalKind, CustomSectionReader, Parser, Payload};
 
 use crate::component::adapt;
@@ -14,6 +15,9 @@ pub const WIT_SECTION: &str = "haft:wit";
 /// Custom section with the program.toml of the package a component was published in, so that a
 /// bare component says what it asks for.
 pub const PROGRAM_SECTION: &str = "haft:program";
+
+/// Custom section with the JSON Schema of the configuration that a plugin reads (`wasi:config`).
+pub const CONFIG_SECTION: &str = "haft:config";
 
 /// Custom section with what an `act:tools` component says of itself, in CBOR.
 pub const ACT_SECTION: &str = "act:component";
@@ -36,6 +40,9 @@ const MAX_WITS: usize = 32;
 
 /// Bytes of a package's program.toml.
 const MAX_PROGRAM: usize = 256 << 10;
+
+/// Bytes of the schema of a configuration.
+const MAX_CONFIG: usize = 256 << 10;
 
 /// Bytes of what an `act:tools` component says of itself.
 const MAX_ACT: usize = 256 << 10;
@@ -70,6 +77,8 @@ pub struct Sections {
     pub labels: Vec<(String, String)>,
     /// The text of [`PROGRAM_SECTION`].
     pub program: Option<String>,
+    /// The schema that [`CONFIG_SECTION`] has.
+    pub config: Option<Value>,
     /// What [`ACT_SECTION`] says.
     pub act: Option<ActMetadata>,
     /// What [`WIT_SECTION`] holds; the outermost first, and of equals the last.
@@ -157,6 +166,7 @@ struct Walk {
     depth: usize,
     /// The texts of the sections that count when they are the outermost, with their depth.
     program: Option<(usize, String)>,
+    config: Option<(usize, Value)>,
     act: Option<(usize, ActMetadata)>,
     wit: Vec<(usize, Vec<u8>)>,
 }
@@ -242,6 +252,7 @@ impl Walk {
             "producers" => self.producers(section),
             WIT_SECTION => self.wit(data),
             PROGRAM_SECTION => self.program(data),
+            CONFIG_SECTION => self.config(data),
             ACT_SECTION => self.act(data),
             label if depth == 0 && LABELS.contains(&label) => self.label(label, data),
             _ => {}
@@ -287,6 +298,19 @@ impl Walk {
         }
     }
 
+    fn config(&mut self, data: &[u8]) {
+        if data.len() > MAX_CONFIG {
+            return self.problem(CONFIG_SECTION, &format!("larger than {} KiB", MAX_CONFIG >> 10));
+        }
+        match serde_json::from_slice(data) {
+            Ok(schema) if self.is_outermost(self.config.as_ref().map(|(depth, _)| *depth)) => {
+                self.config = Some((self.depth, schema));
+            }
+            Ok(_) => {}
+            Err(error) => self.problem(CONFIG_SECTION, &format!("not JSON: {error}")),
+        }
+    }
+
     fn act(&mut self, data: &[u8]) {
         if data.len() > MAX_ACT {
             return self.problem(ACT_SECTION, &format!("larger than {} KiB", MAX_ACT >> 10));
@@ -323,6 +347,7 @@ impl Walk {
         self.wit.sort_by_key(|(depth, _)| *depth);
         self.found.wit = self.wit.into_iter().map(|(_, wit)| wit).collect();
         self.found.program = self.program.map(|(_, text)| text);
+        self.found.config = self.config.map(|(_, schema)| schema);
         self.found.act = self.act.map(|(_, metadata)| metadata);
         self.found
     }

@@ -45,7 +45,7 @@ pub(crate) fn listing(description: Option<&str>) -> Listing {
         hints: Hints::default(),
         output: None,
     };
-    Listing { contract: Contract::Command, tools: vec![tool], uncallable: Vec::new(), manner: None }
+    Listing { tools: vec![tool], ..Listing::new(Contract::Command) }
 }
 
 fn parameters() -> Value {

@@ -20,11 +20,10 @@ impl GuestState {
         self.run.logged += 1;
         (self.run.logged <= MAX_MESSAGES).then(|| message.chars().take(MAX_MESSAGE).collect())
     }
-}
 
-impl Host for GuestState {
-    fn log(&mut self, level: Level, message: String) {
-        let Some(message) = self.bounded(&message) else { return };
+    /// A line of the guest, as far as it says no more than [`MAX_MESSAGES`] of them.
+    pub(crate) fn tell(&mut self, level: Level, message: &str) {
+        let Some(message) = self.bounded(message) else { return };
         let plugin = &*self.run.plugin;
         match level {
             Level::Trace => tracing::trace!(plugin, "{message}"),
@@ -37,6 +36,12 @@ impl Host for GuestState {
         if matches!(level, Level::Info | Level::Warn | Level::Error) {
             self.run.events.emit(|| Event::Info { call: call.clone(), message });
         }
+    }
+}
+
+impl Host for GuestState {
+    fn log(&mut self, level: Level, message: String) {
+        self.tell(level, &message);
     }
 
     fn progress(&mut self, done: f64, total: Option<f64>, message: String) {

@@ -31,6 +31,12 @@ pub(crate) struct DeniedAccess {
     pub(crate) names: bool,
     /// The guest created a UDP socket, which no grant allows.
     pub(crate) datagrams: bool,
+    /// The guest asked for its configuration, and has none.
+    pub(crate) config: bool,
+    /// The guest opened a key-value store, which is not granted.
+    pub(crate) state: bool,
+    /// The guest would have kept more keys and values than its quota allows.
+    pub(crate) full_state: bool,
 }
 
 /// A granted directory that could not be opened.

@@ -13,6 +13,8 @@ use crate::failure::Limit;
 use crate::instance::state::{ExceededLimit, GuestState, bytes};
 use haft_core::grant::{AddressError, Destination, Proposal};
 use haft_core::limit::Limits;
+use haft_core::units::format_size;
+use haft_state::Kept;
 
 /// Hints of one refusal; more would bury the message.
 const MAX_HINTS: usize = 4;
@@ -57,6 +59,7 @@ impl HintContext<'_> {
         let mut hints: Vec<String> = state.disk.is_exceeded().then(|| self.disk()).into_iter().collect();
         hints.extend(files(self, state));
         if self.is_installed() {
+            hints.extend(kept(self, state));
             hints.extend(network(self, state));
         }
         hints.extend(state.http.decisions().refusals().iter().map(|refusal| request(self, refusal)));
@@ -100,6 +103,14 @@ impl HintContext<'_> {
         matches!(self.place, GrantPlace::Plugin | GrantPlace::Package(_))
     }
 
+    /// The table of program.toml that has the plugin's configuration.
+    fn config_table(&self) -> String {
+        match self.place {
+            GrantPlace::Package(package) => format!("`[packages.config]` of `{package}`"),
+            _ => format!("`[plugins.config]` of `{}`", self.plugin),
+        }
+    }
+
     /// The table of program.toml that says what the tool may do.
     fn table(&self) -> String {
         match self.place {
@@ -110,6 +121,9 @@ impl HintContext<'_> {
         }
     }
 }
+
+/// What is proposed for a plugin that keeps things.
+const DEFAULT_STATE: &str = "10MiB";
 
 fn files(context: &HintContext<'_>, state: &GuestState) -> Vec<String> {
     let (denied, table) = (&state.denied, context.table());
@@ -174,6 +188,36 @@ fn protected((level, what_for, path): &(Protection, AccessKind, PathBuf)) -> Str
         }
         (Protection::ReadOnly, _) => format!("`{path}` says what tools may do: tools may not change it"),
     }
+}
+
+/// What is kept between calls, and the configuration.
+fn kept(context: &HintContext<'_>, state: &GuestState) -> Vec<String> {
+    let (denied, table) = (&state.denied, context.table());
+    let mut hints = Vec::new();
+    if denied.state {
+        hints.push(format!("to let it keep keys and values, add `state = \"{DEFAULT_STATE}\"` to {table}"));
+    }
+    let quotas = [
+        (
+            "state",
+            state.grant.state(),
+            denied.full_state || state.private.is_full(Kept::State),
+            Limits::MAX_STATE,
+        ),
+        ("cache", state.grant.cache(), state.private.is_full(Kept::Cache), Limits::MAX_CACHE),
+    ];
+    for (name, quota, is_full, most) in quotas {
+        let Some(quota) = quota.filter(|_| is_full) else { continue };
+        let more = quota.saturating_mul(2).min(most);
+        let line = format!("`{name}` allows {}", bytes(quota));
+        let way = (more > quota)
+            .then(|| format!("; to allow more, set `{name} = \"{}\"` in {table}", format_size(more)));
+        hints.push(line + &way.unwrap_or_default());
+    }
+    if denied.config {
+        hints.push(format!("to configure it, add its keys to {}", context.config_table()));
+    }
+    hints
 }
 
 fn network(context: &HintContext<'_>, state: &GuestState) -> Vec<String> {

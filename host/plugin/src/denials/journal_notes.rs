@@ -3,6 +3,7 @@
 use crate::failure::{End, Limit};
 use crate::instance::state::GuestState;
 use haft_core::tool::Notes;
+use haft_state::Kept;
 
 /// Before the guest runs: what was taken from its grant.
 pub(crate) fn narrowed(notes: &Notes, only_reads: bool) {
@@ -23,6 +24,17 @@ pub(crate) fn used(notes: &Notes, state: &GuestState) {
     }
     if state.disk.is_exceeded() {
         notes.decision(|| "refused: to write more than the disk limit".into());
+    }
+    for (is_so, what) in [
+        (denied.config, "refused: a configuration"),
+        (denied.state, "refused: to keep keys and values"),
+        (denied.full_state, "refused: more keys and values than `state` allows"),
+        (state.private.is_full(Kept::State), "refused: more files than `state` allows"),
+        (state.private.is_full(Kept::Cache), "refused: more files than `cache` allows"),
+    ] {
+        if is_so {
+            notes.decision(|| what.into());
+        }
     }
     for decision in state.http.decisions().list() {
         notes.decision(|| decision);

@@ -141,8 +141,8 @@ impl PluginShared {
         let Some(spare) = plugin.engine.idle_slot() else { return };
         let _ticking = plugin.engine.clock().run();
         let run = Run { inline_time: Some(InlineTime::begin()), ..Run::idle(&plugin.name, limits) };
-        let (grant, outbound) = (grant.clone(), plugin.outbound.clone());
-        let making = Instance::create(&plugin.engine, linked, grant, outbound, limits, (run, None));
+        let (grant, belongings) = (grant.clone(), plugin.belongings.clone());
+        let making = Instance::create(&plugin.engine, linked, grant, belongings, limits, (run, None));
         match plugin.engine.threads().begin(&landlock::write_nowhere(), pin!(making)) {
             Ok(Poll::Ready(Ok(mut instance))) if !instance.has_reached_out() => {
                 instance.set_aside(spare);
@@ -188,7 +188,7 @@ impl PluginShared {
         grant: &Arc<Grant>,
         limits: &Limits,
     ) -> Result<Instance, End> {
-        let (run, outbound) = (Run::idle(&self.name, limits), self.outbound.clone());
-        Instance::create(&self.engine, linked, grant.clone(), outbound, limits, (run, None)).await
+        let (run, belongings) = (Run::idle(&self.name, limits), self.belongings.clone());
+        Instance::create(&self.engine, linked, grant.clone(), belongings, limits, (run, None)).await
     }
 }

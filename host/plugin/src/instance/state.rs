@@ -11,11 +11,14 @@ use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 use wasmtime_wasi_http::{WasiHttpCtxView, WasiHttpView};
 
 use crate::denials::denied_access::DeniedAccess;
+use crate::storage::Storage;
+use crate::threads::OwnThreads;
 use crate::threads::short_call::InlineTime;
 use crate::threads::writable::Writable;
-use crate::wasi::disk_budget::Disk;
-use crate::wasi::files::{ProtectedPaths, RelativePaths};
-use crate::wasi::http::Http;
+use crate::wasi::config::Config;
+use crate::wasi::disk_budget::{Disk, GoesOn};
+use crate::wasi::files::{PrivateDirectories, ProtectedPaths, RelativePaths};
+use crate::wasi::http::{Http, Outbound};
 use crate::wasi::input::Input;
 use crate::wasi::network::address_check::{self, RefusedAddresses};
 use crate::wasi::output::Captured;
@@ -47,12 +50,17 @@ const MAX_WARNING: Duration = Duration::from_secs(1);
 pub(crate) struct GuestState {
     pub(crate) wasi: WasiCtx,
     pub(crate) table: ResourceTable,
+    /// Where haft does work for the guest that the guest's thread may not do.
+    pub(crate) own: OwnThreads,
     pub(crate) grant: Arc<Grant>,
+    pub(crate) belongings: Belongings,
     pub(crate) protected_paths: Arc<ProtectedPaths>,
     /// The directories that the call may write; none while there is no call.
     pub(crate) writable: Option<Writable>,
     pub(crate) budget: Budget,
     pub(crate) disk: Arc<Disk>,
+    /// The directories of its own, opened for the call.
+    pub(crate) private: PrivateDirectories,
     pub(crate) run: Run,
     pub(crate) denied: DeniedAccess,
     pub(crate) relative: RelativePaths,
@@ -63,6 +71,17 @@ pub(crate) struct GuestState {
     pub(crate) stdin: Input,
     pub(crate) stdout: Captured,
     pub(crate) stderr: Captured,
+}
+
+/// What belongs to a plugin and grants nothing by itself.
+#[derive(Clone, Default)]
+pub(crate) struct Belongings {
+    /// What becomes of its requests.
+    pub(crate) outbound: Outbound,
+    /// Where it keeps things.
+    pub(crate) storage: Option<Storage>,
+    /// What it reads of its configuration.
+    pub(crate) config: Option<Config>,
 }
 
 /// The call that a guest works for.
@@ -140,6 +159,12 @@ impl Run {
         cancelled || self.warned
     }
 
+    /// Whether the guest may still go on, for what blocks its thread.
+    pub(crate) fn goes_on(&self) -> GoesOn {
+        let (cancel, deadline) = (self.cancel.clone(), self.deadline);
+        Arc::new(move || !cancel.is_cancelled() && Instant::now() < deadline)
+    }
+
     /// The context of an instance of `plugin` between calls.
     pub(crate) fn idle(plugin: &Arc<str>, limits: &Limits) -> Self {
         Self::new(plugin.clone(), String::new(), Events::none(), CancellationToken::new(), limits)
@@ -150,8 +175,9 @@ impl GuestState {
     /// The state of a guest that may do what `grant` says, within `limits`, with its requests
     /// going through `http`.
     pub(crate) fn new(
+        own: OwnThreads,
         grant: Arc<Grant>,
-        protected_paths: Arc<ProtectedPaths>,
+        (protected_paths, belongings): (Arc<ProtectedPaths>, Belongings),
         limits: &Limits,
         run: Run,
         http: Http,
@@ -166,11 +192,14 @@ impl GuestState {
         Self {
             wasi,
             table,
+            own,
             grant,
+            belongings,
             protected_paths,
             writable: None,
             budget,
             disk,
+            private: PrivateDirectories::default(),
             run,
             denied,
             relative,
@@ -185,10 +214,18 @@ impl GuestState {
 }
 
 impl GuestState {
+    /// A call begins, which may write these directories.
+    pub(crate) fn begin(&mut self, writable: Writable) {
+        let goes_on = self.run.goes_on();
+        self.private.begin(writable.private(), &self.disk, &goes_on);
+        self.writable = Some(writable);
+    }
+
     /// Forgets the call that is over: its denials, output, events and writable directories. The guest's memory and open
     /// resources stay.
     pub(crate) fn renew(&mut self, plugin: &Arc<str>, limits: &Limits) {
         (self.run, self.writable) = (Run::idle(plugin, limits), None);
+        self.private.end();
         self.denied = self.denied.kept_for_next_call();
         self.disk.renew(limits.disk);
         self.refused_addresses.clear();

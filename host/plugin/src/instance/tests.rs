@@ -53,7 +53,7 @@ impl MismatchedGuest {
     fn call(&self, tool: &str, arguments: &Value) -> bool {
         let grant = |root| Grant::none().with_write(root);
         let narrow = Root::resolve(Path::new("/"), &self.path("granted")).unwrap();
-        let (own, wide) = (Writable::open(&grant(narrow)), Arc::new(grant(Root::everything())));
+        let (own, wide) = (Writable::open(&grant(narrow), None), Arc::new(grant(Root::everything())));
         let (id, sent) = (String::new(), Arguments::Value(arguments.clone()));
         let request = Request {
             id,
@@ -65,9 +65,9 @@ impl MismatchedGuest {
         let (engine, linked, limits) = (self.engine.clone(), self.linked.clone(), Limits::default());
         let guest = async move {
             let run = || Run::idle(&"guest".into(), &limits);
-            let all = Writable::open(&wide);
+            let all = Writable::open(&wide, None);
             let made =
-                Instance::create(&engine, &linked, wide, Outbound::default(), &limits, (run(), None)).await;
+                Instance::create(&engine, &linked, wide, Belongings::default(), &limits, (run(), None)).await;
             let Ok(instance) = made else { panic!("no instance") };
             matches!(instance.call(&request, (run(), all)).await.outcome, Ok(Ok(_)))
         };

@@ -9,6 +9,7 @@ use std::fs::File;
 use std::io;
 use std::sync::Arc;
 
+use crate::storage::{self, PrivateDirectory, Storage};
 use haft_core::grant::{Grant, Reach, Root};
 
 /// The writable directories of one call. Clones share them.
@@ -19,6 +20,9 @@ pub(crate) struct Writable(Arc<OpenedDirectories>);
 struct OpenedDirectories {
     everywhere: bool,
     roots: Vec<(Root, Result<Directory, String>)>,
+    private: Vec<PrivateDirectory>,
+    /// Private directories that could not be had, by their guest's names.
+    missing: Vec<(&'static str, String)>,
 }
 
 /// An open directory and what it is.
@@ -46,18 +50,47 @@ impl Writable {
     /// Whether a grant's writable directories must be opened before its call: that may take a while.
     pub(crate) fn needs_opening(grant: &Grant) -> bool {
         matches!(grant.writable(), Reach::Roots(roots) if !roots.is_empty())
+            || storage::granted(grant).next().is_some()
     }
 
-    /// Opens the directories that `grant` lets a guest write.
-    pub(crate) fn open(grant: &Grant) -> Self {
-        let opened = match grant.writable() {
-            Reach::Anywhere => OpenedDirectories { everywhere: true, roots: Vec::new() },
+    /// Opens the directories that `grant` lets a guest write, its own in `storage` among them.
+    pub(crate) fn open(grant: &Grant, storage: Option<&Storage>) -> Self {
+        let mut opened = OpenedDirectories::default();
+        let text = |error: io::Error| error.to_string();
+        match grant.writable() {
+            Reach::Anywhere => opened.everywhere = true,
             Reach::Roots(roots) => {
-                let open = |root: &Root| (root.clone(), open(root).map_err(|error| error.to_string()));
-                OpenedDirectories { everywhere: false, roots: roots.iter().map(open).collect() }
+                let open = |root: &Root| (root.clone(), open(root).map_err(text));
+                opened.roots = roots.iter().map(open).collect();
             }
-        };
+        }
+        let granted =
+            storage.into_iter().flat_map(|storage| storage::granted(grant).map(move |one| (storage, one)));
+        for (storage, (kept, quota)) in granted {
+            match storage.open(kept, quota) {
+                Ok(private) => {
+                    opened.roots.push((private.root.clone(), open(&private.root).map_err(text)));
+                    opened.private.push(private);
+                }
+                Err(error) => opened.missing.push((storage::name(kept), error.to_string())),
+            }
+        }
         Self(Arc::new(opened))
+    }
+
+    /// The guest's own directories.
+    pub(crate) fn private(&self) -> &[PrivateDirectory] {
+        &self.0.private
+    }
+
+    /// Those of them that could not be had, and why.
+    pub(crate) fn missing(&self) -> &[(&'static str, String)] {
+        &self.0.missing
+    }
+
+    /// The call is over: others may write in the guest's own directories.
+    pub(crate) fn release(&self) {
+        self.0.private.iter().for_each(|private| private.quota.release());
     }
 
     /// A handle of `root`, or why there is none. Only for what may be written.
@@ -90,7 +123,9 @@ impl Writable {
             Some((_, opened)) => opened.as_ref().ok().map(|(_, identity)| *identity),
             None => open(root).ok().map(|(_, identity)| identity),
         };
-        grant.preopens().iter().map(|preopen| identity_of(&preopen.root)).collect()
+        let preopens = grant.preopens();
+        let private = self.0.private.iter().map(|private| &private.root);
+        preopens.iter().map(|preopen| &preopen.root).chain(private).map(identity_of).collect()
     }
 
     /// The directories that could be opened.

@@ -11,6 +11,7 @@ use std::task::{Context, Poll, Waker};
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use haft_state::{FileQuota, QuotaError};
 use rustix::io::Errno;
 use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode;
 use wasmtime_wasi::p2::{
@@ -22,16 +23,32 @@ use wasmtime_wasi::p2::{
 const ENTRY: u64 = 4096;
 
 /// What is left of the disk limit of a call. Its streams share it.
-#[derive(Debug)]
 pub(crate) struct Disk {
     left: AtomicU64,
     exceeded: AtomicBool,
+    /// Where it counts for a private directory: what else counts.
+    private: Option<Private>,
+}
+
+/// Whether a call may still go on.
+pub(crate) type GoesOn = Arc<dyn Fn() -> bool + Send + Sync>;
+
+/// The quota of a private directory, and the limit of the call that writes there.
+struct Private {
+    call: Arc<Disk>,
+    quota: Arc<FileQuota>,
+    goes_on: GoesOn,
 }
 
 impl Disk {
     /// With `limit` bytes left.
     pub(crate) fn new(limit: u64) -> Self {
-        Self { left: AtomicU64::new(limit), exceeded: AtomicBool::new(false) }
+        Self { left: AtomicU64::new(limit), exceeded: AtomicBool::new(false), private: None }
+    }
+
+    /// For a private directory with `quota`, in which `call` writes: both count.
+    pub(crate) fn private(call: Arc<Self>, quota: Arc<FileQuota>, goes_on: GoesOn) -> Self {
+        Self { private: Some(Private { call, quota, goes_on }), ..Self::new(0) }
     }
 
     /// Makes it ready for another call.
@@ -46,13 +63,27 @@ impl Disk {
     }
 
     /// Takes `bytes`, or nothing where less is left.
-    fn charge(&self, bytes: u64) -> Result<(), BudgetExceeded> {
+    fn charge(&self, bytes: u64) -> Result<(), Refused> {
+        if let Some(private) = &self.private {
+            return private.charge(bytes, &self.exceeded);
+        }
         let less = |left: u64| left.checked_sub(bytes);
         let taken = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
         taken.map(drop).map_err(|_| {
             self.exceeded.store(true, Ordering::Relaxed);
-            BudgetExceeded
+            Refused::Exceeded
         })
+    }
+
+    /// Gives back what was taken for something that was not made.
+    fn refund(&self, bytes: u64) {
+        match &self.private {
+            Some(private) => {
+                private.quota.refund(bytes);
+                private.call.refund(bytes);
+            }
+            None => _ = self.left.fetch_add(bytes, Ordering::Relaxed),
+        }
     }
 
     /// Makes one more file, directory or link. What could not be made costs nothing.
@@ -60,10 +91,10 @@ impl Disk {
         &self,
         make: impl FnOnce() -> rustix::io::Result<T>,
     ) -> rustix::io::Result<T> {
-        self.charge(ENTRY).map_err(|BudgetExceeded| Errno::DQUOT)?;
+        self.charge(ENTRY).map_err(Refused::errno)?;
         let outcome = make();
         if outcome.is_err() {
-            self.left.fetch_add(ENTRY, Ordering::Relaxed);
+            self.refund(ENTRY);
         }
         outcome
     }
@@ -96,12 +127,51 @@ fn cost(file: &File, at: Option<u64>, length: u64) -> io::Result<u64> {
     Ok(grown.max(length))
 }
 
-/// The disk limit is reached. Guests know it as their quota.
-struct BudgetExceeded;
+impl Private {
+    fn charge(&self, bytes: u64, exceeded: &AtomicBool) -> Result<(), Refused> {
+        self.call.charge(bytes)?;
+        let taken = self.quota.charge(bytes, &*self.goes_on);
+        taken.map_err(|error| {
+            self.call.refund(bytes);
+            exceeded.fetch_or(error == QuotaError::Full, Ordering::Relaxed);
+            match error {
+                QuotaError::Full => Refused::Exceeded,
+                QuotaError::Busy => Refused::Busy,
+                QuotaError::Unusable => Refused::Unusable,
+            }
+        })
+    }
+}
 
-impl From<BudgetExceeded> for FsError {
-    fn from(_: BudgetExceeded) -> Self {
-        ErrorCode::Quota.into()
+/// Why nothing may be written.
+#[derive(Clone, Copy)]
+enum Refused {
+    /// The disk limit is reached, or a quota. Guests know both as their quota.
+    Exceeded,
+    /// Another call writes in the private directory.
+    Busy,
+    /// What is there cannot be counted.
+    Unusable,
+}
+
+impl Refused {
+    fn errno(self) -> Errno {
+        match self {
+            Self::Exceeded => Errno::DQUOT,
+            Self::Busy => Errno::BUSY,
+            Self::Unusable => Errno::IO,
+        }
+    }
+}
+
+impl From<Refused> for FsError {
+    fn from(refused: Refused) -> Self {
+        match refused {
+            Refused::Exceeded => ErrorCode::Quota,
+            Refused::Busy => ErrorCode::Busy,
+            Refused::Unusable => ErrorCode::Io,
+        }
+        .into()
     }
 }
 
@@ -124,9 +194,9 @@ impl Counted {
         }
         let length = length as u64;
         let cost = cost(&self.file, self.at, length).map_err(failed)?;
-        if self.disk.charge(cost).is_err() {
+        if let Err(refused) = self.disk.charge(cost) {
             self.is_closed = true;
-            return Err(failed(Errno::DQUOT.into()));
+            return Err(failed(refused.errno().into()));
         }
         self.at = self.at.map(|at| at.saturating_add(length));
         Ok(())

@@ -13,6 +13,7 @@
 //! - **Every guest has a working directory:** the workspace, with nothing in it but what is granted (`stand_in`), so
 //!   that relative paths work.
 //! - **What is written is counted** (`disk`), whatever way it is written.
+//! - **A plugin's own directories** (`enter`) lie among haft's own files, and have quotas.
 //! - **A replaced file keeps its mode and owner,** which WASI has no way to ask for.
 //!
 //! No decision rests on the text of a path: every check is made on an open file.
@@ -31,9 +32,11 @@ use open::OpenRequest;
 use resolve::{Bounds, Links};
 use view::links;
 
+mod enter;
 mod entries;
 mod open;
 mod preopens;
+mod private;
 mod protected;
 mod refuse;
 mod relative;
@@ -42,6 +45,7 @@ mod resolve;
 mod stand_in;
 mod view;
 
+pub(crate) use private::PrivateDirectories;
 pub(crate) use protected::{ProtectedPaths, ProtectedPathsCache};
 pub(crate) use relative::{RelativePaths, named};
 pub(crate) use view::{Files, HasFiles, guest_files};
@@ -72,12 +76,13 @@ impl HostDescriptor for Files<'_> {
         open_flags: OpenFlags,
         flags: DescriptorFlags,
     ) -> FsResult<Resource<Descriptor>> {
+        self.enter(&fd);
         let request = OpenRequest::new(open_flags, flags)?;
         let what_for = if request.changes() { AccessKind::Write } else { AccessKind::Read };
         let (directory, path) = self.at(&fd, path, what_for)?;
         let opened = self.open(&directory, &path, links(path_flags), request);
         self.record_refusal((&directory, &path), what_for, &opened);
-        Ok(self.inner.table.push(opened?)?)
+        self.push(opened?)
     }
 
     async fn stat_at(
@@ -86,6 +91,7 @@ impl HostDescriptor for Files<'_> {
         flags: PathFlags,
         path: String,
     ) -> FsResult<DescriptorStat> {
+        self.enter(&fd);
         if self.is_way(&fd, &path) {
             return Ok(stand_in::stat());
         }
@@ -104,6 +110,7 @@ impl HostDescriptor for Files<'_> {
         flags: PathFlags,
         path: String,
     ) -> FsResult<MetadataHashValue> {
+        self.enter(&fd);
         if self.is_way(&fd, &path) {
             return Ok(stand_in::HASH);
         }
@@ -116,6 +123,7 @@ impl HostDescriptor for Files<'_> {
     }
 
     async fn readlink_at(&mut self, fd: Resource<Descriptor>, path: String) -> FsResult<String> {
+        self.enter(&fd);
         let (directory, path) = self.at(&fd, path, AccessKind::Read)?;
         self.resolve_visible(&directory, &path, Links::Keep, Bounds::Beneath)?;
         let place = self.inner.table.push(Descriptor::Dir(directory))?;
@@ -131,6 +139,7 @@ impl HostDescriptor for Files<'_> {
         new_fd: Resource<Descriptor>,
         new_path: String,
     ) -> FsResult<()> {
+        self.enter_both(&fd, &new_fd)?;
         let (from, old_path) = self.at(&fd, old_path, AccessKind::Write)?;
         let (to, new_path) = self.at(&new_fd, new_path, AccessKind::Write)?;
         let renamed = self.rename((&from, &old_path), (&to, &new_path));
@@ -139,6 +148,7 @@ impl HostDescriptor for Files<'_> {
     }
 
     async fn create_directory_at(&mut self, fd: Resource<Descriptor>, path: String) -> FsResult<()> {
+        self.enter(&fd);
         let (directory, path) = self.at(&fd, path, AccessKind::Write)?;
         let protected = self.denied.protected.clone();
         let created = self.make_directory(&directory, &path);
@@ -153,6 +163,7 @@ impl HostDescriptor for Files<'_> {
     }
 
     async fn unlink_file_at(&mut self, fd: Resource<Descriptor>, path: String) -> FsResult<()> {
+        self.enter(&fd);
         let (directory, path) = self.at(&fd, path, AccessKind::Write)?;
         let unlinked = self.remove_file(&directory, &path);
         self.record_refusal((&directory, &path), AccessKind::Write, &unlinked);
@@ -160,6 +171,7 @@ impl HostDescriptor for Files<'_> {
     }
 
     async fn remove_directory_at(&mut self, fd: Resource<Descriptor>, path: String) -> FsResult<()> {
+        self.enter(&fd);
         let (directory, path) = self.at(&fd, path, AccessKind::Write)?;
         let removed = self.remove_directory(&directory, &path);
         self.record_refusal((&directory, &path), AccessKind::Write, &removed);
@@ -174,6 +186,7 @@ impl HostDescriptor for Files<'_> {
         accessed: NewTimestamp,
         modified: NewTimestamp,
     ) -> FsResult<()> {
+        self.enter(&fd);
         let (directory, path) = self.at(&fd, path, AccessKind::Write)?;
         let times = entries::timestamps(accessed, modified)?;
         let set = self.set_times_at_path(&directory, &path, links(flags), &times);
@@ -189,6 +202,7 @@ impl HostDescriptor for Files<'_> {
         new_fd: Resource<Descriptor>,
         new_path: String,
     ) -> FsResult<()> {
+        self.enter_both(&fd, &new_fd)?;
         if flags.contains(PathFlags::SYMLINK_FOLLOW) {
             return Err(ErrorCode::Invalid.into());
         }
@@ -200,6 +214,7 @@ impl HostDescriptor for Files<'_> {
     }
 
     async fn symlink_at(&mut self, fd: Resource<Descriptor>, target: String, path: String) -> FsResult<()> {
+        self.enter(&fd);
         let (directory, path) = self.at(&fd, path, AccessKind::Write)?;
         let linked = self.symlink(&directory, &target, &path);
         self.record_refusal((&directory, &path), AccessKind::Write, &linked);
@@ -231,6 +246,7 @@ impl HostDescriptor for Files<'_> {
     }
 
     async fn set_size(&mut self, fd: Resource<Descriptor>, size: Filesize) -> FsResult<()> {
+        self.enter(&fd);
         if let Descriptor::File(file) = self.inner.table.get(&fd)?
             && !file.perms.write_not_permitted()
         {
@@ -258,6 +274,7 @@ impl HostDescriptor for Files<'_> {
     }
 
     async fn write(&mut self, fd: Resource<Descriptor>, bytes: Vec<u8>, at: Filesize) -> FsResult<Filesize> {
+        self.enter(&fd);
         if let Descriptor::File(file) = self.inner.table.get(&fd)?
             && !file.perms.write_not_permitted()
         {
@@ -286,6 +303,7 @@ impl HostDescriptor for Files<'_> {
 
     fn drop(&mut self, fd: Resource<Descriptor>) -> wasmtime::Result<()> {
         self.relative.drop(fd.rep());
+        self.private_handles.drop(fd.rep());
         HostDescriptor::drop(&mut self.inner, fd)
     }
 
@@ -302,12 +320,14 @@ impl HostDescriptor for Files<'_> {
         fd: Resource<Descriptor>,
         at: Filesize,
     ) -> FsResult<Resource<DynOutputStream>> {
+        self.enter(&fd);
         let file = self.file(&fd)?;
         let stream = self.inner.write_via_stream(fd, at)?;
         self.counted(stream, &file, Some(at))
     }
 
     fn append_via_stream(&mut self, fd: Resource<Descriptor>) -> FsResult<Resource<DynOutputStream>> {
+        self.enter(&fd);
         let file = self.file(&fd)?;
         let stream = self.inner.append_via_stream(fd)?;
         self.counted(stream, &file, None)

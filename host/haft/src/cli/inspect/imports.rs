@@ -25,8 +25,11 @@ const GROUPS: &[(&[&str], &str, &str)] = &[
         "connects by TCP to addresses that it is granted (`hosts = [\"127.0.0.1:5432\"]`); no names, no UDP, never listens",
     ),
     (&["wasi:cli/environment"], "environment", "sees the variables that it is granted"),
+    (&["wasi:keyvalue/"], "state", "keeps keys and values, as much as it is granted (`state`)"),
+    (&["wasi:config/"], "configuration", "reads what program.toml says in `[plugins.config]`"),
+    (&["wasi:logging/"], "logging", "tells log lines"),
     (
-        &["wasi:cli/", "wasi:logging/"],
+        &["wasi:cli/"],
         "process",
         "its own output and exit; a program, the words and the input of its call; no terminal",
     ),
@@ -59,6 +62,7 @@ pub(super) fn section(name: &str) -> Option<&'static str> {
     let meaning = match name {
         haft_plugin_host::WIT_SECTION => "documentation of its functions",
         haft_plugin_host::PROGRAM_SECTION => "the program.toml of its package: what it asks for",
+        haft_plugin_host::CONFIG_SECTION => "the JSON Schema of the configuration that it reads",
         haft_plugin_host::ACT_SECTION => "what it says of itself to hosts of `act:tools`",
         "name" | "component-name" => "names for debugging",
         "producers" => "what it was made with",

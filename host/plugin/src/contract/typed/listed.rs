@@ -42,7 +42,7 @@ pub(crate) fn listing(exports: &Exports, docs: &Docs) -> Result<Listing, LoadErr
     if beyond > 0 {
         uncallable.push(Uncallable { name: "…".into(), reason: format!("stands for {beyond} more") });
     }
-    Ok(Listing { contract: Contract::Typed, tools, uncallable, manner: None })
+    Ok(Listing { tools, uncallable, ..Listing::new(Contract::Typed) })
 }
 
 /// The tool that a function is, or why nothing can call it.

@@ -89,7 +89,7 @@ fn grant(directory: &Path) -> Grant {
 }
 
 fn writable(directory: &Path) -> Writable {
-    Writable::open(&grant(directory))
+    Writable::open(&grant(directory), None)
 }
 
 /// What is done, and what came of it.
@@ -162,7 +162,7 @@ fn wa02_without_a_directory_nothing_is_written() {
     let granted = fixture.path("granted");
     let before = read_tree(&granted);
     let own = granted.clone();
-    for writable in [write_nowhere(), Writable::open(&grant(&granted).read_only())] {
+    for writable in [write_nowhere(), Writable::open(&grant(&granted).read_only(), None)] {
         let own = own.clone();
         for (change, outcome) in fixture.run(&writable, move || all_changes(&own)).unwrap() {
             assert_eq!(outcome.unwrap_err().kind(), ErrorKind::PermissionDenied, "{change}");
@@ -175,7 +175,7 @@ fn wa02_without_a_directory_nothing_is_written() {
 #[test]
 fn sb01_without_a_limit_only_device_nodes_are_refused() {
     let Some(fixture) = Fixture::with_landlock() else { return };
-    let everywhere = Grant::sandbox(SandboxMode::Rwx, Root::everything(), []);
+    let everywhere = Writable::open(&Grant::sandbox(SandboxMode::Rwx, Root::everything(), []), None);
     let (granted, outside) = (fixture.path("granted"), fixture.path("outside"));
     let nodes = |directory: PathBuf| {
         move || {
@@ -185,11 +185,11 @@ fn sb01_without_a_limit_only_device_nodes_are_refused() {
         }
     };
     let own = outside.clone();
-    let written = fixture.run(&Writable::open(&everywhere), move || all_changes(&own)).unwrap();
+    let written = fixture.run(&everywhere, move || all_changes(&own)).unwrap();
     for (change, outcome) in written {
         assert!(outcome.is_ok(), "{change}: {outcome:?}");
     }
-    for (writable, directory) in [(Writable::open(&everywhere), &outside), (fixture.granted(), &granted)] {
+    for (writable, directory) in [(everywhere, &outside), (fixture.granted(), &granted)] {
         let made = fixture.run(&writable, nodes(directory.clone())).unwrap();
         assert!(made.iter().all(Result::is_err), "{made:?}");
         assert!(!directory.join("null").exists() && !directory.join("disk").exists());

@@ -36,6 +36,7 @@ impl preopens::Host for Files<'_> {
                 Err(problem) => self.denied.unopened(&preopen.name, problem),
             }
         }
+        directories.extend(self.open_private()?);
         Ok(directories)
     }
 }

@@ -108,7 +108,9 @@ impl Files<'_> {
         what_for: AccessKind,
         result: &FsResult<T>,
     ) {
-        if !matches!(result, Err(error) if has_code(error, ErrorCode::NotPermitted)) {
+        let is_refused = matches!(result, Err(error) if has_code(error, ErrorCode::NotPermitted));
+        // No line of program.toml leads out of a private directory.
+        if !is_refused || self.inside.is_some() {
             return;
         }
         let Ok(place) = resolve::place(directory, path) else { return };

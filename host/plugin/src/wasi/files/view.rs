@@ -9,6 +9,7 @@ use wasmtime_wasi::p2::bindings::filesystem::types::{ErrorCode, Filesize, PathFl
 use wasmtime_wasi::p2::{DynOutputStream, FsResult};
 use wasmtime_wasi::{FsPerms, OpenMode};
 
+use super::private::{PrivateDisks, PrivateHandles};
 use super::protected::ProtectedPaths;
 use super::relative::RelativePaths;
 use super::resolve::{Bounds, Links};
@@ -17,6 +18,7 @@ use crate::instance::state::GuestState;
 use crate::threads::writable::Writable;
 use crate::wasi::disk_budget::Disk;
 use haft_core::grant::{Grant, Reach};
+use haft_state::Kept;
 
 /// The type under which wasmtime finds [`Files`] in a store.
 pub(crate) struct HasFiles;
@@ -31,6 +33,10 @@ pub(crate) struct Files<'a> {
     pub(super) denied: &'a mut DeniedAccess,
     pub(super) relative: &'a mut RelativePaths,
     pub(super) disk: &'a Arc<Disk>,
+    pub(super) private_disks: &'a PrivateDisks,
+    pub(super) private_handles: &'a mut PrivateHandles,
+    /// The private directory that this works in.
+    pub(super) inside: Option<Kept>,
 }
 
 impl HasData for HasFiles {
@@ -50,6 +56,9 @@ pub(crate) fn guest_files(state: &mut GuestState) -> Files<'_> {
         denied,
         relative,
         disk: &state.disk,
+        private_disks: &state.private.disks,
+        private_handles: &mut state.private.handles,
+        inside: None,
     }
 }
 
@@ -83,7 +92,8 @@ impl Files<'_> {
 
     /// How far resolving a path may lead.
     pub(super) fn bounds(&self) -> Bounds {
-        if self.grant.readable() == Reach::Anywhere { Bounds::Anywhere } else { Bounds::Beneath }
+        let is_anywhere = self.inside.is_none() && self.grant.readable() == Reach::Anywhere;
+        if is_anywhere { Bounds::Anywhere } else { Bounds::Beneath }
     }
 
     /// A descriptor of a resolved object that allows metadata queries and nothing else.

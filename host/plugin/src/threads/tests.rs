@@ -1,0 +1,26 @@
+use std::fs;
+
+use tokio::runtime;
+
+use super::*;
+use crate::threads::landlock::write_nowhere;
+
+/// WA02: what haft does for a guest it does with its own rights, whichever thread asked for it first.
+#[test]
+fn wa02_what_haft_does_for_a_guest_is_not_held_to_the_guests_directories() {
+    let place = tempfile::tempdir().unwrap();
+    let (threads, file) = (Arc::new(Threads::new()), place.path().join("new"));
+    let (own, path) = (threads.for_guests(), file.clone());
+    let done = async {
+        let permit =
+            threads.acquire(Tenant::HAFT, || 0, Duration::from_mins(1), &CancellationToken::new()).await?;
+        let work = move |handle: &Handle, sender: oneshot::Sender<_>| {
+            let written = handle.block_on(own.run(move || fs::write(path, "written")));
+            drop(sender.send(written.unwrap()));
+        };
+        threads.run(permit, write_nowhere(), work).await
+    };
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(done).unwrap().unwrap();
+    assert_eq!(fs::read_to_string(file).unwrap(), "written");
+}

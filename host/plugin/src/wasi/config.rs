@@ -1,0 +1,27 @@
+//! What a plugin reads of its configuration; `host` hands it over.
+
+pub(crate) mod host;
+
+use std::sync::Arc;
+
+use secrecy::{ExposeSecret, SecretString};
+
+/// What a plugin reads of its configuration. Clones share it.
+#[derive(Clone, Debug)]
+pub struct Config(Arc<[(String, SecretString)]>);
+
+impl Config {
+    /// These keys and values; none of them is shown by haft.
+    pub fn new(values: impl IntoIterator<Item = (String, SecretString)>) -> Self {
+        Self(values.into_iter().collect())
+    }
+
+    pub(crate) fn get(&self, key: &str) -> Option<String> {
+        let found = self.0.iter().find(|(own, _)| own == key);
+        found.map(|(_, value)| value.expose_secret().to_owned())
+    }
+
+    pub(crate) fn all(&self) -> Vec<(String, String)> {
+        self.0.iter().map(|(key, value)| (key.clone(), value.expose_secret().to_owned())).collect()
+    }
+}

@@ -1,0 +1,126 @@
+//! `wasi:keyvalue`: the keys and values of a plugin, within the quota that `state` grants. A guest without it is refused
+//! each time it opens a bucket, which is recorded for hints. The work is done on haft's own threads: a guest's thread may
+//! not write there.
+
+pub(crate) mod bucket;
+
+use haft_state::{Change, Store, StoreError};
+use wasmtime::component::Resource;
+
+use crate::instance::state::GuestState;
+use crate::wasi::drafts::wasi::keyvalue::store::{Error, Host, HostBucket, KeyResponse};
+use crate::wasi::drafts::wasi::keyvalue::{atomics, batch};
+use crate::wasi::keyvalue::bucket::Bucket;
+
+/// What a call of the interface comes to: the outer error ends the guest.
+type Answer<T> = wasmtime::Result<Result<T, Error>>;
+
+impl GuestState {
+    /// Does `work` with the plugin's store, when no other call of this process does.
+    async fn with_store<T: Send + 'static>(
+        &mut self,
+        bucket: &Resource<Bucket>,
+        work: impl FnOnce(&Store, &str) -> Result<T, StoreError> + Send + 'static,
+    ) -> Answer<T> {
+        let bucket = self.table.get(bucket)?.0.clone();
+        let Some((storage, quota)) = self.belongings.storage.clone().zip(self.grant.state()) else {
+            return Ok(Err(self.refuse_state()));
+        };
+        let Ok(turn) = storage.turn().await else {
+            return Ok(Err(self.failed(&StoreError::Busy(haft_state::WAIT))));
+        };
+        let worked = self.own.run(move || {
+            // Until the work is done, also where nobody waits for it any more.
+            let _turn = turn;
+            work(&storage.store(quota), &bucket)
+        });
+        Ok(match worked.await {
+            Ok(worked) => worked.map_err(|error| self.failed(&error)),
+            Err(no_answer) => Err(Error::Other(no_answer.to_string())),
+        })
+    }
+
+    fn refuse_state(&mut self) -> Error {
+        self.denied.state = true;
+        Error::AccessDenied
+    }
+
+    fn failed(&mut self, error: &StoreError) -> Error {
+        self.denied.full_state |= matches!(error, StoreError::Full { .. });
+        Error::Other(error.to_string())
+    }
+}
+
+impl Host for GuestState {
+    async fn open(&mut self, identifier: String) -> Answer<Resource<Bucket>> {
+        if self.belongings.storage.is_none() || self.grant.state().is_none() {
+            return Ok(Err(self.refuse_state()));
+        }
+        if identifier.len() > haft_state::MAX_KEY {
+            return Ok(Err(Error::NoSuchStore));
+        }
+        Ok(Ok(self.table.push(Bucket(identifier))?))
+    }
+}
+
+impl HostBucket for GuestState {
+    async fn get(&mut self, bucket: Resource<Bucket>, key: String) -> Answer<Option<Vec<u8>>> {
+        let found = self.with_store(&bucket, move |store, bucket| store.get(bucket, &[key])).await?;
+        Ok(found.map(|values| values.into_iter().flatten().next()))
+    }
+
+    async fn set(&mut self, bucket: Resource<Bucket>, key: String, value: Vec<u8>) -> Answer<()> {
+        let change = Change::Set(key, value);
+        self.with_store(&bucket, move |store, bucket| store.change(bucket, &[change])).await
+    }
+
+    async fn delete(&mut self, bucket: Resource<Bucket>, key: String) -> Answer<()> {
+        let change = Change::Delete(key);
+        self.with_store(&bucket, move |store, bucket| store.change(bucket, &[change])).await
+    }
+
+    async fn exists(&mut self, bucket: Resource<Bucket>, key: String) -> Answer<bool> {
+        self.with_store(&bucket, move |store, bucket| store.contains(bucket, &key)).await
+    }
+
+    async fn list_keys(&mut self, bucket: Resource<Bucket>, cursor: Option<u64>) -> Answer<KeyResponse> {
+        let page =
+            self.with_store(&bucket, move |store, bucket| store.keys(bucket, cursor.unwrap_or(0))).await?;
+        Ok(page.map(|page| KeyResponse { keys: page.keys, cursor: page.next }))
+    }
+
+    async fn drop(&mut self, bucket: Resource<Bucket>) -> wasmtime::Result<()> {
+        self.table.delete(bucket)?;
+        Ok(())
+    }
+}
+
+impl atomics::Host for GuestState {
+    async fn increment(&mut self, bucket: Resource<Bucket>, key: String, delta: u64) -> Answer<u64> {
+        self.with_store(&bucket, move |store, bucket| store.increment(bucket, &key, delta)).await
+    }
+}
+
+impl batch::Host for GuestState {
+    async fn get_many(
+        &mut self,
+        bucket: Resource<Bucket>,
+        keys: Vec<String>,
+    ) -> Answer<Vec<Option<(String, Vec<u8>)>>> {
+        let work = move |store: &Store, bucket: &str| {
+            let values = store.get(bucket, &keys)?;
+            Ok(keys.into_iter().zip(values).map(|(key, value)| Some((key, value?))).collect())
+        };
+        self.with_store(&bucket, work).await
+    }
+
+    async fn set_many(&mut self, bucket: Resource<Bucket>, entries: Vec<(String, Vec<u8>)>) -> Answer<()> {
+        let changes: Vec<Change> = entries.into_iter().map(|(key, value)| Change::Set(key, value)).collect();
+        self.with_store(&bucket, move |store, bucket| store.change(bucket, &changes)).await
+    }
+
+    async fn delete_many(&mut self, bucket: Resource<Bucket>, keys: Vec<String>) -> Answer<()> {
+        let changes: Vec<Change> = keys.into_iter().map(Change::Delete).collect();
+        self.with_store(&bucket, move |store, bucket| store.change(bucket, &changes)).await
+    }
+}

@@ -1,0 +1,61 @@
+//! Why a key-value store did not do what it was asked for. The texts go to guests: they name no path of this machine.
+
+use std::time::Duration;
+
+use super::bounds::{MAX_KEY, MAX_READ, MAX_VALUE, WAIT};
+
+/// Why nothing was read or changed.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The key or the bucket is longer than [`MAX_KEY`].
+    #[error("a key and the name of a bucket have at most {MAX_KEY} bytes")]
+    Key,
+    /// The value is longer than [`MAX_VALUE`].
+    #[error("a value has at most {} MiB", MAX_VALUE >> 20)]
+    Value,
+    /// More was asked for at once than [`MAX_READ`].
+    #[error("what is asked for has more than {} MiB: ask for fewer keys at once", MAX_READ >> 20)]
+    Read,
+    /// The quota would be exceeded.
+    #[error("no room: {needed} bytes would be kept, and `state` allows {quota}")]
+    Full {
+        /// Bytes that would be kept.
+        needed: u64,
+        /// Bytes that may be.
+        quota: u64,
+    },
+    /// Another call has the store, for longer than anybody waits.
+    #[error("busy: another call has been using the state of this plugin for {} s", .0.as_secs())]
+    Busy(Duration),
+    /// What is to be incremented is no number.
+    #[error("the value is not a whole number from 0 to 18446744073709551615")]
+    NotANumber,
+    /// The sum is too large for a number.
+    #[error("the sum is larger than 18446744073709551615")]
+    Overflow,
+    /// The disk, or what is on it.
+    #[error("the state of this plugin cannot be used: {0}")]
+    Unusable(String),
+}
+
+impl StoreError {
+    /// A failure of the engine, which is noted for people; a guest is told what kind it is.
+    pub(super) fn engine(error: impl Into<redb::Error>) -> Self {
+        let error = error.into();
+        if matches!(&error, redb::Error::Io(error) if error.kind() == std::io::ErrorKind::TimedOut) {
+            return Self::Busy(WAIT);
+        }
+        tracing::warn!(%error, "the state of a plugin cannot be used");
+        Self::Unusable(match error {
+            redb::Error::Corrupted(_) | redb::Error::UpgradeRequired(_) => "it is damaged".to_owned(),
+            redb::Error::Io(error) => error.kind().to_string(),
+            _ => "its storage failed".to_owned(),
+        })
+    }
+}
+
+impl From<std::io::Error> for StoreError {
+    fn from(error: std::io::Error) -> Self {
+        Self::engine(redb::Error::Io(error))
+    }
+}

@@ -1,0 +1,100 @@
+//! The directories of a plugin's own: `/state` and `/cache`.
+
+use std::fs;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{fails, home, kept, says};
+use crate::cli::Home;
+use crate::common::HANG;
+
+fn file(path: &str, size: u32) -> Value {
+    json!({ "path": path, "size": size, "hold-ms": 0 })
+}
+
+/// Files stay, apart from each other and from everybody else.
+#[test]
+fn files_of_its_own_stay_and_are_nobody_elses() {
+    let home = home("grant = { state = \"1MiB\", cache = \"1MiB\" }");
+    says(&home, "write-file", &file("/state/a", 10));
+    says(&home, "write-file", &file("/cache/b", 20));
+    assert_eq!(says(&home, "read-file", &json!({ "path": "/state/a" })), "10");
+    assert_eq!(says(&home, "list-files", &json!({ "path": "/state" })), "[\"a\"]");
+    assert_eq!(says(&home, "list-files", &json!({ "path": "/cache" })), "[\"b\"]");
+    says(&home, "rename-file", &json!({ "old": "/state/a", "new": "/state/c" }));
+    says(&home, "link-file", &json!({ "old": "/state/c", "new": "/state/d" }));
+    for (old, new) in [("/state/c", "/cache/c"), ("/cache/b", "/state/b")] {
+        fails(&home, "rename-file", &json!({ "old": old, "new": new }));
+        fails(&home, "link-file", &json!({ "old": old, "new": new }));
+    }
+    let escaped = fails(&home, "read-file", &json!({ "path": "/state/../../entries.redb" }));
+    assert!(!escaped.contains("hint: to allow it, add `read"), "{escaped}");
+    // Neither a built-in tool nor a command sees any of it.
+    let own = kept(&home).canonicalize().unwrap();
+    let refused = home.call("read", &json!({ "file_path": own.join("x") }));
+    assert!(refused.code != 0 && refused.stderr.contains("belongs to haft itself"), "{}", refused.stderr);
+    let listed = home.call("bash", &json!({ "command": format!("ls -A {}", own.display()) }));
+    assert!(!listed.stdout.contains(&first_name(&own)), "{}", listed.stdout);
+}
+
+fn first_name(directory: &std::path::Path) -> String {
+    fs::read_dir(directory).unwrap().next().unwrap().unwrap().file_name().into_string().unwrap()
+}
+
+/// What is written counts, over calls and files, until something is removed.
+#[test]
+fn the_quota_of_files_holds() {
+    let home = home("grant = { state = \"1MiB\", cache = \"64KiB\" }");
+    says(&home, "write-file", &file("/state/a", 600_000));
+    let full = fails(&home, "write-file", &file("/state/b", 600_000));
+    assert!(full.contains("hint: `state` allows 1 MiB; to allow more, set `state = \"2MiB\"`"), "{full}");
+    says(&home, "remove-file", &json!({ "path": "/state/b" }));
+    says(&home, "write-file", &file("/state/a", 1_000_000));
+    fails(&home, "write-file", &file("/state/c", 100_000));
+    says(&home, "write-file", &file("/cache/a", 50_000));
+    let full = fails(&home, "write-file", &file("/cache/b", 50_000));
+    assert!(full.contains("`cache = \"128KiB\"`"), "{full}");
+    // Names count too.
+    let many =
+        (0..40).map(|number| home.call("keeper__write-file", &file(&format!("/cache/n{number}"), 0)).code);
+    assert!(many.filter(|code| *code == 0).count() < 10);
+}
+
+/// Who writes has the directory until the call is over; who waits too long is told so, and reading waits for nobody.
+#[test]
+fn two_that_write_at_once_follow_each_other_or_are_told() {
+    let home = home("grant = { state = \"1MiB\" }\nlimits = { time = \"60s\" }");
+    let hold = |milliseconds: u32| {
+        let arguments = json!({ "path": "/state/held", "size": 1, "hold-ms": milliseconds }).to_string();
+        let held = kept(&home);
+        let child = home.command(&["call", "keeper__write-file", &arguments]).spawn().unwrap();
+        wait_for(&home, &held);
+        child
+    };
+    let mut first = hold(1500);
+    says(&home, "write-file", &file("/state/a", 1));
+    assert!(first.wait().unwrap().success());
+    fs::remove_dir_all(kept(&home)).unwrap();
+    let mut first = hold(9000);
+    assert_eq!(says(&home, "read-file", &json!({ "path": "/state/held" })), "1");
+    let busy = fails(&home, "write-file", &file("/state/a", 1));
+    assert!(busy.contains("usy"), "{busy}");
+    assert!(first.try_wait().unwrap().is_none());
+    first.kill().unwrap();
+    first.wait().unwrap();
+    says(&home, "write-file", &file("/state/a", 1));
+}
+
+/// Waits until the file is there that a call holds.
+fn wait_for(home: &Home, kept: &std::path::Path) {
+    let since = std::time::Instant::now();
+    loop {
+        let programs = fs::read_dir(kept).into_iter().flatten().flatten();
+        if programs.map(|one| one.path().join("keeper/files/held")).any(|held| held.is_file()) {
+            return;
+        }
+        assert!(since.elapsed() < HANG, "{}", home.work().display());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}

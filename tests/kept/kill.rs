@@ -1,0 +1,101 @@
+//! haft is killed while plugins write: every write that was acknowledged is there, and none is half there. How often is
+//! said by `HAFT_TEST_KILLS`.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use super::{home, says};
+use crate::cli::Home;
+use crate::common::HANG;
+
+/// Kills where nothing is said.
+const USUAL_KILLS: u64 = 20;
+
+/// Those who write at the same time, in the same store.
+const WRITERS: [&str; 2] = ["a", "b"];
+
+/// How long a writer may write before the other one is killed.
+const LONGEST: u64 = 60;
+
+/// What a writer noted of its writes, each after it was acknowledged.
+struct Notes {
+    /// The numbers that it began with.
+    starts: Vec<u64>,
+    /// The last one that was acknowledged.
+    last: u64,
+}
+
+/// The notes, in which nothing that was acknowledged may be missing when the next one starts.
+fn notes(path: &Path) -> Notes {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    let mut notes = Notes { starts: Vec::new(), last: 0 };
+    for line in text.lines() {
+        if let Some(start) = line.strip_prefix("start ") {
+            let start = start.parse().unwrap();
+            assert!(start >= notes.last, "acknowledged {} and found {start}", notes.last);
+            // The last write may have been made, and not acknowledged any more.
+            assert!(start <= notes.last + 1, "acknowledged {} and found {start}", notes.last);
+            notes.starts.push(start);
+            notes.last = start;
+        } else {
+            let number: u64 = line.parse().unwrap();
+            assert_eq!(number, notes.last + 1);
+            notes.last = number;
+        }
+    }
+    notes
+}
+
+fn start(home: &Home, name: &str) -> Child {
+    let path = home.work().join(format!("out/{name}"));
+    let before = notes(&path).starts.len();
+    let arguments = json!({ "name": name, "notes": path }).to_string();
+    let mut command = home.command(&["call", "keeper__churn", &arguments]);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let since = Instant::now();
+    while notes(&path).starts.len() == before {
+        if let Some(status) = child.try_wait().unwrap() {
+            let output = child.wait_with_output().unwrap();
+            panic!("{name} ended with {status}: {}", String::from_utf8_lossy(&output.stderr));
+        }
+        assert!(since.elapsed() < HANG, "{name} does not start");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    child
+}
+
+/// Two processes write in the store of one plugin, and one of them is killed again and again.
+#[test]
+fn what_was_acknowledged_survives_a_kill() {
+    let kills =
+        std::env::var("HAFT_TEST_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(USUAL_KILLS);
+    let home = home("grant = { state = \"1MiB\", write = [\"out\"] }");
+    fs::create_dir(home.work().join("out")).unwrap();
+    let mut random = 0x2545_f491_4f6c_dd1d_u64;
+    let mut other: Option<Child> = None;
+    for kill in 0..kills {
+        let name = WRITERS[usize::try_from(kill).unwrap() % WRITERS.len()];
+        let this = start(&home, name);
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        std::thread::sleep(Duration::from_micros((random >> 33) % (LONGEST * 1000)));
+        if let Some(mut other) = other.replace(this) {
+            assert!(other.try_wait().unwrap().is_none(), "it ended by itself");
+            other.kill().unwrap();
+            other.wait().unwrap();
+        }
+    }
+    other.iter_mut().for_each(|child| drop((child.kill(), child.wait())));
+    let mut all = 0;
+    for name in WRITERS {
+        let Notes { starts, last } = notes(&home.work().join("out").join(name));
+        let found: u64 = says(&home, "whole", &json!({ "name": name })).parse().unwrap();
+        assert!((last..=last + 1).contains(&found), "acknowledged {last} and found {found}");
+        assert!(!starts.is_empty());
+        all += last;
+    }
+    eprintln!("killed {kills} times, {all} writes acknowledged");
+}
