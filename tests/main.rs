@@ -51,6 +51,7 @@ mod many;
 mod mcp;
 mod mcp_real;
 mod packages;
+mod page;
 mod paths;
 mod patterns;
 mod plugin;
