@@ -53,6 +53,7 @@ mod mcp;
 mod mcp_component;
 mod mcp_real;
 mod packages;
+mod page;
 mod paths;
 mod patterns;
 mod plugin;

@@ -6,8 +6,8 @@
 mod approvals;
 mod bounds;
 mod brief;
-mod eras;
-mod http;
+pub(crate) mod eras;
+pub(crate) mod http;
 mod memory;
 pub(crate) mod peer;
 mod priming;

@@ -34,11 +34,28 @@ const HOMES: &[(&str, &[&str])] = &[
         ],
     ),
     ("wasmtime_wasi_http::", &["plugin/src"]),
-    ("hyper::", &["plugin/src/wasi/http.rs", "plugin/src/wasi/http", "mcp/src/server"]),
-    ("hyper_util::", &["mcp/src/server"]),
+    (
+        "hyper::",
+        &[
+            "plugin/src/wasi/http.rs",
+            "plugin/src/wasi/http",
+            "mcp/src/server",
+            "page/src/server",
+            "page/src/server.rs",
+        ],
+    ),
+    ("hyper_util::", &["mcp/src/server", "page/src/server.rs"]),
     ("tokio_rustls::", &["plugin/src/wasi/http"]),
     ("to_socket_addrs", &["plugin/src/wasi/http/client.rs"]),
-    ("ring::", &["package/src/signature", "mcp/src/server/random.rs", "mcp/src/server/questions"]),
+    (
+        "ring::",
+        &[
+            "package/src/signature",
+            "mcp/src/server/random.rs",
+            "mcp/src/server/questions",
+            "page/src/random.rs",
+        ],
+    ),
     ("minisign_verify::", &["package/src/signature"]),
     ("tar::", &["package/src/archive", "package/src/archive.rs", "author/src/archive.rs"]),
     (
@@ -72,7 +89,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("ciborium::", &["plugin/src/contract/act", "plugin/src/contract/act.rs"]),
     ("rmcp::", &["mcp/src"]),
     ("agent_client_protocol_schema::", &["acp/src"]),
-    ("similar::", &["package/src/disclosure", "author/src/suite"]),
+    ("similar::", &["package/src/disclosure", "author/src/suite", "page/src/diff.rs"]),
     ("zbus::", &["core/src/secret/keyring"]),
     ("linux_keyutils::", &["core/src/secret/keyring"]),
     (
@@ -83,6 +100,7 @@ const HOMES: &[(&str, &[&str])] = &[
             "agent/src/session",
             "haft/src/cli/log",
             "haft/src/cli/sessions.rs",
+            "page/src",
         ],
     ),
     ("redb::", &["state/src/store.rs", "state/src/store"]),

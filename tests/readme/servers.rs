@@ -65,7 +65,7 @@ fn other_people_s_servers_are_used_as_the_readme_says() {
 }
 
 /// A server that is stopped, with all that its shell started, when the test is over.
-struct Serving(Child);
+pub(super) struct Serving(pub(super) Child);
 
 impl Drop for Serving {
     fn drop(&mut self) {

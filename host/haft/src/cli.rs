@@ -3,6 +3,7 @@
 
 mod acp;
 mod add;
+mod approvals;
 mod attach;
 mod build;
 mod call;
@@ -36,6 +37,7 @@ mod model_args;
 mod models;
 mod new;
 mod pack;
+mod page;
 mod pipes;
 mod publish;
 mod remove;
@@ -121,6 +123,8 @@ enum Verb {
     Doctor(doctor::Doctor),
     /// Show what was called, by whose leave, and what came of it
     Log(log::Log),
+    /// Watch in a browser what is called, and answer there what waits for a person
+    Page(page::Page),
     /// Write a program.toml to start from
     Init(init::Init),
     /// Begin a plugin of your own
@@ -198,6 +202,7 @@ impl Cli {
             Verb::Check(verb) => verb.execute(&self.common, terminal).await,
             Verb::Doctor(verb) => verb.execute(&self.common, terminal).await,
             Verb::Log(verb) => verb.execute(&self.common, terminal).await,
+            Verb::Page(verb) => verb.execute(&self.common, terminal).await,
             Verb::Init(verb) => verb.execute(terminal),
             Verb::New(verb) => verb.execute(terminal),
             Verb::Build(verb) => verb.execute(terminal).await,

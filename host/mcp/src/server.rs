@@ -26,4 +26,4 @@ mod tool_news;
 mod trim_memory;
 
 pub use self::questions::Questions;
-pub use self::snapshot::{PATIENCE, Publisher, ServerInfo, ToolSnapshot, ToolSnapshots};
+pub use self::snapshot::{Fallback, PATIENCE, Publisher, ServerInfo, ToolSnapshot, ToolSnapshots};

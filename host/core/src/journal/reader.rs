@@ -14,13 +14,14 @@ mod search;
 
 use std::fs::File;
 use std::io::{self, ErrorKind};
+use std::ops::ControlFlow;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use jiff::{SignedDuration, Timestamp};
 
 pub use self::calls::Calls;
-pub use self::follow::Followed;
+pub use self::follow::{Followed, NewLine};
 pub use self::outline::Outline;
 pub use self::search::Found;
 use super::Record;
@@ -102,6 +103,15 @@ impl View {
         is_wanted: impl Fn(&Outline) -> bool,
     ) -> io::Result<Last> {
         backward::last(self, count, since, &is_wanted)
+    }
+
+    /// Shows `visit` the lines from the last to the first, in short and with a way to read all of one, until it has seen
+    /// enough. A call has two lines, or one.
+    pub fn backward(
+        &self,
+        visit: impl FnMut(&Outline, &dyn Fn() -> Option<Record>) -> ControlFlow<()>,
+    ) -> io::Result<()> {
+        backward::visit(self, visit)
     }
 
     /// The call whose id is `id`, or begins with it, and how many of the lines that were looked at could not be read.

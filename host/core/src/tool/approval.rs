@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use serde_json::Value;
 use tokio::sync::watch;
 
 use super::rules::{Places, is_allowed};
@@ -29,6 +30,8 @@ pub struct Question {
     pub verb: &'static str,
     /// The command, the URL: all of it, with control characters made visible.
     pub what: String,
+    /// The arguments of the call, without secrets.
+    pub arguments: Value,
     /// The rule that allows this call and no other, where one can say that and no secret is in it.
     pub rule: Option<RulePattern>,
 }
@@ -74,6 +77,8 @@ pub(super) struct Asked<'a> {
     pub(super) places: Places<'a>,
     /// The agent that makes the call, where it is itself a tool.
     pub(super) agent: Option<String>,
+    /// The arguments without secrets.
+    pub(super) public: Value,
 }
 
 /// How long a person may take to answer. After that the call is refused, and can be made again.
@@ -87,6 +92,12 @@ impl Approvals {
     /// Asks `approver`.
     pub fn by(approver: impl Approver + 'static) -> Self {
         Self { approver: Some(Arc::new(approver)), ..Self::default() }
+    }
+
+    /// The same answers of `always`, where `approver` is asked from now on.
+    #[must_use]
+    pub fn asking(&self, approver: impl Approver + 'static) -> Self {
+        Self { approver: Some(Arc::new(approver)), ..self.clone() }
     }
 
     /// Allows every further call that the rule means.
@@ -195,7 +206,7 @@ impl Asked<'_> {
         let rule = is_public.then(|| RulePattern::exactly(tool, about)).flatten();
         let call = self.call.id.clone();
         let (tool, agent, verb) = (tool.clone(), self.agent.clone(), self.subject.verb());
-        Question { call, tool, agent, verb, what: visible(&what), rule }
+        Question { call, tool, agent, verb, what: visible(&what), arguments: self.public.clone(), rule }
     }
 }
 

@@ -274,7 +274,8 @@ impl Entry {
         let agent = session.lineage.path();
         let home = self.rules.as_ref().and_then(|rules| rules.home());
         let places = Places { base: None, workspace: self.workspace(), home };
-        let asked = Asked { call: &meant, subject, places, agent };
+        let public = session.redactor.call(&meant).into_owned().arguments;
+        let asked = Asked { call: &meant, subject, places, agent, public };
         match session.approvals.ask(&asked, |text| session.redactor.redact_owned(text)).await {
             Decision::Approved => notes.decision(|| "approved by a person".into()),
             Decision::Always => {
@@ -351,8 +352,8 @@ fn refused(why: impl Into<String>) -> Ended {
 fn unasked(tool: &str, why: &str, setting: &str) -> String {
     format!(
         "`{tool}` did not run: it needs a person's approval, and {why}\n\
-         hint: call it where a person can answer: from a terminal, or from an MCP client with elicitation; or \
-         remove {setting}"
+         hint: call it where a person can answer: from a terminal, on `haft page`, or from an MCP client with \
+         elicitation; or remove {setting}"
     )
 }
 

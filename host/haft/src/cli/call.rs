@@ -9,11 +9,12 @@ use serde_json::{Map, Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::Exit;
+use super::approvals;
 use super::common::Common;
 use super::pipes;
 use super::terminal::{Hinted, Terminal, Tracer};
 use haft_core::call::{ToolCall, ToolDef};
-use haft_core::tool::{Approvals, Keep, Notes, Session, clip};
+use haft_core::tool::{Keep, Notes, Session, clip};
 
 mod trace;
 use self::trace::Trace;
@@ -58,7 +59,7 @@ impl Call {
             arguments.insert(name, value);
         }
         let call = ToolCall { id: "call".into(), tool: self.tool, arguments: Value::Object(arguments) };
-        let approvals = Approvals::by(terminal.person());
+        let approvals = approvals::of(terminal.person(), &program, "call", terminal)?;
         let notes = if self.trace { Notes::recording() } else { Notes::default() };
         let session = Session { approvals, notes: notes.clone(), ..program.session(terminal.messages()) };
         let cancel = session.cancel.clone();

@@ -46,7 +46,7 @@ impl Chat {
         }
         let screen = Screen::new(terminal, Show::All);
         let mut conversation =
-            Conversation::begin(common, terminal, &screen, self.choice, self.resume.as_ref()).await?;
+            Conversation::begin(common, terminal, &screen, "chat", self.choice, self.resume.as_ref()).await?;
         let mut editor = Editor::new(&conversation, common.no_journal)?;
         welcome(&conversation, terminal);
         let exit = converse(&mut conversation, &mut editor, &screen, terminal).await;

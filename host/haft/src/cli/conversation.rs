@@ -12,7 +12,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::dialogue::{Dialogue, hinted};
 use super::model_args::ModelArgs;
 use super::terminal::{Hinted, Screen, Show, Terminal, reader_is_gone};
-use super::{attach, guidance};
+use super::{approvals, attach, guidance};
 use crate::program::Dirs;
 use haft_agent::provider::{OutputSchema, Prompt};
 use haft_agent::{Begun, Outcome, Restored, Saved};
@@ -86,6 +86,7 @@ impl Conversation {
         common: &Common,
         terminal: Terminal,
         screen: &Arc<Screen>,
+        verb: &str,
         choice: ModelArgs,
         resume: Option<&SessionName>,
     ) -> anyhow::Result<Self> {
@@ -93,7 +94,7 @@ impl Conversation {
         let program = common.of_session(saved.as_ref()).program(terminal, true).await?;
         let dialogue = Dialogue::new(program, choice, terminal).await?;
         guidance::told(dialogue.program.guidance(), screen.show(), terminal);
-        let approvals = Approvals::by(screen.person());
+        let approvals = approvals::of(screen.person(), &dialogue.program, verb, terminal)?;
         let mut conversation = Self { dialogue, approvals, terminal, screen: screen.clone() };
         if let Some(saved) = saved {
             conversation.resume(&saved)?;

@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use serde_json::json;
 
 use super::terminal::{Screen, Show, Terminal, rendered};
-use super::{Exit, transcript};
+use super::{Exit, approvals, transcript};
 use crate::cli::conversation::SessionName;
 use crate::cli::dialogue::hinted;
 use crate::program::Program;
@@ -16,7 +16,7 @@ use haft_agent::provider::RequestedCall;
 use haft_agent::{Entry, Line};
 use haft_core::call::{ToolCall, ToolResult};
 use haft_core::report::plain;
-use haft_core::tool::{Approvals, Session};
+use haft_core::tool::Session;
 
 /// Lines of an answer that are shown where two differ.
 const MAX_DIFFERENCE: usize = 5;
@@ -107,7 +107,8 @@ async fn rerun(
     terminal: Terminal,
 ) -> anyhow::Result<Exit> {
     let screen = Screen::new(terminal, Show::Quiet);
-    let session = Session { approvals: Approvals::by(screen.person()), ..program.session(screen.events()) };
+    let approvals = approvals::of(screen.person(), program, "replay", terminal)?;
+    let session = Session { approvals, ..program.session(screen.events()) };
     let (mut same, mut different, mut skipped) = (0, 0, 0);
     for Recorded { requested, result, is_run } in recorded {
         let reads =

@@ -71,7 +71,7 @@ impl Run {
         let schema = self.schema.as_deref().map(read_output).transpose().map_err(Report::from)?;
         let screen = Screen::new(terminal, show);
         let mut conversation =
-            Conversation::begin(common, terminal, &screen, self.choice, self.resume.as_ref()).await?;
+            Conversation::begin(common, terminal, &screen, "run", self.choice, self.resume.as_ref()).await?;
         let schema = match schema {
             Some(schema) => Some(Arc::new(schema)),
             None => conversation.output()?,

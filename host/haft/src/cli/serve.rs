@@ -15,9 +15,9 @@ use tokio_util::sync::CancellationToken;
 
 use self::snippet::Client;
 use super::common::{Common, propose_pane};
-use super::given;
 use super::pipes::{signals, streams};
 use super::terminal::Terminal;
+use super::{approvals, given, page};
 use crate::cli::Exit;
 use crate::cli::elicitation;
 use crate::program::{Dirs, Live, News, ToolChoice};
@@ -44,7 +44,7 @@ stopped.
 Examples:
   haft serve --print-config claude > .mcp.json
   haft serve --plugin wordcount
-  haft serve --http 127.0.0.1:8080
+  haft serve --http 127.0.0.1:8080 --page
   HAFT_TOKEN=… haft serve --http 0.0.0.0:8080 --token-env HAFT_TOKEN --allow-host tools.example.org")]
 pub(super) struct Serve {
     /// Serve over HTTP at this address, port 0 for any; the path is /mcp
@@ -71,6 +71,9 @@ pub(super) struct Serve {
     /// Serve only the tools of this plugin, by the names that it gives them itself
     #[arg(long, value_name = "NAME")]
     plugin: Option<String>,
+    /// Serve also the page on which a person watches and answers, as `haft page` does; its link is told once
+    #[arg(long)]
+    page: bool,
     /// Print what to add to a client's configuration, and end
     #[arg(long, value_name = "CLIENT", value_enum)]
     print_config: Option<Client>,
@@ -89,12 +92,14 @@ impl Serve {
         let options = common.options(terminal, true)?;
         let choice = ToolChoice { patterns: self.tools, plugin: self.plugin };
         let (live, offers) = Live::start(options, choice, move |news| report_news(terminal, &news)).await?;
+        let offers = offers.with_fallback(approvals::of_clients(live.begun(), terminal)?);
         // A client that starts haft may leave it the terminal for what it says, and draws there itself.
         if std::io::stdin().is_terminal() && elicitation::present().is_some() {
             propose_pane(live.is_without_pane(), terminal);
         }
         let stop = CancellationToken::new();
         let ending = tokio::spawn(signals(stop.clone()));
+        let shown = self.page.then(|| page::start(common, None, &stop, terminal)).transpose()?;
         let (running, room) = (live.running(), room(live.serve()));
         let kept = tokio::spawn(live.keep());
         let stopped = stop.clone();
@@ -116,6 +121,7 @@ impl Serve {
             exit = ending => Ok(exit?),
         };
         kept.abort();
+        drop(shown);
         journal::write_through();
         // A client that has hung up waits for haft to end; after a signal, running calls may finish.
         let patience = if stopped.is_cancelled() { CLOSING } else { HUNG_UP };
@@ -165,7 +171,8 @@ impl Serve {
     fn words(&self, common: &Common) -> Vec<String> {
         let patterns = self.tools.iter().flat_map(|pattern| ["--tools".to_owned(), pattern.to_string()]);
         let plugin = self.plugin.iter().flat_map(|name| ["--plugin".to_owned(), name.clone()]);
-        patterns.chain(plugin).chain(given::words(common, true)).collect()
+        let page = self.page.then(|| "--page".to_owned());
+        patterns.chain(plugin).chain(page).chain(given::words(common, true)).collect()
     }
 }
 

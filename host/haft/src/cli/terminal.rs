@@ -22,6 +22,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer};
 
+pub(super) use self::approval_prompt::Person;
 pub(super) use self::markdown::rendered;
 pub(super) use self::progress::rounded;
 pub(super) use self::screen::{Screen, Show};

@@ -65,16 +65,9 @@ impl Verify {
         for name in &self.names {
             session.project.entry(name).map_err(project_error)?;
         }
-        let is_meant = |name: &str| self.names.is_empty() || self.names.iter().any(|meant| meant == name);
-        let mut all: Vec<_> = session
-            .project
-            .entries()
-            .iter()
-            .filter(|entry| is_meant(entry.name.as_str()))
-            .map(|entry| verify_entry(&session, entry))
-            .collect();
-        let left = session.project.lock.pins.iter().filter(|pin| is_meant(pin.name.as_str()));
-        all.extend(left.filter(|pin| session.source(pin.kind, pin.name.as_str()).is_none()).map(left_over));
+        let all = verify_all(&session, |name| {
+            self.names.is_empty() || self.names.iter().any(|meant| meant == name)
+        });
         if terminal.json {
             terminal.json(&all)?;
         } else {
@@ -87,6 +80,24 @@ impl Verify {
         }
         Ok(if bad > 0 { Exit::Changed } else { Exit::Success })
     }
+}
+
+/// What is not as it was agreed to, a line each.
+pub(super) fn changes(common: &Common, terminal: Terminal) -> anyhow::Result<Vec<String>> {
+    let mut session = InstallSession::open(common, terminal)?;
+    let _held = session.hold()?;
+    let all = verify_all(&session, |_| true).into_iter();
+    let bad = all.filter(|found| found.state == State::Bad);
+    Ok(bad.map(|found| format!("{}: {}", found.name, found.why.unwrap_or_default())).collect())
+}
+
+fn verify_all(session: &InstallSession, is_meant: impl Fn(&str) -> bool) -> Vec<Found> {
+    let entries = session.project.entries();
+    let entries = entries.iter().filter(|entry| is_meant(entry.name.as_str()));
+    let mut all: Vec<_> = entries.map(|entry| verify_entry(session, entry)).collect();
+    let left = session.project.lock.pins.iter().filter(|pin| is_meant(pin.name.as_str()));
+    all.extend(left.filter(|pin| session.source(pin.kind, pin.name.as_str()).is_none()).map(left_over));
+    all
 }
 
 fn verify_file(file: &Path, key: Option<&str>, terminal: Terminal) -> anyhow::Result<Exit> {

@@ -10,6 +10,7 @@ use etcetera::BaseStrategy;
 
 use haft_agent::Sessions;
 use haft_core::grant::Root;
+use haft_page::Desk;
 use haft_state::Homes;
 
 /// Where things are. haft's own state lies outside everything a tool may write by default.
@@ -95,6 +96,11 @@ impl Dirs {
     /// Where approvals are signed and used up: below [`Self::state`].
     pub fn approvals(&self) -> PathBuf {
         self.state.join("approvals")
+    }
+
+    /// Where calls wait for a person at a page: below [`Self::state`].
+    pub fn desk(&self) -> Desk {
+        Desk::new(self.state.join("page"))
     }
 
     /// Makes the directories that tools are granted by default, for this user alone.

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::watch::{Moment, Watch};
 use super::{Ask, Options, Program, Running, Servers, mode_name};
+use haft_agent::Begun;
 use haft_core::event::Events;
 use haft_core::grant::Root;
 use haft_core::manifest::{Serve, ToolPattern};
@@ -40,6 +41,7 @@ pub struct Live {
     running: Running,
     serve: Serve,
     is_without_pane: bool,
+    begun: Begun,
     on_news: Box<NewsHandler>,
 }
 
@@ -93,6 +95,7 @@ impl Live {
             running,
             serve,
             is_without_pane,
+            begun: program.begun(),
             on_news,
         };
         Ok((live, offers))
@@ -106,6 +109,11 @@ impl Live {
     /// Whether commands ran without a pane at the start, and neither program.toml nor the command line decided that.
     pub fn is_without_pane(&self) -> bool {
         self.is_without_pane
+    }
+
+    /// The program's name and place at the start.
+    pub fn begun(&self) -> &Begun {
+        &self.begun
     }
 
     /// What it keeps running.

@@ -38,6 +38,8 @@ struct ApprovalRequest {
     refusal: Option<ErrorData>,
     /// What the call is to be answered with in place of what the tool answered.
     replacement: Lock<Option<ReplacementAnswer>>,
+    /// Who is asked where the client asks nobody.
+    fallback: Option<Arc<dyn Approver>>,
 }
 
 /// What a call is answered with in place of what the tool answered.
@@ -55,6 +57,7 @@ impl ElicitingApprover {
         request: &CallToolRequestParams,
         questions: &Questions,
         caller: &str,
+        fallback: Option<Arc<dyn Approver>>,
     ) -> Self {
         let call = fingerprint(caller, &request.name, request.arguments.as_ref());
         let (question_hash, refusal) = match &request.request_state {
@@ -64,7 +67,7 @@ impl ElicitingApprover {
         let response = request.input_responses.as_ref().and_then(|responses| responses.get(APPROVE));
         let answered = question_hash.zip(response.map(decision));
         let (context, questions, replacement) = (context.clone(), questions.clone(), Lock::default());
-        Self(Arc::new(ApprovalRequest { context, questions, call, answered, refusal, replacement }))
+        Self(Arc::new(ApprovalRequest { context, questions, call, answered, refusal, replacement, fallback }))
     }
 
     /// Why the call is refused as it is: it brings an answer to a question that was never asked about it,
@@ -88,7 +91,34 @@ impl ApprovalRequest {
 #[async_trait]
 impl Approver for ElicitingApprover {
     async fn ask(&self, question: &Question) -> Decision {
-        let ApprovalRequest { context, questions, call, answered, .. } = &*self.0;
+        match self.0.ask_client(question).await {
+            Decision::Unasked(why) if !self.0.is_being_asked() => self.0.ask_fallback(question, why).await,
+            decision => decision,
+        }
+    }
+}
+
+impl ApprovalRequest {
+    /// Whether the call is answered with the question.
+    fn is_being_asked(&self) -> bool {
+        matches!(*self.replacement.lock(), Some(ReplacementAnswer::Question(_)))
+    }
+
+    /// Asks whoever else there is, after the client has asked nobody because of `why`.
+    async fn ask_fallback(&self, question: &Question, why: String) -> Decision {
+        let Some(fallback) = &self.fallback else { return Decision::Unasked(why) };
+        match fallback.ask(question).await {
+            Decision::Unasked(other) => Decision::Unasked(format!("{why}; {other}")),
+            decision => {
+                // The client lacks nothing any more.
+                self.replacement.lock().take();
+                decision
+            }
+        }
+    }
+
+    async fn ask_client(&self, question: &Question) -> Decision {
+        let Self { context, questions, call, answered, .. } = self;
         let hash = question_hash(question);
         // An answer to other words is none: program.toml may say another command by now.
         if let Some((_, decision)) = answered.as_ref().filter(|(answered, _)| *answered == hash) {
@@ -97,7 +127,7 @@ impl Approver for ElicitingApprover {
         let is_without_requests = is_without_requests(context);
         if !has_forms(context) {
             if is_without_requests {
-                self.0.set_replacement(ReplacementAnswer::Missing(missing(question)));
+                self.set_replacement(ReplacementAnswer::Missing(missing(question)));
             }
             return Decision::Unasked("the client cannot ask anybody (it has no elicitation)".into());
         }
@@ -107,7 +137,7 @@ impl Approver for ElicitingApprover {
                 Err(error) => return Decision::Unasked(error.to_string()),
             };
             let input_required = InputRequiredResult::new(Some(form_request(question)), Some(state));
-            self.0.set_replacement(ReplacementAnswer::Question(input_required));
+            self.set_replacement(ReplacementAnswer::Question(input_required));
             return Decision::Unasked("the person is being asked".into());
         }
         match context.peer.create_elicitation(form(question)).await {

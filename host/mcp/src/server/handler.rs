@@ -28,7 +28,7 @@ use super::begun::BegunCall;
 use super::calls::RunningCalls;
 use super::elicitation::{ElicitingApprover, ReplacementAnswer};
 use super::progress::{NotificationFilter, ProgressNotifier};
-use super::snapshot::{ToolSnapshot, ToolSnapshots};
+use super::snapshot::{Fallback, ToolSnapshot, ToolSnapshots};
 use super::tool_news::ToolNews;
 use haft_core::call::ToolCall;
 use haft_core::sync::Lock;
@@ -63,6 +63,8 @@ pub(super) struct Handler {
     /// The client, once it has opened its session or called a tool.
     peer: Lock<Option<Peer<RoleServer>>>,
     news: ToolNews,
+    /// What its person has allowed for the session.
+    approvals: Approvals,
     /// Calls under way.
     running: AtomicUsize,
     /// Cancelled when the client is gone.
@@ -81,8 +83,8 @@ impl ServerShared {
         let life = CancellationToken::new();
         let (level, guard) = (Lock::new(LoggingLevel::Info), life.clone().drop_guard());
         let (client, peer, news) = (Client::another(), Lock::default(), ToolNews::default());
-        let (shared, running) = (self.clone(), AtomicUsize::new(0));
-        Handler { shared, level, client, peer, news, running, life, _ends_with_this: guard }
+        let (shared, approvals, running) = (self.clone(), Approvals::default(), AtomicUsize::new(0));
+        Handler { shared, level, client, peer, news, approvals, running, life, _ends_with_this: guard }
     }
 }
 
@@ -152,8 +154,13 @@ impl Handler {
         if !asks && request.request_state.is_none() {
             return None;
         }
-        let questions = self.shared.snapshots.questions();
-        Some(ElicitingApprover::new(context, request, questions, &self.shared.caller).await)
+        let snapshots = &self.shared.snapshots;
+        let choose = |fallback: &Fallback| {
+            if is_sessionless(context) { fallback.once.clone() } else { fallback.in_session.clone() }
+        };
+        let fallback = snapshots.fallback().map(choose);
+        let (questions, caller) = (snapshots.questions(), &self.shared.caller);
+        Some(ElicitingApprover::new(context, request, questions, caller, fallback).await)
     }
 
     async fn call(
@@ -174,7 +181,7 @@ impl Handler {
         let session = Session {
             events: notifier.events(),
             cancel: context.ct.clone(),
-            approvals: approver.clone().map(Approvals::by).unwrap_or_default(),
+            approvals: approver.clone().map(|approver| self.approvals.asking(approver)).unwrap_or_default(),
             client: self.client(&context),
             ..snapshot.session().clone()
         };

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 use super::listing;
 use super::questions::Questions;
-use haft_core::tool::{Session, Toolbox};
+use haft_core::tool::{Approver, Session, Toolbox};
 
 /// How long a first answer waits for plugins that were never seen before and MCP servers whose
 /// tools are not known yet: what fits in the ten seconds that the least patient clients give a
@@ -46,6 +46,22 @@ pub struct ServerInfo {
 pub struct ToolSnapshots {
     now: watch::Receiver<Arc<ToolSnapshot>>,
     questions: Questions,
+    fallback: Option<Fallback>,
+}
+
+/// Who is asked for approval where a client asks nobody.
+#[derive(Clone)]
+pub struct Fallback {
+    /// For calls of a client with a session, in which an answer may hold for further calls.
+    pub in_session: Arc<dyn Approver>,
+    /// For calls that are all of what is known of their client.
+    pub once: Arc<dyn Approver>,
+}
+
+impl std::fmt::Debug for Fallback {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Fallback").finish_non_exhaustive()
+    }
 }
 
 /// Puts another snapshot in the place of the one that was made.
@@ -113,7 +129,7 @@ impl Publisher {
     /// Begins with `snapshot`.
     pub fn new(snapshot: ToolSnapshot) -> (Self, ToolSnapshots) {
         let (sender, receiver) = watch::channel(Arc::new(snapshot));
-        (Self(sender), ToolSnapshots { now: receiver, questions: Questions::default() })
+        (Self(sender), ToolSnapshots { now: receiver, questions: Questions::default(), fallback: None })
     }
 
     /// Serves `snapshot` from now on. Whether clients see a difference.
@@ -135,6 +151,16 @@ impl ToolSnapshots {
     #[must_use]
     pub fn with_questions(self, questions: Questions) -> Self {
         Self { questions, ..self }
+    }
+
+    /// The same, with somebody to ask where a client asks nobody.
+    #[must_use]
+    pub fn with_fallback(self, fallback: Fallback) -> Self {
+        Self { fallback: Some(fallback), ..self }
+    }
+
+    pub(super) fn fallback(&self) -> Option<&Fallback> {
+        self.fallback.as_ref()
     }
 
     pub(super) fn questions(&self) -> &Questions {

@@ -1,7 +1,5 @@
 use std::fs;
 
-use tokio::runtime;
-
 use super::*;
 use crate::threads::landlock::write_nowhere;
 

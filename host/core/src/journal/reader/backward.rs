@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::fs::File;
 use std::io;
+use std::ops::ControlFlow;
 use std::os::unix::fs::FileExt;
 
 use jiff::Timestamp;
@@ -11,7 +12,7 @@ use memchr::memrchr;
 use super::super::file::MAX_LINE;
 use super::calls::{MAX_OPEN, in_order};
 use super::outline::{Line, Outline, outline, record};
-use super::{Last, View, earliest};
+use super::{Last, Record, View, earliest};
 
 /// Bytes that are read at once.
 const BLOCK: u64 = 256 << 10;
@@ -93,7 +94,7 @@ struct Search<'a> {
     /// Calls that have ended and whose first line is further up.
     ended: HashSet<String>,
     last: Last,
-    unended: Vec<super::Record>,
+    unended: Vec<Record>,
 }
 
 pub(super) fn last(
@@ -112,6 +113,21 @@ pub(super) fn last(
     }
     search.last.is_cut = lines.next(&mut line)?;
     Ok(search.done())
+}
+
+pub(super) fn visit(
+    view: &View,
+    mut visit: impl FnMut(&Outline, &dyn Fn() -> Option<Record>) -> ControlFlow<()>,
+) -> io::Result<()> {
+    let (mut lines, mut line) = (Backward::new(view), Vec::new());
+    while lines.next(&mut line)? {
+        if let Line::Of(outline) = outline(&line)
+            && visit(&outline, &|| record(&line)).is_break()
+        {
+            break;
+        }
+    }
+    Ok(())
 }
 
 impl Search<'_> {

@@ -1,10 +1,12 @@
-//! The calls that end from now on, one at a time, through however many files.
+//! The lines that are written from now on, one at a time, through however many files: all of them, or the calls that end.
 
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+
+use memchr::{memchr, memmem};
 
 use super::super::file::{CURRENT, MAX_LINE, aside};
 use super::super::{Outcome, Record};
@@ -24,9 +26,24 @@ pub struct Followed {
     newest_aside: Option<PathBuf>,
     /// Files that were begun after the open one, the oldest first.
     later: VecDeque<File>,
-    /// The beginning of a line that is being written.
+    /// A line, or the beginning of one that is being written.
     partial: Vec<u8>,
+    /// Whether it is a whole one, which was handed out.
+    is_whole: bool,
 }
+
+/// A line that was written, of which nothing was read yet but where it ends.
+#[derive(Clone, Copy, Debug)]
+pub struct NewLine<'a>(&'a [u8]);
+
+/// Bytes at the beginning of a line in which its id and outcome stand: they come before all that has no bound.
+const HEAD: usize = 160;
+
+/// How the fields stand in a line that are looked for without reading it.
+const ID: &[u8] = br#""id":""#;
+const TOOL: &[u8] = br#","tool":"#;
+const BEGIN: &[u8] = br#""outcome":"started""#;
+const SUCCESS: &[u8] = br#""outcome":"ok""#;
 
 impl Followed {
     /// Those of the journal in `directory`, in `file` after its first bytes; `newest_aside` is read already.
@@ -36,8 +53,9 @@ impl Followed {
         newest_aside: Option<PathBuf>,
     ) -> io::Result<Self> {
         let directory = directory.to_owned();
-        let (later, partial) = (VecDeque::new(), Vec::new());
-        let mut followed = Self { directory, open: None, inode: None, newest_aside, later, partial };
+        let (later, partial, is_whole) = (VecDeque::new(), Vec::new(), false);
+        let mut followed =
+            Self { directory, open: None, inode: None, newest_aside, later, partial, is_whole };
         if let Some((mut file, length)) = file {
             file.seek(SeekFrom::Start(length))?;
             followed.read_from(file)?;
@@ -49,38 +67,51 @@ impl Followed {
         self.inode = Some(file.metadata()?.ino());
         self.open = Some(BufReader::new(file));
         self.partial.clear();
+        self.is_whole = false;
         Ok(())
     }
 
+    /// The next line, of a call that begins or of one that ends; `None` where there is no other for now. It costs a
+    /// fraction of what reading it whole does.
+    pub fn next_line(&mut self) -> io::Result<Option<NewLine<'_>>> {
+        let is_there = self.advance()?;
+        Ok(is_there.then_some(NewLine(&self.partial)))
+    }
+
     fn next_ended(&mut self) -> io::Result<Option<Record>> {
+        while let Some(line) = self.next_line()? {
+            if let Some(ended) = line.record().filter(|record| record.outcome != Outcome::Started) {
+                return Ok(Some(ended));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Reads the next whole line into `partial`; whether there is one.
+    fn advance(&mut self) -> io::Result<bool> {
         loop {
-            if let Some(record) = self.next_in_open()? {
-                return Ok(Some(record));
+            if self.advance_in_open()? {
+                return Ok(true);
             }
             if let Some(file) = self.later.pop_front() {
                 self.read_from(file)?;
             } else if !self.find_later()? {
-                return Ok(None);
+                return Ok(false);
             }
             // What was added to the open file before the next one was begun is read before that.
         }
     }
 
-    fn next_in_open(&mut self) -> io::Result<Option<Record>> {
-        let Some(open) = &mut self.open else { return Ok(None) };
-        loop {
-            let room = (MAX_LINE - self.partial.len().min(MAX_LINE)) as u64;
-            if open.take(room).read_until(b'\n', &mut self.partial)? == 0 && room > 0 {
-                return Ok(None);
-            }
-            if self.partial.ends_with(b"\n") || room == 0 {
-                let ended = record(&self.partial).filter(|record| record.outcome != Outcome::Started);
-                self.partial.clear();
-                if ended.is_some() {
-                    return Ok(ended);
-                }
-            }
+    fn advance_in_open(&mut self) -> io::Result<bool> {
+        let Some(open) = &mut self.open else { return Ok(false) };
+        if std::mem::take(&mut self.is_whole) {
+            self.partial.clear();
         }
+        let room = (MAX_LINE - self.partial.len().min(MAX_LINE)) as u64;
+        open.take(room).read_until(b'\n', &mut self.partial)?;
+        // What is longer than any record comes in several, of which none is a record.
+        self.is_whole = self.partial.ends_with(b"\n") || self.partial.len() >= MAX_LINE;
+        Ok(self.is_whole)
     }
 
     /// Finds the files that were begun after the open one; whether there are any.
@@ -107,6 +138,36 @@ impl Followed {
         self.later.push_back(current);
         self.newest_aside = aside.last().cloned().or(self.newest_aside.take());
         Ok(true)
+    }
+}
+
+impl NewLine<'_> {
+    /// All that it says; `None` where it is no line of a journal.
+    pub fn record(self) -> Option<Record> {
+        record(self.0)
+    }
+
+    /// The call's id, where the line looks like one of this version.
+    pub fn id(&self) -> Option<&str> {
+        let start = memmem::find(self.head(), ID)? + ID.len();
+        let id = self.head().get(start..)?;
+        std::str::from_utf8(id.get(..memchr(b'"', id)?)?).ok()
+    }
+
+    /// Whether it says that a call begins.
+    pub fn is_begin(&self) -> bool {
+        memmem::find(self.head(), BEGIN).is_some()
+    }
+
+    /// Whether it says that a call did what it was asked.
+    pub fn is_success(&self) -> bool {
+        memmem::find(self.head(), SUCCESS).is_some()
+    }
+
+    /// The beginning of the line, in which no text of a caller stands.
+    fn head(&self) -> &[u8] {
+        let head = self.0.get(..HEAD).unwrap_or(self.0);
+        head.get(..memmem::find(head, TOOL).unwrap_or(head.len())).unwrap_or_default()
     }
 }
 

@@ -20,7 +20,7 @@ pub struct Outline {
     /// The tool, by the name that models see.
     pub tool: String,
     /// How long it took, where it has ended.
-    pub(super) duration_ms: Option<f64>,
+    pub duration_ms: Option<f64>,
     /// The program it was called in.
     pub program: Program,
     /// The process of haft.
@@ -57,7 +57,7 @@ impl Outline {
 
     /// When the line was written, where it says so: lines of a file stand in this order. Each call has a line that does.
     /// That of its end alone does not: a machine that slept meanwhile has not counted the time.
-    pub(super) fn written(&self) -> Option<Timestamp> {
+    pub fn written(&self) -> Option<Timestamp> {
         let says = (self.is_begin() || self.merged) && self.time > Timestamp::UNIX_EPOCH;
         let took = SignedDuration::try_from_secs_f64(self.duration_ms.unwrap_or_default() / 1e3);
         let written = took.ok().and_then(|took| self.time.checked_add(took).ok()).unwrap_or(self.time);

@@ -65,7 +65,15 @@ async fn rs06_a_person_s_yes_runs_it_and_a_no_does_not() {
     let what = "ls\\u{d}\\u{1b}[2K\\u{202e}x".to_owned();
     assert_eq!(
         asked,
-        [Question { call: "1".into(), tool: "bash".into(), agent: None, verb: "Run", what, rule: None }],
+        [Question {
+            call: "1".into(),
+            tool: "bash".into(),
+            agent: None,
+            verb: "Run",
+            what,
+            arguments: json!({"command": "ls\r\u{1b}[2K\u{202e}x"}),
+            rule: None
+        }],
         "and no rule says such a text"
     );
     let (result, _) = call(Decision::Denied, json!({"command": "ls"})).await;
@@ -81,7 +89,8 @@ async fn rs07_where_nobody_can_be_asked_nothing_runs() {
     assert_eq!(
         result.content,
         "`bash` did not run: it needs a person's approval, and there is nobody to ask\n\
-         hint: call it where a person can answer: from a terminal, or from an MCP client with elicitation; or remove \
+         hint: call it where a person can answer: from a terminal, on `haft page`, or from an MCP client with \
+         elicitation; or remove \
          `shell_confirm = true` in `[builtins]`"
     );
 }

@@ -203,6 +203,7 @@ mod tests {
             agent: None,
             verb: "Run",
             what: "cd x\nrm y".into(),
+            arguments: serde_json::Value::Null,
             rule: None,
         };
         assert_eq!(prompt(&question, false), "  Run: cd x\n       rm y [y/N] ");

@@ -1,0 +1,96 @@
+// Calls that wait for a person. An answer names the digest of what was shown; another call cannot be answered with it.
+
+import { $, day, facts, h, json, pre, say } from './text.js';
+
+// How long the buttons of a new card do nothing: what is clicked then was meant for something else.
+const SETTLING = 600;
+
+const cards = new Map();
+
+export function show(questions) {
+  const now = new Set(questions.map((question) => question.digest));
+  for (const [digest, card] of cards) {
+    if (!now.has(digest)) {
+      card.remove();
+      cards.delete(digest);
+    }
+  }
+  const fresh = questions.filter((question) => !cards.has(question.digest));
+  for (const question of fresh) {
+    const shown = card(question);
+    cards.set(question.digest, shown);
+    // At the end: nothing moves under a finger.
+    $('questions').append(shown);
+  }
+  $('nothing-waits').hidden = cards.size > 0;
+  $('count').hidden = cards.size === 0;
+  $('count').textContent = String(cards.size);
+  document.title = cards.size ? `(${cards.size}) haft` : 'haft';
+  if (fresh.length) say(`${fresh[0].tool} waits for your answer. ${cards.size} waiting.`);
+}
+
+function card(question) {
+  const { tool, origin } = question;
+  const title = `question-${question.id}`;
+  const program = origin.program ?? 'no program.toml';
+  const result = h('p', { class: 'result', role: 'alert' });
+  const actions = [
+    ['once', 'Allow once'],
+    question.for_session && ['session', `Allow ${tool} for this session`],
+    ['refuse', 'Refuse'],
+  ].filter(Boolean).map(([answer, label]) => {
+    const button = h('button', { type: 'button', class: answer, disabled: true }, label);
+    button.addEventListener('click', () => give(question, answer, buttons, result));
+    return button;
+  });
+  const buttons = actions;
+  setTimeout(() => buttons.forEach((button) => { button.disabled = false; }), SETTLING);
+  return h('article', { class: 'question', 'aria-labelledby': title },
+    h('h3', { id: title }, tool, h('span', { class: 'asks' }, question.agent ? `asked by the agent ${question.agent}` : 'asks to run')),
+    content(question),
+    question.is_cut && h('p', { class: 'warning' }, 'Not all of it is shown: some texts are longer. Only their beginnings and ends stand here.'),
+    facts([
+      ['Program', program],
+      ['Asked by', `haft ${origin.verb}, process ${question.pid}${origin.folder ? `, in ${origin.folder}` : ''}`],
+      ['Waits', `since ${day(question.time)}, until ${day(question.until)}`],
+      ['Digest', h('code', { class: 'digest' }, question.digest)],
+    ]),
+    h('div', { class: 'actions' }, buttons), result);
+}
+
+function content(question) {
+  const { verb, what, arguments: given, difference } = question;
+  if (difference) {
+    const rest = Object.fromEntries(Object.entries(given).filter(([name]) => name !== difference.old && name !== difference.new));
+    return [json(rest), diff(difference)];
+  }
+  if (verb === 'Run' || verb === 'Fetch') {
+    const names = Object.keys(given ?? {});
+    return [pre(what, { class: 'what' }), names.length > 1 && h('details', {}, h('summary', {}, 'All arguments'), json(given))];
+  }
+  return json(given);
+}
+
+function diff({ lines, is_cut }) {
+  const kinds = { '+': 'added', '-': 'removed', ' ': 'same' };
+  const shown = lines.map(([mark, line]) => h('span', { class: kinds[mark] }, `${mark} ${line}\n`));
+  return [h('pre', { class: 'diff', tabindex: '0', 'aria-label': 'Difference' }, shown),
+    is_cut && h('p', { class: 'warning' }, 'The difference has more lines than are shown.')];
+}
+
+async function give({ id, digest, tool }, answer, buttons, result) {
+  buttons.forEach((button) => { button.disabled = true; });
+  try {
+    const body = JSON.stringify({ id, digest, answer });
+    const given = await fetch('/api/answer', { method: 'POST', headers: { 'content-type': 'application/json' }, body });
+    if (!given.ok) throw new Error((await given.text()).trim());
+    const words = { once: 'Allowed once', session: 'Allowed for this session', refuse: 'Refused' }[answer];
+    result.textContent = words;
+    say(`${words}: ${tool}`);
+    $('waiting-title').tabIndex = -1;
+    $('waiting-title').focus();
+  } catch (error) {
+    result.textContent = error.message;
+    buttons.forEach((button) => { button.disabled = false; });
+  }
+}

@@ -1,0 +1,67 @@
+//! The side of the page: which calls wait, and what a person says to one.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+
+use jiff::Timestamp;
+use rustix::fs::{FlockOperation, flock};
+
+use super::question::{Given, MAX_FILE, digest};
+use super::{Answer, Desk, ENDING, MAX_QUESTIONS, Waiting, names};
+
+/// A question as it was found, and the digest that its answer has to have.
+pub(crate) struct Found {
+    pub(crate) waiting: Waiting,
+    pub(crate) digest: String,
+}
+
+impl Desk {
+    /// The calls that wait, the oldest first. What nobody waits for any more is removed.
+    pub(crate) fn waiting(&self) -> io::Result<Vec<Found>> {
+        let names = names(&self.questions(), |name| name.ends_with(ENDING))?;
+        let ids = names.iter().filter_map(|name| name.strip_suffix(ENDING)).take(MAX_QUESTIONS);
+        let mut found: Vec<_> = ids.filter_map(|id| self.find(id).transpose()).collect::<io::Result<_>>()?;
+        found.sort_unstable_by(|one, two| {
+            (one.waiting.time, &one.waiting.id).cmp(&(two.waiting.time, &two.waiting.id))
+        });
+        Ok(found)
+    }
+
+    /// Answers the question `id`, if it still waits, has this digest and nobody has answered it: whether it is so.
+    pub(crate) fn give(&self, id: &str, digest: &str, answer: Answer) -> io::Result<bool> {
+        let is_it = |found: &Found| {
+            found.digest == digest && (answer != Answer::Session || found.waiting.for_session)
+        };
+        if self.find(id)?.is_none_or(|found| !is_it(&found)) {
+            return Ok(false);
+        }
+        let mut file = tempfile::NamedTempFile::new_in(self.answers())?;
+        file.write_all(&serde_json::to_vec(&Given { digest: digest.to_owned(), answer })?)?;
+        match file.persist_noclobber(self.answer(id)) {
+            Ok(_) => Ok(true),
+            Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+            Err(error) => Err(error.error),
+        }
+    }
+
+    /// The question `id`, where somebody waits for its answer and there is none.
+    fn find(&self, id: &str) -> io::Result<Option<Found>> {
+        // It becomes a part of a path.
+        if id.len() != 32 || !id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return Ok(None);
+        }
+        let path = self.question(id);
+        let Ok(file) = File::open(&path) else { return Ok(None) };
+        if flock(&file, FlockOperation::NonBlockingLockShared).is_ok() {
+            let _ = fs::remove_file(path);
+            let _ = fs::remove_file(self.answer(id));
+            return Ok(None);
+        }
+        let mut bytes = Vec::new();
+        file.take(MAX_FILE).read_to_end(&mut bytes)?;
+        let waiting = serde_json::from_slice::<Waiting>(&bytes).ok();
+        let waiting =
+            waiting.filter(|own| own.id == id && own.until > Timestamp::now() && !self.answer(id).exists());
+        Ok(waiting.map(|waiting| Found { waiting, digest: digest(&bytes) }))
+    }
+}

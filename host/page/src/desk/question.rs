@@ -1,0 +1,134 @@
+//! A question as it waits in its file, and the answer beside it. The digest of the file is what an answer is bound to.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use haft_core::tool::{Keep, Question, clip};
+
+/// Characters of each text of the arguments; of a longer one the beginning and the end are shown, and the page says so.
+const MAX_TEXT: usize = 20_000;
+
+/// Bytes of all arguments, as JSON, that are shown value by value.
+const MAX_ARGUMENTS: usize = 256 << 10;
+
+/// Bytes of a question's file: the arguments, the text of what would run, and what is around them.
+pub(super) const MAX_FILE: u64 = 1 << 20;
+
+/// The process that asks.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Origin {
+    /// The program whose tool it is.
+    pub program: Option<String>,
+    /// The folder that haft was started in.
+    pub folder: Option<String>,
+    /// The verb of haft: `run`, `chat`, `serve`.
+    pub verb: String,
+}
+
+/// A call that waits for a person.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Waiting {
+    /// 128 random bits that no other question has.
+    pub(crate) id: String,
+    pub(crate) origin: Origin,
+    pub(crate) pid: u32,
+    pub(crate) time: Timestamp,
+    /// When nobody waits for the answer any more.
+    pub(crate) until: Timestamp,
+    pub(crate) tool: String,
+    pub(crate) agent: Option<String>,
+    /// What it would do: `Run`, `Fetch`, `Call`.
+    pub(crate) verb: String,
+    pub(crate) what: String,
+    pub(crate) arguments: Value,
+    /// Whether texts of the arguments are longer than they are shown.
+    pub(crate) is_cut: bool,
+    /// Whether an answer can hold for every further call of the tool in the session.
+    pub(crate) for_session: bool,
+}
+
+/// What a person said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Answer {
+    Once,
+    Session,
+    Refuse,
+}
+
+/// An answer as it is on file.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Given {
+    /// That of the question's file.
+    pub(super) digest: String,
+    pub(super) answer: Answer,
+}
+
+impl Waiting {
+    pub(super) fn new(
+        id: String,
+        question: &Question,
+        origin: Origin,
+        patience: Duration,
+        for_session: bool,
+    ) -> Self {
+        let (arguments, is_cut) = shown(&question.arguments);
+        let time = Timestamp::now();
+        Self {
+            id,
+            origin,
+            pid: std::process::id(),
+            time,
+            until: time.checked_add(patience).unwrap_or(time),
+            tool: question.tool.clone(),
+            agent: question.agent.clone(),
+            verb: question.verb.to_owned(),
+            what: question.what.clone(),
+            arguments,
+            is_cut,
+            for_session,
+        }
+    }
+}
+
+/// SHA-256 in hexadecimal digits.
+pub(super) fn digest(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Arguments as they are shown, and whether something of them is left out.
+fn shown(arguments: &Value) -> (Value, bool) {
+    let (cut, is_cut) = cut(arguments);
+    let text = cut.to_string();
+    if text.len() <= MAX_ARGUMENTS { (cut, is_cut) } else { (clip(&text, MAX_TEXT, Keep::Ends).into(), true) }
+}
+
+fn cut(value: &Value) -> (Value, bool) {
+    match value {
+        Value::String(text) => {
+            let kept = clip(text, MAX_TEXT, Keep::Ends);
+            let is_cut = kept.len() != text.len();
+            (Value::String(kept), is_cut)
+        }
+        Value::Array(items) => {
+            let (items, cuts): (Vec<_>, Vec<_>) = items.iter().map(cut).unzip();
+            (Value::Array(items), cuts.contains(&true))
+        }
+        Value::Object(fields) => {
+            let mut is_any_cut = false;
+            let fields = fields.iter().map(|(name, value)| {
+                let (value, is_cut) = cut(value);
+                is_any_cut |= is_cut;
+                (name.clone(), value)
+            });
+            let fields = fields.collect();
+            (Value::Object(fields), is_any_cut)
+        }
+        other => (other.clone(), false),
+    }
+}

@@ -1,0 +1,49 @@
+//! Which calls are shown.
+
+use super::caller;
+use haft_core::journal::{Outcome, Outline, Record};
+
+/// What is looked for; an empty text lets everything through.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Filter {
+    /// A part of the tool's name.
+    pub(crate) tool: String,
+    /// A part of the program's, the agent's or the folder's name.
+    pub(crate) caller: String,
+    /// A part of the arguments, the error, a decision or the id.
+    pub(crate) text: String,
+    /// The outcome: `ok`, `failed`, `refused`, `running`.
+    pub(crate) outcome: String,
+}
+
+impl Filter {
+    /// Whether a line in short may be one that matches.
+    pub(crate) fn may_match(&self, outline: &Outline) -> bool {
+        has(&outline.tool, &self.tool) && self.has_outcome(outline.outcome)
+    }
+
+    pub(crate) fn matches(&self, record: &Record) -> bool {
+        let is_said = || {
+            let texts = [Some(&record.id), record.error.as_ref(), record.origin.as_ref()];
+            let texts = texts.into_iter().flatten().chain(&record.decisions);
+            texts.into_iter().any(|text| has(text, &self.text))
+                || has(&record.arguments.to_string(), &self.text)
+        };
+        has(&caller(record), &self.caller) && (self.text.is_empty() || is_said())
+    }
+
+    fn has_outcome(&self, outcome: Outcome) -> bool {
+        match self.outcome.as_str() {
+            "ok" => outcome == Outcome::Ok,
+            "failed" => outcome.is_failure(),
+            "refused" => outcome == Outcome::Refused,
+            "running" => outcome == Outcome::Started,
+            _ => true,
+        }
+    }
+}
+
+/// Whether `part` is in `text`, whatever their case.
+fn has(text: &str, part: &str) -> bool {
+    part.is_empty() || text.to_lowercase().contains(&part.to_lowercase())
+}

@@ -1,0 +1,96 @@
+//! A call as one row of the page.
+
+use rustix::process::{Pid, test_kill_process};
+use serde::Serialize;
+
+use super::outcome;
+use haft_core::journal::Record;
+use haft_core::tool::{Keep, clip};
+
+/// Characters of the arguments in a row.
+const MAX_ARGUMENTS: usize = 240;
+
+/// Characters of an error in a row.
+const MAX_ERROR: usize = 400;
+
+/// What the line of an answer begins with that says how to allow what was refused. Only haft writes it: a tool's own line
+/// of this kind is quoted.
+const HINT: &str = "hint: ";
+
+/// A row.
+#[derive(Debug, Serialize)]
+pub(crate) struct Row {
+    id: String,
+    /// When the call began, in milliseconds since 1970.
+    time: i64,
+    tool: String,
+    outcome: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ms: Option<f64>,
+    caller: String,
+    arguments: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hint: Option<Hint>,
+}
+
+/// How to allow what was refused.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Hint {
+    text: String,
+    /// The line of program.toml in it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    line: Option<String>,
+}
+
+impl Row {
+    pub(crate) fn new(record: &Record) -> Self {
+        let error = record.error.as_deref().and_then(|error| error.lines().next());
+        Self {
+            id: record.id.clone(),
+            time: record.time.as_millisecond(),
+            tool: record.tool.clone(),
+            outcome: outcome(record),
+            ms: record.duration_ms,
+            caller: caller(record),
+            arguments: clip(&record.arguments.to_string(), MAX_ARGUMENTS, Keep::Head),
+            error: error.map(|error| clip(error, MAX_ERROR, Keep::Head)),
+            hint: record.error.as_deref().and_then(hint),
+        }
+    }
+}
+
+/// Who made a call: the program, and the agent of it where one did.
+pub(crate) fn caller(record: &Record) -> String {
+    let path = || record.program.path.clone();
+    let program = record.program.name.clone().or_else(path).unwrap_or_else(|| "no program.toml".into());
+    record.agent.as_ref().map_or(program.clone(), |agent| format!("{program} / {agent}"))
+}
+
+/// The first hint of an error.
+pub(crate) fn hint(error: &str) -> Option<Hint> {
+    let text = error.lines().find_map(|line| line.strip_prefix(HINT))?;
+    let line = text.split('`').skip(1).step_by(2).find(|quoted| quoted.contains(" = "));
+    Some(Hint { text: text.to_owned(), line: line.map(str::to_owned) })
+}
+
+/// Whether the process runs.
+pub(crate) fn is_alive(pid: u32) -> bool {
+    let process = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    process.is_some_and(|process| test_kill_process(process).is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hint_has_the_line_to_copy() {
+        let error = "refused\n> hint: `x = 1`\nhint: add `read = [\"/etc\"]` to the plugin `a`";
+        let found = hint(error).unwrap();
+        assert_eq!(found.line.as_deref(), Some("read = [\"/etc\"]"));
+        assert!(found.text.ends_with("to the plugin `a`"));
+        assert_eq!(hint("> hint: `x = 1`"), None, "a tool's own words");
+    }
+}

@@ -1,0 +1,161 @@
+//! The page's server: HTTP on a loopback address, for browsers that were let in by a link that works once.
+//!
+//! It listens, where the system has that, at a loopback address of its own (`127.83.12.9`): a browser sends a cookie to
+//! every port of a host, and other pages of this machine must not get this one.
+
+mod gate;
+mod keys;
+mod reply;
+mod site;
+mod stream;
+
+use std::convert::Infallible;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener as StdListener};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
+
+pub use self::keys::Link;
+pub use self::site::Places;
+use self::site::Site;
+use crate::catalogue::Catalogue;
+
+/// Connections at once: a browser has six.
+const MAX_CONNECTIONS: usize = 64;
+
+/// Headers of a request.
+const MAX_HEADERS: usize = 64;
+
+/// Bytes of a request's headers.
+const MAX_HEAD: usize = 16 << 10;
+
+/// How long the headers of a request may take, from the end of the one before.
+const HEADERS: Duration = Duration::from_mins(1);
+
+/// A pause after a connection could not be accepted.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Threads that read the journal and the sessions.
+const READERS: usize = 2;
+
+/// A server that listens.
+pub struct Server {
+    listener: StdListener,
+    site: Arc<Site>,
+}
+
+impl Server {
+    /// Listens at `address`, or at a loopback address that nothing else uses. Nobody is let in before there is a link.
+    ///
+    /// # Errors
+    /// Where the address is not one of this machine alone, or cannot be listened at; where the directories of `places`
+    /// cannot be made.
+    pub fn bind(
+        address: Option<SocketAddr>,
+        places: Places,
+        catalogue: Arc<dyn Catalogue>,
+    ) -> io::Result<Self> {
+        let listener = match address {
+            Some(address) => listen(address)?,
+            None => own_address()?,
+        };
+        listener.set_nonblocking(true)?;
+        let site = Arc::new(Site::new(listener.local_addr()?, places, catalogue)?);
+        Ok(Self { listener, site })
+    }
+
+    /// A new link, which lets in one browser, once. The one before does not any more, if nobody has used it.
+    pub fn link(&self) -> io::Result<Link> {
+        self.site.keys().link()
+    }
+
+    /// What makes further links while the server runs.
+    pub fn links(&self) -> impl Fn() -> io::Result<Link> + Send + 'static {
+        let site = self.site.clone();
+        move || site.keys().link()
+    }
+
+    /// Serves until `stop` is cancelled, on a thread of its own: nothing else waits for a browser.
+    pub fn start(self, stop: CancellationToken) -> io::Result<JoinHandle<()>> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .max_blocking_threads(READERS)
+            .build()?;
+        let run = move || {
+            runtime.block_on(stop.run_until_cancelled(self.run()));
+            runtime.shutdown_background();
+        };
+        std::thread::Builder::new().name("haft-page".into()).spawn(run)
+    }
+
+    async fn run(self) {
+        let Self { listener, site } = self;
+        let _stops = site.clone().watch();
+        let Ok(listener) = TcpListener::from_std(listener) else { return };
+        let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        loop {
+            let accepted = listener.accept().await;
+            match (accepted, room.clone().try_acquire_owned()) {
+                (Ok((stream, _)), Ok(place)) => drop(tokio::spawn(serve(stream, site.clone(), place))),
+                (Ok(_), Err(_)) => {}
+                (Err(error), _) => {
+                    tracing::warn!(%error, "a connection to the page was not accepted");
+                    tokio::time::sleep(PAUSE).await;
+                }
+            }
+        }
+    }
+}
+
+/// Answers the requests of one connection.
+async fn serve(stream: TcpStream, site: Arc<Site>, _place: OwnedSemaphorePermit) {
+    let _ = stream.set_nodelay(true);
+    let service = service_fn(move |request| {
+        let site = site.clone();
+        async move { Ok::<_, Infallible>(site.answer(request).await) }
+    });
+    let served = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADERS)
+        .max_headers(MAX_HEADERS)
+        .max_buf_size(MAX_HEAD)
+        .serve_connection(TokioIo::new(stream), service);
+    if let Err(error) = served.await {
+        tracing::debug!(%error, "connection to the page ended");
+    }
+}
+
+fn listen(address: SocketAddr) -> io::Result<StdListener> {
+    if !haft_core::net::is_loopback_address(address.ip()) {
+        let why = format!(
+            "`{address}` can be reached from other machines; expected an address such as `127.0.0.1:8080`"
+        );
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+    }
+    StdListener::bind(address)
+        .map_err(|error| io::Error::new(error.kind(), format!("cannot listen at `{address}`: {error}")))
+}
+
+/// An address of the loopback network that no other program's pages have; systems that know only the first of them give
+/// that one.
+fn own_address() -> io::Result<StdListener> {
+    let [second, third, fourth] = crate::random::bytes()?;
+    // Neither the network's own address nor that of everybody in it.
+    let own = Ipv4Addr::new(127, second.clamp(1, 254), third, fourth.clamp(2, 254));
+    StdListener::bind(SocketAddr::new(IpAddr::V4(own), 0))
+        .or_else(|_| listen(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0)))
+}
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Server").field("listener", &self.listener).finish_non_exhaustive()
+    }
+}

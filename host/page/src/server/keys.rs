@@ -1,0 +1,136 @@
+//! Who is let in: a browser with a link that nobody has used, and from then on with the cookie that it got for it. Kept
+//! are digests; with the process all of it ends.
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use hyper::HeaderMap;
+use hyper::header::COOKIE;
+use secrecy::SecretString;
+use sha2::{Digest, Sha256};
+
+use crate::random;
+use haft_core::sync::Lock;
+
+/// How long a link can be used.
+const LINK_LIFE: Duration = Duration::from_hours(1);
+
+/// Browsers that are let in; one more takes the place of the first.
+const MAX_BROWSERS: usize = 16;
+
+/// The path of a link, before its key.
+pub(super) const OPEN: &str = "/open/";
+
+/// A link that lets in one browser, once.
+#[derive(Debug)]
+pub struct Link {
+    url: SecretString,
+    key: SecretString,
+}
+
+/// The keys of a page.
+pub(super) struct Keys {
+    address: SocketAddr,
+    state: Lock<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// The link that nobody has used, and until when it can be.
+    link: Option<(Hash, Instant)>,
+    /// The cookies of the browsers, the oldest first.
+    browsers: Vec<Hash>,
+}
+
+type Hash = [u8; 32];
+
+impl Link {
+    /// The address to open, to be shown to the person at the terminal once.
+    pub fn url(&self) -> &SecretString {
+        &self.url
+    }
+
+    /// The key in it, for who keeps secrets out of texts.
+    pub fn key(&self) -> &SecretString {
+        &self.key
+    }
+}
+
+impl Keys {
+    pub(super) fn new(address: SocketAddr) -> Self {
+        Self { address, state: Lock::default() }
+    }
+
+    /// A new link, in the place of the one before.
+    pub(super) fn link(&self) -> io::Result<Link> {
+        let key = random::name()?;
+        self.state.lock().link = Some((hash(&key), Instant::now() + LINK_LIFE));
+        let url = SecretString::from(format!("http://{}{OPEN}{key}", self.address));
+        Ok(Link { url, key: SecretString::from(key) })
+    }
+
+    /// The cookie for the browser that brings the key of a link, which is used up then.
+    pub(super) fn redeem(&self, key: &str) -> io::Result<Option<String>> {
+        let cookie = random::name()?;
+        let mut state = self.state.lock();
+        let is_good = |(own, until): &(Hash, Instant)| is_same(own, &hash(key)) && Instant::now() < *until;
+        if state.link.take_if(|link| is_good(link)).is_none() {
+            return Ok(None);
+        }
+        if state.browsers.len() >= MAX_BROWSERS {
+            state.browsers.remove(0);
+        }
+        state.browsers.push(hash(&cookie));
+        Ok(Some(format!("{}={cookie}; HttpOnly; SameSite=Strict; Path=/", self.cookie_name())))
+    }
+
+    /// Whether a request brings a browser's cookie.
+    pub(super) fn knows(&self, headers: &HeaderMap) -> bool {
+        let name = self.cookie_name();
+        let texts = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
+        let mut cookies =
+            texts.flat_map(|text| text.split(';')).filter_map(|cookie| cookie.trim().split_once('='));
+        let shown = cookies.find(|(own, _)| *own == name).map(|(_, value)| hash(value));
+        shown.is_some_and(|shown| self.state.lock().browsers.iter().any(|own| is_same(own, &shown)))
+    }
+
+    /// Browsers tell ports of a host apart by nothing else.
+    fn cookie_name(&self) -> String {
+        format!("haft-page-{}", self.address.port())
+    }
+}
+
+fn hash(text: &str) -> Hash {
+    Sha256::digest(text).into()
+}
+
+/// In a time that says nothing of where they differ.
+fn is_same(own: &Hash, other: &Hash) -> bool {
+    own.iter().zip(other).fold(0, |difference, (own, other)| difference | (own ^ other)) == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use secrecy::ExposeSecret;
+
+    use super::*;
+
+    #[test]
+    fn a_link_lets_in_one_browser_once() {
+        let keys = Keys::new("127.0.0.1:80".parse().unwrap());
+        let knows = |cookie: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(COOKIE, format!("other=1; {cookie}").parse().unwrap());
+            keys.knows(&headers)
+        };
+        assert_eq!(keys.redeem("").unwrap(), None);
+        let (first, second) = (keys.link().unwrap(), keys.link().unwrap());
+        assert_eq!(keys.redeem(first.key.expose_secret()).unwrap(), None, "another was made");
+        let cookie = keys.redeem(second.key.expose_secret()).unwrap().unwrap();
+        assert_eq!(keys.redeem(second.key.expose_secret()).unwrap(), None, "used");
+        let cookie = cookie.split(';').next().unwrap();
+        assert!(knows(cookie) && !knows(&format!("{cookie}x")) && !knows("haft-page-80="));
+        assert!(!keys.knows(&HeaderMap::new()));
+    }
+}

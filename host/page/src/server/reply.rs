@@ -1,0 +1,81 @@
+//! The answers of the page, all with the same headers: the browser is told to load nothing from elsewhere, to take no
+//! text for HTML, to keep nothing and to show the page in no other one.
+
+use std::convert::Infallible;
+
+use bytes::Bytes;
+use http_body_util::combinators::BoxBody;
+use http_body_util::{BodyExt, Full};
+use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use hyper::{Response, StatusCode};
+use serde::Serialize;
+
+use crate::assets::{Asset, HTML};
+
+/// The response to any request.
+pub(super) type Reply = Response<BoxBody<Bytes, Infallible>>;
+
+/// What every answer says.
+const HEADERS: &[(&str, &str)] = &[
+    (
+        "content-security-policy",
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; \
+         base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
+         require-trusted-types-for 'script'; trusted-types 'none'",
+    ),
+    ("cache-control", "no-store"),
+    ("cross-origin-opener-policy", "same-origin"),
+    ("cross-origin-resource-policy", "same-origin"),
+    ("referrer-policy", "no-referrer"),
+    ("x-content-type-options", "nosniff"),
+    ("x-frame-options", "DENY"),
+];
+
+/// Where a browser goes on that was let in: by a request of this page, since a cookie of this kind does not come along
+/// with one that another page began.
+const ENTERED: &str = "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>haft</title>\
+    <meta http-equiv=\"refresh\" content=\"0;url=/\"><p><a href=\"/\">Open the page</a></p></html>\n";
+
+/// An answer of any kind.
+pub(super) fn with(status: StatusCode, media_type: &'static str, body: BoxBody<Bytes, Infallible>) -> Reply {
+    let mut reply = Response::new(body);
+    *reply.status_mut() = status;
+    let headers = reply.headers_mut();
+    for (name, value) in HEADERS {
+        headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+    }
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
+    reply
+}
+
+fn whole(status: StatusCode, media_type: &'static str, body: impl Into<Bytes>) -> Reply {
+    with(status, media_type, Full::new(body.into()).boxed())
+}
+
+/// One of the page's files.
+pub(super) fn asset(asset: &'static Asset) -> Reply {
+    whole(StatusCode::OK, asset.media_type, asset.bytes)
+}
+
+/// What leads a browser that was let in to the page.
+pub(super) fn entered(cookie: &str) -> Reply {
+    let mut reply = whole(StatusCode::OK, HTML, ENTERED);
+    if let Ok(cookie) = HeaderValue::from_str(cookie) {
+        reply.headers_mut().insert(hyper::header::SET_COOKIE, cookie);
+    }
+    reply
+}
+
+/// Data.
+pub(super) fn json(value: &impl Serialize) -> Reply {
+    match serde_json::to_vec(value) {
+        Ok(text) => whole(StatusCode::OK, "application/json", text),
+        Err(error) => refused(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
+    }
+}
+
+/// One line that says why there is no answer.
+pub(super) fn refused(status: StatusCode, why: &str) -> Reply {
+    tracing::info!(status = status.as_u16(), why, "request to the page refused");
+    whole(status, "text/plain; charset=utf-8", format!("{why}\n"))
+}

@@ -1,0 +1,236 @@
+//! What is where: judges a request, and answers it from the journal, the sessions, the catalogue or the desk.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http_body_util::{BodyExt, Collected, Limited};
+use hyper::body::Incoming;
+use hyper::{Method, Request, StatusCode};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use tokio::sync::Semaphore;
+
+use super::gate;
+use super::keys::{Keys, OPEN};
+use super::reply::{self, Reply};
+use super::stream::Events;
+use crate::catalogue::Catalogue;
+use crate::desk::{Answer, Desk, Presence};
+use crate::history::{self, Filter};
+use crate::live::Live;
+use crate::sessions::{self, Listing};
+use crate::{assets, statistics};
+use haft_agent::Sessions;
+
+/// Streams of events at once: a tab has one.
+const MAX_STREAMS: usize = 32;
+
+/// Bytes of an answer to a question.
+const MAX_BODY: usize = 4 << 10;
+
+/// How long the body of a request may take.
+const BODY: Duration = Duration::from_secs(10);
+
+/// Hours that figures are shown of, at most: a month.
+const MAX_HOURS: u8 = 24 * 7;
+
+/// Where the page finds what it shows.
+#[derive(Clone, Debug)]
+pub struct Places {
+    /// The directory of the journal.
+    pub journal: PathBuf,
+    /// The saved sessions.
+    pub sessions: Sessions,
+    /// Where calls wait for a person.
+    pub desk: Desk,
+}
+
+/// All that is served.
+pub(super) struct Site {
+    hosts: Vec<String>,
+    keys: Keys,
+    places: Places,
+    catalogue: Arc<dyn Catalogue>,
+    listing: Arc<Listing>,
+    live: Live,
+    presence: Presence,
+    streams: Arc<Semaphore>,
+}
+
+/// Ends what the page reads all the time.
+pub(super) struct Watched(Arc<Site>);
+
+/// What a person said to a question.
+#[derive(Deserialize)]
+struct Said {
+    id: String,
+    digest: String,
+    answer: Answer,
+}
+
+impl Site {
+    pub(super) fn new(
+        address: SocketAddr,
+        places: Places,
+        catalogue: Arc<dyn Catalogue>,
+    ) -> io::Result<Self> {
+        places.desk.create()?;
+        let presence = Presence::new(places.desk.clone());
+        let (listing, live) = (Arc::default(), Live::new(places.journal.clone()));
+        let (keys, streams) = (Keys::new(address), Arc::new(Semaphore::new(MAX_STREAMS)));
+        Ok(Self { hosts: hosts(address), keys, places, catalogue, listing, live, presence, streams })
+    }
+
+    pub(super) fn keys(&self) -> &Keys {
+        &self.keys
+    }
+
+    /// Reads what is new, until what is returned is dropped.
+    pub(super) fn watch(self: Arc<Self>) -> Watched {
+        if let Err(error) = self.live.start(&self.places.desk) {
+            tracing::warn!(%error, "the page does not see what happens");
+        }
+        Watched(self)
+    }
+
+    pub(super) async fn answer(&self, request: Request<Incoming>) -> Reply {
+        let answered = self.check_and_answer(request).await;
+        answered.unwrap_or_else(|(status, why)| reply::refused(status, &why))
+    }
+
+    async fn check_and_answer(&self, request: Request<Incoming>) -> Result<Reply, (StatusCode, String)> {
+        let path = request.uri().path().to_owned();
+        let key = path.strip_prefix(OPEN);
+        if let Some((status, why)) =
+            gate::refusal(request.method(), request.headers(), &self.hosts, key.is_some())
+        {
+            return Err((status, why.into()));
+        }
+        if let Some(key) = key.filter(|_| *request.method() == Method::GET) {
+            return self.enter(key);
+        }
+        if !self.keys.knows(request.headers()) {
+            let why =
+                "this page is opened by a link that works once, in one browser; `haft page` prints another";
+            return Err((StatusCode::FORBIDDEN, why.into()));
+        }
+        if *request.method() == Method::POST {
+            return if path == "/api/answer" { self.decide(request).await } else { Err(nothing()) };
+        }
+        match assets::find(&path) {
+            Some(asset) => Ok(reply::asset(asset)),
+            None => self.data(&path, &query(request.uri().query().unwrap_or_default())).await,
+        }
+    }
+
+    fn enter(&self, key: &str) -> Result<Reply, (StatusCode, String)> {
+        match self.keys.redeem(key).map_err(failed)? {
+            Some(cookie) => Ok(reply::entered(&cookie)),
+            None => Err((
+                StatusCode::FORBIDDEN,
+                "this link was used, or is too old; `haft page` prints another".into(),
+            )),
+        }
+    }
+
+    async fn data(&self, path: &str, query: &HashMap<String, String>) -> Result<Reply, (StatusCode, String)> {
+        let (journal, sessions) = (self.places.journal.clone(), self.places.sessions.clone());
+        let text = |name: &str| query.get(name).cloned().unwrap_or_default();
+        match path {
+            "/events" => self.events(),
+            "/api/calls" => {
+                let [tool, caller, said, outcome] = ["tool", "caller", "text", "outcome"].map(text);
+                let filter = Filter { tool, caller, text: said, outcome };
+                read(move || history::calls(&journal, &filter)).await
+            }
+            "/api/call" => {
+                let id = text("id");
+                found(read_value(move || history::call(&journal, &id)).await?)
+            }
+            "/api/tools" => {
+                let hours = text("hours").parse().unwrap_or(24_u8).clamp(1, MAX_HOURS);
+                let figures = read_value(move || statistics::figures(&journal, hours)).await?;
+                Ok(reply::json(&json!({ "figures": figures, "offered": self.catalogue.offered().await })))
+            }
+            "/api/sessions" => {
+                let listing = self.listing.clone();
+                read(move || listing.all(&sessions)).await
+            }
+            "/api/session" => {
+                let id = text("id");
+                found(read_value(move || sessions::one(&sessions, &id)).await?)
+            }
+            _ => Err(nothing()),
+        }
+    }
+
+    fn events(&self) -> Result<Reply, (StatusCode, String)> {
+        let full = |_| (StatusCode::SERVICE_UNAVAILABLE, "too many pages are open".into());
+        let room = self.streams.clone().try_acquire_owned().map_err(full)?;
+        let shown = self.presence.enter().map_err(failed)?;
+        let events = Events::of(&self.live, shown, room).map_err(failed)?.boxed();
+        Ok(reply::with(StatusCode::OK, "text/event-stream", events))
+    }
+
+    async fn decide(&self, request: Request<Incoming>) -> Result<Reply, (StatusCode, String)> {
+        let body = Limited::new(request.into_body(), MAX_BODY).collect();
+        let body = tokio::time::timeout(BODY, body).await.ok().and_then(Result::ok);
+        let body = body.map(Collected::to_bytes).unwrap_or_default();
+        let wrong = |_| (StatusCode::BAD_REQUEST, "expected `id`, `digest` and `answer`".into());
+        let said: Said = serde_json::from_slice(&body).map_err(wrong)?;
+        let desk = self.places.desk.clone();
+        let is_given = read_value(move || desk.give(&said.id, &said.digest, said.answer)).await?;
+        if is_given {
+            return Ok(reply::json(&json!({ "answered": true })));
+        }
+        let why = "this call does not wait any more, was answered, or is another one than was shown";
+        Err((StatusCode::CONFLICT, why.into()))
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        self.0.live.stop();
+    }
+}
+
+/// The names that the page has.
+fn hosts(address: SocketAddr) -> Vec<String> {
+    let is_usual = address.ip() == IpAddr::V4(Ipv4Addr::LOCALHOST) || address.ip().is_ipv6();
+    let name = is_usual.then(|| format!("localhost:{}", address.port()));
+    std::iter::once(address.to_string()).chain(name).collect()
+}
+
+fn query(text: &str) -> HashMap<String, String> {
+    url::form_urlencoded::parse(text.as_bytes()).into_owned().collect()
+}
+
+/// Reads on a thread that may wait for the disk.
+async fn read_value<T: Send + 'static, E: std::fmt::Display + Send + 'static>(
+    read: impl FnOnce() -> Result<T, E> + Send + 'static,
+) -> Result<T, (StatusCode, String)> {
+    let done = tokio::task::spawn_blocking(read).await.map_err(failed)?;
+    done.map_err(failed)
+}
+
+async fn read<T: Serialize + Send + 'static, E: std::fmt::Display + Send + 'static>(
+    read: impl FnOnce() -> Result<T, E> + Send + 'static,
+) -> Result<Reply, (StatusCode, String)> {
+    Ok(reply::json(&read_value(read).await?))
+}
+
+fn found(value: Option<serde_json::Value>) -> Result<Reply, (StatusCode, String)> {
+    value.map(|value| reply::json(&value)).ok_or_else(nothing)
+}
+
+fn nothing() -> (StatusCode, String) {
+    (StatusCode::NOT_FOUND, "nothing is here".into())
+}
+
+fn failed(error: impl std::fmt::Display) -> (StatusCode, String) {
+    (StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
+}

@@ -1,0 +1,127 @@
+//! The saved sessions of `haft run` and `haft chat`: a list, and one as a conversation.
+
+mod conversation;
+
+use std::collections::HashMap;
+
+use serde_json::{Value, json};
+
+use self::conversation::conversation;
+use haft_agent::provider::Message;
+use haft_agent::{End, Restored, Saved, Sessions};
+use haft_core::sync::Lock;
+use haft_core::tool::{Keep, clip};
+
+/// Sessions that are listed: the newest.
+const MAX_SESSIONS: usize = 100;
+
+/// Bytes of a session that is read to be listed; of a longer one the list has no more than its beginning.
+const MAX_LISTED: u64 = 8 << 20;
+
+/// Bytes of a session that is shown.
+const MAX_SHOWN: u64 = 256 << 20;
+
+/// Characters of what a session is about.
+const MAX_TITLE: usize = 120;
+
+/// Lists sessions, and remembers what it has read of those that did not change.
+#[derive(Default)]
+pub(crate) struct Listing {
+    known: Lock<HashMap<String, (u64, Value)>>,
+}
+
+impl Listing {
+    /// The newest sessions, the last one first.
+    pub(crate) fn all(&self, sessions: &Sessions) -> Result<Value, String> {
+        let all = sessions.all().map_err(|error| error.to_string())?;
+        let is_cut = all.len() > MAX_SESSIONS;
+        let newest: Vec<_> = all.iter().rev().take(MAX_SESSIONS).collect();
+        let rows: Vec<_> = newest.iter().filter_map(|saved| self.row(saved)).collect();
+        let is_listed = |id: &String| newest.iter().any(|saved| saved.id == *id);
+        self.known.lock().retain(|id, _| is_listed(id));
+        Ok(json!({ "sessions": rows, "is_cut": is_cut }))
+    }
+
+    fn row(&self, saved: &Saved) -> Option<Value> {
+        let length = length(saved)?;
+        let known = self.known.lock().get(&saved.id).filter(|(known, _)| *known == length).cloned();
+        let row = if let Some((_, row)) = known {
+            row
+        } else {
+            let row = if length <= MAX_LISTED { whole(saved)? } else { opening(saved)? };
+            self.known.lock().insert(saved.id.clone(), (length, row.clone()));
+            row
+        };
+        Some(if saved.is_in_use() { in_use(row) } else { row })
+    }
+}
+
+/// The session `id` as a conversation; `None` where there is none.
+pub(crate) fn one(sessions: &Sessions, id: &str) -> Result<Option<Value>, String> {
+    let Ok(saved) = sessions.find(id) else { return Ok(None) };
+    if length(&saved).is_none_or(|length| length > MAX_SHOWN) {
+        return Err(format!("the session is larger than is shown here; `haft replay {}` shows it", saved.id));
+    }
+    let lines = saved.lines().map_err(|error| error.to_string())?;
+    let row = opening(&saved).unwrap_or_default();
+    Ok(Some(json!({ "session": row, "entries": conversation(lines) })))
+}
+
+fn in_use(mut row: Value) -> Value {
+    if let Some(state) = row.get_mut("state") {
+        *state = "in use".into();
+    }
+    row
+}
+
+fn length(saved: &Saved) -> Option<u64> {
+    std::fs::metadata(saved.path()).ok().map(|metadata| metadata.len())
+}
+
+fn whole(saved: &Saved) -> Option<Value> {
+    let restored = saved.restored().ok()?;
+    let title = match restored.messages.first() {
+        Some(Message::User(asked)) => asked.told(),
+        _ => String::new(),
+    };
+    Some(json!({
+        "id": saved.id,
+        "state": state(&restored),
+        "changed": restored.changed.as_millisecond(),
+        "turns": restored.turns,
+        "model": restored.model,
+        "input": restored.usage.input,
+        "output": restored.usage.output,
+        "cost": restored.usage.cost.map(haft_core::usage::Cost::dollars),
+        "program": restored.begun.program,
+        "folder": restored.begun.folder,
+        "agent": restored.begun.agent,
+        "title": short(&title),
+    }))
+}
+
+/// What the beginning of a session says.
+fn opening(saved: &Saved) -> Option<Value> {
+    let (begun, said) = saved.opening()?;
+    Some(json!({
+        "id": saved.id,
+        "state": "",
+        "changed": saved.changed().map(jiff::Timestamp::as_millisecond),
+        "program": begun.program,
+        "folder": begun.folder,
+        "agent": begun.agent,
+        "title": short(&said.unwrap_or_default()),
+    }))
+}
+
+fn state(restored: &Restored) -> &'static str {
+    match &restored.ended {
+        None => "interrupted",
+        Some(ended) => ended.end.unwrap_or(End::Failed).name(),
+    }
+}
+
+fn short(text: &str) -> String {
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    clip(&words, MAX_TITLE, Keep::Head).lines().next().unwrap_or_default().to_owned()
+}

@@ -1,0 +1,106 @@
+//! A session's lines as a conversation: what was said, called and answered, in order.
+
+use std::collections::VecDeque;
+
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use haft_agent::provider::RequestedCall;
+use haft_agent::{Ended, Entry, Line, Turned};
+use haft_core::call::{Attachment, ToolCall};
+use haft_core::tool::{Keep, clip};
+use haft_core::usage::Cost;
+
+/// Entries that are shown: the last ones.
+const MAX_ENTRIES: usize = 1000;
+
+/// Characters of one text, of which the beginning and the end are kept.
+const MAX_TEXT: usize = 20_000;
+
+/// One of them.
+#[derive(Debug, Default, Serialize)]
+struct Shown {
+    /// In milliseconds since 1970.
+    time: i64,
+    who: &'static str,
+    text: String,
+    /// Files that came with a prompt.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    files: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    model: Option<Figures>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    call: Option<Call>,
+}
+
+/// A turn of a model.
+#[derive(Debug, Serialize)]
+struct Figures {
+    name: String,
+    input: u64,
+    output: u64,
+    cost: Option<f64>,
+    calls: usize,
+}
+
+/// A call that was answered.
+#[derive(Debug, Serialize)]
+struct Call {
+    tool: String,
+    arguments: String,
+    ms: u64,
+    is_error: bool,
+}
+
+/// The last entries, and how many stand before them.
+pub(super) fn conversation(lines: Vec<Line>) -> Value {
+    let (mut entries, mut earlier, mut calls) = (VecDeque::new(), 0_usize, Vec::new());
+    for Line { time, entry } in lines {
+        if let Some(entry) = shown(time, entry, &mut calls) {
+            entries.push_back(entry);
+            if entries.len() > MAX_ENTRIES {
+                entries.pop_front();
+                earlier += 1;
+            }
+        }
+    }
+    json!({ "earlier": earlier, "shown": entries })
+}
+
+/// What an entry comes to; the calls of the last turn that are not answered yet are kept in `calls`.
+fn shown(time: Timestamp, entry: Entry, calls: &mut Vec<RequestedCall>) -> Option<Shown> {
+    let said = |who, text: &str| Shown {
+        time: time.as_millisecond(),
+        who,
+        text: clip(text, MAX_TEXT, Keep::Ends),
+        ..Shown::default()
+    };
+    match entry {
+        Entry::Said { text, attachments } => {
+            let files = attachments.iter().map(Attachment::mention).collect();
+            Some(Shown { files, ..said("you", &text) })
+        }
+        Entry::Turn(turned) => {
+            let Turned { reply, usage, model, .. } = *turned;
+            let (cost, count) = (usage.cost.map(Cost::dollars), reply.calls.len());
+            let model = Figures { name: model, input: usage.input, output: usage.output, cost, calls: count };
+            *calls = reply.calls;
+            Some(Shown { model: Some(model), ..said("model", &reply.text) })
+        }
+        Entry::Answered { call, result, duration_ms, unknown } => {
+            let at = calls.iter().position(|requested| requested.call.id == call)?;
+            let ToolCall { tool, arguments, .. } = calls.remove(at).call;
+            let arguments = clip(&arguments.to_string(), MAX_TEXT, Keep::Ends);
+            let call = Call { tool, arguments, ms: duration_ms, is_error: result.is_error || unknown };
+            Some(Shown { call: Some(call), ..said("tool", &result.content) })
+        }
+        Entry::Summarised(summary) => Some(said("summary", &summary.text)),
+        Entry::Ended(Ended { end, error }) => {
+            let why = error.or_else(|| end.map(|end| end.name().to_owned())).unwrap_or_default();
+            Some(said("end", &why))
+        }
+        Entry::Resumed { .. } => Some(said("end", "gone on with by another process")),
+        Entry::Begun(_) | Entry::Running { .. } | Entry::Other => None,
+    }
+}

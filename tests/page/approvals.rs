@@ -1,0 +1,263 @@
+//! Calls that wait for a person, and the answers of the page.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::{Child, Output};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::browser::{Browser, lines};
+use crate::serve::Stage;
+use crate::serve::peer::{LONG, Peer, text};
+
+const CONFIRM: &str = "\n[builtins]\nshell_confirm = true\n";
+
+/// `haft call` of a command, with nobody at a terminal.
+fn call(stage: &Stage, command: &str) -> Child {
+    let arguments = json!({ "command": command }).to_string();
+    stage.command(&["call", "bash", &arguments]).spawn().unwrap()
+}
+
+/// What a command writes that runs.
+fn ran(stage: &Stage) -> PathBuf {
+    stage.home().join(".haft/workspace/ran")
+}
+
+fn ended(child: Child) -> (String, String) {
+    let Output { stdout, stderr, .. } = child.wait_with_output().unwrap();
+    (String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())
+}
+
+/// A call waits, is shown whole, and runs once after a yes; the answer is good for nothing else.
+#[test]
+fn an_approved_call_runs_once() {
+    let stage = Stage::new(CONFIRM);
+    let browser = Browser::open(&stage);
+    let stream = browser.stream();
+    let child = call(&stage, "echo ran >>ran; echo 47''11");
+    let question = stream.question();
+    assert_eq!((&question["tool"], &question["verb"]), (&json!("bash"), &json!("Run")), "{question}");
+    assert_eq!(question["what"], "echo ran >>ran; echo 47''11");
+    assert_eq!(question["origin"]["program"], "stage");
+    assert_eq!(question["origin"]["verb"], "call");
+    assert_eq!(question["pid"], child.id());
+    assert!(!ran(&stage).exists());
+    // Not with another digest, nor for another question, nor something that is no answer.
+    let mut other = question.clone();
+    other["digest"] = json!("0".repeat(64));
+    assert_eq!(browser.answer(&other, "once").status, 409);
+    other = question.clone();
+    other["id"] = json!("0".repeat(32));
+    assert_eq!(browser.answer(&other, "once").status, 409);
+    other["id"] = json!("../../../../etc/passwd");
+    assert_eq!(browser.answer(&other, "once").status, 409);
+    assert_eq!(browser.answer(&question, "yes").status, 400);
+    assert_eq!(browser.answer(&question, "once").status, 200);
+    assert_eq!(browser.answer(&question, "once").status, 409, "it was answered");
+    let (stdout, stderr) = ended(child);
+    assert_eq!(stdout, "4711\n", "{stderr}");
+    assert!(stderr.contains("`bash` waits for your answer on the page"), "{stderr}");
+    assert_eq!(fs::read_to_string(ran(&stage)).unwrap(), "ran\n");
+    stream.next("waiting", |all| all == &json!([]));
+    assert_eq!(browser.answer(&question, "once").status, 409, "nobody waits");
+    let calls = browser.json("/api/calls?tool=bash");
+    let call = browser.json(&format!("/api/call?id={}", calls["rows"][0]["id"].as_str().unwrap()));
+    assert_eq!(call["record"]["decisions"][0], "approved by a person", "{call}");
+}
+
+/// A no is a no.
+#[test]
+fn a_refused_call_does_not_run() {
+    let stage = Stage::new(CONFIRM);
+    let browser = Browser::open(&stage);
+    let stream = browser.stream();
+    let child = call(&stage, "echo ran >ran");
+    let question = stream.question();
+    assert_eq!(browser.answer(&question, "refuse").status, 200);
+    let (_, stderr) = ended(child);
+    assert!(stderr.contains("Command execution denied by user."), "{stderr}");
+    assert!(!ran(&stage).exists());
+    let row = stream.row("bash", "refused");
+    assert_eq!(row["error"], "Command execution denied by user.");
+}
+
+/// Where no browser shows a page nobody is asked there, also while one is served.
+#[test]
+fn without_a_browser_nobody_is_asked() {
+    let stage = Stage::new(CONFIRM);
+    let refused = |stage: &Stage| {
+        let (_, stderr) = ended(call(stage, "echo ran >ran"));
+        assert!(stderr.contains("no page is open (`haft page` opens one)"), "{stderr}");
+        assert!(
+            stderr.contains("hint: call it where a person can answer: from a terminal, on `haft page`"),
+            "{stderr}"
+        );
+        assert!(!ran(stage).exists());
+    };
+    refused(&stage);
+    let browser = Browser::open(&stage);
+    refused(&stage);
+    drop(browser.stream());
+    drop(browser);
+    // What is left of a page that was killed opens nothing.
+    refused(&stage);
+}
+
+/// A question is withdrawn with the call, and with its process.
+#[test]
+fn what_nobody_waits_for_is_not_asked() {
+    let stage = Stage::new(CONFIRM);
+    let browser = Browser::open(&stage);
+    let stream = browser.stream();
+    let mut child = call(&stage, "echo ran >ran");
+    let question = stream.question();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    stream.next("waiting", |all| all == &json!([]));
+    assert_eq!(browser.answer(&question, "once").status, 409);
+    assert!(!ran(&stage).exists());
+}
+
+/// What is shown is what is answered: a question that was changed has another digest.
+#[test]
+fn another_call_is_not_approved_in_its_place() {
+    let stage = Stage::new(CONFIRM);
+    let browser = Browser::open(&stage);
+    let stream = browser.stream();
+    let child = call(&stage, "echo ran >ran");
+    let question = stream.question();
+    let desk = stage.home().join(".local/state/haft/page");
+    let mode = |path: &str| fs::metadata(desk.join(path)).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(""), mode("questions"), mode("answers")), (0o700, 0o700, 0o700));
+    let id = question["id"].as_str().unwrap();
+    assert_eq!(mode(&format!("questions/{id}.json")), 0o600);
+    // As whoever could write there would: the words of a harmless call over those of another one, and an answer.
+    fs::write(
+        desk.join(format!("answers/{id}.json")),
+        json!({"digest": "0".repeat(64), "answer": "once"}).to_string(),
+    )
+    .unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(!ran(&stage).exists());
+    fs::remove_file(desk.join(format!("answers/{id}.json"))).unwrap();
+    let path = desk.join(format!("questions/{id}.json"));
+    let harmless = fs::read_to_string(&path).unwrap().replace("echo ran >ran", "echo ok #####");
+    fs::write(&path, harmless).unwrap();
+    let shown = stream.next("waiting", |all| all[0]["what"] == "echo ok #####");
+    assert_eq!(browser.answer(&question, "once").status, 409);
+    assert_eq!(browser.answer(&shown[0], "once").status, 200);
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(!ran(&stage).exists(), "the answer is one to another call");
+    let mut child = child;
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+/// No tool reaches the place where calls wait: it could approve its own.
+#[test]
+fn a_tool_cannot_answer() {
+    let stage = Stage::new("");
+    let browser = Browser::open(&stage);
+    let _stream = browser.stream();
+    let desk = stage.home().join(".local/state/haft/page");
+    for command in ["ls", "touch"] {
+        let child = call(&stage, &format!("{command} {}/answers/x && echo reached", desk.display()));
+        let (stdout, stderr) = ended(child);
+        assert!(!stdout.contains("reached"), "{stdout} {stderr}");
+    }
+    let read = json!({ "file_path": desk.join("questions") }).to_string();
+    let output = stage.command(&["call", "read", &read]).output().unwrap();
+    assert!(!output.status.success(), "{output:?}");
+}
+
+/// A client of `haft serve` that cannot ask its person has the page ask; "this session" is that of the client.
+#[test]
+fn an_mcp_client_s_calls_wait_at_the_page() {
+    let stage = Stage::new(CONFIRM);
+    let browser = Browser::open(&stage);
+    let stream = browser.stream();
+    let mut peer = Peer::session(&stage, "2025-11-25", &json!({}));
+    let run = |command: &str| json!({"name": "bash", "arguments": {"command": command}});
+    let call = peer.ask("tools/call", run("echo one"));
+    let question = stream.question();
+    assert_eq!((&question["origin"]["verb"], &question["for_session"]), (&json!("serve"), &json!(true)));
+    assert_eq!(browser.answer(&question, "session").status, 200);
+    assert_eq!(text(&peer.answer(call)["result"]), "one\n");
+    let again = peer.request("tools/call", run("echo two"))["result"].take();
+    assert_eq!(text(&again), "two\n", "the session's answer holds");
+    // Another client has another session.
+    let mut other = Peer::session(&stage, "2025-11-25", &json!({}));
+    stream.next("waiting", |all| all == &json!([]));
+    let call = other.ask("tools/call", run("echo three"));
+    let question = stream.question();
+    assert_eq!(browser.answer(&question, "refuse").status, 200);
+    assert_eq!(text(&other.answer(call)["result"]), "Command execution denied by user.");
+}
+
+/// Without sessions (2026-07-28) a yes is for one call.
+#[test]
+fn a_client_without_session_gets_a_yes_for_one_call() {
+    let stage = Stage::new(CONFIRM);
+    let browser = Browser::open(&stage);
+    let stream = browser.stream();
+    let mut peer = Peer::start(&stage, &[]);
+    let run = json!({"name": "bash", "arguments": {"command": "echo one"}});
+    peer.send(&crate::serve::eras::modern("tools/call", 1, run));
+    let question = stream.question();
+    assert_eq!(question["for_session"], false, "{question}");
+    assert_eq!(browser.answer(&question, "session").status, 409, "that was not offered");
+    assert_eq!(browser.answer(&question, "once").status, 200);
+    assert_eq!(text(&peer.answer(1)["result"]), "one\n");
+}
+
+/// A client that asks its person itself is left to it.
+#[test]
+fn a_client_with_elicitation_asks_itself() {
+    let stage = Stage::new(CONFIRM);
+    let browser = Browser::open(&stage);
+    let stream = browser.stream();
+    let mut peer = Peer::session(&stage, "2025-11-25", &json!({"elicitation": {}}));
+    let call = peer.ask("tools/call", json!({"name": "bash", "arguments": {"command": "echo one"}}));
+    let asked = peer.await_one(|message| message["method"] == "elicitation/create");
+    let desk = stage.home().join(".local/state/haft/page/questions");
+    assert_eq!(fs::read_dir(desk).unwrap().count(), 0);
+    let yes = json!({"action": "accept", "content": {"approve": true}});
+    peer.send(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": yes}));
+    assert_eq!(text(&peer.answer(call)["result"]), "one\n");
+    drop(stream);
+}
+
+/// The page that is closed for good ends the wait.
+#[test]
+fn a_page_that_is_closed_ends_the_wait() {
+    let stage = Stage::new(CONFIRM);
+    let browser = Browser::open(&stage);
+    let stream = browser.stream();
+    let mut child = call(&stage, "echo ran >ran");
+    let said = lines(child.stderr.take().unwrap());
+    stream.question();
+    drop((stream, browser));
+    let begun = Instant::now();
+    let all: Vec<String> = std::iter::from_fn(|| said.recv_timeout(LONG).ok()).collect();
+    assert!(begun.elapsed() < LONG, "{all:?}");
+    assert!(all.join("\n").contains("the page was closed before anybody answered"), "{all:?}");
+    child.wait().unwrap();
+    assert!(!ran(&stage).exists());
+}
+
+/// A text that is replaced by another is shown as a difference; what is too long to be shown says so.
+#[test]
+fn a_question_shows_what_would_change() {
+    let stage = Stage::new("confirm = [\"ec*\"]\n");
+    let browser = Browser::open(&stage);
+    let stream = browser.stream();
+    let arguments = json!({ "text": "x".repeat(30_000) }).to_string();
+    let mut child = stage.command(&["call", "guest__echo", &arguments]).spawn().unwrap();
+    let question: Value = stream.question();
+    assert_eq!((&question["verb"], &question["is_cut"]), (&json!("Call"), &json!(true)), "{question}");
+    assert!(question["arguments"]["text"].as_str().unwrap().len() < 21_000);
+    assert_eq!(browser.answer(&question, "refuse").status, 200);
+    child.wait().unwrap();
+}

@@ -1,0 +1,194 @@
+//! A browser of the tests: opens the page by its link, keeps the cookie, reads the stream of events.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Instant;
+
+use serde_json::{Value, json};
+
+use crate::serve::Stage;
+use crate::serve::http::{Reply, reply};
+use crate::serve::peer::LONG;
+
+/// haft with a page, and one browser's cookie.
+pub(super) struct Browser {
+    pub(super) child: Child,
+    /// Host and port.
+    pub(super) host: String,
+    /// The path of the link.
+    pub(super) link: String,
+    pub(super) cookie: String,
+}
+
+/// The stream of events.
+pub(super) struct Stream {
+    lines: Receiver<String>,
+    /// Rows that came with others and were not asked for yet.
+    rows: RefCell<VecDeque<Value>>,
+}
+
+impl Browser {
+    /// `haft page`, and a browser that has opened its link.
+    pub(super) fn open(stage: &Stage) -> Self {
+        let mut browser = Self::start(stage, &["page"]);
+        browser.enter();
+        browser
+    }
+
+    /// haft, whose link nobody has used.
+    pub(super) fn start(stage: &Stage, arguments: &[&str]) -> Self {
+        let mut command = stage.command(arguments);
+        let mut child = command.env("HAFT_TEST_TOKEN", TOKEN).stdout(Stdio::piped()).spawn().unwrap();
+        let said = lines(child.stderr.take().unwrap());
+        let mut all = String::new();
+        loop {
+            let line = said.recv_timeout(LONG).unwrap_or_else(|_| panic!("no page: {all}"));
+            all += &(line.clone() + "\n");
+            if let Some(url) = line.trim().strip_prefix("http://").filter(|url| url.contains("/open/")) {
+                let (host, path) = url.split_once('/').unwrap();
+                let (host, link) = (host.to_owned(), format!("/{path}"));
+                return Self { child, host, link, cookie: String::new() };
+            }
+        }
+    }
+
+    /// Uses the link.
+    pub(super) fn enter(&mut self) {
+        let reply = self.send("GET", &self.link, &[("cookie", "")], "");
+        assert_eq!(reply.status, 200, "{reply:?}");
+        let cookie = reply.header("set-cookie").unwrap();
+        assert!(cookie.ends_with("; HttpOnly; SameSite=Strict; Path=/"), "{cookie}");
+        cookie.split(';').next().unwrap().clone_into(&mut self.cookie);
+    }
+
+    /// A request as the page sends it, but for the headers that are overridden; empty ones are left out.
+    pub(super) fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Reply {
+        let mut stream = TcpStream::connect(&self.host).unwrap();
+        stream.set_read_timeout(Some(LONG)).unwrap();
+        stream.write_all(self.head(method, path, headers, body.len()).as_bytes()).unwrap();
+        stream.write_all(body.as_bytes()).unwrap();
+        reply(stream)
+    }
+
+    fn head(&self, method: &str, path: &str, headers: &[(&str, &str)], length: usize) -> String {
+        let (origin, length) = (format!("http://{}", self.host), length.to_string());
+        let mut usual = vec![("host", self.host.as_str()), ("cookie", &self.cookie), ("connection", "close")];
+        if method == "POST" {
+            usual.extend([
+                ("origin", origin.as_str()),
+                ("content-type", "application/json"),
+                ("content-length", length.as_str()),
+            ]);
+        }
+        let own = |name: &str| headers.iter().any(|(other, _)| *other == name);
+        let all =
+            usual.iter().filter(|(name, _)| !own(name)).chain(headers).filter(|(_, value)| !value.is_empty());
+        let lines: String = all.map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+        format!("{method} {path} HTTP/1.1\r\n{lines}\r\n")
+    }
+
+    pub(super) fn get(&self, path: &str) -> Reply {
+        self.send("GET", path, &[], "")
+    }
+
+    /// Data that has to be there.
+    pub(super) fn json(&self, path: &str) -> Value {
+        let reply = self.get(path);
+        assert_eq!(reply.status, 200, "{path}: {reply:?}");
+        serde_json::from_str(&reply.body).unwrap()
+    }
+
+    /// What a person says to a question.
+    pub(super) fn answer(&self, question: &Value, answer: &str) -> Reply {
+        let body = json!({ "id": question["id"], "digest": question["digest"], "answer": answer });
+        self.send("POST", "/api/answer", &[], &body.to_string())
+    }
+
+    /// Shows the page: what happens from now on.
+    pub(super) fn stream(&self) -> Stream {
+        let mut stream = TcpStream::connect(&self.host).unwrap();
+        stream.write_all(self.head("GET", "/events", &[], 0).as_bytes()).unwrap();
+        let stream = Stream { lines: lines(stream), rows: RefCell::default() };
+        // The questions there are, even if there are none: from then on the page is open.
+        stream.next("waiting", |_| true);
+        stream
+    }
+}
+
+/// The token of an MCP client.
+pub(super) const TOKEN: &str = "a-token-of-the-test-4711";
+
+impl Stream {
+    /// The data of the next event of this name that `is_meant` says.
+    pub(super) fn next(&self, name: &str, is_meant: impl Fn(&Value) -> bool) -> Value {
+        let begun = Instant::now();
+        let mut own = false;
+        loop {
+            let line = self.lines.recv_timeout(LONG).unwrap_or_else(|_| panic!("no `{name}`"));
+            assert!(begun.elapsed() < LONG, "no `{name}` that was meant");
+            if let Some(event) = line.strip_prefix("event: ") {
+                own = event == name;
+            } else if let Some(data) = line.strip_prefix("data: ").filter(|_| own) {
+                let data = serde_json::from_str(data).unwrap();
+                if is_meant(&data) {
+                    return data;
+                }
+            }
+        }
+    }
+
+    /// The one question that waits.
+    pub(super) fn question(&self) -> Value {
+        self.next("waiting", |all| all.as_array().is_some_and(|all| !all.is_empty()))[0].take()
+    }
+
+    /// The row of a call in this state.
+    pub(super) fn row(&self, tool: &str, outcome: &str) -> Value {
+        loop {
+            let next = self.rows.borrow_mut().pop_front();
+            match next {
+                Some(row) if row["tool"] == tool && row["outcome"] == outcome => return row,
+                Some(_) => {}
+                None => {
+                    let batch = self.next("rows", |_| true);
+                    self.rows.borrow_mut().extend(batch["rows"].as_array().unwrap().iter().cloned());
+                }
+            }
+        }
+    }
+
+    /// The batches that tell of the end of so many calls.
+    pub(super) fn batches(&self, calls: u64) -> Vec<Value> {
+        let (mut ended, mut all) = (0, Vec::new());
+        while ended < calls {
+            let batch = self.next("rows", |_| true);
+            ended += batch["ended"].as_u64().unwrap();
+            all.push(batch);
+        }
+        all
+    }
+}
+
+/// The lines of `input`, as they come. The reader ends with its input.
+pub(super) fn lines(input: impl Read + Send + 'static) -> Receiver<String> {
+    let (sender, receiver) = channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(input).lines().map_while(Result::ok) {
+            if sender.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    receiver
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

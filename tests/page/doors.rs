@@ -1,0 +1,180 @@
+//! Who is let in, and who is not.
+
+use std::io::Read;
+
+use flate2::Compression;
+use flate2::read::GzEncoder;
+
+use super::browser::{Browser, TOKEN};
+use crate::serve::Stage;
+use crate::serve::http::Site;
+
+/// Everything that is served.
+const FILES: &[&str] = &[
+    "/",
+    "/page.css",
+    "/page.js",
+    "/text.js",
+    "/detail.js",
+    "/waiting.js",
+    "/live.js",
+    "/tools.js",
+    "/sessions.js",
+    "/icon.svg",
+    "/uplot.css",
+    "/uplot.js",
+];
+
+const DATA: &[&str] =
+    &["/api/calls", "/api/call?id=0", "/api/tools", "/api/sessions", "/api/session?id=0", "/events"];
+
+/// The link lets in one browser, once; nothing is served without the cookie that it gets.
+#[test]
+fn a_link_lets_in_one_browser_once() {
+    let stage = Stage::new("");
+    let mut browser = Browser::start(&stage, &["page"]);
+    let strangers = |browser: &Browser, cookie: &str| {
+        for path in FILES.iter().chain(DATA) {
+            let reply = browser.send("GET", path, &[("cookie", cookie)], "");
+            assert_eq!(reply.status, 403, "{path}: {reply:?}");
+            assert!(reply.body.contains("opened by a link that works once"), "{path}: {reply:?}");
+            assert!(!reply.body.contains('<'), "{path}: {reply:?}");
+        }
+    };
+    strangers(&browser, "");
+    assert_eq!(browser.send("GET", "/open/", &[], "").status, 403);
+    assert_eq!(browser.send("GET", "/open/0123456789abcdefghijkl", &[], "").status, 403);
+    browser.enter();
+    let again = browser.send("GET", &browser.link, &[("cookie", "")], "");
+    assert_eq!((again.status, again.header("set-cookie")), (403, None), "a second browser: {again:?}");
+    let replayed = browser.get(&browser.link);
+    assert_eq!(replayed.status, 403, "the first one again: {replayed:?}");
+    strangers(&browser, "haft-page=1");
+    strangers(&browser, &format!("{}x", browser.cookie));
+    for path in FILES {
+        assert_eq!(browser.get(path).status, 200, "{path}");
+    }
+}
+
+/// Every answer tells the browser to load nothing from elsewhere and to take no text for HTML.
+#[test]
+fn every_answer_binds_the_browser() {
+    let stage = Stage::new("");
+    let browser = Browser::open(&stage);
+    for path in FILES.iter().chain(&DATA[..5]).chain(&["/nothing", "/open/x"]) {
+        let reply = browser.get(path);
+        let policy = reply.header("content-security-policy").unwrap();
+        assert!(policy.starts_with("default-src 'none'; script-src 'self'; "), "{path}: {policy}");
+        for part in [
+            "frame-ancestors 'none'",
+            "require-trusted-types-for 'script'",
+            "trusted-types 'none'",
+            "base-uri 'none'",
+        ] {
+            assert!(policy.contains(part), "{path}: {policy}");
+        }
+        assert!(!policy.contains("unsafe") && !policy.contains("http"), "{path}: {policy}");
+        assert_eq!(reply.header("x-content-type-options"), Some("nosniff"), "{path}");
+        assert_eq!(reply.header("cache-control"), Some("no-store"), "{path}");
+        assert_eq!(reply.header("cross-origin-resource-policy"), Some("same-origin"), "{path}");
+    }
+}
+
+/// Another page, another name of this machine, another program of it: none is taken for the page, not even with the
+/// cookie that the browser would send along.
+#[test]
+fn other_pages_are_refused() {
+    let stage = Stage::new("");
+    let browser = Browser::open(&stage);
+    let port = browser.host.rsplit(':').next().unwrap();
+    for host in [
+        "evil.test",
+        &format!("evil.test:{port}"),
+        &format!("localhost:{port}"),
+        &format!("127.0.0.1:{port}"),
+    ] {
+        let reply = browser.send("GET", "/api/calls", &[("host", host)], "");
+        assert_eq!(reply.status, 403, "rebinding, {host}: {reply:?}");
+    }
+    for origin in ["https://evil.test", "null", &format!("http://localhost:{port}"), "http://127.0.0.1:3000"]
+    {
+        for (method, path) in [("GET", "/api/calls"), ("GET", "/events"), ("POST", "/api/answer")] {
+            let reply = browser.send(method, path, &[("origin", origin)], "");
+            assert_eq!(reply.status, 403, "{origin} {path}: {reply:?}");
+        }
+    }
+    for site in ["cross-site", "same-site"] {
+        assert_eq!(browser.send("GET", "/", &[("sec-fetch-site", site)], "").status, 403, "{site}");
+    }
+    // A form of another page can send no JSON.
+    for (name, value) in [("origin", ""), ("content-type", "text/plain"), ("content-type", "")] {
+        assert_eq!(
+            browser.send("POST", "/api/answer", &[(name, value)], "{}").status,
+            403,
+            "{name} `{value}`"
+        );
+    }
+    assert_eq!(browser.send("POST", "/api/answer", &[], "{}").status, 400);
+    assert_eq!(browser.send("POST", "/api/answer", &[], &"x".repeat(5000)).status, 400);
+    assert_eq!(browser.send("POST", "/api/calls", &[], "{}").status, 404);
+    assert_eq!(browser.send("DELETE", "/api/calls", &[], "").status, 405);
+}
+
+/// A client of `haft serve` has a token; it opens no page, and the page's cookie is no token.
+#[test]
+fn a_client_s_token_is_none_of_the_page_s() {
+    let stage = Stage::new("");
+    let arguments = ["serve", "--page", "--http", "127.0.0.1:0", "--token-env", "HAFT_TEST_TOKEN"];
+    let mut browser = Browser::start(&stage, &arguments);
+    let bearer = format!("Bearer {TOKEN}");
+    for path in ["/", "/api/calls", "/events", "/mcp"] {
+        let reply = browser.send("GET", path, &[("authorization", &bearer)], "");
+        assert_eq!(reply.status, 403, "{path}: {reply:?}");
+    }
+    let reply = browser.send("POST", "/api/answer", &[("authorization", &bearer)], "{}");
+    assert_eq!(reply.status, 403, "{reply:?}");
+    browser.enter();
+    assert_eq!(browser.get("/").status, 200);
+    assert_eq!(browser.get("/mcp").status, 404);
+    let site = Site::open(&stage);
+    let reply = site.send("POST", &[("authorization", ""), ("cookie", &browser.cookie)], b"{}");
+    assert_eq!(reply.status, 401, "{reply:?}");
+}
+
+/// The page listens for this machine alone.
+#[test]
+fn only_this_machine_is_listened_to() {
+    let stage = Stage::new("");
+    let output = stage.command(&["page", "--listen", "0.0.0.0:0"]).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success() && said.contains("can be reached from other machines"), "{said}");
+    let browser = Browser::start(&stage, &["page", "--listen", "127.0.0.1:0"]);
+    assert!(browser.host.starts_with("127.0.0.1:"), "{}", browser.host);
+    let name = format!("localhost:{}", browser.host.rsplit(':').next().unwrap());
+    assert!(browser.send("GET", "/", &[("host", &name)], "").body.contains("a link that works once"));
+    #[cfg(target_os = "linux")]
+    {
+        let host = Browser::start(&stage, &["page"]).host.clone();
+        assert!(host.starts_with("127.") && !host.starts_with("127.0.0.1:"), "{host}");
+    }
+}
+
+/// All of the page is small, and asks nobody else for anything.
+#[test]
+fn the_page_is_small_and_whole() {
+    let stage = Stage::new("");
+    let browser = Browser::open(&stage);
+    let mut size = 0;
+    for path in FILES {
+        let body = browser.get(path).body;
+        let mut small = Vec::new();
+        GzEncoder::new(body.as_bytes(), Compression::best()).read_to_end(&mut small).unwrap();
+        size += small.len();
+        let own =
+            body.replace("http://www.w3.org/2000/svg", "").replace("https://github.com/leeoniya/uPlot", "");
+        for foreign in ["http:", "https:", "@import", "innerHTML", "document.write", "eval("] {
+            assert!(!own.contains(foreign), "{path} has `{foreign}`");
+        }
+    }
+    assert!(size <= 60 << 10, "{size} bytes");
+}

@@ -1,0 +1,152 @@
+//! What the page shows of calls, tools and sessions: all of it, as text.
+
+use serde_json::{Value, json};
+
+use super::browser::Browser;
+use crate::agent::fake::{Fake, calls, says};
+use crate::serve::Stage;
+
+/// Texts that a page might take for something else.
+const HOSTILE: &str =
+    "<script>alert(1)</script><img src=x onerror=alert(1)>\u{202e}gnp.exe\u{1b}[2J\u{1}</td>&lt;'\"";
+
+fn call(stage: &Stage, tool: &str, arguments: &Value) {
+    stage.command(&["call", tool, &arguments.to_string()]).output().unwrap();
+}
+
+/// A call is a row as it begins and as it ends; a refusal has the line that would allow it.
+#[test]
+fn a_call_is_shown_as_it_begins_and_ends() {
+    let stage = Stage::new("");
+    let browser = Browser::open(&stage);
+    let stream = browser.stream();
+    call(&stage, "bash", &json!({"command": "echo 4711"}));
+    let begun = stream.row("bash", "running");
+    let ended = stream.row("bash", "ok");
+    assert_eq!(begun["id"], ended["id"]);
+    assert!(ended["ms"].as_f64().unwrap() > 0.0 && ended["caller"] == "stage", "{ended}");
+    assert!(ended["arguments"].as_str().unwrap().contains("echo 4711"));
+    let place = stage.home().join("tmp").join("secret");
+    std::fs::create_dir(&place).unwrap();
+    std::fs::write(place.join("a"), "").unwrap();
+    call(&stage, "guest__open", &json!({"path": place.join("a")}));
+    let refused = stream.row("guest__open", "error");
+    let line = refused["hint"]["line"].as_str().unwrap();
+    assert_eq!(line, format!("read = [\"{}\"]", place.display()), "{refused}");
+    assert!(refused["hint"]["text"].as_str().unwrap().contains("`[plugins.grant]` of `guest`"), "{refused}");
+    let all = browser.json(&format!("/api/call?id={}", refused["id"].as_str().unwrap()));
+    assert_eq!(all["record"]["grant"], json!({}), "{all}");
+    assert_eq!(all["record"]["decisions"].as_array().unwrap().len(), 1, "{all}");
+}
+
+/// The filter finds calls by tool, outcome, caller and text.
+#[test]
+fn calls_are_found_by_what_they_are() {
+    let stage = Stage::new("");
+    let browser = Browser::open(&stage);
+    call(&stage, "bash", &json!({"command": "echo needle"}));
+    call(&stage, "bash", &json!({"command": "exit 3"}));
+    call(&stage, "no_such_tool", &json!({}));
+    let found = |query: &str| browser.json(&format!("/api/calls?{query}"))["rows"].as_array().unwrap().len();
+    assert_eq!(found(""), 3);
+    for (query, count) in [
+        ("tool=BASH", 2),
+        ("outcome=failed", 2),
+        ("outcome=ok", 1),
+        ("text=needle", 1),
+        ("text=%22echo+needle%22", 1),
+        ("caller=stage", 3),
+        ("caller=other", 0),
+        ("tool=bash&outcome=failed&caller=sta", 1),
+    ] {
+        assert_eq!(found(query), count, "{query}");
+    }
+}
+
+/// Names and arguments of any kind come as data, under a media type that is no page's.
+#[test]
+fn hostile_texts_are_data() {
+    let stage = Stage::new("");
+    let browser = Browser::open(&stage);
+    let stream = browser.stream();
+    call(&stage, HOSTILE, &json!({ HOSTILE: HOSTILE }));
+    let row = stream.row(HOSTILE, "unknown tool");
+    let huge = "</script>\u{202e}".repeat(1 << 20);
+    let begun = std::time::Instant::now();
+    let mut child = stage.command(&["call", "no_such_tool", "-"]).spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    std::io::Write::write_all(&mut input, json!({ "text": huge }).to_string().as_bytes()).unwrap();
+    drop(input);
+    let large = stream.row("no_such_tool", "unknown tool");
+    child.wait().unwrap();
+    assert!(large.to_string().len() < 4000 && begun.elapsed() < crate::serve::peer::LONG);
+    for path in [
+        "/api/calls".to_owned(),
+        format!("/api/call?id={}", row["id"].as_str().unwrap()),
+        "/api/tools".to_owned(),
+    ] {
+        let reply = browser.get(&path);
+        assert_eq!(reply.header("content-type"), Some("application/json"), "{path}");
+        assert!(reply.body.contains("<script>alert(1)"), "{path}");
+    }
+}
+
+/// Figures of every tool that was called, and what those of the program cost and may do.
+#[test]
+fn tools_have_figures() {
+    let stage = Stage::new("");
+    let browser = Browser::open(&stage);
+    for command in ["true", "true", "exit 1"] {
+        call(&stage, "bash", &json!({"command": command}));
+    }
+    let tools = browser.json("/api/tools?hours=1");
+    let bash = &tools["figures"]["tools"][0];
+    assert_eq!(
+        (&bash["name"], &bash["calls"], &bash["failed"]),
+        (&json!("bash"), &json!(3), &json!(1)),
+        "{bash}"
+    );
+    assert!(bash["p50"].as_f64().unwrap() > 0.0 && bash["p99"].as_f64() >= bash["p50"].as_f64(), "{bash}");
+    let parts = bash["curve"].as_array().unwrap();
+    assert_eq!(parts.iter().map(|part| part["calls"].as_u64().unwrap()).sum::<u64>(), 3);
+    let offered = &tools["offered"];
+    assert_eq!(offered["program"], "stage");
+    let guest =
+        offered["tools"].as_array().unwrap().iter().find(|tool| tool["name"] == "guest__echo").unwrap();
+    assert!(
+        guest["tokens"].as_u64().unwrap() > 0 && guest["digest"].as_str().unwrap().len() == 64,
+        "{guest}"
+    );
+    assert_eq!(guest["grant"], json!({}), "{guest}");
+}
+
+/// A session is a row, and a conversation.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_is_a_conversation() {
+    let echo = json!({"command": "echo 4711"}).to_string();
+    let fake = Fake::start([calls(&[("a", "bash", &echo)]), says("It says <b>4711</b>.")]).await;
+    let url = fake.base_url();
+    let done = tokio::task::spawn_blocking(move || {
+        let stage = Stage::new("");
+        let run = ["run", "--base-url", &url, "--model", "fake", "what does it say?"];
+        let output = stage.command(&run).stdin(std::process::Stdio::null()).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let browser = Browser::open(&stage);
+        let sessions = browser.json("/api/sessions");
+        let session = &sessions["sessions"][0];
+        assert_eq!(
+            (&session["title"], &session["turns"]),
+            (&json!("what does it say?"), &json!(2)),
+            "{session}"
+        );
+        assert_eq!(session["input"], 20);
+        let whole = browser.json(&format!("/api/session?id={}", session["id"].as_str().unwrap()));
+        let entries = whole["entries"]["shown"].as_array().unwrap();
+        let who: Vec<_> = entries.iter().map(|entry| entry["who"].as_str().unwrap()).collect();
+        assert_eq!(who, ["you", "model", "tool", "model", "end"], "{whole}");
+        assert_eq!((&entries[2]["call"]["tool"], &entries[2]["text"]), (&json!("bash"), &json!("4711\n")));
+        assert_eq!(entries[3]["text"], "It says <b>4711</b>.");
+        assert_eq!(browser.get("/api/session?id=ffffffff").status, 404);
+    });
+    done.await.unwrap();
+}
