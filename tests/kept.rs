@@ -1,7 +1,5 @@
 //! What plugins keep between calls, and what they read of their configuration: granted, bounded, and nobody else's.
 
-#![expect(clippy::disallowed_methods, reason = "these tests start haft itself")]
-
 mod config;
 mod files;
 mod kill;
@@ -129,8 +127,8 @@ fn the_quota_of_keys_and_values_holds() {
     says(&home, "fill", &json!({ "prefix": "b", "count": 1, "size": 3000 }));
     let long = "k".repeat(2000);
     assert!(fails(&home, "set", &json!({ "key": long, "value": "" })).contains("at most 1024 bytes"));
-    let log = all_text(&home.state().join("journal"));
-    assert!(log.contains("refused: more keys and values than `state` allows"));
+    let journal = all_text(&home.state().join("journal"));
+    assert!(journal.contains("refused: more keys and values than `state` allows"));
 }
 
 /// Processes that write at once follow each other: no addition is lost.

@@ -1,8 +1,6 @@
 //! `haft page` and `haft serve --page` as a browser meets them, over HTTP: who is let in, what is shown, and what an answer
 //! to a waiting call does. What a real browser makes of it is `.ci/page`'s to say.
 
-#![expect(clippy::disallowed_methods, reason = "these tests start haft itself")]
-
 mod approvals;
 mod browser;
 mod doors;

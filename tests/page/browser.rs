@@ -42,16 +42,18 @@ impl Browser {
     /// haft, whose link nobody has used.
     pub(super) fn start(stage: &Stage, arguments: &[&str]) -> Self {
         let mut command = stage.command(arguments);
-        let mut child = command.env("HAFT_TEST_TOKEN", TOKEN).stdout(Stdio::piped()).spawn().unwrap();
-        let said = lines(child.stderr.take().unwrap());
+        let child = command.env("HAFT_TEST_TOKEN", TOKEN).stdout(Stdio::piped()).spawn().unwrap();
+        let mut browser = Self { child, host: String::new(), link: String::new(), cookie: String::new() };
+        let said = lines(browser.child.stderr.take().unwrap());
         let mut all = String::new();
         loop {
             let line = said.recv_timeout(LONG).unwrap_or_else(|_| panic!("no page: {all}"));
             all += &(line.clone() + "\n");
             if let Some(url) = line.trim().strip_prefix("http://").filter(|url| url.contains("/open/")) {
-                let (host, path) = url.split_once('/').unwrap();
-                let (host, link) = (host.to_owned(), format!("/{path}"));
-                return Self { child, host, link, cookie: String::new() };
+                let (address, path) = url.split_once('/').unwrap();
+                address.clone_into(&mut browser.host);
+                browser.link = format!("/{path}");
+                return browser;
             }
         }
     }

@@ -316,7 +316,7 @@ mod tests {
         parse(text)
             .unwrap_err()
             .into_iter()
-            .map(|(span, what)| format!("{}: {what}", &text[span.start..span.end]))
+            .map(|(span, what)| format!("{}: {what}", text.get(span.start..span.end).unwrap()))
             .collect()
     }
 

@@ -72,13 +72,13 @@ impl Approver for Anybody {
             decision = &mut person => match decision {
                 Decision::Unasked(why) => {
                     self.is_alone.store(true, Ordering::Relaxed);
-                    or_neither(why, page.await)
+                    or_neither(&why, page.await)
                 }
                 decision => decision,
             },
             decision = &mut page => match decision {
                 Decision::Unasked(other) => match person.await {
-                    Decision::Unasked(why) => or_neither(why, Decision::Unasked(other)),
+                    Decision::Unasked(why) => or_neither(&why, Decision::Unasked(other)),
                     decision => decision,
                 },
                 decision => decision,
@@ -88,7 +88,7 @@ impl Approver for Anybody {
 }
 
 /// The page's decision after there was none at the terminal because of `why`.
-fn or_neither(why: String, page: Decision) -> Decision {
+fn or_neither(why: &str, page: Decision) -> Decision {
     match page {
         Decision::Unasked(other) => Decision::Unasked(format!("{why}; {other}")),
         decision => decision,

@@ -50,7 +50,9 @@ impl Gc {
             return Ok(Exit::Success);
         }
         self.print(&swept, terminal)?;
-        kept.iter().for_each(|kept| terminal.message(self.kept_line(kept)));
+        for kept in &kept {
+            terminal.message(self.kept_line(kept));
+        }
         Ok(Exit::Success)
     }
 

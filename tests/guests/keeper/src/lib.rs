@@ -8,7 +8,7 @@
     clippy::panic,
     clippy::pedantic,
     clippy::unwrap_used,
-    dead_code,
+    clippy::all,
     missing_docs,
     unreachable_pub,
     unsafe_code,

@@ -130,7 +130,7 @@ const UNSUPPORTED_WITHOUT_MOUNTS: &[i64] = &[
     REMOVEXATTRAT,
 ];
 
-/// The library does not know it for musl on AArch64, whose numbers are those of all newer architectures.
+/// The library does not know it for musl on ARM, whose numbers are those of all newer architectures.
 const KEXEC_FILE_LOAD: i64 = if cfg!(target_arch = "x86_64") { 320 } else { 294 };
 
 /// Numbers that the library does not know yet; the same on every architecture.
