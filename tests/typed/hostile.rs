@@ -120,10 +120,10 @@ async fn wa01_exports_of_toolchains_are_no_tools() {
     // One that only has the name is the author's own.
     let own = loaded(wat::parse_str(text(r#"(export "init" (func $f))"#)).unwrap()).await.unwrap();
     assert_eq!(names(&own), ["init"]);
-    let none = text(r#"(export "wasi:http/incoming-handler@0.2.0" (instance $j))"#);
+    let none = text(r#"(export "wasi:clocks/wall-clock@0.2.0" (instance $j))"#);
     assert_eq!(
         refusal(wat::parse_str(none).unwrap()).await,
-        "exports no function that could be a tool, only `wasi:http/incoming-handler@0.2.0`"
+        "exports no function that could be a tool, only `wasi:clocks/wall-clock@0.2.0`"
     );
 }
 

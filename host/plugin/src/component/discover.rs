@@ -173,17 +173,17 @@ async fn list(
     limits: &Limits,
 ) -> Result<Listing, LoadError> {
     let _ticking = engine.clock().run();
-    let (grant, begun) = (Arc::new(Grant::none()), Instant::now());
+    let (grant, begun, mut left) = (Arc::new(Grant::none()), Instant::now(), *limits);
     // Each of a server's answers may take an instance, all of them no longer than one may.
     for _ in 0..MAX_INSTANCES {
-        let limits = Limits { time: limits.time.saturating_sub(begun.elapsed()), ..*limits };
-        let call = (Run::idle(&name, &limits), Some(landlock::write_nowhere()));
-        let instance = Instance::create(engine, linked, grant.clone(), Belongings::default(), &limits, call)
+        let call = (Run::idle(&name, &left), Some(landlock::write_nowhere()));
+        let instance = Instance::create(engine, linked, grant.clone(), Belongings::default(), &left, call)
             .await
             .map_err(not_listed)?;
         if let Listed::Tools { tools, manner } = instance.list().await.outcome.map_err(not_listed)?? {
             return Ok(Listing { manner, ..listing::check(linked.contract(), tools)? });
         }
+        left.time = limits.time.saturating_sub(begun.elapsed());
     }
     Err(LoadError::Listing(format!("after {MAX_INSTANCES} answers there was more to ask")))
 }
