@@ -91,7 +91,8 @@ pub(crate) fn loopback_up() -> io::Result<()> {
     // SAFETY: an all-zero request is valid; its name is a C string shorter than the field.
     let mut request = unsafe { std::mem::zeroed::<libc::ifreq>() };
     for (to, from) in request.ifr_name.iter_mut().zip(b"lo") {
-        *to = from.cast_signed();
+        // Without a sign on ARM.
+        *to = libc::c_char::from_ne_bytes([*from]);
     }
     request.ifr_ifru.ifru_flags = i16::try_from(libc::IFF_UP | libc::IFF_RUNNING).unwrap_or_default();
     // SAFETY: the request is what SIOCSIFFLAGS reads.

@@ -48,7 +48,7 @@ const DENIED: &[i64] = &[
     libc::SYS_request_key,
     libc::SYS_keyctl,
     libc::SYS_kexec_load,
-    libc::SYS_kexec_file_load,
+    KEXEC_FILE_LOAD,
     libc::SYS_init_module,
     libc::SYS_finit_module,
     libc::SYS_delete_module,
@@ -129,6 +129,9 @@ const UNSUPPORTED_WITHOUT_MOUNTS: &[i64] = &[
     SETXATTRAT,
     REMOVEXATTRAT,
 ];
+
+/// The library does not know it for musl on AArch64, whose numbers are those of all newer architectures.
+const KEXEC_FILE_LOAD: i64 = if cfg!(target_arch = "x86_64") { 320 } else { 294 };
 
 /// Numbers that the library does not know yet; the same on every architecture.
 const OPEN_TREE_ATTR: i64 = 467;
