@@ -350,7 +350,7 @@ mod tests {
         );
         assert_eq!(
             check(json!({ "regin": "eu", "a/b~": "k" })),
-            "`region` is required; unknown key `regin`: did you mean `region`?"
+            "unknown key `regin`: did you mean `region`?; `region` is required"
         );
     }
 
