@@ -204,6 +204,27 @@ fn requests_are_answered_by_the_case() {
     );
 }
 
+/// A body in a file lies below the tests, and nowhere else.
+#[test]
+fn bodies_in_files_are_the_tests_own() {
+    let test = |file: &str| {
+        format!(
+            "[[test]]\nname = \"a\"\ntool = \"http_get\"\narguments = {{ url = \"https://api.test/\" }}\n\
+             grant = {{ hosts = [\"api.test\"] }}\ncontains = [\"from a file\"]\n\
+             [[test.http]]\nrequest = \"GET https://api.test/\"\nbody_file = {file:?}\n"
+        )
+    };
+    let home = guest(&test("body.txt"));
+    home.write("tests/body.txt", "from a file");
+    home.write("body.txt", "from a file");
+    let answer = run(&home, &[]);
+    assert_eq!(answer.code, 0, "{}{}", answer.stdout, answer.stderr);
+    home.write("tests/all.toml", &test("../body.txt"));
+    let outside = run(&home, &[]);
+    assert!(outside.stderr.contains("cannot read `../body.txt` below `tests`"), "{}", outside.stderr);
+    assert_ne!(outside.code, 0);
+}
+
 /// An answer is kept where that is asked for, and compared line by line afterwards.
 #[test]
 fn kept_answers_are_compared() {

@@ -50,6 +50,20 @@ pub struct Hints {
     pub open_world: bool,
 }
 
+impl Hints {
+    /// Those of an MCP tool's `annotations`; where one is missing, the specification's default, which is the worse case.
+    pub fn from_annotations(annotations: &Value) -> Self {
+        let flag = |key: &str| annotations.get(key).and_then(Value::as_bool);
+        let read_only = flag("readOnlyHint").unwrap_or(false);
+        Self {
+            read_only,
+            destructive: !read_only && flag("destructiveHint").unwrap_or(true),
+            idempotent: read_only || flag("idempotentHint").unwrap_or(false),
+            open_world: flag("openWorldHint").unwrap_or(true),
+        }
+    }
+}
+
 /// A request to run one tool.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolCall {

@@ -9,6 +9,7 @@ use serde::de::Error;
 use serde_json::{Map, Value};
 use toml::Spanned;
 
+use super::snapshot;
 use haft_core::grant::HostPattern;
 use haft_core::limit::Limits;
 use haft_core::manifest::units;
@@ -206,8 +207,14 @@ pub(super) fn parse(text: &str) -> Result<Vec<Case>, Vec<Mistake>> {
     let (mut cases, mut mistakes) = (Vec::<Case>::new(), Vec::new());
     for written in file.test {
         let (span, name) = (Span::from(written.span()), written.get_ref().name.clone());
-        if cases.iter().any(|case| case.name == *name.get_ref()) {
-            mistakes.push((name.span().into(), "another test of this file has this name".to_owned()));
+        let is_same =
+            |case: &Case| snapshot::file_name(&case.name) == snapshot::file_name(name.get_ref().trim());
+        if cases.iter().any(is_same) {
+            mistakes.push((
+                name.span().into(),
+                "another test of this file has this name, or one whose answer would be kept in the same file"
+                    .to_owned(),
+            ));
         }
         match written.into_inner().checked(span) {
             Ok(case) => cases.push(case),
@@ -356,7 +363,12 @@ mod tests {
             "\"a\": a test expects one of `answer`, `json`, `contains`, `snapshot`, `error`, `refused` and `limit`"
         );
         let twice = "[[test]]\nname = \"a\"\ntool = \"t\"\n[[test]]\nname = \"a\"\ntool = \"t\"";
-        assert_eq!(wrong(twice), ["\"a\": another test of this file has this name"]);
+        assert_eq!(
+            wrong(twice),
+            [
+                "\"a\": another test of this file has this name, or one whose answer would be kept in the same file"
+            ]
+        );
         assert_eq!(
             wrong("[[test]]\nname = \"a\"\ntool = \"t\"\nlimits = { time = \"2\" }")[0]
                 .split(':')
@@ -364,6 +376,7 @@ mod tests {
                 .unwrap(),
             "\"2\""
         );
+        assert_eq!(wrong(&twice.replacen("\"a\"", "\"b/c\"", 1).replacen("\"a\"", "\"b_c\"", 1)).len(), 1);
         assert!(
             wrong("[[test]]\nname = \"a\"\ntool = \"t\"\nhttp = [{ request = \"get x\" }]")[0]
                 .contains("a method and an address")

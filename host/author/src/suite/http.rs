@@ -1,17 +1,22 @@
 //! The answers that a case gives to its tool's requests: each request of the case has to be made once, in any order, and no
 //! other.
 
-use std::fs;
+use std::io::{self, Read};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::Context;
+use cap_std::ambient_authority;
+use cap_std::fs::Dir;
 
 use super::case::{Case, Http};
 use haft_plugin_host::{CannedResponse, OutgoingRequest, Responder};
 
 /// Requests that nothing answers, of which so many are told.
 const MAX_UNEXPECTED: usize = 10;
+
+/// Bytes of a body in a file: a guest takes no longer one.
+const MAX_BODY: u64 = 256 << 20;
 
 /// Answers requests as a case says.
 pub(super) struct Replies(Mutex<State>);
@@ -25,14 +30,13 @@ struct State {
 impl Replies {
     /// The answers of `case`; bodies in files lie below `tests`.
     pub(super) fn new(case: &Case, tests: &Path) -> anyhow::Result<Self> {
-        let body = |http: &Http| match &http.body_file {
+        let of_http = |http: &Http| match &http.body_file {
             None => Ok(http.body.clone().into_bytes()),
             Some(file) => {
-                let path = tests.join(file);
-                fs::read(&path).with_context(|| format!("cannot read `{}`", path.display()))
+                body(tests, file).with_context(|| format!("cannot read `{}` below `tests`", file.display()))
             }
         };
-        let waiting = case.http.iter().map(|http| Ok((http.clone(), body(http)?)));
+        let waiting = case.http.iter().map(|http| Ok((http.clone(), of_http(http)?)));
         let waiting = waiting.collect::<anyhow::Result<_>>()?;
         Ok(Self(Mutex::new(State { waiting, unexpected: Vec::new() })))
     }
@@ -47,6 +51,17 @@ impl Replies {
         let waiting = state.waiting.iter().map(|(http, _)| format!("it did not ask for `{}`", http.request));
         unexpected.chain(waiting).collect()
     }
+}
+
+/// The body in a file, which cannot lie outside of `tests`.
+fn body(tests: &Path, file: &Path) -> io::Result<Vec<u8>> {
+    let opened = Dir::open_ambient_dir(tests, ambient_authority())?.open(file)?;
+    if opened.metadata()?.len() > MAX_BODY {
+        return Err(io::Error::other(format!("it has more than {} MiB", MAX_BODY >> 20)));
+    }
+    let mut bytes = Vec::new();
+    opened.take(MAX_BODY).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 impl Responder for Replies {

@@ -12,9 +12,13 @@ const FOLDER: &str = "snapshots";
 /// Where the answer of the case `name` of the file `file` is kept, below `tests`.
 pub(super) fn path(tests: &Path, file: &Path, name: &str) -> PathBuf {
     let stem = file.file_stem().unwrap_or_default();
+    tests.join(FOLDER).join(stem).join(format!("{}.txt", file_name(name)))
+}
+
+/// What the file of the case `name` is called, without its ending.
+pub(super) fn file_name(name: &str) -> String {
     let plain = |c: char| if c.is_alphanumeric() || matches!(c, '-' | '_' | '.' | ' ') { c } else { '_' };
-    let name: String = name.chars().map(plain).collect();
-    tests.join(FOLDER).join(stem).join(format!("{}.txt", name.replace(' ', "-")))
+    name.chars().map(plain).map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 
 /// The kept answer; `None` where there is none yet.

@@ -139,7 +139,7 @@ fn parse_tool(tool: &Value, name: Option<&str>) -> Result<RemoteTool, String> {
         description: clip(description, MAX_DESCRIPTION, Keep::Head),
         parameters: parameters(tool.get("inputSchema"))?,
         output: tool.get("outputSchema").filter(|schema| Schema::compile(schema).is_ok()).cloned(),
-        hints: hints(annotations.unwrap_or(&Value::Null)),
+        hints: Hints::from_annotations(annotations.unwrap_or(&Value::Null)),
     })
 }
 
@@ -156,18 +156,6 @@ fn parameters(schema: Option<&Value>) -> Result<Value, String> {
     object.entry("properties").or_insert_with(|| json!({}));
     Schema::compile(&schema).map_err(|error| shortened(error.to_string()))?;
     Ok(schema)
-}
-
-/// The hints; where one is missing, the specification's default, which is the worse case.
-fn hints(annotations: &Value) -> Hints {
-    let flag = |key: &str| annotations.get(key).and_then(Value::as_bool);
-    let read_only = flag("readOnlyHint").unwrap_or(false);
-    Hints {
-        read_only,
-        destructive: !read_only && flag("destructiveHint").unwrap_or(true),
-        idempotent: read_only || flag("idempotentHint").unwrap_or(false),
-        open_world: flag("openWorldHint").unwrap_or(true),
-    }
 }
 
 #[cfg(test)]

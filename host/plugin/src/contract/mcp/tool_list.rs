@@ -26,7 +26,7 @@ fn tool(tool: &Value) -> ListedTool {
         parameters: parameters(tool.get("inputSchema")),
         title: title.map(|title| title.chars().take(MAX_TITLE).collect()),
         output: output.map(Value::to_string),
-        hints: hints(annotations),
+        hints: Hints::from_annotations(annotations),
     }
 }
 
@@ -37,18 +37,6 @@ fn parameters(schema: Option<&Value>) -> String {
         object.entry("type").or_insert_with(|| "object".into());
     }
     schema.to_string()
-}
-
-/// The hints; where one is missing, the specification's default, which is the worse case.
-fn hints(annotations: &Value) -> Hints {
-    let flag = |key: &str| annotations.get(key).and_then(Value::as_bool);
-    let read_only = flag("readOnlyHint").unwrap_or(false);
-    Hints {
-        read_only,
-        destructive: !read_only && flag("destructiveHint").unwrap_or(true),
-        idempotent: read_only || flag("idempotentHint").unwrap_or(false),
-        open_world: flag("openWorldHint").unwrap_or(true),
-    }
 }
 
 #[cfg(test)]
