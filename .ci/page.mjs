@@ -218,7 +218,7 @@ await page.evaluate(() => {
     }
   }).observe(document.getElementById('calls'), { childList: true });
 });
-// Some are haft's own; the rest are lines as another haft writes them, 5 ms together.
+// A tenth are haft's own; the rest are lines as another haft writes them, 5 ms together.
 const journal = `${process.env.HOME}/.local/state/haft/journal/journal.jsonl`;
 const line = (n) => JSON.stringify({
   v: 1, id: n.toString(16).padStart(12, '0'), time: new Date().toISOString(), outcome: 'ok', merged: true, tool: 'busy',
@@ -235,6 +235,7 @@ const writer = setInterval(() => {
 while (Date.now() - begun < SECONDS * 1000) {
   await client.call('time', {});
   own++;
+  await sleep(10);
   if (failures < (Date.now() - begun) / 500) {
     await client.call('words__count', { path: SECRET });
     failures++;

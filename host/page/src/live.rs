@@ -19,10 +19,10 @@ use haft_core::sync::Lock;
 
 /// How often it is looked at what was added: with the 5 ms that a line waits for being written and a frame of the
 /// browser less than the tenth of a second in which a row has to be there.
-const TICK: Duration = Duration::from_millis(40);
+const TICK: Duration = Duration::from_millis(25);
 
-/// Rows of calls that did what they were asked, in a tick: a hundred a second, more than anybody reads.
-const MAX_ROUTINE: usize = 4;
+/// Rows of calls that did what they were asked, in a tick: more in a second than anybody reads.
+const MAX_ROUTINE: usize = 3;
 
 /// Rows of calls that did not, in a tick: they are shown first.
 const MAX_FAILED: usize = 20;
