@@ -120,6 +120,25 @@ fn tools_have_figures() {
     assert_eq!(guest["grant"], json!({}), "{guest}");
 }
 
+/// What is installed and no longer what program.lock pins is told beside the tools.
+#[test]
+fn what_changed_since_the_lock_is_told() {
+    let stage = Stage::new("");
+    std::fs::copy(crate::common::hostile(), stage.path("kept.wasm")).unwrap();
+    let added = stage.command(&["add", "kept.wasm", "--yes"]).output().unwrap();
+    assert!(added.status.success(), "{added:?}");
+    let offered = || Browser::open(&stage).json("/api/tools?hours=1")["offered"].clone();
+    assert_eq!(offered()["changes"], json!([]));
+    let lock = stage.path("program.lock");
+    let text = std::fs::read_to_string(&lock).unwrap();
+    let at = text.find("sha256:").expect("a digest in program.lock") + "sha256:".len();
+    let other = if text.as_bytes()[at] == b'0' { "1" } else { "0" };
+    std::fs::write(&lock, format!("{}{other}{}", &text[..at], &text[at + 1..])).unwrap();
+    let offered = offered();
+    let changes = offered["changes"].as_array().unwrap();
+    assert!(changes.len() == 1 && changes[0].as_str().unwrap().starts_with("kept: "), "{offered}");
+}
+
 /// A session is a row, and a conversation.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_is_a_conversation() {
