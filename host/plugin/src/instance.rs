@@ -76,7 +76,7 @@ impl Instance {
         let mut store = Store::new(
             component.component().engine(),
             GuestState::new(
-                engine.threads().for_guests(),
+                (engine.threads().for_guests(), engine.threads().turn()),
                 grant,
                 (protected_paths, belongings),
                 limits,
@@ -95,17 +95,21 @@ impl Instance {
         store.set_max_component_handles(MAX_HANDLES);
         store.set_epoch_deadline(1);
         store.epoch_deadline_callback(|mut context| {
-            let run = &mut context.data_mut().run;
+            let GuestState { run, turn, .. } = context.data_mut();
             match run.stop() {
                 Some(stop) => Err(stop.into()),
                 None if run.inline_time.take_if(|time| time.is_over()).is_some() => {
                     Ok(UpdateDeadline::Yield(1))
                 }
-                None => Ok(UpdateDeadline::Continue(1)),
+                None => Ok(match turn.tick(&run.cancel) {
+                    Some(wait) => UpdateDeadline::YieldCustom(1, wait),
+                    None => UpdateDeadline::Continue(1),
+                }),
             }
         });
         let stop_conditions = StopConditions::from_run(&store.data().run);
-        match stop_conditions.enforce(component.instantiate(&mut store)).await {
+        let held = store.data().turn.held();
+        match stop_conditions.enforce(held.during(component.instantiate(&mut store))).await {
             Ok(guest) => {
                 Ok(Self { store, guest, limits: *limits, made: Instant::now(), calls: 0, spare: None })
             }
@@ -160,7 +164,8 @@ impl Instance {
     /// Asks for the list of tools.
     pub(super) async fn list(mut self) -> Used<Result<Listed, LoadError>> {
         let stop_conditions = StopConditions::from_run(&self.store.data().run);
-        let listed = stop_conditions.enforce(self.guest.list(&mut self.store)).await;
+        let held = self.store.data().turn.held();
+        let listed = stop_conditions.enforce(held.during(self.guest.list(&mut self.store))).await;
         self.used(listed)
     }
 
@@ -178,7 +183,8 @@ impl Instance {
         self.calls += 1;
         self.spare = None;
         self.store.as_context_mut().set_epoch_deadline(1);
-        let called = stop_conditions.enforce(self.guest.call(&mut self.store, request)).await;
+        let held = self.store.data().turn.held();
+        let called = stop_conditions.enforce(held.during(self.guest.call(&mut self.store, request))).await;
         self.used(called)
     }
 

@@ -10,6 +10,7 @@ pub(crate) mod permits;
 pub(crate) mod pools;
 pub(crate) mod shares;
 pub(crate) mod short_call;
+pub(crate) mod turns;
 pub(crate) mod writable;
 
 use std::io;
@@ -26,6 +27,7 @@ use crate::threads::landlock::LandlockState;
 use crate::threads::permits::{MAX_GUESTS, NoPermit, Permit, Permits};
 use crate::threads::pools::ThreadPools;
 use crate::threads::shares::Tenant;
+use crate::threads::turns::{Turn, Turns};
 use crate::threads::writable::Writable;
 use haft_core::sync::TryOnceLock;
 use haft_core::tool::inline;
@@ -46,6 +48,7 @@ pub(super) struct Threads {
     own: TryOnceLock<Runtime>,
     pools: ThreadPools,
     permits: Permits,
+    turns: Turns,
 }
 
 /// Why work gave no answer.
@@ -69,7 +72,7 @@ impl Threads {
     /// No thread yet: each is started when there is work for it.
     pub(super) fn new() -> Self {
         let pools = ThreadPools::new(MAX_GUESTS + SPARE_THREADS);
-        Self { own: TryOnceLock::new(), pools, permits: Permits::default() }
+        Self { own: TryOnceLock::new(), pools, permits: Permits::default(), turns: Turns::default() }
     }
 
     /// Starts the thread that keeps haft's timers, if it does not run yet.
@@ -158,6 +161,11 @@ impl Threads {
     /// What does work for guests.
     pub(super) fn for_guests(&self) -> OwnThreads {
         OwnThreads(self.start_own().ok().map(|own| own.handle().clone()))
+    }
+
+    /// The turns of one more guest.
+    pub(super) fn turn(&self) -> Turn {
+        self.turns.turn()
     }
 
     /// Runs `task` beside the guests; for waiting, not for work.

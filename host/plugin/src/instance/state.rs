@@ -14,6 +14,7 @@ use crate::denials::denied_access::DeniedAccess;
 use crate::storage::Storage;
 use crate::threads::OwnThreads;
 use crate::threads::short_call::InlineTime;
+use crate::threads::turns::Turn;
 use crate::threads::writable::Writable;
 use crate::wasi::config::Config;
 use crate::wasi::disk_budget::{Disk, GoesOn};
@@ -52,6 +53,8 @@ pub(crate) struct GuestState {
     pub(crate) table: ResourceTable,
     /// Where haft does work for the guest that the guest's thread may not do.
     pub(crate) own: OwnThreads,
+    /// When it computes long.
+    pub(crate) turn: Turn,
     pub(crate) grant: Arc<Grant>,
     pub(crate) belongings: Belongings,
     pub(crate) protected_paths: Arc<ProtectedPaths>,
@@ -175,7 +178,7 @@ impl GuestState {
     /// The state of a guest that may do what `grant` says, within `limits`, with its requests
     /// going through `http`.
     pub(crate) fn new(
-        own: OwnThreads,
+        (own, turn): (OwnThreads, Turn),
         grant: Arc<Grant>,
         (protected_paths, belongings): (Arc<ProtectedPaths>, Belongings),
         limits: &Limits,
@@ -193,6 +196,7 @@ impl GuestState {
             wasi,
             table,
             own,
+            turn,
             grant,
             belongings,
             protected_paths,
@@ -225,6 +229,7 @@ impl GuestState {
     /// resources stay.
     pub(crate) fn renew(&mut self, plugin: &Arc<str>, limits: &Limits) {
         (self.run, self.writable) = (Run::idle(plugin, limits), None);
+        self.turn.renew();
         self.private.end();
         self.denied = self.denied.kept_for_next_call();
         self.disk.renew(limits.disk);

@@ -1,0 +1,201 @@
+//! Turns of guests that compute long: no more of them than processors are at it at once. The kernel shares the processors
+//! between threads, so with dozens of threads that compute each other one, which has a moment's work, would wait for its
+//! share of them for tens of milliseconds. The first ticks of a call take no turn: most calls are over by then.
+
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
+
+use haft_core::sync::Lock;
+
+/// Ticks of the epoch clock that a guest computes before it takes a turn, and that a turn lasts where others wait. As
+/// long as the kernel's own turns: shorter ones would cost more in switching.
+const TICKS: u8 = 2;
+
+/// How long a guest waits for its turn. With as many guests as there may be on one processor it is less than half of it.
+/// A guest whose turn does not come, since others are stuck in the kernel with theirs, goes on without any.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The turns of all guests. Clones are the same.
+#[derive(Clone)]
+pub(crate) struct Turns {
+    free: Arc<Semaphore>,
+    patience: Duration,
+}
+
+/// What one guest has of them.
+pub(crate) struct Turn {
+    turns: Turns,
+    held: Held,
+    ticks: u8,
+}
+
+/// The turn that a guest has now.
+#[derive(Clone, Default)]
+pub(crate) struct Held(Arc<Lock<State>>);
+
+#[derive(Default)]
+enum State {
+    #[default]
+    Waits,
+    Computes(OwnedSemaphorePermit),
+    /// It has waited too long once.
+    WithoutTurns,
+}
+
+/// What a guest waits for before it goes on.
+type Wait = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+impl Default for Turns {
+    fn default() -> Self {
+        Self::new(std::thread::available_parallelism().map_or(1, usize::from), PATIENCE)
+    }
+}
+
+impl Turns {
+    fn new(count: usize, patience: Duration) -> Self {
+        Self { free: Arc::new(Semaphore::new(count)), patience }
+    }
+
+    /// Those of one more guest.
+    pub(crate) fn turn(&self) -> Turn {
+        Turn { turns: self.clone(), held: Held::default(), ticks: 0 }
+    }
+}
+
+impl Turn {
+    /// A tick while the guest computes: what it has to wait for, should others be at it. The wait ends early when the call
+    /// is cancelled, which the guest may want to see.
+    pub(crate) fn tick(&mut self, cancel: &CancellationToken) -> Option<Wait> {
+        self.ticks += 1;
+        if self.ticks < TICKS || self.held.is_without() {
+            return None;
+        }
+        self.ticks = 0;
+        // To whoever has waited longest.
+        self.held.give_back();
+        let Turns { free, patience } = self.turns.clone();
+        if let Ok(permit) = free.clone().try_acquire_owned() {
+            self.held.set(State::Computes(permit));
+            return None;
+        }
+        let (held, cancel) = (self.held.clone(), cancel.clone());
+        Some(Box::pin(async move {
+            tokio::select! {
+                biased;
+                permit = free.acquire_owned() => held.set(permit.map_or(State::WithoutTurns, State::Computes)),
+                () = cancel.cancelled() => {}
+                () = tokio::time::sleep(patience) => held.set(State::WithoutTurns),
+            }
+        }))
+    }
+
+    /// What it has now.
+    pub(crate) fn held(&self) -> Held {
+        self.held.clone()
+    }
+
+    /// The next call begins.
+    pub(crate) fn renew(&mut self) {
+        (self.ticks, self.held) = (0, Held::default());
+    }
+}
+
+impl Held {
+    /// Does the guest's work, which has a turn while it computes and none while it waits.
+    pub(crate) async fn during<T>(self, work: impl Future<Output = T>) -> T {
+        let mut work = pin!(work);
+        std::future::poll_fn(|cx| {
+            let polled = work.as_mut().poll(cx);
+            self.give_back();
+            polled
+        })
+        .await
+    }
+
+    fn give_back(&self) {
+        let mut state = self.0.lock();
+        if matches!(*state, State::Computes(_)) {
+            *state = State::Waits;
+        }
+    }
+
+    fn is_without(&self) -> bool {
+        matches!(*self.0.lock(), State::WithoutTurns)
+    }
+
+    fn set(&self, state: State) {
+        *self.0.lock() = state;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ticks until the guest takes its first turn; what it waits for then.
+    fn compute(turn: &mut Turn) -> Option<Wait> {
+        let cancel = CancellationToken::new();
+        for _ in 1..TICKS {
+            assert!(turn.tick(&cancel).is_none(), "the first ticks take no turn");
+        }
+        turn.tick(&cancel)
+    }
+
+    #[tokio::test]
+    async fn guests_take_turns() {
+        let turns = Turns::new(1, PATIENCE);
+        let (mut first, mut second) = (turns.turn(), turns.turn());
+        assert!(compute(&mut first).is_none());
+        let waits = tokio::spawn(compute(&mut second).expect("the first has the turn"));
+        tokio::task::yield_now().await;
+        let again = compute(&mut first).expect("the second waits for it");
+        waits.await.unwrap();
+        let again = tokio::spawn(again);
+        tokio::task::yield_now().await;
+        assert!(!again.is_finished(), "the second has it");
+        second.held().give_back();
+        again.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_guest_that_waits_for_something_has_no_turn() {
+        let turns = Turns::new(1, PATIENCE);
+        let (mut first, mut second) = (turns.turn(), turns.turn());
+        let held = first.held();
+        let mut work = Box::pin(held.during(async {
+            assert!(compute(&mut first).is_none());
+            std::future::pending::<()>().await;
+        }));
+        let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+        assert!(work.as_mut().poll(&mut cx).is_pending());
+        assert!(compute(&mut second).is_none());
+    }
+
+    #[tokio::test]
+    async fn a_cancelled_guest_does_not_wait() {
+        let turns = Turns::new(1, PATIENCE);
+        let (mut first, mut second, cancel) = (turns.turn(), turns.turn(), CancellationToken::new());
+        assert!(compute(&mut first).is_none());
+        (1..TICKS).for_each(|_| drop(second.tick(&cancel)));
+        let waits = second.tick(&cancel).unwrap();
+        cancel.cancel();
+        waits.await;
+        assert!(matches!(*second.held.0.lock(), State::Waits));
+    }
+
+    /// As where those that have one are stuck.
+    #[tokio::test]
+    async fn a_guest_whose_turn_does_not_come_goes_on() {
+        let turns = Turns::new(1, Duration::from_millis(1));
+        let (mut first, mut second) = (turns.turn(), turns.turn());
+        assert!(compute(&mut first).is_none());
+        compute(&mut second).unwrap().await;
+        assert!(compute(&mut second).is_none(), "nor does it wait again");
+        second.renew();
+        assert!(compute(&mut second).is_some());
+    }
+}
