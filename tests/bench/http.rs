@@ -1,6 +1,7 @@
 //! What `haft serve --http` takes for a call, against another server where one is named: clients with a session and a
 //! connection each, 1, 64 and 1,000 at once, each of which calls again as soon as it is answered. Servers take turns,
-//! so that a machine whose speed drifts changes all alike. Prints a table; nothing here fails for being slow.
+//! so that a machine whose speed drifts changes all alike. Then what idle sessions cost, and what others wait for beside
+//! guests that spin. Prints a table; nothing here fails for being slow.
 //!
 //! `cargo bench --bench http`. The other server is what the environment says, with `PORT` for where it is to listen on
 //! 127.0.0.1: `HAFT_BENCH_HTTP_PEER='act run --mcp --http -l 127.0.0.1:PORT echo.wasm'`, with
@@ -29,6 +30,8 @@ mod rounds;
 mod server;
 #[path = "setting.rs"]
 mod setting;
+#[path = "http/spinning.rs"]
+mod spinning;
 
 use std::time::{Duration, Instant};
 
@@ -63,6 +66,7 @@ fn main() {
     }
     drop(servers);
     idle(&Server::start(&commands[0], folder.path()));
+    spinning::measure(&Server::start(&commands[0], folder.path()), folder.path());
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let processors = std::thread::available_parallelism().map_or(0, usize::from);
     println!("load of the machine at the end: {} ({processors} processors)", load.trim());

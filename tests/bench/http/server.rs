@@ -55,15 +55,17 @@ pub(crate) fn write_program(folder: &Path) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut text =
         "[program]\nname = \"bench\"\nversion = \"1.0.0\"\n\n[serve]\nmax_sessions = 8192\n".to_owned();
-    let mut plugin = |name: &str, component: &Path| {
-        write!(text, "\n[[plugins]]\nname = \"{name}\"\ncomponent = {:?}\n", component.to_str().unwrap())
-            .unwrap();
+    let mut plugin = |name: &str, component: &Path, more: &str| {
+        let place = component.to_str().unwrap();
+        write!(text, "\n[[plugins]]\nname = \"{name}\"\ncomponent = {place:?}\n{more}").unwrap();
     };
+    let spin = "tools = [\"spin\"]\nlimits = { time = \"10m\" }\n";
+    plugin("guest", &root.join("tests/guests/built/hostile.wasm"), spin);
     for (index, name) in ["hello", "time", "wordcount"].iter().enumerate() {
-        plugin(&format!("p{index}"), &root.join(format!("plugins/built/{name}.wasm")));
+        plugin(&format!("p{index}"), &root.join(format!("plugins/built/{name}.wasm")), "");
     }
     if let Some(same) = std::env::var_os("HAFT_BENCH_SAME") {
-        plugin("same", &std::fs::canonicalize(same).unwrap());
+        plugin("same", &std::fs::canonicalize(same).unwrap(), "");
     }
     std::fs::write(folder.join("program.toml"), text).unwrap();
 }

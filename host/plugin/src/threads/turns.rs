@@ -41,7 +41,9 @@ pub(crate) struct Held(Arc<Lock<State>>);
 enum State {
     #[default]
     Waits,
-    Computes(OwnedSemaphorePermit),
+    Computes {
+        _permit: OwnedSemaphorePermit,
+    },
     /// It has waited too long once.
     WithoutTurns,
 }
@@ -79,14 +81,14 @@ impl Turn {
         self.held.give_back();
         let Turns { free, patience } = self.turns.clone();
         if let Ok(permit) = free.clone().try_acquire_owned() {
-            self.held.set(State::Computes(permit));
+            self.held.set(State::Computes { _permit: permit });
             return None;
         }
         let (held, cancel) = (self.held.clone(), cancel.clone());
         Some(Box::pin(async move {
             tokio::select! {
                 biased;
-                permit = free.acquire_owned() => held.set(permit.map_or(State::WithoutTurns, State::Computes)),
+                permit = free.acquire_owned() => held.set(permit.map_or(State::WithoutTurns, |permit| State::Computes { _permit: permit })),
                 () = cancel.cancelled() => {}
                 () = tokio::time::sleep(patience) => held.set(State::WithoutTurns),
             }
@@ -118,7 +120,7 @@ impl Held {
 
     fn give_back(&self) {
         let mut state = self.0.lock();
-        if matches!(*state, State::Computes(_)) {
+        if matches!(*state, State::Computes { .. }) {
             *state = State::Waits;
         }
     }
