@@ -31,6 +31,9 @@ use haft_core::limit::Limits;
 /// one of haft's own file descriptors.
 pub(crate) const MAX_RESOURCES: usize = 1000;
 
+/// Handles of resources, streams, futures and tasks that a guest may own; see also [`MAX_RESOURCES`].
+pub(crate) const MAX_HANDLES: usize = 10_000;
+
 /// Entries of a guest's tables, all together: function pointers, of which CPython has 20,000.
 pub(crate) const MAX_TABLE_ELEMENTS: usize = 1_000_000;
 
@@ -69,6 +72,8 @@ pub(crate) struct GuestState {
     pub(crate) relative: RelativePaths,
     pub(crate) refused_addresses: RefusedAddresses,
     pub(crate) http: Http,
+    /// As many as there are streams of WASI 0.3 from and into files, and one.
+    pub(crate) open_streams: Arc<()>,
     /// The words of a command's command line, its name first; none for all other guests.
     pub(crate) arguments: Vec<String>,
     pub(crate) stdin: Input,
@@ -209,6 +214,7 @@ impl GuestState {
             relative,
             refused_addresses,
             http,
+            open_streams: Arc::default(),
             arguments: Vec::new(),
             stdin,
             stdout,
