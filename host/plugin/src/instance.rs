@@ -22,6 +22,7 @@ use super::engine::Engine;
 use super::failure::{End, LoadError, Stop, describe};
 use crate::component::listing::Listed;
 use crate::contract::answer::Output;
+use crate::debug::Recorder;
 use crate::instance::state::{Belongings, GuestState, MAX_HANDLES, Run};
 use crate::storage;
 use crate::threads::writable::Writable;
@@ -46,6 +47,7 @@ pub(super) struct Instance {
     limits: Limits,
     pub(super) made: Instant,
     calls: u32,
+    recorder: Option<Recorder>,
     /// While no guest works in it.
     spare: Option<OwnedSemaphorePermit>,
 }
@@ -98,7 +100,12 @@ impl Instance {
             concurrent.set_max_capacity(MAX_CONCURRENT);
         }
         store.set_epoch_deadline(1);
-        store.epoch_deadline_callback(|mut context| {
+        let recorder = engine.recorder().cloned();
+        let samples = recorder.clone();
+        store.epoch_deadline_callback(move |mut context| {
+            if let Some(recorder) = &samples {
+                recorder.sample(&context);
+            }
             let GuestState { run, turn, .. } = context.data_mut();
             match run.stop() {
                 Some(stop) => Err(stop.into()),
@@ -115,9 +122,10 @@ impl Instance {
         let held = store.data().turn.held();
         match stop_conditions.enforce(held.during(component.instantiate(&mut store))).await {
             Ok(guest) => {
-                Ok(Self { store, guest, limits: *limits, made: Instant::now(), calls: 0, spare: None })
+                let (made, limits) = (Instant::now(), *limits);
+                Ok(Self { store, guest, limits, made, calls: 0, recorder, spare: None })
             }
-            Err(error) => Err(describe(&error, &store, limits)),
+            Err(error) => Err(ended(&error, &mut store, (limits, recorder.as_ref()))),
         }
     }
 
@@ -194,10 +202,24 @@ impl Instance {
         self.used(called)
     }
 
-    fn used<T>(self, outcome: wasmtime::Result<T>) -> Used<T> {
-        let outcome = outcome.map_err(|error| describe(&error, &self.store, &self.limits));
+    fn used<T>(mut self, outcome: wasmtime::Result<T>) -> Used<T> {
+        let how = (&self.limits, self.recorder.as_ref());
+        let outcome = outcome.map_err(|error| ended(&error, &mut self.store, how));
         Used { outcome, instance: self }
     }
+}
+
+/// How a guest ended, which is also taken down where that is wanted.
+fn ended(
+    error: &wasmtime::Error,
+    store: &mut Store<GuestState>,
+    (limits, recorder): (&Limits, Option<&Recorder>),
+) -> End {
+    if let Some(recorder) = recorder {
+        let name = store.data().run.plugin.clone();
+        recorder.ended(error, &mut *store, &name);
+    }
+    describe(error, store, limits)
 }
 
 /// How long a cancelled guest may go on, so that one that polls `cancelled` sees it.
