@@ -1,14 +1,16 @@
 //! The engine that components are compiled and run by: one a process, started when the first component is to be compiled
 //! or run. Its settings are part of the cache's key, so changing one here recompiles everything once.
 
+mod linker;
+
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use wasmtime::component::{Component, InstancePre, Linker};
-use wasmtime_wasi::p2::bindings::{cli, filesystem, sockets};
+use wasmtime::component::{Component, InstancePre};
 
+use self::linker::Imports;
 use super::failure::LoadError;
 use super::threads::Threads;
 use crate::component::adapt;
@@ -17,20 +19,13 @@ use crate::component::compile::Compilations;
 use crate::component::listing::LISTING;
 use crate::component::nesting;
 use crate::component::source::{Digest, Source};
-use crate::contract::bindings::haft::plugin::host::add_to_linker as add_host;
 use crate::instance::allocator::{self, MemoryStrategy};
 use crate::instance::state::GuestState;
 use crate::threads::descriptors;
 use crate::threads::epoch::EpochClock;
 use crate::threads::landlock::LandlockState;
-use crate::wasi::config::host as config;
-use crate::wasi::drafts::wasi as drafts;
-use crate::wasi::environment;
-use crate::wasi::files;
 use crate::wasi::files::{ProtectedPaths, ProtectedPathsCache};
 use crate::wasi::http::Connector;
-use crate::wasi::logging;
-use crate::wasi::network;
 use haft_core::event::Events;
 use haft_core::grant::{Grant, Reach};
 use haft_core::heap::{self, Tidying};
@@ -66,9 +61,9 @@ pub struct Engine(Arc<EngineShared>);
 struct EngineShared {
     options: EngineOptions,
     /// Made when the first component needs it; or why it could not be.
-    calls: TryOnceLock<EngineAndLinker>,
+    calls: TryOnceLock<EngineAndImports>,
     /// For prewarmed instances of a large memory; made when the first is needed.
-    prewarm_engine: OnceLock<Option<EngineAndLinker>>,
+    prewarm_engine: OnceLock<Option<EngineAndImports>>,
     clock: EpochClock,
     threads: Threads,
     client: Arc<Connector>,
@@ -80,16 +75,16 @@ struct EngineShared {
     tidying: Tidying,
 }
 
-/// A wasmtime engine with one memory strategy, and the linker of everything that components may import.
-struct EngineAndLinker {
+/// A wasmtime engine with one memory strategy, and everything that components may import.
+struct EngineAndImports {
     engine: wasmtime::Engine,
-    linker: Linker<GuestState>,
+    imports: Imports,
 }
 
-impl EngineAndLinker {
+impl EngineAndImports {
     fn new(memory: MemoryStrategy) -> wasmtime::Result<Self> {
         let engine = wasmtime::Engine::new(&allocator::config(memory))?;
-        Ok(Self { linker: linker(&engine)?, engine })
+        Ok(Self { imports: Imports::new(&engine)?, engine })
     }
 
     /// Pools instances if `pooling` asks for it and the address space can be reserved.
@@ -127,10 +122,10 @@ impl Engine {
 
     /// What calls run with. Starts the engine, with the threads that every guest needs, if it has not started yet; not on
     /// a guest's thread, but where there is a guest it has.
-    fn calls(&self) -> Result<&EngineAndLinker, LoadError> {
+    fn calls(&self) -> Result<&EngineAndImports, LoadError> {
         let start = || {
             let part =
-                EngineAndLinker::for_calls(self.0.options.pooling).map_err(|error| error.to_string())?;
+                EngineAndImports::for_calls(self.0.options.pooling).map_err(|error| error.to_string())?;
             self.0.threads.start_own().map_err(|error| error.to_string())?;
             self.0.clock.start(part.engine.weak()).map_err(|error| error.to_string())?;
             Ok(part)
@@ -153,7 +148,7 @@ impl Engine {
     /// The engine for prewarmed instances of a large memory; compiled code is the same for both engines.
     pub(super) fn prewarm_engine(&self) -> Option<&wasmtime::Engine> {
         let make = || {
-            let made = EngineAndLinker::new(MemoryStrategy::PooledWhole);
+            let made = EngineAndImports::new(MemoryStrategy::PooledWhole);
             let part =
                 made.inspect_err(|error| tracing::debug!(%error, "no pool for large instances")).ok()?;
             self.0.clock.also(part.engine.weak());
@@ -254,42 +249,14 @@ impl Engine {
 
     /// Links a component to everything it may import.
     pub(super) fn link(&self, component: &Component) -> Result<InstancePre<GuestState>, LoadError> {
-        let own = |part: &&EngineAndLinker| wasmtime::Engine::same(&part.engine, component.engine());
+        let own = |part: &&EngineAndImports| wasmtime::Engine::same(&part.engine, component.engine());
         let part = match self.0.prewarm_engine.get().and_then(Option::as_ref).filter(own) {
             Some(part) => part,
             None => self.calls()?,
         };
-        part.linker.instantiate_pre(component).map_err(|error| LoadError::link(&error))
+        part.imports.link(component).map_err(|error| LoadError::link(&error))
     }
 }
-
-/// Everything a component may import: WASI 0.2, with haft's own implementation of files, environment and two socket
-/// interfaces, HTTP requests, which are refused where no host is granted, and drafts of WASI for what a plugin keeps.
-fn linker(engine: &wasmtime::Engine) -> wasmtime::Result<Linker<GuestState>> {
-    let mut linker = Linker::new(engine);
-    wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
-    wasmtime_wasi_http::p2::add_only_http_to_linker_async(&mut linker)?;
-    linker.allow_shadowing(true);
-    filesystem::types::add_to_linker::<GuestState, files::HasFiles>(&mut linker, files::guest_files)?;
-    filesystem::preopens::add_to_linker::<GuestState, files::HasFiles>(&mut linker, files::guest_files)?;
-    cli::environment::add_to_linker::<GuestState, environment::HasEnvironment>(
-        &mut linker,
-        environment::view,
-    )?;
-    sockets::udp_create_socket::add_to_linker::<GuestState, network::HasLookup>(&mut linker, network::view)?;
-    sockets::ip_name_lookup::add_to_linker::<GuestState, network::HasLookup>(&mut linker, network::view)?;
-    add_host::<GuestState, HasSelf>(&mut linker, |state| state)?;
-    drafts::config::store::add_to_linker::<GuestState, HasSelf>(&mut linker, |state| state)?;
-    drafts::keyvalue::store::add_to_linker::<GuestState, HasSelf>(&mut linker, |state| state)?;
-    drafts::keyvalue::atomics::add_to_linker::<GuestState, HasSelf>(&mut linker, |state| state)?;
-    drafts::keyvalue::batch::add_to_linker::<GuestState, HasSelf>(&mut linker, |state| state)?;
-    drafts::logging::logging::add_to_linker::<GuestState, HasSelf>(&mut linker, |state| state)?;
-    config::link_earlier(&mut linker)?;
-    logging::link_unversioned(&mut linker)?;
-    Ok(linker)
-}
-
-type HasSelf = wasmtime::component::HasSelf<GuestState>;
 
 /// The cache in `directory`; `None`, with a warning, where it cannot be used safely.
 fn open_cache(directory: &Path, options: &EngineOptions, engine: &wasmtime::Engine) -> Option<Cache> {

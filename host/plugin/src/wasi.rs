@@ -11,3 +11,4 @@ pub(crate) mod keyvalue;
 pub(crate) mod logging;
 pub(crate) mod network;
 pub(crate) mod output;
+pub(crate) mod p3;

@@ -69,6 +69,8 @@ pub(crate) struct GuestState {
     pub(crate) relative: RelativePaths,
     pub(crate) refused_addresses: RefusedAddresses,
     pub(crate) http: Http,
+    /// As many as there are streams of WASI 0.3 from and into files, and one.
+    pub(crate) open_streams: Arc<()>,
     /// The words of a command's command line, its name first; none for all other guests.
     pub(crate) arguments: Vec<String>,
     pub(crate) stdin: Input,
@@ -209,6 +211,7 @@ impl GuestState {
             relative,
             refused_addresses,
             http,
+            open_streams: Arc::default(),
             arguments: Vec::new(),
             stdin,
             stdout,

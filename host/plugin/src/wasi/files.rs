@@ -50,6 +50,12 @@ pub(crate) use protected::{ProtectedPaths, ProtectedPathsCache};
 pub(crate) use relative::{RelativePaths, named};
 pub(crate) use view::{Files, HasFiles, guest_files};
 
+/// Why reading or writing an open file failed.
+pub(crate) fn io_error_code(error: &wasmtime::Error) -> ErrorCode {
+    let failed = error.downcast_ref::<std::io::Error>();
+    failed.map_or(ErrorCode::Io, |failed| resolve::code(failed).unwrap_or_else(|| ErrorCode::from(failed)))
+}
+
 impl types::Host for Files<'_> {
     fn convert_error_code(&mut self, error: FsError) -> wasmtime::Result<ErrorCode> {
         self.inner.convert_error_code(error)

@@ -1,0 +1,69 @@
+//! Everything that components may import. Most know WASI 0.2 and nothing later, so that what is linked for WASI 0.3 is
+//! made when the first component asks for it.
+
+use wasmtime::component::{Component, InstancePre, Linker};
+use wasmtime_wasi::p2::bindings::{cli, filesystem, sockets};
+
+use crate::contract::bindings::haft::plugin::host::add_to_linker as add_host;
+use crate::instance::state::GuestState;
+use crate::wasi::config::host as config;
+use crate::wasi::drafts::wasi as drafts;
+use crate::wasi::environment;
+use crate::wasi::files;
+use crate::wasi::logging;
+use crate::wasi::network;
+use crate::wasi::p3;
+use haft_core::sync::TryOnceLock;
+
+/// What components of one engine may import.
+pub(super) struct Imports {
+    linker: Linker<GuestState>,
+    /// The same, and WASI 0.3.
+    with_p3: TryOnceLock<Linker<GuestState>>,
+}
+
+impl Imports {
+    pub(super) fn new(engine: &wasmtime::Engine) -> wasmtime::Result<Self> {
+        Ok(Self { linker: linker(engine)?, with_p3: TryOnceLock::new() })
+    }
+
+    /// Links a component to everything it imports.
+    pub(super) fn link(&self, component: &Component) -> wasmtime::Result<InstancePre<GuestState>> {
+        if !p3::is_imported(component) {
+            return self.linker.instantiate_pre(component);
+        }
+        let with_p3 = || {
+            let mut linker = self.linker.clone();
+            p3::add_to_linker(&mut linker).map(|()| linker)
+        };
+        self.with_p3.get_or_try_init(with_p3)?.instantiate_pre(component)
+    }
+}
+
+/// WASI 0.2, with haft's own implementation of files, environment and two socket interfaces, HTTP requests, which are
+/// refused where no host is granted, and drafts of WASI for what a plugin keeps.
+fn linker(engine: &wasmtime::Engine) -> wasmtime::Result<Linker<GuestState>> {
+    let mut linker = Linker::new(engine);
+    wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
+    wasmtime_wasi_http::p2::add_only_http_to_linker_async(&mut linker)?;
+    linker.allow_shadowing(true);
+    filesystem::types::add_to_linker::<GuestState, files::HasFiles>(&mut linker, files::guest_files)?;
+    filesystem::preopens::add_to_linker::<GuestState, files::HasFiles>(&mut linker, files::guest_files)?;
+    cli::environment::add_to_linker::<GuestState, environment::HasEnvironment>(
+        &mut linker,
+        environment::view,
+    )?;
+    sockets::udp_create_socket::add_to_linker::<GuestState, network::HasLookup>(&mut linker, network::view)?;
+    sockets::ip_name_lookup::add_to_linker::<GuestState, network::HasLookup>(&mut linker, network::view)?;
+    add_host::<GuestState, HasSelf>(&mut linker, |state| state)?;
+    drafts::config::store::add_to_linker::<GuestState, HasSelf>(&mut linker, |state| state)?;
+    drafts::keyvalue::store::add_to_linker::<GuestState, HasSelf>(&mut linker, |state| state)?;
+    drafts::keyvalue::atomics::add_to_linker::<GuestState, HasSelf>(&mut linker, |state| state)?;
+    drafts::keyvalue::batch::add_to_linker::<GuestState, HasSelf>(&mut linker, |state| state)?;
+    drafts::logging::logging::add_to_linker::<GuestState, HasSelf>(&mut linker, |state| state)?;
+    config::link_earlier(&mut linker)?;
+    logging::link_unversioned(&mut linker)?;
+    Ok(linker)
+}
+
+type HasSelf = wasmtime::component::HasSelf<GuestState>;

@@ -1,0 +1,204 @@
+//! Streams from and into files. Each is one of WASI 0.2 underneath, opened by the same check and counted the same way, and
+//! holds an open file: a guest has no more of them at once than it may have open files.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use tokio::sync::oneshot;
+use wasmtime::StoreContextMut;
+use wasmtime::component::{
+    Access, Destination, FutureReader, Resource, ResourceTableError, Source, StreamConsumer, StreamProducer,
+    StreamReader, StreamResult,
+};
+use wasmtime_wasi::filesystem::Descriptor;
+use wasmtime_wasi::p2::bindings::filesystem::types::HostDescriptor;
+use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, FsError, FsResult, StreamError};
+use wasmtime_wasi::p3::bindings::filesystem::types::{DirectoryEntry, ErrorCode};
+
+use super::convert::later;
+use super::{Ended, at_once, error};
+use crate::instance::state::{GuestState, MAX_RESOURCES};
+use crate::wasi::files::{HasFiles, guest_files, io_error_code};
+
+/// Bytes that are read or written at once, as in WASI 0.2.
+const CHUNK: usize = 64 << 10;
+
+/// How a stream ended; dropped without a word, it ended well.
+type End = oneshot::Sender<Result<(), ErrorCode>>;
+
+/// A file that a guest reads.
+pub(super) struct Reading {
+    stream: DynInputStream,
+    end: Option<End>,
+    _open: Arc<()>,
+}
+
+/// A file that a guest writes.
+pub(super) struct Writing {
+    stream: DynOutputStream,
+    end: Option<End>,
+    _open: Arc<()>,
+}
+
+/// The token of one more open stream.
+fn open(state: &GuestState) -> FsResult<Arc<()>> {
+    // One is the state's own.
+    if Arc::strong_count(&state.open_streams) > MAX_RESOURCES {
+        return Err(FsError::trap(ResourceTableError::Full));
+    }
+    Ok(state.open_streams.clone())
+}
+
+impl Reading {
+    pub(super) fn open(
+        state: &mut GuestState,
+        fd: Resource<Descriptor>,
+        at: u64,
+    ) -> FsResult<(Self, oneshot::Receiver<Result<(), ErrorCode>>)> {
+        let open = open(state)?;
+        let stream = guest_files(state).read_via_stream(fd, at)?;
+        let stream = state.table.delete(stream)?;
+        let (sender, receiver) = oneshot::channel();
+        Ok((Self { stream, end: Some(sender), _open: open }, receiver))
+    }
+}
+
+impl Writing {
+    /// Writes from a place on, or at the end of the file.
+    pub(super) fn open(
+        state: &mut GuestState,
+        fd: Resource<Descriptor>,
+        at: Option<u64>,
+    ) -> FsResult<(Self, oneshot::Receiver<Result<(), ErrorCode>>)> {
+        let open = open(state)?;
+        let mut files = guest_files(state);
+        let stream = match at {
+            Some(at) => files.write_via_stream(fd, at)?,
+            None => files.append_via_stream(fd)?,
+        };
+        let stream = state.table.delete(stream)?;
+        let (sender, receiver) = oneshot::channel();
+        Ok((Self { stream, end: Some(sender), _open: open }, receiver))
+    }
+}
+
+/// Writes what comes from a guest into what was opened, or tells it why not.
+pub(super) fn write(
+    mut access: Access<'_, GuestState, HasFiles>,
+    mut data: StreamReader<u8>,
+    opened: FsResult<(Writing, oneshot::Receiver<Result<(), ErrorCode>>)>,
+) -> wasmtime::Result<Ended> {
+    match opened {
+        Ok((writing, end)) => {
+            data.pipe(&mut access, writing)?;
+            FutureReader::new(&mut access, end)
+        }
+        Err(refused) => {
+            data.close(&mut access)?;
+            let code = error(refused).downcast()?;
+            FutureReader::new(access, async move { wasmtime::error::Ok(Err(code)) })
+        }
+    }
+}
+
+/// The entries of a directory, and why there are no more of them.
+pub(super) fn entries(
+    state: &mut GuestState,
+    fd: Resource<Descriptor>,
+) -> wasmtime::Result<(Vec<DirectoryEntry>, Option<FsError>)> {
+    let listed = at_once(guest_files(state).read_directory(fd))?;
+    let stream = match listed {
+        Ok(stream) => state.table.delete(stream)?,
+        Err(refused) => return Ok((Vec::new(), Some(refused))),
+    };
+    let mut entries = Vec::new();
+    for entry in stream {
+        match entry {
+            Ok(entry) => entries.push(later::directory_entry(entry)),
+            Err(stopped) => return Ok((entries, Some(stopped))),
+        }
+    }
+    Ok((entries, None))
+}
+
+/// Ends a stream, and tells how.
+fn end(sender: &mut Option<End>, error: StreamError) -> wasmtime::Result<StreamResult> {
+    let how = match error {
+        StreamError::Closed => Ok(()),
+        StreamError::LastOperationFailed(error) => Err(later::error_code(io_error_code(&error))),
+        StreamError::Trap(trap) => return Err(trap),
+    };
+    if let Some(sender) = sender.take() {
+        // A guest that does not ask is not told.
+        _ = sender.send(how);
+    }
+    Ok(StreamResult::Dropped)
+}
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        _ = end(&mut self.end, StreamError::Closed);
+    }
+}
+
+impl Drop for Writing {
+    fn drop(&mut self) {
+        _ = end(&mut self.end, StreamError::Closed);
+    }
+}
+
+impl StreamProducer<GuestState> for Reading {
+    type Item = u8;
+    type Buffer = Bytes;
+
+    fn poll_produce<'a>(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        store: StoreContextMut<'a, GuestState>,
+        mut destination: Destination<'a, u8, Bytes>,
+        _: bool,
+    ) -> Poll<wasmtime::Result<StreamResult>> {
+        let this = self.get_mut();
+        let size = destination.remaining(store).unwrap_or(CHUNK).min(CHUNK);
+        if size == 0 {
+            return Poll::Ready(Ok(StreamResult::Completed));
+        }
+        Poll::Ready(match at_once(this.stream.blocking_read(size))? {
+            Ok(bytes) => {
+                destination.set_buffer(bytes);
+                Ok(StreamResult::Completed)
+            }
+            Err(error) => end(&mut this.end, error),
+        })
+    }
+}
+
+impl StreamConsumer<GuestState> for Writing {
+    type Item = u8;
+
+    fn poll_consume(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        store: StoreContextMut<'_, GuestState>,
+        source: Source<'_, u8>,
+        _: bool,
+    ) -> Poll<wasmtime::Result<StreamResult>> {
+        let this = self.get_mut();
+        let mut source = source.as_direct(store);
+        let bytes = source.remaining();
+        let bytes = Bytes::copy_from_slice(bytes.get(..CHUNK).unwrap_or(bytes));
+        let length = bytes.len();
+        if length == 0 {
+            return Poll::Ready(Ok(StreamResult::Completed));
+        }
+        Poll::Ready(match this.stream.write(bytes) {
+            Ok(()) => {
+                source.mark_read(length);
+                Ok(StreamResult::Completed)
+            }
+            Err(error) => end(&mut this.end, error),
+        })
+    }
+}
