@@ -96,6 +96,14 @@ pub enum Event {
         /// What is being done; may be empty.
         message: String,
     },
+    /// A piece of the answer that a tool is still working on, as it arrives. Pieces of text, joined, are the answer's
+    /// text; each other value is a line. To be shown at most: the whole answer comes at the end.
+    Partial {
+        /// The call.
+        call: String,
+        /// The piece.
+        text: String,
+    },
     /// haft allowed or refused something that a call wanted of the network. Told when the guest has
     /// ended, in the order of the decisions.
     Decided {

@@ -33,6 +33,7 @@ impl Event {
             Self::Progress { call, done, total, message } => json!({
                 "event": "progress", "id": call, "done": done, "total": total, "message": message,
             }),
+            Self::Partial { call, text } => json!({ "event": "partial", "id": call, "text": text }),
             Self::Decided { call, decision } => {
                 json!({ "event": "decided", "id": call, "decision": decision })
             }

@@ -22,6 +22,7 @@ pub struct RedactingEvents {
 struct Streams {
     stdout: Stream,
     stderr: Stream,
+    partial: Stream,
     text: Stream,
     thought: Stream,
 }
@@ -33,7 +34,8 @@ impl RedactingEvents {
             return Self { to: to.clone(), events: to.clone(), streams: None };
         }
         let stream = || Stream::new(redactor.clone());
-        let streams = Streams { stdout: stream(), stderr: stream(), text: stream(), thought: stream() };
+        let (stdout, stderr, partial) = (stream(), stream(), stream());
+        let streams = Streams { stdout, stderr, partial, text: stream(), thought: stream() };
         let streams = Arc::new(Lock::new(streams));
         let (redactor, own, next) = (redactor.clone(), streams.clone(), to.clone());
         let events = Events::to(move |event| {
@@ -61,6 +63,7 @@ impl RedactingEvents {
         };
         emit(streams.stdout.finish(), |call, chunk| Event::Stdout { call, chunk });
         emit(streams.stderr.finish(), |call, chunk| Event::Stderr { call, chunk });
+        emit(streams.partial.finish(), |call, text| Event::Partial { call, text });
         emit(streams.thought.finish(), |_, text| Event::Thought(text));
         emit(streams.text.finish(), |_, text| Event::Said(text));
     }
@@ -94,6 +97,9 @@ impl Streams {
             Event::Stderr { call, chunk } => {
                 Event::Stderr { call: call.clone(), chunk: some(self.stderr.push(chunk))? }
             }
+            Event::Partial { call, text } => {
+                Event::Partial { call: call.clone(), text: some(self.partial.push(text))? }
+            }
             Event::Info { call, message } => Event::Info { call: call.clone(), message: text(message) },
             Event::Progress { call, done, total, message } => {
                 let message = text(message);
@@ -124,6 +130,7 @@ impl Streams {
             Event::Thought(piece) => Event::Thought(text(piece)),
             Event::Stdout { call, chunk } => Event::Stdout { call: call.clone(), chunk: text(chunk) },
             Event::Stderr { call, chunk } => Event::Stderr { call: call.clone(), chunk: text(chunk) },
+            Event::Partial { call, text: piece } => Event::Partial { call: call.clone(), text: text(piece) },
             Event::Retrying { reason, delay } => Event::Retrying { reason: text(reason), delay: *delay },
             other => return self.clean(redactor, other),
         })
@@ -148,6 +155,8 @@ mod tests {
         let to = Events::to(move |event| own.lock().push(event.clone()));
         let redacting = RedactingEvents::new(&redactor, &to);
         let stdout = |chunk: &str| Event::Stdout { call: "1".into(), chunk: chunk.into() };
+        redacting.events().emit(|| Event::Partial { call: "1".into(), text: "a part of sk-4711".into() });
+        redacting.events().emit(|| Event::Partial { call: "1".into(), text: "-0815.".into() });
         redacting.events().emit(|| stdout("a sk-47"));
         redacting.events().emit(|| Event::Info { call: "1".into(), message: "sk-4711-0815!".into() });
         redacting.events().emit(|| stdout("11-08"));
@@ -166,6 +175,8 @@ mod tests {
         assert!(!received.contains("4711"), "{received}");
         for part in [
             "\"a \"",
+            "\"a part of \"",
+            "\"***.\"",
             "\"***!\"",
             "\"*** b \"",
             "\"sk-\"",

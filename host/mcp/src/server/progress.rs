@@ -26,7 +26,7 @@ use haft_core::sync::Lock;
 /// is known.
 const QUEUE: usize = 1024;
 
-/// Of those, pieces of what a process prints, which are long.
+/// Of those, pieces of what a process prints or of an answer, which are long.
 const MAX_PIECES: usize = 256;
 
 /// How long an answer waits for the notifications before it.
@@ -76,7 +76,7 @@ impl ProgressNotifier {
         let (tool, last_progress, own) = (tool.to_owned(), Lock::new(f64::NEG_INFINITY), sender.clone());
         let events = Events::during_calls(move |event| {
             if let Some(notification) = notification_of(event, &tool, &filter, &last_progress) {
-                own.send(notification, matches!(event, Event::Stdout { .. } | Event::Stderr { .. }));
+                own.send(notification, is_piece(event));
             }
         });
         Self(Some((events, sender)))
@@ -142,6 +142,11 @@ async fn send(
     }
 }
 
+/// Whether an event is one of many.
+fn is_piece(event: &Event) -> bool {
+    matches!(event, Event::Stdout { .. } | Event::Stderr { .. } | Event::Partial { .. })
+}
+
 fn notification_of(
     event: &Event,
     tool: &str,
@@ -152,6 +157,12 @@ fn notification_of(
         Event::Progress { done, total, message, .. } => {
             let token = filter.progress.clone()?;
             progress(token, *done, *total, message, last_progress).map(Notification::Progress)
+        }
+        Event::Partial { text, .. } => {
+            let token = filter.progress.clone()?;
+            // Whatever a tool counts itself, one piece is more.
+            let done = last_progress.lock().max(0.0) + 1.0;
+            progress(token, done, None, text, last_progress).map(Notification::Progress)
         }
         Event::Info { message, .. } => log(tool, filter, LoggingLevel::Info, json!(message)),
         Event::Stdout { chunk, .. } => log(tool, filter, LoggingLevel::Debug, json!({ "stdout": chunk })),
@@ -223,6 +234,17 @@ mod tests {
             .map(|done| notification_of(&step(done), "t", &filter(None), &last_progress).is_some())
             .into();
         assert_eq!(sent, [true, true, false, false, false, false, true]);
+    }
+
+    #[test]
+    fn pieces_of_an_answer_are_progress() {
+        let last_progress = Lock::new(f64::NEG_INFINITY);
+        let piece = Event::Partial { call: "1".into(), text: "a piece".into() };
+        for expected in [1.0, 2.0] {
+            let notification = notification_of(&piece, "t", &filter(None), &last_progress);
+            let Some(Notification::Progress(sent)) = notification else { panic!("no progress") };
+            assert_eq!((sent.progress, sent.message.as_deref()), (expected, Some("a piece")));
+        }
     }
 
     #[test]

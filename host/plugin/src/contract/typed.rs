@@ -19,8 +19,12 @@
 //! | `enum`, `flags` | a name, a list of names |
 //! | `option<T>` | absent or `null`; within another option `{"some": …}` |
 //! | `result<T, E>` inside other types | `{"ok": …}` or `{"err": …}` |
+//! | `stream<T>` as a parameter | as `list<T>` |
+//! | `stream<T>` as a result | as `list<T>`, and one text for texts and characters |
+//! | `future<T>` as either | as `T` |
 //!
-//! A function with a resource, a stream or a future in its types cannot be called, and says so.
+//! Functions may be `async`. One with a resource in its types cannot be called, and says so, nor one with a stream or a
+//! future within another type, but for `tuple<stream<T>, future<result<_, string>>>` and a `result`, which may be returned.
 
 mod annotations;
 mod answer;
@@ -34,6 +38,7 @@ mod names;
 mod nesting;
 mod paragraphs;
 mod schema;
+mod streams;
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -42,7 +47,7 @@ use wasmtime::Store;
 use wasmtime::component::{Component, ComponentExportIndex, Func, Instance, InstancePre, Val};
 
 use self::exports::Exported;
-use self::model::Signature;
+use self::model::{Returned, Signature};
 use crate::contract::Request;
 use crate::contract::answer::Output;
 use crate::instance::state::GuestState;
@@ -111,7 +116,7 @@ impl TypedGuest {
             return Err(wasmtime::Error::msg(format!("no function `{}` any more", request.tool)));
         };
         match decode::arguments(&resolved.signature.params, &request.arguments.value()) {
-            Ok(arguments) => call_resolved(store, resolved, function, &arguments).await,
+            Ok(arguments) => call_resolved(store, resolved, function, (arguments, request.result_limit)).await,
             Err(wrong) => Ok(Err(ToolError::InvalidArguments(wrong.to_string()))),
         }
     }
@@ -121,12 +126,16 @@ async fn call_resolved(
     store: &mut Store<GuestState>,
     resolved: &ResolvedFunction,
     function: Func,
-    arguments: &[Val],
+    (mut arguments, most): (Vec<Val>, u64),
 ) -> wasmtime::Result<Result<Output, ToolError>> {
-    let has_result = resolved.signature.returned != model::Returned::Nothing;
+    let has_result = resolved.signature.returned != Returned::Nothing;
     let mut results = vec![Val::Bool(false); usize::from(has_result)];
-    function.call_async(store, arguments, &mut results).await?;
-    Ok(answer::from_returned(&resolved.signature.returned, results.pop())?)
+    streams::open(store, &resolved.signature.params, &mut arguments)?;
+    function.call_async(&mut *store, &arguments, &mut results).await?;
+    match (&resolved.signature.returned, results.pop()) {
+        (Returned::Streamed(streamed), Some(value)) => streams::receive(store, streamed, value, most).await,
+        (returned, value) => Ok(answer::from_returned(returned, value)?),
+    }
 }
 
 impl Function {

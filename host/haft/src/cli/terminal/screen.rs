@@ -166,7 +166,7 @@ impl Screen {
                 self.turn_for_calls(state);
             }
             Event::Info { message, .. } => self.print_line(state, format!("{DIM}{}{DIM:#}", plain(message))),
-            Event::Progress { message, .. } => state.note(message),
+            Event::Progress { message, .. } | Event::Partial { text: message, .. } => state.note(message),
             Event::Within { agent, event, .. } => self.show_within(agent, event, state),
             // Among it words that cannot be streamed: they are printed at the end.
             _ => {}

@@ -13,7 +13,7 @@ use haft_core::tool::ToolError;
 const DONE: &str = "done";
 
 /// The error message of a `result` whose error has no value.
-const FAILED: &str = "the function failed and does not say why";
+pub(super) const FAILED: &str = "the function failed and does not say why";
 
 /// The media type of bytes that do not tell theirs.
 const UNKNOWN_TYPE: &str = "application/octet-stream";
@@ -31,20 +31,28 @@ pub(super) fn from_returned(
             (Some(ty), Some(value)) => from_value(ty, &value).map(Ok),
             _ => Err(Mismatch),
         },
-        (Returned::Result(_, error), Some(Val::Result(Err(value)))) => match (error, value) {
-            (None, None) => Ok(Err(ToolError::ExecutionFailed(FAILED.into()))),
-            (Some(ty), Some(value)) => Ok(Err(ToolError::ExecutionFailed(error_text(ty, &value)?))),
-            _ => Err(Mismatch),
-        },
+        (Returned::Result(_, error), Some(Val::Result(Err(value)))) => {
+            failure(error.as_ref(), value).map(Err)
+        }
         _ => Err(Mismatch),
     }
 }
 
-fn text_output(text: String) -> Output {
+/// The error of a `result`.
+pub(super) fn failure(error: Option<&Type>, value: Option<Box<Val>>) -> Result<ToolError, Mismatch> {
+    match (error, value) {
+        (None, None) => Ok(ToolError::ExecutionFailed(FAILED.into())),
+        (Some(ty), Some(value)) => Ok(ToolError::ExecutionFailed(error_text(ty, &value)?)),
+        _ => Err(Mismatch),
+    }
+}
+
+pub(super) fn text_output(text: String) -> Output {
     Output { pieces: vec![Piece::Text(text)], structured: None }
 }
 
-fn from_value(ty: &Type, value: &Val) -> Result<Output, Mismatch> {
+/// The answer that a value is.
+pub(super) fn from_value(ty: &Type, value: &Val) -> Result<Output, Mismatch> {
     if let (Type::Bytes, Val::List(items)) = (ty, value) {
         return Ok(binary(encode::bytes(items)?));
     }
@@ -58,7 +66,7 @@ fn from_value(ty: &Type, value: &Val) -> Result<Output, Mismatch> {
 }
 
 /// Bytes alone: text where they are text, else a file.
-fn binary(bytes: Vec<u8>) -> Output {
+pub(super) fn binary(bytes: Vec<u8>) -> Output {
     if let Some(text) = encode::as_text(&bytes) {
         return text_output(text.to_owned());
     }

@@ -92,7 +92,9 @@ impl Decoder {
             Type::Char => character(value),
             Type::String => text(value).map(|text| Val::String(text.to_owned())),
             Type::Bytes => self.bytes(value),
-            Type::List(element) => {
+            Type::Stream(item) if **item == Type::Integer(Integer::U8) => self.bytes(value),
+            Type::Future(item) => self.value(item, value),
+            Type::List(element) | Type::Stream(element) => {
                 let items = array(value)?.iter().enumerate();
                 let decode =
                     |(index, item)| self.value(element, item).map_err(|wrong: Wrong| wrong.within(&index));

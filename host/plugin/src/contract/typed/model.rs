@@ -4,6 +4,7 @@
 use wasmtime::component::types;
 
 use super::docs::{FunctionDocs, TypeDocs};
+use super::streams;
 
 /// Types within types. JSON has up to four levels for one of these, and haft checks no deeper than
 /// 64 levels; real components nest fewer than six.
@@ -12,6 +13,9 @@ const MAX_DEPTH: usize = 14;
 /// Types of one function, with every type counted as often as it is used: what is written once in WIT
 /// and used by ten fields is in a schema ten times.
 const MAX_TYPES: usize = 2000;
+
+/// What streams and futures may carry.
+const ITEMS: &str = "texts, characters, bytes, numbers and truth values";
 
 /// Characters of a parameter's or field's name. One vendor refuses a whole prompt for a longer one.
 const MAX_NAME: usize = 64;
@@ -36,6 +40,10 @@ pub(super) enum Type {
     Flags(Vec<Name>),
     Option(Box<Type>),
     Result(Option<Box<Type>>, Option<Box<Type>>),
+    /// A parameter whose items come through a stream.
+    Stream(Box<Type>),
+    /// A parameter whose value comes through a future.
+    Future(Box<Type>),
 }
 
 /// An integer type, by the numbers it has.
@@ -88,6 +96,27 @@ pub(super) enum Returned {
     Value(Type),
     /// `result<ok, error>`, whose error is the tool's.
     Result(Option<Type>, Option<Type>),
+    /// What comes after the function has returned.
+    Streamed(Streamed),
+}
+
+/// An answer that comes after its function has returned.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Streamed {
+    pub(super) what: Later,
+    /// Where the function returns a `result`: its error.
+    pub(super) error: Option<Option<Type>>,
+}
+
+/// How an answer comes.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Later {
+    /// `stream<item>`.
+    Stream(Box<Type>),
+    /// `tuple<stream<item>, future<result<_, error>>>`, as WASI has it.
+    StreamAndEnd(Box<Type>, Option<Type>),
+    /// `future<item>`.
+    Future(Box<Type>),
 }
 
 impl Integer {
@@ -129,7 +158,7 @@ impl Signature {
         for (name, ty) in function.params() {
             let type_docs = docs.map_or(TypeDocs::none(), |docs| docs.parameter(name));
             short(name).map_err(|what| format!("takes {what}"))?;
-            let ty = builder.build(&ty, type_docs, 0).map_err(|what| format!("takes {what}"))?;
+            let ty = builder.parameter(&ty, type_docs).map_err(|what| format!("takes {what}"))?;
             params.push(Field { name: name.to_owned(), docs: type_docs.text(), ty });
         }
         let returned = match function.results().next() {
@@ -153,7 +182,51 @@ struct Builder {
 type Built<T> = Result<T, String>;
 
 impl Builder {
+    fn parameter(&mut self, ty: &types::Type, docs: TypeDocs<'_>) -> Built<Type> {
+        match ty {
+            types::Type::Stream(stream) => self.item("stream", stream.ty()).map(Type::Stream),
+            types::Type::Future(future) => self.item("future", future.ty()).map(Type::Future),
+            ty => self.build(ty, docs, 0),
+        }
+    }
+
+    /// What a stream or a future carries.
+    fn item(&mut self, what: &str, ty: Option<types::Type>) -> Built<Box<Type>> {
+        let ty = ty.ok_or_else(|| format!("a `{what}` of nothing"))?;
+        let item = self.build(&ty, TypeDocs::none(), 0).ok().filter(streams::is_item);
+        item.map(Box::new).ok_or_else(|| format!("a `{what}` of other items than {ITEMS}"))
+    }
+
+    /// How an answer comes that is not there when its function returns.
+    fn later(&mut self, ty: &types::Type) -> Option<Built<Later>> {
+        match ty {
+            types::Type::Stream(stream) => Some(self.item("stream", stream.ty()).map(Later::Stream)),
+            types::Type::Future(future) => Some(self.item("future", future.ty()).map(Later::Future)),
+            types::Type::Tuple(tuple) => {
+                let mut parts = tuple.types();
+                match (parts.next()?, parts.next()?, parts.next()) {
+                    (types::Type::Stream(stream), types::Type::Future(end), None) => {
+                        let item = self.item("stream", stream.ty());
+                        Some(item.and_then(|item| Ok(Later::StreamAndEnd(item, end_error(end.ty())?))))
+                    }
+                    _ => None,
+                }
+            }
+            _ => None,
+        }
+    }
+
     fn returned(&mut self, ty: &types::Type, docs: TypeDocs<'_>) -> Built<Returned> {
+        let streamed = |what, error| Returned::Streamed(Streamed { what, error });
+        if let Some(what) = self.later(ty) {
+            return what.map(|what| streamed(what, None));
+        }
+        if let types::Type::Result(result) = ty
+            && let Some(what) = result.ok().and_then(|ok| self.later(&ok))
+        {
+            let error = result.err().map(|ty| self.build(&ty, docs.error(), 0)).transpose()?;
+            return what.map(|what| streamed(what, Some(error)));
+        }
         let types::Type::Result(result) = ty else { return self.build(ty, docs, 0).map(Returned::Value) };
         let ok = result.ok().map(|ty| self.build(&ty, docs.ok(), 0)).transpose()?;
         let error = result.err().map(|ty| self.build(&ty, docs.error(), 0)).transpose()?;
@@ -225,6 +298,18 @@ impl Builder {
     }
 }
 
+/// The error in the future that tells how a stream ended: nothing, or a text.
+fn end_error(ty: Option<types::Type>) -> Built<Option<Type>> {
+    match ty {
+        Some(types::Type::Result(result)) if result.ok().is_none() => match result.err() {
+            None => Ok(None),
+            Some(types::Type::String) => Ok(Some(Type::String)),
+            Some(_) => Err("a `future` of a result whose error is no text".to_owned()),
+        },
+        _ => Err("a `future` beside a `stream`, and not of a result without a value".to_owned()),
+    }
+}
+
 fn short(name: &str) -> Built<()> {
     match name.len() {
         0..=MAX_NAME => Ok(()),
@@ -261,8 +346,8 @@ fn unsupported(ty: &types::Type) -> &'static str {
         types::Type::Own(_) | types::Type::Borrow(_) => {
             "a handle to a resource, and nothing in a plugin outlives a call"
         }
-        types::Type::Future(_) => "a `future`, which no JSON stands for",
-        types::Type::Stream(_) => "a `stream`, which no JSON stands for",
+        types::Type::Future(_) => "a `future` within another type",
+        types::Type::Stream(_) => "a `stream` within another type",
         types::Type::ErrorContext => "an `error-context`, which no JSON stands for",
         types::Type::FixedLengthList(_) => "a list of a fixed length, which this haft does not support",
         _ => "a type that this haft does not know",

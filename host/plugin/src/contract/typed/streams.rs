@@ -1,0 +1,115 @@
+//! Streams and futures, as arguments and as results. An argument is known before the call: its stream ends after it, its
+//! future is resolved. A result is waited for; what of a stream has come is told while it comes, and the whole is the
+//! answer, as long as answers may be.
+//!
+//! wasmtime reads and writes the items of both by Rust types, which are there before a component is. So the items can be
+//! numbers, texts, characters, truth values and bytes (`item`), and no records or variants.
+
+mod collect;
+mod item;
+mod partial;
+
+use wasmtime::Store;
+use wasmtime::component::{FutureReader, StreamReader, Val};
+
+use self::collect::Received;
+pub(super) use self::item::is_item;
+use self::item::{Item, with_item};
+use super::answer;
+use super::encode::Mismatch;
+use super::model::{Field, Later, Streamed, Type};
+use crate::contract::answer::Output;
+use crate::instance::state::GuestState;
+use haft_core::tool::ToolError;
+
+/// What a function answered in the end, or its error.
+type Answer = Result<Output, ToolError>;
+
+/// Puts streams and futures in the place of the values that are to go through them.
+pub(super) fn open(
+    store: &mut Store<GuestState>,
+    params: &[Field],
+    arguments: &mut [Val],
+) -> wasmtime::Result<()> {
+    for (field, argument) in params.iter().zip(arguments) {
+        let opened = match &field.ty {
+            Type::Stream(item) => with_item!(item, T => stream::<T>(store, argument))?,
+            Type::Future(item) => with_item!(item, T => future::<T>(store, argument))?,
+            _ => continue,
+        };
+        *argument = opened;
+    }
+    Ok(())
+}
+
+fn stream<T: Item>(store: &mut Store<GuestState>, items: &mut Val) -> wasmtime::Result<Val> {
+    let Val::List(items) = std::mem::replace(items, Val::Bool(false)) else { return Err(Mismatch.into()) };
+    let items: Option<Vec<T>> = items.into_iter().map(T::from_val).collect();
+    let reader = StreamReader::new(&mut *store, items.ok_or(Mismatch)?)?;
+    Ok(Val::Stream(reader.try_into_stream_any(store)?))
+}
+
+fn future<T: Item>(store: &mut Store<GuestState>, item: &mut Val) -> wasmtime::Result<Val> {
+    let item = T::from_val(std::mem::replace(item, Val::Bool(false))).ok_or(Mismatch)?;
+    let reader = FutureReader::new(&mut *store, async move { wasmtime::error::Ok(item) })?;
+    Ok(Val::Future(reader.try_into_future_any(store)?))
+}
+
+/// Waits for the answer that `returned` leads to.
+///
+/// # Errors
+/// The guest trapped, was stopped, or sends more than `most` bytes.
+pub(super) async fn receive(
+    store: &mut Store<GuestState>,
+    streamed: &Streamed,
+    returned: Val,
+    most: u64,
+) -> wasmtime::Result<Answer> {
+    let value = match (&streamed.error, returned) {
+        (None, value) => value,
+        (Some(_), Val::Result(Ok(Some(value)))) => *value,
+        (Some(error), Val::Result(Err(value))) => return Ok(Err(answer::failure(error.as_ref(), value)?)),
+        _ => return Err(Mismatch.into()),
+    };
+    match (&streamed.what, value) {
+        (Later::Stream(item), stream) => {
+            let received = stream_of(store, item, stream, most).await?;
+            Ok(Ok(received.output(item)?))
+        }
+        (Later::StreamAndEnd(item, error), Val::Tuple(parts)) => {
+            let [stream, end] = <[Val; 2]>::try_from(parts).map_err(|_| Mismatch)?;
+            let received = stream_of(store, item, stream, most).await?;
+            let ended = end_of(store, error.as_ref(), end).await?;
+            Ok(match ended {
+                Ok(()) => Ok(received.output(item)?),
+                Err(message) => Err(received.failed(message)),
+            })
+        }
+        (Later::Future(item), future) => {
+            let value = with_item!(item, T => collect::future::<T>(store, future).await?.into_val());
+            Ok(Ok(answer::from_value(item, &value)?))
+        }
+        _ => Err(Mismatch.into()),
+    }
+}
+
+async fn stream_of(
+    store: &mut Store<GuestState>,
+    item: &Type,
+    stream: Val,
+    most: u64,
+) -> wasmtime::Result<Received> {
+    with_item!(item, T => collect::stream::<T>(store, stream, most).await)
+}
+
+/// How a stream ended, by the future of a result beside it; the error is a text, or nothing.
+async fn end_of(
+    store: &mut Store<GuestState>,
+    error: Option<&Type>,
+    end: Val,
+) -> wasmtime::Result<Result<(), String>> {
+    Ok(match error {
+        Some(_) => collect::future::<Result<(), String>>(store, end).await?,
+        None => collect::future::<Result<(), ()>>(store, end).await?.map_err(|()| answer::FAILED.to_owned()),
+    })
+}

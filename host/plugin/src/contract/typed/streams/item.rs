@@ -1,0 +1,187 @@
+//! What streams and futures carry here, as Rust types.
+
+use serde_json::Value;
+use wasmtime::component::{ComponentType, Lift, Lower, Val};
+
+use super::super::encode;
+use super::super::model::{Integer, Type};
+use super::collect::Received;
+
+/// An item of a stream, or the value of a future.
+pub(super) trait Item: ComponentType + Lift + Lower + Send + Sync + Unpin + 'static {
+    /// How many are taken at once.
+    const AT_ONCE: usize = 64;
+    /// Bytes that count for one beside what is in it, so that there is an end to empty ones too.
+    const COST: u64 = 1;
+
+    fn from_val(value: Val) -> Option<Self>;
+
+    fn into_val(self) -> Val;
+
+    /// Adds it to what has come.
+    fn add_to(self, received: &mut Received) {
+        received.add_value(self.into_val());
+    }
+}
+
+/// Whether haft can carry it.
+pub(in super::super) fn is_item(ty: &Type) -> bool {
+    matches!(
+        ty,
+        Type::Bool
+            | Type::Integer(_)
+            | Type::Float32
+            | Type::Float64
+            | Type::Char
+            | Type::String
+            | Type::Bytes
+    )
+}
+
+/// Does something with the Rust type of an item.
+macro_rules! with_item {
+    ($item:expr, $T:ident => $work:expr) => {{
+        use $crate::contract::typed::model::{Integer, Type};
+        macro_rules! with {
+            ($rust:ty) => {{
+                type $T = $rust;
+                $work
+            }};
+        }
+        let item: &Type = $item;
+        match item {
+            Type::Bool => with!(bool),
+            Type::Integer(Integer::S8) => with!(i8),
+            Type::Integer(Integer::U8) => with!(u8),
+            Type::Integer(Integer::S16) => with!(i16),
+            Type::Integer(Integer::U16) => with!(u16),
+            Type::Integer(Integer::S32) => with!(i32),
+            Type::Integer(Integer::U32) => with!(u32),
+            Type::Integer(Integer::S64) => with!(i64),
+            Type::Integer(Integer::U64) => with!(u64),
+            Type::Float32 => with!(f32),
+            Type::Float64 => with!(f64),
+            Type::Char => with!(char),
+            Type::String => with!(String),
+            Type::Bytes => with!(Vec<u8>),
+            _ => return Err(Mismatch.into()),
+        }
+    }};
+}
+
+pub(super) use with_item;
+
+/// Items that are values of their own.
+macro_rules! plain {
+    ($($rust:ty: $case:ident),*) => {
+        $(impl Item for $rust {
+            fn from_val(value: Val) -> Option<Self> {
+                match value {
+                    Val::$case(value) => Some(value),
+                    _ => None,
+                }
+            }
+
+            fn into_val(self) -> Val {
+                Val::$case(self)
+            }
+        })*
+    };
+}
+
+plain!(bool: Bool, i8: S8, i16: S16, u16: U16, i32: S32, u32: U32, i64: S64, u64: U64, f32: Float32, f64: Float64);
+
+impl Item for u8 {
+    /// As many as a file is read at once.
+    const AT_ONCE: usize = 64 << 10;
+    const COST: u64 = 0;
+
+    fn from_val(value: Val) -> Option<Self> {
+        match value {
+            Val::U8(value) => Some(value),
+            _ => None,
+        }
+    }
+
+    fn into_val(self) -> Val {
+        Val::U8(self)
+    }
+
+    fn add_to(self, received: &mut Received) {
+        received.add_bytes(&[self]);
+    }
+}
+
+impl Item for char {
+    fn from_val(value: Val) -> Option<Self> {
+        match value {
+            Val::Char(value) => Some(value),
+            _ => None,
+        }
+    }
+
+    fn into_val(self) -> Val {
+        Val::Char(self)
+    }
+
+    fn add_to(self, received: &mut Received) {
+        received.add_bytes(self.encode_utf8(&mut [0; 4]).as_bytes());
+    }
+}
+
+impl Item for String {
+    fn from_val(value: Val) -> Option<Self> {
+        match value {
+            Val::String(value) => Some(value),
+            _ => None,
+        }
+    }
+
+    fn into_val(self) -> Val {
+        Val::String(self)
+    }
+
+    fn add_to(self, received: &mut Received) {
+        received.add_bytes(self.as_bytes());
+    }
+}
+
+impl Item for Vec<u8> {
+    fn from_val(value: Val) -> Option<Self> {
+        match value {
+            Val::List(items) => items.into_iter().map(u8::from_val).collect(),
+            _ => None,
+        }
+    }
+
+    fn into_val(self) -> Val {
+        Val::List(self.into_iter().map(Val::U8).collect())
+    }
+
+    fn add_to(self, received: &mut Received) {
+        received.add_bytes(&self);
+    }
+}
+
+/// Whether items, joined, are one text or the bytes of one file, rather than a list.
+pub(super) fn is_joined(item: &Type) -> bool {
+    matches!(item, Type::Integer(Integer::U8) | Type::Char | Type::String | Type::Bytes)
+}
+
+/// The JSON of an item that is a value of its own.
+pub(super) fn json(value: &Val) -> Option<Value> {
+    let ty = match value {
+        Val::Bool(_) => Type::Bool,
+        Val::S8(_) => Type::Integer(Integer::S8),
+        Val::S16(_) => Type::Integer(Integer::S16),
+        Val::U16(_) => Type::Integer(Integer::U16),
+        Val::S32(_) => Type::Integer(Integer::S32),
+        Val::U32(_) => Type::Integer(Integer::U32),
+        Val::S64(_) => Type::Integer(Integer::S64),
+        Val::U64(_) => Type::Integer(Integer::U64),
+        Val::Float32(_) => Type::Float32,
+        Val::Float64(_) => Type::Float64,
+        _ => return None,
+    };
+    encode::value(&ty, value).ok()
+}
