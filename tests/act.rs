@@ -83,6 +83,24 @@ async fn wa01_failures_in_parts() {
     assert_eq!(guest.says("say", json!({})).await, "said");
 }
 
+/// WA01: version 0.2 has the same shapes.
+#[tokio::test]
+async fn wa01_version_0_2_of_the_world_is_spoken() {
+    let mut bytes = fs::read(component()).unwrap();
+    let (earlier, later) = (b"act:tools/tool-provider@0.1.0", b"act:tools/tool-provider@0.2.0");
+    let places = bytes.windows(earlier.len()).enumerate().filter(|(_, window)| window == earlier);
+    let places: Vec<usize> = places.map(|(place, _)| place).collect();
+    for place in places {
+        bytes[place..place + later.len()].copy_from_slice(later);
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("acts.wasm");
+    fs::write(&file, bytes).unwrap();
+    let guest = Guest::of(&file, Grant::none(), Limits::default()).await;
+    assert_eq!(guest.says("say", json!({})).await, "said");
+    assert_eq!(guest.says("count", json!({})).await.lines().count(), 20);
+}
+
 /// WA03: an answer without end is cut off by the limit, or by the time.
 #[tokio::test]
 async fn wa03_a_stream_without_end_is_ended() {
@@ -118,11 +136,11 @@ fn pr11_what_another_host_s_component_asks_for() {
 /// WA04: another version of the world is named.
 #[tokio::test]
 async fn wa04_another_version_of_the_world_is_refused() {
-    let source = Tiny { export: "act:tools/tool-provider@0.2.0".into(), ..Tiny::default() }.source();
+    let source = Tiny { export: "act:tools/tool-provider@0.3.0".into(), ..Tiny::default() }.source();
     let error = Plugin::load(engine(), "acts", source, &Limits::default()).await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "built for `act:tools@0.2.0`, and this haft speaks 0.1; rebuild it against that version"
+        "built for `act:tools@0.3.0`, and this haft speaks 0.1 and 0.2; rebuild it against that version"
     );
     let source = Tiny { export: "act:tools/tool-provider@0.1.3".into(), ..Tiny::default() }.source();
     let error = Plugin::load(engine(), "acts", source, &Limits::default()).await.unwrap_err();

@@ -70,6 +70,7 @@ mod self_update;
 mod serve;
 mod sessions;
 mod shares;
+mod streaming;
 mod terminal;
 mod tidy;
 mod time;

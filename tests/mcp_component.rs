@@ -172,7 +172,7 @@ async fn its_requests_go_where_its_grant_says() {
 /// What serves HTTP and not MCP is refused with the reason, in one sentence.
 #[tokio::test]
 async fn what_is_no_mcp_server_is_refused_with_the_reason() {
-    let other = "exports `wasi:http/incoming-handler`, but is no MCP server: ";
+    let other = "serves HTTP (`wasi:http`), but is no MCP server: ";
     let no = "its answer to `initialize` is";
     for (mode, expected) in [
         (

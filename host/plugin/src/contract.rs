@@ -27,7 +27,7 @@ pub enum Contract {
     Plugin,
     /// The `act:tools` world of other hosts: a list of tools and a call, with arguments in CBOR.
     Act,
-    /// `wasi:http/incoming-handler`: a whole MCP server, asked for its tools in process.
+    /// `wasi:http/incoming-handler`, or `handler` of WASI 0.3: a whole MCP server, asked for its tools in process.
     Mcp,
     /// The `hook` world of `haft:plugin`: two typed functions, which are no tools.
     Hook,

@@ -9,7 +9,9 @@ use wasmtime::{Store, Trap};
 use wasmtime_wasi::I32Exit;
 
 use crate::instance::allocator::GUEST_STACK;
-use crate::instance::state::{ExceededLimit, GuestState, MAX_RESOURCES, MAX_TABLE_ELEMENTS, bytes};
+use crate::instance::state::{
+    ExceededLimit, GuestState, MAX_HANDLES, MAX_RESOURCES, MAX_TABLE_ELEMENTS, bytes,
+};
 use haft_core::limit::Limits;
 use haft_core::net::one_line;
 
@@ -58,7 +60,7 @@ pub enum LoadError {
     #[error("cannot list its tools: {0}")]
     Listing(String),
     /// It serves HTTP, but not MCP.
-    #[error("exports `wasi:http/incoming-handler`, but is no MCP server: {0}")]
+    #[error("serves HTTP (`wasi:http`), but is no MCP server: {0}")]
     NotMcp(String),
     /// It lists a tool that cannot be used.
     #[error("lists a tool that cannot be used: {0}")]
@@ -246,6 +248,7 @@ fn trapped(trap: Trap) -> String {
     match trap {
         Trap::StackOverflow => format!("exhausted its call stack of {}", bytes(GUEST_STACK as u64)),
         Trap::UnreachableCodeReached => "panicked".into(),
+        Trap::AsyncDeadlock => "waits for what nothing will bring any more".into(),
         // Compilers of C-like languages put their own stack at the bottom of memory.
         Trap::MemoryOutOfBounds => {
             "trapped: out of bounds memory access, as when the stack is used up".into()
@@ -261,6 +264,8 @@ fn host_refusal(error: &wasmtime::Error, limits: &Limits, transfer: usize) -> En
         let (shown, result) = (bytes(transfer as u64), bytes(limits.result));
         let line = format!("passed more than {shown} to haft at once; its result limit is {result}");
         End::too_long(line, transfer as u64)
+    } else if reason.contains("handle limit exceeded") {
+        End::new(format!("reached its limit of {MAX_HANDLES} resources, streams and tasks"))
     } else if matches!(error.downcast_ref(), Some(ResourceTableError::Full)) {
         End::new(format!("reached its limit of {MAX_RESOURCES} open files and streams"))
     } else {

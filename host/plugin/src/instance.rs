@@ -22,7 +22,7 @@ use super::engine::Engine;
 use super::failure::{End, LoadError, Stop, describe};
 use crate::component::listing::Listed;
 use crate::contract::answer::Output;
-use crate::instance::state::{Belongings, GuestState, Run};
+use crate::instance::state::{Belongings, GuestState, MAX_HANDLES, Run};
 use crate::storage;
 use crate::threads::writable::Writable;
 use crate::wasi::files::RelativePaths;
@@ -35,8 +35,9 @@ use haft_core::tool::ToolError;
 /// the result limit is added.
 const MAX_TRANSFER: usize = 16 << 20;
 
-/// Handles of resources that a guest may own; see also `MAX_RESOURCES` in `state`.
-const MAX_HANDLES: usize = 10_000;
+/// Tasks, streams and futures of a guest, with both of their ends, beside what [`MAX_HANDLES`] counts: a task that calls
+/// another one of the same component has no handle of its own.
+const MAX_CONCURRENT: usize = 3 * MAX_HANDLES;
 
 /// An instance, between its calls.
 pub(super) struct Instance {
@@ -93,6 +94,9 @@ impl Instance {
         let result = result.saturating_mul(1 + component.result_cost());
         store.set_hostcall_fuel(MAX_TRANSFER.saturating_add(result));
         store.set_max_component_handles(MAX_HANDLES);
+        if let Some(concurrent) = store.concurrent_resource_table() {
+            concurrent.set_max_capacity(MAX_CONCURRENT);
+        }
         store.set_epoch_deadline(1);
         store.epoch_deadline_callback(|mut context| {
             let GuestState { run, turn, .. } = context.data_mut();
@@ -147,10 +151,12 @@ impl Instance {
     /// Whether the instance may serve another call: the last one was not cancelled, reached no limit, and left nothing
     /// open.
     pub(super) fn is_tidy(&mut self) -> bool {
+        let is_at_work = self.store.concurrent_resource_table().is_some_and(|table| !table.is_empty());
         let state = self.store.data_mut();
         // One more: the directory that stands for `/`.
         let directories = state.grant.preopens().len() + storage::granted(&state.grant).count() + 1;
-        self.guest.is_reusable()
+        !is_at_work
+            && self.guest.is_reusable()
             && state.budget.exceeded.is_none()
             && !state.run.cancel.is_cancelled()
             && residual::is_clean(&mut state.table, directories)

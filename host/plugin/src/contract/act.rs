@@ -2,11 +2,13 @@
 //! answers in parts, at once or as a stream.
 //!
 //! Such a component may support *sessions* (`act:sessions`) that outlive a call. Nothing in a plugin of haft outlives a
-//! call, so haft opens none; a tool that needs one fails, and haft adds the reason.
+//! call, so that each call has a session of its own. A bridge, whose tools are known within a session alone, lists none.
 
 mod cbor;
+pub(crate) mod consent;
 mod content;
 mod metadata;
+mod session;
 mod shapes;
 mod stream;
 mod text;
@@ -16,6 +18,7 @@ use wasmtime::Store;
 use wasmtime::component::{Component, ComponentExportIndex, Instance, InstancePre};
 
 pub use self::metadata::{ActMetadata, Asked};
+use self::session::{Session, Sessions};
 use self::shapes::{CallResponse, CallTool, ListTools};
 use crate::component::listing::ListedTool;
 use crate::contract::Request;
@@ -29,11 +32,15 @@ use haft_core::tool::ToolError;
 const INTERFACE: &str = "act:tools/tool-provider@";
 
 /// The versions that are spoken here, for people.
-const SUPPORTED: &str = "0.1";
+const SUPPORTED: &str = "0.1 and 0.2";
 
-/// Whether a version is one of [`SUPPORTED`]: within 0.1 nothing changes its shape.
+/// Why a bridge to other tools cannot be had.
+const BRIDGE: &str = "it is a bridge, whose tools are known within a session alone, and a plugin's tools are what it \
+                      lists when it is installed";
+
+/// Whether a version is one of [`SUPPORTED`]. 0.2 has its types in an interface of their own; their shapes are the same.
 fn is_spoken(version: &str) -> bool {
-    version.starts_with("0.1.")
+    version.starts_with("0.1.") || version.starts_with("0.2.")
 }
 
 /// Whether the world is among `exports`.
@@ -50,6 +57,7 @@ pub(crate) struct ActComponent {
     component: InstancePre<GuestState>,
     list: ComponentExportIndex,
     call: ComponentExportIndex,
+    sessions: Option<Sessions>,
 }
 
 /// One instance of it.
@@ -57,6 +65,7 @@ pub(crate) struct ActGuest {
     instance: Instance,
     list: ComponentExportIndex,
     call: ComponentExportIndex,
+    sessions: Option<Sessions>,
 }
 
 impl ActComponent {
@@ -72,7 +81,8 @@ impl ActComponent {
         };
         let list = place("list-tools").ok_or_else(|| missing("list-tools"))?;
         let call = place("call-tool").ok_or_else(|| missing("call-tool"))?;
-        Ok(Self { component: linked, list, call })
+        let sessions = Sessions::of(component, exports);
+        Ok(Self { component: linked, list, call, sessions })
     }
 
     pub(crate) fn component(&self) -> &Component {
@@ -81,7 +91,7 @@ impl ActComponent {
 
     pub(crate) async fn instantiate(&self, store: &mut Store<GuestState>) -> wasmtime::Result<ActGuest> {
         let instance = self.component.instantiate_async(&mut *store).await?;
-        Ok(ActGuest { instance, list: self.list, call: self.call })
+        Ok(ActGuest { instance, list: self.list, call: self.call, sessions: self.sessions.clone() })
     }
 }
 
@@ -97,6 +107,9 @@ impl ActGuest {
         };
         let (listed,) = list.call_async(store, (Vec::new(),)).await?;
         Ok(match listed {
+            Ok(listed) if listed.tools.is_empty() && self.sessions.is_some() => {
+                Err(LoadError::Listing(BRIDGE.to_owned()))
+            }
             Ok(listed) => Ok(listed.tools.into_iter().map(tool_list::tool).collect()),
             Err(failure) => Err(LoadError::Listing(content::message(&failure))),
         })
@@ -110,11 +123,22 @@ impl ActGuest {
     ) -> wasmtime::Result<Result<Output, ToolError>> {
         let call: CallTool = self.instance.get_typed_func(&mut *store, self.call)?;
         let arguments = cbor::encode(&request.arguments.value());
-        let (answer,) = call.call_async(&mut *store, (request.tool.clone(), arguments, Vec::new())).await?;
+        let (session, refusal) = match &self.sessions {
+            Some(sessions) => match sessions.open(&self.instance, store).await? {
+                Ok(session) => (Some(session), None),
+                Err(refusal) => (None, Some(refusal)),
+            },
+            None => (None, None),
+        };
+        let metadata = session.as_ref().map(Session::metadata).unwrap_or_default();
+        let (answer,) = call.call_async(&mut *store, (request.tool.clone(), arguments, metadata)).await?;
         let events = match answer {
             CallResponse::Immediate(events) => events,
             CallResponse::Streaming(stream) => stream::collect(store, stream).await?,
         };
-        Ok(content::answer(events))
+        if let Some(session) = session {
+            session.close(&self.instance, store).await?;
+        }
+        Ok(content::answer(events, refusal.as_deref()))
     }
 }

@@ -1,12 +1,13 @@
 //! Commands: components that export `wasi:cli/run`, as a toolchain makes of a program with a `main`. Each is one tool,
-//! which takes the words of a command line and the standard input, and answers what the program writes. WASI 0.2 tells
-//! success from failure, and no other exit codes than 0 and 1.
+//! which takes the words of a command line and the standard input, and answers what the program writes. WASI tells
+//! success from failure; an exit code of its own is what few programs ask for.
 
 use serde_json::{Value, json};
 use wasmtime::Store;
 use wasmtime::component::{Component, InstancePre};
 use wasmtime_wasi::I32Exit;
-use wasmtime_wasi::p2::bindings::{Command as Bindings, CommandPre};
+use wasmtime_wasi::p2::bindings as p2;
+use wasmtime_wasi::p3::bindings as p3;
 
 use crate::component::listing::{Listing, MAX_DESCRIPTION};
 use crate::contract::answer::{Output, Piece};
@@ -19,6 +20,9 @@ use haft_core::tool::ToolError;
 /// The interface that makes a component a command; the rest of its version follows.
 const INTERFACE: &str = "wasi:cli/run@0.2.";
 
+/// The same of WASI 0.3.
+const LATER: &str = "wasi:cli/run@0.3.";
+
 /// What the tool is called.
 const NAME: &str = "run";
 
@@ -28,7 +32,11 @@ const DESCRIPTION: &str = "Runs this WebAssembly program with the words of a com
 
 /// Whether components with these exports are commands.
 pub(crate) fn is_exported(exports: &[&str]) -> bool {
-    exports.iter().any(|name| name.starts_with(INTERFACE))
+    [INTERFACE, LATER].iter().any(|interface| is_among(exports, interface))
+}
+
+fn is_among(exports: &[&str], interface: &str) -> bool {
+    exports.iter().any(|name| name.starts_with(interface))
 }
 
 /// The one tool. `description`: what the component says of itself.
@@ -65,26 +73,54 @@ fn parameters() -> Value {
 
 /// A linked command.
 #[derive(Clone)]
-pub(crate) struct CommandComponent(CommandPre<GuestState>);
+pub(crate) enum CommandComponent {
+    Earlier(p2::CommandPre<GuestState>),
+    Later(p3::CommandPre<GuestState>),
+}
 
 /// One instance of it, which is run once.
-pub(crate) struct CommandGuest(Bindings);
+pub(crate) enum CommandGuest {
+    Earlier(p2::Command),
+    Later(p3::Command),
+}
 
 impl CommandComponent {
-    pub(crate) fn new(linked: InstancePre<GuestState>) -> Result<Self, LoadError> {
-        CommandPre::new(linked).map(Self).map_err(|error| LoadError::link(&error))
+    /// A linked component with these exports.
+    pub(crate) fn new(linked: InstancePre<GuestState>, exports: &[&str]) -> Result<Self, LoadError> {
+        let new = if is_among(exports, INTERFACE) {
+            p2::CommandPre::new(linked).map(Self::Earlier)
+        } else {
+            p3::CommandPre::new(linked).map(Self::Later)
+        };
+        new.map_err(|error| LoadError::link(&error))
     }
 
     pub(crate) fn component(&self) -> &Component {
-        self.0.instance_pre().component()
+        match self {
+            Self::Earlier(linked) => linked.instance_pre().component(),
+            Self::Later(linked) => linked.instance_pre().component(),
+        }
     }
 
     pub(crate) async fn instantiate(&self, store: &mut Store<GuestState>) -> wasmtime::Result<CommandGuest> {
-        self.0.instantiate_async(store).await.map(CommandGuest)
+        match self {
+            Self::Earlier(linked) => linked.instantiate_async(store).await.map(CommandGuest::Earlier),
+            Self::Later(linked) => linked.instantiate_async(store).await.map(CommandGuest::Later),
+        }
     }
 }
 
 impl CommandGuest {
+    /// Runs the program; whether it succeeded.
+    async fn run(&self, store: &mut Store<GuestState>) -> wasmtime::Result<Result<(), ()>> {
+        match self {
+            Self::Earlier(guest) => guest.wasi_cli_run().call_run(store).await,
+            Self::Later(guest) => {
+                store.run_concurrent(async |store| guest.wasi_cli_run().call_run(store).await).await?
+            }
+        }
+    }
+
     pub(crate) async fn call(
         &self,
         store: &mut Store<GuestState>,
@@ -94,7 +130,7 @@ impl CommandGuest {
         state.arguments = command_line(&state.run.plugin, &request.arguments.value());
         state.stdin.fill(text(&request.arguments.value(), "stdin").to_owned().into_bytes());
         state.stdout.keep_first(usize::try_from(request.result_limit).unwrap_or(usize::MAX));
-        let code = match self.0.wasi_cli_run().call_run(&mut *store).await {
+        let code = match self.run(store).await {
             Ok(ended) => i32::from(ended.is_err()),
             Err(error) => match error.downcast_ref::<I32Exit>() {
                 Some(exit) => exit.0,

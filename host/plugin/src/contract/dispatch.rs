@@ -74,8 +74,10 @@ impl LinkedComponent {
                 Ok(Self::Typed(typed::TypedComponent::new(engine.link(component)?, exports), contract))
             }
             Contract::Act => act::ActComponent::new(engine.link(component)?, &names).map(Self::Act),
-            Contract::Mcp => mcp::McpComponent::new(engine.link(component)?).map(Self::Mcp),
-            Contract::Command => command::CommandComponent::new(engine.link(component)?).map(Self::Command),
+            Contract::Mcp => mcp::McpComponent::new(engine.link(component)?, &names).map(Self::Mcp),
+            Contract::Command => {
+                command::CommandComponent::new(engine.link(component)?, &names).map(Self::Command)
+            },
         }
     }
 

@@ -1,4 +1,4 @@
-//! Whole MCP servers in one component (`wasi:http/incoming-handler`): its tools are what it lists, and a call is a
+//! Whole MCP servers in one component (`wasi:http/incoming-handler`, or `wasi:http/handler` of WASI 0.3): its tools are what it lists, and a call is a
 //! request to it, within the process. Both eras of the protocol over HTTP are spoken, and answers as JSON or as a stream.
 //!
 //! Hosts of such components make an instance for every request, and some toolchains' instances serve no second one
@@ -11,6 +11,7 @@ pub(crate) mod manner;
 mod message;
 mod news;
 mod reply;
+mod server;
 mod session;
 mod tool_list;
 
@@ -19,12 +20,12 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use serde_json::{Map, Value, json};
 use wasmtime::Store;
 use wasmtime::component::{Component, InstancePre};
-use wasmtime_wasi_http::p2::bindings::{Proxy, ProxyPre};
 
 use self::inquiry::{Inquiry, Next};
 use self::manner::Manner;
 use self::message::Failure;
 use self::news::News;
+use self::server::{LinkedServer, Server};
 use self::session::{Channel, Session};
 use crate::component::listing::Listed;
 use crate::contract::Request;
@@ -32,9 +33,6 @@ use crate::contract::answer::Output;
 use crate::failure::LoadError;
 use crate::instance::state::GuestState;
 use haft_core::tool::ToolError;
-
-/// The interface that makes a component a server; the rest of its version follows.
-const INTERFACE: &str = "wasi:http/incoming-handler@0.2.";
 
 /// Bytes of a page of tools; all that they say of themselves may have half as many.
 const MAX_PAGE: u64 = 8 << 20;
@@ -44,13 +42,13 @@ const MAX_OVERHEAD: u64 = 1 << 20;
 
 /// Whether components with these exports serve HTTP. Whether that is MCP shows when they are asked.
 pub(crate) fn is_exported(exports: &[&str]) -> bool {
-    exports.iter().any(|name| name.starts_with(INTERFACE))
+    server::is_exported(exports)
 }
 
 /// A linked server.
 #[derive(Clone)]
 pub(crate) struct McpComponent {
-    component: ProxyPre<GuestState>,
+    component: LinkedServer,
     shared: Arc<Shared>,
 }
 
@@ -64,16 +62,16 @@ struct Shared {
 
 /// One instance of it.
 pub(crate) struct McpGuest {
-    guest: Proxy,
+    guest: Server,
     shared: Arc<Shared>,
     /// Its session between two calls.
     session: Mutex<Option<Session>>,
 }
 
 impl McpComponent {
-    pub(crate) fn new(linked: InstancePre<GuestState>) -> Result<Self, LoadError> {
-        let component = ProxyPre::new(linked).map_err(|error| LoadError::link(&error))?;
-        Ok(Self { component, shared: Arc::default() })
+    /// A linked component with these exports.
+    pub(crate) fn new(linked: InstancePre<GuestState>, exports: &[&str]) -> Result<Self, LoadError> {
+        Ok(Self { component: LinkedServer::new(linked, exports)?, shared: Arc::default() })
     }
 
     /// Takes note of how the server wants to be spoken to, as it was found out before.
@@ -82,11 +80,11 @@ impl McpComponent {
     }
 
     pub(crate) fn component(&self) -> &Component {
-        self.component.instance_pre().component()
+        self.component.component()
     }
 
     pub(crate) async fn instantiate(&self, store: &mut Store<GuestState>) -> wasmtime::Result<McpGuest> {
-        let guest = self.component.instantiate_async(store).await?;
+        let guest = self.component.instantiate(store).await?;
         Ok(McpGuest { guest, shared: self.shared.clone(), session: Mutex::default() })
     }
 }

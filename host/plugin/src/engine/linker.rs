@@ -4,6 +4,7 @@
 use wasmtime::component::{Component, InstancePre, Linker};
 use wasmtime_wasi::p2::bindings::{cli, filesystem, sockets};
 
+use crate::contract::act::consent as act;
 use crate::contract::bindings::haft::plugin::host::add_to_linker as add_host;
 use crate::instance::state::GuestState;
 use crate::wasi::config::host as config;
@@ -29,15 +30,23 @@ impl Imports {
 
     /// Links a component to everything it imports.
     pub(super) fn link(&self, component: &Component) -> wasmtime::Result<InstancePre<GuestState>> {
-        if !p3::is_imported(component) {
+        if !is_later(component) {
             return self.linker.instantiate_pre(component);
         }
         let with_p3 = || {
             let mut linker = self.linker.clone();
-            p3::add_to_linker(&mut linker).map(|()| linker)
+            p3::add_to_linker(&mut linker)?;
+            act::add_to_linker(&mut linker)?;
+            wasmtime::error::Ok(linker)
         };
         self.with_p3.get_or_try_init(with_p3)?.instantiate_pre(component)
     }
+}
+
+/// Whether a component imports what no component of WASI 0.2 does.
+fn is_later(component: &Component) -> bool {
+    let (imports, engine) = (component.component_type(), component.engine());
+    imports.imports(engine).any(|(name, _)| p3::is_interface(name) || act::is_interface(name))
 }
 
 /// WASI 0.2, with haft's own implementation of files, environment and two socket interfaces, HTTP requests, which are

@@ -31,6 +31,9 @@ use haft_core::limit::Limits;
 /// one of haft's own file descriptors.
 pub(crate) const MAX_RESOURCES: usize = 1000;
 
+/// Handles of resources, streams, futures and tasks that a guest may own; see also [`MAX_RESOURCES`].
+pub(crate) const MAX_HANDLES: usize = 10_000;
+
 /// Entries of a guest's tables, all together: function pointers, of which CPython has 20,000.
 pub(crate) const MAX_TABLE_ELEMENTS: usize = 1_000_000;
 

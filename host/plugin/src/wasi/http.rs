@@ -5,6 +5,7 @@
 mod body;
 mod client;
 mod exchange;
+pub(crate) mod handler;
 pub(crate) mod incoming;
 mod injection;
 mod mask;

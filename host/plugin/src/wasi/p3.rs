@@ -7,7 +7,7 @@ mod environment;
 mod files;
 mod network;
 
-use wasmtime::component::{Component, Linker};
+use wasmtime::component::Linker;
 use wasmtime_wasi::p3::bindings::{cli, filesystem, sockets};
 
 use crate::instance::state::GuestState;
@@ -18,10 +18,9 @@ use crate::wasi::network::{HasLookup, view as network_view};
 /// The beginning of the version of every interface of WASI 0.3.
 const VERSION: &str = "@0.3.";
 
-/// Whether a component imports anything of WASI 0.3.
-pub(crate) fn is_imported(component: &Component) -> bool {
-    let (imports, engine) = (component.component_type(), component.engine());
-    imports.imports(engine).any(|(name, _)| name.starts_with("wasi:") && name.contains(VERSION))
+/// Whether an interface is one of WASI 0.3.
+pub(crate) fn is_interface(name: &str) -> bool {
+    name.starts_with("wasi:") && name.contains(VERSION)
 }
 
 /// Links WASI 0.3 beside what is linked already.

@@ -10,21 +10,28 @@ use haft_core::tool::ToolError;
 /// Added to the error of a component that needs a session.
 const NO_SESSION: &str = "it works inside a session, and a plugin keeps none: nothing in it outlives a call";
 
-/// The answer in a sequence of events.
-pub(super) fn answer(events: Vec<Event>) -> Result<Output, ToolError> {
+/// What a session that could not be opened lacks, where it lacks anything.
+const SESSION_REFUSED: &str =
+    "no session could be opened for the call, whose arguments come from `[plugins.config]`";
+
+/// The answer in a sequence of events. `no_session`: why the call had none, where its component has sessions.
+pub(super) fn answer(events: Vec<Event>, no_session: Option<&str>) -> Result<Output, ToolError> {
     let mut output = Output { pieces: Vec::new(), structured: None };
     for event in events {
         match event {
             Event::Content(part) => add(&mut output, part),
-            Event::Error(failure) => return Err(failed(&failure, &output)),
+            Event::Error(failure) => return Err(failed(&failure, &output, no_session)),
         }
     }
     Ok(output)
 }
 
 /// A failure; the parts before it are part of what it says.
-pub(super) fn failed(failure: &Failure, output: &Output) -> ToolError {
-    let message = message(failure);
+fn failed(failure: &Failure, output: &Output, no_session: Option<&str>) -> ToolError {
+    let message = match no_session {
+        Some(why) => format!("{}\n{SESSION_REFUSED}: {why}", text_of(failure)),
+        None => message(failure),
+    };
     if failure.kind == "std:invalid-args" {
         return ToolError::InvalidArguments(message);
     }
@@ -37,12 +44,16 @@ pub(super) fn failed(failure: &Failure, output: &Output) -> ToolError {
 
 /// What a failure says; its kind where it says nothing.
 pub(super) fn message(failure: &Failure) -> String {
-    let text = text::localized_text(&failure.message).trim();
-    let text = if text.is_empty() { &failure.kind } else { text };
+    let text = text_of(failure);
     match failure.kind.as_str() {
         "std:session-not-found" => format!("{text}: {NO_SESSION}"),
         _ => text.to_owned(),
     }
+}
+
+fn text_of(failure: &Failure) -> &str {
+    let text = text::localized_text(&failure.message).trim();
+    if text.is_empty() { &failure.kind } else { text }
 }
 
 fn add(output: &mut Output, part: Part) {
@@ -107,7 +118,7 @@ mod tests {
             Piece::Text(text) => text,
             Piece::Binary(attachment) => format!("{} {:?}", attachment.media_type, attachment.data),
         };
-        answer(events).unwrap_or_else(|error| panic!("{error}")).pieces.into_iter().map(shown).collect()
+        answer(events, None).unwrap_or_else(|error| panic!("{error}")).pieces.into_iter().map(shown).collect()
     }
 
     fn failure(kind: &str, message: &str) -> Event {
@@ -145,14 +156,14 @@ mod tests {
                 "application/cbor [255]",
             ]
         );
-        let first = answer(vec![part(&map, None), part(&cbor::encode(&json!({})), None)]);
+        let first = answer(vec![part(&map, None), part(&cbor::encode(&json!({})), None)], None);
         let structured = first.ok().and_then(|output| output.structured);
         assert!(matches!(structured, Some(Structured::Value(value)) if value == json!({ "a": 1 })));
     }
 
     #[test]
     fn a_failure_is_the_end_and_what_was_said_before_counts() {
-        let error = |events| answer(events).err();
+        let error = |events| answer(events, None).err();
         assert_eq!(
             error(vec![
                 part(b"half", Some("text/plain")),

@@ -1,4 +1,4 @@
-//! Rust types of the values that `act:tools` components take and return (`act:tools@0.1`, `act:core@0.4`). wasmtime
+//! Rust types of the values that `act:tools` components take and return (`act:tools@0.1` and `@0.2`, `act:sessions`, `act:core@0.4`). wasmtime
 //! checks them against the component's own types.
 
 use wasmtime::component::{ComponentType, Lift, StreamReader, TypedFunc};
@@ -69,6 +69,20 @@ pub(super) enum CallResponse {
     #[component(name = "streaming")]
     Streaming(StreamReader<Event>),
 }
+
+#[derive(ComponentType, Lift)]
+#[component(record)]
+pub(super) struct OpenedSession {
+    pub(super) id: String,
+    #[expect(dead_code, reason = "part of the shape")]
+    pub(super) metadata: Metadata,
+}
+
+/// `open-session`: arguments and metadata in, a session or a failure out.
+pub(super) type OpenSession = TypedFunc<(Metadata, Metadata), (Result<OpenedSession, Failure>,)>;
+
+/// `close-session`: a session's id in.
+pub(super) type CloseSession = TypedFunc<(String,), ()>;
 
 /// `list-tools`: metadata in, tools or a failure out.
 pub(super) type ListTools = TypedFunc<(Metadata,), (Result<ListToolsResponse, Failure>,)>;

@@ -2,21 +2,21 @@
 
 use serde_json::{Map, Value, json};
 use wasmtime::Store;
-use wasmtime_wasi_http::p2::bindings::Proxy;
 
 use super::manner::{GREETING, Manner, STATELESS, Sessions};
 use super::message::{self, Failure, shown};
 use super::news::News;
 use super::reply::Reply;
+use super::server::Server;
 use crate::instance::state::GuestState;
-use crate::wasi::http::incoming::{AfterAnswer, Post, exchange};
+use crate::wasi::http::incoming::{AfterAnswer, Post};
 
 /// Characters of a version; they are dates.
 const MAX_VERSION: usize = 32;
 
 /// What requests to one instance go through.
 pub(super) struct Channel<'a> {
-    guest: &'a Proxy,
+    guest: &'a Server,
     news: News,
     /// Bytes of a message.
     most: u64,
@@ -33,7 +33,7 @@ pub(super) struct Session {
 }
 
 impl<'a> Channel<'a> {
-    pub(super) fn new(guest: &'a Proxy, news: News, most: u64) -> Self {
+    pub(super) fn new(guest: &'a Server, news: News, most: u64) -> Self {
         Self { guest, news, most, is_spent: false }
     }
 
@@ -137,7 +137,7 @@ impl Session {
         let mut reply = Reply::new(method, id, (&mut channel.news, channel.most));
         // Until it is known to have returned, it is not to be asked again.
         channel.is_spent = true;
-        let after = exchange(store, channel.guest, post, &mut reply).await.map_err(Failure::Ended)?;
+        let after = channel.guest.exchange(store, post, &mut reply).await.map_err(Failure::Ended)?;
         channel.is_spent = after == AfterAnswer::Spent;
         if method == "initialize" {
             self.id = reply.session();

@@ -4,7 +4,6 @@
 use wasmtime::component::types;
 
 use super::docs::{FunctionDocs, TypeDocs};
-use super::streams;
 
 /// Types within types. JSON has up to four levels for one of these, and haft checks no deeper than
 /// 64 levels; real components nest fewer than six.
@@ -141,6 +140,20 @@ impl Integer {
 }
 
 impl Type {
+    /// Whether streams and futures can carry it.
+    fn is_item(&self) -> bool {
+        matches!(
+            self,
+            Self::Bool
+                | Self::Integer(_)
+                | Self::Float32
+                | Self::Float64
+                | Self::Char
+                | Self::String
+                | Self::Bytes
+        )
+    }
+
     /// Whether `null` is one of its values in JSON.
     pub(super) fn is_nullable(&self) -> bool {
         matches!(self, Self::Option(_))
@@ -193,7 +206,7 @@ impl Builder {
     /// What a stream or a future carries.
     fn item(&mut self, what: &str, ty: Option<types::Type>) -> Built<Box<Type>> {
         let ty = ty.ok_or_else(|| format!("a `{what}` of nothing"))?;
-        let item = self.build(&ty, TypeDocs::none(), 0).ok().filter(streams::is_item);
+        let item = self.build(&ty, TypeDocs::none(), 0).ok().filter(Type::is_item);
         item.map(Box::new).ok_or_else(|| format!("a `{what}` of other items than {ITEMS}"))
     }
 

@@ -13,7 +13,6 @@ use wasmtime::Store;
 use wasmtime::component::{FutureReader, StreamReader, Val};
 
 use self::collect::Received;
-pub(super) use self::item::is_item;
 use self::item::{Item, with_item};
 use super::answer;
 use super::encode::Mismatch;

@@ -1,13 +1,14 @@
 //! Hands requests to a guest that serves HTTP (`wasi:http/incoming-handler`), in process: nothing listens, and no
 //! connection is made. Its answer is read piece by piece while the guest writes it, so that none of it is kept here.
 
+use std::fmt::Debug;
 use std::ops::ControlFlow;
 use std::pin::{Pin, pin};
 use std::task::Poll;
 use std::time::Duration;
 
 use http_body_util::{BodyExt, Full};
-use hyper::body::Bytes;
+use hyper::body::{Body, Bytes};
 use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use hyper::http::response::Parts;
 use hyper::{Method, Request, Response};
@@ -26,7 +27,7 @@ use crate::instance::state::GuestState;
 const AUTHORITY: &str = "localhost";
 
 /// How long a guest may go on once its answer is read: servers close a stream right after its last event.
-const FINISH: Duration = Duration::from_secs(1);
+pub(super) const FINISH: Duration = Duration::from_secs(1);
 
 /// A request to a guest.
 pub(crate) struct Post {
@@ -60,13 +61,20 @@ pub(crate) enum AfterAnswer {
 
 /// Why an exchange has no answer, but for a trap.
 #[derive(Debug, thiserror::Error)]
-enum NoAnswer {
+pub(super) enum NoAnswer {
     #[error("it returned without a complete answer")]
     Incomplete,
-    #[error("it answered with the error `{0:?}`")]
-    Refused(ErrorCode),
+    #[error("it answered with the error `{0}`")]
+    Refused(String),
     #[error("its answer broke off: {0}")]
     Broken(wasmtime_wasi_http::Error),
+}
+
+impl NoAnswer {
+    /// The guest answered with an error of WASI.
+    pub(super) fn refused(code: impl Debug) -> Self {
+        Self::Refused(format!("{code:?}"))
+    }
 }
 
 impl Head {
@@ -138,7 +146,15 @@ async fn read(
     receiver: oneshot::Receiver<Result<Response<HyperOutgoingBody>, ErrorCode>>,
     reader: &mut impl ReadAnswer,
 ) -> wasmtime::Result<HyperOutgoingBody> {
-    let answer = receiver.await.map_err(|_| NoAnswer::Incomplete)?.map_err(NoAnswer::Refused)?;
+    let answer = receiver.await.map_err(|_| NoAnswer::Incomplete)?.map_err(NoAnswer::refused)?;
+    read_answer(answer, reader).await
+}
+
+/// The same of an answer that has begun.
+pub(super) async fn read_answer<B>(answer: Response<B>, reader: &mut impl ReadAnswer) -> wasmtime::Result<B>
+where
+    B: Body<Data = Bytes, Error = wasmtime_wasi_http::Error> + Unpin,
+{
     let (head, mut body) = answer.into_parts();
     if reader.head(&Head(head)).is_break() {
         return Ok(body);
@@ -167,9 +183,9 @@ async fn poll_once<T>(mut future: Pin<&mut impl Future<Output = T>>) -> Option<T
 }
 
 impl Post {
-    fn into_request(
+    pub(super) fn into_request(
         self,
-    ) -> wasmtime::Result<Request<impl hyper::body::Body<Data = Bytes, Error = wasmtime_wasi_http::Error>>>
+    ) -> wasmtime::Result<Request<impl Body<Data = Bytes, Error = wasmtime_wasi_http::Error>>>
     {
         let uri = format!("http://{AUTHORITY}{}", self.path);
         let mut request = Request::builder().method(Method::POST).uri(uri);

@@ -28,7 +28,7 @@ pub(super) struct Received {
     bytes: Vec<u8>,
     /// Of all others, as JSON.
     values: Vec<Value>,
-    /// Bytes of both, and one for each item.
+    /// Bytes of both, and what each item costs beside.
     size: u64,
 }
 

@@ -11,8 +11,8 @@ use super::collect::Received;
 pub(super) trait Item: ComponentType + Lift + Lower + Send + Sync + Unpin + 'static {
     /// How many are taken at once.
     const AT_ONCE: usize = 64;
-    /// Bytes that count for one beside what is in it, so that there is an end to empty ones too.
-    const COST: u64 = 1;
+    /// Bytes that count for one beside what is in it, which bounds the number of empty ones too.
+    const COST: u64 = 8;
 
     fn from_val(value: Val) -> Option<Self>;
 
@@ -22,20 +22,6 @@ pub(super) trait Item: ComponentType + Lift + Lower + Send + Sync + Unpin + 'sta
     fn add_to(self, received: &mut Received) {
         received.add_value(self.into_val());
     }
-}
-
-/// Whether haft can carry it.
-pub(in super::super) fn is_item(ty: &Type) -> bool {
-    matches!(
-        ty,
-        Type::Bool
-            | Type::Integer(_)
-            | Type::Float32
-            | Type::Float64
-            | Type::Char
-            | Type::String
-            | Type::Bytes
-    )
 }
 
 /// Does something with the Rust type of an item.
