@@ -8,12 +8,13 @@
 mod collect;
 mod item;
 mod partial;
+mod received;
 
 use wasmtime::Store;
 use wasmtime::component::{FutureReader, StreamReader, Val};
 
-use self::collect::Received;
 use self::item::{Item, with_item};
+use self::received::Received;
 use super::answer;
 use super::encode::Mismatch;
 use super::model::{Field, Later, Streamed, Type};

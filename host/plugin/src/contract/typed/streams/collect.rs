@@ -4,76 +4,18 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
-use serde_json::Value;
 use tokio::sync::oneshot;
 use wasmtime::component::{
     ComponentType, FutureConsumer, Lift, Source, StreamConsumer, StreamResult, Val,
 };
 use wasmtime::{AsContextMut, Store, StoreContextMut};
 
-use super::super::answer;
 use super::super::encode::Mismatch;
-use super::super::model::Type;
-use super::item::{self, Item};
+use super::item::Item;
 use super::partial::Teller;
-use crate::contract::answer::{Output, Piece};
+use super::received::Received;
 use crate::failure::TooLong;
 use crate::instance::state::GuestState;
-use haft_core::tool::ToolError;
-
-/// What has come through a stream.
-#[derive(Default)]
-pub(super) struct Received {
-    /// Of items that are joined.
-    bytes: Vec<u8>,
-    /// Of all others, as JSON.
-    values: Vec<Value>,
-    /// Bytes of both, and what each item costs beside.
-    size: u64,
-}
-
-impl Received {
-    pub(super) fn add_bytes(&mut self, bytes: &[u8]) {
-        self.bytes.extend_from_slice(bytes);
-        self.size += bytes.len() as u64;
-    }
-
-    pub(super) fn add_value(&mut self, value: Val) {
-        let value = item::json(&value).unwrap_or_default();
-        self.size += value.to_string().len() as u64;
-        self.values.push(value);
-    }
-
-    pub(super) fn bytes(&self) -> &[u8] {
-        &self.bytes
-    }
-
-    pub(super) fn values(&self) -> &[Value] {
-        &self.values
-    }
-
-    /// The whole answer.
-    pub(super) fn output(self, item: &Type) -> Result<Output, Mismatch> {
-        if !item::is_joined(item) {
-            return Ok(answer::text_output(Value::Array(self.values).to_string()));
-        }
-        if matches!(item, Type::Char | Type::String) {
-            return String::from_utf8(self.bytes).map(answer::text_output).map_err(|_| Mismatch);
-        }
-        Ok(answer::binary(self.bytes))
-    }
-
-    /// The error of a stream that ended with `message`: what had come is part of it, as far as it is text.
-    pub(super) fn failed(self, message: String) -> ToolError {
-        let so_far = answer::binary(self.bytes).pieces.into_iter().filter_map(|piece| match piece {
-            Piece::Text(text) => Some(text),
-            Piece::Binary(_) => None,
-        });
-        let values = self.values.iter().map(Value::to_string);
-        let lines = so_far.chain(values).filter(|line| !line.is_empty()).chain([message]);
-        ToolError::ExecutionFailed(lines.collect::<Vec<_>>().join("\n"))
-    }
-}
 
 /// Everything that comes through a stream, told while it comes.
 pub(super) async fn stream<T: Item>(
@@ -95,7 +37,7 @@ pub(super) async fn stream<T: Item>(
     // The collector is dropped when nothing more comes.
     store.run_concurrent(async |_| ended.await).await?.ok();
     let received = std::mem::take(&mut *received.lock().unwrap_or_else(PoisonError::into_inner));
-    if received.size > most { Err(TooLong(most).into()) } else { Ok(received) }
+    if received.size() > most { Err(TooLong(most).into()) } else { Ok(received) }
 }
 
 /// The value of a future.
@@ -137,11 +79,11 @@ impl<T: Item> StreamConsumer<GuestState> for Collector<T> {
         }
         let mut received = this.received.lock().unwrap_or_else(PoisonError::into_inner);
         for item in this.taken.drain(..) {
-            received.size += T::COST;
+            received.add_cost(T::COST);
             item.add_to(&mut received);
         }
         this.teller.tell(store.data(), &received);
-        let is_over = received.size > this.most;
+        let is_over = received.size() > this.most;
         Poll::Ready(Ok(if is_over { StreamResult::Dropped } else { StreamResult::Completed }))
     }
 }

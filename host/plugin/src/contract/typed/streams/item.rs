@@ -1,11 +1,8 @@
 //! What streams and futures carry here, as Rust types.
 
-use serde_json::Value;
 use wasmtime::component::{ComponentType, Lift, Lower, Val};
 
-use super::super::encode;
-use super::super::model::{Integer, Type};
-use super::collect::Received;
+use super::received::Received;
 
 /// An item of a stream, or the value of a future.
 pub(super) trait Item: ComponentType + Lift + Lower + Send + Sync + Unpin + 'static {
@@ -147,27 +144,4 @@ impl Item for Vec<u8> {
     fn add_to(self, received: &mut Received) {
         received.add_bytes(&self);
     }
-}
-
-/// Whether items, joined, are one text or the bytes of one file, rather than a list.
-pub(super) fn is_joined(item: &Type) -> bool {
-    matches!(item, Type::Integer(Integer::U8) | Type::Char | Type::String | Type::Bytes)
-}
-
-/// The JSON of an item that is a value of its own.
-pub(super) fn json(value: &Val) -> Option<Value> {
-    let ty = match value {
-        Val::Bool(_) => Type::Bool,
-        Val::S8(_) => Type::Integer(Integer::S8),
-        Val::S16(_) => Type::Integer(Integer::S16),
-        Val::U16(_) => Type::Integer(Integer::U16),
-        Val::S32(_) => Type::Integer(Integer::S32),
-        Val::U32(_) => Type::Integer(Integer::U32),
-        Val::S64(_) => Type::Integer(Integer::S64),
-        Val::U64(_) => Type::Integer(Integer::U64),
-        Val::Float32(_) => Type::Float32,
-        Val::Float64(_) => Type::Float64,
-        _ => return None,
-    };
-    encode::value(&ty, value).ok()
 }

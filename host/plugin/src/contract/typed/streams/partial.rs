@@ -1,6 +1,6 @@
 //! Tells what of a stream has come, as far as it is text: characters are not cut in two.
 
-use super::collect::Received;
+use super::received::Received;
 use crate::instance::state::GuestState;
 use haft_core::event::Event;
 
