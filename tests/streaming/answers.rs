@@ -104,11 +104,15 @@ async fn a_thousand_pieces_are_told_as_they_are_made() {
     let least = *late.iter().min().unwrap();
     late.sort_unstable();
     let median = (late[500] - least) as f64 / 1e6;
-    eprintln!("pieces: p50 {median:.3} ms, p99 {:.3} ms behind the quickest", (late[990] - least) as f64 / 1e6);
+    eprintln!(
+        "pieces: p50 {median:.3} ms, p99 {:.3} ms behind the quickest",
+        (late[990] - least) as f64 / 1e6
+    );
     assert!(median < 100.0, "told {median} ms after they were made");
 
     let cancel = told.session.cancel.clone();
-    let running = tokio::spawn(async move { (tools.dispatch(call(1000, 10), &told.session).await, Instant::now()) });
+    let running =
+        tokio::spawn(async move { (tools.dispatch(call(1000, 10), &told.session).await, Instant::now()) });
     while told.calls.lock().unwrap().len() < 20 {
         tokio::time::sleep(std::time::Duration::from_millis(1)).await;
     }

@@ -22,7 +22,8 @@ async fn wa03_streams_without_end_are_ended() {
     for tool in ["endless", "flood", "nothings"] {
         let guest = within(Grant::none(), Limits { memory: 128 << 20, ..Limits::default() }).await;
         let failed = fails(&guest, tool, json!({})).await;
-        let expected = format!("Tool error (haft): `{tool}` returned more than 1 MiB; its result limit is 1 MiB");
+        let expected =
+            format!("Tool error (haft): `{tool}` returned more than 1 MiB; its result limit is 1 MiB");
         assert!(failed.starts_with(&expected), "{failed}");
         assert!(super::pieces(&guest).len() <= 10_000);
     }
@@ -45,7 +46,8 @@ async fn wa03_tasks_and_streams_have_a_bound() {
     let guest = within(Grant::none(), Limits::default()).await;
     for tool in ["tasks", "heap"] {
         let failed = fails(&guest, tool, json!({ "count": 100_000 })).await;
-        let expected = format!("Tool error (haft): `{tool}` reached its limit of 10000 resources, streams and tasks");
+        let expected =
+            format!("Tool error (haft): `{tool}` reached its limit of 10000 resources, streams and tasks");
         assert_eq!(failed, expected);
     }
     assert_eq!(guest.says("heap", json!({ "count": 1000 })).await, "1000");

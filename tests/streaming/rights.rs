@@ -66,7 +66,9 @@ async fn wa02_s17_what_is_written_is_written_there_and_counted() {
     let too_much = writer.fails("write", json!({ "path": path("b"), "bytes": "x".repeat(2_000_000) })).await;
     assert!(too_much.contains("disk"), "{too_much}");
     assert!(fs::metadata(path("b")).map_or(0, |found| found.len()) <= 1 << 20);
-    for (how, name, other) in [("make", "d", "d"), ("rename", "a", "c"), ("link", "c", "e"), ("remove", "c", "c")] {
+    for (how, name, other) in
+        [("make", "d", "d"), ("rename", "a", "c"), ("link", "c", "e"), ("remove", "c", "c")]
+    {
         let arguments = json!({ "how": how, "path": path(name), "other": path(other) });
         assert_eq!(writer.says("change", arguments).await, how);
     }

@@ -112,7 +112,9 @@ impl Updates {
                     self.update_call(shown.id.clone(), fields);
                 }
             }
-            Event::Stdout { call, chunk } | Event::Stderr { call, chunk } | Event::Partial { call, text: chunk } => {
+            Event::Stdout { call, chunk }
+            | Event::Stderr { call, chunk }
+            | Event::Partial { call, text: chunk } => {
                 self.print(&mut state, call, chunk);
             }
             Event::Info { call, message } => self.print(&mut state, call, &format!("{message}\n")),

@@ -77,7 +77,7 @@ impl LinkedComponent {
             Contract::Mcp => mcp::McpComponent::new(engine.link(component)?, &names).map(Self::Mcp),
             Contract::Command => {
                 command::CommandComponent::new(engine.link(component)?, &names).map(Self::Command)
-            },
+            }
         }
     }
 

@@ -116,7 +116,9 @@ impl TypedGuest {
             return Err(wasmtime::Error::msg(format!("no function `{}` any more", request.tool)));
         };
         match decode::arguments(&resolved.signature.params, &request.arguments.value()) {
-            Ok(arguments) => call_resolved(store, resolved, function, (arguments, request.result_limit)).await,
+            Ok(arguments) => {
+                call_resolved(store, resolved, function, (arguments, request.result_limit)).await
+            }
             Err(wrong) => Ok(Err(ToolError::InvalidArguments(wrong.to_string()))),
         }
     }

@@ -103,7 +103,10 @@ async fn wait_for_ever() -> Value {
 
 /// Progress as events, one after the other, and then the answer.
 fn count(asked: &Value) -> Response {
-    let (to, token) = (asked["params"]["arguments"]["to"].as_u64().unwrap_or(3), &asked["params"]["_meta"]["progressToken"]);
+    let (to, token) = (
+        asked["params"]["arguments"]["to"].as_u64().unwrap_or(3),
+        &asked["params"]["_meta"]["progressToken"],
+    );
     let event = |message: &str| format!("event: message\ndata: {message}\n\n").into_bytes();
     let progress = |number: u64| {
         let params = json!({ "progressToken": token, "progress": number, "total": to });

@@ -1,7 +1,9 @@
 //! Paths in the directories that a guest is handed.
 
 use super::bindings::wasi::filesystem::preopens;
-use super::bindings::wasi::filesystem::types::{Descriptor, DescriptorFlags, ErrorCode, OpenFlags, PathFlags};
+use super::bindings::wasi::filesystem::types::{
+    Descriptor, DescriptorFlags, ErrorCode, OpenFlags, PathFlags,
+};
 
 /// An error of WASI as text.
 pub(crate) fn text(code: ErrorCode) -> String {

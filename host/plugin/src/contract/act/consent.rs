@@ -109,5 +109,6 @@ pub(crate) fn add_to_linker(linker: &mut Linker<GuestState>) -> wasmtime::Result
 }
 
 fn refuse(state: &mut GuestState, what: &str, class: &str, key: &str) {
-    state.tell(Level::Warn, &format!("asked for {what} `{class}` {key}, which nothing in program.toml gives"));
+    state
+        .tell(Level::Warn, &format!("asked for {what} `{class}` {key}, which nothing in program.toml gives"));
 }

@@ -65,7 +65,11 @@ impl Session<'_> {
         vec![(ID.to_owned(), cbor::encode(&self.id.as_str().into()))]
     }
 
-    pub(super) async fn close(self, instance: &Instance, store: &mut Store<GuestState>) -> wasmtime::Result<()> {
+    pub(super) async fn close(
+        self,
+        instance: &Instance,
+        store: &mut Store<GuestState>,
+    ) -> wasmtime::Result<()> {
         let close: CloseSession = instance.get_typed_func(&mut *store, self.sessions.close)?;
         close.call_async(store, (self.id,)).await
     }

@@ -30,7 +30,9 @@ pub(super) fn type_schema(ty: &Type) -> Map<String, Value> {
         Type::Bytes => bytes(),
         Type::Stream(item) if **item == Type::Integer(Integer::U8) => bytes(),
         Type::Future(item) => map(type_schema(item)),
-        Type::List(element) | Type::Stream(element) => map(json!({ "type": "array", "items": type_schema(element) })),
+        Type::List(element) | Type::Stream(element) => {
+            map(json!({ "type": "array", "items": type_schema(element) }))
+        }
         Type::Map(types) => dictionary(&types.0, &types.1),
         Type::Record(fields) => record(fields),
         Type::Tuple(types) => tuple(types),

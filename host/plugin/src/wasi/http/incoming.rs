@@ -185,8 +185,7 @@ async fn poll_once<T>(mut future: Pin<&mut impl Future<Output = T>>) -> Option<T
 impl Post {
     pub(super) fn into_request(
         self,
-    ) -> wasmtime::Result<Request<impl Body<Data = Bytes, Error = wasmtime_wasi_http::Error>>>
-    {
+    ) -> wasmtime::Result<Request<impl Body<Data = Bytes, Error = wasmtime_wasi_http::Error>>> {
         let uri = format!("http://{AUTHORITY}{}", self.path);
         let mut request = Request::builder().method(Method::POST).uri(uri);
         for (name, value) in self.headers {

@@ -218,9 +218,7 @@ impl HostDescriptorWithStore<GuestState> for HasFiles {
         new_path: String,
     ) -> FilesystemResult<()> {
         let flags = earlier::path_flags(flags);
-        with_files(guest, async |files| {
-            Earlier::link_at(files, fd, flags, old_path, new_fd, new_path).await
-        })
+        with_files(guest, async |files| Earlier::link_at(files, fd, flags, old_path, new_fd, new_path).await)
     }
 
     async fn open_at(
@@ -238,11 +236,7 @@ impl HostDescriptorWithStore<GuestState> for HasFiles {
         })
     }
 
-    async fn readlink_at(
-        guest: &Guest,
-        fd: Resource<Descriptor>,
-        path: String,
-    ) -> FilesystemResult<String> {
+    async fn readlink_at(guest: &Guest, fd: Resource<Descriptor>, path: String) -> FilesystemResult<String> {
         with_files(guest, async |files| Earlier::readlink_at(files, fd, path).await)
     }
 

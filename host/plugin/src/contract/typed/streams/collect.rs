@@ -5,9 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
 use tokio::sync::oneshot;
-use wasmtime::component::{
-    ComponentType, FutureConsumer, Lift, Source, StreamConsumer, StreamResult, Val,
-};
+use wasmtime::component::{ComponentType, FutureConsumer, Lift, Source, StreamConsumer, StreamResult, Val};
 use wasmtime::{AsContextMut, Store, StoreContextMut};
 
 use super::super::encode::Mismatch;
