@@ -124,7 +124,7 @@ impl ActGuest {
         let call: CallTool = self.instance.get_typed_func(&mut *store, self.call)?;
         let arguments = cbor::encode(&request.arguments.value());
         let (session, refusal) = match &self.sessions {
-            Some(sessions) => match sessions.open(&self.instance, store).await? {
+            Some(sessions) => match Box::pin(sessions.open(&self.instance, store)).await? {
                 Ok(session) => (Some(session), None),
                 Err(refusal) => (None, Some(refusal)),
             },
@@ -137,7 +137,7 @@ impl ActGuest {
             CallResponse::Streaming(stream) => stream::collect(store, stream).await?,
         };
         if let Some(session) = session {
-            session.close(&self.instance, store).await?;
+            Box::pin(session.close(&self.instance, store)).await?;
         }
         Ok(content::answer(events, refusal.as_deref()))
     }

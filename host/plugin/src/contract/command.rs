@@ -116,7 +116,9 @@ impl CommandGuest {
         match self {
             Self::Earlier(guest) => guest.wasi_cli_run().call_run(store).await,
             Self::Later(guest) => {
-                store.run_concurrent(async |store| guest.wasi_cli_run().call_run(store).await).await?
+                let run = store.run_concurrent(async |store| guest.wasi_cli_run().call_run(store).await);
+                // On the heap: it would make the future of every call of a plugin larger.
+                Box::pin(run).await?
             }
         }
     }

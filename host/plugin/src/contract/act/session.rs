@@ -8,6 +8,7 @@ use wasmtime::component::{Component, ComponentExportIndex, Instance};
 use super::shapes::{CloseSession, Metadata, OpenSession};
 use super::{cbor, content};
 use crate::instance::state::GuestState;
+use crate::wasi::config::Config;
 
 /// The interface; its version follows.
 const INTERFACE: &str = "act:sessions/session-provider@";
@@ -48,7 +49,7 @@ impl Sessions {
         store: &mut Store<GuestState>,
     ) -> wasmtime::Result<Result<Session<'a>, String>> {
         let open: OpenSession = instance.get_typed_func(&mut *store, self.open)?;
-        let config = store.data().belongings.config.as_ref().map(|config| config.all());
+        let config = store.data().belongings.config.as_ref().map(Config::all);
         let argument = |(key, value): (String, String)| (key, cbor::encode(&value.into()));
         let arguments = config.unwrap_or_default().into_iter().map(argument).collect();
         let (opened,) = open.call_async(&mut *store, (arguments, Vec::new())).await?;

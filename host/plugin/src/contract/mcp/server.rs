@@ -74,7 +74,8 @@ impl Server {
     ) -> wasmtime::Result<AfterAnswer> {
         match self {
             Self::Incoming(guest) => incoming::exchange(store, guest, post, reader).await,
-            Self::Handler(guest) => handler::exchange(store, guest, post, reader).await,
+            // On the heap: it would make the future of every call of a plugin twice as large.
+            Self::Handler(guest) => Box::pin(handler::exchange(store, guest, post, reader)).await,
         }
     }
 }

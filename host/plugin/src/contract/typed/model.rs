@@ -103,8 +103,15 @@ pub(super) enum Returned {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Streamed {
     pub(super) what: Later,
-    /// Where the function returns a `result`: its error.
-    pub(super) error: Option<Option<Type>>,
+    pub(super) refusal: Refusal,
+}
+
+/// Whether a function may fail before anything of its answer comes.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Refusal {
+    Never,
+    /// It returns a `result`, which has this error.
+    Error(Option<Type>),
 }
 
 /// How an answer comes.
@@ -230,15 +237,15 @@ impl Builder {
     }
 
     fn returned(&mut self, ty: &types::Type, docs: TypeDocs<'_>) -> Built<Returned> {
-        let streamed = |what, error| Returned::Streamed(Streamed { what, error });
+        let streamed = |what, refusal| Returned::Streamed(Streamed { what, refusal });
         if let Some(what) = self.later(ty) {
-            return what.map(|what| streamed(what, None));
+            return what.map(|what| streamed(what, Refusal::Never));
         }
         if let types::Type::Result(result) = ty
             && let Some(what) = result.ok().and_then(|ok| self.later(&ok))
         {
             let error = result.err().map(|ty| self.build(&ty, docs.error(), 0)).transpose()?;
-            return what.map(|what| streamed(what, Some(error)));
+            return what.map(|what| streamed(what, Refusal::Error(error)));
         }
         let types::Type::Result(result) = ty else { return self.build(ty, docs, 0).map(Returned::Value) };
         let ok = result.ok().map(|ty| self.build(&ty, docs.ok(), 0)).transpose()?;

@@ -17,7 +17,7 @@ use self::item::{Item, with_item};
 use self::received::Received;
 use super::answer;
 use super::encode::Mismatch;
-use super::model::{Field, Later, Streamed, Type};
+use super::model::{Field, Later, Refusal, Streamed, Type};
 use crate::contract::answer::Output;
 use crate::instance::state::GuestState;
 use haft_core::tool::ToolError;
@@ -65,10 +65,12 @@ pub(super) async fn receive(
     returned: Val,
     most: u64,
 ) -> wasmtime::Result<Answer> {
-    let value = match (&streamed.error, returned) {
-        (None, value) => value,
-        (Some(_), Val::Result(Ok(Some(value)))) => *value,
-        (Some(error), Val::Result(Err(value))) => return Ok(Err(answer::failure(error.as_ref(), value)?)),
+    let value = match (&streamed.refusal, returned) {
+        (Refusal::Never, value) => value,
+        (Refusal::Error(_), Val::Result(Ok(Some(value)))) => *value,
+        (Refusal::Error(error), Val::Result(Err(value))) => {
+            return Ok(Err(answer::failure(error.as_ref(), value)?));
+        }
         _ => return Err(Mismatch.into()),
     };
     match (&streamed.what, value) {

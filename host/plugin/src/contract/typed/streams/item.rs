@@ -17,7 +17,7 @@ pub(super) trait Item: ComponentType + Lift + Lower + Send + Sync + Unpin + 'sta
 
     /// Adds it to what has come.
     fn add_to(self, received: &mut Received) {
-        received.add_value(self.into_val());
+        received.add_value(&self.into_val());
     }
 }
 

@@ -26,8 +26,8 @@ impl Received {
         self.size += bytes.len() as u64;
     }
 
-    pub(super) fn add_value(&mut self, value: Val) {
-        let value = json(&value).unwrap_or_default();
+    pub(super) fn add_value(&mut self, value: &Val) {
+        let value = json(value).unwrap_or_default();
         self.size += value.to_string().len() as u64;
         self.values.push(value);
     }

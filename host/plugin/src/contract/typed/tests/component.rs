@@ -112,6 +112,8 @@ fn named(ty: &Type, text: &mut String, counter: &mut usize) -> String {
         Type::Bytes => "list<u8>".into(),
         Type::List(element) => format!("list<{}>", inner(element)),
         Type::Map(types) => format!("map<{}, {}>", inner(&types.0), inner(&types.1)),
+        Type::Stream(item) => format!("stream<{}>", inner(item)),
+        Type::Future(item) => format!("future<{}>", inner(item)),
         Type::Option(element) => format!("option<{}>", inner(element)),
         Type::Tuple(types) => format!("tuple<{}>", types.iter().map(inner).collect::<Vec<_>>().join(", ")),
         Type::Result(ok, error) => match (ok, error) {

@@ -90,7 +90,11 @@ pub(super) fn value(ty: &Type) -> BoxedStrategy<Val> {
         Type::Char => any_of(Val::Char),
         Type::String => ".{0,12}".prop_map(Val::String).boxed(),
         Type::Bytes => bytes(),
-        Type::List(element) => prop::collection::vec(value(element), 0..4).prop_map(Val::List).boxed(),
+        // Before it goes through its stream it is a list.
+        Type::List(element) | Type::Stream(element) => {
+            prop::collection::vec(value(element), 0..4).prop_map(Val::List).boxed()
+        }
+        Type::Future(item) => value(item),
         Type::Map(types) => {
             prop::collection::vec((value(&types.0), value(&types.1)), 0..4).prop_map(Val::Map).boxed()
         }
