@@ -164,11 +164,11 @@ impl GuestInstance {
     ) -> wasmtime::Result<Result<Output, ToolError>> {
         match self {
             Self::Plugin(guest) => guest.call(store, request).await,
-            // On the heap: they would make the future of every call of a plugin larger.
+            // On the heap: the future of every call of a plugin would have room for the largest of them.
             Self::Act(guest) => Box::pin(guest.call(store, request)).await,
             Self::Mcp(guest) => Box::pin(guest.call(store, request)).await,
             Self::Command(guest) => Box::pin(guest.call(store, request)).await,
-            Self::Typed(guest) => guest.call(store, request).await,
+            Self::Typed(guest) => Box::pin(guest.call(store, request)).await,
         }
     }
 }

@@ -135,7 +135,6 @@ async fn call_resolved(
     streams::open(store, &resolved.signature.params, &mut arguments)?;
     function.call_async(&mut *store, &arguments, &mut results).await?;
     match (&resolved.signature.returned, results.pop()) {
-        // On the heap: it would make the future of every call of a plugin larger.
         (Returned::Streamed(streamed), Some(value)) => {
             Box::pin(streams::receive(store, streamed, value, most)).await
         }
