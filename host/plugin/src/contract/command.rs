@@ -115,10 +115,10 @@ impl CommandGuest {
     async fn run(&self, store: &mut Store<GuestState>) -> wasmtime::Result<Result<(), ()>> {
         match self {
             Self::Earlier(guest) => guest.wasi_cli_run().call_run(store).await,
+            // On the heap: it would make the future of every call of a plugin larger.
             Self::Later(guest) => {
-                let run = store.run_concurrent(async |store| guest.wasi_cli_run().call_run(store).await);
-                // On the heap: it would make the future of every call of a plugin larger.
-                Box::pin(run).await?
+                Box::pin(store.run_concurrent(async |store| guest.wasi_cli_run().call_run(store).await))
+                    .await?
             }
         }
     }

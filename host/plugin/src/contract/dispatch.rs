@@ -126,8 +126,8 @@ impl LinkedComponent {
         match self {
             Self::Plugin(linked) => linked.instantiate(store).await.map(GuestInstance::Plugin),
             Self::Act(linked) => linked.instantiate(store).await.map(GuestInstance::Act),
-            Self::Mcp(linked) => linked.instantiate(store).await.map(GuestInstance::Mcp),
-            Self::Command(linked) => linked.instantiate(store).await.map(GuestInstance::Command),
+            Self::Mcp(linked) => Box::pin(linked.instantiate(store)).await.map(GuestInstance::Mcp),
+            Self::Command(linked) => Box::pin(linked.instantiate(store)).await.map(GuestInstance::Command),
             Self::Typed(linked, _) => linked.instantiate(store).await.map(GuestInstance::Typed),
         }
     }
@@ -164,10 +164,11 @@ impl GuestInstance {
     ) -> wasmtime::Result<Result<Output, ToolError>> {
         match self {
             Self::Plugin(guest) => guest.call(store, request).await,
-            Self::Act(guest) => guest.call(store, request).await,
-            Self::Mcp(guest) => guest.call(store, request).await,
-            Self::Command(guest) => guest.call(store, request).await,
-            Self::Typed(guest) => guest.call(store, request).await,
+            // On the heap: the future of every call of a plugin would have room for the largest of them.
+            Self::Act(guest) => Box::pin(guest.call(store, request)).await,
+            Self::Mcp(guest) => Box::pin(guest.call(store, request)).await,
+            Self::Command(guest) => Box::pin(guest.call(store, request)).await,
+            Self::Typed(guest) => Box::pin(guest.call(store, request)).await,
         }
     }
 }
