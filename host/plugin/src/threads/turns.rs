@@ -41,7 +41,9 @@ pub(crate) struct Held(Arc<Lock<State>>);
 enum State {
     #[default]
     Waits,
-    Computes(OwnedSemaphorePermit),
+    Computes(
+        #[expect(dead_code, reason = "it is held, and given back when it is dropped")] OwnedSemaphorePermit,
+    ),
     /// It has waited too long once.
     WithoutTurns,
 }
