@@ -31,8 +31,10 @@ const HOMES: &[(&str, &[&str])] = &[
             "package/src/download.rs",
             "package/src/oci",
             "mcp/src/client/http.rs",
+            "callers/src/keys/fetch.rs",
         ],
     ),
+    ("jsonwebtoken::", &["callers/src/jwt", "callers/src/jwt.rs", "callers/src/keys/set.rs"]),
     ("wasmtime_wasi_http::", &["plugin/src"]),
     (
         "hyper::",
@@ -51,6 +53,7 @@ const HOMES: &[(&str, &[&str])] = &[
         "ring::",
         &[
             "package/src/signature",
+            "callers/src/jwt/signature.rs",
             "mcp/src/server/random.rs",
             "mcp/src/server/questions",
             "page/src/random.rs",

@@ -11,6 +11,7 @@ mod agents;
 mod backend;
 mod build;
 mod builtins;
+mod caller;
 mod catalogue;
 mod config;
 mod entry;
@@ -47,6 +48,7 @@ pub use self::agents::{AgentKind, AgentTool};
 pub use self::backend::{BackendTable, ContainerEngine};
 pub use self::build::Build;
 pub use self::builtins::Builtins;
+pub use self::caller::{CallerProof, CallerTable, JwtAlgorithm, JwtTable, KeysAt};
 pub use self::config::{Setting, Settings};
 pub use self::entry::Located;
 pub use self::hint_table::HintTable;
@@ -216,6 +218,11 @@ impl Manifest {
             Setting::Value(_) => None,
         });
         let plugins = plugins.map(|secret| &secret.source).chain(settings);
+        let callers = self.serve.callers.iter().filter_map(|caller| match &caller.proof {
+            CallerProof::Token(source) => Some(source),
+            CallerProof::Jwt(_) => None,
+        });
+        let plugins = plugins.chain(callers);
         provider.filter_map(|provider| provider.api_key.as_ref()).chain(plugins).chain(named).collect()
     }
 

@@ -9,6 +9,7 @@ mod assembly;
 mod backend;
 mod builtins;
 mod call_rules;
+mod callers;
 mod children;
 mod chosen_tools;
 mod dirs;

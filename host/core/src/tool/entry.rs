@@ -112,9 +112,19 @@ impl Entry {
         Self { setting: Some(setting.into()), ..self }
     }
 
-    /// The same with no more rights than `grant` has too.
+    /// The same with no more rights than `grant` has too. Values of its own that a component sees are no right, and
+    /// stay.
     pub(super) fn narrowed(&self, grant: &Grant) -> Self {
-        Self { grant: self.grant.intersect(grant), ..self.again() }
+        let left = self.grant.intersect(grant);
+        let values = self.grant.values().iter();
+        let grant = values.fold(left, |grant, (name, value)| grant.with_value(name, value));
+        Self { grant, ..self.again() }
+    }
+
+    /// Whether `other`, the same tool with fewer rights, would act with more than those: its rights are fixed before
+    /// a call ([`Tool::has_fixed_rights`]).
+    pub fn ignores_grant_of(&self, other: &Self) -> bool {
+        self.tool.has_fixed_rights() && self.grant != other.grant
     }
 
     /// Whether program.toml has a person asked before every call.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CompleteRequestMethod, CompleteRequestParams, CompleteResult,
+    CallToolRequestParams, CallToolResponse, CallToolResult, CompleteRequestMethod, CompleteRequestParams, CompleteResult,
     ConstString, CustomRequest, CustomResult, ErrorCode, Implementation, InitializeRequestParams,
     InitializeResult, JsonObject, ListPromptsRequestMethod, ListPromptsResult,
     ListResourceTemplatesRequestMethod, ListResourceTemplatesResult, ListResourcesRequestMethod,
@@ -30,6 +30,7 @@ use super::elicitation::{ElicitingApprover, ReplacementAnswer};
 use super::progress::{NotificationFilter, ProgressNotifier};
 use super::snapshot::{Fallback, ToolSnapshot, ToolSnapshots};
 use super::tool_news::ToolNews;
+use haft_callers::Caller;
 use haft_core::call::ToolCall;
 use haft_core::sync::Lock;
 use haft_core::tool::{Approvals, Client, Entry, Keep, Session, clip};
@@ -50,6 +51,8 @@ pub(super) struct ServerShared {
     pub(super) calls: RunningCalls,
     /// Identifies the callers that share approvals: those with the same token.
     caller: Arc<str>,
+    /// Who calls, where callers are told apart.
+    known: Option<Caller>,
 }
 
 /// One client, or one request of a client that opens no session.
@@ -75,7 +78,18 @@ pub(super) struct Handler {
 impl ServerShared {
     /// For clients who are all `caller`.
     pub(super) fn new(snapshots: ToolSnapshots, caller: impl Into<Arc<str>>) -> Self {
-        Self { snapshots, calls: RunningCalls::default(), caller: caller.into() }
+        Self { snapshots, calls: RunningCalls::default(), caller: caller.into(), known: None }
+    }
+
+    /// For clients who are `caller`: its tools, its quota, and its name in the journal.
+    pub(super) fn of_caller(&self, caller: Caller) -> Self {
+        let (snapshots, calls) = (self.snapshots.of_caller(caller.name()), self.calls.clone());
+        Self { snapshots, calls, caller: caller.id().clone(), known: Some(caller) }
+    }
+
+    /// Identifies the callers that share approvals and sessions.
+    pub(super) fn caller(&self) -> &Arc<str> {
+        &self.caller
     }
 
     /// A handler for a new client.
@@ -139,7 +153,8 @@ impl Handler {
     /// Identifies the calling client. One without a session is identified by its name and version.
     fn client(&self, context: &RequestContext<RoleServer>) -> Client {
         match context.client_info().filter(|_| is_sessionless(context)) {
-            Some(info) => Client::named(&format!("{} {}", info.name, info.version)),
+            // Of two callers each may say what it likes of itself.
+            Some(info) => Client::named(&[&*self.shared.caller, &info.name, &info.version].join("\0")),
             None => self.client,
         }
     }
@@ -168,6 +183,12 @@ impl Handler {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
+        let permit = self.shared.known.as_ref().map(Caller::begin_call).transpose();
+        let _permit = match permit {
+            Ok(permit) => permit,
+            // Noted in no journal: whoever calls too often would write it full.
+            Err(exhausted) => return Ok(CallToolResult::error(vec![exhausted.to_string().into()]).into()),
+        };
         let snapshot = self.shared.snapshots.with_tool(&request.name).await;
         let own = snapshot.own_name(&request.name);
         let entry = snapshot.toolbox().find(&own);
@@ -183,6 +204,7 @@ impl Handler {
             cancel: context.ct.clone(),
             approvals: approver.clone().map(|approver| self.approvals.asking(approver)).unwrap_or_default(),
             client: self.client(&context),
+            caller: self.shared.known.as_ref().map(|caller| caller.id().clone()),
             ..snapshot.session().clone()
         };
         let arguments = Value::Object(request.arguments.unwrap_or_default());
