@@ -70,6 +70,7 @@ mod self_update;
 mod serve;
 mod sessions;
 mod shares;
+mod telemetry;
 mod terminal;
 mod tidy;
 mod time;

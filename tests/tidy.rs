@@ -32,6 +32,7 @@ const HOMES: &[(&str, &[&str])] = &[
             "package/src/oci",
             "mcp/src/client/http.rs",
             "callers/src/keys/fetch.rs",
+            "telemetry/src/sender.rs",
         ],
     ),
     ("jsonwebtoken::", &["callers/src/jwt", "callers/src/jwt.rs", "callers/src/keys/set.rs"]),
@@ -60,6 +61,10 @@ const HOMES: &[(&str, &[&str])] = &[
         ],
     ),
     ("minisign_verify::", &["package/src/signature"]),
+    ("opentelemetry::", &["telemetry/src"]),
+    ("opentelemetry_sdk::", &["telemetry/src"]),
+    ("opentelemetry_otlp::", &["telemetry/src"]),
+    ("opentelemetry_http::", &["telemetry/src"]),
     ("tar::", &["package/src/archive", "package/src/archive.rs", "author/src/archive.rs"]),
     (
         "flate2::",

@@ -30,13 +30,18 @@ pub(crate) struct Reply {
 }
 
 impl Site {
+    pub(crate) fn start(stage: &Stage, arguments: &[&str]) -> Self {
+        let arguments = [&["serve", "--http", "127.0.0.1:0"], arguments].concat();
+        Self::begin(stage.command(&arguments).env("HAFT_TEST_TOKEN", TOKEN))
+    }
+
+    /// What `command` serves, once it does.
     #[expect(
         clippy::zombie_processes,
         reason = "it is waited for when this is dropped; where it never serves the test ends"
     )]
-    pub(crate) fn start(stage: &Stage, arguments: &[&str]) -> Self {
-        let arguments = [&["serve", "--http", "127.0.0.1:0"], arguments].concat();
-        let mut child = stage.command(&arguments).env("HAFT_TEST_TOKEN", TOKEN).spawn().unwrap();
+    pub(crate) fn begin(command: &mut std::process::Command) -> Self {
+        let mut child = command.spawn().unwrap();
         let mut said = std::io::BufReader::new(child.stderr.take().unwrap());
         let (sender, receiver) = channel();
         std::thread::spawn(move || {

@@ -33,6 +33,7 @@ mod serve;
 mod server;
 mod source;
 mod syntax;
+mod telemetry;
 mod tool;
 mod values;
 
@@ -67,6 +68,7 @@ pub use self::secret::{KeyringEntry, SecretSource, TextOrSecret};
 pub use self::serve::Serve;
 pub use self::server::{McpServer, Transport};
 pub use self::source::{PackageSource, SourceError};
+pub use self::telemetry::TelemetryTable;
 pub use self::tool::{Argument, ArgumentType, CommandTool, EXTRA_ARGS};
 
 use self::section::{Notes, Section};
@@ -130,6 +132,8 @@ pub struct Manifest {
     pub serve: Serve,
     /// `[journal]`.
     pub journal: JournalTable,
+    /// `[telemetry]`; `None`: none, unless the environment says so.
+    pub telemetry: Option<TelemetryTable>,
     /// `[sandbox]`.
     pub sandbox: Sandbox,
     /// `[backend]`.
@@ -201,7 +205,8 @@ impl Manifest {
             Transport::Stdio { env, .. } => env,
             Transport::Http { headers, .. } => headers,
         });
-        let texts = provider.clone().flat_map(|provider| &provider.headers).chain(servers);
+        let telemetry = self.telemetry.iter().flat_map(|telemetry| &telemetry.headers);
+        let texts = provider.clone().flat_map(|provider| &provider.headers).chain(servers).chain(telemetry);
         let named = texts.filter_map(|(_, value)| match value {
             TextOrSecret::Secret(source) => Some(source),
             TextOrSecret::Text(_) => None,
@@ -256,6 +261,7 @@ impl Manifest {
             agents: AgentTool::read_all(root),
             serve: Serve::read(root),
             journal: JournalTable::read(root),
+            telemetry: TelemetryTable::read(root),
             sandbox: Sandbox::read(root),
             backend: BackendTable::read(root),
             builtins: Builtins::read(root),

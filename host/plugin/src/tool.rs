@@ -34,6 +34,7 @@ use haft_core::grant::{Grant, Reach};
 use haft_core::limit::Limits;
 use haft_core::report::plain;
 use haft_core::tool::inline::{self, ThreadLoad};
+use haft_core::trace::TraceParent;
 use haft_core::tool::{
     Context, Notes, Preparation, Schema, Subject, SubjectArgument, Tool, ToolError, foreign,
 };
@@ -67,6 +68,8 @@ struct Job {
     instance_permit: Option<InstancePermit>,
     /// Whether the guest begins on the thread that read the call.
     runs_inline: bool,
+    /// What its requests are a part of.
+    trace: Option<TraceParent>,
 }
 
 /// Why a call has no result.
@@ -186,6 +189,7 @@ impl PluginTool {
             only_reads: self.def.hints.read_only,
             instance_permit,
             runs_inline: self.may_run_inline(context.grant),
+            trace: context.caller.trace().parent().cloned(),
         }
     }
 
@@ -375,7 +379,8 @@ impl PluginShared {
     fn run(&self, job: &Job) -> Run {
         let (name, call) = (self.name.clone(), job.request.id.clone());
         let run = Run::new(name, call, job.events.clone(), job.cancel.clone(), &job.limits);
-        Run { inline_time: job.runs_inline.then(InlineTime::begin), ..run }
+        let inline_time = job.runs_inline.then(InlineTime::begin);
+        Run { inline_time, trace: job.trace.clone(), ..run }
     }
 
     fn log_output(&self, state: &GuestState) {

@@ -164,6 +164,8 @@ pub(super) static ROOT: Table = Table {
             .also(&["server", "http"]),
         Key::new("journal", Kind::Table(&JOURNAL), "how much of the record of calls is kept")
             .also(&["log", "audit"]),
+        Key::new("telemetry", Kind::Table(&TELEMETRY), "where traces and metrics of calls are sent")
+            .also(&["otel", "opentelemetry", "tracing", "metrics"]),
         Key::new("sandbox", Kind::Table(&SANDBOX), "how far tools reach on this machine"),
         Key::new(
             "backend",
@@ -814,6 +816,19 @@ pub(super) static JOURNAL: Table = Table {
              `1024GiB`",
         )
         .also(&["max_total", "retention", "total"]),
+    ],
+};
+
+pub(super) static TELEMETRY: Table = Table {
+    header: "[telemetry]",
+    doc: "Where traces and metrics of calls are sent (OpenTelemetry, OTLP over HTTP). Absent: nowhere, unless \
+    `OTEL_EXPORTER_OTLP_ENDPOINT` says so. `OTEL_…` variables count more than this table.",
+    keys: &[
+        Key::new("endpoint", URL, "where OTLP is taken over HTTP, as `http://127.0.0.1:4318`")
+            .required()
+            .also(&["url", "otlp", "collector"]),
+        Key::new("headers", Kind::Map(&Kind::TextOrSecret), "sent with everything").also(&["header"]),
+        Key::new("service_name", Kind::Text, "what this service is called; default `haft`").also(&["service", "name"]),
     ],
 };
 

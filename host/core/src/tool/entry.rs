@@ -23,6 +23,7 @@ use crate::journal::{Granted, Record};
 use crate::limit::Limits;
 use crate::manifest::Effect;
 use crate::secret::Redactor;
+use crate::trace::Trace;
 
 /// One tool in the box, with what it may do and use.
 pub struct Entry {
@@ -318,12 +319,17 @@ impl Entry {
     }
 
     /// Runs a call that was admitted: at most as long as the limits allow, and not after a cancel.
-    pub(super) async fn run(&self, call: &ToolCall, watch: &Watch<'_>, session: &Session) -> Ended {
+    pub(super) async fn run(
+        &self,
+        call: &ToolCall,
+        watch: &Watch<'_>,
+        (session, trace): (&Session, &Trace),
+    ) -> Ended {
         let cancel = session.cancel.child_token();
         let (events, notes) = (watch.events(), watch.notes());
         let (grant, limits, cancel) = (&self.grant, &self.limits, &cancel);
         let (whole, client) = (&session.whole, session.client);
-        let caller = Caller { session, record: watch.record() };
+        let caller = Caller { session, record: watch.record(), trace };
         let context = Context { grant, limits, events, cancel, notes, whole, client, caller };
         if let Err(error) = self.prepare(cancel).await {
             return Ended::Failed(error);

@@ -9,6 +9,7 @@ use super::{Client, Ledger, Lineage, Meter, Notes, Whole};
 use crate::event::Events;
 use crate::journal::Journal;
 use crate::secret::Redactor;
+use crate::trace::Trace;
 
 /// What a caller brings to every call it makes.
 #[derive(Clone, Debug, Default)]
@@ -35,6 +36,8 @@ pub struct Session {
     pub caller: Option<Arc<str>>,
     /// The agents that the calls come through, where those are tools themselves.
     pub lineage: Lineage,
+    /// Where the calls are told as parts of a trace.
+    pub trace: Trace,
     /// Where the turns of models are counted that answer the calls.
     pub meter: Meter,
 }

@@ -33,6 +33,7 @@ use super::tool_news::ToolNews;
 use haft_callers::Caller;
 use haft_core::call::ToolCall;
 use haft_core::sync::Lock;
+use haft_core::trace::{Operation, Span, TraceParent, Wire};
 use haft_core::tool::{Approvals, Client, Entry, Keep, Session, clip};
 
 /// Characters of a client's word that an error repeats.
@@ -53,6 +54,8 @@ pub(super) struct ServerShared {
     caller: Arc<str>,
     /// Who calls, where callers are told apart.
     known: Option<Caller>,
+    /// How clients are connected.
+    over: Wire,
 }
 
 /// One client, or one request of a client that opens no session.
@@ -78,13 +81,18 @@ pub(super) struct Handler {
 impl ServerShared {
     /// For clients who are all `caller`.
     pub(super) fn new(snapshots: ToolSnapshots, caller: impl Into<Arc<str>>) -> Self {
-        Self { snapshots, calls: RunningCalls::default(), caller: caller.into(), known: None }
+        Self { snapshots, calls: RunningCalls::default(), caller: caller.into(), known: None, over: Wire::Streams }
+    }
+
+    /// The same, for clients over HTTP.
+    pub(super) fn over_http(self) -> Self {
+        Self { over: Wire::Http, ..self }
     }
 
     /// For clients who are `caller`: its tools, its quota, and its name in the journal.
     pub(super) fn of_caller(&self, caller: Caller) -> Self {
         let (snapshots, calls) = (self.snapshots.of_caller(caller.name()), self.calls.clone());
-        Self { snapshots, calls, caller: caller.id().clone(), known: Some(caller) }
+        Self { snapshots, calls, caller: caller.id().clone(), known: Some(caller), over: self.over }
     }
 
     /// Identifies the callers that share approvals and sessions.
@@ -178,6 +186,18 @@ impl Handler {
         Some(ElicitingApprover::new(context, request, questions, caller, fallback).await)
     }
 
+    /// A call begins, as a part of what its client says that it is a part of.
+    fn begin(&self, snapshot: &ToolSnapshot, context: &RequestContext<RoleServer>, tool: &str) -> Span {
+        let parent = || TraceParent::parse(context.meta.get_traceparent()?, context.meta.get_tracestate());
+        let (request, protocol) = (context.id.to_string(), context.protocol_version());
+        snapshot.session().trace.within(parent).begin(|| Operation::Served {
+            tool,
+            request: &request,
+            protocol: protocol.as_ref().map(ProtocolVersion::as_str),
+            over: self.shared.over,
+        })
+    }
+
     async fn call(
         &self,
         request: CallToolRequestParams,
@@ -199,7 +219,9 @@ impl Handler {
         }
         let has_schema = snapshot.tool(&request.name).is_some_and(|tool| tool.output_schema.is_some());
         let notifier = ProgressNotifier::begin(&context, &request.name, self.notification_filter(&context));
+        let span = self.begin(&snapshot, &context, is_known.then_some(&*own).unwrap_or_default());
         let session = Session {
+            trace: span.of_call(),
             events: notifier.events(),
             cancel: context.ct.clone(),
             approvals: approver.clone().map(|approver| self.approvals.asking(approver)).unwrap_or_default(),
@@ -211,6 +233,7 @@ impl Handler {
         let call = ToolCall { id: context.id.to_string(), tool: own, arguments };
         let result = snapshot.toolbox().dispatch(call, &session).await;
         drop(session);
+        span.end(&result.is_error.into());
         notifier.end().await;
         match approver.and_then(|approver| approver.replacement()) {
             Some(ReplacementAnswer::Question(question)) => return Ok(question.into()),

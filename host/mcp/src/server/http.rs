@@ -132,7 +132,7 @@ impl Server {
         let address = listener.local_addr()?;
         hosts.extend(url.as_deref().and_then(origin::host_of));
         let public = Public::new(snapshots.clone(), url);
-        let shared = ServerShared::new(snapshots, admission.caller_id());
+        let shared = ServerShared::new(snapshots, admission.caller_id()).over_http();
         let gate = Arc::new(Gate::new(&shared, (admission, public), hosts, room.sessions, patience.body));
         let slots = ConnectionSlots::new(within_file_limit(room.connections));
         let threads = HttpThreads::start()?;

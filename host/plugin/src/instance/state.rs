@@ -23,6 +23,7 @@ use crate::wasi::http::{Http, Outbound};
 use crate::wasi::input::Input;
 use crate::wasi::network::address_check::{self, RefusedAddresses};
 use crate::wasi::output::Captured;
+use haft_core::trace::TraceParent;
 use haft_core::event::Events;
 use haft_core::grant::Grant;
 use haft_core::limit::Limits;
@@ -106,6 +107,8 @@ pub(crate) struct Run {
     /// another one.
     pub(crate) inline_time: Option<InlineTime>,
     pub(crate) logged: usize,
+    /// What the guest's requests are a part of.
+    pub(crate) trace: Option<TraceParent>,
 }
 
 /// Memory and table limits, and the one that was exceeded.
@@ -151,6 +154,7 @@ impl Run {
             cancelled,
             inline_time,
             logged,
+            trace: None,
         }
     }
 
@@ -279,7 +283,7 @@ impl WasiView for GuestState {
 
 impl WasiHttpView for GuestState {
     fn http(&mut self) -> WasiHttpCtxView<'_> {
-        self.http.view(&mut self.table)
+        self.http.view(&mut self.table, self.run.trace.as_ref())
     }
 }
 
