@@ -3,13 +3,13 @@
 import importlib
 import json
 import os
-import pkgutil
 import re
 import subprocess
 import sys
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 # Seconds that anything may take.
 PATIENCE = 30
@@ -20,8 +20,10 @@ def registry():
     import opentelemetry.semconv as semconv
 
     names = set()
-    for module in pkgutil.walk_packages(semconv.__path__, "opentelemetry.semconv."):
-        own = importlib.import_module(module.name)
+    root = Path(semconv.__file__).parent
+    # What is still in development lies in a folder that is no package of its own.
+    for file in [*root.rglob("*_attributes.py"), *root.rglob("*_metrics.py")]:
+        own = importlib.import_module(".".join(["opentelemetry.semconv", *file.relative_to(root).with_suffix("").parts]))
         names.update(value for value in vars(own).values() if isinstance(value, str) and "." in value)
     return names
 

@@ -47,8 +47,8 @@ fn site_for_guests() -> (String, Arc<Mutex<Vec<String>>>) {
     (address, heads)
 }
 
-/// A program whose MCP server is another haft, and whose plugin may reach `site`.
-fn stage(site: &str, environment: &str) -> Stage {
+/// A program whose MCP server is another haft, which tells `receiver`, and whose plugin may reach `site`.
+fn stage(site: &str, receiver: &str) -> Stage {
     let stage = Stage::new("");
     let (haft, guest) = (env!("CARGO_BIN_EXE_haft"), hostile().display().to_string());
     std::fs::create_dir(stage.path("inner")).unwrap();
@@ -58,8 +58,20 @@ fn stage(site: &str, environment: &str) -> Stage {
          tools = [\"http_get\"]\n[plugins.grant]\nhosts = [{site:?}]\n"
     );
     std::fs::write(&inner, plugin).unwrap();
+    // haft's own folders are closed to children.
+    let own = stage.home().join("tmp/own");
+    let variables = [
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", receiver),
+        ("OTEL_SERVICE_NAME", "inner"),
+        ("OTEL_BSP_SCHEDULE_DELAY", "50"),
+        ("XDG_CACHE_HOME", own.to_str().unwrap()),
+        ("XDG_STATE_HOME", own.to_str().unwrap()),
+    ];
+    let environment: Vec<_> = variables.iter().map(|(name, value)| format!("{name} = {value:?}")).collect();
+    let environment = environment.join(", ");
     stage.program(&format!(
-        "\n[[mcp_servers]]\nname = \"inner\"\ncommand = [{haft:?}, \"serve\", \"--program\", {inner:?}]\nenv = {{ {environment} }}\n"
+        "\n[[mcp_servers]]\nname = \"inner\"\ncommand = [{haft:?}, \"serve\", \"--program\", {inner:?}]\n\
+         env = {{ {environment} }}\n"
     ));
     stage
 }
@@ -85,12 +97,7 @@ fn serve(stage: &Stage, variables: &[(&str, &str)]) -> Site {
 fn a_call_over_several_processes_is_one_trace() {
     let receiver = Receiver::start();
     let (site, heads) = site_for_guests();
-    let quick = "\"50\"";
-    let environment = format!(
-        "OTEL_EXPORTER_OTLP_ENDPOINT = {:?}, OTEL_SERVICE_NAME = \"inner\", OTEL_BSP_SCHEDULE_DELAY = {quick}",
-        receiver.url
-    );
-    let stage = stage(&site, &environment);
+    let stage = stage(&site, &receiver.url);
     let variables = [
         ("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.url.as_str()),
         ("OTEL_SERVICE_NAME", "outer"),

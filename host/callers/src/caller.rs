@@ -15,7 +15,7 @@ pub struct Caller {
 #[derive(Debug)]
 pub(crate) struct Seat {
     pub(crate) name: Arc<str>,
-    pub(crate) quota: Quota,
+    pub(crate) quota: Arc<Quota>,
 }
 
 /// Characters of a subject that the name of its caller repeats. The identifiers of authorization servers are shorter.
@@ -50,7 +50,7 @@ impl Caller {
 
     /// One more call begins, if it is within the quota. All callers of one name share that.
     pub fn begin_call(&self) -> Result<CallPermit, Exhausted> {
-        Quota::begin(&self.seat)
+        Quota::begin(&self.seat.quota)
     }
 }
 
@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn no_two_subjects_are_called_the_same() {
-        let seat = Arc::new(Seat { name: "team".into(), quota: Quota::new(None, None) });
+        let seat = Arc::new(Seat { name: "team".into(), quota: Arc::new(Quota::new(None, None)) });
         let id = |subject: &str| Caller::of_subject(&seat, subject).map(|caller| caller.id().to_string());
         assert_eq!(id("ada").unwrap(), "team/ada");
         assert_eq!(id("a b\n").unwrap(), "team/a\\u{20}b\\u{a}");

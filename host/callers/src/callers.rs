@@ -137,7 +137,7 @@ impl Set {
         let Rule { name, proof, calls_per_minute, calls_at_once } = rule;
         let kept = before.seats.iter().find(|seat| *seat.name == *name);
         let new = || {
-            let quota = Quota::new(calls_per_minute, calls_at_once);
+            let quota = Arc::new(Quota::new(calls_per_minute, calls_at_once));
             Arc::new(Seat { name: name.as_str().into(), quota })
         };
         let seat = kept.cloned().unwrap_or_else(new);

@@ -15,7 +15,7 @@ use crate::usage::Usage;
 pub enum Operation<'a> {
     /// A client of haft's MCP server calls a tool.
     Served {
-        /// The tool, as the client calls it.
+        /// Its exposed name; empty for one that does not exist.
         tool: &'a str,
         /// The request's id.
         request: &'a str,

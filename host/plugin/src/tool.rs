@@ -371,16 +371,14 @@ impl PluginShared {
             return Ok(Writable::open(grant, None));
         }
         Self::load_code(self).await?;
-        let grant = grant.clone();
-        let storage = self.belongings.storage.clone();
+        let (grant, storage) = (grant.clone(), self.belongings.storage.clone());
         self.engine.threads().own(move || Writable::open(&grant, storage.as_ref())).await
     }
 
     fn run(&self, job: &Job) -> Run {
         let (name, call) = (self.name.clone(), job.request.id.clone());
         let run = Run::new(name, call, job.events.clone(), job.cancel.clone(), &job.limits);
-        let inline_time = job.runs_inline.then(InlineTime::begin);
-        Run { inline_time, trace: job.trace.clone(), ..run }
+        Run { inline_time: job.runs_inline.then(InlineTime::begin), trace: job.trace.clone(), ..run }
     }
 
     fn log_output(&self, state: &GuestState) {

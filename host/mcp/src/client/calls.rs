@@ -89,7 +89,7 @@ impl OngoingCalls {
         }
         tracing::info!(server, "{text}");
         let listener = self.ongoing().last().map(|ongoing| ongoing.listener.clone());
-        if let Some(Listener { call, events }) = listener {
+        if let Some(Listener { call, events, .. }) = listener {
             events.emit(|| Event::Info { call, message: format!("{server}: {text}") });
         }
     }

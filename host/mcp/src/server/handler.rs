@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, CompleteRequestMethod, CompleteRequestParams, CompleteResult,
+    CallToolRequestParams, CallToolResponse, CompleteRequestMethod, CompleteRequestParams, CompleteResult,
     ConstString, CustomRequest, CustomResult, ErrorCode, Implementation, InitializeRequestParams,
     InitializeResult, JsonObject, ListPromptsRequestMethod, ListPromptsResult,
     ListResourceTemplatesRequestMethod, ListResourceTemplatesResult, ListResourcesRequestMethod,
@@ -31,7 +31,7 @@ use super::progress::{NotificationFilter, ProgressNotifier};
 use super::snapshot::{Fallback, ToolSnapshot, ToolSnapshots};
 use super::tool_news::ToolNews;
 use haft_callers::Caller;
-use haft_core::call::ToolCall;
+use haft_core::call::{ToolCall, ToolResult};
 use haft_core::sync::Lock;
 use haft_core::trace::{Operation, Span, TraceParent, Wire};
 use haft_core::tool::{Approvals, Client, Entry, Keep, Session, clip};
@@ -189,8 +189,10 @@ impl Handler {
     /// A call begins, as a part of what its client says that it is a part of.
     fn begin(&self, snapshot: &ToolSnapshot, context: &RequestContext<RoleServer>, tool: &str) -> Span {
         let parent = || TraceParent::parse(context.meta.get_traceparent()?, context.meta.get_tracestate());
-        let (request, protocol) = (context.id.to_string(), context.protocol_version());
-        snapshot.session().trace.within(parent).begin(|| Operation::Served {
+        let trace = &snapshot.session().trace;
+        let (request, protocol) =
+            if trace.is_told() { (context.id.to_string(), context.protocol_version()) } else { Default::default() };
+        trace.within(parent).begin(|| Operation::Served {
             tool,
             request: &request,
             protocol: protocol.as_ref().map(ProtocolVersion::as_str),
@@ -207,7 +209,10 @@ impl Handler {
         let _permit = match permit {
             Ok(permit) => permit,
             // Noted in no journal: whoever calls too often would write it full.
-            Err(exhausted) => return Ok(CallToolResult::error(vec![exhausted.to_string().into()]).into()),
+            Err(exhausted) => {
+                let refusal = ToolResult::error(exhausted.to_string());
+                return Ok(answer::call_result(refusal, false).into());
+            }
         };
         let snapshot = self.shared.snapshots.with_tool(&request.name).await;
         let own = snapshot.own_name(&request.name);

@@ -30,7 +30,6 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 
 pub use self::admission::Admission;
-pub use self::gate::PATH;
 use self::gate::{Gate, HttpConnection};
 use self::public::Public;
 use self::slots::{ConnectionSlot, ConnectionSlots};
@@ -40,6 +39,9 @@ pub use self::token::{Token, TokenError};
 use super::handler::ServerShared;
 use super::snapshot::ToolSnapshots;
 use super::stdio::GRACE;
+
+/// The path that is served.
+pub const PATH: &str = "/mcp";
 
 /// Headers of a request. Clients send a dozen.
 const MAX_HEADERS: usize = 64;

@@ -28,13 +28,10 @@ use super::refusal::{HttpResponse, Refusal};
 use super::sessions::{SessionGuard, Sessions};
 use super::short_path::{Caller, ShortPath, Tried};
 use super::slots::{ConnectionSlot, RequestGuard};
-use super::{body, message, origin};
+use super::{PATH, body, message, origin};
 use crate::server::bounds;
 use crate::server::handler::{Handler, ServerShared};
 use haft_core::scan::Scan;
-
-/// The path that is served.
-pub const PATH: &str = "/mcp";
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 
@@ -90,8 +87,20 @@ impl Gate {
         let tidying = CancellationToken::new();
         runtime.spawn(tidying.clone().run_until_cancelled_owned(sessions.clone().tidy()));
         let service = StreamableHttpService::new(Sessions::handler, sessions.clone(), config);
-        let _tidying = tidying.drop_guard();
-        Self { admission, public, shared, hosts, bodies, sessions, short_path, service, runtime, closing, _tidying }
+        let tidying = tidying.drop_guard();
+        Self {
+            admission,
+            public,
+            shared,
+            hosts,
+            bodies,
+            sessions,
+            short_path,
+            service,
+            runtime,
+            closing,
+            _tidying: tidying,
+        }
     }
 
     /// Ends every stream and session.

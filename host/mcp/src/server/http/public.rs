@@ -8,7 +8,7 @@ use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use serde_json::json;
 
 use super::admission::Admission;
-use super::gate::PATH;
+use super::PATH;
 use super::refusal::HttpResponse;
 use crate::server::snapshot::ToolSnapshots;
 
@@ -65,7 +65,8 @@ impl Public {
 
     fn metadata(&self, path: &str, headers: &HeaderMap, admission: &Admission) -> Option<HttpResponse> {
         let rest = path.strip_prefix(METADATA)?;
-        let is_here = rest.is_empty() || rest == PATH || self.url.as_ref().is_some_and(|url| url.ends_with(rest));
+        let is_of_url = |url: &String| path_of(url).is_some_and(|path| rest.strip_prefix('/') == Some(path));
+        let is_here = rest.is_empty() || rest == PATH || self.url.as_ref().is_some_and(is_of_url);
         let (issuers, scopes) = admission.issuers().filter(|_| is_here)?;
         let mut metadata = json!({
             "resource": self.resource(headers)?,
@@ -80,6 +81,12 @@ impl Public {
         answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         Some(answer)
     }
+}
+
+/// What follows the host of an address, without the first `/`.
+fn path_of(url: &str) -> Option<&str> {
+    let (_, rest) = url.split_once("://")?;
+    rest.split_once('/').map(|(_, path)| path)
 }
 
 fn plain(status: StatusCode, text: &'static str) -> HttpResponse {
