@@ -110,7 +110,10 @@ fn a_call_over_several_processes_is_one_trace() {
     assert_eq!(answer["result"]["isError"], false, "{answer}");
     let spans = receiver.spans(3);
     let find = |service: &str, kind: i32| -> &Told {
-        spans.iter().find(|span| span.service == service && span.kind == kind).unwrap_or_else(|| panic!("{spans:#?}"))
+        spans
+            .iter()
+            .find(|span| span.service == service && span.kind == kind)
+            .unwrap_or_else(|| panic!("{spans:#?}"))
     };
     let (served, asked, inner) = (find("outer", 2), find("outer", 3), find("inner", 2));
     assert!(spans.iter().all(|span| span.trace == TRACE), "{spans:#?}");
@@ -157,7 +160,8 @@ fn a_receiver_that_is_away_changes_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_of_an_agent_is_a_trace() {
     let receiver = Receiver::start();
-    let telemetry = Telemetry::start(&Settings { endpoint: Some(receiver.url.clone()), ..Settings::default() }).unwrap();
+    let telemetry =
+        Telemetry::start(&Settings { endpoint: Some(receiver.url.clone()), ..Settings::default() }).unwrap();
     let model = Fake::start([
         fake::calls(&[("c1", "echo", &format!("{{\"text\":\"{SECRET}\"}}"))]),
         fake::says(SECRET),

@@ -43,19 +43,29 @@ async fn measure() {
     let key = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, document.as_ref(), &random).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("keys.json");
-    let part = |range: std::ops::Range<usize>| BASE64_URL_SAFE_NO_PAD.encode(&key.public_key().as_ref()[range]);
-    let keys = json!({"keys": [{"kty": "EC", "crv": "P-256", "kid": "k", "x": part(1..33), "y": part(33..65)}]});
+    let part =
+        |range: std::ops::Range<usize>| BASE64_URL_SAFE_NO_PAD.encode(&key.public_key().as_ref()[range]);
+    let keys =
+        json!({"keys": [{"kty": "EC", "crv": "P-256", "kid": "k", "x": part(1..33), "y": part(33..65)}]});
     std::fs::write(&file, keys.to_string()).unwrap();
     let token = |subject: usize| {
         let encoded = |value: serde_json::Value| BASE64_URL_SAFE_NO_PAD.encode(value.to_string());
-        let claims = json!({"iss": "i", "aud": "a", "sub": format!("s{subject}"), "exp": u32::MAX, "scope": "x y z"});
+        let claims =
+            json!({"iss": "i", "aud": "a", "sub": format!("s{subject}"), "exp": u32::MAX, "scope": "x y z"});
         let message = format!("{}.{}", encoded(json!({"alg": "ES256", "kid": "k"})), encoded(claims));
         let signature = key.sign(&random, message.as_bytes()).unwrap();
         format!("{message}.{}", BASE64_URL_SAFE_NO_PAD.encode(signature))
     };
-    let rule = |name: String, proof| Rule { name, proof, calls_per_minute: Some(1_000_000), calls_at_once: Some(64) };
+    let rule = |name: String, proof| Rule {
+        name,
+        proof,
+        calls_per_minute: Some(1_000_000),
+        calls_at_once: Some(64),
+    };
     let mut rules: Vec<Rule> = (0..CALLERS - 1)
-        .map(|number| rule(format!("c{number}"), Proof::Token(format!("a-token-of-the-bench-{number:04}").into())))
+        .map(|number| {
+            rule(format!("c{number}"), Proof::Token(format!("a-token-of-the-bench-{number:04}").into()))
+        })
         .collect();
     let jwt = JwtRule {
         issuer: "i".into(),
@@ -71,7 +81,8 @@ async fn measure() {
     let (mut tokens, mut known, mut new) = (Vec::new(), Vec::new(), Vec::new());
     let mut subject = 0;
     for _ in 0..rounds(ROUNDS) {
-        tokens.push(each(|| drop(callers.recall("a-token-of-the-bench-0062").unwrap().unwrap().begin_call())));
+        tokens
+            .push(each(|| drop(callers.recall("a-token-of-the-bench-0062").unwrap().unwrap().begin_call())));
         let first = token(subject);
         callers.verify(&first).await.unwrap();
         known.push(each(|| drop(callers.recall(&first).unwrap().unwrap().begin_call())));

@@ -64,7 +64,11 @@ fn main() {
         println!("{name:<12} p50 {:>8.1} us  p90 {:>8.1} us  p99 {:>8.1} us", at(50), at(90), at(99));
     }
     let median = |index: usize| times[index][times[index].len() / 2];
-    println!("again: {:+.1} %  on: {:+.1} %", (median(1) / median(0) - 1.0) * 100.0, (median(2) / median(0) - 1.0) * 100.0);
+    println!(
+        "again: {:+.1} %  on: {:+.1} %",
+        (median(1) / median(0) - 1.0) * 100.0,
+        (median(2) / median(0) - 1.0) * 100.0
+    );
 }
 
 /// Takes whatever is sent; where.
@@ -89,7 +93,8 @@ fn take(mut stream: TcpStream) -> std::io::Result<()> {
         received.extend_from_slice(&buffer[..read]);
         let Some(end) = received.windows(4).position(|four| four == b"\r\n\r\n") else { continue };
         let head = String::from_utf8_lossy(&received[..end]).to_ascii_lowercase();
-        let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse().ok()).unwrap_or(0);
+        let length =
+            head.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse().ok()).unwrap_or(0);
         if received.len() >= end + 4 + length {
             received.drain(..end + 4 + length);
             stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")?;

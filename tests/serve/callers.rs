@@ -81,7 +81,10 @@ fn each_caller_has_its_own_tools() {
     let refused = call(&site, BOB, "guest__echo", &json!({"text": "x"}));
     assert_eq!(refused["error"]["code"], -32602, "{refused}");
     let said = refused["error"]["message"].as_str().unwrap();
-    assert!(said.starts_with("Unknown tool: guest__echo") && !said.contains("did you mean `guest__e"), "{said}");
+    assert!(
+        said.starts_with("Unknown tool: guest__echo") && !said.contains("did you mean `guest__e"),
+        "{said}"
+    );
     for stranger in ["", "Bearer", "Bearer another-token-0815", &format!("Basic {ADA}")] {
         let reply = site.modern(&[("authorization", stranger)], "tools/list", json!({}));
         assert_eq!(reply.status, 401, "{stranger:?}");
@@ -126,10 +129,12 @@ fn a_session_belongs_to_its_caller() {
 /// A grant takes away and gives nothing; the journal has what was left.
 #[test]
 fn a_grant_only_narrows() {
-    let wider = "tools = [\"guest__env\", \"read\", \"write\"]\n[serve.callers.grant]\nenv = [\"TWO\", \"HOME\"]\n";
+    let wider =
+        "tools = [\"guest__env\", \"read\", \"write\"]\n[serve.callers.grant]\nenv = [\"TWO\", \"HOME\"]\n";
     let (stage, _) = two("tools = [\"*\"]", wider);
     let site = serve(&stage);
-    let env = |token| call(&site, token, "guest__env", &json!({}))["result"]["content"][0]["text"].to_string();
+    let env =
+        |token| call(&site, token, "guest__env", &json!({}))["result"]["content"][0]["text"].to_string();
     let (all, left) = (env(ADA), env(BOB));
     assert!(all.contains("ONE") && all.contains("TWO"), "{all}");
     assert!(!left.contains("ONE") && left.contains("TWO") && !left.contains("HOME"), "{left}");
@@ -137,7 +142,8 @@ fn a_grant_only_narrows() {
     std::fs::write(&file, "here").unwrap();
     let read = |token| call(&site, token, "read", &json!({"path": file}))["result"]["isError"].clone();
     assert_eq!((read(ADA), read(BOB)), (json!(false), json!(true)));
-    let write = |token| call(&site, token, "write", &json!({"path": stage.home().join("tmp/new"), "content": "x"}));
+    let write =
+        |token| call(&site, token, "write", &json!({"path": stage.home().join("tmp/new"), "content": "x"}));
     assert_eq!(write(BOB)["result"]["isError"], true);
     assert!(!stage.home().join("tmp/new").exists());
     drop(site);
@@ -155,7 +161,8 @@ fn what_a_grant_does_not_reach_is_left_out() {
     let haft = env!("CARGO_BIN_EXE_haft");
     let inner = stage.path("inner/program.toml");
     std::fs::write(&inner, "[program]\nname = \"inner\"\nversion = \"1.0.0\"\n").unwrap();
-    let server = server.replace("\"haft\", \"serve\"", &format!("{haft:?}, \"serve\", \"--program\", {inner:?}"));
+    let server =
+        server.replace("\"haft\", \"serve\"", &format!("{haft:?}, \"serve\", \"--program\", {inner:?}"));
     stage.program(&format!("{text}\n{server}"));
     let site = serve(&stage);
     let has = |token| names(&site, token).iter().any(|name| name.starts_with("mcp__own__"));
@@ -166,8 +173,7 @@ fn what_a_grant_does_not_reach_is_left_out() {
 /// What is over the quota is answered at once, with when to try again; what is given back can be used.
 #[test]
 fn calls_are_counted() {
-    let (stage, _) =
-        two("tools = [\"*\"]\ncalls_per_minute = 3", "tools = [\"*\"]\ncalls_at_once = 1");
+    let (stage, _) = two("tools = [\"*\"]\ncalls_per_minute = 3", "tools = [\"*\"]\ncalls_at_once = 1");
     let site = serve(&stage);
     let echo = |token| call(&site, token, "guest__echo", &json!({"text": "x"}))["result"].clone();
     for _ in 0..3 {
@@ -185,7 +191,8 @@ fn calls_are_counted() {
     });
     assert_eq!(echo(BOB)["isError"], false);
     drop(site);
-    let ada = journal(&stage).iter().filter(|line| line["caller"] == "ada" && line["outcome"] == "ok").count();
+    let ada =
+        journal(&stage).iter().filter(|line| line["caller"] == "ada" && line["outcome"] == "ok").count();
     assert_eq!(ada, 3, "what is too much is in no journal");
 }
 

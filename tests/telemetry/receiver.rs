@@ -77,7 +77,8 @@ impl Receiver {
     pub(super) fn holds_nothing_of(&self, text: &str) {
         let received = self.received.lock().unwrap();
         assert!(!received.is_empty());
-        let has = |(_, body): &(String, Vec<u8>)| body.windows(text.len()).any(|part| part == text.as_bytes());
+        let has =
+            |(_, body): &(String, Vec<u8>)| body.windows(text.len()).any(|part| part == text.as_bytes());
         assert!(!received.iter().any(has));
     }
 
@@ -105,7 +106,9 @@ fn receive(stream: &TcpStream, received: &Mutex<Vec<(String, Vec<u8>)>>) -> Opti
     reader.read_exact(&mut body).ok()?;
     received.lock().unwrap().push((first.split(' ').nth(1)?.to_owned(), body));
     let mut writer = stream;
-    writer.write_all(b"HTTP/1.1 200 OK\r\ncontent-type: application/x-protobuf\r\ncontent-length: 0\r\n\r\n").ok()
+    writer
+        .write_all(b"HTTP/1.1 200 OK\r\ncontent-type: application/x-protobuf\r\ncontent-length: 0\r\n\r\n")
+        .ok()
 }
 
 fn spans(body: &[u8]) -> Vec<Told> {

@@ -125,11 +125,13 @@ fn hostile_tokens_are_nobody_s() {
     let good = issuer.token(json!({}));
     assert_eq!(list(&site, &good).status, 200);
     let none = |alg: &str| {
-        let message = format!("{}.{}", encoded(&json!({"alg": alg, "kid": "k1"})), encoded(&claims(json!({}))));
+        let message =
+            format!("{}.{}", encoded(&json!({"alg": alg, "kid": "k1"})), encoded(&claims(json!({}))));
         [format!("{message}."), message.clone(), format!("{message}.x")]
     };
     let shared = {
-        let message = format!("{}.{}", encoded(&json!({"alg": "HS256", "kid": "k1"})), encoded(&claims(json!({}))));
+        let message =
+            format!("{}.{}", encoded(&json!({"alg": "HS256", "kid": "k1"})), encoded(&claims(json!({}))));
         let key = hmac::Key::new(hmac::HMAC_SHA256, issuer.0.public_key().as_ref());
         let signature = hmac::sign(&key, message.as_bytes());
         format!("{message}.{}", BASE64_URL_SAFE_NO_PAD.encode(signature))
@@ -157,12 +159,26 @@ fn hostile_tokens_are_nobody_s() {
         ("another subject", with(json!({"sub": "bob"}))),
         ("no subject", with(json!({"sub": null}))),
         ("bound to a key", with(json!({"cnf": {"jkt": "x"}}))),
-        ("not understood", issuer.signed(&json!({"alg": "EdDSA", "kid": "k1", "crit": ["b64"], "b64": true}), &claims(json!({})))),
-        ("no access token", issuer.signed(&json!({"alg": "EdDSA", "kid": "k1", "typ": "logout+jwt"}), &claims(json!({})))),
-        ("an algorithm of another key", issuer.signed(&json!({"alg": "ES256", "kid": "k1"}), &claims(json!({})))),
+        (
+            "not understood",
+            issuer.signed(
+                &json!({"alg": "EdDSA", "kid": "k1", "crit": ["b64"], "b64": true}),
+                &claims(json!({})),
+            ),
+        ),
+        (
+            "no access token",
+            issuer.signed(&json!({"alg": "EdDSA", "kid": "k1", "typ": "logout+jwt"}), &claims(json!({}))),
+        ),
+        (
+            "an algorithm of another key",
+            issuer.signed(&json!({"alg": "ES256", "kid": "k1"}), &claims(json!({}))),
+        ),
         ("too long", with(json!({"groups": "x".repeat(20_000)}))),
     ];
-    hostile.extend(["none", "None", "NONE", ""].iter().flat_map(|alg| none(alg)).map(|token| ("no algorithm", token)));
+    hostile.extend(
+        ["none", "None", "NONE", ""].iter().flat_map(|alg| none(alg)).map(|token| ("no algorithm", token)),
+    );
     for (what, token) in hostile {
         let reply = list(&site, &token);
         assert_eq!(reply.status, 401, "{what}: {reply:?}");
@@ -229,7 +245,11 @@ fn answer(mut stream: TcpStream, body: Option<&str>) {
     let _ = stream.read(&mut head);
     let status = if body.is_some() { "200 OK" } else { "503 Service Unavailable" };
     let body = body.unwrap_or_default();
-    let _ = write!(stream, "HTTP/1.1 {status}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}", body.len());
+    let _ = write!(
+        stream,
+        "HTTP/1.1 {status}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
+        body.len()
+    );
 }
 
 /// Keys that cannot be had are waited for by nobody, asked for seldom, and used once they are there.

@@ -41,7 +41,9 @@ fn call(site: &Site, stream: &mut TcpStream, token: &str, (tool, arguments): (&s
 fn is_whole(bytes: &[u8]) -> bool {
     let text = String::from_utf8_lossy(bytes);
     let Some((head, body)) = text.split_once("\r\n\r\n") else { return false };
-    let length = head.lines().find_map(|line| line.to_ascii_lowercase().strip_prefix("content-length: ")?.parse().ok());
+    let length = head
+        .lines()
+        .find_map(|line| line.to_ascii_lowercase().strip_prefix("content-length: ")?.parse().ok());
     match length {
         Some(length) => body.len() >= length,
         None => body.ends_with("0\r\n\r\n"),
