@@ -76,7 +76,7 @@ def trace(haft, plugin):
     server = ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     url = f"http://127.0.0.1:{server.server_address[1]}"
-    inner = program("inner", f'[[plugins]]\nname = "words"\ncomponent = "{plugin}"\n')
+    inner = program("inner", f'[[plugins]]\nname = "hello"\ncomponent = "{plugin}"\n')
     environment = f'OTEL_EXPORTER_OTLP_ENDPOINT = "{url}", OTEL_SERVICE_NAME = "inner", OTEL_BSP_SCHEDULE_DELAY = "100"'
     outer = program(
         "outer",
@@ -104,11 +104,11 @@ def trace(haft, plugin):
                 return answer
 
     tools = ask(1, "tools/list", {"_meta": meta})["result"]["tools"]
-    tool = next(tool["name"] for tool in tools if tool["name"].startswith("mcp__inner__words__"))
+    tool = next(tool["name"] for tool in tools if tool["name"].startswith("mcp__inner__hello__"))
     with provider.get_tracer("client").start_as_current_span("client") as span:
         carrier = {}
         propagate.inject(carrier)
-        answer = ask(2, "tools/call", {"name": tool, "arguments": {"text": "one two"}, "_meta": {**meta, **carrier}})
+        answer = ask(2, "tools/call", {"name": tool, "arguments": {"name": "x"}, "_meta": {**meta, **carrier}})
         wanted = span.get_span_context().trace_id.to_bytes(16, "big")
     print(json.dumps(answer)[:200])
     child.stdin.close()
