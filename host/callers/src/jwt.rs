@@ -86,7 +86,9 @@ impl Unverified {
             return Err(Denied::Invalid("it is signed with an algorithm that is not one of `algorithms`"));
         }
         if self.header.crit.is_some() {
-            return Err(Denied::Invalid("its header says that something in it must be understood, and it is not"));
+            return Err(Denied::Invalid(
+                "its header says that something in it must be understood, and it is not",
+            ));
         }
         let kind = self.header.typ.as_deref().map(str::to_ascii_lowercase);
         match kind.as_deref() {

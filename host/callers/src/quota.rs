@@ -78,7 +78,10 @@ impl State {
             self.left = (self.left + earned).min(f64::from(most));
             self.since = now;
             if self.left < 1.0 {
-                return Err(Exhausted::Rate { most, wait: Duration::from_secs_f64((1.0 - self.left) / rate) });
+                return Err(Exhausted::Rate {
+                    most,
+                    wait: Duration::from_secs_f64((1.0 - self.left) / rate),
+                });
             }
             self.left -= 1.0;
         }
@@ -118,6 +121,10 @@ mod tests {
         assert!(state.begin(begun + Duration::from_secs(9)).is_err());
         assert!(state.begin(begun + Duration::from_secs(11)).is_ok());
         let later = begun + Duration::from_secs(3600);
-        assert_eq!((0..20).filter(|_| state.begin(later).is_ok()).count(), 6, "an hour saves no more than a minute");
+        assert_eq!(
+            (0..20).filter(|_| state.begin(later).is_ok()).count(),
+            6,
+            "an hour saves no more than a minute"
+        );
     }
 }

@@ -32,7 +32,8 @@ impl Tokens {
     pub(crate) fn find(&self, shown: &TokenDigest) -> Option<&Arc<Seat>> {
         let mut found = None;
         for (own, seat) in &self.0 {
-            let difference = own.iter().zip(shown).fold(0, |difference, (own, shown)| difference | (own ^ shown));
+            let difference =
+                own.iter().zip(shown).fold(0, |difference, (own, shown)| difference | (own ^ shown));
             if difference == 0 {
                 found = Some(seat);
             }

@@ -52,7 +52,8 @@ mod tests {
     #[test]
     fn what_is_known_is_bounded_and_ends() {
         let verified = Verified::default();
-        let caller = Caller::new(&Arc::new(Seat { name: "x".into(), quota: Arc::new(Quota::new(None, None)) }));
+        let caller =
+            Caller::new(&Arc::new(Seat { name: "x".into(), quota: Arc::new(Quota::new(None, None)) }));
         for index in 0..MOST * 2 {
             verified.note(digest(&index.to_string()), caller.clone(), LIFE);
         }

@@ -155,9 +155,11 @@ impl Trace {
 
     /// An operation begins. `operation` is only called where somebody is told.
     pub fn begin<'a>(&self, operation: impl FnOnce() -> Operation<'a>) -> Span {
-        Span(self.0.as_ref().map(|told| {
-            (told.recorder.begin(&operation(), told.parent.as_ref()), told.recorder.clone())
-        }))
+        Span(
+            self.0
+                .as_ref()
+                .map(|told| (told.recorder.begin(&operation(), told.parent.as_ref()), told.recorder.clone())),
+        )
     }
 }
 

@@ -34,10 +34,10 @@ use haft_core::grant::{Grant, Reach};
 use haft_core::limit::Limits;
 use haft_core::report::plain;
 use haft_core::tool::inline::{self, ThreadLoad};
-use haft_core::trace::TraceParent;
 use haft_core::tool::{
     Context, Notes, Preparation, Schema, Subject, SubjectArgument, Tool, ToolError, foreign,
 };
+use haft_core::trace::TraceParent;
 
 /// One tool of a plugin.
 pub struct PluginTool {

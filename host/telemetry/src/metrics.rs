@@ -9,8 +9,7 @@ use opentelemetry::metrics::{Histogram, Meter};
 use super::names;
 
 /// Seconds of MCP's operations.
-const MCP_SECONDS: &[f64] =
-    &[0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0];
+const MCP_SECONDS: &[f64] = &[0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0];
 
 /// Seconds of questions to models.
 const MODEL_SECONDS: &[f64] =

@@ -5,10 +5,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use haft_core::trace::{Operation, Recorder, Recording, Trace, TraceParent};
+use opentelemetry::metrics::MeterProvider;
 use opentelemetry::trace::{SpanBuilder, TraceContextExt, Tracer, TracerProvider};
 use opentelemetry::{Context, KeyValue};
-use opentelemetry::metrics::MeterProvider;
-use opentelemetry_otlp::{ExporterBuildError, MetricExporter, SpanExporter, WithExportConfig, WithHttpConfig};
+use opentelemetry_otlp::{
+    ExporterBuildError, MetricExporter, SpanExporter, WithExportConfig, WithHttpConfig,
+};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::metrics::SdkMeterProvider;
 use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider};
@@ -86,7 +88,10 @@ impl Telemetry {
         // The threads of the library wait for the runtime, which is not to wait for them.
         let closing = tokio::task::spawn_blocking(move || {
             let ended = [tracing.shutdown_with_timeout(CLOSING), measuring.shutdown_with_timeout(CLOSING)];
-            ended.into_iter().filter_map(Result::err).for_each(|error| tracing::debug!(%error, "telemetry is lost"));
+            ended
+                .into_iter()
+                .filter_map(Result::err)
+                .for_each(|error| tracing::debug!(%error, "telemetry is lost"));
         });
         if tokio::time::timeout(CLOSING * 2, closing).await.is_err() {
             tracing::debug!("telemetry is lost: it could not be sent in time");

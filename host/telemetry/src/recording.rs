@@ -45,21 +45,44 @@ impl Told {
                 let protocol = protocol.map(|own| text(names::PROTOCOL_VERSION, own));
                 let dimensions = [of_tool(tool), of_wire(*over), protocol.into_iter().collect()].concat();
                 let more = vec![text(names::REQUEST_ID, request)];
-                Self::new(named(TOOLS_CALL, tool), (SpanKind::Server, Some(Measure::Served)), dimensions, more)
+                Self::new(
+                    named(TOOLS_CALL, tool),
+                    (SpanKind::Server, Some(Measure::Served)),
+                    dimensions,
+                    more,
+                )
             }
             Operation::Remote { tool, server, over } => {
                 let server = vec![text(names::SERVER_NAME, server)];
                 let dimensions = [of_tool(tool), of_wire(*over), server].concat();
-                Self::new(named(TOOLS_CALL, tool), (SpanKind::Client, Some(Measure::Remote)), dimensions, vec![])
+                Self::new(
+                    named(TOOLS_CALL, tool),
+                    (SpanKind::Client, Some(Measure::Remote)),
+                    dimensions,
+                    vec![],
+                )
             }
             Operation::Tool { tool, call } => {
-                let own = [(names::OPERATION, "execute_tool"), (names::TOOL_NAME, tool), (names::TOOL_TYPE, "function")];
+                let own = [
+                    (names::OPERATION, "execute_tool"),
+                    (names::TOOL_NAME, tool),
+                    (names::TOOL_TYPE, "function"),
+                ];
                 let more = texts(&[&own[..], &[(names::TOOL_CALL_ID, call)]].concat());
                 Self::new(named("execute_tool", tool), (SpanKind::Internal, None), Vec::new(), more)
             }
             Operation::Chat { provider, model } => {
-                let own = [(names::OPERATION, "chat"), (names::PROVIDER, vendor(provider)), (names::REQUEST_MODEL, model)];
-                Self::new(named("chat", model), (SpanKind::Client, Some(Measure::Chat)), texts(&own), Vec::new())
+                let own = [
+                    (names::OPERATION, "chat"),
+                    (names::PROVIDER, vendor(provider)),
+                    (names::REQUEST_MODEL, model),
+                ];
+                Self::new(
+                    named("chat", model),
+                    (SpanKind::Client, Some(Measure::Chat)),
+                    texts(&own),
+                    Vec::new(),
+                )
             }
             Operation::Agent { name, provider, model } => {
                 let own = [

@@ -52,7 +52,8 @@ impl Settings {
 
     /// Whether this is to be sent.
     pub(crate) fn sends(&self, signal: Signal) -> bool {
-        let is_disabled = variable("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true"));
+        let is_disabled =
+            variable("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true"));
         let is_none = variable(signal.exporter()).is_some_and(|value| value == "none");
         !is_disabled && !is_none && (self.endpoint.is_some() || is_in_environment(signal))
     }

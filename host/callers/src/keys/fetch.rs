@@ -51,7 +51,8 @@ async fn at(url: &str) -> Result<Vec<u8>, String> {
     let builder = builder.retry(reqwest::retry::never()).pool_max_idle_per_host(0);
     let builder = if is_here { builder.no_proxy() } else { builder };
     let client = builder.build().map_err(|error| chain(&error))?;
-    let mut answer = client.get(url).header("accept", "application/json").send().await.map_err(|e| chain(&e))?;
+    let mut answer =
+        client.get(url).header("accept", "application/json").send().await.map_err(|e| chain(&e))?;
     if !answer.status().is_success() {
         return Err(format!("it answered with {}", answer.status()));
     }

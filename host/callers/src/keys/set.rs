@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use jsonwebtoken::jwk::{EllipticCurve, Jwk, AlgorithmParameters, PublicKeyUse};
+use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, PublicKeyUse};
 use jsonwebtoken::{Algorithm, AlgorithmFamily, DecodingKey};
 use serde::Deserialize;
 use serde_json::Value;
@@ -31,9 +31,14 @@ struct Written {
 impl KeySet {
     /// The keys of `text`. Those that are not understood are left out, as are those with a shared secret.
     pub(super) fn parse(text: &[u8]) -> Result<Self, String> {
-        let written: Written = serde_json::from_slice(text).map_err(|error| format!("no set of keys: {error}"))?;
+        let written: Written =
+            serde_json::from_slice(text).map_err(|error| format!("no set of keys: {error}"))?;
         let keys: Vec<_> = written.keys.into_iter().take(MOST).filter_map(PublicKey::read).collect();
-        if keys.is_empty() { Err("no public key in it can verify a signature".to_owned()) } else { Ok(Self(keys)) }
+        if keys.is_empty() {
+            Err("no public key in it can verify a signature".to_owned())
+        } else {
+            Ok(Self(keys))
+        }
     }
 
     /// Whether a key is called `id`.
@@ -66,7 +71,8 @@ impl PublicKey {
     }
 
     fn fits(&self, algorithm: Algorithm) -> bool {
-        let is_named = self.algorithm.as_deref().is_none_or(|own| Algorithm::from_str(own).ok() == Some(algorithm));
+        let is_named =
+            self.algorithm.as_deref().is_none_or(|own| Algorithm::from_str(own).ok() == Some(algorithm));
         let family = match algorithm {
             Algorithm::ES256 => self.curve == Some(EllipticCurve::P256),
             Algorithm::ES384 => self.curve == Some(EllipticCurve::P384),

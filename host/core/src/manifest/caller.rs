@@ -185,5 +185,9 @@ fn keys_url(entry: &Entry<'_>) -> Option<String> {
 fn scope(entry: &Entry<'_>) -> Option<String> {
     let is_fine = |c: char| c.is_ascii_graphic() && c != '"' && c != '\\';
     let text = entry.text()?;
-    if text.chars().all(is_fine) { Some(text) } else { entry.reject("a scope has no white space and no quotes") }
+    if text.chars().all(is_fine) {
+        Some(text)
+    } else {
+        entry.reject("a scope has no white space and no quotes")
+    }
 }

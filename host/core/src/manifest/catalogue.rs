@@ -160,12 +160,20 @@ pub(super) static ROOT: Table = Table {
             "sub_agents",
             "workers",
         ]),
-        Key::new("serve", Kind::Table(&SERVE), "how many clients `haft serve --http` takes, and who they may be")
-            .also(&["server", "http"]),
+        Key::new(
+            "serve",
+            Kind::Table(&SERVE),
+            "how many clients `haft serve --http` takes, and who they may be",
+        )
+        .also(&["server", "http"]),
         Key::new("journal", Kind::Table(&JOURNAL), "how much of the record of calls is kept")
             .also(&["log", "audit"]),
-        Key::new("telemetry", Kind::Table(&TELEMETRY), "where traces and metrics of calls are sent")
-            .also(&["otel", "opentelemetry", "tracing", "metrics"]),
+        Key::new("telemetry", Kind::Table(&TELEMETRY), "where traces and metrics of calls are sent").also(&[
+            "otel",
+            "opentelemetry",
+            "tracing",
+            "metrics",
+        ]),
         Key::new("sandbox", Kind::Table(&SANDBOX), "how far tools reach on this machine"),
         Key::new(
             "backend",
@@ -746,18 +754,19 @@ pub(super) static CALLER: Table = Table {
     doc: "Somebody who may call what `haft serve --http` serves.",
     keys: &[
         Key::new("name", NAME, "what the journal calls it").required().also(&["id", "user"]),
-        Key::new("token", Kind::Table(&SECRET), "where its token is kept; this or `jwt`").also(&[
-            "api_key",
-            "secret",
-            "key",
-        ]),
+        Key::new("token", Kind::Table(&SECRET), "where its token is kept; this or `jwt`")
+            .also(&["api_key", "secret", "key"]),
         Key::new("jwt", Kind::Table(&CALLER_JWT), "which JSON Web Tokens are its own; this or `token`")
             .also(&["oauth", "oidc"]),
         Key::new("tools", TOOL_PATTERNS, "which tools there are for it; `[\"*\"]`: all")
             .required()
             .also(&["allowed_tools"]),
-        Key::new("grant", Kind::Table(&CALLER_GRANT), "the most that these tools may do for it; default as ever")
-            .also(&["rights", "permissions"]),
+        Key::new(
+            "grant",
+            Kind::Table(&CALLER_GRANT),
+            "the most that these tools may do for it; default as ever",
+        )
+        .also(&["rights", "permissions"]),
         Key::new("calls_per_minute", COUNT_PER_MINUTE, "default any number").also(&["rate", "rate_limit"]),
         Key::new("calls_at_once", COUNT_AT_ONCE, "calls at the same time; default any number")
             .also(&["max_concurrent", "concurrency"]),
@@ -774,12 +783,12 @@ pub(super) static CALLER_JWT: Table = Table {
     header: "[serve.callers.jwt]",
     doc: "Which JSON Web Tokens (access tokens of OAuth) are a caller's.",
     keys: &[
-        Key::new("issuer", Kind::Text, "the authorization server, exactly as `iss` says it").required().also(&[
-            "iss",
-            "authority",
-        ]),
+        Key::new("issuer", Kind::Text, "the authorization server, exactly as `iss` says it")
+            .required()
+            .also(&["iss", "authority"]),
         Key::new("audience", Kind::Text, "what has to be in `aud`: this server").required().also(&["aud"]),
-        Key::new("jwks_url", URL, "where its public keys are; this or `jwks_file`").also(&["jwks", "jwks_uri"]),
+        Key::new("jwks_url", URL, "where its public keys are; this or `jwks_file`")
+            .also(&["jwks", "jwks_uri"]),
         Key::new("jwks_file", Kind::Path, "the file with its public keys").also(&["file", "keys"]),
         Key::new(
             "algorithms",
@@ -787,7 +796,8 @@ pub(super) static CALLER_JWT: Table = Table {
             "with which tokens may be signed; default `RS256`, `ES256` and `EdDSA`",
         )
         .also(&["alg", "algs"]),
-        Key::new("subjects", TEXTS, "the only values of `sub` that are meant; default all").also(&["sub", "subject"]),
+        Key::new("subjects", TEXTS, "the only values of `sub` that are meant; default all")
+            .also(&["sub", "subject"]),
         Key::new("scopes", TEXTS, "what has to be in `scope`; default nothing").also(&["scope", "scp"]),
     ],
 };
@@ -828,7 +838,8 @@ pub(super) static TELEMETRY: Table = Table {
             .required()
             .also(&["url", "otlp", "collector"]),
         Key::new("headers", Kind::Map(&Kind::TextOrSecret), "sent with everything").also(&["header"]),
-        Key::new("service_name", Kind::Text, "what this service is called; default `haft`").also(&["service", "name"]),
+        Key::new("service_name", Kind::Text, "what this service is called; default `haft`")
+            .also(&["service", "name"]),
     ],
 };
 

@@ -26,7 +26,8 @@ impl TelemetryTable {
         let headers = headers.unwrap_or_default();
         let is_secret = |(_, value): &(String, TextOrSecret)| matches!(value, TextOrSecret::Secret(_));
         if headers.iter().any(is_secret) && endpoint.as_ref().is_some_and(|url| is_open(url)) {
-            section.reject("endpoint", "a secret would travel unencrypted: use `https://`, or no secret header");
+            section
+                .reject("endpoint", "a secret would travel unencrypted: use `https://`, or no secret header");
         }
         let service_name = section.get("service_name", Entry::text);
         Some(Self { endpoint: endpoint?, headers, service_name })

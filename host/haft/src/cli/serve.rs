@@ -21,10 +21,10 @@ use super::{approvals, given, page};
 use crate::cli::Exit;
 use crate::cli::elicitation;
 use crate::program::{Dirs, Live, News, ToolChoice};
+use haft_callers::Callers;
 use haft_core::journal;
 use haft_core::manifest::{self, KeyringEntry, Manifest, SecretSource, ToolPattern, Variable};
 use haft_core::secret::Secrets;
-use haft_callers::Callers;
 use haft_mcp::server::http::{Admission, PATH, Patience, Room, Server, Settings, Token};
 use haft_mcp::server::{ToolSnapshots, stdio};
 

@@ -6,8 +6,8 @@ use std::fmt::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::watch::{Moment, Watch};
 use super::callers::{self, View};
+use super::watch::{Moment, Watch};
 use super::{Ask, Options, Program, Running, Servers, mode_name};
 use haft_agent::Begun;
 use haft_callers::Callers;

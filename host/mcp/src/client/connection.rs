@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rmcp::model::{
-    CallToolRequest, CallToolRequestParams, ClientRequest, GetMeta, InputRequest, InputRequiredResult, JsonObject,
-    ListToolsRequest, PaginatedRequestParams, ProgressToken, RequestMetaObject, ServerResult, SubscriptionFilter,
+    CallToolRequest, CallToolRequestParams, ClientRequest, GetMeta, InputRequest, InputRequiredResult,
+    JsonObject, ListToolsRequest, PaginatedRequestParams, ProgressToken, RequestMetaObject, ServerResult,
+    SubscriptionFilter,
 };
 use rmcp::service::{PeerRequestOptions, RequestHandle, RunningService};
 use rmcp::{Peer, RoleClient, ServiceError};

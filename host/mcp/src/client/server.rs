@@ -156,7 +156,8 @@ impl Server {
             Endpoint::Stdio { .. } => Wire::Streams,
             Endpoint::Http { .. } => Wire::Http,
         };
-        let span = context.caller.trace().begin(|| Operation::Remote { tool, server: &self.config.name, over });
+        let span =
+            context.caller.trace().begin(|| Operation::Remote { tool, server: &self.config.name, over });
         let trace = span.inside().parent().cloned();
         let listener = Listener { call: call.to_owned(), events: context.events.clone(), trace };
         let limits = RequestLimits { timeout: self.config.timeout, cancel: context.cancel };

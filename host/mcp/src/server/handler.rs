@@ -33,8 +33,8 @@ use super::tool_news::ToolNews;
 use haft_callers::Caller;
 use haft_core::call::{ToolCall, ToolResult};
 use haft_core::sync::Lock;
-use haft_core::trace::{Operation, Span, TraceParent, Wire};
 use haft_core::tool::{Approvals, Client, Entry, Keep, Session, clip};
+use haft_core::trace::{Operation, Span, TraceParent, Wire};
 
 /// Characters of a client's word that an error repeats.
 const MAX_SHOWN: usize = 200;
@@ -81,7 +81,13 @@ pub(super) struct Handler {
 impl ServerShared {
     /// For clients who are all `caller`.
     pub(super) fn new(snapshots: ToolSnapshots, caller: impl Into<Arc<str>>) -> Self {
-        Self { snapshots, calls: RunningCalls::default(), caller: caller.into(), known: None, over: Wire::Streams }
+        Self {
+            snapshots,
+            calls: RunningCalls::default(),
+            caller: caller.into(),
+            known: None,
+            over: Wire::Streams,
+        }
     }
 
     /// The same, for clients over HTTP.
@@ -190,8 +196,11 @@ impl Handler {
     fn begin(&self, snapshot: &ToolSnapshot, context: &RequestContext<RoleServer>, tool: &str) -> Span {
         let parent = || TraceParent::parse(context.meta.get_traceparent()?, context.meta.get_tracestate());
         let trace = &snapshot.session().trace;
-        let (request, protocol) =
-            if trace.is_told() { (context.id.to_string(), context.protocol_version()) } else { Default::default() };
+        let (request, protocol) = if trace.is_told() {
+            (context.id.to_string(), context.protocol_version())
+        } else {
+            Default::default()
+        };
         trace.within(parent).begin(|| Operation::Served {
             tool,
             request: &request,

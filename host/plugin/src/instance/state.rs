@@ -23,10 +23,10 @@ use crate::wasi::http::{Http, Outbound};
 use crate::wasi::input::Input;
 use crate::wasi::network::address_check::{self, RefusedAddresses};
 use crate::wasi::output::Captured;
-use haft_core::trace::TraceParent;
 use haft_core::event::Events;
 use haft_core::grant::Grant;
 use haft_core::limit::Limits;
+use haft_core::trace::TraceParent;
 
 /// Open files, streams and pollables of one guest. A tool needs a few dozen; each open file is
 /// one of haft's own file descriptors.

@@ -98,9 +98,10 @@ pub(super) fn refusal(denied: &Denied, metadata: Option<&str>) -> Refusal {
     let (status, more) = match denied {
         // RFC 6750, section 3.1: whoever shows nothing is told of no error.
         Denied::Missing => (StatusCode::UNAUTHORIZED, String::new()),
-        Denied::Invalid(why) => {
-            (StatusCode::UNAUTHORIZED, format!(", error=\"invalid_token\", error_description=\"{}\"", quoted(why)))
-        }
+        Denied::Invalid(why) => (
+            StatusCode::UNAUTHORIZED,
+            format!(", error=\"invalid_token\", error_description=\"{}\"", quoted(why)),
+        ),
         Denied::Scope(scopes) => {
             let scopes = quoted(&scopes.join(" "));
             (StatusCode::FORBIDDEN, format!(", error=\"insufficient_scope\", scope=\"{scopes}\""))
@@ -113,7 +114,9 @@ pub(super) fn refusal(denied: &Denied, metadata: Option<&str>) -> Refusal {
 
 /// A text inside a quoted string of a header: RFC 6750 has neither quotes nor backslashes there.
 fn quoted(text: &str) -> String {
-    text.chars().map(|c| if c.is_ascii_graphic() && c != '"' && c != '\\' || c == ' ' { c } else { '\'' }).collect()
+    text.chars()
+        .map(|c| if c.is_ascii_graphic() && c != '"' && c != '\\' || c == ' ' { c } else { '\'' })
+        .collect()
 }
 
 #[cfg(test)]

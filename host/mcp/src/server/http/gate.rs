@@ -191,7 +191,8 @@ impl Gate {
         let handling = self.runtime.spawn(async move {
             let is_json = message::is_json(&head.headers);
             let request = Request::from_parts(head, Full::new(body.clone()));
-            let (answer, is_full) = Box::pin(Sessions::observe_refusal(Some(client), service.handle(request))).await;
+            let (answer, is_full) =
+                Box::pin(Sessions::observe_refusal(Some(client), service.handle(request))).await;
             let answer = match answer.status() {
                 // rmcp says so of every body that it cannot take. Finding out what is wrong with a large one takes long.
                 StatusCode::UNSUPPORTED_MEDIA_TYPE if is_json => message::error_response(&body),

@@ -7,8 +7,8 @@ use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HOST, HeaderValue};
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use serde_json::json;
 
-use super::admission::Admission;
 use super::PATH;
+use super::admission::Admission;
 use super::refusal::HttpResponse;
 use crate::server::snapshot::ToolSnapshots;
 

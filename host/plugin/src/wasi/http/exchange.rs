@@ -180,7 +180,9 @@ impl Exchange {
 /// Has a request say what it is a part of (W3C Trace Context), whatever the guest said of that.
 fn note_trace(trace: &TraceParent, headers: &mut HeaderMap) {
     let state = trace.state.as_deref().and_then(|state| HeaderValue::from_str(state).ok());
-    for (name, value) in [("traceparent", HeaderValue::try_from(trace.to_string()).ok()), ("tracestate", state)] {
+    for (name, value) in
+        [("traceparent", HeaderValue::try_from(trace.to_string()).ok()), ("tracestate", state)]
+    {
         match value {
             Some(value) => drop(headers.insert(name, value)),
             None => drop(headers.remove(name)),
