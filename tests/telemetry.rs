@@ -105,6 +105,11 @@ fn a_call_over_several_processes_is_one_trace() {
         ("OTEL_METRIC_EXPORT_INTERVAL", "100"),
     ];
     let haft = serve(&stage, &variables);
+    let begun = std::time::Instant::now();
+    let listed = || haft.modern(&[], "tools/list", json!({})).body.contains("mcp__inner__guest__http_get");
+    while !listed() {
+        assert!(begun.elapsed() < std::time::Duration::from_mins(2), "the inner haft has no tools");
+    }
     let url = format!("{site}/{SECRET}");
     let answer = call(&haft, "mcp__inner__guest__http_get", &json!({"url": url})).answer();
     assert_eq!(answer["result"]["isError"], false, "{answer}");

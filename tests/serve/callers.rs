@@ -15,6 +15,9 @@ use super::http::{Reply, Site, reply};
 const ADA: &str = "the-token-of-ada-0815";
 const BOB: &str = "the-token-of-bob-4711";
 
+/// By then every line is in the journal: calls without effects may be noted 5 ms later.
+const SETTLED: std::time::Duration = std::time::Duration::from_millis(500);
+
 /// `Authorization` with a token.
 pub(crate) fn bearer(token: &str) -> String {
     format!("Bearer {token}")
@@ -76,7 +79,7 @@ fn each_caller_has_its_own_tools() {
     let (stage, _) = two("tools = [\"guest__e*\"]", "tools = [\"guest__sleep\", \"time\"]");
     let site = serve(&stage);
     assert!(names(&site, ADA).iter().all(|name| name.starts_with("guest__e")));
-    assert_eq!(names(&site, BOB), ["guest__sleep", "time"]);
+    assert_eq!(names(&site, BOB), ["time", "guest__sleep"]);
     assert_eq!(call(&site, ADA, "guest__echo", &json!({"text": "x"}))["result"]["isError"], false);
     let refused = call(&site, BOB, "guest__echo", &json!({"text": "x"}));
     assert_eq!(refused["error"]["code"], -32602, "{refused}");
@@ -89,6 +92,7 @@ fn each_caller_has_its_own_tools() {
         let reply = site.modern(&[("authorization", stranger)], "tools/list", json!({}));
         assert_eq!(reply.status, 401, "{stranger:?}");
     }
+    std::thread::sleep(SETTLED);
     drop(site);
     let callers: Vec<_> = journal(&stage).iter().map(|line| line["caller"].clone()).collect();
     assert!(callers.contains(&json!("ada")) && callers.contains(&json!("bob")), "{callers:?}");
@@ -140,12 +144,15 @@ fn a_grant_only_narrows() {
     assert!(!left.contains("ONE") && left.contains("TWO") && !left.contains("HOME"), "{left}");
     let file = stage.path("file");
     std::fs::write(&file, "here").unwrap();
-    let read = |token| call(&site, token, "read", &json!({"path": file}))["result"]["isError"].clone();
+    let read = |token| call(&site, token, "read", &json!({"file_path": file}))["result"]["isError"].clone();
     assert_eq!((read(ADA), read(BOB)), (json!(false), json!(true)));
-    let write =
-        |token| call(&site, token, "write", &json!({"path": stage.home().join("tmp/new"), "content": "x"}));
+    let write = |token| {
+        call(&site, token, "write", &json!({"file_path": stage.home().join("tmp/new"), "content": "x"}))
+    };
     assert_eq!(write(BOB)["result"]["isError"], true);
     assert!(!stage.home().join("tmp/new").exists());
+    // Lines may wait for a moment.
+    std::thread::sleep(SETTLED);
     drop(site);
     let of_bob = |line: &&Value| line["caller"] == "bob" && line["tool"] == "guest__env";
     let lines = journal(&stage);

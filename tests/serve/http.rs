@@ -449,7 +449,8 @@ async fn whoever_does_not_read_is_hung_up_on() {
         reading: Duration::from_millis(500),
     };
     let (address, room) = ("127.0.0.1:0".parse().unwrap(), Room { sessions: 8, connections: 8 });
-    let settings = Settings { address, admission: Admission::Anybody, url: None, hosts: Vec::new(), room, patience };
+    let settings =
+        Settings { address, admission: Admission::Anybody, url: None, hosts: Vec::new(), room, patience };
     let server = Server::bind(snapshots, settings).await.unwrap();
     let address = server.address();
     let stop = tokio_util::sync::CancellationToken::new();

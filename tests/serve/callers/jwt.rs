@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::super::Stage;
 use super::super::http::{Reply, Site};
-use super::{bearer, call, get, journal, serve};
+use super::{SETTLED, bearer, call, get, journal, serve};
 
 const ISSUER: &str = "https://login.example.org";
 const AUDIENCE: &str = "https://tools.example.org/mcp";
@@ -113,6 +113,7 @@ fn a_token_of_the_issuer_is_a_caller_s() {
     }
     let wrong = call(&site, &token, "guest__env", &json!({}));
     assert!(wrong["error"]["message"].as_str().unwrap().starts_with("Unknown tool"), "{wrong}");
+    std::thread::sleep(SETTLED);
     drop(site);
     assert!(journal(&stage).iter().all(|line| line["caller"] == "team/ada"));
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::super::eras::modern;
 use super::super::http::Site;
-use super::{ADA, BOB, bearer, journal, serve, two};
+use super::{ADA, BOB, SETTLED, bearer, journal, serve, two};
 
 /// Calls of both together.
 const CALLS: usize = 10_000;
@@ -77,6 +77,7 @@ fn ten_thousand_calls_of_two_callers_do_not_cross() {
             scope.spawn(move || work(site, ("bob", BOB), ("TWO", "ONE"), connection));
         }
     });
+    std::thread::sleep(SETTLED);
     drop(site);
     let mut calls: HashMap<String, (String, Value)> = HashMap::new();
     for line in journal(&stage) {
