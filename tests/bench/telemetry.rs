@@ -13,12 +13,12 @@
 )]
 
 #[path = "http/client.rs"]
-#[expect(dead_code, reason = "what other benchmarks use of it")]
+#[allow(dead_code, reason = "other benchmarks use more of it")]
 mod client;
 #[path = "rounds.rs"]
 mod rounds;
 #[path = "http/server.rs"]
-#[expect(dead_code, reason = "what other benchmarks use of it")]
+#[allow(dead_code, reason = "other benchmarks use more of it")]
 mod server;
 #[path = "setting.rs"]
 mod setting;

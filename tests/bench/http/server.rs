@@ -45,7 +45,7 @@ impl Command {
     }
 
     /// The same, with a variable.
-    #[expect(dead_code, reason = "what other benchmarks use")]
+    #[allow(dead_code, reason = "one benchmark uses it")]
     pub(crate) fn with(mut self, name: &str, value: &str) -> Self {
         self.environment.push((name.to_owned(), value.to_owned()));
         self

@@ -31,10 +31,12 @@ enum Key {
     Bytes(UnparsedPublicKey<Vec<u8>>),
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the library hands out references")]
 fn no_signer(_: &Algorithm, _: &EncodingKey) -> Result<Box<dyn JwtSigner>, Error> {
     Err(ErrorKind::UnsupportedAlgorithm.into())
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the library hands out references")]
 fn verifier(algorithm: &Algorithm, key: &DecodingKey) -> Result<Box<dyn JwtVerifier>, Error> {
     let key = match key.kind() {
         DecodingKeyKind::RsaModulusExponent { n, e } => {
@@ -72,7 +74,7 @@ fn curve(algorithm: Algorithm) -> Result<&'static dyn VerificationAlgorithm, Err
 impl Verifier<Vec<u8>> for RingVerifier {
     fn verify(&self, message: &[u8], signature: &Vec<u8>) -> Result<(), signature::Error> {
         let verified = match &self.key {
-            Key::Rsa(parameters, key) => key.verify(*parameters, message, signature),
+            Key::Rsa(parameters, key) => key.verify(parameters, message, signature),
             Key::Bytes(key) => key.verify(message, signature),
         };
         verified.map_err(|_| signature::Error::new())

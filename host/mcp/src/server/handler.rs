@@ -233,7 +233,7 @@ impl Handler {
         }
         let has_schema = snapshot.tool(&request.name).is_some_and(|tool| tool.output_schema.is_some());
         let notifier = ProgressNotifier::begin(&context, &request.name, self.notification_filter(&context));
-        let span = self.begin(&snapshot, &context, is_known.then_some(&*own).unwrap_or_default());
+        let span = self.begin(&snapshot, &context, if is_known { &own } else { "" });
         let session = Session {
             trace: span.of_call(),
             events: notifier.events(),

@@ -91,10 +91,7 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
 
 /// The refusal of somebody who is not let in. `metadata` is where clients find which tokens are taken.
 pub(super) fn refusal(denied: &Denied, metadata: Option<&str>) -> Refusal {
-    let mut challenge = "Bearer realm=\"haft\"".to_owned();
-    if let Some(url) = metadata {
-        challenge += &format!(", resource_metadata=\"{url}\"");
-    }
+    let metadata = metadata.map(|url| format!(", resource_metadata=\"{url}\"")).unwrap_or_default();
     let (status, more) = match denied {
         // RFC 6750, section 3.1: whoever shows nothing is told of no error.
         Denied::Missing => (StatusCode::UNAUTHORIZED, String::new()),
@@ -108,7 +105,7 @@ pub(super) fn refusal(denied: &Denied, metadata: Option<&str>) -> Refusal {
         }
         Denied::Unavailable => return Refusal::new(StatusCode::SERVICE_UNAVAILABLE, denied.to_string()),
     };
-    let challenge = HeaderValue::try_from(challenge + &more).ok();
+    let challenge = HeaderValue::try_from(format!("Bearer realm=\"haft\"{metadata}{more}")).ok();
     Refusal::new(status, denied.to_string()).with_challenge(challenge)
 }
 
