@@ -24,8 +24,8 @@ use serde_json::{Value, json};
 use self::fake::Fake;
 
 /// Every call that a [`Native`] was asked to do, in order.
-type Log = Arc<Mutex<Vec<ToolCall>>>;
-type Act = fn(&Value) -> Result<ToolResult, ToolError>;
+pub(crate) type Log = Arc<Mutex<Vec<ToolCall>>>;
+pub(crate) type Act = fn(&Value) -> Result<ToolResult, ToolError>;
 
 /// A tool that writes down its calls and does what a function says.
 struct Native {
@@ -52,7 +52,7 @@ fn def(name: &str) -> ToolDef {
 }
 
 /// A toolbox of tools that write to one log.
-fn toolbox(tools: &[(&str, Act)]) -> (Toolbox, Log) {
+pub(crate) fn toolbox(tools: &[(&str, Act)]) -> (Toolbox, Log) {
     let (mut toolbox, log) = (Toolbox::default(), Log::default());
     for (name, act) in tools {
         let tool = Native { def: def(name), log: log.clone(), act: *act };
@@ -62,13 +62,13 @@ fn toolbox(tools: &[(&str, Act)]) -> (Toolbox, Log) {
 }
 
 /// Answers what it is given.
-const ECHO: (&str, Act) =
+pub(crate) const ECHO: (&str, Act) =
     ("echo", |arguments| Ok(ToolResult::success(arguments["text"].as_str().unwrap_or("nothing"))));
 /// Never works.
 const BROKEN: (&str, Act) = ("broken", |_| Err(ToolError::ExecutionFailed("out of order".into())));
 
 /// Settings for the fake, with waits that no test notices.
-fn settings(fake: &Fake) -> ProviderSettings {
+pub(crate) fn settings(fake: &Fake) -> ProviderSettings {
     ProviderSettings {
         base_url: Some(fake.base_url()),
         patience: crate::providers::quick(),

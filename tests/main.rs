@@ -72,6 +72,7 @@ mod serve;
 mod sessions;
 mod shares;
 mod streaming;
+mod telemetry;
 mod terminal;
 mod tidy;
 mod time;

@@ -6,6 +6,7 @@
 mod approvals;
 mod bounds;
 mod brief;
+mod callers;
 pub(crate) mod eras;
 pub(crate) mod http;
 mod memory;

@@ -30,13 +30,18 @@ pub(crate) struct Reply {
 }
 
 impl Site {
+    pub(crate) fn start(stage: &Stage, arguments: &[&str]) -> Self {
+        let arguments = [&["serve", "--http", "127.0.0.1:0"], arguments].concat();
+        Self::begin(stage.command(&arguments).env("HAFT_TEST_TOKEN", TOKEN))
+    }
+
+    /// What `command` serves, once it does.
     #[expect(
         clippy::zombie_processes,
         reason = "it is waited for when this is dropped; where it never serves the test ends"
     )]
-    pub(crate) fn start(stage: &Stage, arguments: &[&str]) -> Self {
-        let arguments = [&["serve", "--http", "127.0.0.1:0"], arguments].concat();
-        let mut child = stage.command(&arguments).env("HAFT_TEST_TOKEN", TOKEN).spawn().unwrap();
+    pub(crate) fn begin(command: &mut std::process::Command) -> Self {
+        let mut child = command.spawn().unwrap();
         let mut said = std::io::BufReader::new(child.stderr.take().unwrap());
         let (sender, receiver) = channel();
         std::thread::spawn(move || {
@@ -429,7 +434,7 @@ fn rs06_approvals_work_over_http() {
 /// A client that asks and never reads what it is sent is hung up on, in bounded time and memory.
 #[tokio::test]
 async fn whoever_does_not_read_is_hung_up_on() {
-    use haft::mcp::server::http::{Patience, Room, Server, Settings};
+    use haft::mcp::server::http::{Admission, Patience, Room, Server, Settings};
     use haft::mcp::server::{Publisher, ServerInfo, ToolSnapshot};
     use haft::tool::Session;
 
@@ -444,7 +449,8 @@ async fn whoever_does_not_read_is_hung_up_on() {
         reading: Duration::from_millis(500),
     };
     let (address, room) = ("127.0.0.1:0".parse().unwrap(), Room { sessions: 8, connections: 8 });
-    let settings = Settings { address, token: None, hosts: Vec::new(), room, patience };
+    let settings =
+        Settings { address, admission: Admission::Anybody, url: None, hosts: Vec::new(), room, patience };
     let server = Server::bind(snapshots, settings).await.unwrap();
     let address = server.address();
     let stop = tokio_util::sync::CancellationToken::new();

@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use std::sync::mpsc::channel;
 use std::time::Instant;
 
-use haft::mcp::server::http::{Patience, Room, Server, Settings};
+use haft::mcp::server::http::{Admission, Patience, Room, Server, Settings};
 use haft::mcp::server::{Publisher, ServerInfo, ToolSnapshot, ToolSnapshots, stdio};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
@@ -248,7 +248,14 @@ fn wa03_a_ping_on_standard_streams_waits_for_no_other_thread() {
 fn wa03_a_ping_over_http_waits_for_no_other_thread() {
     let (runtime, _publisher, snapshots) = nothing();
     let (address, room) = ("127.0.0.1:0".parse().unwrap(), Room { sessions: 8, connections: 8 });
-    let settings = Settings { address, token: None, hosts: Vec::new(), room, patience: Patience::default() };
+    let settings = Settings {
+        address,
+        admission: Admission::Anybody,
+        url: None,
+        hosts: Vec::new(),
+        room,
+        patience: Patience::default(),
+    };
     let server = runtime.block_on(Server::bind(snapshots, settings)).unwrap();
     let address = server.address();
     let stop = CancellationToken::new();

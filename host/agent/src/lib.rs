@@ -38,6 +38,7 @@ use crate::provider::{Ask, Failure, OutputSchema, Prompt, Provider, ProviderErro
 use haft_core::event::Event;
 use haft_core::secret::RedactingEvents;
 use haft_core::tool::{Session, Toolbox, bytes};
+use haft_core::trace::{self, Operation};
 
 /// How an agent goes about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -142,7 +143,12 @@ impl Agent {
     /// Works on from where `history` stands: after a cancellation, an error, or the end of the process it was in.
     /// Calls that were not made are made now; none is made twice.
     pub async fn go_on(&self, history: &mut History, session: &Session) -> Result<Outcome, SessionError> {
+        let lineage = session.lineage.path();
+        let (provider, model) = (self.provider.name(), self.model());
+        let span = session.trace.begin(|| Operation::Agent { name: lineage.as_deref(), provider, model });
+        let session = &Session { trace: span.inside(), ..session.clone() };
         let outcome = self.work(history, session).await;
+        span.end(&ended_of(&outcome));
         history.end(|| match &outcome {
             Ok(outcome) => {
                 let error = outcome.failure.as_ref().map(ToString::to_string);
@@ -291,8 +297,12 @@ impl Agent {
         let tools = if self.is_apart(answers) { Vec::new() } else { self.toolbox.defs() };
         let ask = Ask { model, system, messages: &messages, tools: &tools, output: answers.schema() };
         redacting.events().emit(|| Event::Asked { model: model.to_owned() });
+        let span = session.trace.begin(|| Operation::Chat { provider: self.provider.name(), model });
         let turn = session.cancel.run_until_cancelled(self.provider.turn(&ask, redacting.events())).await;
         redacting.finish("");
+        if let Some(turn) = &turn {
+            span.end(&told(turn));
+        }
         turn
     }
 
@@ -315,6 +325,28 @@ impl Agent {
 
     fn model(&self) -> &str {
         self.settings.model.as_deref().unwrap_or_else(|| self.provider.model())
+    }
+}
+
+/// How a run ended, as a trace has it.
+fn ended_of(outcome: &Result<Outcome, SessionError>) -> trace::Ended<'_> {
+    let error = match outcome {
+        Ok(outcome) => outcome.failure.as_ref().map(|error| error.failure.kind()),
+        Err(_) => Some("session"),
+    };
+    trace::Ended { error, ..trace::Ended::default() }
+}
+
+/// How a question to a model ended, as a trace has it.
+fn told(turn: &Result<Turn, ProviderError>) -> trace::Ended<'_> {
+    match turn {
+        Ok(turn) => trace::Ended {
+            error: None,
+            model: Some(&turn.model),
+            finish: Some(turn.stop.name()),
+            usage: Some(turn.usage),
+        },
+        Err(error) => trace::Ended { error: Some(error.failure.kind()), ..trace::Ended::default() },
     }
 }
 

@@ -14,6 +14,8 @@ pub mod units;
 
 pub mod usage;
 
+pub mod trace;
+
 pub mod heap;
 
 pub mod net;

@@ -11,6 +11,7 @@ mod agents;
 mod backend;
 mod build;
 mod builtins;
+mod caller;
 mod catalogue;
 mod config;
 mod entry;
@@ -32,6 +33,7 @@ mod serve;
 mod server;
 mod source;
 mod syntax;
+mod telemetry;
 mod tool;
 mod values;
 
@@ -47,6 +49,7 @@ pub use self::agents::{AgentKind, AgentTool};
 pub use self::backend::{BackendTable, ContainerEngine};
 pub use self::build::Build;
 pub use self::builtins::Builtins;
+pub use self::caller::{CallerProof, CallerTable, JwtAlgorithm, JwtTable, KeysAt};
 pub use self::config::{Setting, Settings};
 pub use self::entry::Located;
 pub use self::hint_table::HintTable;
@@ -65,6 +68,7 @@ pub use self::secret::{KeyringEntry, SecretSource, TextOrSecret};
 pub use self::serve::Serve;
 pub use self::server::{McpServer, Transport};
 pub use self::source::{PackageSource, SourceError};
+pub use self::telemetry::TelemetryTable;
 pub use self::tool::{Argument, ArgumentType, CommandTool, EXTRA_ARGS};
 
 use self::section::{Notes, Section};
@@ -128,6 +132,8 @@ pub struct Manifest {
     pub serve: Serve,
     /// `[journal]`.
     pub journal: JournalTable,
+    /// `[telemetry]`; `None`: none, unless the environment says so.
+    pub telemetry: Option<TelemetryTable>,
     /// `[sandbox]`.
     pub sandbox: Sandbox,
     /// `[backend]`.
@@ -199,7 +205,8 @@ impl Manifest {
             Transport::Stdio { env, .. } => env,
             Transport::Http { headers, .. } => headers,
         });
-        let texts = provider.clone().flat_map(|provider| &provider.headers).chain(servers);
+        let telemetry = self.telemetry.iter().flat_map(|telemetry| &telemetry.headers);
+        let texts = provider.clone().flat_map(|provider| &provider.headers).chain(servers).chain(telemetry);
         let named = texts.filter_map(|(_, value)| match value {
             TextOrSecret::Secret(source) => Some(source),
             TextOrSecret::Text(_) => None,
@@ -216,6 +223,11 @@ impl Manifest {
             Setting::Value(_) => None,
         });
         let plugins = plugins.map(|secret| &secret.source).chain(settings);
+        let callers = self.serve.callers.iter().filter_map(|caller| match &caller.proof {
+            CallerProof::Token(source) => Some(source),
+            CallerProof::Jwt(_) => None,
+        });
+        let plugins = plugins.chain(callers);
         provider.filter_map(|provider| provider.api_key.as_ref()).chain(plugins).chain(named).collect()
     }
 
@@ -249,6 +261,7 @@ impl Manifest {
             agents: AgentTool::read_all(root),
             serve: Serve::read(root),
             journal: JournalTable::read(root),
+            telemetry: TelemetryTable::read(root),
             sandbox: Sandbox::read(root),
             backend: BackendTable::read(root),
             builtins: Builtins::read(root),

@@ -115,6 +115,12 @@ pub trait Tool: Send + Sync {
         true
     }
 
+    /// Whether the tool acts with rights that were settled before the call, as a server that runs already does: with
+    /// a narrower [`Context::grant`] it does the same as with a wider one. `false` is the default.
+    fn has_fixed_rights(&self) -> bool {
+        false
+    }
+
     /// SHA-256 of what is run, in hexadecimal, where the tool is a component.
     fn digest(&self) -> Option<&str> {
         None

@@ -60,6 +60,7 @@ use tokio::runtime::Builder;
 use self::common::Common;
 pub use self::exit::Exit;
 use self::terminal::Terminal;
+use crate::program::telemetry;
 use haft_author::Interrupted;
 use haft_core::heap;
 use haft_core::report::Report;
@@ -160,7 +161,11 @@ impl Cli {
         // Two threads are enough for waiting; tools have threads and processes of their own.
         match Builder::new_multi_thread().worker_threads(2).enable_all().build() {
             Ok(runtime) => {
-                let exit = runtime.block_on(self.dispatch(terminal));
+                let exit = runtime.block_on(async {
+                    let exit = self.dispatch(terminal).await;
+                    telemetry::close().await;
+                    exit
+                });
                 runtime.shutdown_background();
                 exit
             }

@@ -37,13 +37,17 @@ pub use haft_acp as acp;
 pub use haft_agent as agent;
 pub use haft_agent::provider;
 pub use haft_author as author;
-pub use haft_core::{call, event, grant, journal, limit, manifest, report, secret, skill, tool, usage};
+pub use haft_callers as callers;
+pub use haft_core::{
+    call, event, grant, journal, limit, manifest, report, secret, skill, tool, trace, usage,
+};
 pub use haft_mcp as mcp;
 pub use haft_package as package;
 pub use haft_plugin_host as plugin;
 pub use haft_sandbox as backend;
 pub use haft_sandbox::native;
 pub use haft_state as state;
+pub use haft_telemetry as telemetry;
 
 pub mod program;
 

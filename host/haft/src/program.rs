@@ -9,6 +9,7 @@ mod assembly;
 mod backend;
 mod builtins;
 mod call_rules;
+mod callers;
 mod children;
 mod chosen_tools;
 mod dirs;
@@ -35,6 +36,7 @@ mod running;
 mod server_set;
 mod servers;
 mod target;
+pub(crate) mod telemetry;
 mod tool_lister;
 mod under;
 mod watch;
@@ -78,6 +80,7 @@ use haft_core::report::{Problem, Report};
 use haft_core::secret::{Redactor, Secrets};
 use haft_core::skill::Shelved;
 use haft_core::tool::{Session, Toolbox};
+use haft_core::trace::Trace;
 use haft_sandbox::Backend;
 use haft_sandbox::confine::Confiner;
 
@@ -104,6 +107,8 @@ pub struct Program {
     pub is_without_pane: bool,
     /// Where calls are noted down.
     pub journal: Journal,
+    /// Where calls are told as parts of a trace.
+    pub trace: Trace,
     /// The MCP servers whose tools are in the toolbox.
     pub servers: Servers,
     /// The agents that its model may call as tools.
@@ -132,6 +137,7 @@ impl Program {
         let options = all.as_ref().unwrap_or(options);
         let loaded = Loaded::read(options).await?;
         let mut problems = Vec::new();
+        let trace = telemetry::of(&loaded, &mut problems).await;
         let installed = packages::installed(&loaded.manifest, &loaded.pinned(), &mut problems);
         let rights = Rights::resolve(options, &loaded, &installed, problems)?;
         let (grant, confiner) = (rights.grant.clone(), rights.confiner.clone());
@@ -159,6 +165,7 @@ impl Program {
             backend,
             is_without_pane,
             journal,
+            trace,
             servers,
             agents,
             is_complete,
@@ -182,8 +189,8 @@ impl Program {
 
     /// A session whose calls are journalled and whose answers and events hold no secret.
     pub fn session(&self, events: Events) -> Session {
-        let (redactor, journal) = (self.redactor.clone(), self.journal.clone());
-        Session { events, redactor, journal, ..Session::default() }
+        let (redactor, journal, trace) = (self.redactor.clone(), self.journal.clone(), self.trace.clone());
+        Session { events, redactor, journal, trace, ..Session::default() }
     }
 
     /// The sessions of this machine; `None` where nothing is to be noted down.

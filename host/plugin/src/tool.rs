@@ -37,6 +37,7 @@ use haft_core::tool::inline::{self, ThreadLoad};
 use haft_core::tool::{
     Context, Notes, Preparation, Schema, Subject, SubjectArgument, Tool, ToolError, foreign,
 };
+use haft_core::trace::TraceParent;
 
 /// One tool of a plugin.
 pub struct PluginTool {
@@ -67,6 +68,8 @@ struct Job {
     instance_permit: Option<InstancePermit>,
     /// Whether the guest begins on the thread that read the call.
     runs_inline: bool,
+    /// What its requests are a part of.
+    trace: Option<TraceParent>,
 }
 
 /// Why a call has no result.
@@ -186,6 +189,7 @@ impl PluginTool {
             only_reads: self.def.hints.read_only,
             instance_permit,
             runs_inline: self.may_run_inline(context.grant),
+            trace: context.caller.trace().parent().cloned(),
         }
     }
 
@@ -371,15 +375,14 @@ impl PluginShared {
             return Ok(Writable::open(grant, None));
         }
         Self::load_code(self).await?;
-        let grant = grant.clone();
-        let storage = self.belongings.storage.clone();
+        let (grant, storage) = (grant.clone(), self.belongings.storage.clone());
         self.engine.threads().own(move || Writable::open(&grant, storage.as_ref())).await
     }
 
     fn run(&self, job: &Job) -> Run {
         let (name, call) = (self.name.clone(), job.request.id.clone());
         let run = Run::new(name, call, job.events.clone(), job.cancel.clone(), &job.limits);
-        Run { inline_time: job.runs_inline.then(InlineTime::begin), ..run }
+        Run { inline_time: job.runs_inline.then(InlineTime::begin), trace: job.trace.clone(), ..run }
     }
 
     fn log_output(&self, state: &GuestState) {

@@ -20,6 +20,7 @@ const STARTING: Duration = Duration::from_mins(2);
 pub(crate) struct Command {
     pub(crate) name: &'static str,
     words: Vec<String>,
+    environment: Vec<(String, String)>,
     /// The parameters of the call.
     pub(crate) echo: Value,
 }
@@ -38,15 +39,24 @@ impl Command {
         Self {
             name: "haft",
             words: words.iter().chain(&listen).map(ToString::to_string).collect(),
+            environment: Vec::new(),
             echo: setting("HAFT_BENCH_ECHO").unwrap_or(hello),
         }
+    }
+
+    /// The same, with a variable.
+    #[allow(dead_code, reason = "one benchmark uses it")]
+    pub(crate) fn with(mut self, name: &str, value: &str) -> Self {
+        self.environment.push((name.to_owned(), value.to_owned()));
+        self
     }
 
     pub(crate) fn peer() -> Option<Self> {
         let command = std::env::var("HAFT_BENCH_HTTP_PEER").ok()?;
         let words = command.split_whitespace().map(str::to_owned).collect();
         let echo = json!({"name": "echo", "arguments": {"text": "hi"}});
-        Some(Self { name: "peer", words, echo: setting("HAFT_BENCH_PEER_ECHO").unwrap_or(echo) })
+        let environment = Vec::new();
+        Some(Self { name: "peer", words, environment, echo: setting("HAFT_BENCH_PEER_ECHO").unwrap_or(echo) })
     }
 }
 
@@ -83,6 +93,7 @@ impl Server {
             .env("HOME", folder)
             .env("XDG_CACHE_HOME", folder.join(".cache"))
             .env("HAFT_BENCH_TOKEN", TOKEN)
+            .envs(command.environment.iter().cloned())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())

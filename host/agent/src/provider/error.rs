@@ -125,6 +125,25 @@ impl Failure {
 }
 
 impl Failure {
+    /// The kind of it, in a word.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::MissingKey { .. } => "missing_key",
+            Self::Connect(_) => "connect",
+            Self::Untrusted(_) => "untrusted",
+            Self::TimedOut(_) | Self::Silent { .. } => "timeout",
+            Self::Interrupted(_) => "interrupted",
+            Self::TooLarge(_) => "too_large",
+            Self::Status { .. } | Self::Reported { .. } => "provider_error",
+            Self::Malformed(_) | Self::Botched(_) => "unusable_answer",
+            Self::Blocked(_) => "content_filter",
+            Self::TooLong(_) => "context_length_exceeded",
+            Self::Empty(_) => "empty_answer",
+        }
+    }
+}
+
+impl Failure {
     /// Whether the server refuses the request as it is, for what stands in it.
     pub(crate) fn is_invalid_request(&self) -> bool {
         let refused = matches!(

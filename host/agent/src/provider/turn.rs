@@ -78,6 +78,19 @@ pub enum Stop {
     Paused,
 }
 
+impl Stop {
+    /// The word for it that traces have.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Done => "stop",
+            Self::Length => "length",
+            Self::Filtered => "content_filter",
+            Self::Refused => "refusal",
+            Self::Paused => "pause",
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

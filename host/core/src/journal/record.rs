@@ -60,6 +60,10 @@ pub struct Record {
     /// The `id` of the call that the last of them answers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
+    /// The caller of `haft serve --http` that made it, where several are told apart: `ci`, or `team/ada` of a JSON Web
+    /// Token whose subject is `ada`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub caller: Option<String>,
     /// The program it was called in.
     #[serde(skip_serializing_if = "Program::is_none")]
     pub program: Program,
@@ -181,6 +185,7 @@ impl Default for Record {
             digest: None,
             agent: None,
             parent: None,
+            caller: None,
             program: Program::default(),
             call: String::new(),
             pid: 0,

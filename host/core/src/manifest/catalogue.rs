@@ -4,6 +4,7 @@
 //! The order is that of `program.toml.example`: what a reader meets first stands first.
 
 use super::agent::Agent;
+use super::caller::{CallerTable, JwtAlgorithm};
 use super::name::{Name, ToolName};
 use super::plugin::Reuse;
 use super::provider::{self, Provider};
@@ -159,10 +160,20 @@ pub(super) static ROOT: Table = Table {
             "sub_agents",
             "workers",
         ]),
-        Key::new("serve", Kind::Table(&SERVE), "how many clients `haft serve --http` takes")
-            .also(&["server", "http"]),
+        Key::new(
+            "serve",
+            Kind::Table(&SERVE),
+            "how many clients `haft serve --http` takes, and who they may be",
+        )
+        .also(&["server", "http"]),
         Key::new("journal", Kind::Table(&JOURNAL), "how much of the record of calls is kept")
             .also(&["log", "audit"]),
+        Key::new("telemetry", Kind::Table(&TELEMETRY), "where traces and metrics of calls are sent").also(&[
+            "otel",
+            "opentelemetry",
+            "tracing",
+            "metrics",
+        ]),
         Key::new("sandbox", Kind::Table(&SANDBOX), "how far tools reach on this machine"),
         Key::new(
             "backend",
@@ -715,7 +726,7 @@ pub(super) static AGENTS: Table = Table {
 
 pub(super) static SERVE: Table = Table {
     header: "[serve]",
-    doc: "How many clients `haft serve --http` takes.",
+    doc: "How many clients `haft serve --http` takes, and who they may be.",
     keys: &[
         Key::new("max_sessions", COUNT_SESSIONS, "sessions at once; default 2048").also(&["sessions"]),
         Key::new("max_connections", COUNT_CONNECTIONS, "connections at once; default 8192").also(&[
@@ -723,8 +734,76 @@ pub(super) static SERVE: Table = Table {
             "max_clients",
             "clients",
         ]),
+        Key::new(
+            "url",
+            URL,
+            "where clients find it, as `https://tools.example.org/mcp`; absent: at the host that their requests name",
+        )
+        .also(&["public_url", "base_url", "resource"]),
+        Key::new(
+            "callers",
+            Kind::Tables(&CALLER),
+            "who may call, each its own tools; absent: whoever has the token calls all",
+        )
+        .also(&["caller", "users", "tokens", "auth"]),
     ],
 };
+
+pub(super) static CALLER: Table = Table {
+    header: "[[serve.callers]]",
+    doc: "Somebody who may call what `haft serve --http` serves.",
+    keys: &[
+        Key::new("name", NAME, "what the journal calls it").required().also(&["id", "user"]),
+        Key::new("token", Kind::Table(&SECRET), "where its token is kept; this or `jwt`")
+            .also(&["api_key", "secret", "key"]),
+        Key::new("jwt", Kind::Table(&CALLER_JWT), "which JSON Web Tokens are its own; this or `token`")
+            .also(&["oauth", "oidc"]),
+        Key::new("tools", TOOL_PATTERNS, "which tools there are for it; `[\"*\"]`: all")
+            .required()
+            .also(&["allowed_tools"]),
+        Key::new(
+            "grant",
+            Kind::Table(&CALLER_GRANT),
+            "the most that these tools may do for it; default as ever",
+        )
+        .also(&["rights", "permissions"]),
+        Key::new("calls_per_minute", COUNT_PER_MINUTE, "default any number").also(&["rate", "rate_limit"]),
+        Key::new("calls_at_once", COUNT_AT_ONCE, "calls at the same time; default any number")
+            .also(&["max_concurrent", "concurrency"]),
+    ],
+};
+
+pub(super) static CALLER_GRANT: Table = Table {
+    header: "[serve.callers.grant]",
+    doc: "The most that tools may do for a caller. It only narrows; what is not named is not allowed.",
+    keys: GRANT_KEYS,
+};
+
+pub(super) static CALLER_JWT: Table = Table {
+    header: "[serve.callers.jwt]",
+    doc: "Which JSON Web Tokens (access tokens of OAuth) are a caller's.",
+    keys: &[
+        Key::new("issuer", Kind::Text, "the authorization server, exactly as `iss` says it")
+            .required()
+            .also(&["iss", "authority"]),
+        Key::new("audience", Kind::Text, "what has to be in `aud`: this server").required().also(&["aud"]),
+        Key::new("jwks_url", URL, "where its public keys are; this or `jwks_file`")
+            .also(&["jwks", "jwks_uri"]),
+        Key::new("jwks_file", Kind::Path, "the file with its public keys").also(&["file", "keys"]),
+        Key::new(
+            "algorithms",
+            Kind::List(&Kind::OneOf(JwtAlgorithm::names)),
+            "with which tokens may be signed; default `RS256`, `ES256` and `EdDSA`",
+        )
+        .also(&["alg", "algs"]),
+        Key::new("subjects", TEXTS, "the only values of `sub` that are meant; default all")
+            .also(&["sub", "subject"]),
+        Key::new("scopes", TEXTS, "what has to be in `scope`; default nothing").also(&["scope", "scp"]),
+    ],
+};
+
+const COUNT_PER_MINUTE: Kind = Kind::Count { min: 1, max: CallerTable::MAX_PER_MINUTE as u64 };
+const COUNT_AT_ONCE: Kind = Kind::Count { min: 1, max: CallerTable::MAX_AT_ONCE as u64 };
 
 const COUNT_SESSIONS: Kind = Kind::Count { min: 1, max: Serve::MAX_SESSIONS as u64 };
 const COUNT_CONNECTIONS: Kind =
@@ -747,6 +826,20 @@ pub(super) static JOURNAL: Table = Table {
              `1024GiB`",
         )
         .also(&["max_total", "retention", "total"]),
+    ],
+};
+
+pub(super) static TELEMETRY: Table = Table {
+    header: "[telemetry]",
+    doc: "Where traces and metrics of calls are sent (OpenTelemetry, OTLP over HTTP). Absent: nowhere, unless \
+    `OTEL_EXPORTER_OTLP_ENDPOINT` says so. `OTEL_…` variables count more than this table.",
+    keys: &[
+        Key::new("endpoint", URL, "where OTLP is taken over HTTP, as `http://127.0.0.1:4318`")
+            .required()
+            .also(&["url", "otlp", "collector"]),
+        Key::new("headers", Kind::Map(&Kind::TextOrSecret), "sent with everything").also(&["header"]),
+        Key::new("service_name", Kind::Text, "what this service is called; default `haft`")
+            .also(&["service", "name"]),
     ],
 };
 

@@ -1,20 +1,26 @@
-//! `[serve]`: how many clients `haft serve --http` takes. Nothing about what they may do.
+//! `[serve]`: how many clients `haft serve --http` takes, where they find it, and who they may be.
 
+use super::caller::CallerTable;
 use super::catalogue::SERVE;
+use super::entry::Entry;
 use super::section::Section;
 
 /// `[serve]`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Serve {
     /// Sessions at once, of clients up to 2025-11-25. An idle one holds about 60 KiB, most of it rmcp's channels.
     pub max_sessions: u32,
     /// Connections at once.
     pub max_connections: u32,
+    /// Where clients find it, as `https://tools.example.org/mcp`; `None`: at the host that their requests name.
+    pub url: Option<String>,
+    /// `[[serve.callers]]`, in the order of the file; their names are unique. Empty: whoever has the token calls all.
+    pub callers: Vec<CallerTable>,
 }
 
 impl Default for Serve {
     fn default() -> Self {
-        Self { max_sessions: 2048, max_connections: 8192 }
+        Self { max_sessions: 2048, max_connections: 8192, url: None, callers: Vec::new() }
     }
 }
 
@@ -36,6 +42,8 @@ impl Serve {
             max_sessions: count("max_sessions", 1..=Self::MAX_SESSIONS).unwrap_or(default.max_sessions),
             max_connections: count("max_connections", Self::MIN_CONNECTIONS..=Self::MAX_CONNECTIONS)
                 .unwrap_or(default.max_connections),
+            url: section.get("url", Entry::url),
+            callers: CallerTable::read_all(&section),
         }
     }
 }

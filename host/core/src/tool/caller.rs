@@ -3,6 +3,7 @@
 
 use super::{Context, Ledger, Lineage, Session, Whole};
 use crate::event::{Event, Events};
+use crate::trace::Trace;
 
 /// What a tool may know of who made a call.
 #[derive(Clone, Copy, Debug)]
@@ -10,12 +11,19 @@ pub struct Caller<'a> {
     pub(super) session: &'a Session,
     /// The journal's id of the call.
     pub(super) record: Option<&'a str>,
+    /// Where parts of the call are told.
+    pub(super) trace: &'a Trace,
 }
 
 impl<'a> Caller<'a> {
     /// One that brings `session`, of a call that no journal notes.
     pub fn new(session: &'a Session) -> Self {
-        Self { session, record: None }
+        Self { session, record: None, trace: &session.trace }
+    }
+
+    /// Where what the tool does is told as a part of the call.
+    pub fn trace(&self) -> &'a Trace {
+        self.trace
     }
 
     /// The agents that the call came through.
@@ -29,7 +37,7 @@ impl Context<'_> {
     /// where calls are noted is as here. Its events are told as this call's, it is cancelled with it, and what it uses
     /// counts for whoever made it.
     pub fn session_of_agent(&self, agent: &str, call: &str) -> Session {
-        let Caller { session, record } = self.caller;
+        let Caller { session, record, trace } = self.caller;
         let lineage = session.lineage.within(agent, record);
         let approvals = session.approvals.of_agent(&lineage.path().unwrap_or_default());
         let (events, name, parent) = (self.events.clone(), agent.to_owned(), call.to_owned());
@@ -45,6 +53,7 @@ impl Context<'_> {
             meter: session.meter.of_agent(agent),
             lineage,
             approvals,
+            trace: trace.clone(),
             ..session.clone()
         }
     }

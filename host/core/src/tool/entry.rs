@@ -23,6 +23,7 @@ use crate::journal::{Granted, Record};
 use crate::limit::Limits;
 use crate::manifest::Effect;
 use crate::secret::Redactor;
+use crate::trace::Trace;
 
 /// One tool in the box, with what it may do and use.
 pub struct Entry {
@@ -112,9 +113,19 @@ impl Entry {
         Self { setting: Some(setting.into()), ..self }
     }
 
-    /// The same with no more rights than `grant` has too.
+    /// The same with no more rights than `grant` has too. Values of its own that a component sees are no right, and
+    /// stay.
     pub(super) fn narrowed(&self, grant: &Grant) -> Self {
-        Self { grant: self.grant.intersect(grant), ..self.again() }
+        let left = self.grant.intersect(grant);
+        let values = self.grant.values().iter();
+        let grant = values.fold(left, |grant, (name, value)| grant.with_value(name, value));
+        Self { grant, ..self.again() }
+    }
+
+    /// Whether `other`, the same tool with fewer rights, would act with more than those: its rights are fixed before
+    /// a call ([`Tool::has_fixed_rights`]).
+    pub fn ignores_grant_of(&self, other: &Self) -> bool {
+        self.tool.has_fixed_rights() && self.grant != other.grant
     }
 
     /// Whether program.toml has a person asked before every call.
@@ -308,12 +319,17 @@ impl Entry {
     }
 
     /// Runs a call that was admitted: at most as long as the limits allow, and not after a cancel.
-    pub(super) async fn run(&self, call: &ToolCall, watch: &Watch<'_>, session: &Session) -> Ended {
+    pub(super) async fn run(
+        &self,
+        call: &ToolCall,
+        watch: &Watch<'_>,
+        (session, trace): (&Session, &Trace),
+    ) -> Ended {
         let cancel = session.cancel.child_token();
         let (events, notes) = (watch.events(), watch.notes());
         let (grant, limits, cancel) = (&self.grant, &self.limits, &cancel);
         let (whole, client) = (&session.whole, session.client);
-        let caller = Caller { session, record: watch.record() };
+        let caller = Caller { session, record: watch.record(), trace };
         let context = Context { grant, limits, events, cancel, notes, whole, client, caller };
         if let Err(error) = self.prepare(cancel).await {
             return Ended::Failed(error);

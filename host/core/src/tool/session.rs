@@ -1,5 +1,7 @@
 //! What one caller brings to all of its calls. It holds no tool and runs nothing.
 
+use std::sync::Arc;
+
 use tokio_util::sync::CancellationToken;
 
 use super::approval::Approvals;
@@ -7,6 +9,7 @@ use super::{Client, Ledger, Lineage, Meter, Notes, Whole};
 use crate::event::Events;
 use crate::journal::Journal;
 use crate::secret::Redactor;
+use crate::trace::Trace;
 
 /// What a caller brings to every call it makes.
 #[derive(Clone, Debug, Default)]
@@ -29,8 +32,12 @@ pub struct Session {
     pub whole: Whole,
     /// The client that makes the calls, where several share one process.
     pub client: Client,
+    /// Who makes the calls, where a server tells its callers apart: a name for the journal, and no right.
+    pub caller: Option<Arc<str>>,
     /// The agents that the calls come through, where those are tools themselves.
     pub lineage: Lineage,
+    /// Where the calls are told as parts of a trace.
+    pub trace: Trace,
     /// Where the turns of models are counted that answer the calls.
     pub meter: Meter,
 }

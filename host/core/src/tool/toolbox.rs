@@ -16,6 +16,7 @@ use crate::call::{ToolCall, ToolDef, ToolResult};
 use crate::grant::Grant;
 use crate::limit::Limits;
 use crate::manifest::ToolPattern;
+use crate::trace::Operation;
 
 mod resolve;
 
@@ -192,14 +193,16 @@ impl Toolbox {
         let (call, found) = self.resolve(call);
         let (begun, entry) = (Instant::now(), found.as_ref().ok().copied());
         let watch = begin(&call, entry, session);
+        let (span, trace) = session.trace.begin_call(|| told(&call, entry));
         let ended = match found {
             Ok(entry) => match entry.admit(&call, &watch, session).await {
-                Ok(()) => entry.run(&call, &watch, session).await,
+                Ok(()) => entry.run(&call, &watch, (session, &trace)).await,
                 Err(ended) => ended,
             },
             Err(ended) => ended,
         };
         let result = watch.end(ended);
+        span.end(&result.is_error.into());
         if let Some(entry) = entry {
             entry.tell(&call, &result, begun.elapsed(), session).await;
         }
@@ -210,6 +213,12 @@ impl Toolbox {
     pub fn refuse(&self, call: &ToolCall, refusal: ToolResult, session: &Session) -> ToolResult {
         begin(call, self.find(&call.tool), session).end(Ended::Refused(refusal))
     }
+}
+
+/// The call as a trace has it: a tool that does not exist has no name, whatever a caller wrote.
+fn told<'a>(call: &'a ToolCall, entry: Option<&'a Entry>) -> Operation<'a> {
+    let tool = entry.map_or("", |entry| entry.def().name.as_str());
+    Operation::Tool { tool, call: &call.id }
 }
 
 /// Begins the record of a call of `entry`, which may not exist.

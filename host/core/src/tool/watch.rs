@@ -67,6 +67,7 @@ impl<'a> Watch<'a> {
         let first_line = || Record {
             agent: session.lineage.path(),
             parent: session.lineage.parent().map(str::to_owned),
+            caller: session.caller.as_deref().map(|caller| redactor.redact(caller).into_owned()),
             ..Record::begun(journal.program(), &call)
         };
         let record = journal.is_kept().then(|| Arc::new(describe(first_line(), redactor)));

@@ -21,10 +21,11 @@ use super::{approvals, given, page};
 use crate::cli::Exit;
 use crate::cli::elicitation;
 use crate::program::{Dirs, Live, News, ToolChoice};
+use haft_callers::Callers;
 use haft_core::journal;
 use haft_core::manifest::{self, KeyringEntry, Manifest, SecretSource, ToolPattern, Variable};
 use haft_core::secret::Secrets;
-use haft_mcp::server::http::{PATH, Patience, Room, Server, Settings, Token};
+use haft_mcp::server::http::{Admission, PATH, Patience, Room, Server, Settings, Token};
 use haft_mcp::server::{ToolSnapshots, stdio};
 
 /// How long MCP servers, agents and the backend may take to end once the client has hung up; what still runs then is
@@ -84,14 +85,15 @@ impl Serve {
         if let Some(client) = self.print_config {
             return self.print(client, common, terminal);
         }
-        let token = self.token(terminal).await?;
-        let is_made_up = token.is_some() && self.source().is_none();
         if common.unsafe_no_sandbox {
             terminal.warning("no sandbox: `bash` and commands may read, write and end whatever you may");
         }
         let options = common.options(terminal, true)?;
-        let choice = ToolChoice { patterns: self.tools, plugin: self.plugin };
+        let for_callers = self.http.is_some();
+        let choice = ToolChoice { patterns: self.tools.clone(), plugin: self.plugin.clone(), for_callers };
         let (live, offers) = Live::start(options, choice, move |news| report_news(terminal, &news)).await?;
+        let admission = self.admission(live.callers(), terminal).await?;
+        let is_made_up = matches!(admission, Admission::Token(_)) && self.source().is_none();
         let offers = offers.with_fallback(approvals::of_clients(live.begun(), terminal)?);
         // A client that starts haft may leave it the terminal for what it says, and draws there itself.
         if std::io::stdin().is_terminal() && elicitation::present().is_some() {
@@ -100,7 +102,7 @@ impl Serve {
         let stop = CancellationToken::new();
         let ending = tokio::spawn(signals(stop.clone()));
         let shown = self.page.then(|| page::start(common, None, &stop, terminal)).transpose()?;
-        let (running, room) = (live.running(), room(live.serve()));
+        let (running, room, url) = (live.running(), room(live.serve()), live.serve().url.clone());
         let kept = tokio::spawn(live.keep());
         let stopped = stop.clone();
         let serving = async {
@@ -111,7 +113,7 @@ impl Serve {
                 }
                 Some(address) => {
                     let (hosts, patience) = (self.allow_host, Patience::default());
-                    let settings = Settings { address, token, hosts, room, patience };
+                    let settings = Settings { address, admission, url, hosts, room, patience };
                     serve_http(offers, settings, is_made_up, stop, terminal).await
                 }
             }
@@ -129,24 +131,34 @@ impl Serve {
         exit
     }
 
-    /// The token of program.toml's kinds of places, or one that is made up and told.
-    async fn token(&self, terminal: Terminal) -> anyhow::Result<Option<Token>> {
-        let Some(address) = self.http else { return Ok(None) };
+    /// The callers of program.toml, or whoever has the token: of program.toml's kinds of places, or one that is made up
+    /// and told.
+    async fn admission(&self, callers: Option<Callers>, terminal: Terminal) -> anyhow::Result<Admission> {
+        let Some(address) = self.http else { return Ok(Admission::Anybody) };
+        if let Some(callers) = callers {
+            if self.no_token || self.source().is_some() {
+                anyhow::bail!(
+                    "`[[serve.callers]]` says who may call: `--no-token`, `--token-env`, `--token-file` and \
+                     `--token-keyring` are for programs without"
+                );
+            }
+            return Ok(Admission::Callers(callers));
+        }
         let is_loopback = haft_core::net::is_loopback_address(address.ip());
         if let Some(source) = self.source() {
-            return Ok(Some(read(&source, terminal).await?));
+            return Ok(Admission::Token(read(&source, terminal).await?));
         }
         if !is_loopback {
             anyhow::bail!(
                 "`{address}` can be reached from other machines: name the token that clients have to show, with \
-                 `--token-env`, `--token-file` or `--token-keyring`"
+                 `--token-env`, `--token-file` or `--token-keyring`, or who may call, in `[[serve.callers]]`"
             );
         }
         if self.no_token {
             terminal.warning("no token: every program and every user of this machine may call these tools");
-            return Ok(None);
+            return Ok(Admission::Anybody);
         }
-        Ok(Some(Token::generate()?))
+        Ok(Admission::Token(Token::generate()?))
     }
 
     fn source(&self) -> Option<SecretSource> {
@@ -176,7 +188,7 @@ impl Serve {
     }
 }
 
-fn room(serve: manifest::Serve) -> Room {
+fn room(serve: &manifest::Serve) -> Room {
     let [sessions, connections] =
         [serve.max_sessions, serve.max_connections].map(|count| usize::try_from(count).unwrap_or(usize::MAX));
     Room { sessions, connections }
@@ -196,7 +208,10 @@ async fn serve_http(
     stop: CancellationToken,
     terminal: Terminal,
 ) -> anyhow::Result<()> {
-    let made_up = settings.token.as_ref().filter(|_| is_made_up).map(|token| token.secret().clone());
+    let made_up = match &settings.admission {
+        Admission::Token(token) if is_made_up => Some(token.secret().clone()),
+        _ => None,
+    };
     let server = Server::bind(offers, settings).await?;
     terminal.message(format_args!("serving MCP at http://{}{PATH}", server.address()));
     if let Some(token) = made_up {

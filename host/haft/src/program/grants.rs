@@ -286,7 +286,8 @@ pub(super) fn unknown_plugins(
     }
 }
 
-fn table(
+/// What a table of rights allows.
+pub(super) fn table(
     manifest: &Manifest,
     dirs: &Dirs,
     table: &GrantTable,

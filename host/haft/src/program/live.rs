@@ -6,13 +6,15 @@ use std::fmt::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use super::callers::{self, View};
 use super::watch::{Moment, Watch};
 use super::{Ask, Options, Program, Running, Servers, mode_name};
 use haft_agent::Begun;
+use haft_callers::Callers;
 use haft_core::event::Events;
 use haft_core::grant::Root;
 use haft_core::manifest::{Serve, ToolPattern};
-use haft_core::report::Report;
+use haft_core::report::{Problem, Report};
 use haft_core::tool::Toolbox;
 use haft_mcp::server::{Publisher, Questions, ServerInfo, ToolSnapshot, ToolSnapshots};
 
@@ -40,6 +42,8 @@ pub struct Live {
     is_complete: bool,
     running: Running,
     serve: Serve,
+    /// Who may call, where they are told apart.
+    callers: Option<Callers>,
     is_without_pane: bool,
     begun: Begun,
     on_news: Box<NewsHandler>,
@@ -52,6 +56,8 @@ pub struct ToolChoice {
     pub patterns: Vec<ToolPattern>,
     /// Those of this plugin alone, by the names that it gives them.
     pub plugin: Option<String>,
+    /// Whether callers are told apart, as over HTTP.
+    pub for_callers: bool,
 }
 
 type NewsHandler = dyn Fn(News<'_>) + Send + Sync;
@@ -81,10 +87,15 @@ impl Live {
         }
         let (files, running) = (program.files.clone(), Running::default());
         running.put(&program);
-        let (publisher, offers) = Publisher::new(snapshot(&program, &choice));
+        let (first, problems) = snapshot(&program, &choice)?;
+        if is_complete && !problems.is_empty() {
+            on_news(News::Problems(&program.manifest.report(problems)));
+        }
+        let (publisher, offers) = Publisher::new(first);
         let offers = offers.with_questions(questions(&program));
-        let (on_news, serve) = (Box::new(on_news), program.manifest.serve);
+        let (on_news, serve) = (Box::new(on_news), program.manifest.serve.clone());
         let is_without_pane = program.is_without_pane;
+        let rules = if choice.for_callers { callers::rules(&program).await? } else { Vec::new() };
         let live = Self {
             options,
             choice,
@@ -94,6 +105,7 @@ impl Live {
             is_complete,
             running,
             serve,
+            callers: told_apart(rules).await?,
             is_without_pane,
             begun: program.begun(),
             on_news,
@@ -101,9 +113,14 @@ impl Live {
         Ok((live, offers))
     }
 
-    /// How many clients it takes: what `[serve]` said at the start.
-    pub fn serve(&self) -> Serve {
-        self.serve
+    /// How many clients it takes, and where: what `[serve]` said at the start.
+    pub fn serve(&self) -> &Serve {
+        &self.serve
+    }
+
+    /// Who may call, where `[[serve.callers]]` said so at the start; who that is changes with the program.
+    pub fn callers(&self) -> Option<Callers> {
+        self.callers.clone()
     }
 
     /// Whether commands ran without a pane at the start, and neither program.toml nor the command line decided that.
@@ -189,15 +206,17 @@ impl Live {
                     (self.on_news)(News::Broken(&report.into()));
                     return None;
                 }
-                if let Some(report) = program.report().filter(|_| is_last) {
-                    (self.on_news)(News::Problems(&report));
+                let (snapshot, problems) = self.admitting(&program).await?;
+                let wrong = [program.problems.clone(), problems].concat();
+                if !wrong.is_empty() && is_last {
+                    (self.on_news)(News::Problems(&program.manifest.report(wrong)));
                 }
                 if let Some(report) = self.choice.misnamed(&program).filter(|_| is_last) {
                     (self.on_news)(News::Problems(&report));
                 }
                 self.files.clone_from(&program.files);
                 self.running.put(&program);
-                Some(self.publisher.publish(snapshot(&program, &self.choice)))
+                Some(self.publisher.publish(snapshot))
             }
             Err(error) => {
                 (self.on_news)(News::Broken(&error));
@@ -205,6 +224,30 @@ impl Live {
             }
         }
     }
+}
+
+impl Live {
+    /// What is served of `program`, to its callers and no others. Nothing where that cannot be told, and why is told.
+    async fn admitting(&self, program: &Program) -> Option<(ToolSnapshot, Vec<Problem>)> {
+        let admit = async {
+            let served = snapshot(program, &self.choice)?;
+            if let Some(callers) = &self.callers {
+                callers.replace(callers::rules(program).await?).await?;
+            }
+            anyhow::Ok(served)
+        };
+        admit.await.inspect_err(|error| (self.on_news)(News::Broken(error))).ok()
+    }
+}
+
+/// Who may call, where there are rules for it.
+async fn told_apart(rules: Vec<haft_callers::Rule>) -> anyhow::Result<Option<Callers>> {
+    if rules.is_empty() {
+        return Ok(None);
+    }
+    let callers = Callers::default();
+    callers.replace(rules).await?;
+    Ok(Some(callers))
 }
 
 /// Asks MCP servers what they have where it is not known; they remember what they answer.
@@ -262,14 +305,19 @@ fn questions(program: &Program) -> Questions {
     Questions::in_folder(program.dirs.approvals(), names.map(OsStrExt::as_bytes).join(&0))
 }
 
-fn snapshot(program: &Program, choice: &ToolChoice) -> ToolSnapshot {
+/// What is served of a program, and what of it a caller does not get that its `tools` name.
+fn snapshot(program: &Program, choice: &ToolChoice) -> anyhow::Result<(ToolSnapshot, Vec<Problem>)> {
     program.journal.gather();
     let (toolbox, session) = (choice.select(&program.toolbox), program.session(Events::none()));
+    let (views, problems) =
+        if choice.for_callers { callers::views(program, &toolbox)? } else { Default::default() };
     let snapshot = ToolSnapshot::new(toolbox, session, about(program), program.is_complete);
-    match &choice.plugin {
+    let snapshot = match &choice.plugin {
         Some(plugin) => snapshot.without_prefix(format!("{plugin}__")),
         None => snapshot,
-    }
+    };
+    let views = views.into_iter().map(|View { name, toolbox }| (name, toolbox));
+    Ok((snapshot.with_callers(views), problems))
 }
 
 /// The program's own words, and where its tools work.

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use haft_core::event::{Event, Events};
 use haft_core::sync::Lock;
+use haft_core::trace::TraceParent;
 
 /// Characters of a message that is passed on.
 const MAX_MESSAGE: usize = 2000;
@@ -20,6 +21,8 @@ pub(super) struct Listener {
     pub(super) call: String,
     /// Receives its events.
     pub(super) events: Events,
+    /// What the server's part of the call is a part of.
+    pub(super) trace: Option<TraceParent>,
 }
 
 /// Calls under way.
@@ -66,7 +69,7 @@ impl OngoingCalls {
         let found = ongoing.iter_mut().find(|ongoing| ongoing.token == progress.progress_token);
         let Some(found) = found.filter(|found| progress.progress > found.done) else { return };
         found.done = progress.progress;
-        let Listener { call, events } = found.listener.clone();
+        let Listener { call, events, .. } = found.listener.clone();
         drop(ongoing);
         let message = shortened(progress.message.unwrap_or_default());
         let (done, total) = (progress.progress, progress.total);
@@ -86,7 +89,7 @@ impl OngoingCalls {
         }
         tracing::info!(server, "{text}");
         let listener = self.ongoing().last().map(|ongoing| ongoing.listener.clone());
-        if let Some(Listener { call, events }) = listener {
+        if let Some(Listener { call, events, .. }) = listener {
             events.emit(|| Event::Info { call, message: format!("{server}: {text}") });
         }
     }

@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rmcp::model::{
-    CallToolRequest, CallToolRequestParams, ClientRequest, InputRequest, InputRequiredResult, JsonObject,
-    ListToolsRequest, PaginatedRequestParams, ProgressToken, ServerResult, SubscriptionFilter,
+    CallToolRequest, CallToolRequestParams, ClientRequest, GetMeta, InputRequest, InputRequiredResult,
+    JsonObject, ListToolsRequest, PaginatedRequestParams, ProgressToken, RequestMetaObject, ServerResult,
+    SubscriptionFilter,
 };
 use rmcp::service::{PeerRequestOptions, RequestHandle, RunningService};
 use rmcp::{Peer, RoleClient, ServiceError};
@@ -23,6 +24,7 @@ use super::http::from_transport_error;
 use super::listing::ToolListBuilder;
 use super::stdio_transport::Wire;
 use super::{ServerError, ToolList};
+use haft_core::trace::TraceParent;
 use haft_sandbox::service::Life;
 
 /// How often a server may ask for input before it answers a call.
@@ -128,7 +130,10 @@ impl Connection {
     ) -> Result<Value, ServerError> {
         let mut params = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
         for round in 0..MAX_ROUNDS {
-            let request = ClientRequest::CallToolRequest(CallToolRequest::new(params.clone()));
+            let mut request = ClientRequest::CallToolRequest(CallToolRequest::new(params.clone()));
+            if let Some(trace) = &listener.trace {
+                note_trace(trace, request.get_meta_mut());
+            }
             let result = self.request("tools/call", request, Some(listener), limits).await?;
             self.answered.store(true, Ordering::Relaxed);
             match result {
@@ -375,5 +380,13 @@ impl Drop for PendingResponse<'_> {
     fn drop(&mut self) {
         self.connection.handler.calls.end(&self.token);
         self.cancel("the call was abandoned");
+    }
+}
+
+/// Has a request say what it is a part of (SEP-414).
+fn note_trace(trace: &TraceParent, meta: &mut RequestMetaObject) {
+    meta.set_traceparent(trace.to_string());
+    if let Some(state) = &trace.state {
+        meta.set_tracestate(&**state);
     }
 }

@@ -25,6 +25,7 @@ use super::{Config, Elicitor, Endpoint, ServerError, ToolList};
 use haft_core::grant::{Grant, Root};
 use haft_core::sync::Lock;
 use haft_core::tool::Context;
+use haft_core::trace::{Ended, Operation, Wire};
 use haft_sandbox::confine::Confiner;
 use haft_sandbox::service;
 
@@ -151,9 +152,18 @@ impl Server {
             connection = self.connection() => connection?,
             () = context.cancel.cancelled() => return Err(ServerError::Cancelled),
         };
-        let listener = Listener { call: call.to_owned(), events: context.events.clone() };
+        let over = match self.config.endpoint {
+            Endpoint::Stdio { .. } => Wire::Streams,
+            Endpoint::Http { .. } => Wire::Http,
+        };
+        let span =
+            context.caller.trace().begin(|| Operation::Remote { tool, server: &self.config.name, over });
+        let trace = span.inside().parent().cloned();
+        let listener = Listener { call: call.to_owned(), events: context.events.clone(), trace };
         let limits = RequestLimits { timeout: self.config.timeout, cancel: context.cancel };
-        connection.call(tool, arguments, &listener, limits).await
+        let result = connection.call(tool, arguments, &listener, limits).await;
+        span.end(&told(&result));
+        result
     }
 
     /// Ends it in order, within a few seconds; it is not started again.
@@ -401,4 +411,15 @@ async fn watch_changes(server: Weak<Server>, connection: Weak<Connection>) {
             tracing::debug!(server = server.config.name, %error, "cannot list its changed tools");
         }
     }
+}
+
+/// How a call of a server's tool ended, as a trace has it.
+fn told(result: &Result<Value, ServerError>) -> Ended<'static> {
+    let error = match result {
+        Ok(result) => return (result.get("isError") == Some(&Value::Bool(true))).into(),
+        Err(ServerError::TimedOut { .. }) => "timeout",
+        Err(ServerError::Cancelled) => "cancelled",
+        Err(_) => "server_error",
+    };
+    Ended { error: Some(error), ..Ended::default() }
 }

@@ -72,6 +72,11 @@ impl Tool for ServerTool {
         &self.def
     }
 
+    /// The server has the rights that it was started with.
+    fn has_fixed_rights(&self) -> bool {
+        true
+    }
+
     async fn call(&self, call: &ToolCall, context: &Context<'_>) -> Result<ToolResult, ToolError> {
         let arguments = match &call.arguments {
             Value::Object(arguments) => arguments.clone(),

@@ -30,9 +30,11 @@ use super::elicitation::{ElicitingApprover, ReplacementAnswer};
 use super::progress::{NotificationFilter, ProgressNotifier};
 use super::snapshot::{Fallback, ToolSnapshot, ToolSnapshots};
 use super::tool_news::ToolNews;
-use haft_core::call::ToolCall;
+use haft_callers::Caller;
+use haft_core::call::{ToolCall, ToolResult};
 use haft_core::sync::Lock;
 use haft_core::tool::{Approvals, Client, Entry, Keep, Session, clip};
+use haft_core::trace::{Operation, Span, TraceParent, Wire};
 
 /// Characters of a client's word that an error repeats.
 const MAX_SHOWN: usize = 200;
@@ -50,6 +52,10 @@ pub(super) struct ServerShared {
     pub(super) calls: RunningCalls,
     /// Identifies the callers that share approvals: those with the same token.
     caller: Arc<str>,
+    /// Who calls, where callers are told apart.
+    known: Option<Caller>,
+    /// How clients are connected.
+    over: Wire,
 }
 
 /// One client, or one request of a client that opens no session.
@@ -75,7 +81,29 @@ pub(super) struct Handler {
 impl ServerShared {
     /// For clients who are all `caller`.
     pub(super) fn new(snapshots: ToolSnapshots, caller: impl Into<Arc<str>>) -> Self {
-        Self { snapshots, calls: RunningCalls::default(), caller: caller.into() }
+        Self {
+            snapshots,
+            calls: RunningCalls::default(),
+            caller: caller.into(),
+            known: None,
+            over: Wire::Streams,
+        }
+    }
+
+    /// The same, for clients over HTTP.
+    pub(super) fn over_http(self) -> Self {
+        Self { over: Wire::Http, ..self }
+    }
+
+    /// For clients who are `caller`: its tools, its quota, and its name in the journal.
+    pub(super) fn of_caller(&self, caller: Caller) -> Self {
+        let (snapshots, calls) = (self.snapshots.of_caller(caller.name()), self.calls.clone());
+        Self { snapshots, calls, caller: caller.id().clone(), known: Some(caller), over: self.over }
+    }
+
+    /// Identifies the callers that share approvals and sessions.
+    pub(super) fn caller(&self) -> &Arc<str> {
+        &self.caller
     }
 
     /// A handler for a new client.
@@ -139,7 +167,8 @@ impl Handler {
     /// Identifies the calling client. One without a session is identified by its name and version.
     fn client(&self, context: &RequestContext<RoleServer>) -> Client {
         match context.client_info().filter(|_| is_sessionless(context)) {
-            Some(info) => Client::named(&format!("{} {}", info.name, info.version)),
+            // Of two callers each may say what it likes of itself.
+            Some(info) => Client::named(&[&*self.shared.caller, &info.name, &info.version].join("\0")),
             None => self.client,
         }
     }
@@ -163,11 +192,37 @@ impl Handler {
         Some(ElicitingApprover::new(context, request, questions, caller, fallback).await)
     }
 
+    /// A call begins, as a part of what its client says that it is a part of.
+    fn begin(&self, snapshot: &ToolSnapshot, context: &RequestContext<RoleServer>, tool: &str) -> Span {
+        let parent = || TraceParent::parse(context.meta.get_traceparent()?, context.meta.get_tracestate());
+        let trace = &snapshot.session().trace;
+        let (request, protocol) = if trace.is_told() {
+            (context.id.to_string(), context.protocol_version())
+        } else {
+            Default::default()
+        };
+        trace.within(parent).begin(|| Operation::Served {
+            tool,
+            request: &request,
+            protocol: protocol.as_ref().map(ProtocolVersion::as_str),
+            over: self.shared.over,
+        })
+    }
+
     async fn call(
         &self,
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
+        let permit = self.shared.known.as_ref().map(Caller::begin_call).transpose();
+        let _permit = match permit {
+            Ok(permit) => permit,
+            // Noted in no journal: whoever calls too often would write it full.
+            Err(exhausted) => {
+                let refusal = ToolResult::error(exhausted.to_string());
+                return Ok(answer::call_result(refusal, false).into());
+            }
+        };
         let snapshot = self.shared.snapshots.with_tool(&request.name).await;
         let own = snapshot.own_name(&request.name);
         let entry = snapshot.toolbox().find(&own);
@@ -178,17 +233,21 @@ impl Handler {
         }
         let has_schema = snapshot.tool(&request.name).is_some_and(|tool| tool.output_schema.is_some());
         let notifier = ProgressNotifier::begin(&context, &request.name, self.notification_filter(&context));
+        let span = self.begin(&snapshot, &context, if is_known { &own } else { "" });
         let session = Session {
+            trace: span.of_call(),
             events: notifier.events(),
             cancel: context.ct.clone(),
             approvals: approver.clone().map(|approver| self.approvals.asking(approver)).unwrap_or_default(),
             client: self.client(&context),
+            caller: self.shared.known.as_ref().map(|caller| caller.id().clone()),
             ..snapshot.session().clone()
         };
         let arguments = Value::Object(request.arguments.unwrap_or_default());
         let call = ToolCall { id: context.id.to_string(), tool: own, arguments };
         let result = snapshot.toolbox().dispatch(call, &session).await;
         drop(session);
+        span.end(&result.is_error.into());
         notifier.end().await;
         match approver.and_then(|approver| approver.replacement()) {
             Some(ReplacementAnswer::Question(question)) => return Ok(question.into()),

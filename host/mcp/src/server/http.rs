@@ -1,10 +1,12 @@
 //! Serves any number of clients over HTTP (MCP's "streamable HTTP"), at `/mcp`. Requests without the token, or from
 //! foreign web pages, are refused before their body is read. Time, sizes and numbers are bounded.
 
+mod admission;
 mod body;
 mod gate;
 mod message;
 mod origin;
+mod public;
 mod refusal;
 mod sessions;
 mod short_path;
@@ -27,8 +29,9 @@ use rustix::process::{Resource, getrlimit};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 
-pub use self::gate::PATH;
+pub use self::admission::Admission;
 use self::gate::{Gate, HttpConnection};
+use self::public::Public;
 use self::slots::{ConnectionSlot, ConnectionSlots};
 use self::stream::WriteTimeoutStream;
 use self::threads::HttpThreads;
@@ -36,6 +39,9 @@ pub use self::token::{Token, TokenError};
 use super::handler::ServerShared;
 use super::snapshot::ToolSnapshots;
 use super::stdio::GRACE;
+
+/// The path that is served.
+pub const PATH: &str = "/mcp";
 
 /// Headers of a request. Clients send a dozen.
 const MAX_HEADERS: usize = 64;
@@ -53,16 +59,15 @@ const FLUSH: Duration = Duration::from_secs(1);
 /// does not change at once.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// The caller id of clients without a token.
-const ANYBODY: &str = "anybody over HTTP";
-
 /// How clients are served.
 #[derive(Debug)]
 pub struct Settings {
     /// Where to listen.
     pub address: SocketAddr,
-    /// The token that a client has to send; `None` admits every client that reaches the address.
-    pub token: Option<Token>,
+    /// Who is let in.
+    pub admission: Admission,
+    /// Where clients find the server, where that is not at the host that they name (RFC 9728, "resource").
+    pub url: Option<String>,
     /// Names that clients may call this machine, besides those of the loopback interface and the
     /// address itself.
     pub hosts: Vec<String>,
@@ -122,14 +127,15 @@ impl Default for Patience {
 impl Server {
     /// Listens at the address of `settings`, for clients of `snapshots`.
     pub async fn bind(snapshots: ToolSnapshots, settings: Settings) -> io::Result<Self> {
-        let Settings { address, token, hosts, room, patience } = settings;
+        let Settings { address, admission, url, mut hosts, room, patience } = settings;
         let listener = TcpListener::bind(address).await.map_err(|error| {
             io::Error::new(error.kind(), format!("cannot listen at `{address}`: {error}"))
         })?;
         let address = listener.local_addr()?;
-        let caller = token.as_ref().map_or_else(|| ANYBODY.to_owned(), Token::caller_id);
-        let shared = ServerShared::new(snapshots, caller);
-        let gate = Arc::new(Gate::new(&shared, token, hosts, room.sessions, patience.body));
+        hosts.extend(url.as_deref().and_then(origin::host_of));
+        let public = Public::new(snapshots.clone(), url);
+        let shared = ServerShared::new(snapshots, admission.caller_id()).over_http();
+        let gate = Arc::new(Gate::new(&shared, (admission, public), hosts, room.sessions, patience.body));
         let slots = ConnectionSlots::new(within_file_limit(room.connections));
         let threads = HttpThreads::start()?;
         Ok(Self { listener, address, acceptor: Acceptor { gate, shared, patience, slots, threads } })

@@ -30,6 +30,8 @@ pub struct ToolSnapshot {
     places: HashMap<Cow<'static, str>, usize>,
     info: ServerInfo,
     is_complete: bool,
+    /// What there is for each caller, by its name, where callers are told apart.
+    views: HashMap<String, Arc<ToolSnapshot>>,
 }
 
 /// How the server presents itself to clients.
@@ -47,6 +49,8 @@ pub struct ToolSnapshots {
     now: watch::Receiver<Arc<ToolSnapshot>>,
     questions: Questions,
     fallback: Option<Fallback>,
+    /// The caller whose tools these are; `None`: all tools.
+    caller: Option<Arc<str>>,
 }
 
 /// Who is asked for approval where a client asks nobody.
@@ -73,7 +77,8 @@ impl ToolSnapshot {
     /// the approvals of their own client. `is_complete`: no plugin or server is still being listed.
     pub fn new(toolbox: Toolbox, session: Session, info: ServerInfo, is_complete: bool) -> Self {
         let (prefix, tools) = (String::new(), listing::client_tools(&toolbox, ""));
-        Self { places: places(&tools), toolbox, session, prefix, tools, info, is_complete }
+        let views = HashMap::new();
+        Self { places: places(&tools), toolbox, session, prefix, tools, info, is_complete, views }
     }
 
     /// The same, shown to clients without `prefix`, which the names of its tools begin with: where all are of one
@@ -82,6 +87,29 @@ impl ToolSnapshot {
     pub fn without_prefix(self, prefix: String) -> Self {
         let tools = listing::client_tools(&self.toolbox, &prefix);
         Self { places: places(&tools), tools, prefix, ..self }
+    }
+
+    /// The same, of which each caller of `toolboxes` sees only what there is for it. Other callers see nothing.
+    #[must_use]
+    pub fn with_callers(self, toolboxes: impl IntoIterator<Item = (String, Toolbox)>) -> Self {
+        let views = toolboxes.into_iter().map(|(name, toolbox)| {
+            let view = Self::new(toolbox, self.session.clone(), self.info.clone(), self.is_complete);
+            (name, Arc::new(view.without_prefix(self.prefix.clone())))
+        });
+        Self { views: views.collect(), ..self }
+    }
+
+    /// The same without any tool.
+    fn empty(&self) -> Self {
+        Self::new(Toolbox::default(), self.session.clone(), self.info.clone(), self.is_complete)
+    }
+
+    /// Whether clients see other tools than of `other`.
+    fn differs_from(&self, other: &Self) -> bool {
+        let is_other = |(name, view): (&String, &Arc<Self>)| {
+            other.views.get(name).is_none_or(|own| own.tools != view.tools)
+        };
+        self.tools != other.tools || self.views.len() != other.views.len() || self.views.iter().any(is_other)
     }
 
     pub(super) fn toolbox(&self) -> &Toolbox {
@@ -129,12 +157,13 @@ impl Publisher {
     /// Begins with `snapshot`.
     pub fn new(snapshot: ToolSnapshot) -> (Self, ToolSnapshots) {
         let (sender, receiver) = watch::channel(Arc::new(snapshot));
-        (Self(sender), ToolSnapshots { now: receiver, questions: Questions::default(), fallback: None })
+        let (questions, fallback, caller) = (Questions::default(), None, None);
+        (Self(sender), ToolSnapshots { now: receiver, questions, fallback, caller })
     }
 
     /// Serves `snapshot` from now on. Whether clients see a difference.
     pub fn publish(&self, snapshot: ToolSnapshot) -> bool {
-        let differs = self.0.borrow().tools != snapshot.tools;
+        let differs = snapshot.differs_from(&self.0.borrow());
         self.0.send_replace(Arc::new(snapshot));
         differs
     }
@@ -167,9 +196,25 @@ impl ToolSnapshots {
         &self.questions
     }
 
+    /// What there is of them for the caller `name`.
+    pub(super) fn of_caller(&self, name: &str) -> Self {
+        Self { caller: Some(name.into()), ..self.clone() }
+    }
+
+    /// Whether every plugin and server is listed.
+    pub(super) fn are_complete(&self) -> bool {
+        self.now.borrow().is_complete
+    }
+
     /// The current snapshot.
     pub(super) fn now(&self) -> Arc<ToolSnapshot> {
-        self.now.borrow().clone()
+        self.seen_of(&self.now.borrow())
+    }
+
+    /// What is seen of a snapshot.
+    fn seen_of(&self, whole: &Arc<ToolSnapshot>) -> Arc<ToolSnapshot> {
+        let Some(caller) = &self.caller else { return whole.clone() };
+        whole.views.get(&**caller).cloned().unwrap_or_else(|| Arc::new(whole.empty()))
     }
 
     /// The snapshot once every plugin and server is listed, or after [`PATIENCE`].
@@ -177,7 +222,7 @@ impl ToolSnapshots {
         let mut receiver = self.now.clone();
         let complete = receiver.wait_for(|snapshot| snapshot.is_complete);
         match tokio::time::timeout(PATIENCE, complete).await {
-            Ok(Ok(snapshot)) => snapshot.clone(),
+            Ok(Ok(snapshot)) => self.seen_of(&snapshot),
             // Nothing more will come, or not now.
             Ok(Err(_)) | Err(_) => self.now(),
         }
@@ -192,7 +237,8 @@ impl ToolSnapshots {
     /// Waits until clients would see other tools than `seen`; nothing when none will come any more.
     pub(super) async fn other_than(&self, seen: &Arc<ToolSnapshot>) -> Option<Arc<ToolSnapshot>> {
         let mut receiver = self.now.clone();
-        receiver.wait_for(|snapshot| snapshot.tools != seen.tools).await.ok().map(|snapshot| snapshot.clone())
+        let is_other = |snapshot: &Arc<ToolSnapshot>| self.seen_of(snapshot).tools != seen.tools;
+        receiver.wait_for(is_other).await.ok().map(|snapshot| self.seen_of(&snapshot))
     }
 }
 
@@ -232,6 +278,28 @@ mod tests {
             toolbox.insert(Arc::new(Named(def)), Grant::none(), Limits::default(), "test").unwrap();
         }
         ToolSnapshot::new(toolbox, Session::default(), ServerInfo::default(), true)
+    }
+
+    /// A caller sees what there is for it, and one that is not known sees nothing.
+    #[tokio::test]
+    async fn callers_see_their_own_tools() {
+        let own = |names: &[&str]| snapshot(names).toolbox;
+        let whole = snapshot(&["p__a", "p__b"]).without_prefix("p__".to_owned());
+        let (publisher, all) = Publisher::new(whole.with_callers([("ci".to_owned(), own(&["p__b"]))]));
+        let names = |seen: &ToolSnapshots| -> Vec<String> {
+            seen.now().tools().iter().map(|tool| tool.name.to_string()).collect()
+        };
+        let (ci, other) = (all.of_caller("ci"), all.of_caller("other"));
+        assert_eq!((names(&all), names(&ci)), (vec!["a".into(), "b".into()], vec!["b".into()]));
+        assert!(names(&other).is_empty());
+        let seen = ci.now();
+        let differs = |tools: &[&str]| {
+            let again = snapshot(&["p__a", "p__b"]).without_prefix("p__".to_owned());
+            publisher.publish(again.with_callers([("ci".to_owned(), own(tools))]))
+        };
+        assert!(!differs(&["p__b"]) && differs(&["p__a"]));
+        assert_eq!(ci.other_than(&seen).await.unwrap().tools().len(), 1);
+        assert_eq!(names(&ci), ["a"]);
     }
 
     /// Every tool has its place under the name that clients see, with and without a prefix.

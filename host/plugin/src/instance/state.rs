@@ -26,6 +26,7 @@ use crate::wasi::output::Captured;
 use haft_core::event::Events;
 use haft_core::grant::Grant;
 use haft_core::limit::Limits;
+use haft_core::trace::TraceParent;
 
 /// Open files, streams and pollables of one guest. A tool needs a few dozen; each open file is
 /// one of haft's own file descriptors.
@@ -111,6 +112,8 @@ pub(crate) struct Run {
     /// another one.
     pub(crate) inline_time: Option<InlineTime>,
     pub(crate) logged: usize,
+    /// What the guest's requests are a part of.
+    pub(crate) trace: Option<TraceParent>,
 }
 
 /// Memory and table limits, and the one that was exceeded.
@@ -156,6 +159,7 @@ impl Run {
             cancelled,
             inline_time,
             logged,
+            trace: None,
         }
     }
 
@@ -285,7 +289,7 @@ impl WasiView for GuestState {
 
 impl WasiHttpView for GuestState {
     fn http(&mut self) -> WasiHttpCtxView<'_> {
-        self.http.view(&mut self.table)
+        self.http.view(&mut self.table, self.run.trace.as_ref())
     }
 }
 

@@ -27,6 +27,7 @@ pub use self::injection::{Injection, InjectionError};
 pub use self::responder::{CannedResponse, OutgoingRequest, Responder};
 use crate::denials::network_decisions::{NetworkDecisions, Refusal};
 use haft_core::grant::{Destination, Grant};
+use haft_core::trace::TraceParent;
 
 /// Requests of one call. A tool makes a handful, one that walks through the pages of an API some
 /// hundred; a guest that makes more is a load on somebody else's machine. Far from `MAX_RESOURCES`:
@@ -67,13 +68,15 @@ struct Outgoing {
     decisions: NetworkDecisions,
     open: Arc<Semaphore>,
     requests: usize,
+    /// What the requests are a part of.
+    trace: Option<TraceParent>,
 }
 
 impl Http {
     /// For a guest that may reach what `grant` says.
     pub(crate) fn new(client: Arc<Connector>, grant: Arc<Grant>, outbound: Outbound) -> Self {
         let (decisions, open) = (NetworkDecisions::default(), Arc::new(Semaphore::new(MAX_OPEN)));
-        let outgoing = Outgoing { client, grant, outbound, decisions, open, requests: 0 };
+        let outgoing = Outgoing { client, grant, outbound, decisions, open, requests: 0, trace: None };
         Self { context: WasiHttpCtx::new(), outgoing }
     }
 
@@ -88,7 +91,15 @@ impl Http {
         &self.outgoing.decisions
     }
 
-    pub(crate) fn view<'a>(&'a mut self, table: &'a mut ResourceTable) -> WasiHttpCtxView<'a> {
+    /// `trace` is what requests are a part of.
+    pub(crate) fn view<'a>(
+        &'a mut self,
+        table: &'a mut ResourceTable,
+        trace: Option<&TraceParent>,
+    ) -> WasiHttpCtxView<'a> {
+        if self.outgoing.trace.as_ref() != trace {
+            self.outgoing.trace = trace.cloned();
+        }
         WasiHttpCtxView { hooks: &mut self.outgoing, table, ctx: &mut self.context }
     }
 }
@@ -129,6 +140,7 @@ impl Outgoing {
             open: self.open.clone(),
             destination,
             what,
+            trace: self.trace.clone(),
         })
     }
 

@@ -60,6 +60,7 @@ pub(super) fn detail(record: &Record, children: &[Record]) -> String {
     row("component", &record.digest.as_ref().map(|digest| format!("sha256:{digest}")).unwrap_or_default());
     row("program", &program(record));
     row("agent", &agent(record));
+    row("caller", record.caller.as_deref().unwrap_or_default());
     row("haft", &format!("{}, process {}, call `{}`", record.haft, record.pid, record.call));
     record.grant.iter().for_each(|granted| row("granted", &grant(granted)));
     row("decided", &record.decisions.join("\n"));

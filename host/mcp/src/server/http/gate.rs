@@ -21,25 +21,26 @@ use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use super::admission::{self, Admission};
 use super::body::{Bodies, MAX_BODY};
+use super::public::Public;
 use super::refusal::{HttpResponse, Refusal};
 use super::sessions::{SessionGuard, Sessions};
 use super::short_path::{Caller, ShortPath, Tried};
 use super::slots::{ConnectionSlot, RequestGuard};
-use super::token::Token;
-use super::{body, message, origin};
+use super::{PATH, body, message, origin};
 use crate::server::bounds;
 use crate::server::handler::{Handler, ServerShared};
 use haft_core::scan::Scan;
-
-/// The path that is served.
-pub const PATH: &str = "/mcp";
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 
 /// The checks of every request, and what answers it behind them.
 pub(super) struct Gate {
-    token: Option<Token>,
+    admission: Admission,
+    public: Public,
+    /// For clients that are not told apart.
+    shared: ServerShared,
     hosts: Vec<String>,
     bodies: Bodies,
     sessions: Arc<Sessions>,
@@ -66,7 +67,7 @@ impl Gate {
     /// the caller.
     pub(super) fn new(
         shared: &ServerShared,
-        token: Option<Token>,
+        (admission, public): (Admission, Public),
         hosts: Vec<String>,
         most: usize,
         patience: Duration,
@@ -85,10 +86,21 @@ impl Gate {
         config.session_store = Some(sessions.clone());
         let tidying = CancellationToken::new();
         runtime.spawn(tidying.clone().run_until_cancelled_owned(sessions.clone().tidy()));
-        let handler = move || Ok(Sessions::handler(|| shared.handler()));
-        let service = StreamableHttpService::new(handler, sessions.clone(), config);
+        let service = StreamableHttpService::new(Sessions::handler, sessions.clone(), config);
         let tidying = tidying.drop_guard();
-        Self { token, hosts, bodies, sessions, short_path, service, runtime, closing, _tidying: tidying }
+        Self {
+            admission,
+            public,
+            shared,
+            hosts,
+            bodies,
+            sessions,
+            short_path,
+            service,
+            runtime,
+            closing,
+            _tidying: tidying,
+        }
     }
 
     /// Ends every stream and session.
@@ -108,14 +120,27 @@ impl Gate {
         }
     }
 
+    /// Who a request comes from.
+    async fn admit(&self, headers: &HeaderMap) -> Result<ServerShared, Refusal> {
+        self.admission.admit(headers, &self.shared, &self.runtime).await.map_err(|denied| {
+            let metadata = self.public.metadata_url(headers, &self.admission);
+            admission::refusal(&denied, metadata.as_deref())
+        })
+    }
+
     async fn check_and_handle(
         &self,
         request: Request<Incoming>,
         connection: &HttpConnection,
     ) -> Result<HttpResponse, Refusal> {
-        self.check_head(&request, connection.local)?;
+        self.check_source(request.headers(), connection.local)?;
+        if let Some(answer) = self.public.answer(&request, &self.admission) {
+            return Ok(answer);
+        }
+        let client = self.admit(request.headers()).await?;
+        check_head(&request)?;
         // Without a token, a complete request makes a connection a client's.
-        let shown = self.token.as_ref().map(|_| begin(connection)).transpose()?;
+        let shown = self.admission.asks().then(|| begin(connection)).transpose()?;
         let (mut head, body) = request.into_parts();
         let body = self.bodies.read(body).await?;
         let scan = Scan::from_message(&body.bytes);
@@ -124,6 +149,10 @@ impl Gate {
         }
         let busy = shown.map_or_else(|| begin(connection), Ok)?;
         let session = session_of(&head.headers);
+        if session.as_ref().is_some_and(|id| self.sessions.is_of_another(id, client.caller())) {
+            // As of one that is not there: who else has which sessions is nobody's business.
+            return Err(Refusal::new(StatusCode::NOT_FOUND, "there is no such session"));
+        }
         let in_use = session.as_ref().and_then(|id| self.sessions.enter(id, true));
         let ends = head.method == Method::DELETE;
         if ends && session.is_some() && in_use.is_none() {
@@ -135,15 +164,15 @@ impl Gate {
         let caller = match &in_use {
             Some(in_use) => in_use.handler().map_or(Caller::Unknown, Caller::Session),
             None if session.is_some() => Caller::Unknown,
-            None => Caller::Sessionless,
+            None => Caller::Sessionless(client.clone()),
         };
         let answer = match self.short_path.answer(&head, &body.bytes, &scan, caller) {
             Tried::Answered(answer) => answer,
             Tried::Begun(call) => {
                 head.extensions.insert(call);
-                self.handle(head, &body.bytes, ends).await?
+                self.handle(client, head, &body.bytes, ends).await?
             }
-            Tried::Nothing => self.handle(head, &body.bytes, ends).await?,
+            Tried::Nothing => self.handle(client, head, &body.bytes, ends).await?,
         };
         let opened = session_of(answer.headers());
         let in_use = opened.and_then(|id| self.sessions.enter(&id, false)).or(in_use);
@@ -151,12 +180,19 @@ impl Gate {
     }
 
     /// Has rmcp handle a request, on haft's runtime.
-    async fn handle(&self, head: Parts, body: &Bytes, ends: bool) -> Result<HttpResponse, Refusal> {
+    async fn handle(
+        &self,
+        client: ServerShared,
+        head: Parts,
+        body: &Bytes,
+        ends: bool,
+    ) -> Result<HttpResponse, Refusal> {
         let (service, body) = (self.service.clone(), body.clone());
         let handling = self.runtime.spawn(async move {
             let is_json = message::is_json(&head.headers);
             let request = Request::from_parts(head, Full::new(body.clone()));
-            let (answer, is_full) = Box::pin(Sessions::observe_refusal(service.handle(request))).await;
+            let (answer, is_full) =
+                Box::pin(Sessions::observe_refusal(Some(client), service.handle(request))).await;
             let answer = match answer.status() {
                 // rmcp says so of every body that it cannot take. Finding out what is wrong with a large one takes long.
                 StatusCode::UNSUPPORTED_MEDIA_TYPE if is_json => message::error_response(&body),
@@ -177,23 +213,19 @@ impl Gate {
         Ok(answer)
     }
 
-    /// Checks the head of a request.
-    fn check_head(&self, request: &Request<Incoming>, local: Option<SocketAddr>) -> Result<(), Refusal> {
-        let headers = request.headers();
-        if let Some((status, why)) = origin::refusal(headers, local, &self.hosts) {
-            return Err(Refusal::new(status, why));
-        }
-        if self.token.as_ref().is_some_and(|token| !token.is_shown(headers)) {
-            return Err(Refusal::new(
-                StatusCode::UNAUTHORIZED,
-                "expected `Authorization: Bearer` and the token of this server",
-            ));
-        }
-        if request.uri().path() != PATH {
-            return Err(Refusal::new(StatusCode::NOT_FOUND, format!("nothing is here; MCP is at `{PATH}`")));
-        }
-        if body::is_too_large(headers) { Err(body::too_large()) } else { Ok(()) }
+    /// Checks that a request is meant for this server, and comes from no foreign page.
+    fn check_source(&self, headers: &HeaderMap, local: Option<SocketAddr>) -> Result<(), Refusal> {
+        let refusal = origin::refusal(headers, local, &self.hosts);
+        refusal.map_or(Ok(()), |(status, why)| Err(Refusal::new(status, why)))
     }
+}
+
+/// Checks what a request asks for.
+fn check_head(request: &Request<Incoming>) -> Result<(), Refusal> {
+    if request.uri().path() != PATH {
+        return Err(Refusal::new(StatusCode::NOT_FOUND, format!("nothing is here; MCP is at `{PATH}`")));
+    }
+    if body::is_too_large(request.headers()) { Err(body::too_large()) } else { Ok(()) }
 }
 
 /// A client's request begins.
@@ -283,7 +315,7 @@ mod tests {
             request = request.header(SESSION, session).header("mcp-protocol-version", "2025-11-25");
         }
         let (head, ()) = request.body(()).unwrap().into_parts();
-        gate.handle(head, &Bytes::from(message.to_string()), false).await.unwrap()
+        gate.handle(gate.shared.clone(), head, &Bytes::from(message.to_string()), false).await.unwrap()
     }
 
     async fn post(gate: &Gate, session: &str, message: &Value) -> (StatusCode, String) {
@@ -295,7 +327,8 @@ mod tests {
 
     /// A gate, and a session behind it.
     async fn opened(shared: &ServerShared) -> (Gate, String) {
-        let gate = Gate::new(shared, None, Vec::new(), 8, LONG);
+        let public = Public::new(shared.snapshots.clone(), None);
+        let gate = Gate::new(shared, (Admission::Anybody, public), Vec::new(), 8, LONG);
         let open = json!({
             "protocolVersion": "2025-11-25",
             "capabilities": {},

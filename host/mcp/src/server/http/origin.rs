@@ -32,6 +32,11 @@ pub(super) fn refusal(
     None
 }
 
+/// The host of an address.
+pub(super) fn host_of(url: &str) -> Option<String> {
+    url.parse::<Uri>().ok()?.host().map(str::to_owned)
+}
+
 /// What the one `Host` says.
 fn authority(headers: &HeaderMap) -> Option<Authority> {
     let mut all = headers.get_all(HOST).iter();

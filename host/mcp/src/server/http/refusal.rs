@@ -18,11 +18,13 @@ pub(super) struct Refusal {
     why: String,
     /// Whether it is the end of the connection too.
     is_end: bool,
+    /// `WWW-Authenticate`.
+    challenge: Option<HeaderValue>,
 }
 
 impl Refusal {
     pub(super) fn new(status: StatusCode, why: impl Into<String>) -> Self {
-        Self { status, why: why.into(), is_end: false }
+        Self { status, why: why.into(), is_end: false, challenge: None }
     }
 
     /// This refusal, after which the connection is closed.
@@ -30,17 +32,20 @@ impl Refusal {
         Self { is_end: true, ..self }
     }
 
+    /// This refusal, with what a client has to show.
+    pub(super) fn with_challenge(self, challenge: Option<HeaderValue>) -> Self {
+        Self { challenge, ..self }
+    }
+
     pub(super) fn into_response(self) -> HttpResponse {
         tracing::info!(status = self.status.as_u16(), why = self.why, "request refused");
         let mut answer = Response::new(Full::new(Bytes::from(self.why + "\n")).boxed());
         *answer.status_mut() = self.status;
-        let extra = match self.status {
-            StatusCode::UNAUTHORIZED => Some((WWW_AUTHENTICATE, "Bearer realm=\"haft\"")),
-            StatusCode::SERVICE_UNAVAILABLE => Some((RETRY_AFTER, "10")),
-            _ => None,
-        };
-        if let Some((name, value)) = extra {
-            answer.headers_mut().insert(name, HeaderValue::from_static(value));
+        if let Some(challenge) = self.challenge {
+            answer.headers_mut().insert(WWW_AUTHENTICATE, challenge);
+        }
+        if self.status == StatusCode::SERVICE_UNAVAILABLE {
+            answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("10"));
         }
         if self.is_end {
             answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));

@@ -10,10 +10,11 @@ mod resting;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::future::Future;
+use std::io;
 use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
-use crate::server::handler::Handler;
+use crate::server::handler::{Handler, ServerShared};
 use haft_core::sync::Lock;
 use rmcp::model::{
     ClientJsonRpcMessage, InitializeRequestParams, JsonRpcMessage, ProtocolVersion, ServerJsonRpcMessage,
@@ -62,6 +63,8 @@ tokio::task_local! {
 /// What is noted of a request while rmcp answers it.
 #[derive(Default)]
 struct Observed {
+    /// Whom it comes from.
+    client: Option<ServerShared>,
     /// Whether a session was refused for want of room: rmcp has one answer to whatever keeps a session from being made.
     is_refused: Cell<bool>,
     /// The handler that was made: rmcp makes it before the session that is its own.
@@ -80,6 +83,8 @@ pub(super) struct Sessions {
 }
 
 struct SessionUse {
+    /// The caller that opened it; nobody else uses it.
+    owner: Arc<str>,
     /// Requests and streams under way.
     open: usize,
     last: Instant,
@@ -116,9 +121,10 @@ pub(super) enum SessionError {
 }
 
 impl SessionUse {
-    fn new() -> Self {
+    fn new(owner: Arc<str>) -> Self {
         let now = Instant::now();
         Self {
+            owner,
             open: 0,
             last: now,
             came_back: false,
@@ -176,6 +182,11 @@ impl Sessions {
         self.uses().contains_key(id)
     }
 
+    /// Whether there is such a session and another caller than `caller` opened it.
+    pub(super) fn is_of_another(&self, id: &str, caller: &str) -> bool {
+        self.uses().get(id).is_some_and(|own| *own.owner != *caller)
+    }
+
     /// Notes that a session is used; nothing for one that is not there. `comes_back`: by a client that
     /// knows it, not by the one it is just being opened for.
     pub(super) fn enter(self: &Arc<Self>, id: &str, comes_back: bool) -> Option<SessionGuard> {
@@ -194,13 +205,16 @@ impl Sessions {
         }
     }
 
-    /// A handler for rmcp: that of the session that is opened again for a request, else a new one, which is that of the
-    /// session that is opened next for it.
-    pub(super) fn handler(make: impl FnOnce() -> Handler) -> Arc<Handler> {
-        let kept = REQUEST.try_with(|request| request.kept.take()).ok().flatten();
-        let handler = kept.unwrap_or_else(|| Arc::new(make()));
-        let _ = REQUEST.try_with(|request| request.made.replace(Some(handler.clone())));
-        handler
+    /// A handler for rmcp: that of the session that is opened again for a request, else a new one for whom it comes
+    /// from, which is that of the session that is opened next for it.
+    pub(super) fn handler() -> io::Result<Arc<Handler>> {
+        let handler = REQUEST.try_with(|request| {
+            let make = || request.client.as_ref().map(|client| Arc::new(client.handler()));
+            let handler = request.kept.take().or_else(make)?;
+            request.made.replace(Some(handler.clone()));
+            Some(handler)
+        });
+        handler.ok().flatten().ok_or_else(|| io::Error::other("a request without a caller, a defect of haft"))
     }
 
     /// Forgets a session that its client ends.
@@ -208,13 +222,16 @@ impl Sessions {
         self.uses().remove(id);
     }
 
-    /// Answers a request by `answer`. Whether a session was refused for it for want of room, too.
-    pub(super) async fn observe_refusal<T>(answer: impl Future<Output = T>) -> (T, bool) {
+    /// Answers a request of `client` by `answer`. Whether a session was refused for it for want of room, too.
+    pub(super) async fn observe_refusal<T>(
+        client: Option<ServerShared>,
+        answer: impl Future<Output = T>,
+    ) -> (T, bool) {
         let answered = async {
             let answer = answer.await;
             (answer, REQUEST.with(|request| request.is_refused.get()))
         };
-        REQUEST.scope(Observed::default(), answered).await
+        REQUEST.scope(Observed { client, ..Observed::default() }, answered).await
     }
 
     /// Takes a place for the session `id`, where there is one. The session that has to be closed for it.
@@ -229,7 +246,9 @@ impl Sessions {
             closed = Some(oldest);
         }
         let handler = REQUEST.try_with(|request| request.made.take()).ok().flatten();
-        uses.insert(id.clone(), SessionUse { handler, ..SessionUse::new() });
+        let owner = |request: &Observed| request.client.as_ref().map(|client| client.caller().clone());
+        let owner = REQUEST.try_with(owner).ok().flatten().unwrap_or_default();
+        uses.insert(id.clone(), SessionUse { handler, ..SessionUse::new(owner) });
         self.opened.notify_one();
         Ok(closed)
     }
@@ -376,16 +395,20 @@ mod tests {
         Instant::now().checked_sub(time).unwrap()
     }
 
+    fn unowned() -> SessionUse {
+        SessionUse::new(Arc::default())
+    }
+
     /// C05: a client that is being served keeps its session.
     #[test]
     fn c05_only_a_session_that_was_left_gives_way() {
         let long = ago(ABANDONED + UNUSED);
         for (gives_way, used) in [
-            (true, SessionUse { last: long, came_back: true, ..SessionUse::new() }),
-            (true, SessionUse { last: ago(UNUSED), ..SessionUse::new() }),
-            (false, SessionUse { last: ago(UNUSED), came_back: true, ..SessionUse::new() }),
-            (false, SessionUse { last: long, open: 1, ..SessionUse::new() }),
-            (false, SessionUse::new()),
+            (true, SessionUse { last: long, came_back: true, ..unowned() }),
+            (true, SessionUse { last: ago(UNUSED), ..unowned() }),
+            (false, SessionUse { last: ago(UNUSED), came_back: true, ..unowned() }),
+            (false, SessionUse { last: long, open: 1, ..unowned() }),
+            (false, unowned()),
         ] {
             assert_eq!(used.gives_way(), gives_way);
         }
@@ -397,12 +420,12 @@ mod tests {
         let sessions = Arc::new(Sessions::new(2));
         let (first, _first) = sessions.create_session().await.unwrap();
         let (second, _second) = sessions.create_session().await.unwrap();
-        let (third, is_refused) = Sessions::observe_refusal(sessions.create_session()).await;
+        let (third, is_refused) = Sessions::observe_refusal(None, sessions.create_session()).await;
         assert!(matches!(third.err().unwrap(), SessionError::Full) && is_refused);
         assert!(sessions.has(&first) && sessions.has(&second));
         assert_eq!(sessions.manager.sessions.read().await.len(), 2, "the refused one is closed");
         sessions.uses().get_mut(&second).unwrap().last = ago(ABANDONED);
-        let (third, is_refused) = Sessions::observe_refusal(sessions.create_session()).await;
+        let (third, is_refused) = Sessions::observe_refusal(None, sessions.create_session()).await;
         assert!(third.is_ok() && !is_refused);
         assert!(sessions.has(&first) && !sessions.has(&second), "the one that was left has gone");
     }

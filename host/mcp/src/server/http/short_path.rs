@@ -46,7 +46,6 @@ const MAX_BYTES: usize = 64 << 10;
 
 /// Answers short requests.
 pub(super) struct ShortPath {
-    shared: ServerShared,
     /// Where calls go on that wait.
     runtime: Handle,
     /// For clients with a session.
@@ -68,7 +67,7 @@ pub(super) enum Tried {
 pub(super) enum Caller {
     Session(Arc<Handler>),
     /// One whose head names no session.
-    Sessionless,
+    Sessionless(ServerShared),
     /// One whose session is not there.
     Unknown,
 }
@@ -78,7 +77,6 @@ impl ShortPath {
     pub(super) fn new(shared: &ServerShared) -> Self {
         let stand_in = |version| StandIn::new(shared, version);
         Self {
-            shared: shared.clone(),
             runtime: Handle::current(),
             session: stand_in(ProtocolVersion::V_2025_11_25),
             sessionless: stand_in(ProtocolVersion::V_2026_07_28),
@@ -119,8 +117,8 @@ impl ShortPath {
             Caller::Session(handler) => {
                 is_of_session(headers, &request.request).then(|| (handler, self.session.peer()))
             }
-            Caller::Sessionless => {
-                let handler = Arc::new(self.shared.handler());
+            Caller::Sessionless(shared) => {
+                let handler = Arc::new(shared.handler());
                 let fits = is_self_contained(headers, &request.request, &handler);
                 fits.then(|| (handler, self.sessionless.peer()))
             }

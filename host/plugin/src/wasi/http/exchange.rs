@@ -20,6 +20,7 @@ use super::client::{Connector, Stream};
 use super::injection::Injections;
 use crate::denials::network_decisions::{NetworkDecisions, Refusal};
 use haft_core::grant::{Destination, Grant};
+use haft_core::trace::TraceParent;
 
 /// An answer, and what goes on while its body is read.
 pub(super) type Sent = (Response<WasiBody>, Box<dyn Future<Output = Result<()>> + Send>);
@@ -73,6 +74,8 @@ pub(super) struct Exchange {
     pub(super) destination: Destination,
     /// The request as decisions call it.
     pub(super) what: String,
+    /// What it is a part of.
+    pub(super) trace: Option<TraceParent>,
 }
 
 impl Exchange {
@@ -144,6 +147,9 @@ impl Exchange {
         };
         let host = HeaderValue::from_str(&self.destination.authority());
         request.headers_mut().insert(HOST, host.map_err(|_| Error::HttpRequestUriInvalid)?);
+        if let Some(trace) = &self.trace {
+            note_trace(trace, request.headers_mut());
+        }
         let injected = self.injections.add(&self.destination, request.headers_mut());
         Ok((request, injected))
     }
@@ -168,6 +174,19 @@ impl Exchange {
         self.injections.hide_in(response.headers_mut());
         let injections = &self.injections;
         Ok(response.map(|body| WasiBody::new(ResponseBody::new(body, injections.masker(), quiet))))
+    }
+}
+
+/// Has a request say what it is a part of (W3C Trace Context), whatever the guest said of that.
+fn note_trace(trace: &TraceParent, headers: &mut HeaderMap) {
+    let state = trace.state.as_deref().and_then(|state| HeaderValue::from_str(state).ok());
+    for (name, value) in
+        [("traceparent", HeaderValue::try_from(trace.to_string()).ok()), ("tracestate", state)]
+    {
+        match value {
+            Some(value) => drop(headers.insert(name, value)),
+            None => drop(headers.remove(name)),
+        }
     }
 }
 

@@ -1,0 +1,70 @@
+//! A caller: its names and its quota.
+
+use std::sync::Arc;
+
+use super::quota::{CallPermit, Exhausted, Quota};
+
+/// Who calls. Clones are the same.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    seat: Arc<Seat>,
+    id: Arc<str>,
+}
+
+/// What all that are one rule's have in common.
+#[derive(Debug)]
+pub(crate) struct Seat {
+    pub(crate) name: Arc<str>,
+    pub(crate) quota: Arc<Quota>,
+}
+
+/// Characters of a subject that the name of its caller repeats. The identifiers of authorization servers are shorter.
+const MAX_SUBJECT: usize = 128;
+
+impl Caller {
+    pub(crate) fn new(seat: &Arc<Seat>) -> Self {
+        Self { seat: seat.clone(), id: seat.name.clone() }
+    }
+
+    /// The one that `subject` of a token names. Its characters are escaped where they could make it look like another:
+    /// no two subjects give the same name.
+    pub(crate) fn of_subject(seat: &Arc<Seat>, subject: &str) -> Option<Self> {
+        if subject.chars().count() > MAX_SUBJECT {
+            return None;
+        }
+        let plain = |c: char| c.is_ascii_graphic() && c != '\\' || c.is_alphanumeric();
+        let escaped = |c: char| if plain(c) { c.to_string() } else { c.escape_unicode().to_string() };
+        let shown: String = subject.chars().map(escaped).collect();
+        Some(Self { seat: seat.clone(), id: format!("{}/{shown}", seat.name).into() })
+    }
+
+    /// What program.toml calls it.
+    pub fn name(&self) -> &str {
+        &self.seat.name
+    }
+
+    /// Identifies it, as the journal does: its name, and the subject of its JSON Web Token after a `/`.
+    pub fn id(&self) -> &Arc<str> {
+        &self.id
+    }
+
+    /// One more call begins, if it is within the quota. All callers of one name share that.
+    pub fn begin_call(&self) -> Result<CallPermit, Exhausted> {
+        Quota::begin(&self.seat.quota)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_subjects_are_called_the_same() {
+        let seat = Arc::new(Seat { name: "team".into(), quota: Arc::new(Quota::new(None, None)) });
+        let id = |subject: &str| Caller::of_subject(&seat, subject).map(|caller| caller.id().to_string());
+        assert_eq!(id("ada").unwrap(), "team/ada");
+        assert_eq!(id("a b\n").unwrap(), "team/a\\u{20}b\\u{a}");
+        assert_ne!(id("a b"), id("a\\u{20}b"));
+        assert_eq!(id(&"x".repeat(129)), None);
+    }
+}

@@ -1,0 +1,71 @@
+//! Reads a set of keys, from a file or an address. Bounded in size and time; redirects are not followed, and plain HTTP is
+//! spoken with this machine alone.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use std::time::Duration;
+
+use haft_core::net::{chain, is_loopback, tls};
+use reqwest::redirect::Policy;
+use reqwest::{Client, Url};
+
+use super::super::rule::KeySource;
+use super::KeySet;
+
+/// Bytes of a set of keys. Those of the largest issuers have a tenth.
+const MAX_SET: usize = 256 << 10;
+
+/// How long it may take to be had.
+const PATIENCE: Duration = Duration::from_secs(8);
+
+/// The keys at `source`; what is wrong, in words that name no secret.
+pub(super) async fn keys(source: &KeySource) -> Result<KeySet, String> {
+    let text = match source {
+        KeySource::Url(url) => tokio::time::timeout(PATIENCE, at(url))
+            .await
+            .map_err(|_| format!("no answer within {PATIENCE:?}"))??,
+        KeySource::File(path) => {
+            let path = path.clone();
+            let read = tokio::task::spawn_blocking(move || read(&path)).await;
+            read.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?
+        }
+    };
+    KeySet::parse(&text)
+}
+
+fn read(path: &Path) -> std::io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    File::open(path)?.take(MAX_SET as u64 + 1).read_to_end(&mut text)?;
+    if text.len() > MAX_SET { Err(std::io::Error::other(too_large())) } else { Ok(text) }
+}
+
+async fn at(url: &str) -> Result<Vec<u8>, String> {
+    let url = Url::parse(url).map_err(|error| error.to_string())?;
+    let is_here = url.host_str().is_some_and(is_loopback);
+    if url.scheme() != "https" && !is_here {
+        return Err("keys that come unencrypted are anybody's".to_owned());
+    }
+    let tls = tls(url.scheme() == "https").map_err(|error| error.to_string())?;
+    let builder = Client::builder().tls_backend_preconfigured(tls).redirect(Policy::none());
+    let builder = builder.retry(reqwest::retry::never()).pool_max_idle_per_host(0);
+    let builder = if is_here { builder.no_proxy() } else { builder };
+    let client = builder.build().map_err(|error| chain(&error))?;
+    let mut answer =
+        client.get(url).header("accept", "application/json").send().await.map_err(|e| chain(&e))?;
+    if !answer.status().is_success() {
+        return Err(format!("it answered with {}", answer.status()));
+    }
+    let mut text = Vec::new();
+    while let Some(piece) = answer.chunk().await.map_err(|error| chain(&error))? {
+        if text.len() + piece.len() > MAX_SET {
+            return Err(too_large());
+        }
+        text.extend_from_slice(&piece);
+    }
+    Ok(text)
+}
+
+fn too_large() -> String {
+    format!("it has more than {} KiB", MAX_SET >> 10)
+}

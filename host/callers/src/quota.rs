@@ -1,0 +1,130 @@
+//! How often a caller may call: so many calls in a minute, of which all may come at once, and so many at the same time.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use haft_core::sync::Lock;
+
+/// What a caller may use and has used.
+#[derive(Debug)]
+pub(crate) struct Quota(Lock<State>);
+
+#[derive(Debug)]
+struct State {
+    per_minute: Option<u32>,
+    at_once: Option<u32>,
+    /// Calls that may begin at `since`; a fraction is a part of the time until the next.
+    left: f64,
+    since: Instant,
+    running: u32,
+}
+
+/// A call under way. Dropped, it is over.
+#[derive(Debug)]
+pub struct CallPermit(Arc<Quota>);
+
+/// Why a call may not begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Exhausted {
+    /// There were as many in the last minute as there may be.
+    #[error("this caller may make {most} calls a minute: try again in {} s", wait.as_secs().saturating_add(1))]
+    Rate {
+        /// Calls in a minute.
+        most: u32,
+        /// Until the next may begin.
+        wait: Duration,
+    },
+    /// There are as many under way as there may be.
+    #[error("this caller may have {most} calls under way at once: try again when one of them has ended")]
+    AtOnce {
+        /// Calls at the same time.
+        most: u32,
+    },
+}
+
+const MINUTE: f64 = 60.0;
+
+impl Quota {
+    pub(crate) fn new(per_minute: Option<u32>, at_once: Option<u32>) -> Self {
+        let left = f64::from(per_minute.unwrap_or_default());
+        Self(Lock::new(State { per_minute, at_once, left, since: Instant::now(), running: 0 }))
+    }
+
+    /// Sets other bounds. What was used stays used.
+    pub(crate) fn set(&self, per_minute: Option<u32>, at_once: Option<u32>) {
+        let mut state = self.0.lock();
+        if state.per_minute != per_minute {
+            state.left = f64::from(per_minute.unwrap_or_default());
+        }
+        (state.per_minute, state.at_once) = (per_minute, at_once);
+    }
+
+    /// One more call begins, if there may be one.
+    pub(crate) fn begin(quota: &Arc<Self>) -> Result<CallPermit, Exhausted> {
+        quota.0.lock().begin(Instant::now())?;
+        Ok(CallPermit(quota.clone()))
+    }
+}
+
+impl State {
+    fn begin(&mut self, now: Instant) -> Result<(), Exhausted> {
+        // First: what is refused for another reason uses up nothing.
+        if let Some(most) = self.at_once.filter(|most| self.running >= *most) {
+            return Err(Exhausted::AtOnce { most });
+        }
+        if let Some(most) = self.per_minute {
+            let rate = f64::from(most) / MINUTE;
+            let earned = now.saturating_duration_since(self.since).as_secs_f64() * rate;
+            self.left = (self.left + earned).min(f64::from(most));
+            self.since = now;
+            if self.left < 1.0 {
+                return Err(Exhausted::Rate {
+                    most,
+                    wait: Duration::from_secs_f64((1.0 - self.left) / rate),
+                });
+            }
+            self.left -= 1.0;
+        }
+        self.running += 1;
+        Ok(())
+    }
+}
+
+impl Drop for CallPermit {
+    fn drop(&mut self) {
+        self.0.0.lock().running -= 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_at_once_are_counted_and_given_back() {
+        let quota = Arc::new(Quota::new(None, Some(2)));
+        let first = Quota::begin(&quota).unwrap();
+        let _second = Quota::begin(&quota).unwrap();
+        assert_eq!(Quota::begin(&quota).unwrap_err(), Exhausted::AtOnce { most: 2 });
+        drop(first);
+        assert!(Quota::begin(&quota).is_ok());
+    }
+
+    #[test]
+    fn calls_in_a_minute_come_back_one_by_one() {
+        let quota = Quota::new(Some(6), None);
+        let mut state = quota.0.lock();
+        let begun = state.since;
+        assert!((0..6).all(|_| state.begin(begun).is_ok()));
+        let Err(Exhausted::Rate { most: 6, wait }) = state.begin(begun) else { panic!("a seventh call") };
+        assert!(wait > Duration::from_secs(9) && wait <= Duration::from_secs(10), "{wait:?}");
+        assert!(state.begin(begun + Duration::from_secs(9)).is_err());
+        assert!(state.begin(begun + Duration::from_secs(11)).is_ok());
+        let later = begun + Duration::from_secs(3600);
+        assert_eq!(
+            (0..20).filter(|_| state.begin(later).is_ok()).count(),
+            6,
+            "an hour saves no more than a minute"
+        );
+    }
+}

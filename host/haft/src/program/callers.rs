@@ -1,0 +1,106 @@
+//! `[[serve.callers]]`: what there is for each caller of a program that is served over HTTP. Each has a list of tools of
+//! its own, whose grants are narrowed once, when the program is read, and not at each call.
+
+use haft_callers::{JwtRule, KeySource, Proof, Rule};
+use haft_core::grant::Grant;
+use haft_core::manifest::{CallerProof, CallerTable, JwtTable, KeysAt, ToolPattern};
+use haft_core::report::Problem;
+use haft_core::tool::Toolbox;
+
+use super::{Program, grants};
+
+/// What there is for a caller.
+pub(super) struct View {
+    pub(super) name: String,
+    pub(super) toolbox: Toolbox,
+}
+
+/// What there is of `served` for each caller, and what is left out that its `tools` name.
+pub(super) fn views(program: &Program, served: &Toolbox) -> anyhow::Result<(Vec<View>, Vec<Problem>)> {
+    let (mut views, mut problems) = (Vec::new(), Vec::new());
+    for caller in &program.manifest.serve.callers {
+        let grant = grant(program, caller, &mut problems)?;
+        let tools = &caller.tools.value;
+        let toolbox = match &grant {
+            None => served.select(tools, None),
+            Some(grant) => {
+                let (bound, unbound) = within(served, tools, grant);
+                problems.extend(left_out(caller, &unbound));
+                bound
+            }
+        };
+        views.push(View { name: caller.name.as_str().to_owned(), toolbox });
+    }
+    Ok((views, problems))
+}
+
+/// The tools that `patterns` name with no more than `grant`, and the names of those that would have more: servers that
+/// run already.
+fn within(served: &Toolbox, patterns: &[ToolPattern], grant: &Grant) -> (Toolbox, Vec<String>) {
+    let narrowed = served.select(patterns, Some(grant));
+    let is_unbound = |name: &String| {
+        let own = served.find(name).zip(narrowed.find(name));
+        own.is_some_and(|(wide, narrow)| wide.ignores_grant_of(narrow))
+    };
+    let names = narrowed.entries().map(|entry| entry.def().name.clone());
+    let (unbound, bound): (Vec<String>, Vec<String>) = names.partition(is_unbound);
+    if unbound.is_empty() {
+        return (narrowed, unbound);
+    }
+    let bound: Vec<ToolPattern> = bound.iter().filter_map(|name| name.parse().ok()).collect();
+    (narrowed.select(&bound, None), unbound)
+}
+
+fn left_out(caller: &CallerTable, unbound: &[String]) -> Option<Problem> {
+    let named = unbound.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+    let text = format!("caller `{}` does not get {named}", caller.name.as_str());
+    let span = caller.grant.as_ref().map_or(caller.tools.span, |grant| grant.span);
+    let problem = Problem::new(text).warning().at(span, "an MCP server has the program's rights, not these");
+    (!unbound.is_empty()).then(|| problem.hint("a caller without a `grant` may have tools of MCP servers"))
+}
+
+fn grant(
+    program: &Program,
+    caller: &CallerTable,
+    problems: &mut Vec<Problem>,
+) -> anyhow::Result<Option<Grant>> {
+    let Some(table) = &caller.grant else { return Ok(None) };
+    grants::table(&program.manifest, &program.dirs, &table.value, problems).map(Some)
+}
+
+/// The callers, with their tokens read.
+pub(super) async fn rules(program: &Program) -> anyhow::Result<Vec<Rule>> {
+    let mut rules = Vec::new();
+    for caller in &program.manifest.serve.callers {
+        let proof = match &caller.proof {
+            CallerProof::Token(source) => {
+                let token = program.secrets().read(source).await;
+                Proof::Token(token.map_err(|error| of_caller(caller, &error))?)
+            }
+            CallerProof::Jwt(jwt) => Proof::Jwt(jwt_rule(program, jwt)),
+        };
+        let (calls_per_minute, calls_at_once) = (caller.calls_per_minute, caller.calls_at_once);
+        rules.push(Rule { name: caller.name.as_str().to_owned(), proof, calls_per_minute, calls_at_once });
+    }
+    Ok(rules)
+}
+
+fn of_caller(caller: &CallerTable, error: &haft_core::secret::SecretError) -> anyhow::Error {
+    let hint = error.hint().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
+    anyhow::anyhow!("the token of caller `{}` cannot be had: {error}{hint}", caller.name.as_str())
+}
+
+fn jwt_rule(program: &Program, jwt: &JwtTable) -> JwtRule {
+    let keys = match &jwt.keys {
+        KeysAt::Url(url) => KeySource::Url(url.clone()),
+        KeysAt::File(path) => KeySource::File(program.manifest.resolve(path, &program.dirs.home)),
+    };
+    JwtRule {
+        issuer: jwt.issuer.clone(),
+        audience: jwt.audience.clone(),
+        keys,
+        algorithms: jwt.algorithms.clone(),
+        subjects: jwt.subjects.clone(),
+        scopes: jwt.scopes.clone(),
+    }
+}

@@ -1,0 +1,67 @@
+//! The telemetry of this process: that of the first program that is loaded and wants some. It is off unless program.toml
+//! or the environment says where it goes.
+
+use std::sync::OnceLock;
+
+use haft_core::manifest::{SecretSource, TextOrSecret};
+use haft_core::report::Problem;
+use haft_core::secret::Secrets;
+use haft_core::trace::Trace;
+use haft_telemetry::{Settings, Telemetry};
+use secrecy::SecretString;
+
+use super::loaded::Loaded;
+
+/// What was begun, once.
+static STARTED: OnceLock<Telemetry> = OnceLock::new();
+
+/// Where the calls of a program are told. What keeps telemetry from being sent is a problem, and stops no call.
+pub(super) async fn of(loaded: &Loaded, problems: &mut Vec<Problem>) -> Trace {
+    if let Some(started) = STARTED.get() {
+        return started.trace();
+    }
+    match start(loaded).await {
+        Ok(None) => Trace::default(),
+        Ok(Some(telemetry)) => STARTED.get_or_init(|| telemetry).trace(),
+        Err(why) => {
+            let problem = Problem::new(why).warning();
+            let span = loaded.manifest.telemetry.as_ref().map(|table| table.endpoint.span);
+            problems.push(match span {
+                Some(span) => problem.at(span, "to be sent here"),
+                None => problem,
+            });
+            Trace::default()
+        }
+    }
+}
+
+/// Sends what is left, within a few seconds.
+pub(crate) async fn close() {
+    if let Some(telemetry) = STARTED.get() {
+        telemetry.clone().close().await;
+    }
+}
+
+async fn start(loaded: &Loaded) -> Result<Option<Telemetry>, String> {
+    let table = loaded.manifest.telemetry.as_ref();
+    let mut settings = Settings {
+        endpoint: table.map(|table| table.endpoint.value.clone()),
+        service_name: table.and_then(|table| table.service_name.clone()),
+        headers: Vec::new(),
+    };
+    if !settings.is_on() {
+        return Ok(None);
+    }
+    for (name, value) in table.map(|table| table.headers.as_slice()).unwrap_or_default() {
+        settings.headers.push((name.clone(), read(&loaded.secrets(), value).await?));
+    }
+    Telemetry::start(&settings).map(Some).map_err(|error| error.to_string())
+}
+
+async fn read(secrets: &Secrets<'_>, value: &TextOrSecret) -> Result<SecretString, String> {
+    let source: &SecretSource = match value {
+        TextOrSecret::Text(text) => return Ok(SecretString::from(text.clone())),
+        TextOrSecret::Secret(source) => source,
+    };
+    secrets.read(source).await.map_err(|error| format!("a header of `[telemetry]` cannot be had: {error}"))
+}

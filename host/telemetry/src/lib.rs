@@ -1,0 +1,15 @@
+//! Traces and metrics of calls for OpenTelemetry (OTLP over HTTP), by its conventions for generative AI and MCP. haft tells
+//! what it does to a [`Recorder`](haft_core::trace::Recorder); this is one. Without it nothing here runs.
+//!
+//! What is sent are names of tools, models and servers, durations, numbers of tokens and kinds of failures. Nothing that
+//! was said, asked or answered is among it, no argument and no secret.
+
+mod metrics;
+mod names;
+mod recorder;
+mod recording;
+mod sender;
+mod settings;
+
+pub use self::recorder::{Telemetry, TelemetryError};
+pub use self::settings::Settings;

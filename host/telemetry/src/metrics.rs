@@ -1,0 +1,84 @@
+//! How long operations take and what they use, as histograms with the boundaries that the conventions name.
+
+use std::time::Duration;
+
+use haft_core::usage::Usage;
+use opentelemetry::KeyValue;
+use opentelemetry::metrics::{Histogram, Meter};
+
+use super::names;
+
+/// Seconds of MCP's operations.
+const MCP_SECONDS: &[f64] = &[0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0];
+
+/// Seconds of questions to models.
+const MODEL_SECONDS: &[f64] =
+    &[0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92];
+
+/// Tokens.
+const TOKENS: &[f64] = &[
+    1.0,
+    4.0,
+    16.0,
+    64.0,
+    256.0,
+    1024.0,
+    4096.0,
+    16_384.0,
+    65_536.0,
+    262_144.0,
+    1_048_576.0,
+    4_194_304.0,
+    16_777_216.0,
+    67_108_864.0,
+];
+
+/// A histogram of durations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Measure {
+    Served,
+    Remote,
+    Chat,
+}
+
+/// What is measured.
+#[derive(Debug)]
+pub(crate) struct Metrics {
+    served: Histogram<f64>,
+    remote: Histogram<f64>,
+    chat: Histogram<f64>,
+    tokens: Histogram<u64>,
+}
+
+impl Metrics {
+    pub(crate) fn new(meter: &Meter) -> Self {
+        let seconds = |name: &'static str, boundaries: &[f64]| {
+            meter.f64_histogram(name).with_unit("s").with_boundaries(boundaries.to_vec()).build()
+        };
+        let tokens = meter.u64_histogram(names::MODEL_TOKENS).with_unit("{token}");
+        Self {
+            served: seconds(names::SERVER_DURATION, MCP_SECONDS),
+            remote: seconds(names::CLIENT_DURATION, MCP_SECONDS),
+            chat: seconds(names::MODEL_DURATION, MODEL_SECONDS),
+            tokens: tokens.with_boundaries(TOKENS.to_vec()).build(),
+        }
+    }
+
+    /// An operation took so long.
+    pub(crate) fn took(&self, measure: Measure, time: Duration, attributes: &[KeyValue]) {
+        let histogram = match measure {
+            Measure::Served => &self.served,
+            Measure::Remote => &self.remote,
+            Measure::Chat => &self.chat,
+        };
+        histogram.record(time.as_secs_f64(), attributes);
+    }
+
+    /// A model used so much.
+    pub(crate) fn used(&self, usage: &Usage, attributes: &[KeyValue]) {
+        for (kind, tokens) in [("input", usage.input), ("output", usage.output)] {
+            let kind = KeyValue::new(names::TOKEN_TYPE, kind);
+            self.tokens.record(tokens, &[attributes, &[kind]].concat());
+        }
+    }
+}

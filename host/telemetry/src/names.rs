@@ -1,0 +1,31 @@
+//! Every name of OpenTelemetry's semantic conventions that is used, in one flat list; `.ci/telemetry` compares it with the
+//! conventions' own registry.
+
+/// Attributes.
+pub(crate) const AGENT_NAME: &str = "gen_ai.agent.name";
+pub(crate) const ERROR_TYPE: &str = "error.type";
+pub(crate) const FINISH_REASONS: &str = "gen_ai.response.finish_reasons";
+pub(crate) const INPUT_TOKENS: &str = "gen_ai.usage.input_tokens";
+pub(crate) const METHOD: &str = "mcp.method.name";
+pub(crate) const OPERATION: &str = "gen_ai.operation.name";
+pub(crate) const OUTPUT_TOKENS: &str = "gen_ai.usage.output_tokens";
+pub(crate) const PROTOCOL_NAME: &str = "network.protocol.name";
+pub(crate) const PROTOCOL_VERSION: &str = "mcp.protocol.version";
+pub(crate) const PROVIDER: &str = "gen_ai.provider.name";
+pub(crate) const REQUEST_ID: &str = "jsonrpc.request.id";
+pub(crate) const REQUEST_MODEL: &str = "gen_ai.request.model";
+pub(crate) const RESPONSE_MODEL: &str = "gen_ai.response.model";
+pub(crate) const TOKEN_TYPE: &str = "gen_ai.token.type";
+pub(crate) const TOOL_CALL_ID: &str = "gen_ai.tool.call.id";
+pub(crate) const TOOL_NAME: &str = "gen_ai.tool.name";
+pub(crate) const TOOL_TYPE: &str = "gen_ai.tool.type";
+pub(crate) const TRANSPORT: &str = "network.transport";
+
+/// Metrics.
+pub(crate) const CLIENT_DURATION: &str = "mcp.client.operation.duration";
+pub(crate) const MODEL_DURATION: &str = "gen_ai.client.operation.duration";
+pub(crate) const MODEL_TOKENS: &str = "gen_ai.client.token.usage";
+pub(crate) const SERVER_DURATION: &str = "mcp.server.operation.duration";
+
+/// haft's own: the MCP server as program.toml calls it, for which the conventions have no name.
+pub(crate) const SERVER_NAME: &str = "haft.mcp.server";

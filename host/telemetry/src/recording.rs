@@ -1,0 +1,199 @@
+//! One operation under way: its span, and what is measured of it at its end.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use haft_core::tool::{Keep, clip};
+use haft_core::trace::{Ended, Operation, Recording, TraceParent, Wire};
+use opentelemetry::trace::{Span, SpanContext, SpanKind, Status, TraceState};
+use opentelemetry::{Array, KeyValue, StringValue, Value};
+use opentelemetry_sdk::trace::Span as SdkSpan;
+
+use super::metrics::{Measure, Metrics};
+use super::names;
+
+/// Characters of a value: names have a few dozen, ids what somebody else likes.
+const MAX_TEXT: usize = 200;
+
+/// What the conventions call the method.
+const TOOLS_CALL: &str = "tools/call";
+
+/// An operation under way.
+pub(crate) struct OwnRecording {
+    pub(crate) span: SdkSpan,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) measure: Option<Measure>,
+    /// What tells measurements apart: nothing of which there are many values.
+    pub(crate) dimensions: Vec<KeyValue>,
+    pub(crate) begun: Instant,
+}
+
+/// How an operation is told.
+pub(crate) struct Told {
+    pub(crate) name: String,
+    pub(crate) kind: SpanKind,
+    pub(crate) measure: Option<Measure>,
+    pub(crate) dimensions: Vec<KeyValue>,
+    /// What is told besides.
+    pub(crate) more: Vec<KeyValue>,
+}
+
+impl Told {
+    pub(crate) fn of(operation: &Operation<'_>) -> Self {
+        match operation {
+            Operation::Served { tool, request, protocol, over } => {
+                let protocol = protocol.map(|own| text(names::PROTOCOL_VERSION, own));
+                let dimensions = [of_tool(tool), of_wire(*over), protocol.into_iter().collect()].concat();
+                let more = vec![text(names::REQUEST_ID, request)];
+                Self::new(
+                    named(TOOLS_CALL, tool),
+                    (SpanKind::Server, Some(Measure::Served)),
+                    dimensions,
+                    more,
+                )
+            }
+            Operation::Remote { tool, server, over } => {
+                let server = vec![text(names::SERVER_NAME, server)];
+                let dimensions = [of_tool(tool), of_wire(*over), server].concat();
+                Self::new(
+                    named(TOOLS_CALL, tool),
+                    (SpanKind::Client, Some(Measure::Remote)),
+                    dimensions,
+                    vec![],
+                )
+            }
+            Operation::Tool { tool, call } => {
+                let own = [
+                    (names::OPERATION, "execute_tool"),
+                    (names::TOOL_NAME, tool),
+                    (names::TOOL_TYPE, "function"),
+                ];
+                let more = texts(&[&own[..], &[(names::TOOL_CALL_ID, call)]].concat());
+                Self::new(named("execute_tool", tool), (SpanKind::Internal, None), Vec::new(), more)
+            }
+            Operation::Chat { provider, model } => {
+                let own = [
+                    (names::OPERATION, "chat"),
+                    (names::PROVIDER, vendor(provider)),
+                    (names::REQUEST_MODEL, model),
+                ];
+                Self::new(
+                    named("chat", model),
+                    (SpanKind::Client, Some(Measure::Chat)),
+                    texts(&own),
+                    Vec::new(),
+                )
+            }
+            Operation::Agent { name, provider, model } => {
+                let own = [
+                    (names::OPERATION, "invoke_agent"),
+                    (names::PROVIDER, vendor(provider)),
+                    (names::REQUEST_MODEL, model),
+                ];
+                let name = name.map(|name| (names::AGENT_NAME, name));
+                let more = texts(&own.into_iter().chain(name).collect::<Vec<_>>());
+                let shown = named("invoke_agent", name.map(|(_, name)| name).unwrap_or_default());
+                Self::new(shown, (SpanKind::Internal, None), Vec::new(), more)
+            }
+        }
+    }
+
+    fn new(
+        name: String,
+        (kind, measure): (SpanKind, Option<Measure>),
+        dimensions: Vec<KeyValue>,
+        more: Vec<KeyValue>,
+    ) -> Self {
+        Self { name, kind, measure, dimensions, more }
+    }
+}
+
+/// What is said of every call of a tool.
+fn of_tool(tool: &str) -> Vec<KeyValue> {
+    let mut own = texts(&[(names::METHOD, TOOLS_CALL), (names::OPERATION, "execute_tool")]);
+    own.extend((!tool.is_empty()).then(|| text(names::TOOL_NAME, tool)));
+    own
+}
+
+fn of_wire(over: Wire) -> Vec<KeyValue> {
+    match over {
+        Wire::Streams => texts(&[(names::TRANSPORT, "pipe")]),
+        Wire::Http => texts(&[(names::TRANSPORT, "tcp"), (names::PROTOCOL_NAME, "http")]),
+    }
+}
+
+/// What the conventions call whose API it is.
+fn vendor(provider: &str) -> &str {
+    if provider == "gemini" { "gcp.gemini" } else { provider }
+}
+
+fn named(what: &str, which: &str) -> String {
+    if which.is_empty() { what.to_owned() } else { format!("{what} {which}") }
+}
+
+fn texts(pairs: &[(&'static str, &str)]) -> Vec<KeyValue> {
+    pairs.iter().map(|(name, value)| text(name, value)).collect()
+}
+
+/// A name, or an id that somebody else made up.
+fn text(name: &'static str, value: &str) -> KeyValue {
+    KeyValue::new(name, clip(value, MAX_TEXT, Keep::Head))
+}
+
+impl Recording for OwnRecording {
+    fn as_parent(&self) -> TraceParent {
+        parent(self.span.span_context())
+    }
+
+    fn end(&mut self, ended: &Ended<'_>) {
+        if let Some(error) = ended.error {
+            // Of the dimensions too: how often what fails.
+            self.dimensions.push(text(names::ERROR_TYPE, error));
+            self.span.set_attribute(text(names::ERROR_TYPE, error));
+            self.span.set_status(Status::error(error.to_owned()));
+        }
+        if let Some(model) = ended.model {
+            self.dimensions.push(text(names::RESPONSE_MODEL, model));
+            self.span.set_attribute(text(names::RESPONSE_MODEL, model));
+        }
+        if let Some(finish) = ended.finish {
+            let reasons = Array::String(vec![StringValue::from(finish.to_owned())]);
+            self.span.set_attribute(KeyValue::new(names::FINISH_REASONS, Value::Array(reasons)));
+        }
+        if let Some(usage) = &ended.usage {
+            let count = |tokens: u64| i64::try_from(tokens).unwrap_or(i64::MAX);
+            self.span.set_attribute(KeyValue::new(names::INPUT_TOKENS, count(usage.input)));
+            self.span.set_attribute(KeyValue::new(names::OUTPUT_TOKENS, count(usage.output)));
+            self.metrics.used(usage, &self.dimensions);
+        }
+        if let Some(measure) = self.measure {
+            self.metrics.took(measure, self.begun.elapsed(), &self.dimensions);
+        }
+        self.span.end();
+    }
+}
+
+/// What parts of a span are parts of.
+fn parent(context: &SpanContext) -> TraceParent {
+    let state = context.trace_state().header();
+    TraceParent {
+        trace: context.trace_id().to_bytes(),
+        span: context.span_id().to_bytes(),
+        is_sampled: context.is_sampled(),
+        state: (!state.is_empty()).then(|| state.into()),
+    }
+}
+
+/// The same as the library has it.
+pub(crate) fn context(parent: &TraceParent) -> SpanContext {
+    use opentelemetry::trace::{SpanId, TraceFlags, TraceId};
+    use std::str::FromStr;
+    let state = parent.state.as_deref().and_then(|state| TraceState::from_str(state).ok());
+    SpanContext::new(
+        TraceId::from_bytes(parent.trace),
+        SpanId::from_bytes(parent.span),
+        if parent.is_sampled { TraceFlags::SAMPLED } else { TraceFlags::default() },
+        true,
+        state.unwrap_or_default(),
+    )
+}

@@ -1,0 +1,264 @@
+//! Callers of `haft serve --http` that are told apart: by tokens and by JSON Web Tokens, each with its own tools, rights
+//! and quota. Nobody comes to what is somebody else's.
+
+mod jwt;
+mod many;
+
+use std::io::Write;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::Stage;
+use super::http::{Reply, Site, reply};
+
+const ADA: &str = "the-token-of-ada-0815";
+const BOB: &str = "the-token-of-bob-4711";
+
+/// By then every line is in the journal: calls without effects may be noted 5 ms later.
+const SETTLED: std::time::Duration = std::time::Duration::from_millis(500);
+
+/// `Authorization` with a token.
+pub(crate) fn bearer(token: &str) -> String {
+    format!("Bearer {token}")
+}
+
+/// A file with a token, for its owner alone.
+fn write_token(path: &Path, token: &str) {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::write(path, token).unwrap();
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).unwrap();
+}
+
+/// A program with two callers; `ada` and `bob` are what each says besides its name and token.
+fn two(ada: &str, bob: &str) -> (Stage, String) {
+    let text = format!(
+        "[plugins.grant]\nenv = [\"ONE\", \"TWO\"]\n\n[[serve.callers]]\nname = \"ada\"\ntoken = {{ file = \"ada.token\" }}\n{ada}\n\n\
+         [[serve.callers]]\nname = \"bob\"\ntoken = {{ file = \"bob.token\" }}\n{bob}\n"
+    );
+    let stage = Stage::new(&text);
+    write_token(&stage.path("ada.token"), ADA);
+    write_token(&stage.path("bob.token"), BOB);
+    (stage, text)
+}
+
+/// haft serving its program, with two variables and a state of its own.
+fn serve(stage: &Stage) -> Site {
+    let mut command = stage.command(&["serve", "--http", "127.0.0.1:0"]);
+    Site::begin(command.env("ONE", "1").env("TWO", "2").env("XDG_STATE_HOME", stage.home().join("state")))
+}
+
+pub(crate) fn call(site: &Site, token: &str, tool: &str, arguments: &Value) -> Value {
+    let params = json!({"name": tool, "arguments": arguments});
+    site.modern(&[("authorization", &bearer(token))], "tools/call", params).answer()
+}
+
+fn names(site: &Site, token: &str) -> Vec<String> {
+    let list = site.modern(&[("authorization", &bearer(token))], "tools/list", json!({})).answer();
+    let tools = list["result"]["tools"].as_array().unwrap_or_else(|| panic!("{list}"));
+    tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
+}
+
+/// What is at a path, asked for without a token.
+fn get(site: &Site, path: &str) -> Reply {
+    let mut stream = site.connect();
+    let head = site.head("GET", &[("authorization", ""), ("content-length", "")], 0);
+    stream.write_all(head.replace(" /mcp ", &format!(" {path} ")).as_bytes()).unwrap();
+    reply(stream)
+}
+
+/// The lines of the journal.
+fn journal(stage: &Stage) -> Vec<Value> {
+    let text = std::fs::read_to_string(stage.home().join("state/haft/journal/journal.jsonl")).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// Each sees and calls its own tools; another's are as if they were not there. The journal knows who called.
+#[test]
+fn each_caller_has_its_own_tools() {
+    let (stage, _) = two("tools = [\"guest__e*\"]", "tools = [\"guest__sleep\", \"time\"]");
+    let site = serve(&stage);
+    assert!(names(&site, ADA).iter().all(|name| name.starts_with("guest__e")));
+    assert_eq!(names(&site, BOB), ["time", "guest__sleep"]);
+    assert_eq!(call(&site, ADA, "guest__echo", &json!({"text": "x"}))["result"]["isError"], false);
+    let refused = call(&site, BOB, "guest__echo", &json!({"text": "x"}));
+    assert_eq!(refused["error"]["code"], -32602, "{refused}");
+    let said = refused["error"]["message"].as_str().unwrap();
+    assert!(
+        said.starts_with("Unknown tool: guest__echo") && !said.contains("did you mean `guest__e"),
+        "{said}"
+    );
+    for stranger in ["", "Bearer", "Bearer another-token-0815", &format!("Basic {ADA}")] {
+        let reply = site.modern(&[("authorization", stranger)], "tools/list", json!({}));
+        assert_eq!(reply.status, 401, "{stranger:?}");
+    }
+    std::thread::sleep(SETTLED);
+    drop(site);
+    let callers: Vec<_> = journal(&stage).iter().map(|line| line["caller"].clone()).collect();
+    assert!(callers.contains(&json!("ada")) && callers.contains(&json!("bob")), "{callers:?}");
+}
+
+/// A session is the caller's that opened it: to others it is not there, whatever they do with it.
+#[test]
+fn a_session_belongs_to_its_caller() {
+    let (stage, _) = two("tools = [\"*\"]", "tools = [\"*\"]");
+    let site = serve(&stage);
+    let client = json!({"name": "raw", "version": "0"});
+    let open = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client});
+    let open = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": open});
+    let ada = bearer(ADA);
+    let opened = site.post(&[("authorization", &ada)], &open);
+    let session = opened.header("mcp-session-id").unwrap().to_owned();
+    let of = |token: &str, method: &str, message: &Value| {
+        let authorization = bearer(token);
+        let own = [
+            ("authorization", authorization.as_str()),
+            ("mcp-session-id", &session),
+            ("mcp-protocol-version", "2025-11-25"),
+        ];
+        site.send(method, &own, message.to_string().as_bytes())
+    };
+    let echo = json!({"name": "guest__echo", "arguments": {"text": "mine"}});
+    let echo = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": echo});
+    let list = json!({"jsonrpc": "2.0", "id": 3, "method": "tools/list"});
+    for message in [&echo, &list] {
+        assert_eq!(of(BOB, "POST", message).status, 404);
+    }
+    assert_eq!(of(BOB, "GET", &Value::Null).status, 404);
+    assert_eq!(of(BOB, "DELETE", &Value::Null).status, 404);
+    assert_eq!(of(ADA, "POST", &echo).answer()["result"]["content"][0]["text"], "mine");
+    assert_eq!(of(ADA, "DELETE", &Value::Null).status, 204);
+}
+
+/// A grant takes away and gives nothing; the journal has what was left.
+#[test]
+fn a_grant_only_narrows() {
+    let wider =
+        "tools = [\"guest__env\", \"read\", \"write\"]\n[serve.callers.grant]\nenv = [\"TWO\", \"HOME\"]\n";
+    let (stage, _) = two("tools = [\"*\"]", wider);
+    let site = serve(&stage);
+    let env =
+        |token| call(&site, token, "guest__env", &json!({}))["result"]["content"][0]["text"].to_string();
+    let (all, left) = (env(ADA), env(BOB));
+    assert!(all.contains("ONE") && all.contains("TWO"), "{all}");
+    assert!(!left.contains("ONE") && left.contains("TWO") && !left.contains("HOME"), "{left}");
+    let file = stage.path("file");
+    std::fs::write(&file, "here").unwrap();
+    let read = |token| call(&site, token, "read", &json!({"file_path": file}))["result"]["isError"].clone();
+    assert_eq!((read(ADA), read(BOB)), (json!(false), json!(true)));
+    let write = |token| {
+        call(&site, token, "write", &json!({"file_path": stage.home().join("tmp/new"), "content": "x"}))
+    };
+    assert_eq!(write(BOB)["result"]["isError"], true);
+    assert!(!stage.home().join("tmp/new").exists());
+    // Lines may wait for a moment.
+    std::thread::sleep(SETTLED);
+    drop(site);
+    let of_bob = |line: &&Value| line["caller"] == "bob" && line["tool"] == "guest__env";
+    let lines = journal(&stage);
+    assert_eq!(lines.iter().find(of_bob).unwrap()["grant"]["env"], json!(["TWO"]));
+}
+
+/// A server that runs has the program's rights: a caller with fewer does not get its tools.
+#[test]
+fn what_a_grant_does_not_reach_is_left_out() {
+    let server = "[[mcp_servers]]\nname = \"own\"\ncommand = [\"haft\", \"serve\"]\n";
+    let (stage, text) = two("tools = [\"*\"]", "tools = [\"*\"]\n[serve.callers.grant]\nread = [\".\"]\n");
+    std::fs::create_dir(stage.path("inner")).unwrap();
+    let haft = env!("CARGO_BIN_EXE_haft");
+    let inner = stage.path("inner/program.toml");
+    std::fs::write(&inner, "[program]\nname = \"inner\"\nversion = \"1.0.0\"\n").unwrap();
+    let server =
+        server.replace("\"haft\", \"serve\"", &format!("{haft:?}, \"serve\", \"--program\", {inner:?}"));
+    stage.program(&format!("{text}\n{server}"));
+    let site = serve(&stage);
+    let has = |token| names(&site, token).iter().any(|name| name.starts_with("mcp__own__"));
+    assert!(has(ADA) && !has(BOB));
+    assert!(names(&site, BOB).iter().any(|name| name == "read"));
+}
+
+/// What is over the quota is answered at once, with when to try again; what is given back can be used.
+#[test]
+fn calls_are_counted() {
+    let (stage, _) = two("tools = [\"*\"]\ncalls_per_minute = 3", "tools = [\"*\"]\ncalls_at_once = 1");
+    let site = serve(&stage);
+    let echo = |token| call(&site, token, "guest__echo", &json!({"text": "x"}))["result"].clone();
+    for _ in 0..3 {
+        assert_eq!(echo(ADA)["isError"], false);
+    }
+    let refused = echo(ADA);
+    let said = refused["content"][0]["text"].as_str().unwrap();
+    assert!(refused["isError"] == true && said.contains("3 calls a minute: try again in"), "{refused}");
+    std::thread::scope(|scope| {
+        let slow = scope.spawn(|| call(&site, BOB, "guest__sleep", &json!({"ms": 3000})));
+        std::thread::sleep(std::time::Duration::from_millis(1000));
+        let said = echo(BOB);
+        assert!(said["content"][0]["text"].as_str().unwrap().contains("1 calls under way"), "{said}");
+        assert_eq!(slow.join().unwrap()["result"]["isError"], false);
+    });
+    assert_eq!(echo(BOB)["isError"], false);
+    drop(site);
+    let ada =
+        journal(&stage).iter().filter(|line| line["caller"] == "ada" && line["outcome"] == "ok").count();
+    assert_eq!(ada, 3, "what is too much is in no journal");
+}
+
+/// A caller that program.toml does not name any more is nobody with its next request.
+#[test]
+fn a_caller_that_is_taken_away_is_gone() {
+    let (stage, text) = two("tools = [\"*\"]", "tools = [\"*\"]");
+    let site = serve(&stage);
+    assert!(!names(&site, BOB).is_empty());
+    let (kept, _) = text.rsplit_once("[[serve.callers]]").unwrap();
+    stage.program(&kept.replace("tools = [\"*\"]", "tools = [\"time\"]"));
+    let status = || site.modern(&[("authorization", &bearer(BOB))], "tools/list", json!({})).status;
+    let begun = std::time::Instant::now();
+    while status() != 401 {
+        assert!(begun.elapsed() < super::peer::LONG);
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    assert_eq!(names(&site, ADA), ["time"]);
+}
+
+/// Whatever starts and watches haft asks without a token, and learns nothing else.
+#[test]
+fn health_is_told_without_a_token() {
+    let (stage, _) = two("tools = [\"*\"]", "tools = [\"*\"]");
+    let site = serve(&stage);
+    assert_eq!((get(&site, "/healthz").status, get(&site, "/healthz").body.as_str()), (200, "ok\n"));
+    let begun = std::time::Instant::now();
+    while get(&site, "/readyz").status != 200 {
+        assert!(begun.elapsed() < super::peer::LONG);
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    let posted = site.connect();
+    let head = site.head("POST", &[("authorization", "")], 0).replace(" /mcp ", " /healthz ");
+    (&posted).write_all(head.as_bytes()).unwrap();
+    assert_eq!(reply(posted).status, 405);
+    // No token here says where one could be had.
+    assert_eq!(get(&site, "/.well-known/oauth-protected-resource").status, 401);
+    assert_eq!(get(&site, "/other").status, 401);
+    let foreign = site.send("GET", &[("host", "evil.test"), ("authorization", "")], b"");
+    assert_eq!(foreign.status, 403);
+}
+
+/// Two ways of saying who may call are one too many, and a token is never anybody's that can be guessed.
+#[test]
+fn what_cannot_be_told_apart_is_not_served() {
+    let (stage, text) = two("tools = [\"*\"]", "tools = [\"*\"]");
+    let run = |arguments: &[&str]| {
+        let arguments = [&["serve", "--http", "127.0.0.1:0"], arguments].concat();
+        let output = stage.command(&arguments).env("HAFT_TEST_TOKEN", ADA).output().unwrap();
+        assert!(!output.status.success());
+        String::from_utf8(output.stderr).unwrap()
+    };
+    for arguments in [&["--no-token"][..], &["--token-env", "HAFT_TEST_TOKEN"]] {
+        assert!(run(arguments).contains("`[[serve.callers]]` says who may call"));
+    }
+    write_token(&stage.path("bob.token"), ADA);
+    assert!(run(&[]).contains("the callers `ada` and `bob` have the same token"));
+    write_token(&stage.path("bob.token"), "short");
+    assert!(run(&[]).contains("the token of caller `bob` can be guessed"));
+    stage.program(&text.replace("file = \"bob.token\"", "env = \"HAFT_NO_SUCH\""));
+    assert!(run(&[]).contains("the token of caller `bob` cannot be had"));
+}

@@ -1,0 +1,145 @@
+//! A receiver of OTLP over HTTP on loopback.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::common::v1::{KeyValue, any_value::Value};
+use prost::Message;
+
+/// Longer than anything takes to come.
+const LONG: Duration = Duration::from_secs(30);
+
+/// What was received: the path and the body of each request.
+pub(super) struct Receiver {
+    pub(super) url: String,
+    received: Arc<Mutex<Vec<(String, Vec<u8>)>>>,
+}
+
+/// A span.
+#[derive(Debug)]
+pub(super) struct Told {
+    pub(super) service: String,
+    pub(super) name: String,
+    pub(super) trace: String,
+    pub(super) id: String,
+    pub(super) parent: String,
+    pub(super) kind: i32,
+    pub(super) attributes: BTreeMap<String, String>,
+}
+
+impl Receiver {
+    pub(super) fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let received: Arc<Mutex<Vec<_>>> = Arc::default();
+        let shared = received.clone();
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let shared = shared.clone();
+                std::thread::spawn(move || while receive(stream.as_ref().unwrap(), &shared).is_some() {});
+            }
+        });
+        Self { url, received }
+    }
+
+    /// All spans, once there are so many.
+    pub(super) fn spans(&self, least: usize) -> Vec<Told> {
+        let begun = Instant::now();
+        loop {
+            let spans: Vec<Told> = self.of("/v1/traces").iter().flat_map(|body| spans(body)).collect();
+            if spans.len() >= least {
+                return spans;
+            }
+            assert!(begun.elapsed() < LONG, "{spans:#?}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Waits for a metric.
+    pub(super) fn metric(&self, name: &str) {
+        let begun = Instant::now();
+        let has = |body: &Vec<u8>| {
+            let request = ExportMetricsServiceRequest::decode(body.as_slice()).unwrap();
+            let scopes = request.resource_metrics.into_iter().flat_map(|own| own.scope_metrics);
+            scopes.flat_map(|scope| scope.metrics).any(|metric| metric.name == name)
+        };
+        while !self.of("/v1/metrics").iter().any(has) {
+            assert!(begun.elapsed() < LONG, "no {name}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    pub(super) fn holds_nothing_of(&self, text: &str) {
+        let received = self.received.lock().unwrap();
+        assert!(!received.is_empty());
+        let has =
+            |(_, body): &(String, Vec<u8>)| body.windows(text.len()).any(|part| part == text.as_bytes());
+        assert!(!received.iter().any(has));
+    }
+
+    fn of(&self, path: &str) -> Vec<Vec<u8>> {
+        let received = self.received.lock().unwrap();
+        received.iter().filter(|(own, _)| own == path).map(|(_, body)| body.clone()).collect()
+    }
+}
+
+fn receive(stream: &TcpStream, received: &Mutex<Vec<(String, Vec<u8>)>>) -> Option<()> {
+    let mut reader = BufReader::new(stream);
+    let (mut first, mut length) = (String::new(), 0);
+    reader.read_line(&mut first).ok().filter(|read| *read > 0)?;
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line).ok()?;
+        if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+            length = value.trim().parse().ok()?;
+        }
+        if line.trim().is_empty() {
+            break;
+        }
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).ok()?;
+    received.lock().unwrap().push((first.split(' ').nth(1)?.to_owned(), body));
+    let mut writer = stream;
+    writer
+        .write_all(b"HTTP/1.1 200 OK\r\ncontent-type: application/x-protobuf\r\ncontent-length: 0\r\n\r\n")
+        .ok()
+}
+
+fn spans(body: &[u8]) -> Vec<Told> {
+    let request = ExportTraceServiceRequest::decode(body).unwrap();
+    let mut spans = Vec::new();
+    for own in request.resource_spans {
+        let resource = attributes(&own.resource.unwrap_or_default().attributes);
+        for span in own.scope_spans.into_iter().flat_map(|scope| scope.spans) {
+            spans.push(Told {
+                service: resource.get("service.name").cloned().unwrap_or_default(),
+                name: span.name,
+                trace: hex(&span.trace_id),
+                id: hex(&span.span_id),
+                parent: hex(&span.parent_span_id),
+                kind: span.kind,
+                attributes: attributes(&span.attributes),
+            });
+        }
+    }
+    spans
+}
+
+fn attributes(own: &[KeyValue]) -> BTreeMap<String, String> {
+    let value = |own: &KeyValue| match own.value.as_ref().and_then(|value| value.value.as_ref()) {
+        Some(Value::StringValue(text)) => text.clone(),
+        Some(Value::IntValue(number)) => number.to_string(),
+        other => format!("{other:?}"),
+    };
+    own.iter().map(|own| (own.key.clone(), value(own))).collect()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
