@@ -41,7 +41,7 @@ async fn wa03_falling_guests_end_with_one_line() {
         (
             "panic",
             json!({ "message": "first line\nsecond line" }),
-            "`panic` panicked (stderr: panicked at tests/guests/hostile/src/fall.rs:6:9: first line second line)",
+            "`panic` panicked at tests/guests/hostile/src/fall.rs:6: first line second line",
         ),
         ("unreachable", json!({}), "`unreachable` panicked"),
         ("exit", json!({ "code": 0 }), "`exit` exited as if all were well instead of answering"),
@@ -63,7 +63,7 @@ async fn wa03_last_words_are_heard_after_a_flood() {
     let end = guest.fails("talk_and_panic", json!({ "bytes": 100_000 })).await;
     assert_eq!(
         end,
-        "Tool error (haft): `talk_and_panic` panicked (stderr: panicked at tests/guests/hostile/src/fall.rs:14:9: its last words)"
+        "Tool error (haft): `talk_and_panic` panicked at tests/guests/hostile/src/fall.rs:14: its last words"
     );
 }
 

@@ -28,6 +28,7 @@ mod common;
 mod completions;
 mod components;
 mod confine;
+mod debugging;
 mod disk;
 mod doctor;
 mod escape;

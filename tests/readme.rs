@@ -35,6 +35,9 @@ const BY_CI: &[(&str, &str)] = &[
     ("haft build", ".ci/readme plugin"),
     ("haft call words__top-words '{\"text\": \"a rose is a rose\"}'", ".ci/readme plugin"),
     ("haft call words__top-words --arg text='a rose' --trace", ".ci/readme plugin"),
+    ("haft call words__top-words --arg text='a rose' --profile flame.svg", ".ci/readme plugin"),
+    ("haft call words__top-words --arg text='a rose' --profile flame.folded", ".ci/readme plugin"),
+    ("haft call words__top-words --arg text='a rose' --coredump words.core", ".ci/readme plugin"),
     ("haft test", ".ci/readme plugin"),
     ("haft dev", ".ci/readme plugin"),
     // With a release that was packed just now.

@@ -61,6 +61,7 @@ const HOMES: &[(&str, &[&str])] = &[
     (
         "flate2::",
         &[
+            "plugin/src/debug/lines.rs",
             "package/src/archive",
             "package/src/archive.rs",
             "author/src/archive.rs",
@@ -86,7 +87,8 @@ const HOMES: &[(&str, &[&str])] = &[
     ("wit_component::", &["plugin/src", "author/src"]),
     ("wit_parser::", &["plugin/src", "author/src"]),
     ("wit_bindgen_", &["author/src"]),
-    ("ciborium::", &["plugin/src/contract/act", "plugin/src/contract/act.rs"]),
+    ("ciborium::", &["plugin/src/contract/act", "plugin/src/contract/act.rs", "plugin/src/debug/lines.rs"]),
+    ("addr2line::", &["plugin/src/debug"]),
     ("rmcp::", &["mcp/src"]),
     ("agent_client_protocol_schema::", &["acp/src"]),
     ("similar::", &["package/src/disclosure", "author/src/suite", "page/src/diff.rs"]),

@@ -13,6 +13,7 @@ use super::toolchain::{Need, Runner, Tool};
 use super::wit::Wit;
 use haft_core::event::Event;
 use haft_core::report::{Problem, Report};
+use haft_plugin_host::debug::{self, Kept};
 use haft_sandbox::lookup::{find_on_path, is_executable};
 
 /// One build under way: what a language works with.
@@ -20,14 +21,18 @@ use haft_sandbox::lookup::{find_on_path, is_executable};
 pub struct Build<'a> {
     /// The project.
     pub project: &'a Project,
+    /// Whether what debuggers and profilers need is kept.
+    pub debug: bool,
+    /// Where compilers are kept that several projects name.
+    pub(crate) toolchains: PathBuf,
     runner: Runner,
     tools: Mutex<Vec<String>>,
 }
 
 impl<'a> Build<'a> {
     /// A build whose tools run in the project's folder.
-    pub(super) fn new(project: &'a Project, runner: Runner) -> Self {
-        Self { project, runner, tools: Mutex::default() }
+    pub(super) fn new(project: &'a Project, runner: Runner, debug: bool, toolchains: PathBuf) -> Self {
+        Self { project, debug, toolchains, runner, tools: Mutex::default() }
     }
 
     /// The tools that had a part in it.
@@ -78,6 +83,11 @@ impl<'a> Build<'a> {
         Ok(folder)
     }
 
+    /// The folder of the author's files as compilers are told to name it: the same on every machine.
+    pub(crate) fn root(&self) -> String {
+        format!("/{}", self.project.plugin)
+    }
+
     /// Where the WIT is. A language that cannot do without it asks.
     pub(crate) fn wit_path(&self) -> Result<PathBuf, Report> {
         self.project.wit_path().ok_or_else(|| {
@@ -119,8 +129,20 @@ impl<'a> Build<'a> {
         };
         let docs = wit.map(Wit::encode).transpose()?;
         let (program, config) = (self.project.program()?, self.config_schema()?);
-        let added = Added { docs: docs.as_deref(), program: Some(&program), config: config.as_deref() };
-        pack::finish(&component, added)
+        let (component, lines) = self.without_debug(component)?;
+        let (docs, config, lines) = (docs.as_deref(), config.as_deref(), lines.as_deref());
+        pack::finish(&component, Added { docs, program: Some(&program), config, lines })
+    }
+
+    /// The component, and which lines of the author's its code is of. One that a command of the author's made stays as
+    /// it is.
+    fn without_debug(&self, component: Vec<u8>) -> Result<(Vec<u8>, Option<Vec<u8>>), Report> {
+        if self.project.command().is_some() {
+            return Ok((component, None));
+        }
+        let kept = if self.debug { Kept::Everything } else { Kept::Lines };
+        let compacted = debug::compact(&component, &self.root(), kept);
+        compacted.map_err(|error| Problem::new(format!("not a component: {error}")).into())
     }
 
     /// The schema of the plugin's configuration, where the project has one.

@@ -7,6 +7,8 @@ mod go;
 mod javascript;
 mod python;
 mod rust;
+mod shape;
+mod shared;
 mod venv;
 
 use std::fmt;

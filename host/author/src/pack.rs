@@ -11,6 +11,7 @@ use wasmparser::{Validator, WasmFeatures};
 use super::component::Kind;
 use haft_core::report::{Problem, Report};
 use haft_core::tool::Schema;
+use haft_plugin_host::debug::LINES_SECTION;
 use haft_plugin_host::{CONFIG_SECTION, PROGRAM_SECTION, WIT_SECTION};
 
 /// The largest component that haft loads.
@@ -28,11 +29,13 @@ pub struct Added<'a> {
     pub program: Option<&'a str>,
     /// The JSON Schema of the configuration that it reads.
     pub config: Option<&'a str>,
+    /// The places of its code in its author's files, as [`haft_plugin_host::debug::compact`] gives them.
+    pub lines: Option<&'a [u8]>,
 }
 
 /// The component with `added` appended. The same input gives the same bytes.
 pub fn finish(component: &[u8], added: Added<'_>) -> anyhow::Result<Vec<u8>> {
-    let Added { docs, program, config } = added;
+    let Added { docs, program, config, lines } = added;
     validate(component)?;
     let mut bytes = Vec::with_capacity(component.len());
     let mut end = 0;
@@ -40,6 +43,7 @@ pub fn finish(component: &[u8], added: Added<'_>) -> anyhow::Result<Vec<u8>> {
         WIT_SECTION => docs.is_some(),
         PROGRAM_SECTION => program.is_some(),
         CONFIG_SECTION => config.is_some(),
+        LINES_SECTION => lines.is_some(),
         _ => false,
     };
     for old in sections(component, replaced).unwrap_or_default() {
@@ -49,7 +53,7 @@ pub fn finish(component: &[u8], added: Added<'_>) -> anyhow::Result<Vec<u8>> {
     bytes.extend_from_slice(component.get(end..).unwrap_or_default());
     let texts = [(PROGRAM_SECTION, program), (CONFIG_SECTION, config)];
     let texts = texts.map(|(name, text)| (name, text.map(str::as_bytes)));
-    for (name, data) in [(WIT_SECTION, docs)].into_iter().chain(texts) {
+    for (name, data) in [(WIT_SECTION, docs), (LINES_SECTION, lines)].into_iter().chain(texts) {
         if let Some(data) = data {
             append(&mut bytes, name, data);
         }
@@ -179,7 +183,8 @@ mod tests {
 
     #[test]
     fn finishing_twice_is_finishing_once() {
-        let all = Added { docs: Some(b"wit"), program: Some("text"), config: Some("{}") };
+        let all =
+            Added { docs: Some(b"wit"), program: Some("text"), config: Some("{}"), lines: Some(b"lines") };
         let once = finish(EMPTY, all).unwrap();
         assert!(once.starts_with(EMPTY) && once.ends_with(b"{}"));
         assert_eq!(finish(&once, all).unwrap(), once);

@@ -19,6 +19,10 @@ pub struct Workshop {
     pub confiner: Confiner,
     /// Where they speak.
     pub log: BuildLog,
+    /// Where compilers are kept that several projects name.
+    pub toolchains: PathBuf,
+    /// Whether components keep what debuggers and profilers need: their DWARF and the names of their functions.
+    pub debug: bool,
 }
 
 /// What came of a build.
@@ -42,7 +46,7 @@ impl Workshop {
             .with_context(|| format!("cannot work in `{}`", project.folder.display()))?;
         // Before any tool complains of it in its own words.
         let wit = project.wit()?;
-        let build = Build::new(project, runner);
+        let build = Build::new(project, runner, self.debug, self.toolchains.clone());
         let made = match project.command() {
             Some(words) => build.command(words).await?,
             None => language::of_project(project)?.build(&build).await?,

@@ -18,6 +18,7 @@ use crate::component::listing::LISTING;
 use crate::component::nesting;
 use crate::component::source::{Digest, Source};
 use crate::contract::bindings::haft::plugin::host::add_to_linker as add_host;
+use crate::debug::{Recorder, strip};
 use crate::instance::allocator::{self, MemoryStrategy};
 use crate::instance::state::GuestState;
 use crate::threads::descriptors;
@@ -50,6 +51,8 @@ pub struct EngineOptions {
     pub ahead: usize,
     /// Where slow compilations are reported.
     pub events: Events,
+    /// What takes down for an author how calls go.
+    pub recorder: Option<Recorder>,
 }
 
 impl EngineOptions {
@@ -87,20 +90,25 @@ struct EngineAndLinker {
 }
 
 impl EngineAndLinker {
-    fn new(memory: MemoryStrategy) -> wasmtime::Result<Self> {
-        let engine = wasmtime::Engine::new(&allocator::config(memory))?;
+    fn new(memory: MemoryStrategy, recorder: Option<&Recorder>) -> wasmtime::Result<Self> {
+        let mut config = allocator::config(memory);
+        if let Some(recorder) = recorder {
+            recorder.configure(&mut config);
+        }
+        let engine = wasmtime::Engine::new(&config)?;
         Ok(Self { linker: linker(&engine)?, engine })
     }
 
-    /// Pools instances if `pooling` asks for it and the address space can be reserved.
-    fn for_calls(pooling: bool) -> wasmtime::Result<Self> {
-        if pooling {
-            match Self::new(MemoryStrategy::Pooled) {
+    /// Pools instances if the options ask for it and the address space can be reserved.
+    fn for_calls(options: &EngineOptions) -> wasmtime::Result<Self> {
+        let recorder = options.recorder.as_ref();
+        if options.pooling {
+            match Self::new(MemoryStrategy::Pooled, recorder) {
                 Err(error) => tracing::debug!(%error, "no pool for instances"),
                 made => return made,
             }
         }
-        Self::new(MemoryStrategy::Mapped)
+        Self::new(MemoryStrategy::Mapped, recorder)
     }
 }
 
@@ -114,7 +122,7 @@ impl Engine {
             options: options.clone(),
             calls: TryOnceLock::new(),
             prewarm_engine: OnceLock::new(),
-            clock: EpochClock::default(),
+            clock: EpochClock::new(options.recorder.as_ref().is_some_and(Recorder::has_profile)),
             threads: Threads::new(),
             client: Arc::default(),
             cache: OnceLock::new(),
@@ -129,8 +137,7 @@ impl Engine {
     /// a guest's thread, but where there is a guest it has.
     fn calls(&self) -> Result<&EngineAndLinker, LoadError> {
         let start = || {
-            let part =
-                EngineAndLinker::for_calls(self.0.options.pooling).map_err(|error| error.to_string())?;
+            let part = EngineAndLinker::for_calls(&self.0.options).map_err(|error| error.to_string())?;
             self.0.threads.start_own().map_err(|error| error.to_string())?;
             self.0.clock.start(part.engine.weak()).map_err(|error| error.to_string())?;
             Ok(part)
@@ -153,7 +160,7 @@ impl Engine {
     /// The engine for prewarmed instances of a large memory; compiled code is the same for both engines.
     pub(super) fn prewarm_engine(&self) -> Option<&wasmtime::Engine> {
         let make = || {
-            let made = EngineAndLinker::new(MemoryStrategy::PooledWhole);
+            let made = EngineAndLinker::new(MemoryStrategy::PooledWhole, self.recorder());
             let part =
                 made.inspect_err(|error| tracing::debug!(%error, "no pool for large instances")).ok()?;
             self.0.clock.also(part.engine.weak());
@@ -169,6 +176,11 @@ impl Engine {
 
     pub(super) fn threads(&self) -> &Threads {
         &self.0.threads
+    }
+
+    /// What takes down how calls go.
+    pub(super) fn recorder(&self) -> Option<&Recorder> {
+        self.0.options.recorder.as_ref()
     }
 
     /// What makes the guests' connections.
@@ -237,13 +249,21 @@ impl Engine {
         let bytes = &*adapt::component(bytes)?;
         let invalid = |error: wasmtime::Error| LoadError::not_a_component(bytes, &error);
         nesting::check(bytes).map_err(|error| invalid(error.into()))?;
-        let engine = self.wasmtime()?;
+        // Components that differ in nothing else are compiled once.
+        let stripped = strip::for_compiler(bytes);
+        let (engine, bytes) = (self.wasmtime()?, &*stripped);
         let Some(cache) = self.cache() else {
             return Ok((Component::from_binary(engine, bytes).map_err(invalid)?, None));
         };
+        let digest = Digest::compute(bytes);
+        if let Some(code) = cache.code(&digest)
+            && let Some(component) = cache.load(engine, &code)
+        {
+            return Ok((component, Some(code)));
+        }
         let code = engine.precompile_component(bytes).map_err(invalid)?;
         let code = cache
-            .store_code(&code)
+            .store_code(&code, &digest)
             .inspect_err(|error| tracing::warn!(%error, "compiled component not kept"))
             .ok();
         match code.as_ref().and_then(|code| cache.load(engine, code)) {
@@ -299,10 +319,13 @@ fn open_cache(directory: &Path, options: &EngineOptions, engine: &wasmtime::Engi
     opened.inspect_err(|error| tracing::warn!("compiled plugins are not kept in `{directory}`: {error}")).ok()
 }
 
+/// Counts what haft does to a component before it is compiled, of which the places in the compiled code depend.
+const COMPILED: u32 = 1;
+
 /// Names what compiles and lists: the version of haft and every setting of the engine.
 fn key(engine: &wasmtime::Engine) -> String {
     let mut hasher = DefaultHasher::new();
-    (env!("CARGO_PKG_VERSION"), LISTING).hash(&mut hasher);
+    (env!("CARGO_PKG_VERSION"), LISTING, COMPILED).hash(&mut hasher);
     engine.precompile_compatibility_hash().hash(&mut hasher);
     format!("{:016x}", hasher.finish())
 }

@@ -8,6 +8,9 @@ use wasmtime::component::ResourceTableError;
 use wasmtime::{Store, Trap};
 use wasmtime_wasi::I32Exit;
 
+use crate::debug::frame::Frame;
+use crate::debug::symbols::{MAX_FRAMES, Stack};
+use crate::debug::words::{self, LastWords};
 use crate::instance::allocator::GUEST_STACK;
 use crate::instance::state::{ExceededLimit, GuestState, MAX_RESOURCES, MAX_TABLE_ELEMENTS, bytes};
 use haft_core::limit::Limits;
@@ -131,10 +134,16 @@ pub(super) struct TooLong(pub(super) u64);
 /// How a guest ended.
 #[derive(Debug)]
 pub(super) struct End {
-    /// One line that follows the guest's name.
-    pub(super) line: String,
+    /// What happened, in words that follow the guest's name.
+    what: String,
     /// The limit that it reached.
     pub(super) limit: Option<Limit>,
+    /// What it said of it.
+    words: Option<LastWords>,
+    /// The end of what it wrote to standard error, where that says nothing of it.
+    stderr: Option<String>,
+    /// Where it was.
+    pub(super) stack: Stack,
 }
 
 /// A limit that a person can raise.
@@ -189,17 +198,60 @@ fn with_spare(length: u64) -> u64 {
 
 impl End {
     /// An end that no limit brought.
-    pub(super) fn new(line: impl Into<String>) -> Self {
-        Self { line: line.into(), limit: None }
+    pub(super) fn new(what: impl Into<String>) -> Self {
+        Self { what: what.into(), limit: None, words: None, stderr: None, stack: Stack::default() }
     }
 
     /// An answer that is too long.
-    pub(super) fn too_long(line: impl Into<String>, length: u64) -> Self {
-        Self { line: line.into(), limit: Some(Limit::Result(length)) }
+    pub(super) fn too_long(what: impl Into<String>, length: u64) -> Self {
+        Self::at_limit(what, Limit::Result(length))
+    }
+
+    fn at_limit(what: impl Into<String>, limit: Limit) -> Self {
+        Self { limit: Some(limit), ..Self::new(what) }
+    }
+
+    /// What happened, at which line of the author's, and what the guest said of it; a line each below it for the
+    /// functions that were under way. `found` are those that its addresses led to, innermost first.
+    pub(super) fn told(&self, found: &[Frame]) -> String {
+        let said =
+            self.words.as_ref().map(|words| words.frames.as_slice()).filter(|frames| !frames.is_empty());
+        let (reason, found) = reason(found);
+        let frames = said.unwrap_or(found);
+        let of_stack = || frames.iter().find_map(|frame| frame.place.as_ref());
+        let words = self.words.as_ref();
+        let place = words.and_then(LastWords::place).or_else(of_stack);
+        let place = place.or_else(|| words.and_then(|words| words.place.as_ref()));
+        let mut text = self.what.clone();
+        // Writing to a `String` cannot fail.
+        if let Some(place) = place {
+            let _ = write!(text, " at {place}");
+        }
+        let message = words.map(|words| words.message.as_str()).filter(|message| !message.is_empty());
+        if let Some(message) = message.or(reason) {
+            let _ = write!(text, ": {message}");
+        }
+        if let Some(stderr) = &self.stderr {
+            let _ = write!(text, " (stderr: {stderr})");
+        }
+        for frame in frames.iter().take(MAX_FRAMES).filter(|_| frames.len() > 1) {
+            let _ = write!(text, "\n  at {frame}");
+        }
+        text
     }
 }
 
-/// Characters of a guest's last words in an error.
+/// Why a check that clang put into a program ended it, which it writes into the DWARF as a function that is called there:
+/// `__clang_trap_msg$Undefined Behavior Sanitizer$Alignment, null, or object-size error`. And the functions around it.
+fn reason(found: &[Frame]) -> (Option<&str>, &[Frame]) {
+    let told = found.split_first().and_then(|(first, around)| {
+        let (_, reason) = first.function.strip_prefix("__clang_trap_msg$")?.rsplit_once('$')?;
+        Some((Some(reason), around))
+    });
+    told.unwrap_or((None, found))
+}
+
+/// Characters of what a guest wrote to standard error in an error.
 const MAX_STDERR_EXCERPT: usize = 300;
 
 /// How the guest of `store` ended.
@@ -207,17 +259,24 @@ pub(super) fn describe(error: &wasmtime::Error, store: &Store<GuestState>, limit
     tracing::debug!(error = format!("{error:?}"), "guest ended");
     let state = store.data();
     let mut end = ending(error, state, limits, store.hostcall_fuel());
-    if let Some(excerpt) = stderr_excerpt(&state.stderr.text()) {
-        let _ = write!(end.line, " (stderr: {excerpt})");
+    let stderr = state.stderr.text();
+    (end.stack, end.words) = (Stack::of(error), words::read(&stderr));
+    match &end.words {
+        Some(words) if !words.is_panic && end.what == PANICKED => end.what = "failed".into(),
+        Some(_) => {}
+        None => end.stderr = stderr_excerpt(&stderr),
     }
     end
 }
+
+/// What an `unreachable` instruction means, which is how languages end a program that cannot go on.
+const PANICKED: &str = "panicked";
 
 fn ending(error: &wasmtime::Error, state: &GuestState, limits: &Limits, transfer: usize) -> End {
     if let Some(stop) = error.downcast_ref::<Stop>() {
         return match stop {
             Stop::Cancelled => End::new("was cancelled"),
-            Stop::Deadline => End { line: timed_out(limits.time), limit: Some(Limit::Time) },
+            Stop::Deadline => End::at_limit(timed_out(limits.time), Limit::Time),
         };
     }
     if let Some(exit) = error.downcast_ref::<I32Exit>() {
@@ -231,8 +290,7 @@ fn ending(error: &wasmtime::Error, state: &GuestState, limits: &Limits, transfer
     }
     match (state.budget.exceeded, error.downcast_ref::<Trap>()) {
         (Some(ExceededLimit::Memory), _) => {
-            let line = format!("reached its memory limit of {}", bytes(limits.memory));
-            End { line, limit: Some(Limit::Memory) }
+            End::at_limit(format!("reached its memory limit of {}", bytes(limits.memory)), Limit::Memory)
         }
         (Some(ExceededLimit::Tables), _) => {
             End::new(format!("reached its limit of {MAX_TABLE_ELEMENTS} table entries"))
@@ -245,7 +303,7 @@ fn ending(error: &wasmtime::Error, state: &GuestState, limits: &Limits, transfer
 fn trapped(trap: Trap) -> String {
     match trap {
         Trap::StackOverflow => format!("exhausted its call stack of {}", bytes(GUEST_STACK as u64)),
-        Trap::UnreachableCodeReached => "panicked".into(),
+        Trap::UnreachableCodeReached => PANICKED.into(),
         // Compilers of C-like languages put their own stack at the bottom of memory.
         Trap::MemoryOutOfBounds => {
             "trapped: out of bounds memory access, as when the stack is used up".into()
@@ -273,24 +331,42 @@ fn timed_out(limit: Duration) -> String {
     format!("timed out after {limit:?}: reached its time limit")
 }
 
-/// The most useful part of what a guest wrote to standard error: a panic's place and message, else the end of it.
+/// The end of what a guest wrote to standard error.
 fn stderr_excerpt(stderr: &str) -> Option<String> {
-    let line = one_line(stderr);
-    let panicked = line.rfind("panicked at");
-    let shown = line.get(panicked.unwrap_or(0)..)?;
-    // Rust's note on RUST_BACKTRACE is dropped: the reader cannot set the guest's environment.
-    let excerpt = shown.split("note: run with `RUST_BACKTRACE").next()?.trim_end();
+    // The reader cannot set the guest's environment.
+    let excerpt =
+        one_line(stderr.split("note: run with `RUST_BACKTRACE").next().unwrap_or(stderr).trim_end());
     let beyond = excerpt.chars().count().saturating_sub(MAX_STDERR_EXCERPT);
-    match (beyond, panicked) {
-        (0, _) => (!excerpt.is_empty()).then(|| excerpt.to_owned()),
-        (_, Some(_)) => Some(excerpt.chars().take(MAX_STDERR_EXCERPT).chain(['…']).collect()),
-        (_, None) => Some(std::iter::once('…').chain(excerpt.chars().skip(beyond)).collect()),
+    match beyond {
+        0 => (!excerpt.is_empty()).then_some(excerpt),
+        _ => Some(std::iter::once('…').chain(excerpt.chars().skip(beyond)).collect()),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::debug::frame::Place;
+
+    #[test]
+    fn an_end_names_the_place_first_and_then_what_was_said() {
+        let frame = |function: &str, line| Frame {
+            function: function.into(),
+            place: Place::new("src/plugin.c", line),
+        };
+        let end = End::new("panicked");
+        assert_eq!(end.told(&[]), "panicked");
+        assert_eq!(end.told(&[frame("f", 7)]), "panicked at src/plugin.c:7");
+        let inlined =
+            [frame("__clang_trap_msg$Undefined Behavior Sanitizer$null", 0), frame("f", 7), frame("g", 9)];
+        let told = "panicked at src/plugin.c:7: null\n  at f (src/plugin.c:7)\n  at g (src/plugin.c:9)";
+        assert_eq!(end.told(&inlined), told);
+        // What a library says of itself is not where the author looks.
+        let words = words::read("panicked at /rustc/x/library/core/src/a.rs:1:1:\nbad");
+        let end = End { words, ..End::new("panicked") };
+        assert_eq!(end.told(&[frame("f", 7)]), "panicked at src/plugin.c:7: bad");
+        assert_eq!(end.told(&[]), "panicked at /rustc/x/library/core/src/a.rs:1: bad");
+    }
 
     /// C06: the line that is proposed is one with which the same answer passes; where there is none, it says why.
     #[test]

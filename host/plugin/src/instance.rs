@@ -22,6 +22,7 @@ use super::engine::Engine;
 use super::failure::{End, LoadError, Stop, describe};
 use crate::component::listing::Listed;
 use crate::contract::answer::Output;
+use crate::debug::Recorder;
 use crate::instance::state::{Belongings, GuestState, Run};
 use crate::storage;
 use crate::threads::writable::Writable;
@@ -45,6 +46,7 @@ pub(super) struct Instance {
     limits: Limits,
     pub(super) made: Instant,
     calls: u32,
+    recorder: Option<Recorder>,
     /// While no guest works in it.
     spare: Option<OwnedSemaphorePermit>,
 }
@@ -94,7 +96,12 @@ impl Instance {
         store.set_hostcall_fuel(MAX_TRANSFER.saturating_add(result));
         store.set_max_component_handles(MAX_HANDLES);
         store.set_epoch_deadline(1);
-        store.epoch_deadline_callback(|mut context| {
+        let recorder = engine.recorder().cloned();
+        let samples = recorder.clone();
+        store.epoch_deadline_callback(move |mut context| {
+            if let Some(recorder) = &samples {
+                recorder.sample(&context);
+            }
             let GuestState { run, turn, .. } = context.data_mut();
             match run.stop() {
                 Some(stop) => Err(stop.into()),
@@ -111,9 +118,10 @@ impl Instance {
         let held = store.data().turn.held();
         match stop_conditions.enforce(held.during(component.instantiate(&mut store))).await {
             Ok(guest) => {
-                Ok(Self { store, guest, limits: *limits, made: Instant::now(), calls: 0, spare: None })
+                let (made, limits) = (Instant::now(), *limits);
+                Ok(Self { store, guest, limits, made, calls: 0, recorder, spare: None })
             }
-            Err(error) => Err(describe(&error, &store, limits)),
+            Err(error) => Err(ended(&error, &mut store, (limits, recorder.as_ref()))),
         }
     }
 
@@ -188,10 +196,24 @@ impl Instance {
         self.used(called)
     }
 
-    fn used<T>(self, outcome: wasmtime::Result<T>) -> Used<T> {
-        let outcome = outcome.map_err(|error| describe(&error, &self.store, &self.limits));
+    fn used<T>(mut self, outcome: wasmtime::Result<T>) -> Used<T> {
+        let how = (&self.limits, self.recorder.as_ref());
+        let outcome = outcome.map_err(|error| ended(&error, &mut self.store, how));
         Used { outcome, instance: self }
     }
+}
+
+/// How a guest ended, which is also taken down where that is wanted.
+fn ended(
+    error: &wasmtime::Error,
+    store: &mut Store<GuestState>,
+    (limits, recorder): (&Limits, Option<&Recorder>),
+) -> End {
+    if let Some(recorder) = recorder {
+        let name = store.data().run.plugin.clone();
+        recorder.ended(error, &mut *store, &name);
+    }
+    describe(error, store, limits)
 }
 
 /// How long a cancelled guest may go on, so that one that polls `cancelled` sees it.

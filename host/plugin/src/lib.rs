@@ -9,6 +9,7 @@
 
 mod component;
 mod contract;
+pub mod debug;
 mod denials;
 mod engine;
 mod failure;

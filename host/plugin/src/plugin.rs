@@ -1,5 +1,6 @@
 //! A plugin: a component whose tools are known. Its code is loaded, or compiled, at the first call.
 
+use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -11,10 +12,12 @@ use super::contract::dispatch::LinkedComponent;
 use super::engine::Engine;
 use super::failure::LoadError;
 use super::instance::Instance;
+use crate::component::adapt;
 use crate::component::discover::{self, Identity};
 use crate::component::listing::{Listing, Uncallable};
 use crate::component::record;
 use crate::component::source::{Digest, Source};
+use crate::debug::symbols::Symbols;
 use crate::instance::allocator;
 use crate::instance::reuse::Reuse;
 use crate::instance::state::Belongings;
@@ -43,6 +46,7 @@ pub(super) struct PluginShared {
     /// The component for prewarmed instances, where these use another memory strategy.
     pub(super) prewarm_component: OnceLock<Option<LinkedComponent>>,
     pub(super) belongings: Belongings,
+    pub(super) symbols: Symbols,
     /// Where instances serve several calls.
     pub(super) reuse: Option<Arc<Reuse>>,
     pub(super) warm_pool: WarmPool,
@@ -123,6 +127,7 @@ impl Plugin {
             linked,
             prewarm_component,
             belongings,
+            symbols: Symbols::default(),
             reuse,
             warm_pool,
             calls,
@@ -218,6 +223,13 @@ impl Discovered {
     fn new(source: Source, identity: Identity, listing: Listing) -> Self {
         let Identity { digest, key, .. } = identity;
         Self { source, digest, key, listing }
+    }
+
+    /// The component's bytes, where they are still those that were compiled.
+    pub(super) fn bytes(&self) -> Option<Vec<u8>> {
+        let bytes = self.source.read().ok()?;
+        let bytes = (Digest::compute(&bytes) == self.digest).then_some(bytes)?;
+        adapt::component(&bytes).ok().map(Cow::into_owned)
     }
 }
 

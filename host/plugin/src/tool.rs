@@ -73,8 +73,8 @@ struct Job {
 enum CallFailure {
     /// The guest returned an error.
     ByGuest(ToolError),
-    /// The guest trapped, was stopped, or never began; the text follows the tool's name.
-    ByHost(String),
+    /// The guest trapped, was stopped, or never began; with the lines of program.toml that would have allowed it more.
+    ByHost(End, Vec<String>),
 }
 
 /// What a call came to.
@@ -277,12 +277,15 @@ impl Tool for PluginTool {
         let permit = self.acquire_permit(call, context).await?;
         let writable = plugin.prepare(&grant).await.map_err(|no_answer| self.no_answer_error(&no_answer))?;
         let job = self.job(call, context, (grant, writable), (cancel, instance_permit));
-        self.run(job, permit).await.map_err(|no_answer| self.no_answer_error(&no_answer))?.map_err(|failed| {
-            match failed {
-                CallFailure::ByGuest(error) => error,
-                CallFailure::ByHost(end) => self.ended(&end),
+        let ran = self.run(job, permit).await;
+        plugin.name_profile().await;
+        match ran.map_err(|no_answer| self.no_answer_error(&no_answer))? {
+            Ok(result) => Ok(result),
+            Err(CallFailure::ByGuest(error)) => Err(error),
+            Err(CallFailure::ByHost(end, hints)) => {
+                Err(self.ended(&with_hints(plugin.told(&end).await, hints)))
             }
-        })
+        }
     }
 }
 
@@ -322,7 +325,7 @@ impl PluginShared {
             job.instance_permit.as_ref().map(|_| InstanceRights::for_call(&job.grant, &job.writable));
         let instance = match self.instance(job, rights.as_ref()).await {
             Ok(instance) => instance,
-            Err(end) => return (Err(self.ended(&end, None, job)), None),
+            Err(end) => return (Err(self.ended(end, None, job)), None),
         };
         self.calls.fetch_add(1, Ordering::Relaxed);
         let Used { outcome, instance } =
@@ -336,9 +339,9 @@ impl PluginShared {
         let is_alive = outcome.is_ok();
         let answer = match outcome {
             Ok(Ok(output)) => answer::to_tool_result(output, job.output.as_deref(), &job.limits)
-                .map_err(|end| self.ended(&end, None, job)),
+                .map_err(|end| self.ended(end, None, job)),
             Ok(Err(error)) => Err(CallFailure::ByGuest(self.refusal(error, state, job))),
-            Err(end) => Err(self.ended(&end, Some(state), job)),
+            Err(end) => Err(self.ended(end, Some(state), job)),
         };
         let (Some(reuse), Some(rights)) = (&self.reuse, rights.filter(|_| is_alive)) else {
             return (answer, Some(instance));
@@ -414,15 +417,15 @@ impl PluginShared {
     }
 
     /// The failure of a guest that trapped or was stopped, or whose answer cannot be used.
-    fn ended(&self, end: &End, state: Option<&GuestState>, job: &Job) -> CallFailure {
-        journal_notes::ended(&job.notes, end);
+    fn ended(&self, end: End, state: Option<&GuestState>, job: &Job) -> CallFailure {
+        journal_notes::ended(&job.notes, &end);
         let context = self.hint_context(job);
         let more = end.limit.and_then(|limit| context.raise_limit_hint(limit));
         let mut hints: Vec<String> = more.into_iter().collect();
         if let Some(state) = state.filter(|_| hints.is_empty()) {
             hints = context.hints_for_end(state);
         }
-        CallFailure::ByHost(with_hints(end.line.clone(), hints))
+        CallFailure::ByHost(end, hints)
     }
 }
 

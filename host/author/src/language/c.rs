@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use async_trait::async_trait;
 
-use super::{Language, Style, venv};
+use super::{Language, Style, shared, venv};
 use crate::bindings::{self, Generator};
 use crate::file::File;
 use crate::{Build, Need, Tool};
@@ -75,7 +75,10 @@ impl Language for C {
         let module = scratch.join("core.wasm");
         // Relative, so that nothing in the module depends on where the project lies.
         let shown = |path: &Path| build.project.relative(path).as_os_str().to_owned();
-        let compile = zig.args(FLAGS).args(files.iter().map(|file| shown(file)));
+        let compile = zig
+            .args(FLAGS)
+            .args([format!("-fdebug-compilation-dir={}", build.root())])
+            .args(files.iter().map(|file| shown(file)));
         build.run(&compile.args(["-o".into(), shown(&module)])).await?;
         crate::read(&module)
     }
@@ -92,7 +95,13 @@ const FLAGS: &[&str] = &[
     "-Wall",
     "-Wextra",
     "-Oz",
-    "-s",
+    // The places of the code are read from that; what is not shipped of it goes when the component is finished.
+    "-g1",
+    // Address 0 is memory like any other in WebAssembly: what uses a null pointer goes on, unless it is told to trap.
+    "-fsanitize=null,bounds,unreachable,return,vla-bound",
+    "-fsanitize-trap=all",
+    // zig leaves assertions out of what it optimises.
+    "-UNDEBUG",
     "-Wl,-z,stack-size=1048576",
     "-Isrc",
     "-Ibuild/bindings",
@@ -113,7 +122,7 @@ async fn zig(build: &Build<'_>) -> anyhow::Result<Tool> {
         let looked = "looked for it on PATH, and for `ziglang` in `.venv` and in `python3`";
         return Err(Report::from(ZIG.missing(looked)).into());
     }
-    venv::ensure(build).await?;
+    shared::ensure(build).await?;
     let python = venv::program(build, "python").context("`.venv` has no Python")?;
     let installed = known(build, module(python)).await?;
     installed.ok_or_else(|| Report::from(Problem::new("`ziglang` of `.venv` does not run")).into())

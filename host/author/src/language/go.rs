@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use wit_bindgen_go::{Format, Opts};
 use wit_parser::WorldKey;
 
-use super::{Language, Style, venv};
+use super::{Language, Style, shared, venv};
 use crate::bindings::{self, Generator};
 use crate::file::File;
 use crate::wit::Wit;
@@ -91,6 +91,7 @@ impl Language for Go {
         }
         let made = build.scratch()?.join("core.wasm");
         let compile = Tool::new(go).env("GOOS", "wasip1").env("GOARCH", "wasm").args(FLAGS);
+        let compile = compile.args([if build.debug { "-ldflags=-checklinkname=0" } else { LINK }]);
         build.run(&compile.args(["-o"]).args([&made]).args(["./bindings/main"])).await?;
         crate::read(&made)
     }
@@ -98,8 +99,10 @@ impl Language for Go {
 
 /// A library that is called; nothing in it says where or when it was built. The bindings use a function of
 /// Go's runtime that is not public, which the linker is told to let pass.
-const FLAGS: &[&str] =
-    &["build", "-buildmode=c-shared", "-trimpath", "-buildvcs=false", "-ldflags=-s -w -checklinkname=0"];
+const FLAGS: &[&str] = &["build", "-buildmode=c-shared", "-trimpath", "-buildvcs=false"];
+
+/// Without DWARF and names of functions: what a panic tells of its places is in the program itself.
+const LINK: &str = "-ldflags=-s -w -checklinkname=0";
 
 const GENERATOR: Generator = || {
     let options =
@@ -113,7 +116,7 @@ async fn go(build: &Build<'_>) -> anyhow::Result<PathBuf> {
     let own = || venv::program(build, GO.program);
     let mut found = find_on_path(GO.program).or_else(own);
     if found.is_none() && venv::names(build, PACKAGE) {
-        venv::ensure(build).await?;
+        shared::ensure(build).await?;
         found = own();
     }
     let found = found.ok_or_else(|| Report::from(GO.missing("looked for it on PATH and in `.venv`")))?;

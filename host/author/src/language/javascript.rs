@@ -6,9 +6,10 @@ use std::fmt::Write as _;
 use anyhow::Context;
 use async_trait::async_trait;
 use serde_json::Value;
-use wit_parser::{Function, FunctionKind, WorldItem, WorldKey};
+use wit_parser::{Function, FunctionKind, Resolve, WorldItem, WorldKey};
 
 use super::extend::{self, Extended};
+use super::shape::{self, camel};
 use super::{Language, Style};
 use crate::bindings::write_changed;
 use crate::file::File;
@@ -191,7 +192,8 @@ impl Entry {
     }
 
     fn files(&self) -> Vec<(&'static str, &str)> {
-        let mut files = vec![("world.wit", self.wit.as_str()), ("entry.js", self.module.as_str())];
+        let mut files =
+            vec![("world.wit", self.wit.as_str()), ("entry.js", self.module.as_str()), ("guard.js", GUARD)];
         if self.has_prelude {
             files.push(("prelude.js", PRELUDE));
         }
@@ -202,9 +204,29 @@ impl Entry {
 /// The functions that a world exports, as JavaScript calls them.
 #[derive(Debug, Default)]
 struct Exports {
-    /// Each with the interface that it belongs to, if any.
-    functions: Vec<(Option<String>, String)>,
+    functions: Vec<Exported>,
     is_async: bool,
+}
+
+/// A function that a world exports.
+#[derive(Debug)]
+struct Exported {
+    /// The interface that it belongs to, if any.
+    interface: Option<String>,
+    name: String,
+    /// What it returns, for the guard.
+    returned: Value,
+}
+
+impl Exported {
+    /// How a person names it, and where it is found.
+    fn names(&self) -> (String, String) {
+        let name = &self.name;
+        match &self.interface {
+            Some(interface) => (format!("{interface}.{name}"), format!("plugin.{interface}?.{name}")),
+            None => (name.clone(), format!("plugin.{name}")),
+        }
+    }
 }
 
 impl Exports {
@@ -213,7 +235,7 @@ impl Exports {
         let mut exports = Self::default();
         for (key, item) in resolve.worlds.get(world).into_iter().flat_map(|world| &world.exports) {
             match item {
-                WorldItem::Function(function) => exports.add(None, function),
+                WorldItem::Function(function) => exports.add(resolve, None, function),
                 WorldItem::Interface { id, .. } => {
                     let Some(interface) = resolve.interfaces.get(*id) else { continue };
                     let name = match key {
@@ -221,7 +243,10 @@ impl Exports {
                         WorldKey::Interface(_) => interface.name.as_ref(),
                     };
                     let name = name.map(|name| camel(name));
-                    interface.functions.values().for_each(|function| exports.add(name.clone(), function));
+                    interface
+                        .functions
+                        .values()
+                        .for_each(|function| exports.add(resolve, name.clone(), function));
                 }
                 WorldItem::Type { .. } => {}
             }
@@ -229,10 +254,11 @@ impl Exports {
         exports
     }
 
-    fn add(&mut self, interface: Option<String>, function: &Function) {
+    fn add(&mut self, resolve: &Resolve, interface: Option<String>, function: &Function) {
         self.is_async |= function.kind.is_async();
         if matches!(function.kind, FunctionKind::Freestanding | FunctionKind::AsyncFreestanding) {
-            self.functions.push((interface, camel(&function.name)));
+            let returned = function.result.as_ref().map_or(Value::Null, |ty| shape::of(resolve, ty));
+            self.functions.push(Exported { interface, name: camel(&function.name), returned });
         }
     }
 
@@ -243,31 +269,50 @@ impl Exports {
         if has_prelude {
             text.push_str("import './prelude.js';\n");
         }
+        text.push_str("import { guarded } from './guard.js';\n");
         let path = Value::from(format!("../../{main}"));
         writeln!(text, "import * as plugin from {path};\nexport * from {path};\n")?;
-        for (interface, function) in &self.functions {
-            let (shown, found) = match interface {
-                Some(interface) => {
-                    (format!("{interface}.{function}"), format!("plugin.{interface}?.{function}"))
-                }
-                None => (function.clone(), format!("plugin.{function}")),
-            };
+        for function in &self.functions {
+            let (shown, found) = function.names();
             let missing = Value::from(format!("{main} exports no function {shown}, which the WIT declares"));
             writeln!(text, "if (typeof {found} !== 'function') throw new TypeError({missing});")?;
         }
+        self.guard(&mut text)?;
         Ok(text)
     }
-}
 
-/// A name of WIT as JavaScript has it: `top-words` is `topWords`.
-fn camel(name: &str) -> String {
-    let mut words = name.split('-').map(str::to_ascii_lowercase);
-    let first = words.next().unwrap_or_default();
-    words.fold(first, |all, word| {
-        let mut letters = word.chars();
-        let start = letters.next().map(|letter| letter.to_ascii_uppercase());
-        all.chars().chain(start).chain(letters).collect()
-    })
+    /// Exports every function anew, in the place of the one that `export *` gives: what it throws and returns is looked at.
+    fn guard(&self, text: &mut String) -> anyhow::Result<()> {
+        let interfaces: Vec<&str> =
+            self.functions.iter().filter_map(|function| function.interface.as_deref()).collect();
+        for (number, interface) in interfaces.iter().enumerate() {
+            if !interfaces.get(..number).unwrap_or_default().contains(interface) {
+                writeln!(
+                    text,
+                    "const {interface}_ = Object.create(plugin.{interface});\nexport {{ {interface}_ as {interface} }};"
+                )?;
+            }
+        }
+        for (number, function) in self.functions.iter().enumerate() {
+            let (_, found) = function.names();
+            let returned = &function.returned;
+            match &function.interface {
+                Some(interface) => {
+                    let name = Value::from(function.name.as_str());
+                    writeln!(
+                        text,
+                        "{interface}_[{name}] = guarded({found}, plugin.{interface}, {returned});"
+                    )?;
+                }
+                None => {
+                    let name = &function.name;
+                    writeln!(text, "const function{number}_ = guarded({found}, undefined, {returned});")?;
+                    writeln!(text, "export {{ function{number}_ as {name} }};")?;
+                }
+            }
+        }
+        Ok(())
+    }
 }
 
 /// What the prelude stands on and a plugin may import. None of it is a right: `QuickJS` itself imports it all.
@@ -278,6 +323,9 @@ const IMPORTS: &[&str] = &[
     "wasi:filesystem/types@0.2.12",
     "wasi:filesystem/preopens@0.2.12",
 ];
+
+/// Says of what a function throws where it was, and of what it returns whether it is what the WIT says.
+const GUARD: &str = include_str!("../templates/js/build/guard.js");
 
 const PRELUDE: &str = include_str!("../templates/js/build/prelude.js");
 
@@ -321,21 +369,18 @@ mod tests {
         assert_eq!(lines.len(), 2, "{}", made.module);
         let all = lines.join("\n");
         assert!(all.contains("if (typeof plugin.textTools?.topWords !== 'function') throw"), "{all}");
+        let guarded =
+            "textTools_[\"topWords\"] = guarded(plugin.textTools?.topWords, plugin.textTools, null);";
+        assert!(made.module.contains(guarded), "{}", made.module);
+        assert!(made.module.contains("export { function1_ as sayHello };"), "{}", made.module);
         assert!(all.contains("src/plugin.js exports no function sayHello, which the WIT declares"), "{all}");
         assert!(
-            made.module.contains("import './prelude.js';\nimport * as plugin from \"../../src/plugin.js\";")
+            made.module.contains("import './prelude.js';\nimport { guarded } from './guard.js';\nimport * as plugin from \"../../src/plugin.js\";")
         );
     }
 
     #[test]
     fn an_asynchronous_world_is_known() {
         assert!(entry("package local:words; world tools { export f: async func(); }").is_async);
-    }
-
-    #[test]
-    fn names_are_in_camel_case() {
-        for (name, expected) in [("top-words", "topWords"), ("text", "text"), ("get-HTTP-2d", "getHttp2d")] {
-            assert_eq!(camel(name), expected);
-        }
     }
 }

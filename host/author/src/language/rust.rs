@@ -151,6 +151,9 @@ const GENERATOR: Generator = || {
 fn compile(build: &Build<'_>, cargo: &Path) -> Tool {
     let tool = Tool::new(cargo).args(["build", "--release", "--target", TARGET]);
     let tool = tool.args(["--message-format", "json-render-diagnostics"]);
+    // The places of the code are read from that; what is not shipped of it goes when the component is finished.
+    let tool = tool.args(["--config", "profile.release.debug = \"line-tables-only\""]);
+    let tool = tool.args(["--config", "profile.release.strip = false"]);
     // Else the messages of panics name folders of this machine, and the bytes depend on it.
     tool.args(["--config", &format!("target.{TARGET}.rustflags = {}", flags(build))])
 }
@@ -159,9 +162,9 @@ fn compile(build: &Build<'_>, cargo: &Path) -> Tool {
 fn flags(build: &Build<'_>) -> Value {
     let cargo = std::env::var_os("CARGO_HOME").map(PathBuf::from);
     let cargo = cargo.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")));
-    let folders = [(Some(build.project.folder.clone()), build.project.plugin.as_str()), (cargo, "cargo")];
-    let flag = |(folder, name): (Option<PathBuf>, &str)| {
-        Some(format!("--remap-path-prefix={}=/{name}", folder?.to_str()?))
+    let folders = [(Some(build.project.folder.clone()), build.root()), (cargo, "/cargo".to_owned())];
+    let flag = |(folder, name): (Option<PathBuf>, String)| {
+        Some(format!("--remap-path-prefix={}={name}", folder?.to_str()?))
     };
     folders.into_iter().filter_map(flag).collect()
 }

@@ -16,9 +16,9 @@ pub(super) const FOLDER: &str = ".venv";
 pub(super) const REQUIREMENTS: &str = "requirements.txt";
 
 /// A copy of [`REQUIREMENTS`] as it was when it was last installed.
-const INSTALLED: &str = "haft-installed.txt";
+pub(super) const INSTALLED: &str = "haft-installed.txt";
 
-const PYTHON: Need = Need {
+pub(super) const PYTHON: Need = Need {
     program: "python3",
     purpose: "installs the tools of `requirements.txt` into `.venv`",
     ways: &[
@@ -45,25 +45,41 @@ fn is_requirement(line: &str, package: &str) -> bool {
 
 /// Makes sure that the virtual environment holds what `requirements.txt` names now.
 pub(super) async fn ensure(build: &Build<'_>) -> anyhow::Result<()> {
-    let requirements = build.path(REQUIREMENTS);
-    let required = std::fs::read(&requirements).map_err(|error| {
-        let problem = Problem::new(format!("cannot read `{}`: {error}", requirements.display()));
-        Report::from(problem.hint("name the project's Python tools there, one a line"))
-    })?;
-    let record = build.path(FOLDER).join(INSTALLED);
-    if is_same(&record, &required) && program(build, "python").is_some() {
+    let required = required(build)?;
+    let folder = build.path(FOLDER);
+    if is_filled(&folder, &required) {
         return Ok(());
     }
-    if program(build, "python").is_none() {
-        let python = build.find(&PYTHON)?;
-        build.announce(format!("making `{FOLDER}` with {}", python.display()));
-        build.run(&Tool::new(python).args(["-m", "venv", FOLDER])).await?;
+    fill(build, &folder, &required).await
+}
+
+/// What `requirements.txt` says.
+pub(super) fn required(build: &Build<'_>) -> Result<Vec<u8>, Report> {
+    let requirements = build.path(REQUIREMENTS);
+    std::fs::read(&requirements).map_err(|error| {
+        let problem = Problem::new(format!("cannot read `{}`: {error}", requirements.display()));
+        problem.hint("name the project's Python tools there, one a line").into()
+    })
+}
+
+/// Whether a virtual environment holds what is required.
+pub(super) fn is_filled(folder: &Path, required: &[u8]) -> bool {
+    is_same(&folder.join(INSTALLED), required) && is_executable(&folder.join("bin/python"))
+}
+
+/// Makes a virtual environment hold what is required.
+pub(super) async fn fill(build: &Build<'_>, folder: &Path, required: &[u8]) -> anyhow::Result<()> {
+    let (shown, python) = (build.project.relative(folder).display(), folder.join("bin/python"));
+    if !is_executable(&python) {
+        let made_with = build.find(&PYTHON)?;
+        build.announce(format!("making `{shown}` with {}", made_with.display()));
+        build.run(&Tool::new(made_with).args(["-m", "venv"]).args([folder])).await?;
     }
-    build.announce(format!("installing what `{REQUIREMENTS}` names into `{FOLDER}`, once"));
-    let python = program(build, "python").context("`python3 -m venv` made no `bin/python`")?;
+    build.announce(format!("installing what `{REQUIREMENTS}` names into `{shown}`, once"));
     let pip =
         ["-m", "pip", "install", "--disable-pip-version-check", "--progress-bar", "off", "-r", REQUIREMENTS];
     build.run(&Tool::new(python).args(pip)).await?;
+    let record = folder.join(INSTALLED);
     std::fs::write(&record, required).with_context(|| format!("cannot write `{}`", record.display()))
 }
 

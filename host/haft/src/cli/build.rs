@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Exit;
 use super::terminal::Terminal;
+use crate::program::Dirs;
 use haft_author::{BuildLog, Built, Project, Workshop, pack};
 use haft_sandbox::confine::Confiner;
 
@@ -16,12 +17,16 @@ pub(super) struct Build {
     /// The project's folder
     #[arg(default_value = ".")]
     folder: PathBuf,
+    /// Keep what debuggers and profilers need: DWARF and the names of functions
+    #[arg(long)]
+    debug: bool,
 }
 
 impl Build {
     pub(super) async fn execute(self, terminal: Terminal) -> anyhow::Result<Exit> {
         let project = Project::open(&self.folder)?;
-        let built = until_interrupted(terminal, async |workshop| workshop.build(&project).await).await?;
+        let built =
+            until_interrupted(terminal, self.debug, async |workshop| workshop.build(&project).await).await?;
         if terminal.json {
             terminal.json(&json!({
                 "component": built.component,
@@ -59,14 +64,20 @@ pub(super) fn relative(path: &Path) -> String {
     path.strip_prefix(".").unwrap_or(path).display().to_string()
 }
 
+/// Where compilers are kept that several projects name.
+pub(super) fn toolchains() -> anyhow::Result<PathBuf> {
+    Ok(Dirs::of_this_machine()?.cache.join("toolchains"))
+}
+
 /// Lets `work` use the author's tools, and ends them at Ctrl-C.
 pub(super) async fn until_interrupted<T>(
     terminal: Terminal,
+    debug: bool,
     work: impl AsyncFnOnce(&Workshop) -> anyhow::Result<T>,
 ) -> anyhow::Result<T> {
     let cancel = CancellationToken::new();
     let log = BuildLog { events: terminal.work(), cancel: cancel.clone() };
-    let workshop = Workshop { confiner: Confiner::open(), log };
+    let workshop = Workshop { confiner: Confiner::open(), log, toolchains: toolchains()?, debug };
     let mut work = std::pin::pin!(work(&workshop));
     tokio::select! {
         done = &mut work => done,

@@ -1,5 +1,6 @@
 //! `haft call`: one tool, once.
 
+use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::Instant;
 
@@ -16,7 +17,10 @@ use super::terminal::{Hinted, Terminal, Tracer};
 use haft_core::call::{ToolCall, ToolDef};
 use haft_core::tool::{Keep, Notes, Session, clip};
 
+mod flame;
+mod recording;
 mod trace;
+use self::recording::Recording;
 use self::trace::Trace;
 
 /// The largest arguments read from standard input.
@@ -44,14 +48,22 @@ pub(super) struct Call {
     /// Show what the plugin calls of its host, with times and refusals, and the memory it needs
     #[arg(long)]
     trace: bool,
+    /// Draw where the plugin's time goes, one box a function (SVG); `FILE.folded` gets the stacks as text
+    #[arg(long, value_name = "FILE")]
+    profile: Option<PathBuf>,
+    /// Write the plugin's memory and stack to a file where it traps
+    #[arg(long, value_name = "FILE")]
+    coredump: Option<PathBuf>,
     #[arg(skip)]
     tracer: OnceLock<Tracer>,
 }
 
 impl Call {
-    pub(super) async fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
+    pub(super) async fn execute(mut self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
         // First, since it tells the terminal what to leave out of a complaint about the arguments.
-        let program = common.program_for(terminal, &self.tool).await?;
+        let (recording, tool) =
+            (Recording::new(self.profile.take(), self.coredump.take()), self.tool.clone());
+        let program = common.program_for(terminal, &tool, recording.recorder()).await?;
         let mut arguments = self.object()?;
         let def = program.toolbox.find(&self.tool).map(haft_core::tool::Entry::def);
         for (name, text) in self.args {
@@ -76,6 +88,7 @@ impl Call {
             }
         };
         program.close().await;
+        recording.write(&tool, terminal)?;
         let trace =
             self.tracer.get().map(|tracer| Trace::new(tracer.take(), &notes.notes(), begun.elapsed()));
         if let Some(trace) = trace.as_ref().filter(|_| !terminal.json) {

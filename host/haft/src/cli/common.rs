@@ -8,6 +8,7 @@ use super::elicitation;
 use super::terminal::Terminal;
 use crate::program::{Allow, Ask, FILE_NAME, Options, Program, Servers, Target};
 use haft_agent::{Begun, Saved};
+use haft_plugin_host::debug::Recorder;
 use haft_sandbox::confine::Confiner;
 
 /// The heading in `--help` of the options that choose a backend.
@@ -81,11 +82,16 @@ impl Common {
     }
 
     /// The same for a single call of `tool`.
-    pub(super) async fn program_for(&self, terminal: Terminal, tool: &str) -> anyhow::Result<Program> {
+    pub(super) async fn program_for(
+        &self,
+        terminal: Terminal,
+        tool: &str,
+        recorder: Option<Recorder>,
+    ) -> anyhow::Result<Program> {
         let options = self.options(terminal, false)?;
         // `program` may mean any other.
         let only = (!tool.eq_ignore_ascii_case("program")).then(|| tool.to_owned());
-        self.load(terminal, &Options { only, ask: Ask::WhereUnknown, ..options }).await
+        self.load(terminal, &Options { only, ask: Ask::WhereUnknown, recorder, ..options }).await
     }
 
     pub(super) async fn load(&self, terminal: Terminal, options: &Options) -> anyhow::Result<Program> {
@@ -129,6 +135,7 @@ impl Common {
             folder: None,
             allow: self.allow.clone(),
             many_calls,
+            recorder: None,
             confiner: self.unsafe_no_sandbox.then(Confiner::open),
             redactor: terminal.redactor(),
             no_journal: self.no_journal || is_journal_off()?,

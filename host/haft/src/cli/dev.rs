@@ -57,7 +57,8 @@ impl Dev {
         let mut watch = watch(&project);
         let cancel = CancellationToken::new();
         let log = BuildLog { events: terminal.work(), cancel: cancel.clone() };
-        let workshop = Workshop { confiner: Confiner::open(), log };
+        let workshop =
+            Workshop { confiner: Confiner::open(), log, toolchains: build::toolchains()?, debug: false };
         let mut session = Session {
             folder: &self.folder,
             common,

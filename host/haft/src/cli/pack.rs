@@ -70,7 +70,12 @@ impl Pack {
             let hint = "`--program FILE` adds what it asks for, where `[[plugins]]` there names this file";
             return Err(Report::from(problem.hint(hint)).into());
         }
-        let added = Added { docs: docs.as_deref(), program: program.as_deref(), config: config.as_deref() };
+        let added = Added {
+            docs: docs.as_deref(),
+            program: program.as_deref(),
+            config: config.as_deref(),
+            lines: None,
+        };
         let packed = pack::finish(&component, added)?;
         let output = self.output.as_deref().unwrap_or(&self.what);
         pack::write(output, &packed)?;

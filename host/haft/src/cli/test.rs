@@ -75,7 +75,8 @@ impl Test {
         let suite = self.chosen(Suite::read(&project.folder)?)?;
         if !self.no_build {
             let built =
-                build::until_interrupted(terminal, async |workshop| workshop.build(&project).await).await?;
+                build::until_interrupted(terminal, false, async |workshop| workshop.build(&project).await)
+                    .await?;
             build::report_built(terminal, &project, &built);
         }
         let cancel = CancellationToken::new();

@@ -11,6 +11,7 @@ use haft_core::event::Events;
 use haft_core::manifest::McpServer;
 use haft_core::secret::Redactor;
 use haft_mcp::client::Elicitor;
+use haft_plugin_host::debug::Recorder;
 use haft_sandbox::confine::Confiner;
 
 /// Options of a run.
@@ -45,6 +46,8 @@ pub struct Options {
     pub known_only: bool,
     /// MCP servers besides those of program.toml, with the same rights.
     pub further_servers: Vec<McpServer>,
+    /// What takes down how plugins go about their calls.
+    pub recorder: Option<Recorder>,
     /// What binds it, where it works as an agent of another program.
     pub under: Option<Under>,
     /// MCP servers that may run already: those that are declared as before go on.

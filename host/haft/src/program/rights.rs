@@ -92,5 +92,6 @@ pub(super) fn engine<'g>(
         pooling: options.many_calls,
         ahead: if options.many_calls { EngineOptions::DEFAULT_AHEAD } else { 0 },
         events: options.events.clone(),
+        recorder: options.recorder.clone(),
     }))
 }

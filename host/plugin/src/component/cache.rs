@@ -104,11 +104,21 @@ impl Cache {
         self.write_record(&self.record(digest), &CachedComponent { listing: listing.clone(), code });
     }
 
-    /// Stores compiled code.
-    pub(crate) fn store_code(&self, code: &[u8]) -> io::Result<CompiledCode> {
+    /// Stores the code that the bytes with this digest were compiled to.
+    pub(crate) fn store_code(&self, code: &[u8], compiled: &Digest) -> io::Result<CompiledCode> {
         let code_record = CompiledCode { checksum: checksum_of(code) };
         self.write(&code_record.file(), code)?;
+        self.write_record(&self.code_record(compiled), &code_record);
         Ok(code_record)
+    }
+
+    /// The code that the bytes with this digest were compiled to, if they were.
+    pub(crate) fn code(&self, compiled: &Digest) -> Option<CompiledCode> {
+        self.read(&self.code_record(compiled))
+    }
+
+    fn code_record(&self, compiled: &Digest) -> String {
+        format!("{}-{}.code", compiled.as_str(), self.engine)
     }
 
     /// Loads compiled code, or nothing where it is missing or damaged.

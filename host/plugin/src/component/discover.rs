@@ -212,5 +212,5 @@ pub(crate) fn unreadable(source: &Source, error: std::io::Error) -> LoadError {
 }
 
 fn not_listed(end: End) -> LoadError {
-    LoadError::Listing(end.line)
+    LoadError::Listing(end.told(&[]))
 }

@@ -177,7 +177,7 @@ impl PluginShared {
                 }
                 // It used the network or asked for directories before any call: it cannot serve one.
                 Ok(_) => return,
-                Err(end) => return tracing::debug!(end.line, "instance not made ahead"),
+                Err(end) => return tracing::debug!(?end, "instance not made ahead"),
             }
         }
     }

@@ -1,8 +1,11 @@
 """`app.py`, as `haft build` gives it to componentize-py. Made anew by every build."""
 
+import dataclasses
+import enum
 import functools
 import inspect
 import os
+import typing
 
 import LATER
 
@@ -12,6 +15,8 @@ try:
     from wit_world.imports import environment
 except ImportError:  # the project brings a part of WASI that does not have it
     environment = None
+
+MOST_VALUES = 1000  # that are looked at in one answer
 
 
 @functools.cache
@@ -25,16 +30,83 @@ def enter_workspace():
             pass
 
 
-def in_workspace(function):
+def in_workspace(function, returned=None):
     if inspect.iscoroutinefunction(function) or getattr(function, "__isabstractmethod__", False):
         return function
+    wrong_type = raiser(function)
 
     @functools.wraps(function)
     def call(*arguments):
         enter_workspace()
-        return function(*arguments)
+        answer = function(*arguments)
+        wrong = differs(answer, returned, function.__name__, [MOST_VALUES])
+        if wrong:
+            exec(wrong_type, {"error": TypeError(wrong)})
+        return answer
 
     return call
+
+
+def raiser(function):
+    """Code that raises `error` where the function begins: a traceback then names the author's file and line."""
+    known = function.__code__
+    line = inspect.unwrap(function).__code__.co_firstlineno
+    code = compile("\n" * (line - 1) + "raise error", known.co_filename, "exec")
+    return code.replace(co_name=function.__name__, co_qualname=function.__qualname__)
+
+
+def differs(value, kind, place, left):
+    """How a value is not what the WIT says; `None` where it is."""
+    left[0] -= 1
+    if left[0] < 0 or kind is None:
+        return None
+    origin, parts = typing.get_origin(kind), typing.get_args(kind)
+    expected = f"{place} is {type(value).__name__}, expected {getattr(kind, '__name__', kind)}"
+    if kind in (str, int, bool):
+        return None if isinstance(value, kind) else expected
+    if kind is float:
+        return None if isinstance(value, (int, float)) else expected
+    if origin is list:
+        if not isinstance(value, list):
+            return f"{place} is {type(value).__name__}, expected list"
+        return first(differs(item, parts[0], f"{place}[{index}]", left) for index, item in enumerate(value))
+    if origin is tuple and Ellipsis not in parts:
+        if not isinstance(value, tuple) or len(value) != len(parts):
+            return f"{place} is {type(value).__name__}, expected a tuple of {len(parts)}"
+        return first(differs(value[index], part, f"{place}[{index}]", left) for index, part in enumerate(parts))
+    if not inspect.isclass(kind) or origin:
+        return None
+    if issubclass(kind, enum.Enum) or not dataclasses.is_dataclass(kind):
+        return None
+    if not isinstance(value, kind):
+        return expected
+    hints = hints_of(kind)
+    return first(differs(getattr(value, name, None), hint, f"{place}.{name}", left) for name, hint in hints)
+
+
+def first(found):
+    return next((wrong for wrong in found if wrong), None)
+
+
+@functools.cache
+def hints_of(kind):
+    """The fields of a record with their types; none where they cannot be found out."""
+    try:
+        return tuple(typing.get_type_hints(kind).items())
+    except Exception:
+        return ()
+
+
+def returned_by(kind, name):
+    """What the WIT says that a method returns."""
+    for base in kind.__mro__[1:]:
+        declared = vars(base).get(name)
+        if inspect.isfunction(declared) and getattr(declared, "__isabstractmethod__", False):
+            try:
+                return typing.get_type_hints(declared).get("return")
+            except Exception:
+                return None
+    return None
 
 
 def __getattr__(name):
@@ -46,5 +118,5 @@ def __getattr__(name):
         raise AttributeError(f"app.py defines no `{name}`, which the world of the WIT exports") from None
     if not inspect.isclass(found):
         return in_workspace(found) if inspect.isfunction(found) else found
-    methods = inspect.getmembers(found, inspect.isfunction)
-    return type(name, (found,), {name: in_workspace(it) for name, it in methods if not name.startswith("_")})
+    methods = [it for it in inspect.getmembers(found, inspect.isfunction) if not it[0].startswith("_")]
+    return type(name, (found,), {name: in_workspace(it, returned_by(found, name)) for name, it in methods})

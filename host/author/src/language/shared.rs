@@ -1,0 +1,67 @@
+//! A compiler that `requirements.txt` names, kept once for all projects that name the same: in haft's cache, by the digest of
+//! that file. The project's `.venv` is a link to it. A Go or a zig has some hundred megabytes.
+
+use std::fs::File;
+use std::io::ErrorKind;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Context;
+use rustix::fs::{FlockOperation, flock};
+use xxhash_rust::xxh3::xxh3_128;
+
+use super::venv;
+use crate::{Build, Tool};
+
+/// How often it is looked whether another build that fills the same folder has ended; and for how long.
+const POLL: Duration = Duration::from_millis(200);
+const MOST_POLLS: usize = 5 * 60 * 60;
+
+/// Makes sure that `.venv` holds what `requirements.txt` names now. One that is a folder of the project's own stays so.
+pub(super) async fn ensure(build: &Build<'_>) -> anyhow::Result<()> {
+    let (link, required) = (build.path(venv::FOLDER), venv::required(build)?);
+    if link.symlink_metadata().is_ok_and(|metadata| metadata.is_dir()) {
+        return venv::ensure(build).await;
+    }
+    if venv::is_filled(&link, &required) {
+        return Ok(());
+    }
+    let python = build.find(&venv::PYTHON)?;
+    // A virtual environment is of one Python.
+    let version =
+        build.ask(&Tool::new(python).args(["-c", "import sys; print(sys.version, sys.base_prefix)"])).await?;
+    let named = [version.unwrap_or_default().as_bytes(), &required].concat();
+    let folder = build.toolchains.join(format!("{:032x}", xxh3_128(&named)));
+    let shown = build.toolchains.display();
+    std::fs::create_dir_all(&build.toolchains).with_context(|| format!("cannot create folder `{shown}`"))?;
+    let _lock = lock(build, &folder.with_extension("lock")).await?;
+    if !venv::is_filled(&folder, &required) {
+        venv::fill(build, &folder, &required).await?;
+    }
+    point(&link, &folder).with_context(|| format!("cannot make the link `{}`", link.display()))
+}
+
+/// Waits until nobody else fills the folder; so until the answer is dropped.
+async fn lock(build: &Build<'_>, path: &Path) -> anyhow::Result<File> {
+    let file = File::create(path).with_context(|| format!("cannot create `{}`", path.display()))?;
+    for poll in 0..MOST_POLLS {
+        if flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() {
+            return Ok(file);
+        }
+        if poll == 0 {
+            build.announce("another build installs the same; waiting for it");
+        }
+        tokio::time::sleep(POLL).await;
+    }
+    anyhow::bail!("`{}` is held by another build for an hour", path.display())
+}
+
+/// Makes `link` lead to `folder`, whichever link is there.
+fn point(link: &Path, folder: &Path) -> std::io::Result<()> {
+    match std::fs::remove_file(link) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    symlink(folder, link)
+}

@@ -1,0 +1,88 @@
+//! A function under way and its place in the source.
+
+use std::fmt;
+
+use haft_core::net::one_line;
+
+/// Characters of a function's name or a file's path.
+const MAX_NAME: usize = 160;
+
+/// A line of a file.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Place {
+    /// The path as its compiler or interpreter names it, below the project's folder where that is known.
+    pub(crate) file: String,
+    /// Counted from 1.
+    pub(crate) line: u32,
+}
+
+/// A function under way.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Frame {
+    pub(crate) function: String,
+    pub(crate) place: Option<Place>,
+}
+
+impl Place {
+    /// The place that is written `FILE:LINE` or `FILE:LINE:COLUMN`.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let (before, last) = text.trim().rsplit_once(':')?;
+        let last = last.parse().ok()?;
+        match before.rsplit_once(':') {
+            Some((file, line)) if line.parse::<u32>().is_ok() => Self::new(file, line.parse().ok()?),
+            _ => Self::new(before, last),
+        }
+    }
+
+    /// A place, where the file has a name.
+    pub(crate) fn new(file: &str, line: u32) -> Option<Self> {
+        (!file.is_empty()).then(|| Self { file: file.to_owned(), line })
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", end_of(&one_line(&self.file)), self.line)
+    }
+}
+
+impl fmt::Display for Frame {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let function: String = one_line(&self.function).chars().take(MAX_NAME).collect();
+        match &self.place {
+            Some(place) if function.is_empty() => write!(f, "{place}"),
+            Some(place) => write!(f, "{function} ({place})"),
+            None => f.write_str(&function),
+        }
+    }
+}
+
+/// The end of a path, which says more than its beginning.
+fn end_of(path: &str) -> String {
+    let beyond = path.chars().count().saturating_sub(MAX_NAME);
+    if beyond == 0 { path.to_owned() } else { ['…'].into_iter().chain(path.chars().skip(beyond)).collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_read_with_its_column_and_without() {
+        for text in ["src/lib.rs:14:9", "src/lib.rs:14", " src/lib.rs:14\n"] {
+            assert_eq!(Place::parse(text).unwrap().to_string(), "src/lib.rs:14", "{text}");
+        }
+        assert_eq!(Place::parse("c:/x.rs:3:1").unwrap().to_string(), "c:/x.rs:3");
+        for text in ["", "src/lib.rs", ":3", "a:b"] {
+            assert_eq!(Place::parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_a_guest_names_is_one_line_of_bounded_length() {
+        let place = Place::new(&format!("{}\nhint: x.rs", "a/".repeat(1000)), 3);
+        let frame = Frame { function: "f\nhint: ".repeat(1000), place };
+        let text = frame.to_string();
+        assert!(!text.contains('\n') && text.len() < 400 && text.ends_with("x.rs:3)"), "{text}");
+    }
+}

@@ -1,0 +1,101 @@
+//! What is taken down of the calls of a process for an author: where guests are at every tick, and the memory and stack of
+//! one that trapped.
+
+use std::collections::HashMap;
+use std::num::NonZero;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use wasmtime::{AsContext, AsContextMut, Config, WasmBacktrace, WasmCoreDump};
+
+use super::symbolizer::Symbolizer;
+use super::symbols::Stack;
+
+/// Functions under way that are looked at.
+const MAX_DEPTH: usize = 256;
+
+/// Different stacks that are kept.
+const MAX_STACKS: usize = 100_000;
+
+/// Takes things down. Clones write to the same record.
+#[derive(Clone, Debug)]
+pub struct Recorder(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    profile: bool,
+    coredump: bool,
+    recorded: Mutex<Recorded>,
+}
+
+#[derive(Debug, Default)]
+struct Recorded {
+    samples: HashMap<Stack, u64>,
+    profile: Vec<(Vec<String>, u64)>,
+    coredump: Option<Vec<u8>>,
+}
+
+impl Recorder {
+    /// What takes down where guests are (`profile`), and the state of one that traps (`coredump`).
+    pub fn new(profile: bool, coredump: bool) -> Self {
+        Self(Arc::new(Shared { profile, coredump, recorded: Mutex::default() }))
+    }
+
+    /// How often guests were seen in which functions, outermost first.
+    pub fn profile(&self) -> Vec<(Vec<String>, u64)> {
+        self.lock().profile.clone()
+    }
+
+    /// The state of the guest that trapped last, as `wasm-tools` and debuggers read it: a module with the sections of
+    /// the tool conventions of WebAssembly.
+    pub fn coredump(&self) -> Option<Vec<u8>> {
+        self.lock().coredump.take()
+    }
+
+    /// Whether it is looked at every tick where guests are.
+    pub(crate) fn has_profile(&self) -> bool {
+        self.0.profile
+    }
+
+    /// The settings of an engine that it takes. Compiled code is the same with them.
+    pub(crate) fn configure(&self, config: &mut Config) {
+        config.coredump_on_trap(self.0.coredump);
+        config.wasm_backtrace_max_frames(NonZero::new(MAX_DEPTH));
+    }
+
+    /// A guest is at work.
+    pub(crate) fn sample(&self, store: impl AsContext) {
+        if !self.0.profile {
+            return;
+        }
+        let stack = Stack::from(&WasmBacktrace::force_capture(store));
+        let samples = &mut self.lock().samples;
+        if samples.len() < MAX_STACKS || samples.contains_key(&stack) {
+            *samples.entry(stack).or_default() += 1;
+        }
+    }
+
+    /// A guest ended.
+    pub(crate) fn ended(&self, error: &wasmtime::Error, store: impl AsContextMut, name: &str) {
+        if let Some(dump) = error.downcast_ref::<WasmCoreDump>() {
+            self.lock().coredump = Some(dump.serialize(store, name));
+        }
+    }
+
+    /// Names the functions of what was seen so far.
+    pub(crate) fn name(&self, component: &[u8]) {
+        let symbolizer = Symbolizer::new(component);
+        let mut recorded = self.lock();
+        let samples = std::mem::take(&mut recorded.samples);
+        let mut named: HashMap<Vec<String>, u64> =
+            std::mem::take(&mut recorded.profile).into_iter().collect();
+        for (stack, times) in samples {
+            *named.entry(stack.names(&symbolizer)).or_default() += times;
+        }
+        recorded.profile = named.into_iter().collect();
+        recorded.profile.sort();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Recorded> {
+        self.0.recorded.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,61 @@
+//! What an author is told of a plugin's end, and what `haft call` leaves for them in files. The same with the compilers of
+//! five languages is in `.ci/faults`.
+
+use std::fs;
+
+use serde_json::json;
+
+use crate::cli::Home;
+use crate::common::hostile;
+
+/// A program with the hostile guest, which gets a second.
+fn home() -> Home {
+    let home = Home::new();
+    let component = hostile().display().to_string();
+    let limits = "[plugins.limits]\ntime = \"1s\"\n";
+    home.write(
+        "program.toml",
+        &format!("[[plugins]]\nname = \"guest\"\ncomponent = {component:?}\n{limits}"),
+    );
+    home
+}
+
+/// The first line has the place and the message.
+#[test]
+fn a_panic_is_told_with_its_place_first() {
+    let answer = home().call("guest__panic", &json!({ "message": "no\nway" }));
+    let expected = "Tool error (haft): `guest__panic` panicked at tests/guests/hostile/src/fall.rs:6: no way";
+    assert_eq!(answer.stderr.lines().next(), Some(expected));
+}
+
+/// A core dump is a module with the stack of what trapped, and is written of a trap alone.
+#[test]
+fn a_core_dump_is_written_of_a_trap() {
+    let home = home();
+    let trapped = home.haft(&["call", "guest__unreachable", "--coredump", "dump"]);
+    assert!(trapped.stderr.contains("wrote `dump`"), "{}", trapped.stderr);
+    let dump = fs::read(home.work().join("dump")).unwrap();
+    assert!(dump.starts_with(b"\0asm\x01\0\0\0"), "{:?}", &dump[..8]);
+    let names = ["core", "coremodules", "coreinstances", "corestack"];
+    for name in names {
+        assert!(dump.windows(name.len()).any(|found| found == name.as_bytes()), "no section {name}");
+    }
+    fs::remove_file(home.work().join("dump")).unwrap();
+    let answered = home.haft(&["call", "time", "--coredump", "dump"]);
+    assert!(answered.stderr.contains("no core dump: no plugin trapped"), "{}", answered.stderr);
+    assert!(!home.work().join("dump").exists());
+}
+
+/// A profile of a guest that does nothing but compute, as a picture and as text.
+#[test]
+fn a_profile_shows_where_the_time_goes() {
+    let home = home();
+    let spins = home.haft(&["call", "guest__spin", "--profile", "flame.svg"]);
+    assert!(spins.stderr.contains("wrote `flame.svg`: the plugin was looked at"), "{}", spins.stderr);
+    let svg = fs::read_to_string(home.work().join("flame.svg")).unwrap();
+    assert!(svg.starts_with("<svg ") && svg.contains("guest__spin") && svg.contains("100.0 %"), "{svg}");
+    home.haft(&["call", "guest__spin", "--profile", "stacks.folded"]);
+    let text = fs::read_to_string(home.work().join("stacks.folded")).unwrap();
+    let seen: u64 = text.lines().filter_map(|line| line.rsplit_once(' ')?.1.parse::<u64>().ok()).sum();
+    assert!(seen > 10, "a guest that spins for a second is seen more often: {text}");
+}
