@@ -139,7 +139,7 @@ pub(super) struct End {
     /// The limit that it reached.
     pub(super) limit: Option<Limit>,
     /// What it said of it.
-    words: Option<LastWords>,
+    words: Option<Box<LastWords>>,
     /// The end of what it wrote to standard error, where that says nothing of it.
     stderr: Option<String>,
     /// Where it was.
@@ -219,7 +219,7 @@ impl End {
         let (reason, found) = reason(found);
         let frames = said.unwrap_or(found);
         let of_stack = || frames.iter().find_map(|frame| frame.place.as_ref());
-        let words = self.words.as_ref();
+        let words = self.words.as_deref();
         let place = words.and_then(LastWords::place).or_else(of_stack);
         let place = place.or_else(|| words.and_then(|words| words.place.as_ref()));
         let mut text = self.what.clone();
@@ -260,7 +260,7 @@ pub(super) fn describe(error: &wasmtime::Error, store: &Store<GuestState>, limit
     let state = store.data();
     let mut end = ending(error, state, limits, store.hostcall_fuel());
     let stderr = state.stderr.text();
-    (end.stack, end.words) = (Stack::of(error), words::read(&stderr));
+    (end.stack, end.words) = (Stack::of(error), words::read(&stderr).map(Box::new));
     match &end.words {
         Some(words) if !words.is_panic && end.what == PANICKED => end.what = "failed".into(),
         Some(_) => {}
@@ -362,7 +362,7 @@ mod tests {
         let told = "panicked at src/plugin.c:7: null\n  at f (src/plugin.c:7)\n  at g (src/plugin.c:9)";
         assert_eq!(end.told(&inlined), told);
         // What a library says of itself is not where the author looks.
-        let words = words::read("panicked at /rustc/x/library/core/src/a.rs:1:1:\nbad");
+        let words = words::read("panicked at /rustc/x/library/core/src/a.rs:1:1:\nbad").map(Box::new);
         let end = End { words, ..End::new("panicked") };
         assert_eq!(end.told(&[frame("f", 7)]), "panicked at src/plugin.c:7: bad");
         assert_eq!(end.told(&[]), "panicked at /rustc/x/library/core/src/a.rs:1: bad");

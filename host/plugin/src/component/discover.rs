@@ -179,8 +179,10 @@ async fn list(
         let call = (Run::idle(&name, &left), Some(landlock::write_nowhere()));
         let instance = Instance::create(engine, linked, grant.clone(), Belongings::default(), &left, call)
             .await
-            .map_err(not_listed)?;
-        if let Listed::Tools { tools, manner } = instance.list().await.outcome.map_err(not_listed)?? {
+            .map_err(|end| not_listed(&end))?;
+        if let Listed::Tools { tools, manner } =
+            instance.list().await.outcome.map_err(|end| not_listed(&end))??
+        {
             return Ok(Listing { manner, ..listing::check(linked.contract(), tools)? });
         }
         left.time = limits.time.saturating_sub(begun.elapsed());
@@ -211,6 +213,6 @@ pub(crate) fn unreadable(source: &Source, error: std::io::Error) -> LoadError {
     LoadError::Read { path, error }
 }
 
-fn not_listed(end: End) -> LoadError {
+fn not_listed(end: &End) -> LoadError {
     LoadError::Listing(end.told(&[]))
 }

@@ -81,7 +81,7 @@ impl Writer {
 
     /// The table; `None` where nothing of it is in a file of the author's.
     pub(super) fn end(self, code: u64) -> Option<Lines> {
-        (!self.lines.rows.is_empty()).then(|| Lines { code, ..self.lines })
+        (!self.lines.rows.is_empty()).then_some(Lines { code, ..self.lines })
     }
 }
 

@@ -1,5 +1,6 @@
 //! Where the guests of a plugin were when they ended, found out once for each way to end.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
@@ -42,8 +43,7 @@ impl Stack {
         let names = |offset: &usize| {
             let frames = symbolizer.frames(*offset);
             let named: Vec<String> = frames.into_iter().map(|frame| frame.function).collect();
-            let unnamed =
-                || symbolizer.name(*offset).map_or_else(|| "(library)".to_owned(), |name| name.into_owned());
+            let unnamed = || symbolizer.name(*offset).map_or_else(|| "(library)".to_owned(), Cow::into_owned);
             if named.is_empty() { vec![unnamed()] } else { named }
         };
         let mut all: Vec<String> = self.0.iter().flat_map(names).collect();
