@@ -173,7 +173,8 @@ impl Instance {
     pub(super) async fn list(mut self) -> Used<Result<Listed, LoadError>> {
         let stop_conditions = StopConditions::from_run(&self.store.data().run);
         let held = self.store.data().turn.held();
-        let listed = stop_conditions.enforce(held.during(self.guest.list(&mut self.store))).await;
+        let listed = held.during(self.guest.list(&mut self.store));
+        let listed = Box::pin(stop_conditions.enforce(listed)).await;
         self.used(listed)
     }
 

@@ -193,6 +193,7 @@ impl PluginTool {
         let (plugin, last_calls) = (self.plugin.0.clone(), self.last_calls.clone());
         Box::pin(async move {
             let ticking = plugin.engine.clock().run();
+            #[expect(clippy::large_futures, reason = "it is boxed with the rest of the work")]
             let ((answer, instance), is_short) = short_call::measure(plugin.answer(&job)).await;
             if instance.is_none() {
                 // An instance that was kept may serve the next call before this one is cleaned up.
@@ -420,8 +421,7 @@ impl PluginShared {
     fn ended(&self, end: End, state: Option<&GuestState>, job: &Job) -> CallFailure {
         journal_notes::ended(&job.notes, &end);
         let context = self.hint_context(job);
-        let more = end.limit.and_then(|limit| context.raise_limit_hint(limit));
-        let mut hints: Vec<String> = more.into_iter().collect();
+        let mut hints = Vec::from_iter(end.limit.and_then(|limit| context.raise_limit_hint(limit)));
         if let Some(state) = state.filter(|_| hints.is_empty()) {
             hints = context.hints_for_end(state);
         }
