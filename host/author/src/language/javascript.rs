@@ -296,19 +296,13 @@ impl Exports {
         for (number, function) in self.functions.iter().enumerate() {
             let (_, found) = function.names();
             let returned = &function.returned;
-            match &function.interface {
-                Some(interface) => {
-                    let name = Value::from(function.name.as_str());
-                    writeln!(
-                        text,
-                        "{interface}_[{name}] = guarded({found}, plugin.{interface}, {returned});"
-                    )?;
-                }
-                None => {
-                    let name = &function.name;
-                    writeln!(text, "const function{number}_ = guarded({found}, undefined, {returned});")?;
-                    writeln!(text, "export {{ function{number}_ as {name} }};")?;
-                }
+            if let Some(interface) = &function.interface {
+                let name = Value::from(function.name.as_str());
+                writeln!(text, "{interface}_[{name}] = guarded({found}, plugin.{interface}, {returned});")?;
+            } else {
+                let name = &function.name;
+                writeln!(text, "const function{number}_ = guarded({found}, undefined, {returned});")?;
+                writeln!(text, "export {{ function{number}_ as {name} }};")?;
             }
         }
         Ok(())
