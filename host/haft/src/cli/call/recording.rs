@@ -38,14 +38,12 @@ impl Recording {
                 if is_text { flame::folded(&stacks) } else { flame::draw(&title(tool, times), &stacks) };
             write(path, text.as_bytes())?;
             let shown = path.display();
-            match times {
-                0 => {
-                    terminal.message(format_args!("wrote `{shown}`: no plugin was at work for a millisecond"))
-                }
-                _ => {
-                    terminal.message(format_args!("wrote `{shown}`: the plugin was looked at {times} times"))
-                }
-            }
+            let seen = if times == 0 {
+                "no plugin was at work for a millisecond".to_owned()
+            } else {
+                format!("the plugin was looked at {times} times")
+            };
+            terminal.message(format_args!("wrote `{shown}`: {seen}"));
         }
         if let Some(path) = &self.coredump {
             match recorder.coredump() {
