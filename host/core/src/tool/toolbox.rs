@@ -194,7 +194,7 @@ impl Toolbox {
         let watch = begin(&call, entry, session);
         let ended = match found {
             Ok(entry) => match entry.admit(&call, &watch, session).await {
-                Ok(()) => entry.run(&call, &watch, session).await,
+                Ok(approved) => entry.run(&call, approved, &watch, session).await,
                 Err(ended) => ended,
             },
             Err(ended) => ended,
