@@ -52,6 +52,7 @@ mod many;
 mod mcp;
 mod mcp_component;
 mod mcp_real;
+mod nats;
 mod packages;
 mod page;
 mod paths;

@@ -88,6 +88,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("wit_bindgen_", &["author/src"]),
     ("ciborium::", &["plugin/src/contract/act", "plugin/src/contract/act.rs"]),
     ("rmcp::", &["mcp/src"]),
+    ("async_nats::", &["nats/src"]),
     ("agent_client_protocol_schema::", &["acp/src"]),
     ("similar::", &["package/src/disclosure", "author/src/suite", "page/src/diff.rs"]),
     ("zbus::", &["core/src/secret/keyring"]),
