@@ -57,8 +57,10 @@ async fn n03_other_locks_definitions_and_stolen_credentials_are_refused() {
     let answer = gate.call("time", json!({})).await;
     assert!(answer.content.contains("no worker labelled"), "another lock: {}", answer.content);
     assert!(other.is_running(), "it works, for other gates");
-    let program = world::PROGRAM.replace("Adds a mark.", "Adds a mark, says another one.");
-    let _other = world.worker_with("eu-2", &["--label", "eu"], |home| home.write("program.toml", &program));
+    let _other = world.worker_with("eu-2", &["--label", "eu"], |home| {
+        let text = std::fs::read_to_string(home.work().join("program.toml")).unwrap();
+        home.write("program.toml", &text.replace("Adds a mark.", "Adds a mark, says another one."));
+    });
     gate.until_answered("time", json!({})).await;
     let answer = gate.call("program__far__mark", json!({ "mark": "no" })).await;
     assert!(answer.content.contains("no worker labelled"), "another definition: {}", answer.content);

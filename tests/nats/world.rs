@@ -26,7 +26,7 @@ const VARIABLE: &str = "HAFT_NATS_SERVER";
 const LONG: Duration = Duration::from_secs(60);
 
 /// The program of gates and workers alike. `mark` adds its mark to a file with one write.
-pub(crate) const PROGRAM: &str = r#"
+const PROGRAM: &str = r#"
 [program]
 name = "far"
 version = "1.0.0"
