@@ -53,6 +53,7 @@ mod many;
 mod mcp;
 mod mcp_component;
 mod mcp_real;
+mod nats;
 mod packages;
 mod page;
 mod paths;

@@ -42,6 +42,11 @@ const BY_CI: &[(&str, &str)] = &[
     ("haft dev", ".ci/readme plugin"),
     // With a release that was packed just now.
     ("haft verify --file SHA256SUMS --key KEY", ".ci/install"),
+    // With a server that was started just now.
+    ("haft work --nats nats://127.0.0.1:4222 --label eu", ".ci/nats"),
+    ("haft call program__team__mark --arg mark=one --nats nats://127.0.0.1:4222", ".ci/nats"),
+    ("haft log --nats nats://127.0.0.1:4222", ".ci/nats"),
+    ("haft doctor --nats nats://127.0.0.1:4222", ".ci/nats"),
     ("haft self-update --check", ".ci/install"),
     ("haft self-update", ".ci/install"),
     ("haft self-update --version VERSION --from FOLDER --key KEY", ".ci/install"),

@@ -98,6 +98,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("ciborium::", &["plugin/src/contract/act", "plugin/src/contract/act.rs", "plugin/src/debug/lines.rs"]),
     ("addr2line::", &["plugin/src/debug"]),
     ("rmcp::", &["mcp/src"]),
+    ("async_nats::", &["nats/src"]),
     ("agent_client_protocol_schema::", &["acp/src"]),
     ("similar::", &["package/src/disclosure", "author/src/suite", "page/src/diff.rs"]),
     ("zbus::", &["core/src/secret/keyring"]),

@@ -59,7 +59,8 @@ impl Workspace {
         let (events, cancel, notes) = (&self.events, &self.cancel, &Notes::default());
         let (grant, limits, whole) = (&self.grant, &limits, &Whole::default());
         let (client, caller) = (Client::default(), Caller::new(&session));
-        let context = Context { grant, limits, events, cancel, notes, whole, client, caller };
+        let context =
+            Context { grant, limits, events, cancel, notes, whole, client, caller, approved: false };
         tool.call(&call, &context).await
     }
 }

@@ -88,6 +88,7 @@ async fn fl02_files_are_the_same_byte_by_byte() {
             whole: &Whole::default(),
             client: Client::default(),
             caller: Caller::new(&session),
+            approved: false,
         };
         for (name, content) in [
             ("no end of line", b"a\tb\n\n  c".to_vec()),

@@ -293,6 +293,7 @@ impl Bed {
             whole: &Whole::default(),
             client: Client::default(),
             caller: Caller::new(&session),
+            approved: false,
         };
         let out = Arc::new(Bytes::default());
         let task = Task { command: command.to_owned(), timeout };
@@ -319,6 +320,7 @@ impl Bed {
             whole: &Whole::default(),
             client: Client::default(),
             caller: Caller::new(&session),
+            approved: false,
         };
         tool.call(&ToolCall { id: "call".into(), tool: name.into(), arguments }, &context).await
     }

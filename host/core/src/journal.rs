@@ -22,7 +22,7 @@ mod writer;
 use std::path::Path;
 use std::sync::Arc;
 
-pub use self::reader::{Calls, Followed, Found, Last, NewLine, Outline, View, read};
+pub use self::reader::{Bookmark, Calls, Followed, Found, Last, NewLine, Outline, View, read};
 pub use self::record::{Granted, Outcome, Program, Record};
 use self::writer::Writer;
 pub use self::writer::write_through;

@@ -18,7 +18,9 @@ mod entry;
 mod hint_table;
 mod journal;
 mod json;
+mod label;
 mod name;
+mod nats;
 mod package;
 mod pattern;
 mod plugin;
@@ -48,13 +50,15 @@ pub use self::agent::{Agent, AnswerForm, Route};
 pub use self::agents::{AgentKind, AgentTool};
 pub use self::backend::{BackendTable, ContainerEngine};
 pub use self::build::Build;
-pub use self::builtins::Builtins;
+pub use self::builtins::{Builtins, BuiltinsOn};
 pub use self::caller::{CallerProof, CallerTable, JwtAlgorithm, JwtTable, KeysAt};
 pub use self::config::{Setting, Settings};
 pub use self::entry::Located;
 pub use self::hint_table::HintTable;
 pub use self::journal::JournalTable;
+pub use self::label::Label;
 pub use self::name::{Name, NameError, ToolName, Variable};
+pub use self::nats::{NatsLogin, NatsTable, NatsUrl};
 pub use self::package::Package;
 pub use self::pattern::{ToolPattern, ToolPatternError};
 pub use self::plugin::{Component, GrantTable, Plugin, PluginSecret, Reuse};
@@ -134,6 +138,8 @@ pub struct Manifest {
     pub journal: JournalTable,
     /// `[telemetry]`; `None`: none, unless the environment says so.
     pub telemetry: Option<TelemetryTable>,
+    /// `[nats]`.
+    pub nats: NatsTable,
     /// `[sandbox]`.
     pub sandbox: Sandbox,
     /// `[backend]`.
@@ -198,6 +204,14 @@ impl Manifest {
         !self.tools.is_empty() || self.mcp_servers.iter().any(|server| server.enabled && is_child(server))
     }
 
+    /// Whether anything of it lives on workers.
+    pub fn has_workers(&self) -> bool {
+        self.builtins.on.is_any()
+            || self.tools.iter().any(|tool| !tool.on.is_empty())
+            || self.plugins.iter().any(|plugin| !plugin.on.is_empty())
+            || self.mcp_servers.iter().any(|server| !server.on.is_empty())
+    }
+
     /// Where the secrets of this program are kept, all of them.
     pub fn secrets(&self) -> Vec<&SecretSource> {
         let provider = self.provider.iter();
@@ -227,8 +241,8 @@ impl Manifest {
             CallerProof::Token(source) => Some(source),
             CallerProof::Jwt(_) => None,
         });
-        let plugins = plugins.chain(callers);
-        provider.filter_map(|provider| provider.api_key.as_ref()).chain(plugins).chain(named).collect()
+        let keys = provider.filter_map(|provider| provider.api_key.as_ref());
+        keys.chain(plugins).chain(callers).chain(named).chain(self.nats.secrets()).collect()
     }
 
     /// The files in which the secrets of this program are kept, as written.
@@ -262,6 +276,7 @@ impl Manifest {
             serve: Serve::read(root),
             journal: JournalTable::read(root),
             telemetry: TelemetryTable::read(root),
+            nats: NatsTable::read(root),
             sandbox: Sandbox::read(root),
             backend: BackendTable::read(root),
             builtins: Builtins::read(root),

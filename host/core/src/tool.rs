@@ -146,6 +146,8 @@ pub struct Context<'a> {
     pub client: Client,
     /// Who makes the call, for a tool that makes calls of its own.
     pub caller: Caller<'a>,
+    /// Whether a person was asked, and approved.
+    pub approved: bool,
 }
 
 /// Why a tool gave no answer. Becomes an answer in [`Toolbox::dispatch`].

@@ -53,6 +53,7 @@ mod tools;
 mod transcript;
 mod update;
 mod verify;
+mod work;
 
 use clap::{Parser, Subcommand};
 use tokio::runtime::Builder;
@@ -100,6 +101,8 @@ enum Verb {
     Tools(tools::Tools),
     /// Serve the tools to MCP clients: editors, desktop applications, other agents
     Serve(serve::Serve),
+    /// Run calls for other machines, which send them over NATS
+    Work(work::Work),
     /// Install a package or a component, once you have read what it asks for
     Add(add::Add),
     /// Remove a package or a plugin from program.toml
@@ -194,6 +197,7 @@ impl Cli {
             Verb::Exec(verb) => verb.execute(&self.common, terminal).await,
             Verb::Tools(verb) => verb.execute(&self.common, terminal).await,
             Verb::Serve(verb) => verb.execute(&self.common, terminal).await,
+            Verb::Work(verb) => verb.execute(&self.common, terminal).await,
             Verb::Add(verb) => verb.execute(&self.common, terminal).await,
             Verb::Remove(verb) => verb.execute(&self.common, terminal),
             Verb::Update(verb) => verb.execute(&self.common, terminal).await,

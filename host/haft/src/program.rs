@@ -22,9 +22,11 @@ mod install_context;
 mod kept;
 mod live;
 mod loaded;
+mod machines;
 mod options;
 mod output;
 mod packages;
+mod passenger;
 mod patterns;
 mod pending_plugin;
 mod pins;
@@ -41,6 +43,7 @@ mod tool_lister;
 mod under;
 mod watch;
 mod watching;
+mod worker_servers;
 
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -58,8 +61,10 @@ pub use self::hooks::ProgramHook;
 pub use self::install_context::InstallContext;
 pub use self::live::{Live, News, ToolChoice};
 use self::loaded::Loaded;
+pub use self::machines::{Machines, NatsServer, Placement, Role};
 pub use self::options::{Ask, Options};
 pub use self::output::read_output;
+use self::passenger::CallerAndTrace;
 use self::patterns::Unseen;
 pub use self::patterns::{Idle, Why};
 pub(crate) use self::pending_plugin::described;
@@ -81,6 +86,7 @@ use haft_core::secret::{Redactor, Secrets};
 use haft_core::skill::Shelved;
 use haft_core::tool::{Session, Toolbox};
 use haft_core::trace::Trace;
+use haft_nats::{Identity, LinkError, Server, Shipper, Worker, WorkerSettings};
 use haft_sandbox::Backend;
 use haft_sandbox::confine::Confiner;
 
@@ -119,6 +125,11 @@ pub struct Program {
     pub files: Vec<PathBuf>,
     /// Tools that there may be besides.
     unseen: Unseen,
+    /// Where its tools live, and what sends calls to workers.
+    pub placement: Placement,
+    /// What its gates and workers have to agree on.
+    pub identity: Identity,
+    machines: Machines,
     /// What sees the calls of its tools.
     hooks: Vec<Watching>,
     dirs: Dirs,
@@ -143,12 +154,19 @@ impl Program {
         let (grant, confiner) = (rights.grant.clone(), rights.confiner.clone());
         let unseen = packages::unused(&loaded.manifest, &installed);
         let assembly = Assembly::new(&loaded.manifest, unseen, options.known_only);
+        let assembly = assembly.placed(
+            options
+                .machines
+                .placement((&loaded.manifest, &loaded.lock), (&loaded.dirs.home, &loaded.redactor)),
+        );
+        let identity = machines::identity(&loaded.manifest, &loaded.lock);
         let mut assembly = assembly.bound(options.under.clone(), loaded.family.sealed(&loaded.dirs.home)?);
         let Started { agents, backend, servers } =
             // Its future holds more than everything around it, and would be part of every verb's.
             Box::pin(assemble::fill(&mut assembly, options, &loaded, &installed, rights)).await?;
         let packaged_skills = packages::skills(&installed);
-        let Assembly { toolbox, hooks, problems, uncallable, is_complete, files, unseen, .. } = assembly;
+        let Assembly { toolbox, hooks, problems, uncallable, is_complete, files, unseen, placement, .. } =
+            assembly;
         drop(installed);
         let Loaded { dirs, manifest, redactor, .. } = loaded;
         let toolbox = watching::on(&toolbox.ruled(&call_rules::of(&manifest, &dirs.home)), &hooks);
@@ -171,6 +189,9 @@ impl Program {
             is_complete,
             files,
             unseen,
+            placement,
+            identity,
+            machines: options.machines.clone(),
             hooks,
             dirs,
             packaged_skills,
@@ -185,6 +206,43 @@ impl Program {
         if let Some(backend) = &self.backend {
             backend.close().await;
         }
+    }
+
+    /// Where NATS is, as program.toml and the command line say.
+    pub fn nats(&self) -> NatsServer {
+        self.machines.server(&self.manifest, &self.dirs.home, &self.redactor)
+    }
+
+    /// The same program, whose journal says that its calls are those of the worker `name`.
+    #[must_use]
+    pub fn of_worker(self, name: &str) -> Self {
+        let journal = if self.journal.is_kept() {
+            let program = self.journal.program().on_worker(name);
+            Journal::with(&self.dirs.journal(), program, self.manifest.journal)
+        } else {
+            Journal::none()
+        };
+        Self { journal, ..self }
+    }
+
+    /// A worker that runs calls of this program's toolbox, in sessions like `session`.
+    pub async fn worker(&self, settings: WorkerSettings, session: Session) -> Result<Arc<Worker>, LinkError> {
+        let (server, identity) = (self.nats().settings().await?, self.identity.clone());
+        Worker::connect(settings, &server, identity, (self.toolbox.clone(), session), Arc::new(CallerAndTrace)).await
+    }
+
+    /// What sends the journal of `worker` to NATS; nothing where none is kept.
+    pub fn shipper(&self, worker: &Worker) -> Option<Shipper> {
+        let place = worker.place();
+        let progress = self.dirs.state.join("nats").join(format!(
+            "{}-{}-{}.json",
+            worker.link().prefix(),
+            place.identity.program,
+            place.worker
+        ));
+        let names = (place.identity.program.as_str(), place.worker.as_str());
+        let shipper = || Shipper::new(worker.link(), names, self.dirs.journal(), progress);
+        self.journal.is_kept().then(shipper)
     }
 
     /// A session whose calls are journalled and whose answers and events hold no secret.

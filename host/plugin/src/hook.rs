@@ -58,7 +58,8 @@ impl PluginHook {
         let session = Session::default();
         let caller = Caller::new(&session);
         let (events, notes, whole) = (&events, &notes, &whole);
-        let context = Context { grant, limits, events, cancel, notes, client, whole, caller };
+        let context =
+            Context { grant, limits, events, cancel, notes, client, whole, caller, approved: false };
         let ended = tokio::time::timeout(limits.time + GRACE, part.call(&call, &context)).await;
         let overdue = |_| ToolError::Host(format!("it did not end within {:?}", limits.time + GRACE));
         ended.map_err(overdue).and_then(|answer| answer).map(|_| ())

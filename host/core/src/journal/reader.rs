@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use jiff::{SignedDuration, Timestamp};
 
 pub use self::calls::Calls;
-pub use self::follow::{Followed, NewLine};
+pub use self::follow::{Bookmark, Followed, NewLine};
 pub use self::outline::Outline;
 pub use self::search::Found;
 use super::Record;
@@ -129,6 +129,11 @@ impl View {
         let current =
             self.current.as_ref().map(|(file, length)| Ok::<_, io::Error>((file.try_clone()?, *length)));
         Followed::new(&self.directory, current.transpose()?, self.aside.last().cloned())
+    }
+
+    /// What is written after `bookmark`; all that is kept where there is none, or its file is gone.
+    pub fn follow_after(&self, bookmark: Option<Bookmark>) -> io::Result<Followed> {
+        Followed::after(&self.directory, bookmark)
     }
 
     /// How many files there are.

@@ -111,6 +111,9 @@ pub struct Program {
     /// The program.toml.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
+    /// The worker that ran the call, where it came from another machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub worker: Option<String>,
 }
 
 /// A grant, in short.
@@ -252,7 +255,17 @@ impl Program {
     /// The program of this name in this file.
     pub fn new(name: Option<&str>, path: Option<&Path>) -> Self {
         let path = path.map(|path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned()));
-        Self { name: name.map(str::to_owned), path: path.map(|path| path.display().to_string()) }
+        Self {
+            name: name.map(str::to_owned),
+            path: path.map(|path| path.display().to_string()),
+            worker: None,
+        }
+    }
+
+    /// The same, where the worker `name` runs its calls for other machines.
+    #[must_use]
+    pub fn on_worker(self, name: &str) -> Self {
+        Self { worker: Some(name.to_owned()), ..self }
     }
 
     fn is_none(&self) -> bool {

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use super::catalogue::BUILTINS;
+use super::catalogue::{BUILTINS, BUILTINS_ON};
 use super::entry::Entry;
+use super::label::Label;
 use super::section::Section;
 use crate::grant::{Destination, HostName, HostPattern};
 use crate::limit::Limits;
@@ -38,6 +39,42 @@ pub struct Builtins {
     pub fetch_block: Vec<HostName>,
     /// Where `web_search` asks.
     pub search_url: String,
+    /// Which of them live on workers.
+    pub on: BuiltinsOn,
+}
+
+/// `[builtins.on]`: labels of the workers that built-in tools live on; none: they live here.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BuiltinsOn {
+    /// `bash`.
+    pub shell: Vec<Label>,
+    /// `read`, `write` and `edit`.
+    pub files: Vec<Label>,
+    /// `fetch_url`.
+    pub fetch: Vec<Label>,
+    /// `web_search`.
+    pub search: Vec<Label>,
+    /// `time`.
+    pub time: Vec<Label>,
+}
+
+impl BuiltinsOn {
+    fn read(section: &Section<'_>) -> Self {
+        let labels = |key| section.get(key, Label::read).unwrap_or_default();
+        Self {
+            shell: labels("shell"),
+            files: labels("files"),
+            fetch: labels("fetch"),
+            search: labels("search"),
+            time: labels("time"),
+        }
+    }
+
+    /// Whether any of them does.
+    pub fn is_any(&self) -> bool {
+        let Self { shell, files, fetch, search, time } = self;
+        [shell, files, fetch, search, time].iter().any(|labels| !labels.is_empty())
+    }
 }
 
 impl Default for Builtins {
@@ -56,6 +93,7 @@ impl Default for Builtins {
             fetch_allow: Vec::new(),
             fetch_block: Vec::new(),
             search_url: Self::SEARCH_URL.to_owned(),
+            on: BuiltinsOn::default(),
         }
     }
 }
@@ -91,6 +129,10 @@ impl Builtins {
             fetch_allow: section.list("fetch_allow", Entry::parse),
             fetch_block: section.list("fetch_block", Entry::parse),
             search_url: section.get("search_url", search_url).unwrap_or(default.search_url),
+            on: section
+                .get("on", |entry| entry.section(&BUILTINS_ON))
+                .map(|section| BuiltinsOn::read(&section))
+                .unwrap_or_default(),
         }
     }
 }

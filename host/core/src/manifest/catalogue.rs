@@ -5,6 +5,7 @@
 
 use super::agent::Agent;
 use super::caller::{CallerTable, JwtAlgorithm};
+use super::label::Label;
 use super::name::{Name, ToolName};
 use super::plugin::Reuse;
 use super::provider::{self, Provider};
@@ -174,6 +175,8 @@ pub(super) static ROOT: Table = Table {
             "tracing",
             "metrics",
         ]),
+        Key::new("nats", Kind::Table(&NATS), "where workers on other machines are met")
+            .also(&["machines", "cluster", "queue"]),
         Key::new("sandbox", Kind::Table(&SANDBOX), "how far tools reach on this machine"),
         Key::new(
             "backend",
@@ -227,6 +230,8 @@ pub(super) static TOOL: Table = Table {
         Key::new("env", VARIABLES, "variables of haft's environment that it may see; default none")
             .also(&["environment"]),
         Key::new("confirm", Kind::Flag, "ask a person before every call; default false").also(&["approve"]),
+        Key::new("on", LABELS, "labels of the workers that it lives on, `*` for any; default here")
+            .also(&["labels", "workers"]),
     ],
 };
 
@@ -303,6 +308,8 @@ pub(super) static PLUGIN: Table = Table {
         .also(&["configuration", "settings", "options", "variables"]),
         Key::new("secrets", Kind::Map(&Kind::Table(&PLUGIN_SECRET)), "headers it sends but never sees")
             .also(&["secret"]),
+        Key::new("on", LABELS, "labels of the workers that it lives on, `*` for any; default here")
+            .also(&["labels", "workers"]),
     ],
 };
 
@@ -512,6 +519,8 @@ pub(super) static MCP_SERVER: Table = Table {
         Key::new("tools", TOOL_PATTERNS, "which of its tools to offer; default all"),
         Key::new("timeout", Kind::Time, "for one request; default `120s`").also(&["request_timeout"]),
         Key::new("max_result", COUNT_RESULT, "characters of one answer; default 100000").also(&["limit"]),
+        Key::new("on", LABELS, "labels of the workers that it lives on, `*` for any; default here")
+            .also(&["labels", "workers"]),
     ],
 };
 
@@ -809,6 +818,39 @@ const COUNT_SESSIONS: Kind = Kind::Count { min: 1, max: Serve::MAX_SESSIONS as u
 const COUNT_CONNECTIONS: Kind =
     Kind::Count { min: Serve::MIN_CONNECTIONS as u64, max: Serve::MAX_CONNECTIONS as u64 };
 
+pub(super) static NATS: Table = Table {
+    header: "[nats]",
+    doc: "Where gates and workers of this program meet, and who this one is there.",
+    keys: &[
+        Key::new(
+            "urls",
+            Kind::List(&NATS_URL),
+            "servers of one cluster, such as `tls://nats.example.com:4222`",
+        )
+        .also(&["url", "servers", "server"]),
+        Key::new("prefix", NAME, "what all subjects, buckets and streams begin with; default `haft`")
+            .also(&["subject", "subject_prefix", "namespace"]),
+        Key::new("user", Kind::TextOrSecret, "the user's name, beside `password`").also(&["username"]),
+        Key::new("password", Kind::Table(&SECRET), "where the user's password is kept").also(&["pass"]),
+        Key::new("token", Kind::Table(&SECRET), "where the token is kept, where there are no users"),
+        Key::new(
+            "credentials",
+            Kind::Table(&SECRET),
+            "where the user's JWT and seed are kept: a `.creds` file",
+        )
+        .also(&["creds", "jwt"]),
+        Key::new("nkey", Kind::Table(&SECRET), "where the user's seed is kept").also(&["seed"]),
+        Key::new("ca", Kind::Path, "certificates to trust; default those of the system")
+            .also(&["ca_file", "root"]),
+        Key::new("certificate", Kind::Path, "the client's certificate, beside `key`").also(&["cert"]),
+        Key::new("key", Kind::Path, "the private key of the client's certificate").also(&["private_key"]),
+    ],
+};
+
+const NATS_URL: Kind = Kind::Pattern("^(nats|tls)://[^/?#@]+$");
+/// A label of workers, or all of them.
+const LABELS: Kind = Kind::List(&Kind::Pattern(Label::PATTERN));
+
 pub(super) static JOURNAL: Table = Table {
     header: "[journal]",
     doc: "How much of the journal is kept: no less than without this table.",
@@ -953,6 +995,24 @@ pub(super) static BUILTINS: Table = Table {
         .also(&["blocked_domains", "block"]),
         Key::new("search_url", URL, "where `web_search` asks; default `https://html.duckduckgo.com/html/`")
             .also(&["search_endpoint", "endpoint", "url"]),
+        Key::new(
+            "on",
+            Kind::Table(&BUILTINS_ON),
+            "which of them live on workers, and on which; default none",
+        )
+        .also(&["labels", "workers"]),
+    ],
+};
+
+pub(super) static BUILTINS_ON: Table = Table {
+    header: "[builtins.on]",
+    doc: "Which built-in tools live on workers: labels of those, `*` for any.",
+    keys: &[
+        Key::new("shell", LABELS, "`bash`").also(&["bash"]),
+        Key::new("files", LABELS, "`read`, `write`, `edit`").also(&["read", "write", "edit"]),
+        Key::new("fetch", LABELS, "`fetch_url`").also(&["fetch_url"]),
+        Key::new("search", LABELS, "`web_search`").also(&["web_search"]),
+        Key::new("time", LABELS, "`time`"),
     ],
 };
 

@@ -8,6 +8,7 @@ use super::catalogue::{GRANT, HINTS, LIMITS, PLUGIN, PLUGIN_SECRET, REUSE};
 use super::config::{Settings, settings};
 use super::entry::{Entry, Located};
 use super::hint_table::HintTable;
+use super::label::Label;
 use super::name::{Name, ToolName};
 use super::pattern::ToolPattern;
 use super::secret::{SecretSource, check_header, secret_source};
@@ -49,6 +50,8 @@ pub struct Plugin {
     pub config: Option<Settings>,
     /// Headers it sends but never sees.
     pub secrets: Vec<PluginSecret>,
+    /// Labels of the workers that it lives on; none: it lives here.
+    pub on: Vec<Label>,
 }
 
 /// Where a component comes from.
@@ -174,6 +177,7 @@ impl Plugin {
             reuse: reuse.as_ref().map(Reuse::read),
             config: section.get("config", settings),
             secrets: section.get("secrets", secrets).unwrap_or_default(),
+            on: Label::read_on(section),
             name: name?,
             component: component?,
         };

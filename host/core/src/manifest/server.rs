@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::catalogue::{MCP_SERVER, SECRET};
 use super::entry::{Entry, Located};
+use super::label::Label;
 use super::name::{Name, Variable};
 use super::pattern::ToolPattern;
 use super::secret::{TextOrSecret, check_header};
@@ -26,6 +27,8 @@ pub struct McpServer {
     pub timeout: Duration,
     /// Characters of one answer that the model is shown.
     pub max_result: u32,
+    /// Labels of the workers that start or ask it; none: it is used from here.
+    pub on: Vec<Label>,
 }
 
 /// How an MCP server is reached.
@@ -73,7 +76,8 @@ impl McpServer {
             section.get("timeout", |entry| entry.duration(longest)).unwrap_or(Self::DEFAULT_TIMEOUT);
         let most = section.get("max_result", |entry| entry.count(1..=Self::MAX_MAX_RESULT));
         let max_result = most.unwrap_or(Self::DEFAULT_MAX_RESULT);
-        Some(Self { name: name?, transport: transport?, enabled, tools, timeout, max_result })
+        let on = Label::read_on(section);
+        Some(Self { name: name?, transport: transport?, enabled, tools, timeout, max_result, on })
     }
 }
 

@@ -80,7 +80,18 @@ fn pr01_the_example_shows_every_key() {
     // The same table as `mcp_servers`, under its other name.
     missing.retain(|path| !path.starts_with(".mcp."));
     // `file` and `keyring` of the key are shown with other secrets.
-    assert_eq!(missing, [".provider.api_key.file", ".provider.api_key.keyring"]);
+    let once = [
+        ".provider.api_key.file",
+        ".provider.api_key.keyring",
+        ".nats.password.file",
+        ".nats.password.keyring",
+    ];
+    // A client is one thing, and a table has one of these.
+    let others = [".nats.token", ".nats.credentials", ".nats.nkey"];
+    missing.sort_unstable();
+    let mut expected = [&once[..], &others].concat();
+    expected.sort_unstable();
+    assert_eq!(missing, expected);
 }
 
 #[test]
@@ -88,8 +99,13 @@ fn the_examples_values_are_the_defaults_where_there_are_some() {
     let full = parse(&full_example());
     assert_eq!(full.plugins[0].limits, Limits::default());
     assert_eq!(full.plugins[0].reuse, Some(Reuse::default()));
-    let lists =
-        Builtins { shell_deny: None, fetch_allow: Vec::new(), fetch_block: Vec::new(), ..full.builtins };
+    let lists = Builtins {
+        shell_deny: None,
+        fetch_allow: Vec::new(),
+        fetch_block: Vec::new(),
+        on: BuiltinsOn::default(),
+        ..full.builtins
+    };
     assert_eq!(lists, Builtins::default());
     assert_eq!(full.tools[0].timeout, CommandTool::DEFAULT_TIMEOUT);
     assert_eq!(full.agent.max_turns, Agent::default().max_turns);

@@ -9,6 +9,7 @@ use toml::de::DeValue;
 use super::catalogue::{ARGUMENT, TOOL};
 use super::entry::{Entry, Located};
 use super::json;
+use super::label::Label;
 use super::name::ToolName;
 use super::section::{Section, note_duplicates};
 use crate::limit::Limits;
@@ -34,6 +35,8 @@ pub struct CommandTool {
     pub env: Vec<String>,
     /// Whether a person is asked before every call.
     pub confirm: bool,
+    /// Labels of the workers that it lives on; none: it lives here.
+    pub on: Vec<Label>,
 }
 
 /// What the model may add to a command.
@@ -159,6 +162,7 @@ impl Named<'_> {
             timeout,
             env,
             confirm,
+            on: Label::read_on(section),
         })
     }
 }

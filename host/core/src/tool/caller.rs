@@ -21,6 +21,11 @@ impl<'a> Caller<'a> {
         Self { session, record: None, trace: &session.trace }
     }
 
+    /// Who makes the call, where a server tells its callers apart.
+    pub fn name(&self) -> Option<&'a str> {
+        self.session.caller.as_deref()
+    }
+
     /// Where what the tool does is told as a part of the call.
     pub fn trace(&self) -> &'a Trace {
         self.trace

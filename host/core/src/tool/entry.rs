@@ -99,7 +99,7 @@ impl Entry {
 
     /// Whether a call might change or send anything ([`Tool::may_have_effects`]): the tool, or a hook, which runs before
     /// it with rights of its own.
-    pub(super) fn may_have_effects(&self) -> bool {
+    pub fn may_have_effects(&self) -> bool {
         !self.hooks.is_empty() || self.tool.may_have_effects(&self.grant)
     }
 
@@ -165,20 +165,21 @@ impl Entry {
         self.tool.digest()
     }
 
-    /// Whether the call may run; how it ended, where it may not.
+    /// Whether the call may run, and a person was asked; how it ended, where it may not.
     pub(super) async fn admit(
         &self,
         call: &ToolCall,
         watch: &Watch<'_>,
         session: &Session,
-    ) -> Result<(), Ended> {
+    ) -> Result<bool, Ended> {
         self.check(call).map_err(Ended::Failed)?;
         if let Some(refusal) = self.tool.refusal(&call.arguments) {
             watch.notes().decision(|| format!("refused: {refusal}"));
             return Err(refused(refusal.to_string()));
         }
         let setting = self.judged(call, watch.notes()).map_err(refused)?;
-        if setting.is_some() || !self.hooks.is_empty() {
+        let approved = setting.is_some();
+        if approved || !self.hooks.is_empty() {
             tokio::select! {
                 biased;
                 () = session.cancel.cancelled() => return Err(Ended::Failed(self.cancelled())),
@@ -190,7 +191,7 @@ impl Entry {
             .enter(call)
             .map_err(|error| refused(format!("the call was not run: it cannot be written down: {error}")))?;
         watch.runs();
-        Ok(())
+        Ok(approved)
     }
 
     /// What is said of the call: the answer, where it is refused; what has a person asked, where one is. The program's own
@@ -318,10 +319,12 @@ impl Entry {
         }
     }
 
-    /// Runs a call that was admitted: at most as long as the limits allow, and not after a cancel.
+    /// Runs a call that was admitted: at most as long as the limits allow, and not after a cancel. `approved`: whether a
+    /// person was asked.
     pub(super) async fn run(
         &self,
         call: &ToolCall,
+        approved: bool,
         watch: &Watch<'_>,
         (session, trace): (&Session, &Trace),
     ) -> Ended {
@@ -330,7 +333,7 @@ impl Entry {
         let (grant, limits, cancel) = (&self.grant, &self.limits, &cancel);
         let (whole, client) = (&session.whole, session.client);
         let caller = Caller { session, record: watch.record(), trace };
-        let context = Context { grant, limits, events, cancel, notes, whole, client, caller };
+        let context = Context { grant, limits, events, cancel, notes, whole, client, caller, approved };
         if let Err(error) = self.prepare(cancel).await {
             return Ended::Failed(error);
         }

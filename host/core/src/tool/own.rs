@@ -22,7 +22,7 @@ impl Own {
     /// With these rights.
     pub fn context<'a>(&'a self, grant: &'a Grant) -> Context<'a> {
         let Self { limits, events, cancel, notes, whole, session } = self;
-        let (client, caller) = (Client::default(), Caller::new(session));
-        Context { grant, limits, events, cancel, notes, whole, client, caller }
+        let (client, caller, approved) = (Client::default(), Caller::new(session), false);
+        Context { grant, limits, events, cancel, notes, whole, client, caller, approved }
     }
 }

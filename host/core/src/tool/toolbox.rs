@@ -196,7 +196,7 @@ impl Toolbox {
         let (span, trace) = session.trace.begin_call(|| told(&call, entry));
         let ended = match found {
             Ok(entry) => match entry.admit(&call, &watch, session).await {
-                Ok(()) => entry.run(&call, &watch, (session, &trace)).await,
+                Ok(approved) => entry.run(&call, approved, &watch, (session, &trace)).await,
                 Err(ended) => ended,
             },
             Err(ended) => ended,

@@ -6,10 +6,14 @@ use clap::{ArgAction, Args};
 
 use super::elicitation;
 use super::terminal::Terminal;
-use crate::program::{Allow, Ask, FILE_NAME, Options, Program, Servers, Target};
+use crate::program::{Allow, Ask, FILE_NAME, Machines, Options, Program, Servers, Target};
 use haft_agent::{Begun, Saved};
+use haft_core::manifest::NatsUrl;
 use haft_plugin_host::debug::Recorder;
 use haft_sandbox::confine::Confiner;
+
+/// The heading in `--help` of the options for other machines.
+const MACHINES: &str = "Other machines";
 
 /// The heading in `--help` of the options that choose a backend.
 const BACKEND: &str = "Where commands run";
@@ -41,6 +45,9 @@ pub(super) struct Common {
     /// Run commands without a pane, also on a host that has tmux
     #[arg(long, global = true, conflicts_with = "tmux", help_heading = BACKEND)]
     pub(super) no_tmux: bool,
+    /// Meet workers at this NATS server, in the place of `[nats] urls`: `nats://host:4222`
+    #[arg(long, global = true, value_name = "URL", help_heading = MACHINES)]
+    pub(super) nats: Option<NatsUrl>,
     /// Say more on standard error: -v what plugins print, -vv what haft does, -vvv everything
     #[arg(short, long, global = true, action = ArgAction::Count)]
     pub(super) verbose: u8,
@@ -145,6 +152,7 @@ impl Common {
             further_servers: Vec::new(),
             under: None,
             servers: Servers::default(),
+            machines: Machines::at(self.nats.clone()),
             events: terminal.loading(),
             // Nothing is started only to be looked at, unless a verb says so.
             ask: Ask::Never,

@@ -10,6 +10,7 @@ mod providers;
 mod sandbox;
 mod servers;
 mod tools;
+mod workers;
 
 use clap::Args;
 use serde::Serialize;
@@ -24,6 +25,7 @@ pub(super) use self::providers::is_ollama_there;
 use self::sandbox::Sandbox;
 use self::servers::Server;
 use self::tools::Tool;
+use self::workers::Workers;
 use super::Exit;
 use super::common::Common;
 use super::terminal::Terminal;
@@ -44,6 +46,7 @@ struct Diagnosis {
     plugins: Plugins,
     program: Found,
     servers: Vec<Server>,
+    workers: Workers,
     places: Vec<Place>,
     tools: Vec<Tool>,
     providers: Providers,
@@ -76,6 +79,7 @@ impl Diagnosis {
             providers: Providers::gather(program).await,
             places: places::inspect_dirs(&dirs),
             servers: servers::list_servers(program),
+            workers: Workers::gather(program).await,
             program: Found::new(&loaded),
             plugins: Plugins::gather(),
             machine,
@@ -83,12 +87,13 @@ impl Diagnosis {
         })
     }
 
-    fn sections(&self) -> [Section; 7] {
+    fn sections(&self) -> [Section; 8] {
         [
             Section { title: "Sandbox", lines: self.sandbox.lines() },
             Section { title: "Plugins", lines: vec![self.plugins.line()] },
             Section { title: "Program", lines: self.program.lines() },
             Section { title: "MCP servers", lines: self.servers.iter().map(Server::line).collect() },
+            Section { title: "Workers", lines: self.workers.lines() },
             Section { title: "Places", lines: self.places.iter().map(Place::line).collect() },
             Section { title: "Tools", lines: self.tools.iter().map(Tool::line).collect() },
             Section { title: "Providers", lines: self.providers.lines() },
@@ -101,7 +106,7 @@ impl Diagnosis {
             Exit::Sandbox
         } else if !self.program.is_right() {
             Exit::Program
-        } else if self.places.iter().any(Place::is_unusable) {
+        } else if !self.workers.is_usable() || self.places.iter().any(Place::is_unusable) {
             Exit::Failure
         } else {
             Exit::Success

@@ -5,6 +5,7 @@ mod filter;
 mod outcome;
 mod show;
 mod since;
+mod workers;
 
 use std::path::Path;
 use std::str::FromStr;
@@ -66,6 +67,9 @@ pub(super) struct Log {
     /// Go on showing calls as they end
     #[arg(short, long, conflicts_with = "id")]
     follow: bool,
+    /// Show what workers noted of calls, on whichever machine, as they sent it to NATS; `--nats URL` alone means it too
+    #[arg(long, conflicts_with = "follow")]
+    workers: bool,
 }
 
 /// How many calls to show.
@@ -88,7 +92,11 @@ impl FromStr for Limit {
 
 impl Log {
     pub(super) async fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
-        let directory = Dirs::of_this_machine()?.journal();
+        let copied = workers::copied(&self, common, terminal).await?;
+        let directory = match &copied {
+            Some(copied) => copied.path().to_owned(),
+            None => Dirs::of_this_machine()?.journal(),
+        };
         let view = View::open(&directory)?;
         if let Some(id) = &self.id {
             return one(id, &view, terminal);
@@ -101,7 +109,12 @@ impl Log {
         if self.follow {
             follow(view.follow()?, &filter, terminal).await?;
         } else if count == 0 && !terminal.json {
-            terminal.message(format_args!("no such calls in the journal `{}`", directory.display()));
+            match copied {
+                Some(_) => terminal.message("no such calls in the journals of workers"),
+                None => {
+                    terminal.message(format_args!("no such calls in the journal `{}`", directory.display()));
+                }
+            }
         }
         Ok(Exit::Success)
     }

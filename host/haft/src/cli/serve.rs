@@ -102,6 +102,14 @@ impl Serve {
         let stop = CancellationToken::new();
         let ending = tokio::spawn(signals(stop.clone()));
         let shown = self.page.then(|| page::start(common, None, &stop, terminal)).transpose()?;
+        if let Some(gate) = live.placement().gate().cloned() {
+            // The first call does it otherwise, and waits for it.
+            tokio::spawn(async move {
+                if let Err(error) = gate.connect().await {
+                    tracing::warn!("{error}");
+                }
+            });
+        }
         let (running, room, url) = (live.running(), room(live.serve()), live.serve().url.clone());
         let kept = tokio::spawn(live.keep());
         let stopped = stop.clone();

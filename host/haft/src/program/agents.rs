@@ -167,6 +167,7 @@ fn for_agent(options: &Options, program: PathBuf, under: Under) -> Options {
         further_servers: Vec::new(),
         servers: Servers::default(),
         under: Some(under),
+        machines: options.machines.of_another(),
         ..options.clone()
     }
 }

@@ -10,7 +10,7 @@ use super::packages::{self, Installed};
 use super::pending_plugin::{self, PendingPlugin};
 use super::rights::Rights;
 use super::server_set::Servers;
-use super::{Dirs, backend, children, plugins, required_tools, servers};
+use super::{Dirs, backend, children, plugins, required_tools, servers, worker_servers};
 use haft_core::secret::Secrets;
 use haft_plugin_host::Engine;
 use haft_sandbox::Backend;
@@ -41,8 +41,10 @@ pub(super) async fn fill<'a>(
     children::add_commands(assembly, &confiner, &grant)?;
     packages::add_commands(assembly, installed, &confiner, &grant)?;
     let mut declared = servers::declared(&loaded.manifest, &grant);
+    declared.retain(|declared| assembly.placement.runs(&declared.server.on));
     declared.extend(servers::of_packages(installed, &grant)?);
     let servers = servers::start(assembly, declared, options, dirs, &confiner).await?;
+    worker_servers::add(assembly, options).await?;
     let agents = agents::add(assembly, options, loaded, &files)?;
     rest(assembly, only, later, &engine, (dirs, secrets)).await?;
     Ok(Started { agents, backend, servers })
@@ -61,7 +63,9 @@ async fn rest<'a>(
         Some(only) if assembly.toolbox.find(only).is_none() => {
             plugins::load(assembly, engine, later, with).await?;
         }
+        // A worker has some of the tools, and no agent.
         Some(_) => {}
+        None if assembly.placement.is_worker() => {}
         None => {
             required_tools::check(assembly);
             packages::check_patterns(assembly);

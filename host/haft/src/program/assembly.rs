@@ -4,14 +4,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::family::FILE_NAME;
+use super::machines::{Placed, Placement};
 use super::patterns::Unseen;
 use super::under::Under;
 use super::watching::Watching;
 use haft_core::grant::Grant;
 use haft_core::limit::Limits;
-use haft_core::manifest::{Manifest, Package};
+use haft_core::manifest::{Label, Manifest, Package};
 use haft_core::report::Problem;
 use haft_core::tool::{DuplicateTool, Tool, Toolbox};
+use haft_nats::NatsTool;
 use haft_package::lock_path;
 
 /// A toolbox being filled, in the order in which models see the tools.
@@ -34,6 +36,8 @@ pub(super) struct Assembly<'a> {
     sealed: Grant,
     /// What sees the calls of tools.
     pub(super) hooks: Vec<Watching>,
+    /// Where its tools live.
+    pub(super) placement: Placement,
 }
 
 impl<'a> Assembly<'a> {
@@ -55,7 +59,15 @@ impl<'a> Assembly<'a> {
             under: None,
             sealed: Grant::none(),
             hooks: Vec::new(),
+            placement: Placement::default(),
         }
+    }
+
+    /// The same, whose tools live where `placement` says.
+    pub(super) fn placed(self, placement: Placement) -> Self {
+        let mut problems = self.problems;
+        problems.extend(placement.problem(self.manifest));
+        Self { placement, problems, ..self }
     }
 
     /// The same, all of whose tools are bound by `under` and to which is closed what is closed in `sealed`.
@@ -91,6 +103,27 @@ impl<'a> Assembly<'a> {
         origin: String,
         asking: Option<String>,
     ) -> Result<(), DuplicateTool> {
+        self.insert_on(&[], (tool, grant), limits, origin, asking)
+    }
+
+    /// The same for a tool that lives on workers labelled `on`, or here where there are no labels.
+    pub(super) fn insert_on(
+        &mut self,
+        on: &[Label],
+        (tool, grant): (Arc<dyn Tool>, &Grant),
+        limits: Limits,
+        origin: String,
+        asking: Option<String>,
+    ) -> Result<(), DuplicateTool> {
+        let name = tool.def().name.clone();
+        let (tool, limits) = match self.placement.of(on, tool) {
+            Placed::Here(tool) => (tool, limits),
+            Placed::There(tool) => (tool, NatsTool::limits(limits)),
+            Placed::Elsewhere(why) => {
+                self.unseen.extend(why.map(|why| (name.clone(), format!("`{name}` is not here: {why}"))));
+                return Ok(());
+            }
+        };
         let grant = self.narrowed(grant, &origin);
         match asking {
             Some(setting) => self.toolbox.insert_asking(tool, grant, limits, origin, setting),

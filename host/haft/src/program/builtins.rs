@@ -5,7 +5,7 @@ use super::assembly::Assembly;
 use super::pending_plugin::PendingPlugin;
 use haft_core::grant::{Grant, HostPattern};
 use haft_core::limit::Limits;
-use haft_core::manifest::Builtins;
+use haft_core::manifest::{Builtins, Label};
 use haft_core::tool::SubjectArgument;
 use haft_plugin_host::{GrantPlace, Source};
 
@@ -39,6 +39,18 @@ const BUILTINS: &[Builtin] = include!("../../../../plugins/builtins.rs");
 const SUMS: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../plugins/built/SHA256SUMS"));
 
 impl Builtin {
+    /// Labels of the workers that it lives on.
+    fn on<'m>(&self, builtins: &'m Builtins) -> &'m [Label] {
+        let on = &builtins.on;
+        match self.name {
+            "files" => &on.files,
+            "fetch" => &on.fetch,
+            "search" => &on.search,
+            "time" => &on.time,
+            _ => &[],
+        }
+    }
+
     fn source(&self) -> Source {
         let is_own = |file: &str| {
             file.strip_suffix(".wasm").and_then(|file| file.strip_prefix("plugins/built/")) == Some(self.name)
@@ -69,15 +81,19 @@ const SEARCH_URL: &str = "SEARCH_URL";
 
 /// The built-in plugins that are switched on. They follow `[sandbox]`, of which `files` are the rights of the one for
 /// files; `time` needs no right.
-pub(super) fn enabled(
-    assembly: &mut Assembly<'_>,
+pub(super) fn enabled<'m>(
+    assembly: &mut Assembly<'m>,
     sandbox: &Grant,
     files: &Grant,
-) -> Vec<PendingPlugin<'static>> {
-    let own = &assembly.manifest.builtins;
+) -> Vec<PendingPlugin<'m>> {
+    let (own, placement) = (&assembly.manifest.builtins, &assembly.placement);
     // A target has tools of its own for its files.
     let switches = Builtins { files: own.files && !assembly.is_target, ..own.clone() };
-    BUILTINS.iter().filter_map(|builtin| pending(builtin, &switches, (sandbox, files))).collect()
+    let placed = BUILTINS.iter().filter(|builtin| placement.loads(builtin.on(own)));
+    let pending = placed.filter_map(|builtin| {
+        Some(PendingPlugin { on: builtin.on(own), ..pending(builtin, &switches, (sandbox, files))? })
+    });
+    pending.collect()
 }
 
 /// A built-in plugin with what it may do, if it is switched on.
@@ -109,6 +125,7 @@ fn pending(
         declared: None,
         package: None,
         agreed: None,
+        on: &[],
     })
 }
 

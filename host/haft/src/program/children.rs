@@ -38,7 +38,8 @@ pub(super) fn add_native(
         let limits = (native.limits)(&settings);
         let is_shell = matches!(native.family, Family::Workspace | Family::Shell);
         let approval = (is_shell && builtins.shell_confirm).then(approvals::for_bash);
-        assembly.insert(tool, grant, limits, "built in".into(), approval)?;
+        let on = if is_shell { builtins.on.shell.as_slice() } else { &[] };
+        assembly.insert_on(on, (tool, grant), limits, "built in".into(), approval)?;
     }
     Ok(())
 }
@@ -73,7 +74,7 @@ fn add_command(
             let limits = command.limits();
             let command = Arc::new(command);
             let approval = tool.confirm.then(|| approvals::for_command(command.name()));
-            assembly.insert(command, &grant, limits, origin, approval)?;
+            assembly.insert_on(&tool.on, (command, &grant), limits, origin, approval)?;
             assembly.toolbox.alias(alias, &exposed);
         }
         Err(error) => {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::callers::{self, View};
 use super::watch::{Moment, Watch};
-use super::{Ask, Options, Program, Running, Servers, mode_name};
+use super::{Ask, Options, Placement, Program, Running, Servers, mode_name};
 use haft_agent::Begun;
 use haft_callers::Callers;
 use haft_core::event::Events;
@@ -46,6 +46,9 @@ pub struct Live {
     callers: Option<Callers>,
     is_without_pane: bool,
     begun: Begun,
+    placement: Placement,
+    /// Whether workers may have tools that only they know.
+    has_worker_servers: bool,
     on_news: Box<NewsHandler>,
 }
 
@@ -108,6 +111,8 @@ impl Live {
             callers: told_apart(rules).await?,
             is_without_pane,
             begun: program.begun(),
+            placement: program.placement.clone(),
+            has_worker_servers: has_worker_servers(&program),
             on_news,
         };
         Ok((live, offers))
@@ -131,6 +136,11 @@ impl Live {
     /// The program's name and place at the start.
     pub fn begun(&self) -> &Begun {
         &self.begun
+    }
+
+    /// Where its tools live.
+    pub fn placement(&self) -> &Placement {
+        &self.placement
     }
 
     /// What it keeps running.
@@ -171,10 +181,12 @@ impl Live {
             }
         };
         let servers = self.running.servers();
+        let placement = self.placement.clone();
         tokio::select! {
             () = self.publisher.closed() => true,
             () = changed => false,
             () = servers.changed() => false,
+            () = placement.changed(), if self.has_worker_servers => false,
         }
     }
 
@@ -215,6 +227,8 @@ impl Live {
                     (self.on_news)(News::Problems(&report));
                 }
                 self.files.clone_from(&program.files);
+                self.placement = program.placement.clone();
+                self.has_worker_servers = has_worker_servers(&program);
                 self.running.put(&program);
                 Some(self.publisher.publish(snapshot))
             }
@@ -292,6 +306,11 @@ impl ToolChoice {
         let toolbox = self.of_plugin(toolbox);
         if self.patterns.is_empty() { toolbox } else { toolbox.select(&self.patterns, None) }
     }
+}
+
+/// Whether workers may have tools of it that only they know.
+fn has_worker_servers(program: &Program) -> bool {
+    program.manifest.mcp_servers.iter().any(|server| server.enabled && !server.on.is_empty())
 }
 
 /// The questions of a program: an answer is good for every haft of this user that serves the same

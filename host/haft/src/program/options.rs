@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::grants::Allow;
+use super::machines::Machines;
 use super::server_set::Servers;
 use super::target::Target;
 use super::under::Under;
@@ -52,6 +53,8 @@ pub struct Options {
     pub under: Option<Under>,
     /// MCP servers that may run already: those that are declared as before go on.
     pub servers: Servers,
+    /// Where workers are met, and whether this is one.
+    pub machines: Machines,
 }
 
 impl Options {

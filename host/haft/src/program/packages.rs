@@ -179,6 +179,7 @@ pub(super) fn plugins<'m>(
                 declared: Some(plugin),
                 package: Some(declared),
                 agreed: agreed.clone(),
+                on: &[],
             });
         }
         note_unasked(assembly, grants::unasked(assembly.manifest, dirs, declared, bundle)?, declared);

@@ -39,6 +39,11 @@ impl Unseen {
         self.0.push((prefix.into(), why.into()));
     }
 
+    /// The same for several.
+    pub(super) fn extend(&mut self, more: impl IntoIterator<Item = (String, String)>) {
+        self.0.extend(more);
+    }
+
     /// What the program has and has switched off.
     pub(super) fn switched_off(manifest: &Manifest) -> Self {
         let off = |kind: &str, name: &str| format!("{kind} `{name}` is disabled");

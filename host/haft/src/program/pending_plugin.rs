@@ -5,7 +5,7 @@ use super::pins::Agreed;
 use haft_core::call::ToolDef;
 use haft_core::grant::Grant;
 use haft_core::limit::Limits;
-use haft_core::manifest::{Component, Located, Package, Plugin as Declared, PluginSecret, ToolName};
+use haft_core::manifest::{Component, Label, Located, Package, Plugin as Declared, PluginSecret, ToolName};
 use haft_core::report::Span;
 use haft_core::tool::{SubjectArgument, exposed_name};
 use haft_package::disclosure::Disclosure;
@@ -27,6 +27,8 @@ pub(super) struct PendingPlugin<'a> {
     pub(super) package: Option<&'a Package>,
     /// The definitions that the user agreed to, where it is installed.
     pub(super) agreed: Option<Agreed>,
+    /// Labels of the workers that it lives on; none: it lives here.
+    pub(super) on: &'a [Label],
 }
 
 impl PendingPlugin<'_> {

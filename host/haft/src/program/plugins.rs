@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use super::assembly::Assembly;
 use super::pending_plugin::{PendingPlugin, described};
 use super::pins::{Pinned, agreed, not_installed};
-use super::{Dirs, approvals, builtins, hooks, injections, kept, patterns};
+use super::{Dirs, approvals, builtins, hooks, injections, kept, machines, patterns};
 use haft_core::grant::Grant;
 use haft_core::manifest::{Component, Located, Manifest, Plugin as Declared, ToolPattern};
 use haft_core::report::Problem;
@@ -30,6 +30,11 @@ pub(super) fn declared_plugins<'m>(
 ) -> Vec<PendingPlugin<'m>> {
     let mut pending: Vec<PendingPlugin<'m>> = builtins::enabled(assembly, sandbox, files);
     for (plugin, grant) in assembly.manifest.plugins.iter().zip(grants).filter(|(plugin, _)| plugin.enabled) {
+        // A hook sees the calls of any machine that it is declared on.
+        if plugin.hooks.is_none() && !assembly.placement.loads(&plugin.on) {
+            elsewhere(assembly, plugin);
+            continue;
+        }
         match declared(assembly.manifest, dirs, plugin, grant, pinned) {
             Ok(plugin) => pending.push(plugin),
             Err(problem) => {
@@ -39,6 +44,15 @@ pub(super) fn declared_plugins<'m>(
         }
     }
     pending
+}
+
+/// Notes that a plugin lives where this process cannot get at it, unless nobody wants it here.
+fn elsewhere(assembly: &mut Assembly<'_>, plugin: &Declared) {
+    if !assembly.placement.is_worker() {
+        let name = plugin.name.as_str();
+        let why = format!("plugin `{name}` is not here: {}", machines::elsewhere(&plugin.on));
+        assembly.unseen.note(patterns::plugin_prefix(name), why);
+    }
 }
 
 /// Loads plugins and puts their tools in.
@@ -163,7 +177,8 @@ fn add_tools(
         let described = described(pending.declared, own);
         let tool = PluginTool::new(plugin, &described, exposed, pending.place.clone()).about(pending.about);
         let (grant, approval) = (pending.grant.clone(), approval(assembly, pending, plugin, &own.name));
-        let inserted = assembly.insert(Arc::new(tool), &grant, pending.limits, origin.clone(), approval);
+        let tool = (Arc::new(tool) as _, &grant);
+        let inserted = assembly.insert_on(pending.on, tool, pending.limits, origin.clone(), approval);
         match (inserted, pending.package) {
             // A package's choice of names does not keep the rest from working.
             (Err(error), Some(package)) => assembly.left_out(package, error.to_string()),
@@ -203,6 +218,7 @@ fn declared<'a>(
         declared: Some(plugin),
         package: None,
         agreed: pin.and_then(agreed),
+        on: &plugin.on,
     })
 }
 

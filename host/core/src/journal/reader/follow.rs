@@ -7,6 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use memchr::{memchr, memmem};
+use serde::{Deserialize, Serialize};
 
 use super::super::file::{CURRENT, MAX_LINE, aside};
 use super::super::{Outcome, Record};
@@ -36,6 +37,14 @@ pub struct Followed {
 #[derive(Clone, Copy, Debug)]
 pub struct NewLine<'a>(&'a [u8]);
 
+/// A place in the journal, right after a line: where somebody goes on who has read until there. It is good for as long as the
+/// file is kept that it is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bookmark {
+    inode: u64,
+    offset: u64,
+}
+
 /// Bytes at the beginning of a line in which its id and outcome stand: they come before all that has no bound.
 const HEAD: usize = 160;
 
@@ -61,6 +70,43 @@ impl Followed {
             followed.read_from(file)?;
         }
         Ok(followed)
+    }
+
+    /// Those after `bookmark`; all that is kept, where there is none, or its file is gone.
+    pub(super) fn after(directory: &Path, bookmark: Option<Bookmark>) -> io::Result<Self> {
+        let mut followed = Self::new(directory, None, None)?;
+        let aside = match aside(directory) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
+            files => files?,
+        };
+        let current = directory.join(CURRENT);
+        let all: Vec<&PathBuf> = aside.iter().chain([&current]).collect();
+        let marked = |path: &&&PathBuf| {
+            let inode = std::fs::metadata(path).ok().map(|metadata| metadata.ino());
+            bookmark.is_some_and(|bookmark| inode == Some(bookmark.inode))
+        };
+        let (first, offset) = match (all.iter().find(marked), bookmark) {
+            (Some(path), Some(bookmark)) => (*path, bookmark.offset),
+            _ => (all.first().copied().unwrap_or(&current), 0),
+        };
+        if let Some(mut file) = open(first)? {
+            let offset = if offset <= file.metadata()?.len() { offset } else { 0 };
+            file.seek(SeekFrom::Start(offset))?;
+            followed.read_from(file)?;
+        }
+        // Those that are newer than the first are found later.
+        followed.newest_aside = aside.iter().rfind(|path| *path <= first && *first != current).cloned();
+        if *first == current {
+            followed.newest_aside = aside.last().cloned();
+        }
+        Ok(followed)
+    }
+
+    /// Where the last line ends that was handed out; `None` before any file is read.
+    pub fn bookmark(&mut self) -> io::Result<Option<Bookmark>> {
+        let (Some(open), Some(inode)) = (&mut self.open, self.inode) else { return Ok(None) };
+        let partial = if self.is_whole { 0 } else { self.partial.len() as u64 };
+        Ok(Some(Bookmark { inode, offset: open.stream_position()?.saturating_sub(partial) }))
     }
 
     fn read_from(&mut self, file: File) -> io::Result<()> {
@@ -145,6 +191,11 @@ impl NewLine<'_> {
     /// All that it says; `None` where it is no line of a journal.
     pub fn record(self) -> Option<Record> {
         record(self.0)
+    }
+
+    /// The line as it stands, its end included.
+    pub fn bytes(&self) -> &[u8] {
+        self.0
     }
 
     /// The call's id, where the line looks like one of this version.

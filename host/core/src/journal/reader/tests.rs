@@ -243,3 +243,42 @@ fn what_says_nothing_of_its_time_hides_no_call() {
     let place = Place::new(&[text.concat()]);
     assert_eq!(place.since("2026-08-02T11:00:00Z"), ["one ok", "late started"]);
 }
+
+/// What is read in parts, each by another process, is every line once, also where files are put aside in between.
+#[test]
+fn whoever_goes_on_at_a_bookmark_misses_nothing() {
+    let place = tempfile::tempdir().unwrap();
+    let line = |n: usize| format!("{{\"id\":\"{n:012}\",\"outcome\":\"ok\",\"tool\":\"t\"}}\n");
+    let write = |name: &str, lines: std::ops::Range<usize>| {
+        let text: String = lines.map(line).collect();
+        let mut file =
+            std::fs::OpenOptions::new().append(true).create(true).open(place.path().join(name)).unwrap();
+        std::io::Write::write_all(&mut file, text.as_bytes()).unwrap();
+    };
+    let (mut bookmark, mut seen) = (None, Vec::new());
+    let mut read = |most: usize| {
+        let mut followed = View::open(place.path()).unwrap().follow_after(bookmark).unwrap();
+        for _ in 0..most {
+            let Some(line) = followed.next_line().unwrap() else { break };
+            seen.push(String::from_utf8(line.bytes().to_vec()).unwrap());
+        }
+        bookmark = followed.bookmark().unwrap();
+    };
+    read(10);
+    write("journal.jsonl", 0..5);
+    read(2);
+    write("journal.jsonl", 5..7);
+    read(3);
+    std::fs::rename(
+        place.path().join("journal.jsonl"),
+        place.path().join("journal-20260101T000000-1-512MiB.jsonl"),
+    )
+    .unwrap();
+    write("journal.jsonl", 7..9);
+    read(1);
+    read(10);
+    read(10);
+    write("journal.jsonl", 9..10);
+    read(10);
+    assert_eq!(seen, (0..10).map(line).collect::<Vec<_>>());
+}

@@ -21,6 +21,7 @@ pub(super) fn declared(servers: &[StdioServer], redactor: &Redactor) -> Vec<McpS
         };
         let env = server.env.iter().map(|(name, value)| (name.clone(), TextOrSecret::Text(value.clone())));
         declared.push(McpServer {
+            on: Vec::new(),
             name: here(name),
             transport: Transport::Stdio { command: here(server.command.clone()), env: env.collect() },
             enabled: true,

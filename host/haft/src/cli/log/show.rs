@@ -33,6 +33,10 @@ pub(super) fn row(record: &Record) -> String {
         }
         None => tool,
     };
+    let tool = match record.program.worker.as_deref().map(plain) {
+        Some(worker) => format!("{worker}: {tool}"),
+        None => tool,
+    };
     let tool = tool.replace('\n', "\\n");
     let duration = record.duration_ms.map(took).unwrap_or_default();
     let arguments = shortened(&plain(&record.arguments.to_string()));
@@ -59,6 +63,7 @@ pub(super) fn detail(record: &Record, children: &[Record]) -> String {
     row("memory", &record.peak_memory.map(memory).unwrap_or_default());
     row("component", &record.digest.as_ref().map(|digest| format!("sha256:{digest}")).unwrap_or_default());
     row("program", &program(record));
+    row("worker", record.program.worker.as_deref().unwrap_or_default());
     row("agent", &agent(record));
     row("caller", record.caller.as_deref().unwrap_or_default());
     row("haft", &format!("{}, process {}, call `{}`", record.haft, record.pid, record.call));

@@ -1,0 +1,116 @@
+//! `haft work`: runs calls of other machines, with the rights that this machine's program.toml grants.
+
+use anyhow::Context;
+use clap::Args;
+use tokio_util::sync::CancellationToken;
+
+use super::common::Common;
+use super::pipes::signals;
+use super::terminal::{Hinted, Terminal};
+use crate::cli::Exit;
+use crate::program::{Ask, Options, Program};
+use haft_core::event::Events;
+use haft_core::journal;
+use haft_core::manifest::{Label, Name};
+use haft_nats::WorkerSettings;
+
+/// Calls that a worker runs at one time unless it is told otherwise. Each may use the memory of its limits.
+const PLACES: u32 = 32;
+
+/// More calls than one process has threads and memory for.
+const MAX_PLACES: i64 = 4096;
+
+/// What a worker is called that nobody names, on a machine that does not say what it is called.
+const NAMELESS: &str = "worker";
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+A worker has the tools of program.toml whose `on` names one of its labels, or `*`, and runs the calls of gates with the same \
+program.lock: `haft serve`, `run`, `chat` and `call` of a program whose `[nats]`, or `--nats`, names the same server. What \
+its calls may do is what its own program.toml grants. It ends when it is told to, once the calls that run have ended.
+
+Examples:
+  haft work --nats nats://127.0.0.1:4222 --label eu,gpu
+  haft work --label eu --name eu-1 --places 4")]
+pub(super) struct Work {
+    /// What tools are placed by: `on` in program.toml names one of these
+    #[arg(short, long, value_name = "LABEL", value_delimiter = ',')]
+    label: Vec<Label>,
+    /// What it is called: a user of the server can be held to one name [default: that of this machine]
+    #[arg(long, value_name = "NAME")]
+    name: Option<Name>,
+    /// Calls that it runs at one time
+    #[arg(long, value_name = "N", default_value_t = PLACES, value_parser = clap::value_parser!(u32).range(1..=MAX_PLACES))]
+    places: u32,
+}
+
+impl Work {
+    pub(super) async fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
+        if let Some(star) = self.label.iter().find(|label| label.is_any()) {
+            anyhow::bail!(
+                "`--label {star}` is no label: a worker has labels, and `on = [\"*\"]` means any worker"
+            );
+        }
+        let name = self.name.clone().map_or_else(own_name, String::from);
+        let options = common.options(terminal, true)?;
+        let machines = options.machines.clone().worker(self.label.clone());
+        // Only a person at a gate can be asked.
+        let options = Options { machines, ask: Ask::WhereUnknown, person: None, ..options };
+        let program = common.load(terminal, &options).await?.of_worker(&name);
+        let done = self.work(&name, &program, terminal).await;
+        program.close().await;
+        done
+    }
+
+    async fn work(&self, name: &str, program: &Program, terminal: Terminal) -> anyhow::Result<Exit> {
+        let count = program.toolbox.entries().len();
+        if count == 0 {
+            return Err(self.nothing().into());
+        }
+        program.journal.gather();
+        let settings =
+            WorkerSettings { name: name.to_owned(), labels: self.label.clone(), places: self.places };
+        let session = program.session(Events::none());
+        let worker = program.worker(settings, session).await?;
+        let stop = CancellationToken::new();
+        let ending = tokio::spawn(signals(stop.clone()));
+        let tools = if count == 1 { "tool" } else { "tools" };
+        terminal.message(format_args!(
+            "worker `{name}` takes calls: {count} {tools} ({}), {} at one time",
+            worker.tools().join(", "),
+            self.places
+        ));
+        let shipping = program.shipper(&worker).map(|shipper| tokio::spawn(shipper.run(stop.clone())));
+        let exit = tokio::select! {
+            worked = worker.run(stop.clone()) => worked.map(|()| Exit::Success).context("the worker cannot go on"),
+            exit = ending => Ok(exit?),
+        };
+        journal::write_through();
+        stop.cancel();
+        if let Some(shipping) = shipping {
+            // It is bounded itself.
+            let _ = shipping.await;
+        }
+        exit
+    }
+
+    /// That there is nothing to do.
+    fn nothing(&self) -> Hinted {
+        let labels = match self.label.as_slice() {
+            [] => "a worker without labels".to_owned(),
+            labels => format!("a worker labelled {}", Label::listed(labels)),
+        };
+        let text = format!("nothing of this program lives on {labels}");
+        let hint = "`on = [\"LABEL\"]` in `[[plugins]]`, `[[tools]]`, `[[mcp_servers]]` or `[builtins.on]` says \
+                     where a tool lives";
+        Hinted::new(text, hint)
+    }
+}
+
+/// What this machine is called, as far as the environment says and a name may have it.
+fn own_name() -> String {
+    let host = std::env::var("HOSTNAME").unwrap_or_default().to_ascii_lowercase();
+    let kept = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
+    let text: String = host.chars().map(kept).take(Name::MAX).collect();
+    text.parse::<Name>().map_or_else(|_| NAMELESS.to_owned(), String::from)
+}

@@ -1,0 +1,261 @@
+//! Which machine a tool lives on: this one, or workers that are met at NATS. Decides from what `on` says and from what
+//! this process is: a gate, which sends calls, or a worker, which runs them. Grants nothing.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use secrecy::SecretString;
+use serde_json::json;
+
+use super::passenger::CallerAndTrace;
+use haft_core::manifest::{Label, Manifest, NatsLogin, NatsUrl, SecretSource, TextOrSecret, Transport};
+use haft_core::report::Problem;
+use haft_core::secret::{Redactor, Secrets};
+use haft_core::sync::Lock;
+use haft_core::tool::Tool;
+use haft_nats::{Gate, Identity, LinkError, Login, NatsTool, Server, Settings, Tls};
+
+/// What this process is to other machines, and where it meets them. Clones share one gate.
+#[derive(Clone, Debug, Default)]
+pub struct Machines {
+    /// Where NATS is, in the place of `[nats] urls`.
+    url: Option<NatsUrl>,
+    /// What this process is.
+    role: Role,
+    /// The gate of the last reading of the program.
+    gate: Arc<Lock<Option<Arc<Gate>>>>,
+}
+
+/// What a process is to other machines.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Role {
+    /// It has the tools that live here, and sends calls of the others to workers.
+    #[default]
+    Gate,
+    /// It has the tools that live on workers with one of these labels.
+    Worker(Vec<Label>),
+}
+
+/// Where the tools of one program live, as this process sees it.
+#[derive(Clone, Debug, Default)]
+pub enum Placement {
+    /// No workers can be met: tools that live there cannot be had.
+    #[default]
+    Alone,
+    /// They are met by way of this.
+    Gate(Arc<Gate>),
+    /// This is one, with these labels.
+    Worker(Vec<Label>),
+}
+
+/// Where one tool is.
+pub(super) enum Placed {
+    /// Here.
+    Here(Arc<dyn Tool>),
+    /// On workers, and this sends calls there.
+    There(Arc<dyn Tool>),
+    /// Where this process cannot get at it, or need not; why, where a person should know.
+    Elsewhere(Option<String>),
+}
+
+impl Machines {
+    /// What sends calls to workers that are met at `url`, or where `[nats] urls` says.
+    pub fn at(url: Option<NatsUrl>) -> Self {
+        Self { url, ..Self::default() }
+    }
+
+    /// The same as a worker with these labels.
+    #[must_use]
+    pub fn worker(self, labels: Vec<Label>) -> Self {
+        Self { role: Role::Worker(labels), ..self }
+    }
+
+    /// Where the tools of the program live that was read.
+    pub(super) fn placement(
+        &self,
+        (manifest, lock): (&Manifest, &haft_package::Lock),
+        (home, redactor): (&Path, &Redactor),
+    ) -> Placement {
+        if let Role::Worker(labels) = &self.role {
+            return Placement::Worker(labels.clone());
+        }
+        let has_server = self.url.is_some() || !manifest.nats.urls.is_empty();
+        if !has_server || !manifest.has_workers() {
+            return Placement::Alone;
+        }
+        let identity = identity(manifest, lock);
+        let mut current = self.gate.lock();
+        let same = current.as_ref().filter(|gate| *gate.identity() == identity);
+        let new = || {
+            let server = self.server(manifest, home, redactor);
+            Arc::new(Gate::new(Arc::new(server), identity.clone(), Arc::new(CallerAndTrace)))
+        };
+        let gate = same.cloned().unwrap_or_else(new);
+        *current = Some(gate.clone());
+        Placement::Gate(gate)
+    }
+
+    /// Where NATS is, for the program `manifest`, whose `~` is `home`.
+    pub(super) fn server(&self, manifest: &Manifest, home: &Path, redactor: &Redactor) -> NatsServer {
+        let (url, manifest, redactor) = (self.url.clone(), manifest.clone(), redactor.clone());
+        NatsServer { url, manifest, home: home.to_owned(), redactor }
+    }
+
+    /// The same for a program of its own.
+    #[must_use]
+    pub fn of_another(&self) -> Self {
+        Self { url: self.url.clone(), ..Self::default() }
+    }
+}
+
+impl Placement {
+    /// Whether what lives on workers labelled `on` is of use here: as a tool, or to know what it is.
+    pub(super) fn loads(&self, on: &[Label]) -> bool {
+        match self {
+            Self::Alone => on.is_empty(),
+            Self::Gate(_) => true,
+            Self::Worker(labels) => Label::are_met(on, labels),
+        }
+    }
+
+    /// Whether what lives on workers labelled `on` runs in this process.
+    pub(super) fn runs(&self, on: &[Label]) -> bool {
+        match self {
+            Self::Alone | Self::Gate(_) => on.is_empty(),
+            Self::Worker(labels) => Label::are_met(on, labels),
+        }
+    }
+
+    /// Where `tool` is, which lives on workers labelled `on`, or here where there are no labels.
+    pub(super) fn of(&self, on: &[Label], tool: Arc<dyn Tool>) -> Placed {
+        match self {
+            _ if self.runs(on) => Placed::Here(tool),
+            Self::Gate(gate) => Placed::There(Arc::new(NatsTool::new(gate, tool, on))),
+            Self::Alone => Placed::Elsewhere(Some(elsewhere(on))),
+            Self::Worker(_) => Placed::Elsewhere(None),
+        }
+    }
+
+    /// That something of the program cannot be had, where it lives on workers and no server is named.
+    pub(super) fn problem(&self, manifest: &Manifest) -> Option<Problem> {
+        let is_missing = matches!(self, Self::Alone) && manifest.has_workers();
+        let problem = || {
+            let text =
+                "tools of this program live on workers, and no NATS server is named where they could be met";
+            let hint = "`--nats nats://HOST:4222` for this run, or `urls` in `[nats]`";
+            Problem::new(text).warning().hint(hint)
+        };
+        is_missing.then(problem)
+    }
+
+    /// Whether this process is a worker.
+    pub fn is_worker(&self) -> bool {
+        matches!(self, Self::Worker(_))
+    }
+
+    /// What sends calls to workers, where there is such.
+    pub fn gate(&self) -> Option<&Arc<Gate>> {
+        match self {
+            Self::Gate(gate) => Some(gate),
+            Self::Alone | Self::Worker(_) => None,
+        }
+    }
+
+    /// Ends when the workers have other tools than before.
+    pub(super) async fn changed(&self) {
+        if let Some(gate) = self.gate() {
+            let mut changes = gate.changes();
+            if changes.changed().await.is_ok() {
+                return;
+            }
+        }
+        std::future::pending::<()>().await;
+    }
+}
+
+/// Why a tool that lives on workers cannot be had.
+pub(super) fn elsewhere(on: &[Label]) -> String {
+    format!(
+        "it lives on workers labelled {}, and no NATS server is named where they could be met: `--nats URL`, or `urls` in \
+         `[nats]`",
+        Label::listed(on)
+    )
+}
+
+/// What gates and workers of a program must agree on: its lock, and what program.toml says of what lives on workers, but for
+/// rights. The definitions of tools, and the bytes of components, are compared tool by tool.
+pub(super) fn identity(manifest: &Manifest, lock: &haft_package::Lock) -> Identity {
+    let Manifest { program, tools, mcp_servers, .. } = manifest;
+    let name = program.as_ref().map(|program| program.name.as_str());
+    let tools = tools.iter().filter(|tool| !tool.on.is_empty()).map(|tool| {
+        let flags: Vec<_> = tool.arguments.iter().map(|one| json!([one.name.as_str(), one.flag])).collect();
+        json!([tool.name.as_str(), tool.command.value, flags, tool.extra_args])
+    });
+    let servers = mcp_servers.iter().filter(|server| !server.on.is_empty()).map(|server| {
+        let transport = match &server.transport {
+            Transport::Stdio { command, .. } => json!(command.value),
+            Transport::Http { url, .. } => json!(url.value),
+        };
+        json!([server.name.as_str(), transport])
+    });
+    let declared = json!([tools.collect::<Vec<_>>(), servers.collect::<Vec<_>>()]).to_string();
+    Identity::new(name, &[lock.text().as_bytes(), declared.as_bytes()])
+}
+
+/// Where NATS is, as program.toml and the command line say; its secrets are read when they are needed.
+#[derive(Debug)]
+pub struct NatsServer {
+    url: Option<NatsUrl>,
+    manifest: Manifest,
+    home: PathBuf,
+    redactor: Redactor,
+}
+
+#[async_trait]
+impl Server for NatsServer {
+    async fn settings(&self) -> Result<Settings, LinkError> {
+        let table = &self.manifest.nats;
+        let urls: Vec<String> = match &self.url {
+            Some(url) => vec![url.as_str().to_owned()],
+            None => table.urls.iter().map(|url| url.as_str().to_owned()).collect(),
+        };
+        if urls.is_empty() {
+            let why = "no server is named: `--nats URL`, or `urls` in `[nats]`";
+            return Err(LinkError::Unusable(why.into()));
+        }
+        let path = |path: &PathBuf| self.manifest.resolve(path, &self.home);
+        let prefix = table.prefix.as_ref().map_or(haft_nats::DEFAULT_PREFIX, |prefix| prefix.as_str());
+        let tls = Tls {
+            ca: table.ca.as_ref().map(|ca| path(&ca.value)),
+            certificate: table.certificate.as_ref().map(|(certificate, key)| (path(certificate), path(key))),
+        };
+        Ok(Settings { urls, login: self.login(table.login.as_ref()).await?, tls, prefix: prefix.to_owned() })
+    }
+}
+
+impl NatsServer {
+    async fn login(&self, login: Option<&NatsLogin>) -> Result<Login, LinkError> {
+        Ok(match login {
+            None => Login::Nobody,
+            Some(NatsLogin::User(user, password)) => {
+                let user = match user {
+                    TextOrSecret::Text(user) => SecretString::from(user.clone()),
+                    TextOrSecret::Secret(kept) => self.secret(kept).await?,
+                };
+                Login::User(user, self.secret(password).await?)
+            }
+            Some(NatsLogin::Token(kept)) => Login::Token(self.secret(kept).await?),
+            Some(NatsLogin::Credentials(kept)) => Login::Credentials(self.secret(kept).await?),
+            Some(NatsLogin::Nkey(kept)) => Login::Nkey(self.secret(kept).await?),
+        })
+    }
+
+    async fn secret(&self, source: &SecretSource) -> Result<SecretString, LinkError> {
+        let secrets = Secrets::new(&self.manifest, &self.home, &self.redactor);
+        secrets.read(source).await.map_err(|error| {
+            let hint = error.hint().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
+            LinkError::Unusable(format!("{error}{hint}"))
+        })
+    }
+}

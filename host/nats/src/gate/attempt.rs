@@ -1,0 +1,220 @@
+//! One attempt at a call: sent to one worker, until it answers or is gone. It asks after a call whose answer may have been
+//! lost on the way.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use async_nats::{Message, StatusCode};
+use haft_core::call::ToolResult;
+use haft_core::tool::ToolError;
+use tokio::sync::watch;
+
+use super::Connected;
+use super::fleet::{Fleet, Lease};
+use super::inbox::Expected;
+use super::outgoing::Outgoing;
+use crate::link::{Link, State};
+use crate::message::{Ask, Reply, Request, Status, Told, encode, now, random_name};
+use crate::passenger::About;
+use crate::payload::{Payload, received};
+
+/// How often a worker is asked after a call: an answer is lost only where a connection broke.
+const AFTER: Duration = Duration::from_secs(5);
+
+/// One attempt at a call.
+pub(super) struct Attempt<'a> {
+    outgoing: &'a Outgoing<'a>,
+    connected: &'a Connected,
+    about: &'a About,
+    lease: Lease,
+    id: String,
+    expected: Expected,
+}
+
+/// How an attempt ended.
+pub(super) enum Ended {
+    /// With an answer.
+    Answered(ToolResult),
+    /// The worker has no place; the call did not run.
+    Full,
+    /// The call did not run; why.
+    Unrun(String),
+    /// The worker is gone, or never had the call.
+    Lost,
+}
+
+/// What happened while an answer is waited for.
+enum News {
+    Last(Option<Message>),
+    Told(Option<Message>),
+    Gone,
+    Cancelled,
+    IsTime,
+}
+
+impl<'a> Attempt<'a> {
+    pub(super) fn new(
+        outgoing: &'a Outgoing<'a>,
+        connected: &'a Connected,
+        about: &'a About,
+        lease: Lease,
+    ) -> Self {
+        let expected = connected.inbox.expect();
+        Self { outgoing, connected, about, lease, id: random_name(), expected }
+    }
+
+    /// Names the call among all.
+    pub(super) fn id(&self) -> &str {
+        &self.id
+    }
+
+    pub(super) async fn run(mut self) -> Result<Ended, ToolError> {
+        let state = self.connected.link.state();
+        // A caller who is gone takes the call back.
+        let withdrawn = Withdrawn::new(&self);
+        self.send().await?;
+        let ended = self.wait(state).await;
+        withdrawn.end();
+        ended
+    }
+
+    async fn send(&self) -> Result<(), ToolError> {
+        let Outgoing { wanted, call, context, .. } = self.outgoing;
+        let request = Request {
+            id: Cow::Borrowed(&self.id),
+            tool: Cow::Borrowed(&wanted.tool),
+            definition: Cow::Borrowed(&wanted.definition),
+            sent: now(),
+            told: context.events.has_listener(),
+            approved: context.approved,
+            about: Cow::Borrowed(self.about),
+            arguments: Cow::Borrowed(&call.arguments),
+        };
+        let link = &self.connected.link;
+        let sent = async {
+            let payload = Payload::new(link, encode(&request)).await?;
+            let subject = self.connected.subjects.call(&self.lease.worker, &wanted.tool);
+            payload.send(link, subject, Some(self.expected.subject.clone())).await
+        };
+        sent.await
+            .map_err(|error| self.outgoing.error(&format!("did not run, and can be made again: {error}")))
+    }
+
+    async fn wait(&mut self, mut state: watch::Receiver<State>) -> Result<Ended, ToolError> {
+        let cancel = self.outgoing.context.cancel;
+        let mut is_cancelled = false;
+        loop {
+            match self.next(&mut state, is_cancelled).await {
+                News::Last(Some(message)) => return self.last(&message).await,
+                News::Told(Some(message)) => self.tell(&message),
+                News::Last(None) | News::Told(None) | News::Gone => return Ok(Ended::Lost),
+                News::Cancelled => {
+                    is_cancelled = cancel.is_cancelled();
+                    cancel_at(&self.connected.link, self.ask_subject(), &self.id).await;
+                }
+                News::IsTime => {
+                    if self.is_unknown_there().await {
+                        return Ok(Ended::Lost);
+                    }
+                }
+            }
+        }
+    }
+
+    async fn next(&mut self, state: &mut watch::Receiver<State>, is_cancelled: bool) -> News {
+        let cancel = self.outgoing.context.cancel;
+        let made = state.borrow_and_update().made;
+        let reconnected = async {
+            while state.borrow_and_update().made == made {
+                if state.changed().await.is_err() {
+                    std::future::pending::<()>().await;
+                }
+            }
+        };
+        tokio::select! {
+            biased;
+            last = &mut self.expected.last => News::Last(last.ok()),
+            told = self.expected.told.recv() => News::Told(told),
+            () = self.lease.gone.cancelled() => News::Gone,
+            () = cancel.cancelled(), if !is_cancelled => News::Cancelled,
+            () = reconnected => News::IsTime,
+            () = tokio::time::sleep(AFTER) => News::IsTime,
+        }
+    }
+
+    /// What the last word on the call says.
+    async fn last(&self, message: &Message) -> Result<Ended, ToolError> {
+        let worker = &self.lease.worker;
+        if message.status == Some(StatusCode::NO_RESPONDERS) {
+            self.fleet().gone(|other| other == worker);
+            return Ok(Ended::Unrun(format!("worker `{worker}` is gone")));
+        }
+        let unreadable = |why: String| {
+            let text = format!("ran on worker `{worker}`, and its answer cannot be read: {why}");
+            self.outgoing.error(&text)
+        };
+        let bytes = received(&self.connected.link, message).await;
+        let bytes = bytes.map_err(|error| unreadable(error.to_string()))?;
+        match serde_json::from_slice(&bytes).map_err(|error| unreadable(error.to_string()))? {
+            Reply::Answer { result, busy } => {
+                self.fleet().told(worker, busy);
+                Ok(Ended::Answered(result))
+            }
+            Reply::Full => {
+                self.fleet().is_full(worker);
+                Ok(Ended::Full)
+            }
+            Reply::Unrun(why) => Ok(Ended::Unrun(format!("worker `{worker}` refuses it: {why}"))),
+        }
+    }
+
+    fn fleet(&self) -> &std::sync::Arc<Fleet> {
+        &self.outgoing.gate.fleet
+    }
+
+    fn tell(&self, message: &Message) {
+        if let Ok(told) = serde_json::from_slice::<Told>(&message.payload) {
+            told.emit(self.outgoing.context.events, &self.outgoing.call.id);
+        }
+    }
+
+    /// Whether the worker answers that it does not know the call, so that its request was lost; an answer that was lost is
+    /// sent again.
+    async fn is_unknown_there(&self) -> bool {
+        let answer = self.connected.ask(&self.lease.worker, &Ask::Status(self.id.clone())).await;
+        let status = answer.and_then(|answer| serde_json::from_slice::<Status>(&answer).ok());
+        status == Some(Status::Unknown)
+    }
+
+    fn ask_subject(&self) -> String {
+        self.connected.subjects.ask(&self.lease.worker)
+    }
+}
+
+async fn cancel_at(link: &Link, subject: String, id: &str) {
+    let _ = link.client.publish(subject, encode(&Ask::Cancel(id.to_owned())).into()).await;
+}
+
+/// Takes the call back when its future is dropped before it is over.
+struct Withdrawn(Option<(std::sync::Arc<Link>, String, String)>);
+
+impl Withdrawn {
+    fn new(attempt: &Attempt<'_>) -> Self {
+        Self(Some((attempt.connected.link.clone(), attempt.ask_subject(), attempt.id.clone())))
+    }
+
+    /// The call is over by itself.
+    fn end(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Withdrawn {
+    fn drop(&mut self) {
+        if let Some((link, subject, id)) = self.0.take()
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            runtime.spawn(async move { cancel_at(&link, subject, &id).await });
+        }
+    }
+}

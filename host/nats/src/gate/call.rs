@@ -1,0 +1,142 @@
+//! One call of a gate, from its arguments to an answer, whatever happens to the workers meanwhile. What may have changed
+//! something is never made twice.
+
+use haft_core::call::ToolResult;
+use haft_core::manifest::Label;
+use haft_core::tool::ToolError;
+
+use super::Connected;
+use super::attempt::{Attempt, Ended};
+use super::fleet::{Lease, NoPlace};
+use super::outgoing::Outgoing;
+use crate::claims::{Claim, ClaimState, Claimed};
+use crate::error::LinkError;
+use crate::passenger::About;
+
+/// How often a call is made anew that surely did not run: its worker refused it or went away before. Each time another
+/// place was free.
+const MAX_UNRUN: usize = 8;
+
+/// How often a worker may say that it is full although it seemed to have a place: other gates were faster.
+const MAX_FULL: usize = 64;
+
+/// How often what was tried.
+#[derive(Default)]
+struct Tries {
+    full: usize,
+    unrun: usize,
+    /// Workers that died in the call, which only reads.
+    deaths: usize,
+}
+
+impl Outgoing<'_> {
+    pub(super) async fn run(&self) -> Result<ToolResult, ToolError> {
+        let connected = self.gate.connected().await.map_err(|error| self.not_connected(&error))?;
+        let about = self.gate.passenger.outgoing(self.context);
+        let about = if about.fits() { about } else { About::default() };
+        let mut tries = Tries::default();
+        loop {
+            let lease = self.lease().await?;
+            let (worker, reads) = (lease.worker.clone(), lease.reads);
+            let attempt = Attempt::new(self, connected, &about, lease);
+            let id = attempt.id().to_owned();
+            self.context.notes.decision(|| format!("sent to worker `{worker}` as {id}"));
+            match attempt.run().await? {
+                Ended::Answered(result) => return Ok(result),
+                Ended::Full => {
+                    tries.full += 1;
+                    if tries.full > MAX_FULL {
+                        return Err(self.no_place(NoPlace::Full(tries.full)));
+                    }
+                }
+                Ended::Unrun(why) => tries.unrun(self, &why)?,
+                Ended::Lost if reads => tries.death(self, worker.name.as_str())?,
+                Ended::Lost => {
+                    self.give_up(connected, &id, worker.name.as_str()).await?;
+                    tries.unrun(self, &format!("worker `{worker}` went away before it ran the call"))?;
+                }
+            }
+        }
+    }
+
+    /// Waits for a place.
+    async fn lease(&self) -> Result<Lease, ToolError> {
+        tokio::select! {
+            biased;
+            lease = self.gate.fleet.lease(self.wanted) => lease.map_err(|no_place| self.no_place(no_place)),
+            () = self.context.cancel.cancelled() => Err(self.error("was cancelled before a worker had it")),
+        }
+    }
+
+    /// Claims a call whose worker is gone, so that it never runs, where it has not begun; an error, where it has.
+    async fn give_up(&self, connected: &Connected, id: &str, worker: &str) -> Result<(), ToolError> {
+        let claim = Claim::new(ClaimState::GivenUp, &connected.name, &self.wanted.tool);
+        match claim.make(&connected.link, id).await {
+            Ok(Claimed::Now) => Ok(()),
+            Ok(Claimed::Before) => {
+                let state = Claim::read(&connected.link, id).await.ok().flatten().map(|claim| claim.state);
+                Err(self.unknown(id, worker, state))
+            }
+            Err(error) => {
+                tracing::debug!("{error}");
+                Err(self.unknown(id, worker, None))
+            }
+        }
+    }
+
+    fn unknown(&self, id: &str, worker: &str, state: Option<ClaimState>) -> ToolError {
+        let name = &self.wanted.tool;
+        let text = match state {
+            Some(ClaimState::Ended) => format!(
+                "`{name}` ran on worker `{worker}`, which went away before its answer came; nobody knows what it was"
+            ),
+            _ => format!(
+                "`{name}` began on worker `{worker}`, which went away: nobody knows what came of it. It is not made again \
+                 by itself"
+            ),
+        };
+        ToolError::Host(format!(
+            "{text}\nhint: look at what it was to change before it is made again; `haft log --nats` has what the worker \
+             noted of call {id}"
+        ))
+    }
+
+    fn not_connected(&self, error: &LinkError) -> ToolError {
+        self.error(&format!("did not run, and can be made again: {error}"))
+    }
+
+    fn no_place(&self, no_place: NoPlace) -> ToolError {
+        let on = Label::listed(&self.wanted.on);
+        let why = match no_place {
+            NoPlace::NoWorker => format!(
+                "no worker labelled {on} has it. Workers have it that run `haft work` with the same program.toml and \
+                 program.lock"
+            ),
+            NoPlace::Full(count) => format!("all places of the {count} workers that have it are taken"),
+            NoPlace::TooMany => "too many calls wait for workers already".to_owned(),
+        };
+        self.error(&format!("did not run, and can be made again later: {why}"))
+    }
+}
+
+impl Tries {
+    /// Notes that the call did not run; an error where that happened too often.
+    fn unrun(&mut self, call: &Outgoing<'_>, why: &str) -> Result<(), ToolError> {
+        self.unrun += 1;
+        if self.unrun < MAX_UNRUN {
+            return Ok(());
+        }
+        Err(call.error(&format!("did not run, and can be made again later: {why}")))
+    }
+
+    /// Notes that a worker died in the call, which only reads: it is asked again once.
+    fn death(&mut self, call: &Outgoing<'_>, worker: &str) -> Result<(), ToolError> {
+        self.deaths += 1;
+        if self.deaths < 2 {
+            return Ok(());
+        }
+        let why =
+            format!("was not answered: two workers went away while they ran it, the last one `{worker}`");
+        Err(call.error(&why))
+    }
+}

@@ -1,0 +1,276 @@
+//! Journals over machines: what a worker noted in its own file goes to a stream, line by line, and is read back from there.
+//! The file is the record and the stream a copy: an outage of NATS delays lines and loses none. A line that is sent twice
+//! is kept once.
+
+use std::collections::HashSet;
+use std::fs;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use async_nats::HeaderMap;
+use async_nats::jetstream::consumer::{DeliverPolicy, pull};
+use async_nats::jetstream::stream::{Config, DiscardPolicy, StorageType, Stream};
+use bytes::Bytes;
+use haft_core::journal::{Bookmark, Followed, Outcome, Record, View};
+use tokio_stream::StreamExt;
+use tokio_util::sync::CancellationToken;
+
+use super::error::{LinkError, unusable};
+use super::link::Link;
+use super::subjects;
+
+/// How often the file is looked at.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// How long is waited before what was not taken is sent again.
+const PAUSE: Duration = Duration::from_secs(2);
+
+/// Lines that are sent together, each acknowledged. A line has 20 KiB at most, mostly one.
+const BATCH: usize = 256;
+
+/// Lines of others that are gone through at one time.
+const MOST_SKIPPED: usize = 16 << 10;
+
+/// How long the last lines may take at the end of a worker.
+const LAST: Duration = Duration::from_secs(5);
+
+/// How long lines are kept in the stream.
+const AGE: Duration = Duration::from_hours(30 * 24);
+
+/// Bytes of the stream; the oldest lines go then.
+const BYTES: i64 = 4 << 30;
+
+/// For how long a line that is sent twice is recognised by the server; readers recognise it whenever.
+const TWICE: Duration = Duration::from_mins(10);
+
+/// How long the next line of the stream is waited for.
+const READING: Duration = Duration::from_secs(5);
+
+/// Why journals cannot be read from NATS.
+#[derive(Debug, thiserror::Error)]
+pub enum JournalError {
+    /// NATS does not give them.
+    #[error(transparent)]
+    Link(#[from] LinkError),
+    /// They cannot be put down here.
+    #[error("cannot write `{}`: {source}", path.display())]
+    Write {
+        /// Where.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+}
+
+/// Why lines wait.
+#[derive(Debug, thiserror::Error)]
+enum ShipError {
+    #[error(transparent)]
+    Link(#[from] LinkError),
+    #[error("the journal cannot be read: {0}")]
+    Read(#[from] io::Error),
+}
+
+/// Sends what one worker notes.
+pub struct Shipper {
+    link: Arc<Link>,
+    subject: String,
+    worker: String,
+    directory: PathBuf,
+    /// The file that says how far it has come.
+    progress: PathBuf,
+}
+
+/// The next line of the journal.
+enum Next {
+    /// There is none yet.
+    None,
+    /// One of this worker, and what names it.
+    Own(String, Bytes),
+    /// One of others.
+    Other,
+}
+
+/// Lines of one look, and where the next one goes on.
+struct Batch {
+    lines: Vec<(String, Bytes)>,
+    bookmark: Option<Bookmark>,
+    /// Whether there may be more.
+    is_cut: bool,
+}
+
+impl Shipper {
+    /// Sends what `worker` notes of `program` in the journal in `directory`; how far it has come is kept in `progress`.
+    pub fn new(
+        link: &Arc<Link>,
+        (program, worker): (&str, &str),
+        directory: PathBuf,
+        progress: PathBuf,
+    ) -> Self {
+        let subject = format!("{}.{program}.{worker}", subjects::journal(&link.prefix));
+        Self { link: link.clone(), subject, worker: worker.to_owned(), directory, progress }
+    }
+
+    /// Sends lines as they are written until `stop`, and then what is left, for a moment.
+    pub async fn run(self, stop: CancellationToken) {
+        let own = Arc::new(self);
+        let mut bookmark = own.kept();
+        let mut has_warned = false;
+        while !stop.is_cancelled() {
+            let pause = match own.clone().ship(&mut bookmark).await {
+                Ok(true) => continue,
+                Ok(false) => LOOK,
+                Err(error) => {
+                    if !std::mem::replace(&mut has_warned, true) {
+                        tracing::warn!("lines of the journal wait until NATS takes them: {error}");
+                    }
+                    PAUSE
+                }
+            };
+            stop.run_until_cancelled(tokio::time::sleep(pause)).await;
+        }
+        let rest = async { while let Ok(true) = own.clone().ship(&mut bookmark).await {} };
+        if tokio::time::timeout(LAST, rest).await.is_err() {
+            tracing::warn!("the last lines of the journal are sent when this worker runs again");
+        }
+    }
+
+    /// Sends the next lines; whether there may be more.
+    async fn ship(self: Arc<Self>, bookmark: &mut Option<Bookmark>) -> Result<bool, ShipError> {
+        let (own, from) = (self.clone(), *bookmark);
+        let batch = tokio::task::spawn_blocking(move || own.next(from)).await.map_err(io::Error::other)??;
+        if !batch.lines.is_empty() {
+            self.send(&batch.lines).await?;
+        }
+        if batch.bookmark != *bookmark {
+            *bookmark = batch.bookmark;
+            self.keep(bookmark.as_ref())?;
+        }
+        Ok(batch.is_cut)
+    }
+
+    /// The lines of this worker after `bookmark`.
+    fn next(&self, bookmark: Option<Bookmark>) -> io::Result<Batch> {
+        let mut followed = View::open(&self.directory)?.follow_after(bookmark)?;
+        let (mut lines, mut skipped) = (Vec::new(), 0);
+        let is_cut = loop {
+            if lines.len() >= BATCH || skipped >= MOST_SKIPPED {
+                break true;
+            }
+            match self.line(&mut followed)? {
+                Next::None => break false,
+                Next::Own(key, line) => lines.push((key, line)),
+                Next::Other => skipped += 1,
+            }
+        };
+        Ok(Batch { lines, bookmark: followed.bookmark()?.or(bookmark), is_cut })
+    }
+
+    /// The next line with what names it, where it is one of this worker.
+    fn line(&self, followed: &mut Followed) -> io::Result<Next> {
+        let Some(line) = followed.next_line()? else { return Ok(Next::None) };
+        let bytes = Bytes::copy_from_slice(line.bytes());
+        let own = line.record().filter(|record| record.program.worker.as_ref() == Some(&self.worker));
+        Ok(own.map_or(Next::Other, |record| Next::Own(key(&record), bytes)))
+    }
+
+    async fn send(&self, lines: &[(String, Bytes)]) -> Result<(), LinkError> {
+        let what = "lines of the journal cannot be sent";
+        stream(&self.link).await?;
+        let mut sent = Vec::with_capacity(lines.len());
+        for (key, line) in lines {
+            let mut headers = HeaderMap::new();
+            headers.insert("Nats-Msg-Id", key.as_str());
+            let publish =
+                self.link.jetstream.publish_with_headers(self.subject.clone(), headers, line.clone());
+            sent.push(publish.await.map_err(|error| unusable(what, &error))?);
+        }
+        for taken in sent {
+            taken.await.map_err(|error| unusable(what, &error))?;
+        }
+        Ok(())
+    }
+
+    /// How far an earlier process of this worker has come.
+    fn kept(&self) -> Option<Bookmark> {
+        serde_json::from_slice(&fs::read(&self.progress).ok()?).ok()
+    }
+
+    fn keep(&self, bookmark: Option<&Bookmark>) -> io::Result<()> {
+        if let Some(parent) = self.progress.parent() {
+            fs::create_dir_all(parent)?;
+        }
+        let new = self.progress.with_extension("new");
+        fs::write(&new, serde_json::to_vec(&bookmark)?)?;
+        fs::rename(new, &self.progress)
+    }
+}
+
+/// What names a line among all: the call, and whether it begins or ends.
+fn key(record: &Record) -> String {
+    let end = if record.outcome == Outcome::Started { "begin" } else { "end" };
+    format!("{}-{end}", record.id)
+}
+
+/// The stream of journals, made where it is not there.
+async fn stream(link: &Link) -> Result<Stream, LinkError> {
+    let name = subjects::journal_stream(&link.prefix);
+    if let Ok(stream) = link.jetstream.get_stream(&name).await {
+        return Ok(stream);
+    }
+    let config = Config {
+        name,
+        description: Some("what workers noted of calls".into()),
+        subjects: vec![format!("{}.>", subjects::journal(&link.prefix))],
+        max_age: AGE,
+        max_bytes: BYTES,
+        discard: DiscardPolicy::Old,
+        storage: StorageType::File,
+        duplicate_window: TWICE,
+        ..Config::default()
+    };
+    link.jetstream
+        .create_stream(config)
+        .await
+        .map_err(|error| unusable("there is no stream of journals", &error))
+}
+
+/// Reads what all workers have sent, or what they did since a time, into a journal in `directory`; how many lines.
+pub async fn fetch(link: &Link, since: Option<SystemTime>, directory: &Path) -> Result<usize, JournalError> {
+    let what = "the journals of workers cannot be read";
+    let stream = stream(link).await?;
+    let mut left = stream.cached_info().state.messages;
+    let deliver_policy = match since {
+        Some(start_time) => DeliverPolicy::ByStartTime { start_time: start_time.into() },
+        None => DeliverPolicy::All,
+    };
+    let config = pull::OrderedConfig { deliver_policy, ..pull::OrderedConfig::default() };
+    let consumer = stream.create_consumer(config).await.map_err(|error| unusable(what, &error))?;
+    left = left.min(consumer.cached_info().num_pending);
+    let mut messages = consumer.messages().await.map_err(|error| unusable(what, &error))?;
+    let path = directory.join("journal.jsonl");
+    let failed = |source| JournalError::Write { path: path.clone(), source };
+    let mut file = BufWriter::new(fs::File::create(&path).map_err(failed)?);
+    let (mut seen, mut count) = (HashSet::new(), 0);
+    while left > 0 {
+        let message = tokio::time::timeout(READING, messages.next()).await;
+        let message = message.map_err(|late| unusable(what, &late))?;
+        let Some(message) = message.transpose().map_err(|error| unusable(what, &error))? else { break };
+        left = message.info().map_or(left - 1, |info| info.pending);
+        let key = serde_json::from_slice::<Record>(&message.payload).ok().map(|record| key(&record));
+        if key.is_some_and(|key| seen.insert(key)) {
+            file.write_all(&message.payload).map_err(failed)?;
+            count += 1;
+        }
+    }
+    file.flush().map_err(failed)?;
+    Ok(count)
+}
+
+impl std::fmt::Debug for Shipper {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shipper").field("worker", &self.worker).finish_non_exhaustive()
+    }
+}

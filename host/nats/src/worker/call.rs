@@ -1,0 +1,203 @@
+//! One call of a worker: read, checked, claimed where it may change anything, run, answered.
+
+use std::sync::Arc;
+
+use async_nats::{Message, Subject};
+use async_trait::async_trait;
+use haft_core::call::{ToolCall, ToolResult};
+use haft_core::event::Events;
+use haft_core::tool::{Approvals, Approver, Decision, Question, Session};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::Worker;
+use super::places::Taken;
+use crate::claims::{Claim, ClaimState, Claimed};
+use crate::link::Link;
+use crate::message::{Reply, Request, TOLD, Told, encode, now};
+use crate::payload::{Payload, received};
+
+/// How old a call may be, in milliseconds: a fraction of the age of claims, so that one that lay in a buffer of a process
+/// that stood still never runs after its claim is gone. Clocks differ by less.
+const MAX_AGE: u64 = 30 * 60 * 1000;
+
+/// What is told during a call and waits to be sent; more is left out.
+const MAX_TOLD: usize = 256;
+
+impl Worker {
+    /// Runs the call that `message` brings, and answers it.
+    pub(super) async fn run_call(self: Arc<Self>, message: Message, taken: Taken) {
+        let Some(reply) = message.reply.clone() else { return };
+        let bytes = match received(&self.link, &message).await {
+            Ok(bytes) => bytes,
+            Err(error) => return self.unrun(reply, error.to_string()).await,
+        };
+        let request = match serde_json::from_slice::<Request<'_>>(&bytes) {
+            Ok(request) => request,
+            Err(error) => return self.unrun(reply, format!("it cannot be read: {error}")).await,
+        };
+        let Some(running) = Running::begin(&self, &request.id) else {
+            // Asked for again by whoever waits for it.
+            return;
+        };
+        match self.admit(&request).await {
+            Ok(is_claimed) => {
+                let result = self.dispatch(&request, &reply, running.cancel.clone()).await;
+                let id = request.id.clone().into_owned();
+                self.answer(reply, (id, result), taken).await;
+                drop(running);
+                if is_claimed {
+                    let claim = Claim::new(ClaimState::Ended, &self.settings.name, &request.tool);
+                    claim.note(&self.link, &request.id).await;
+                }
+            }
+            Err(why) => {
+                drop(taken);
+                self.unrun(reply, why).await;
+            }
+        }
+    }
+
+    /// Whether the call may run here, and was claimed for that; why it may not.
+    async fn admit(&self, request: &Request<'_>) -> Result<bool, String> {
+        let age = now().abs_diff(request.sent);
+        if age > MAX_AGE {
+            return Err(format!("it is {} minutes old by this worker's clock", age / 60_000));
+        }
+        let Some(known) = self.known.get(request.tool.as_ref()) else {
+            return Err(format!("it has no tool `{}`", request.tool));
+        };
+        if known.definition != request.definition {
+            return Err(format!("its `{}` is another one than the caller saw", request.tool));
+        }
+        if known.reads {
+            return Ok(false);
+        }
+        let claim = Claim::new(ClaimState::Running, &self.settings.name, &request.tool);
+        match claim.make(&self.link, &request.id).await {
+            Ok(Claimed::Now) => Ok(true),
+            Ok(Claimed::Before) => Err("the call is claimed already".into()),
+            Err(error) => Err(format!("the call cannot be claimed: {error}")),
+        }
+    }
+
+    async fn dispatch(
+        &self,
+        request: &Request<'_>,
+        reply: &Subject,
+        cancel: CancellationToken,
+    ) -> ToolResult {
+        let call = ToolCall {
+            id: request.id.clone().into_owned(),
+            tool: request.tool.clone().into_owned(),
+            arguments: request.arguments.clone().into_owned(),
+        };
+        let (events, telling) = if request.told { tell(&self.link, reply) } else { Default::default() };
+        let session = Session {
+            events,
+            cancel,
+            approvals: Approvals::by(AtTheGate(request.approved)),
+            ..self.session.clone()
+        };
+        let session = self.passenger.incoming(session, request.about.clone().into_owned());
+        let result = self.toolbox.dispatch(call, &session).await;
+        drop(session);
+        if let Some(telling) = telling {
+            // What was told comes before the answer.
+            let _ = telling.await;
+        }
+        result
+    }
+
+    /// Sends the answer. The place is free before whoever waits for the answer may want it.
+    async fn answer(&self, reply: Subject, (id, result): (String, ToolResult), taken: Taken) {
+        drop(taken);
+        let busy = self.places.busy();
+        let payload = match Payload::new(&self.link, encode(&Reply::Answer { result, busy })).await {
+            Ok(payload) => payload,
+            Err(error) => {
+                let result =
+                    ToolResult::error(format!("the call ran, and its answer cannot be sent: {error}"));
+                // A text of this length fits into any message.
+                match Payload::new(&self.link, encode(&Reply::Answer { result, busy })).await {
+                    Ok(payload) => payload,
+                    Err(_) => return,
+                }
+            }
+        };
+        self.answers.lock().put(id, reply.clone(), payload.clone());
+        if let Err(error) = payload.send(&self.link, reply, None).await {
+            tracing::warn!("an answer was not sent: {error}");
+        }
+    }
+
+    async fn unrun(&self, reply: Subject, why: String) {
+        let _ = self.link.client.publish(reply, encode(&Reply::Unrun(why)).into()).await;
+    }
+}
+
+/// A call that runs, as gates can ask after it and cancel it.
+struct Running {
+    worker: Arc<Worker>,
+    id: String,
+    cancel: CancellationToken,
+}
+
+impl Running {
+    /// Nothing where the call runs already, or has run.
+    fn begin(worker: &Arc<Worker>, id: &str) -> Option<Self> {
+        let mut running = worker.running.lock();
+        if running.contains_key(id) || worker.answers.lock().get(id).is_some() {
+            return None;
+        }
+        let cancel = CancellationToken::new();
+        running.insert(id.to_owned(), cancel.clone());
+        drop(running);
+        Some(Self { worker: worker.clone(), id: id.to_owned(), cancel })
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.worker.running.lock().remove(&self.id);
+    }
+}
+
+/// Sends what happens during a call to whoever waits for its answer, in order and as fast as the connection takes it.
+fn tell(link: &Arc<Link>, reply: &Subject) -> (Events, Option<tokio::task::JoinHandle<()>>) {
+    let (sender, mut waiting) = mpsc::channel::<Told>(MAX_TOLD);
+    let (client, subject) = (link.client.clone(), format!("{reply}.{TOLD}"));
+    let most = client.max_payload();
+    let telling = tokio::spawn(async move {
+        while let Some(told) = waiting.recv().await {
+            let bytes = encode(&told);
+            if bytes.len() < most {
+                let _ = client.publish(subject.clone(), bytes.into()).await;
+            }
+        }
+    });
+    let events = Events::during_calls(move |event| {
+        if let Some(told) = Told::of(event) {
+            // A caller is told what happens as far as that goes; the answer has all that counts.
+            let _ = sender.try_send(told);
+        }
+    });
+    (events, Some(telling))
+}
+
+/// The person who was asked where the call was made: whether one was is all that a gate says. What this machine's
+/// program.toml wants asked and a gate did not ask is refused.
+struct AtTheGate(bool);
+
+#[async_trait]
+impl Approver for AtTheGate {
+    async fn ask(&self, _: &Question) -> Decision {
+        if self.0 {
+            Decision::Approved
+        } else {
+            Decision::Unasked(
+                "this worker's program.toml wants it, and nobody was asked where the call was made".into(),
+            )
+        }
+    }
+}

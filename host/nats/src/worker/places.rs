@@ -1,0 +1,82 @@
+//! The places of a worker: how many calls run at one time. Nothing waits here; a call without a place is refused.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use tokio::sync::Notify;
+
+/// How many calls run, and may.
+pub(super) struct Places {
+    most: u32,
+    busy: AtomicU32,
+    is_closed: AtomicBool,
+    /// Whether a call was refused since a place was free last: gates are told at once when one is.
+    is_missed: AtomicBool,
+    missed: Notify,
+}
+
+/// A place in use, free again when it is dropped.
+pub(super) struct Taken(Arc<Places>);
+
+impl Places {
+    pub(super) fn new(most: u32) -> Self {
+        let (is_closed, is_missed) = (AtomicBool::new(false), AtomicBool::new(false));
+        Self { most, busy: AtomicU32::new(0), is_closed, is_missed, missed: Notify::new() }
+    }
+
+    /// Takes a place, where one is free.
+    pub(super) fn take(own: &Arc<Self>) -> Option<Taken> {
+        let one_more = |busy: u32| (busy < own.most && !own.is_closed()).then_some(busy + 1);
+        let taken = own.busy.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more);
+        if taken.is_err() {
+            own.is_missed.store(true, Ordering::Release);
+        }
+        taken.is_ok().then(|| Taken(own.clone()))
+    }
+
+    /// Gives none out any more.
+    pub(super) fn close(&self) {
+        self.is_closed.store(true, Ordering::Release);
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::Acquire)
+    }
+
+    /// How many are in use.
+    pub(super) fn busy(&self) -> u32 {
+        self.busy.load(Ordering::Acquire)
+    }
+
+    /// Waits until a place is free for which a call was refused.
+    pub(super) async fn were_missed(&self) {
+        self.missed.notified().await;
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        let Self(places) = self;
+        places.busy.fetch_sub(1, Ordering::AcqRel);
+        if places.is_missed.swap(false, Ordering::AcqRel) {
+            places.missed.notify_one();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn no_more_than_there_are_and_a_missed_one_is_told() {
+        let places = Arc::new(Places::new(1));
+        let taken = Places::take(&places).unwrap();
+        assert!(Places::take(&places).is_none());
+        drop(taken);
+        places.were_missed().await;
+        assert_eq!(places.busy(), 0);
+        places.close();
+        assert!(Places::take(&places).is_none());
+    }
+}

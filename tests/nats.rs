@@ -1,0 +1,200 @@
+//! Workers and gates over a real NATS server. `.ci/nats` fetches one and says where it is; without it these tests say that
+//! they were skipped. Heavy ones, which kill processes a hundred times, run where `HAFT_NATS_HEAVY` is set.
+
+#![expect(clippy::disallowed_methods, reason = "these tests start haft, and a NATS server")]
+
+mod kills;
+mod world;
+
+use std::time::{Duration, Instant};
+
+use haft::event::Event;
+use haft::event::Events;
+use haft::tool::Session;
+use serde_json::json;
+
+use self::world::{As, World};
+
+/// N01: what `on` says lives on workers runs there, with their rights, and nothing else does.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn n01_a_call_runs_on_the_worker_that_has_its_label() {
+    let Some(world) = World::start().await else { return };
+    let gate = world.gate().await;
+    let early = gate.call("time", json!({})).await;
+    assert!(early.is_error && early.content.contains("no worker labelled"), "{}", early.content);
+    assert!(early.content.contains("can be made again"), "{}", early.content);
+    let _worker = world.worker("eu-1", &["--label", "eu"]);
+    let answer = gate.until_answered("time", json!({})).await;
+    assert!(answer.content.parse::<u64>().is_ok(), "{}", answer.content);
+    let answer = gate.call("program__far__mark", json!({ "mark": "one" })).await;
+    assert!(!answer.is_error, "{}", answer.content);
+    assert_eq!(world.marks(), ["one"]);
+    let answer = gate.call("program__far__mark_us", json!({ "mark": "two" })).await;
+    assert!(answer.is_error && answer.content.contains("no worker labelled `us`"), "{}", answer.content);
+    assert_eq!(world.marks(), ["one"]);
+}
+
+/// N02: a program without a server has none of what lives on workers, and says where it is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn n02_without_a_server_the_tool_is_not_there() {
+    let Some(world) = World::start().await else { return };
+    let alone = world.program(As::Gate, false).await;
+    assert!(alone.toolbox.find("program__far__mark").is_none() && alone.toolbox.find("bash").is_some());
+}
+
+/// N03: a worker with another program.lock, another definition, or other rights at the server gets no call and makes none.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn n03_other_locks_definitions_and_stolen_credentials_are_refused() {
+    let Some(world) = World::start().await else { return };
+    let gate = world.gate().await;
+    let lock = format!(
+        "version = 2\n[[pin]]\nname = \"x\"\nkind = \"plugin\"\nsource = \"x.wasm\"\ndigest = \"sha256:{}\"\n\
+         contracts = []\nasked = []\ngranted = []\n",
+        "0".repeat(64)
+    );
+    let mut other = world.worker_with("eu-1", &["--label", "eu"], |home| home.write("program.lock", &lock));
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let answer = gate.call("time", json!({})).await;
+    assert!(answer.content.contains("no worker labelled"), "another lock: {}", answer.content);
+    assert!(other.is_running(), "it works, for other gates");
+    let _other = world.worker_with("eu-2", &["--label", "eu"], |home| {
+        let text = std::fs::read_to_string(home.work().join("program.toml")).unwrap();
+        home.write("program.toml", &text.replace("Adds a mark.", "Adds a mark, says another one."));
+    });
+    gate.until_answered("time", json!({})).await;
+    let answer = gate.call("program__far__mark", json!({ "mark": "no" })).await;
+    assert!(answer.content.contains("no worker labelled"), "another definition: {}", answer.content);
+    // Whoever has a worker's password calls nothing with it, and hears nothing of what other workers are sent.
+    let thief = world.gate_as(As::Worker("eu-2")).await;
+    let answer = thief.call("time", json!({})).await;
+    assert!(answer.is_error, "a worker's user made a call: {}", answer.content);
+    assert_eq!(world.marks(), Vec::<String>::new());
+}
+
+/// N04: whoever waits for a worker that is killed is told at once; what may have changed something is not made again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn n04_the_death_of_a_worker_is_told_at_once() {
+    let Some(world) = World::start().await else { return };
+    let mut worker = world.worker("eu-1", &["--label", "eu"]);
+    let gate = world.gate().await;
+    gate.until_answered("time", json!({})).await;
+    let call = gate.spawn("program__far__slow", json!({ "mark": "slow" }));
+    world.until_marked("slow").await;
+    worker.kill();
+    let killed = Instant::now();
+    let answer = call.await.unwrap();
+    let told = killed.elapsed();
+    eprintln!("the death of a worker was told after {told:?}");
+    assert!(answer.content.contains("nobody knows what came of it"), "{}", answer.content);
+    assert!(told < Duration::from_secs(3), "{told:?}");
+    assert_eq!(world.marks(), ["slow"]);
+}
+
+/// N05: what is too large for a message travels, both ways.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn n05_large_arguments_travel() {
+    let Some(world) = World::start().await else { return };
+    let _worker = world.worker("eu-1", &["--label", "eu"]);
+    let gate = world.gate().await;
+    gate.until_answered("time", json!({})).await;
+    let path = world.folder("eu-1").join("large.txt");
+    let large = "0123456789abcdef\n".repeat(200_000);
+    let answer = gate.call("write", json!({ "file_path": path, "content": large })).await;
+    assert!(!answer.is_error, "{}", answer.content);
+    assert_eq!(std::fs::read_to_string(&path).unwrap().len(), large.len());
+}
+
+/// N06: a call is cancelled where it runs, and what it tells meanwhile comes to the caller.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn n06_progress_comes_and_a_cancel_goes() {
+    let Some(world) = World::start().await else { return };
+    let _worker = world.worker("eu-1", &["--label", "eu"]);
+    let gate = world.gate().await;
+    gate.until_answered("time", json!({})).await;
+    let (sender, mut told) = tokio::sync::mpsc::unbounded_channel();
+    let events = Events::to(move |event| {
+        if let Event::Stdout { chunk, .. } = event {
+            let _ = sender.send(chunk.clone());
+        }
+    });
+    let session = Session { events, ..Session::default() };
+    let cancel = session.cancel.clone();
+    let call = gate.spawn_in("program__far__slow", json!({ "mark": "told" }), session);
+    let chunk = tokio::time::timeout(Duration::from_secs(20), told.recv()).await.unwrap().unwrap();
+    assert!(chunk.contains("told"), "{chunk}");
+    let begun = Instant::now();
+    cancel.cancel();
+    let answer = call.await.unwrap();
+    assert!(answer.is_error, "{}", answer.content);
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    world.until_no_sleep("eu-1").await;
+}
+
+/// N07: what this machine wants approved, and nobody approved where the call was made, is refused; what was, runs.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn n07_an_approval_is_given_where_the_person_is() {
+    let Some(world) = World::start().await else { return };
+    let _worker = world.worker("eu-1", &["--label", "eu"]);
+    let gate = world.gate().await;
+    gate.until_answered("time", json!({})).await;
+    let (tool, arguments) = ("program__far__asked", json!({ "mark": "asked" }));
+    let answer = gate.call(tool, arguments.clone()).await;
+    assert!(answer.is_error && answer.content.contains("approval"), "{}", answer.content);
+    let session = Session { approvals: world::approved(), ..Session::default() };
+    let answer = gate.spawn_in(tool, arguments, session).await.unwrap();
+    assert!(!answer.is_error, "{}", answer.content);
+    assert_eq!(world.marks(), ["asked"]);
+}
+
+/// N08: what workers note is on file there, and read from NATS; an outage delays it and loses none.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn n08_journals_of_all_workers_are_read_at_once() {
+    let Some(mut world) = World::start().await else { return };
+    let _workers = [world.worker("eu-1", &["--label", "eu"]), world.worker("us-1", &["--label", "us"])];
+    let gate = world.gate().await;
+    gate.until_answered("program__far__mark", json!({ "mark": "a" })).await;
+    gate.until_answered("program__far__mark_us", json!({ "mark": "b" })).await;
+    world.server.kill();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    world.server.start();
+    gate.until_answered("program__far__mark", json!({ "mark": "c" })).await;
+    let begun = Instant::now();
+    let lines = loop {
+        let log = world.log();
+        let lines: Vec<String> =
+            log.lines().filter(|line| line.contains("__mark")).map(str::to_owned).collect();
+        if lines.len() >= 3 || begun.elapsed() > Duration::from_secs(30) {
+            break lines;
+        }
+        tokio::time::sleep(Duration::from_millis(300)).await;
+    };
+    let of = |worker: &str, mark: &str| {
+        lines
+            .iter()
+            .filter(|line| line.contains(&format!("{worker}: ")) && line.contains(&format!("\"{mark}\"")))
+            .count()
+    };
+    assert_eq!((of("eu-1", "a"), of("us-1", "b"), of("eu-1", "c")), (1, 1, 1), "{lines:#?}");
+}
+
+/// N09: with no place free a call waits, and then is told so; nothing ran.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn n09_full_workers_say_so() {
+    let Some(world) = World::start().await else { return };
+    let _worker = world.worker("eu-1", &["--label", "eu", "--places", "1"]);
+    let (one, other) = (world.gate().await, world.gate().await);
+    one.until_answered("time", json!({})).await;
+    other.until_answered("time", json!({})).await;
+    let held = one.spawn("program__far__slow", json!({ "mark": "held" }));
+    world.until_marked("held").await;
+    let begun = Instant::now();
+    let answer = other.call("program__far__mark", json!({ "mark": "none" })).await;
+    assert!(
+        answer.content.contains("are taken") && answer.content.contains("made again"),
+        "{}",
+        answer.content
+    );
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    assert_eq!(world.marks(), ["held"]);
+    held.abort();
+}

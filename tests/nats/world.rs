@@ -1,0 +1,388 @@
+//! A NATS server with users and permissions as the guide has them, workers as processes, gates in this one.
+
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use haft::call::{ToolCall, ToolResult};
+use haft::manifest::NatsUrl;
+use haft::program::{Machines, Options, Program};
+use haft::tool::{Approvals, Approver, Decision, Question, Session};
+use serde_json::Value;
+use tokio::task::JoinHandle;
+
+use crate::cli::Home;
+use crate::workspace::confiner;
+
+/// Where a server is.
+const VARIABLE: &str = "HAFT_NATS_SERVER";
+
+/// For anything that happens once, on a machine that has other things to do.
+const LONG: Duration = Duration::from_secs(60);
+
+/// The program of gates and workers alike. `mark` adds its mark to a file with one write.
+const PROGRAM: &str = r#"
+[program]
+name = "far"
+version = "1.0.0"
+
+[nats]
+user = { file = "user" }
+password = { file = "password" }
+
+[sandbox]
+mode = "rwx"
+workspace = "."
+
+[builtins]
+on = { time = ["*"], files = ["*"] }
+
+[[tools]]
+name = "mark"
+description = "Adds a mark."
+command = ["sh", "-c", "echo $1 >> MARKS", "mark"]
+arguments = [{ name = "mark", description = "The mark." }]
+on = ["eu"]
+
+[[tools]]
+name = "mark_us"
+description = "Adds a mark."
+command = ["sh", "-c", "echo $1 >> MARKS", "mark"]
+arguments = [{ name = "mark", description = "The mark." }]
+on = ["us"]
+
+[[tools]]
+name = "slow"
+description = "Adds a mark, and takes long."
+command = ["sh", "-c", "echo $1 >> MARKS; echo $1; exec sleep 77.7", "slow"]
+arguments = [{ name = "mark", description = "The mark." }]
+on = ["eu"]
+
+[[tools]]
+name = "asked"
+description = "Adds a mark, where a person approves."
+command = ["sh", "-c", "echo $1 >> MARKS", "asked"]
+arguments = [{ name = "mark", description = "The mark." }]
+confirm = true
+on = ["eu"]
+"#;
+
+/// What one is to the server.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum As {
+    Gate,
+    Worker(&'static str),
+}
+
+/// A server, and the places of those that meet there.
+pub(crate) struct World {
+    pub(crate) server: Server,
+    folder: tempfile::TempDir,
+    gate: Home,
+    workers: std::sync::Mutex<Vec<(String, Home)>>,
+}
+
+/// A NATS server.
+pub(crate) struct Server {
+    program: PathBuf,
+    config: PathBuf,
+    port: u16,
+    child: Option<Child>,
+}
+
+/// A worker's process; killed when it is dropped.
+pub(crate) struct Worker {
+    child: Child,
+}
+
+/// A gate in this process.
+#[derive(Clone)]
+pub(crate) struct Gate {
+    program: Arc<Program>,
+}
+
+/// Approves of everything.
+struct Yes;
+
+#[async_trait]
+impl Approver for Yes {
+    async fn ask(&self, _: &Question) -> Decision {
+        Decision::Approved
+    }
+}
+
+pub(crate) fn approved() -> Approvals {
+    Approvals::by(Yes)
+}
+
+impl World {
+    /// A server and no worker; says so where there is no server to start.
+    pub(crate) async fn start() -> Option<Self> {
+        let named = std::env::var_os(VARIABLE).map(PathBuf::from);
+        let found = named.or_else(|| haft::backend::lookup::find_on_path("nats-server"));
+        let Some(program) = found else {
+            eprintln!(
+                "\nSKIPPED: no NATS server was started, since `{VARIABLE}` does not say where one is\n"
+            );
+            return None;
+        };
+        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let config = folder.path().join("server.conf");
+        fs::write(&config, configuration(port, &folder.path().join("store"))).unwrap();
+        let mut server = Server { program, config, port, child: None };
+        server.start();
+        let world = Self { server, folder, gate: Home::new(), workers: std::sync::Mutex::default() };
+        world.settle(&world.gate, As::Gate);
+        Some(world)
+    }
+
+    /// Writes what makes `home` a place of the program.
+    fn settle(&self, home: &Home, role: As) {
+        let marks = self.folder.path().join("marks");
+        home.write("program.toml", &PROGRAM.replace("MARKS", marks.to_str().unwrap()));
+        let user = match role {
+            As::Gate => "gate",
+            As::Worker(name) => name,
+        };
+        for (file, text) in [("user", user), ("password", &format!("{user}-password"))] {
+            home.write(file, text);
+            fs::set_permissions(home.work().join(file), fs::Permissions::from_mode(0o600)).unwrap();
+        }
+    }
+
+    fn url(&self) -> String {
+        format!("nats://127.0.0.1:{}", self.server.port)
+    }
+
+    /// The program, loaded in this process.
+    pub(crate) async fn program(&self, role: As, with_server: bool) -> Program {
+        let home = match role {
+            As::Gate => self.gate.work(),
+            As::Worker(name) => self.folder(name),
+        };
+        let url: Option<NatsUrl> = with_server.then(|| self.url().parse().unwrap());
+        let options = Options {
+            program: Some(home.join("program.toml")),
+            no_journal: true,
+            confiner: Some(confiner()),
+            machines: Machines::at(url),
+            ..Options::default()
+        };
+        let program = Program::load(&options).await.unwrap();
+        assert_eq!(program.report().is_none(), with_server, "{:?}", program.problems);
+        program
+    }
+
+    pub(crate) async fn gate(&self) -> Gate {
+        self.gate_as(As::Gate).await
+    }
+
+    pub(crate) async fn gate_as(&self, role: As) -> Gate {
+        Gate { program: Arc::new(self.program(role, true).await) }
+    }
+
+    pub(crate) fn worker(&self, name: &'static str, arguments: &[&str]) -> Worker {
+        self.worker_with(name, arguments, |_| ())
+    }
+
+    /// A worker, after `change` was done to its place.
+    pub(crate) fn worker_with(
+        &self,
+        name: &'static str,
+        arguments: &[&str],
+        change: impl FnOnce(&Home),
+    ) -> Worker {
+        let mut workers = self.workers.lock().unwrap();
+        if !workers.iter().any(|(own, _)| own == name) {
+            let home = Home::new();
+            self.settle(&home, As::Worker(name));
+            workers.push((name.to_owned(), home));
+        }
+        let (_, home) = workers.iter().find(|(own, _)| own == name).unwrap();
+        change(home);
+        let url = self.url();
+        let words = [&["work", "--nats", &url, "--name", name], arguments].concat();
+        Worker { child: home.command(&words).stdout(Stdio::null()).spawn().unwrap() }
+    }
+
+    pub(crate) fn folder(&self, name: &str) -> PathBuf {
+        let workers = self.workers.lock().unwrap();
+        workers.iter().find(|(own, _)| own == name).unwrap().1.work()
+    }
+
+    /// haft in the gate's place, with the server's URL.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let url = self.url();
+        self.gate.command(&[arguments, &["--nats", &url]].concat())
+    }
+
+    /// What `haft log` shows of the workers.
+    pub(crate) fn log(&self) -> String {
+        let output = self.command(&["log"]).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// The marks that calls left, in order.
+    pub(crate) fn marks(&self) -> Vec<String> {
+        let text = fs::read_to_string(self.folder.path().join("marks")).unwrap_or_default();
+        text.lines().map(str::to_owned).collect()
+    }
+
+    pub(crate) async fn until_marked(&self, mark: &str) {
+        let begun = Instant::now();
+        while !self.marks().iter().any(|own| own == mark) {
+            assert!(begun.elapsed() < LONG, "`{mark}` never came");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// Waits until nothing sleeps any more that a call of the worker started.
+    pub(crate) async fn until_no_sleep(&self, name: &str) {
+        let (begun, folder) = (Instant::now(), self.folder(name));
+        while sleeps(&folder) {
+            assert!(begun.elapsed() < LONG, "what a call started goes on");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+}
+
+/// Whether a process sleeps whose folder is `folder`.
+fn sleeps(folder: &Path) -> bool {
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let mut own =
+        processes.filter(|entry| fs::read_link(entry.path().join("cwd")).is_ok_and(|cwd| cwd == folder));
+    own.any(|entry| fs::read(entry.path().join("cmdline")).is_ok_and(|line| line.ends_with(b"77.7\0")))
+}
+
+impl Server {
+    pub(crate) fn start(&mut self) {
+        let mut command = Command::new(&self.program);
+        command.arg("-c").arg(&self.config).stdout(Stdio::null()).stderr(Stdio::null());
+        self.child = Some(command.spawn().unwrap());
+        let begun = Instant::now();
+        while std::net::TcpStream::connect(("127.0.0.1", self.port)).is_err() {
+            assert!(begun.elapsed() < LONG, "the NATS server does not start");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    pub(crate) fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+impl Worker {
+    pub(crate) fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    pub(crate) fn is_running(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+impl Gate {
+    pub(crate) async fn call(&self, tool: &str, arguments: Value) -> ToolResult {
+        self.call_in(tool, arguments, &Session::default()).await
+    }
+
+    async fn call_in(&self, tool: &str, arguments: Value, session: &Session) -> ToolResult {
+        let call = ToolCall { id: "test".into(), tool: tool.into(), arguments };
+        self.program.toolbox.dispatch(call, session).await
+    }
+
+    pub(crate) fn spawn(&self, tool: &'static str, arguments: Value) -> JoinHandle<ToolResult> {
+        self.spawn_in(tool, arguments, Session::default())
+    }
+
+    pub(crate) fn spawn_in(
+        &self,
+        tool: &'static str,
+        arguments: Value,
+        session: Session,
+    ) -> JoinHandle<ToolResult> {
+        let own = self.clone();
+        tokio::spawn(async move { own.call_in(tool, arguments, &session).await })
+    }
+
+    /// Calls until no lack of workers or server keeps it from being answered.
+    pub(crate) async fn until_answered(&self, tool: &str, arguments: Value) -> ToolResult {
+        let begun = Instant::now();
+        loop {
+            let answer = self.call(tool, arguments.clone()).await;
+            if !answer.is_error {
+                return answer;
+            }
+            let may_come = answer.content.contains("can be made again");
+            assert!(may_come && begun.elapsed() < LONG, "{}", answer.content);
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    }
+}
+
+/// The configuration that the guide shows: two accounts, of which that of haft hears of disconnects, and users with no more
+/// permissions than their role needs.
+fn configuration(port: u16, store: &Path) -> String {
+    let store = store.display();
+    let worker = |name: &str| {
+        format!(
+            r#"{{ user: {name}, password: {name}-password, permissions: {{
+                 publish: ["haft.1.*.*.beat.{name}.*", "haft.1.inbox.>", "haft.1.journal.*.{name}", $STORES]
+                 subscribe: ["haft.1.*.*.call.{name}.>", "haft.1.*.*.ask.{name}.*", "haft.1.*.*.hello", "_INBOX.>"] }} }}"#
+        )
+    };
+    let workers: String = ["eu-1", "eu-2", "eu-3", "us-1"].map(worker).join("\n");
+    format!(
+        r#"
+        listen: "127.0.0.1:{port}"
+        jetstream {{ store_dir: "{store}" }}
+        system_account: SYS
+        accounts {{
+          SYS {{ exports: [{{ stream: "$SYS.ACCOUNT.HAFT.DISCONNECT", accounts: [HAFT] }}] }}
+          HAFT {{
+            jetstream: enabled
+            imports: [{{ stream: {{ account: SYS, subject: "$SYS.ACCOUNT.HAFT.DISCONNECT" }} }}]
+            users: [
+              {{ user: gate, password: gate-password, permissions: {{
+                 publish: ["haft.1.*.*.call.>", "haft.1.*.*.ask.>", "haft.1.*.*.hello", $STORES]
+                 subscribe: ["haft.1.*.*.beat.>", "haft.1.inbox.>", "_INBOX.>", "$SYS.ACCOUNT.*.DISCONNECT"] }} }}
+              {workers}
+            ]
+          }}
+        }}
+        "#
+    )
+    .replace(
+        "$STORES",
+        r#""$KV.haft-claims.>", "$O.haft-payloads.>", "$JS.API.INFO", "$JS.API.STREAM.INFO.*", "$JS.API.STREAM.CREATE.*",
+                 "$JS.API.STREAM.MSG.GET.*", "$JS.API.STREAM.PURGE.OBJ_haft-payloads", "$JS.API.DIRECT.GET.>",
+                 "$JS.API.CONSUMER.>", "$JS.ACK.>", "$JS.FC.>""#,
+    )
+}
