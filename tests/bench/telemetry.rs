@@ -3,7 +3,6 @@
 //! nothing here fails for being slow. `cargo bench --bench telemetry`.
 
 #![expect(
-    clippy::cast_precision_loss,
     clippy::disallowed_methods,
     clippy::indexing_slicing,
     clippy::panic,
@@ -84,7 +83,7 @@ fn receiver() -> String {
 }
 
 fn take(mut stream: TcpStream) -> std::io::Result<()> {
-    let (mut received, mut buffer) = (Vec::new(), [0; 64 << 10]);
+    let (mut received, mut buffer) = (Vec::new(), vec![0; 64 << 10]);
     loop {
         let read = stream.read(&mut buffer)?;
         if read == 0 {

@@ -23,7 +23,7 @@ use crate::workspace::confiner;
 const VARIABLE: &str = "HAFT_NATS_SERVER";
 
 /// For anything that happens once, on a machine that has other things to do.
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = Duration::from_mins(1);
 
 /// The program of gates and workers alike. `mark` adds its mark to a file with one write.
 const PROGRAM: &str = r#"
@@ -122,7 +122,7 @@ pub(crate) fn approved() -> Approvals {
 
 impl World {
     /// A server and no worker; says so where there is no server to start.
-    pub(crate) async fn start() -> Option<Self> {
+    pub(crate) fn start() -> Option<Self> {
         let named = std::env::var_os(VARIABLE).map(PathBuf::from);
         let found = named.or_else(|| haft::backend::lookup::find_on_path("nats-server"));
         let Some(program) = found else {

@@ -191,7 +191,7 @@ fn calls_are_counted() {
     assert!(refused["isError"] == true && said.contains("3 calls a minute: try again in"), "{refused}");
     std::thread::scope(|scope| {
         let slow = scope.spawn(|| call(&site, BOB, "guest__sleep", &json!({"ms": 3000})));
-        std::thread::sleep(std::time::Duration::from_millis(1000));
+        std::thread::sleep(std::time::Duration::from_secs(1));
         let said = echo(BOB);
         assert!(said["content"][0]["text"].as_str().unwrap().contains("1 calls under way"), "{said}");
         assert_eq!(slow.join().unwrap()["result"]["isError"], false);

@@ -14,10 +14,13 @@ use prost::Message;
 /// Longer than anything takes to come.
 const LONG: Duration = Duration::from_secs(30);
 
-/// What was received: the path and the body of each request.
+/// The path and the body of a request.
+type Received = (String, Vec<u8>);
+
+/// What was received.
 pub(super) struct Receiver {
     pub(super) url: String,
-    received: Arc<Mutex<Vec<(String, Vec<u8>)>>>,
+    received: Arc<Mutex<Vec<Received>>>,
 }
 
 /// A span.

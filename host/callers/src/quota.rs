@@ -120,7 +120,7 @@ mod tests {
         assert!(wait > Duration::from_secs(9) && wait <= Duration::from_secs(10), "{wait:?}");
         assert!(state.begin(begun + Duration::from_secs(9)).is_err());
         assert!(state.begin(begun + Duration::from_secs(11)).is_ok());
-        let later = begun + Duration::from_secs(3600);
+        let later = begun + Duration::from_hours(1);
         assert_eq!(
             (0..20).filter(|_| state.begin(later).is_ok()).count(),
             6,

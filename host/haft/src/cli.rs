@@ -165,7 +165,8 @@ impl Cli {
         match Builder::new_multi_thread().worker_threads(2).enable_all().build() {
             Ok(runtime) => {
                 let exit = runtime.block_on(async {
-                    let exit = self.dispatch(terminal).await;
+                    // Boxed: the futures of all verbs are large.
+                    let exit = Box::pin(self.dispatch(terminal)).await;
                     telemetry::close().await;
                     exit
                 });

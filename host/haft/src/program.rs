@@ -228,7 +228,14 @@ impl Program {
     /// A worker that runs calls of this program's toolbox, in sessions like `session`.
     pub async fn worker(&self, settings: WorkerSettings, session: Session) -> Result<Arc<Worker>, LinkError> {
         let (server, identity) = (self.nats().settings().await?, self.identity.clone());
-        Worker::connect(settings, &server, identity, (self.toolbox.clone(), session), Arc::new(CallerAndTrace)).await
+        Worker::connect(
+            settings,
+            &server,
+            identity,
+            (self.toolbox.clone(), session),
+            Arc::new(CallerAndTrace),
+        )
+        .await
     }
 
     /// What sends the journal of `worker` to NATS; nothing where none is kept.

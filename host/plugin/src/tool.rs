@@ -197,7 +197,6 @@ impl PluginTool {
         let (plugin, last_calls) = (self.plugin.0.clone(), self.last_calls.clone());
         Box::pin(async move {
             let ticking = plugin.engine.clock().run();
-            #[expect(clippy::large_futures, reason = "it is boxed with the rest of the work")]
             let ((answer, instance), is_short) = short_call::measure(plugin.answer(&job)).await;
             if instance.is_none() {
                 // An instance that was kept may serve the next call before this one is cleaned up.
@@ -412,12 +411,8 @@ impl PluginShared {
     }
 
     fn hint_context<'a>(&'a self, job: &'a Job) -> HintContext<'a> {
-        HintContext {
-            plugin: &self.name,
-            place: &job.grant_place,
-            limits: &job.limits,
-            only_reads: job.only_reads,
-        }
+        let Job { grant_place: place, limits, only_reads, .. } = job;
+        HintContext { plugin: &self.name, place, limits, only_reads: *only_reads }
     }
 
     /// The failure of a guest that trapped or was stopped, or whose answer cannot be used.

@@ -93,7 +93,7 @@ mod tests {
             "",
             "00",
             &GOOD.to_uppercase(),
-            &GOOD[..54],
+            GOOD.get(..54).unwrap(),
             &format!("{GOOD}-more"),
             &GOOD.replacen("00", "ff", 1),
             &GOOD.replace('-', "_"),

@@ -82,7 +82,7 @@ impl Work {
         ));
         let shipping = program.shipper(&worker).map(|shipper| tokio::spawn(shipper.run(stop.clone())));
         let exit = tokio::select! {
-            worked = worker.run(stop.clone()) => worked.map(|()| Exit::Success).context("the worker cannot go on"),
+            ended = worker.run(stop.clone()) => ended.map(|()| Exit::Success).context("the worker cannot go on"),
             exit = ending => Ok(exit?),
         };
         journal::write_through();

@@ -67,7 +67,7 @@ impl<'a> Assembly<'a> {
     pub(super) fn placed(self, placement: Placement) -> Self {
         let mut problems = self.problems;
         problems.extend(placement.problem(self.manifest));
-        Self { placement, problems, ..self }
+        Self { problems, placement, ..self }
     }
 
     /// The same, all of whose tools are bound by `under` and to which is closed what is closed in `sealed`.

@@ -252,8 +252,8 @@ fn whoever_goes_on_at_a_bookmark_misses_nothing() {
     let write = |name: &str, lines: std::ops::Range<usize>| {
         let text: String = lines.map(line).collect();
         let mut file =
-            std::fs::OpenOptions::new().append(true).create(true).open(place.path().join(name)).unwrap();
-        std::io::Write::write_all(&mut file, text.as_bytes()).unwrap();
+            fs::OpenOptions::new().append(true).create(true).open(place.path().join(name)).unwrap();
+        file.write_all(text.as_bytes()).unwrap();
     };
     let (mut bookmark, mut seen) = (None, Vec::new());
     let mut read = |most: usize| {
@@ -269,7 +269,7 @@ fn whoever_goes_on_at_a_bookmark_misses_nothing() {
     read(2);
     write("journal.jsonl", 5..7);
     read(3);
-    std::fs::rename(
+    fs::rename(
         place.path().join("journal.jsonl"),
         place.path().join("journal-20260101T000000-1-512MiB.jsonl"),
     )
