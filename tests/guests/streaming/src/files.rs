@@ -6,6 +6,7 @@ use super::bindings::wasi::filesystem::types::{
 };
 
 /// An error of WASI as text.
+#[expect(clippy::needless_pass_by_value, reason = "what `map_err` hands over")]
 pub(crate) fn text(code: ErrorCode) -> String {
     format!("{code:?}")
 }
