@@ -3,7 +3,7 @@
 //!
 //! A trap knows addresses of code. What they mean is in the component: in a section [`LINES_SECTION`] that `haft build`
 //! makes of the DWARF of a compiler, in the DWARF itself, or in the names of functions. Interpreters, and Go, know it
-//! themselves, and write it to standard error ([`words`]). Components are compiled without any of that (`strip`), so that
+//! themselves, and write it to standard error (`words`). Components are compiled without any of that (`strip`), so that
 //! those that differ in nothing else have the same code.
 
 pub(crate) mod compact;
