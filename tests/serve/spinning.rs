@@ -23,6 +23,37 @@ fn spin(peer: &mut Peer) -> Vec<i64> {
     (0..8).map(|_| peer.ask("tools/call", json!({"name": "guest__spin", "arguments": {}}))).collect()
 }
 
+/// How many guests' threads of a process have, or want, a processor now.
+fn computing(pid: u32) -> usize {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    let stats = tasks.filter_map(|task| std::fs::read_to_string(task.unwrap().path().join("stat")).ok());
+    stats.filter(|stat| stat.contains("(haft-guest) R ")).count()
+}
+
+/// Of guests that compute long as many go on at once as there are processors; the others wait for their turn.
+#[test]
+fn guests_that_compute_long_take_turns() {
+    let processors = std::thread::available_parallelism().unwrap().get();
+    if processors >= 8 {
+        eprintln!("\nSKIPPED: turns of guests: eight guests have a processor each here\n");
+        return;
+    }
+    let stage = Stage::new("[plugins.limits]\ntime = \"10m\"\n");
+    let mut peer = Peer::open(&stage);
+    spin(&mut peer);
+    // While turns pass on, one more may be seen; without turns it is always eight.
+    let begun = Instant::now();
+    loop {
+        std::thread::sleep(Duration::from_millis(20));
+        let seen = computing(peer.child.id());
+        if (1..=processors).contains(&seen) && begun.elapsed() > Duration::from_millis(300) {
+            break;
+        }
+        assert!(begun.elapsed() < HANG, "{seen} guests compute at once, on {processors} processors");
+    }
+    assert_eq!(text(&peer.call("guest__echo", json!({"text": "here"}))), "here");
+}
+
 /// WA03: a ping is answered in no time, other tools work, and a cancelled guest stops using the processor.
 #[test]
 fn wa03_spinning_guests_keep_nobody_waiting() {

@@ -53,9 +53,9 @@ impl Quota {
     /// Sets other bounds. What was used stays used.
     pub(crate) fn set(&self, per_minute: Option<u32>, at_once: Option<u32>) {
         let mut state = self.0.lock();
-        if state.per_minute != per_minute {
-            state.left = f64::from(per_minute.unwrap_or_default());
-        }
+        let most = f64::from(per_minute.unwrap_or_default());
+        // Without a bound nothing was counted.
+        state.left = state.per_minute.map_or(most, |_| state.left.min(most));
         (state.per_minute, state.at_once) = (per_minute, at_once);
     }
 
@@ -107,6 +107,17 @@ mod tests {
         let _second = Quota::begin(&quota).unwrap();
         assert_eq!(Quota::begin(&quota).unwrap_err(), Exhausted::AtOnce { most: 2 });
         drop(first);
+        assert!(Quota::begin(&quota).is_ok());
+    }
+
+    #[test]
+    fn other_bounds_give_nothing_back() {
+        let quota = Arc::new(Quota::new(Some(2), None));
+        assert!((0..2).all(|_| Quota::begin(&quota).is_ok()));
+        quota.set(Some(3), None);
+        assert!(matches!(Quota::begin(&quota), Err(Exhausted::Rate { most: 3, .. })));
+        quota.set(None, None);
+        quota.set(Some(1), None);
         assert!(Quota::begin(&quota).is_ok());
     }
 

@@ -90,13 +90,20 @@ pub(crate) async fn received(link: &Link, message: &Message) -> Result<Bytes, Li
 async fn fetched(link: &Link, name: &str) -> Result<Bytes, LinkError> {
     let unreadable = "a payload cannot be read";
     let store = link.payloads().await?;
-    let mut object = store.get(name).await.map_err(|error| unusable(unreadable, &error))?;
+    let object = store.get(name).await.map_err(|error| unusable(unreadable, &error))?;
     let size = object.info().size;
     if size > MAX_PAYLOAD {
         return Err(LinkError::Server { what: unreadable, why: format!("it has {size} bytes") });
     }
     let mut bytes = Vec::with_capacity(size);
-    object.read_to_end(&mut bytes).await.map_err(|error| unusable(unreadable, &error))?;
+    // What is stored may be more than it says of itself.
+    let read = object.take(size as u64 + 1).read_to_end(&mut bytes).await;
+    if read.map_err(|error| unusable(unreadable, &error))? > size {
+        return Err(LinkError::Server {
+            what: unreadable,
+            why: format!("it has more than the {size} bytes it says"),
+        });
+    }
     // Read once; what is left here goes by its age.
     if let Err(error) = store.delete(name).await {
         tracing::debug!("a payload stays in its bucket: {error}");

@@ -258,7 +258,10 @@ impl Inner {
     /// Hands out places to the calls that wait, the oldest first.
     fn serve(&mut self, fleet: &Arc<Fleet>) {
         let mut still = VecDeque::new();
-        while let Some(waiting) = self.waiting.pop_front() {
+        // Mostly one place is free: once it is taken, there is no need to look at those that wait behind.
+        while self.members.values().any(Member::has_place)
+            && let Some(waiting) = self.waiting.pop_front()
+        {
             if waiting.place.is_closed() {
                 continue;
             }
@@ -274,6 +277,7 @@ impl Inner {
                 None => still.push_back(waiting),
             }
         }
+        still.append(&mut self.waiting);
         self.waiting = still;
     }
 
