@@ -88,6 +88,8 @@ fn call(site: &Site, tool: &str, arguments: &Value) -> Reply {
 fn serve(stage: &Stage, variables: &[(&str, &str)]) -> Site {
     let mut command = stage.command(&["serve", "--http", "127.0.0.1:0", "--token-env", "HAFT_TEST_TOKEN"]);
     command.env("HAFT_TEST_TOKEN", "a-token-of-the-test-4711").envs(variables.iter().copied());
+    // Nothing may ask these: the receiver is on this machine.
+    command.envs(["http_proxy", "https_proxy", "all_proxy"].map(|proxy| (proxy, "http://127.0.0.1:1")));
     Site::begin(&mut command)
 }
 

@@ -8,7 +8,8 @@
 //! `HAFT_BENCH_PEER_ECHO='{"name": "echo", "arguments": {"text": "hi"}}'` as the parameters of the call. An older haft
 //! is one too: it is started in the folder of the program (`/old/haft serve --no-token --http 127.0.0.1:PORT`).
 //! `HAFT_BENCH_ECHO` is another call for haft, and `HAFT_BENCH_SAME=echo.wasm` lets it serve the component of the other
-//! server, as `same`. All run on the processors of this process: `taskset` pins them together.
+//! server, as `same`. All run on the processors of this process: `taskset` pins them together. `floor` is a
+//! server that only parses and answers, by one thread: what is left beside it is the client, the kernel and the sockets.
 
 #![expect(
     clippy::cast_precision_loss,
@@ -22,6 +23,10 @@
 
 #[path = "http/client.rs"]
 mod client;
+#[path = "floor.rs"]
+mod floor;
+#[path = "http/floor.rs"]
+mod http_floor;
 #[path = "http/load.rs"]
 mod load;
 #[path = "rounds.rs"]
@@ -33,6 +38,7 @@ mod setting;
 #[path = "http/spinning.rs"]
 mod spinning;
 
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -53,10 +59,13 @@ const IDLE: usize = 1000;
 /// How long they are left alone before they count as idle.
 const LEFT_ALONE: Duration = Duration::from_secs(100);
 
-fn main() {
+fn main() -> ExitCode {
+    if let Some(code) = floor::entry(http_floor::serve) {
+        return code;
+    }
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     server::write_program(folder.path());
-    let commands: Vec<Command> = std::iter::once(Command::haft()).chain(Command::peer()).collect();
+    let commands: Vec<Command> = [Some(Command::haft()), Command::peer(), Some(nothing())].into_iter().flatten().collect();
     let servers: Vec<Server> = commands.iter().map(|command| Server::start(command, folder.path())).collect();
     for (server, command) in servers.iter().zip(&commands) {
         settle(server, &command.echo);
@@ -70,6 +79,13 @@ fn main() {
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let processors = std::thread::available_parallelism().map_or(0, usize::from);
     println!("load of the machine at the end: {} ({processors} processors)", load.trim());
+    ExitCode::SUCCESS
+}
+
+/// What answers without doing anything.
+fn nothing() -> Command {
+    let call = json!({"name": "echo", "arguments": {"text": "hi"}});
+    Command::new("floor", floor::command(&["PORT"]), call)
 }
 
 /// Calls until everything that is done once has been done.

@@ -8,7 +8,8 @@
 //! smallest plugin that comes with it, which says whom it greets: a fresh instance for every call.
 //! `HAFT_BENCH_ECHO` is another call for it, as `{"name": "guest__echo", "arguments": {"text": "hi"}}` of the
 //! tests' guest, four times as large; `HAFT_BENCH_SAME=echo.wasm` lets haft serve the component of the other
-//! server too, as `same`.
+//! server too, as `same`. `floor` is a server that only parses and answers: what is left beside it is the
+//! client, the kernel and the pipes.
 
 #![expect(
     clippy::cast_precision_loss,
@@ -22,6 +23,8 @@
 
 #[path = "serve/child.rs"]
 mod child;
+#[path = "floor.rs"]
+mod floor;
 #[path = "rounds.rs"]
 mod rounds;
 #[path = "setting.rs"]
@@ -29,6 +32,7 @@ mod setting;
 
 use std::fmt::Write;
 use std::path::Path;
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -61,13 +65,18 @@ struct Server {
     sleep: Value,
 }
 
-fn main() {
+fn main() -> ExitCode {
+    if let Some(code) = floor::entry(|_| floor::serve_streams()) {
+        return code;
+    }
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let own = haft(folder.path());
-    let servers: Vec<Server> = std::iter::once(own).chain(peer()).collect();
+    let mut servers: Vec<Server> = std::iter::once(own).chain(peer()).collect();
     start(folder.path(), &servers);
+    servers.push(nothing());
     calls(folder.path(), &servers);
     spinning(folder.path(), &servers[..1]);
+    ExitCode::SUCCESS
 }
 
 /// haft with a program of ten plugins, of which one echoes.
@@ -108,6 +117,12 @@ fn peer() -> Option<Server> {
     Some(Server { name: "peer", command, echo, sleep })
 }
 
+/// What answers without doing anything.
+fn nothing() -> Server {
+    let call = json!({"name": "echo", "arguments": {"text": "hi"}});
+    Server { name: "floor", command: floor::command(&[]), echo: call.clone(), sleep: call }
+}
+
 /// From exec to the whole list of tools, warm.
 fn start(folder: &Path, servers: &[Server]) {
     let mut times: Vec<Vec<f64>> = vec![Vec::new(); servers.len()];
@@ -143,13 +158,17 @@ fn calls(folder: &Path, servers: &[Server]) {
     for table in [&mut pings, &mut echoes, &mut rates] {
         table.resize(servers.len(), Vec::new());
     }
+    // In all, since the kernel counts it by hundredths of a second.
+    let mut costs: Table = vec![vec![0.0]; servers.len()];
     for _ in 0..rounds(ROUNDS) {
         for (index, (child, server)) in children.iter_mut().zip(servers).enumerate() {
             for _ in 0..SLICE {
                 pings[index].push(micros(|| drop(child.request("ping", json!({})))));
                 echoes[index].push(micros(|| drop(child.request("tools/call", server.echo.clone()))));
             }
+            let used = child.processor_time();
             rates[index].push(BURST as f64 / seconds(|| child.burst(&server.echo, BURST, AT_ONCE)));
+            costs[index][0] += (child.processor_time() - used).as_secs_f64() * 1e6 / (rounds(ROUNDS) * BURST) as f64;
         }
     }
     let above = |index: usize| -> Vec<f64> {
@@ -159,6 +178,7 @@ fn calls(folder: &Path, servers: &[Server]) {
     row("ping, us", servers, pings);
     row("echo, us", servers, echoes);
     row("echo, 8 at once, calls/s", servers, rates);
+    row("… processor time a call, us", servers, costs);
     // Up to here both have done the same.
     row("peak memory, MiB", servers, peaks(&children));
     let asleep = |(child, server): (&mut Child, &Server)| {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
-use haft_core::net::{chain, tls};
+use haft_core::net::{chain, is_loopback, tls};
 use opentelemetry_http::{HttpClient, HttpError, Request, Response, ResponseBodyTooLarge};
 use reqwest::Client;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
@@ -23,6 +23,8 @@ const MAX_ANSWER: usize = 256 << 10;
 #[derive(Clone, Debug)]
 pub(crate) struct Sender {
     client: Client,
+    /// For receivers on this machine, which no proxy is asked about.
+    local: Client,
     runtime: Handle,
 }
 
@@ -30,14 +32,21 @@ impl Sender {
     /// One that sends `headers` with everything. Must be made inside a runtime.
     pub(crate) fn new(headers: &[(String, SecretString)]) -> Result<Self, String> {
         let tls = tls(true).or_else(|_| tls(false)).map_err(|error| error.to_string())?;
-        let client = Client::builder()
-            .tls_backend_preconfigured(tls)
-            .redirect(Policy::none())
-            .default_headers(header_map(headers)?)
-            .timeout(PATIENCE)
-            .build()
-            .map_err(|error| chain(&error))?;
-        Ok(Self { client, runtime: Handle::current() })
+        let headers = header_map(headers)?;
+        let builder = || {
+            Client::builder()
+                .tls_backend_preconfigured(tls.clone())
+                .redirect(Policy::none())
+                .default_headers(headers.clone())
+                .timeout(PATIENCE)
+        };
+        let client = builder().build().map_err(|error| chain(&error))?;
+        let local = builder().no_proxy().build().map_err(|error| chain(&error))?;
+        Ok(Self { client, local, runtime: Handle::current() })
+    }
+
+    fn client(&self, request: &Request<Bytes>) -> &Client {
+        if request.uri().host().is_some_and(is_loopback) { &self.local } else { &self.client }
     }
 }
 
@@ -56,7 +65,7 @@ fn header_map(headers: &[(String, SecretString)]) -> Result<HeaderMap, String> {
 #[async_trait]
 impl HttpClient for Sender {
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
-        let client = self.client.clone();
+        let client = self.client(&request).clone();
         self.runtime.spawn(async move { send(&client, request).await }).await?
     }
 }

@@ -44,6 +44,12 @@ impl Command {
         }
     }
 
+    /// Another server.
+    #[allow(dead_code, reason = "one benchmark uses it")]
+    pub(crate) fn new(name: &'static str, words: Vec<String>, echo: Value) -> Self {
+        Self { name, words, environment: Vec::new(), echo }
+    }
+
     /// The same, with a variable.
     #[allow(dead_code, reason = "one benchmark uses it")]
     pub(crate) fn with(mut self, name: &str, value: &str) -> Self {
