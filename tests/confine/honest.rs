@@ -31,6 +31,9 @@ enum When {
     Once,
 }
 
+/// How long one of them may take, also on a machine with a dozen builds: pip alone takes a minute there.
+const PATIENCE: Duration = Duration::from_mins(5);
+
 const fn honest(name: &'static str, programs: &'static [&'static str], script: &'static str) -> Honest {
     Honest { name, programs, script, when: When::Always }
 }
@@ -224,7 +227,7 @@ async fn run_all(off: Off) -> Vec<String> {
         let mut workspace = Workspace::unheard();
         workspace.grant = grant(&workspace);
         let script = format!("OUTSIDE='{}'; set -eo pipefail; {}", outside.display(), honest.script);
-        let bash = Bash::new(confiner.clone(), Duration::from_secs(100));
+        let bash = Bash::new(confiner.clone(), PATIENCE);
         let result = workspace.call(&bash, json!({"command": script})).await.unwrap();
         if result.is_error {
             failed.push(format!("{}: {}", honest.name, result.content));

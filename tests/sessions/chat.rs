@@ -70,6 +70,7 @@ fn rs06_rs09_pl20_a_conversation_at_a_terminal() {
     terminal.enter("/save said.md");
     terminal.sees("written to `said.md`", 1);
     assert!(place.read("said.md").contains("**bash** `{\"command\":\"echo yes-$((4700 + 11))\"}`"));
+    terminal.waits_for_input();
     terminal.key("C-d");
     terminal.sees("ended with 0", 1);
     let id = place.listed()[0]["id"].as_str().unwrap().to_owned();
@@ -211,6 +212,7 @@ fn a_line_is_edited_completed_and_found_again() {
     terminal.sees("You said \"one\\ntwo\".", 1);
     terminal.enter("three");
     terminal.sees("You said \"three\".", 1);
+    terminal.waits_for_input();
     terminal.key("Up");
     terminal.key("Up");
     terminal.enter("!");

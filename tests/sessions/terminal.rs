@@ -67,6 +67,15 @@ impl Terminal {
         self.sees("\n> ", times);
     }
 
+    /// Waits for an empty prompt at the end of what is to be seen.
+    pub(super) fn waits_for_input(&self) {
+        let begun = Instant::now();
+        while self.screen().trim_end().lines().last() != Some(">") {
+            assert!(begun.elapsed() < PATIENCE, "no prompt is the last line:\n{}", self.screen());
+            std::thread::sleep(Duration::from_millis(30));
+        }
+    }
+
     /// Types each line at the next prompt, and waits until what comes of it is to be seen.
     pub(super) fn converse(&self, steps: &[(&str, &str)]) {
         for (number, (typed, seen)) in (1..).zip(steps) {
