@@ -65,7 +65,8 @@ fn main() -> ExitCode {
     }
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     server::write_program(folder.path());
-    let commands: Vec<Command> = [Some(Command::haft()), Command::peer(), Some(nothing())].into_iter().flatten().collect();
+    let commands: Vec<Command> =
+        [Some(Command::haft()), Command::peer(), Some(nothing())].into_iter().flatten().collect();
     let servers: Vec<Server> = commands.iter().map(|command| Server::start(command, folder.path())).collect();
     for (server, command) in servers.iter().zip(&commands) {
         settle(server, &command.echo);

@@ -168,7 +168,8 @@ fn calls(folder: &Path, servers: &[Server]) {
             }
             let used = child.processor_time();
             rates[index].push(BURST as f64 / seconds(|| child.burst(&server.echo, BURST, AT_ONCE)));
-            costs[index][0] += (child.processor_time() - used).as_secs_f64() * 1e6 / (rounds(ROUNDS) * BURST) as f64;
+            costs[index][0] += child.processor_time().saturating_sub(used).as_secs_f64() * 1e6
+                / (rounds(ROUNDS) * BURST) as f64;
         }
     }
     let above = |index: usize| -> Vec<f64> {
