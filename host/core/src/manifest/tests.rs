@@ -85,9 +85,11 @@ fn pr01_the_example_shows_every_key() {
         ".provider.api_key.keyring",
         ".nats.password.file",
         ".nats.password.keyring",
+        ".serve.callers.token.file",
+        ".serve.callers.token.keyring",
     ];
-    // A client is one thing, and a table has one of these.
-    let others = [".nats.token", ".nats.credentials", ".nats.nkey"];
+    // A client is one thing, and a table has one of these; so is a place of keys.
+    let others = [".nats.token", ".nats.credentials", ".nats.nkey", ".serve.callers.jwt.jwks_file"];
     missing.sort_unstable();
     let mut expected = [&once[..], &others].concat();
     expected.sort_unstable();
