@@ -103,6 +103,20 @@ async fn wa06_a_remembered_list_is_whole() {
     assert_eq!(first.tools(), second.tools());
 }
 
+/// A06: what was compiled quickly, for an author, is kept beside the other code and answers the same; neither is taken for
+/// the other.
+#[tokio::test]
+async fn a06_quick_code_is_kept_beside() {
+    let place = Place::new();
+    let quick = EngineOptions { cache: Some(place.cache()), quick: true, ..EngineOptions::default() };
+    for _ in 0..2 {
+        for engine in [place.engine(), Engine::new(&quick)] {
+            assert_eq!(answer(&load(&engine, &place.component()).await).await, "a tiny answer");
+        }
+        assert_eq!(place.files(".cwasm").len(), 2);
+    }
+}
+
 /// A06: components that differ in custom sections alone are compiled once, and are two all the same.
 #[tokio::test]
 async fn a06_custom_sections_compile_nothing_anew() {

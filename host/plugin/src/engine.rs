@@ -9,6 +9,7 @@ use std::sync::{Arc, OnceLock};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use wasmtime::component::{Component, InstancePre};
+use wasmtime::{Config, OptLevel, RegallocAlgorithm};
 
 use self::linker::Imports;
 use super::failure::LoadError;
@@ -20,7 +21,7 @@ use crate::component::listing::LISTING;
 use crate::component::nesting;
 use crate::component::source::{Digest, Source};
 use crate::debug::{Recorder, strip};
-use crate::instance::allocator::{self, MemoryStrategy};
+use crate::instance::allocator::{self, ASYNC_STACK, GUEST_STACK, MemoryStrategy};
 use crate::instance::state::GuestState;
 use crate::threads::descriptors;
 use crate::threads::epoch::EpochClock;
@@ -48,6 +49,9 @@ pub struct EngineOptions {
     pub events: Events,
     /// What takes down for an author how calls go.
     pub recorder: Option<Recorder>,
+    /// Compile in less than half the time, to slower code: for an author, who changes a component after a few calls. Kept
+    /// beside what is compiled otherwise.
+    pub quick: bool,
 }
 
 impl EngineOptions {
@@ -85,9 +89,12 @@ struct EngineAndImports {
 }
 
 impl EngineAndImports {
-    fn new(memory: MemoryStrategy, recorder: Option<&Recorder>) -> wasmtime::Result<Self> {
+    fn new(memory: MemoryStrategy, options: &EngineOptions) -> wasmtime::Result<Self> {
         let mut config = allocator::config(memory);
-        if let Some(recorder) = recorder {
+        if options.quick {
+            compile_quickly(&mut config);
+        }
+        if let Some(recorder) = &options.recorder {
             recorder.configure(&mut config);
         }
         let engine = wasmtime::Engine::new(&config)?;
@@ -96,16 +103,25 @@ impl EngineAndImports {
 
     /// Pools instances if the options ask for it and the address space can be reserved.
     fn for_calls(options: &EngineOptions) -> wasmtime::Result<Self> {
-        let recorder = options.recorder.as_ref();
         if options.pooling {
-            match Self::new(MemoryStrategy::Pooled, recorder) {
+            match Self::new(MemoryStrategy::Pooled, options) {
                 Err(error) => tracing::debug!(%error, "no pool for instances"),
                 made => return made,
             }
         }
-        Self::new(MemoryStrategy::Mapped, recorder)
+        Self::new(MemoryStrategy::Mapped, options)
     }
 }
+
+/// Leaves out what the compiler takes most of its time for. Such code takes more of the stack, so that gets larger: what
+/// recurses as deep as it may does so here too.
+fn compile_quickly(config: &mut Config) {
+    config.cranelift_opt_level(OptLevel::None).cranelift_regalloc_algorithm(RegallocAlgorithm::SinglePass);
+    config.max_wasm_stack(QUICK * GUEST_STACK).async_stack_size(QUICK * ASYNC_STACK);
+}
+
+/// How many times as large stacks are for code that was compiled quickly.
+const QUICK: usize = 2;
 
 impl Engine {
     /// An engine that starts, with all that is expensive about it, when the first component is to be compiled or run. A
@@ -155,7 +171,7 @@ impl Engine {
     /// The engine for prewarmed instances of a large memory; compiled code is the same for both engines.
     pub(super) fn prewarm_engine(&self) -> Option<&wasmtime::Engine> {
         let make = || {
-            let made = EngineAndImports::new(MemoryStrategy::PooledWhole, self.recorder());
+            let made = EngineAndImports::new(MemoryStrategy::PooledWhole, &self.0.options);
             let part =
                 made.inspect_err(|error| tracing::debug!(%error, "no pool for large instances")).ok()?;
             self.0.clock.also(part.engine.weak());

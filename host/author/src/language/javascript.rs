@@ -267,7 +267,7 @@ impl Exports {
         let mut text =
             "// What `haft build` gives to componentize-qjs. Made anew by every build.\n".to_owned();
         if has_prelude {
-            text.push_str("import './prelude.js';\n");
+            text.push_str("import { made } from './prelude.js';\n");
         }
         text.push_str("import { guarded } from './guard.js';\n");
         let path = Value::from(format!("../../{main}"));
@@ -278,6 +278,9 @@ impl Exports {
             writeln!(text, "if (typeof {found} !== 'function') throw new TypeError({missing});")?;
         }
         self.guard(&mut text)?;
+        if has_prelude {
+            text.push_str("made();\n");
+        }
         Ok(text)
     }
 
@@ -309,13 +312,15 @@ impl Exports {
     }
 }
 
-/// What the prelude stands on and a plugin may import. None of it is a right: `QuickJS` itself imports it all.
+/// What the prelude stands on and a plugin may import. None of it is a right: `QuickJS` itself imports all of it but random
+/// bytes, of which it has a seed.
 const IMPORTS: &[&str] = &[
     "wasi:cli/environment@0.2.12",
     "wasi:cli/stderr@0.2.12",
     "wasi:clocks/wall-clock@0.2.12",
     "wasi:filesystem/types@0.2.12",
     "wasi:filesystem/preopens@0.2.12",
+    "wasi:random/random@0.2.12",
 ];
 
 /// Says of what a function throws where it was, and of what it returns whether it is what the WIT says.
@@ -329,6 +334,7 @@ const WASI: &[(&str, &str)] = &[
     ("wasi:clocks@0.2.12", include_str!("../templates/js/build/wasi/clocks.wit")),
     ("wasi:cli@0.2.12", include_str!("../templates/js/build/wasi/cli.wit")),
     ("wasi:filesystem@0.2.12", include_str!("../templates/js/build/wasi/filesystem.wit")),
+    ("wasi:random@0.2.12", include_str!("../templates/js/build/wasi/random.wit")),
 ];
 
 const TEMPLATE: &[File] = &[
@@ -367,9 +373,10 @@ mod tests {
             "textTools_[\"topWords\"] = guarded(plugin.textTools?.topWords, plugin.textTools, null);";
         assert!(made.module.contains(guarded), "{}", made.module);
         assert!(made.module.contains("export { function0_ as sayHello };"), "{}", made.module);
+        assert!(made.module.ends_with("\nmade();\n"), "{}", made.module);
         assert!(all.contains("src/plugin.js exports no function sayHello, which the WIT declares"), "{all}");
         assert!(
-            made.module.contains("import './prelude.js';\nimport { guarded } from './guard.js';\nimport * as plugin from \"../../src/plugin.js\";")
+            made.module.contains("import { made } from './prelude.js';\nimport { guarded } from './guard.js';\nimport * as plugin from \"../../src/plugin.js\";")
         );
     }
 

@@ -141,8 +141,9 @@ pub(super) async fn after_build(
 async fn bench(project: &Project, terminal: Terminal, cancel: CancellationToken) -> anyhow::Result<Bench> {
     let dirs = Dirs::of_this_machine()?;
     let cache = Some(dirs.cache.join("components"));
-    let engine =
-        Engine::new(&EngineOptions { cache, events: terminal.loading(), ..EngineOptions::default() });
+    let options =
+        EngineOptions { cache, events: terminal.loading(), quick: true, ..EngineOptions::default() };
+    let engine = Engine::new(&options);
     let declared = project.manifest.plugins.iter().find(|plugin| plugin.name.as_str() == project.plugin);
     let limits = declared.map_or_else(Limits::default, |plugin| plugin.limits);
     let source = Source::File(project.component.clone());

@@ -23,7 +23,7 @@ use haft_core::limit::Limits;
 pub(crate) const GUEST_STACK: usize = 1 << 20;
 
 /// Stack that a guest and haft's functions for it run on.
-const ASYNC_STACK: usize = GUEST_STACK + (1 << 20);
+pub(crate) const ASYNC_STACK: usize = GUEST_STACK + (1 << 20);
 
 /// Instances at once: those of running guests, and nearly as many that are prewarmed, idle or not yet dropped. Of 128
 /// and more wasmtime gives each thread slots of its own to begin with, and in time all of them were used and hold

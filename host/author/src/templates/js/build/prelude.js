@@ -1,6 +1,7 @@
 // What a plugin may expect of JavaScript and QuickJS does not bring. Made anew by every build.
 
 import stderr from 'wasi:cli/stderr@0.2.12';
+import random from 'wasi:random/random@0.2.12';
 
 const CHUNK = 4096; // what WASI takes at once
 
@@ -80,3 +81,62 @@ const write = (...values) => {
 };
 
 globalThis.console ??= { debug: write, error: write, info: write, log: write, trace: write, warn: write };
+
+// QuickJS seeds `Math.random` and starts `performance` when the component is made: every call would draw the same numbers and
+// read a time before its own beginning. Both begin anew here at their first use in a call; while the component is made they
+// do not depend on when and where.
+const START = [0x9e3779b9, 0x243f6a88, 0xb7e15162, 0x85ebca6b];
+const CLOCK = globalThis.performance?.now.bind(globalThis.performance) ?? Date.now;
+let isMade = false; // the component, and this is a call
+let seeded = false;
+let state = Uint32Array.from(START);
+let began = null;
+let beganAt = 0;
+
+// What `entry.js` calls last.
+export const made = () => {
+  isMade = true;
+};
+
+const rotated = (value, by) => (value << by) | (value >>> (32 - by));
+
+// xoshiro128**, for numbers that are no secrets.
+const draw = () => {
+  const drawn = Math.imul(rotated(Math.imul(state[1], 5), 7), 9) >>> 0;
+  const third = state[1] << 9;
+  state[2] ^= state[0];
+  state[3] ^= state[1];
+  state[1] ^= state[2];
+  state[0] ^= state[3];
+  state[2] ^= third;
+  state[3] = rotated(state[3], 11);
+  return drawn;
+};
+
+Math.random = () => {
+  if (isMade && !seeded) {
+    const bytes = Uint8Array.from(random.getRandomBytes(16));
+    state = new Uint32Array(bytes.buffer).map((word, index) => word ^ START[index]);
+    seeded = true;
+  }
+  return ((draw() >>> 5) * 2 ** 26 + (draw() >>> 6)) / 2 ** 53;
+};
+
+const begin = () => {
+  if (isMade && began === null) {
+    began = CLOCK();
+    beganAt = Date.now();
+  }
+  return began;
+};
+
+Object.defineProperty(globalThis, 'performance', {
+  configurable: true,
+  writable: true,
+  value: {
+    now: () => (begin() === null ? 0 : CLOCK() - began),
+    get timeOrigin() {
+      return begin() === null ? 0 : beganAt;
+    },
+  },
+});
