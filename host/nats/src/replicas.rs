@@ -41,7 +41,7 @@ const TASK_ROOM: i64 = 512 << 20;
 const ANSWER_ROOM: i64 = 4 << 30;
 
 /// Bytes of what is in a task's own entry; more is an object.
-const MAX_ENTRY: usize = 64 << 10;
+const MAX_ENTRY: usize = 16 << 10;
 
 /// Bytes of an object.
 const MAX_OBJECT: usize = 256 << 20;
