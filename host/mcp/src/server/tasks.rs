@@ -158,7 +158,7 @@ impl Tasks {
 
     /// What is known of a task that was said to run long ago.
     async fn lost_or_ended(&self, name: &str, record: Record) -> Result<Record, ErrorData> {
-        if self.replicas.reach(name, false).await.map_err(unreachable)? {
+        if self.replicas.reach(name, false).await.map_err(|error| unreachable(&error))? {
             return Ok(record);
         }
         // It may have ended meanwhile.
@@ -174,7 +174,7 @@ impl Tasks {
     pub(super) async fn cancel(&self, caller: &str, id: &str) -> Result<(), ErrorData> {
         let name = self.name(caller, id);
         if self.load(&name).await?.is_working() {
-            self.replicas.reach(&name, true).await.map_err(unreachable)?;
+            self.replicas.reach(&name, true).await.map_err(|error| unreachable(&error))?;
         }
         Ok(())
     }
@@ -186,7 +186,7 @@ impl Tasks {
     }
 
     async fn load(&self, name: &str) -> Result<Record, ErrorData> {
-        let state = self.replicas.load(name).await.map_err(unreachable)?;
+        let state = self.replicas.load(name).await.map_err(|error| unreachable(&error))?;
         state.and_then(|state| Record::decode(&state)).ok_or_else(|| {
             let hours = KEPT.as_secs() / 3600;
             let why = format!("there is no such task of yours; what became of one is kept for {hours} h");
@@ -233,7 +233,7 @@ impl Page {
     }
 }
 
-fn unreachable(error: io::Error) -> ErrorData {
+fn unreachable(error: &io::Error) -> ErrorData {
     ErrorData::internal_error(format!("what became of the task cannot be told now: {error}"), None)
 }
 

@@ -113,15 +113,15 @@ impl State {
             return Self::Cancelled;
         }
         let size = serde_json::to_vec(&result).map_or(usize::MAX, |text| text.len());
-        match object(&result).filter(|_| size <= most) {
-            Some(result) => Self::Completed(result),
-            None => {
-                let why =
-                    format!("the answer has {size} bytes, and of a task {most} are kept; the call has ended");
-                Self::failed(&ErrorData::internal_error(why, None))
-            }
-        }
+        let kept = object(&result).filter(|_| size <= most);
+        kept.map_or_else(|| Self::failed(&beyond(size, most)), Self::Completed)
     }
+}
+
+/// Why an answer of so many bytes is not kept.
+fn beyond(size: usize, most: usize) -> ErrorData {
+    let why = format!("the answer has {size} bytes, and of a task {most} are kept; the call has ended");
+    ErrorData::internal_error(why, None)
 }
 
 fn object(value: &impl Serialize) -> Option<JsonObject> {
