@@ -4,6 +4,8 @@
 #![expect(clippy::disallowed_methods, reason = "these tests start haft, and a NATS server")]
 
 mod kills;
+mod permissions;
+mod replicas;
 mod world;
 
 use std::time::{Duration, Instant};

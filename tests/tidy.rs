@@ -109,6 +109,7 @@ const HOMES: &[(&str, &[&str])] = &[
             "core/src/journal",
             "core/src/net/retry.rs",
             "agent/src/session",
+            "mcp/src/server/tasks",
             "haft/src/cli/log",
             "haft/src/cli/sessions.rs",
             "page/src",

@@ -16,6 +16,7 @@ use haft::tool::{Approvals, Approver, Decision, Question, Session};
 use serde_json::Value;
 use tokio::task::JoinHandle;
 
+use super::permissions::{STORES, STORES_OF_GATES};
 use crate::cli::Home;
 use crate::workspace::confiner;
 
@@ -23,7 +24,7 @@ use crate::workspace::confiner;
 const VARIABLE: &str = "HAFT_NATS_SERVER";
 
 /// For anything that happens once, on a machine that has other things to do.
-const LONG: Duration = Duration::from_mins(1);
+pub(crate) const LONG: Duration = Duration::from_mins(1);
 
 /// The program of gates and workers alike. `mark` adds its mark to a file with one write.
 const PROGRAM: &str = r#"
@@ -144,7 +145,7 @@ impl World {
 
     /// Writes what makes `home` a place of the program.
     fn settle(&self, home: &Home, role: As) {
-        let marks = self.folder.path().join("marks");
+        let marks = self.marks_file();
         home.write("program.toml", &PROGRAM.replace("MARKS", marks.to_str().unwrap()));
         let user = match role {
             As::Gate => "gate",
@@ -156,7 +157,7 @@ impl World {
         }
     }
 
-    fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("nats://127.0.0.1:{}", self.server.port)
     }
 
@@ -229,9 +230,14 @@ impl World {
         String::from_utf8(output.stdout).unwrap()
     }
 
+    /// Where calls leave their marks.
+    pub(crate) fn marks_file(&self) -> PathBuf {
+        self.folder.path().join("marks")
+    }
+
     /// The marks that calls left, in order.
     pub(crate) fn marks(&self) -> Vec<String> {
-        let text = fs::read_to_string(self.folder.path().join("marks")).unwrap_or_default();
+        let text = fs::read_to_string(self.marks_file()).unwrap_or_default();
         text.lines().map(str::to_owned).collect()
     }
 
@@ -254,7 +260,7 @@ impl World {
 }
 
 /// Whether a process sleeps whose folder is `folder`.
-fn sleeps(folder: &Path) -> bool {
+pub(crate) fn sleeps(folder: &Path) -> bool {
     let processes = fs::read_dir("/proc").unwrap().flatten();
     let mut own =
         processes.filter(|entry| fs::read_link(entry.path().join("cwd")).is_ok_and(|cwd| cwd == folder));
@@ -371,18 +377,14 @@ fn configuration(port: u16, store: &Path) -> String {
             imports: [{{ stream: {{ account: SYS, subject: "$SYS.ACCOUNT.HAFT.DISCONNECT" }} }}]
             users: [
               {{ user: gate, password: gate-password, permissions: {{
-                 publish: ["haft.1.*.*.call.>", "haft.1.*.*.ask.>", "haft.1.*.*.hello", $STORES]
-                 subscribe: ["haft.1.*.*.beat.>", "haft.1.inbox.>", "_INBOX.>", "$SYS.ACCOUNT.*.DISCONNECT"] }} }}
+                 publish: ["haft.1.*.*.call.>", "haft.1.*.*.ask.>", "haft.1.*.*.hello", "haft.1.replica.>", $STORES_OF_GATES, $STORES]
+                 subscribe: ["haft.1.*.*.beat.>", "haft.1.inbox.>", "haft.1.replica.>", "_INBOX.>", "$SYS.ACCOUNT.*.DISCONNECT"] }} }}
               {workers}
             ]
           }}
         }}
         "#
     )
-    .replace(
-        "$STORES",
-        r#""$KV.haft-claims.>", "$O.haft-payloads.>", "$JS.API.INFO", "$JS.API.STREAM.INFO.*", "$JS.API.STREAM.CREATE.*",
-                 "$JS.API.STREAM.MSG.GET.*", "$JS.API.STREAM.PURGE.OBJ_haft-payloads", "$JS.API.DIRECT.GET.>",
-                 "$JS.API.CONSUMER.>", "$JS.ACK.>", "$JS.FC.>""#,
-    )
+    .replace("$STORES_OF_GATES", STORES_OF_GATES)
+    .replace("$STORES", STORES)
 }

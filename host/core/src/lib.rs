@@ -20,6 +20,8 @@ pub mod heap;
 
 pub mod net;
 
+pub mod replicas;
+
 pub mod grant;
 
 pub mod event;

@@ -39,7 +39,7 @@ pub use haft_agent::provider;
 pub use haft_author as author;
 pub use haft_callers as callers;
 pub use haft_core::{
-    call, event, grant, journal, limit, manifest, report, secret, skill, tool, trace, usage,
+    call, event, grant, journal, limit, manifest, replicas, report, secret, skill, tool, trace, usage,
 };
 pub use haft_mcp as mcp;
 pub use haft_package as package;

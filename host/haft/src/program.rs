@@ -32,6 +32,7 @@ mod pending_plugin;
 mod pins;
 mod plugins;
 mod provider;
+mod replicas;
 mod required_tools;
 mod rights;
 mod running;

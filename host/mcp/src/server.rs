@@ -19,9 +19,12 @@ mod parse;
 mod progress;
 mod questions;
 mod random;
+#[cfg(test)]
+mod shared_map;
 mod snapshot;
 pub mod stdio;
 mod stdio_transport;
+mod tasks;
 mod tool_news;
 mod trim_memory;
 

@@ -37,6 +37,8 @@ mod gate;
 
 mod journal;
 
+mod replicas;
+
 pub use self::error::LinkError;
 pub use self::gate::{Gate, Health, NatsTool, WorkerHealth};
 pub use self::identity::{Identity, definition};
@@ -44,5 +46,6 @@ pub use self::journal::{JournalError, Shipper, fetch};
 pub use self::link::Link;
 pub use self::message::Known;
 pub use self::passenger::{About, Passenger};
+pub use self::replicas::SharedState;
 pub use self::settings::{DEFAULT_PREFIX, Login, Server, Settings, Tls};
 pub use self::worker::{Place, Worker, WorkerSettings};

@@ -60,8 +60,22 @@ pub(crate) struct State {
 impl Link {
     /// Connects. `name` is what the server calls the connection.
     pub async fn connect(settings: &Settings, name: &str) -> Result<Arc<Self>, LinkError> {
+        Self::connect_with_inbox(settings, name, None).await
+    }
+
+    /// The same, with what the subjects begin with that the server's answers come to, in the place of `_INBOX`.
+    pub(crate) async fn connect_with_inbox(
+        settings: &Settings,
+        name: &str,
+        inbox: Option<String>,
+    ) -> Result<Arc<Self>, LinkError> {
         let (sender, state) = watch::channel(State::default());
-        let options = options(settings)?.name(name).event_callback(move |event| {
+        let options = options(settings)?.name(name);
+        let options = match inbox {
+            Some(inbox) => options.custom_inbox_prefix(inbox),
+            None => options,
+        };
+        let options = options.event_callback(move |event| {
             note(&sender, &event);
             std::future::ready(())
         });

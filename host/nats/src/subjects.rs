@@ -69,6 +69,36 @@ pub(crate) fn payloads(prefix: &str) -> String {
     format!("{prefix}-payloads")
 }
 
+/// The bucket with the key of all replicas.
+pub(crate) fn keys(prefix: &str) -> String {
+    format!("{prefix}-keys")
+}
+
+/// The bucket of approvals that were used.
+pub(crate) fn approvals(prefix: &str) -> String {
+    format!("{prefix}-approvals")
+}
+
+/// The bucket of tasks.
+pub(crate) fn tasks(prefix: &str) -> String {
+    format!("{prefix}-tasks")
+}
+
+/// The bucket of what is too large for the entry of a task.
+pub(crate) fn answers(prefix: &str) -> String {
+    format!("{prefix}-answers")
+}
+
+/// Where the replica is asked that runs a task.
+pub(crate) fn task(prefix: &str, name: &str) -> String {
+    format!("{prefix}.{VERSION}.replica.task.{name}")
+}
+
+/// What the subjects begin with on which replicas are answered, by the server too.
+pub(crate) fn replica_inbox(prefix: &str) -> String {
+    format!("{prefix}.{VERSION}.replica.inbox")
+}
+
 /// The stream of journals.
 pub(crate) fn journal_stream(prefix: &str) -> String {
     format!("{prefix}-journal")

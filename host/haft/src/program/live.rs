@@ -3,20 +3,19 @@
 //! served last stays. MCP servers that are declared as before run on, with all that they remember.
 
 use std::fmt::Write;
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::callers::{self, View};
+use super::replicas;
 use super::watch::{Moment, Watch};
 use super::{Ask, Options, Placement, Program, Running, Servers, mode_name};
 use haft_agent::Begun;
 use haft_callers::Callers;
 use haft_core::event::Events;
-use haft_core::grant::Root;
 use haft_core::manifest::{Serve, ToolPattern};
 use haft_core::report::{Problem, Report};
 use haft_core::tool::Toolbox;
-use haft_mcp::server::{Publisher, Questions, ServerInfo, ToolSnapshot, ToolSnapshots};
+use haft_mcp::server::{Publisher, ServerInfo, ToolSnapshot, ToolSnapshots};
 
 /// What a person should know of a program that is served.
 #[derive(Debug)]
@@ -95,7 +94,7 @@ impl Live {
             on_news(News::Problems(&program.manifest.report(problems)));
         }
         let (publisher, offers) = Publisher::new(first);
-        let offers = offers.with_questions(questions(&program));
+        let offers = replicas::shared(offers, &program, choice.for_callers);
         let (on_news, serve) = (Box::new(on_news), program.manifest.serve.clone());
         let is_without_pane = program.is_without_pane;
         let rules = if choice.for_callers { callers::rules(&program).await? } else { Vec::new() };
@@ -311,17 +310,6 @@ impl ToolChoice {
 /// Whether workers may have tools of it that only they know.
 fn has_worker_servers(program: &Program) -> bool {
     program.manifest.mcp_servers.iter().any(|server| server.enabled && !server.on.is_empty())
-}
-
-/// The questions of a program: an answer is good for every haft of this user that serves the same
-/// program.toml for the same workspace.
-fn questions(program: &Program) -> Questions {
-    let path = &program.manifest.path;
-    let path = path.canonicalize().unwrap_or_else(|_| path.clone());
-    let workspace = program.grant.workspace().map(Root::path);
-    let names = [Some(path.as_path()), workspace].map(|path| path.unwrap_or(Path::new("")).as_os_str());
-    // No path has a NUL.
-    Questions::in_folder(program.dirs.approvals(), names.map(OsStrExt::as_bytes).join(&0))
 }
 
 /// What is served of a program, and what of it a caller does not get that its `tools` name.

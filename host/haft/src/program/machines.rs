@@ -80,8 +80,7 @@ impl Machines {
         if let Role::Worker(labels) = &self.role {
             return Placement::Worker(labels.clone());
         }
-        let has_server = self.url.is_some() || !manifest.nats.urls.is_empty();
-        if !has_server || !manifest.has_workers() {
+        if !self.are_met(manifest) || !manifest.has_workers() {
             return Placement::Alone;
         }
         let identity = identity(manifest, lock);
@@ -94,6 +93,11 @@ impl Machines {
         let gate = same.cloned().unwrap_or_else(new);
         *current = Some(gate.clone());
         Placement::Gate(gate)
+    }
+
+    /// Whether a server is named for the program `manifest`.
+    pub(super) fn are_met(&self, manifest: &Manifest) -> bool {
+        self.url.is_some() || !manifest.nats.urls.is_empty()
     }
 
     /// Where NATS is, for the program `manifest`, whose `~` is `home`.

@@ -102,6 +102,7 @@ fn response(result: ServerResult) -> Result<CallToolResponse, ErrorData> {
     match result {
         ServerResult::CallToolResult(result) => Ok(CallToolResponse::Complete(result)),
         ServerResult::InputRequiredResult(result) => Ok(CallToolResponse::InputRequired(result)),
+        ServerResult::CreateTaskResult(result) => Ok(CallToolResponse::Task(result)),
         _ => Err(ErrorData::internal_error("the call of a tool was answered as something else", None)),
     }
 }

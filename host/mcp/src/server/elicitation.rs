@@ -16,7 +16,7 @@ use rmcp::service::RequestContext;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::questions::{Fingerprint, QuestionHash, Questions, fingerprint, question_hash};
+use super::questions::{Fingerprint, QuestionHash, Questions, UnusableAnswer, fingerprint, question_hash};
 use haft_core::sync::Lock;
 use haft_core::tool::{Approver, Decision, Question};
 
@@ -132,7 +132,7 @@ impl ApprovalRequest {
             return Decision::Unasked("the client cannot ask anybody (it has no elicitation)".into());
         }
         if is_without_requests {
-            let state = match questions.create_state(call, &hash) {
+            let state = match questions.create_state(call, &hash).await {
                 Ok(state) => state,
                 Err(error) => return Decision::Unasked(error.to_string()),
             };
@@ -148,15 +148,13 @@ impl ApprovalRequest {
 }
 
 /// The words that a call with an answer answers, or what is said to it.
-fn from_claim(question_hash: io::Result<Option<QuestionHash>>) -> (Option<QuestionHash>, Option<ErrorData>) {
-    match question_hash {
-        Ok(Some(question_hash)) => (Some(question_hash), None),
-        Ok(None) => {
-            let why =
-                "this answers no question that was asked about this call, or one that was answered before";
-            (None, Some(ErrorData::invalid_params(why, None)))
-        }
-        Err(error) => (None, Some(ErrorData::internal_error(error.to_string(), None))),
+fn from_claim(
+    redeemed: io::Result<Result<QuestionHash, UnusableAnswer>>,
+) -> (Option<QuestionHash>, Option<ErrorData>) {
+    match redeemed {
+        Ok(Ok(question_hash)) => (Some(question_hash), None),
+        Ok(Err(unusable)) => (None, Some(ErrorData::invalid_params(unusable.to_string(), None))),
+        Err(error) => (None, Some(ErrorData::internal_error(format!("{error}; nothing ran"), None))),
     }
 }
 

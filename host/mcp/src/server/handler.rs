@@ -6,26 +6,33 @@
     reason = "logging is what clients of today show; later revisions ask for it call by call"
 )]
 
+mod protocol;
+mod task_calls;
+
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CompleteRequestMethod, CompleteRequestParams, CompleteResult,
-    ConstString, CustomRequest, CustomResult, ErrorCode, Implementation, InitializeRequestParams,
-    InitializeResult, JsonObject, ListPromptsRequestMethod, ListPromptsResult,
-    ListResourceTemplatesRequestMethod, ListResourceTemplatesResult, ListResourcesRequestMethod,
-    ListResourcesResult, ListToolsResult, LoggingLevel, PaginatedRequestParams, ProtocolVersion, RequestId,
-    ServerCapabilities, ServerConfig, SetLevelRequestMethod, SetLevelRequestParams, SubscriptionFilter, Tool,
+    CallToolRequestParams, CallToolResponse, CancelTaskMethod, CancelTaskParams, CompleteRequestMethod,
+    CompleteRequestParams, CompleteResult, CustomRequest, CustomResult, ErrorCode, GetTaskMethod,
+    GetTaskParams, GetTaskResult, InitializeRequestParams, InitializeResult, JsonObject,
+    ListPromptsRequestMethod, ListPromptsResult, ListResourceTemplatesRequestMethod,
+    ListResourceTemplatesResult, ListResourcesRequestMethod, ListResourcesResult, ListToolsResult,
+    LoggingLevel, PaginatedRequestParams, ProtocolVersion, RequestId, ServerConfig, SetLevelRequestMethod,
+    SetLevelRequestParams, SubscriptionFilter, Tool, UpdateTaskMethod, UpdateTaskParams,
 };
 use rmcp::service::{NotificationContext, Peer, RequestContext, SubscriptionContext};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::Value;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use self::protocol::{
+    LATER_METHODS, METHODS, TASK_METHODS, bounded_text, is_sessionless, none, server_config,
+};
 use super::answer;
 use super::begun::BegunCall;
-use super::calls::RunningCalls;
+use super::calls::{Counted, RunningCalls};
 use super::elicitation::{ElicitingApprover, ReplacementAnswer};
 use super::progress::{NotificationFilter, ProgressNotifier};
 use super::snapshot::{Fallback, ToolSnapshot, ToolSnapshots};
@@ -33,17 +40,8 @@ use super::tool_news::ToolNews;
 use haft_callers::Caller;
 use haft_core::call::{ToolCall, ToolResult};
 use haft_core::sync::Lock;
-use haft_core::tool::{Approvals, Client, Entry, Keep, Session, clip};
+use haft_core::tool::{Approvals, Client, Entry, Session};
 use haft_core::trace::{Operation, Span, TraceParent, Wire};
-
-/// Characters of a client's word that an error repeats.
-const MAX_SHOWN: usize = 200;
-
-/// The methods that are answered.
-const METHODS: &[&str] = &["initialize", "server/discover", "tools/list", "tools/call", "logging/setLevel"];
-
-/// The methods that are answered where there are no sessions (2026-07-28).
-const LATER_METHODS: &[&str] = &["server/discover", "tools/list", "tools/call", "subscriptions/listen"];
 
 /// What all clients of a server share. Clones share everything.
 #[derive(Clone, Debug)]
@@ -209,6 +207,20 @@ impl Handler {
         })
     }
 
+    /// Makes a call, which is stopped when haft ends.
+    async fn call_while_open(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let _running = self.shared.calls.begin();
+        tokio::select! {
+            biased;
+            () = self.shared.calls.closed() => Err(ErrorData::internal_error("haft is ending: the call was stopped", None)),
+            answer = self.call(request, context) => answer,
+        }
+    }
+
     async fn call(
         &self,
         request: CallToolRequestParams,
@@ -261,51 +273,10 @@ impl Handler {
     }
 }
 
-/// One more, until it is dropped.
-struct Counted<'c>(&'c AtomicUsize);
-
-impl<'c> Counted<'c> {
-    fn new(count: &'c AtomicUsize) -> Self {
-        count.fetch_add(1, Ordering::Relaxed);
-        Self(count)
-    }
-}
-
-impl Drop for Counted<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// Whether the client opens no session and sends everything with each call (2026-07-28).
-fn is_sessionless(context: &RequestContext<RoleServer>) -> bool {
-    context.protocol_version().is_some_and(|version| !version.has_initialize())
-}
-
-/// The answer to requests for unsupported lists: an empty one, since many clients ask anyway and take an error for a
-/// broken server; later revisions are strict.
-fn none<T: Default, M: ConstString>(context: &RequestContext<RoleServer>) -> Result<T, ErrorData> {
-    if is_sessionless(context) { Err(ErrorData::method_not_found::<M>()) } else { Ok(T::default()) }
-}
-
-/// A client's text, cut for an error message.
-fn bounded_text(word: &str) -> String {
-    clip(word, MAX_SHOWN, Keep::Head)
-}
-
-/// The server's capabilities, name and instructions.
-fn server_config(snapshot: &ToolSnapshot) -> ServerConfig {
-    let capabilities =
-        ServerCapabilities::builder().enable_logging().enable_tools().enable_tool_list_changed().build();
-    let info = snapshot.info();
-    let mut own = Implementation::new("haft", env!("CARGO_PKG_VERSION"));
-    own.title.clone_from(&info.title);
-    ServerConfig::new(capabilities).with_server_info(own).with_instructions(info.instructions.clone())
-}
-
 impl ServerHandler for Handler {
     fn get_info(&self) -> ServerConfig {
-        server_config(&self.shared.snapshots.now())
+        let snapshots = &self.shared.snapshots;
+        server_config(&snapshots.now(), snapshots.tasks().is_some())
     }
 
     fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
@@ -364,13 +335,32 @@ impl ServerHandler for Handler {
         if let Some(begun) = BegunCall::of(&context) {
             return begun.finish(&context).await;
         }
-        let _running = self.shared.calls.begin();
         self.peer.lock().get_or_insert_with(|| context.peer.clone());
-        tokio::select! {
-            biased;
-            () = self.shared.calls.closed() => Err(ErrorData::internal_error("haft is ending: the call was stopped", None)),
-            answer = self.call(request, context) => answer,
-        }
+        self.call_or_begin_task(request, context).await
+    }
+
+    async fn get_task(
+        &self,
+        request: GetTaskParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<GetTaskResult, ErrorData> {
+        self.tasks::<GetTaskMethod>()?.get(&self.shared.caller, &request.task_id).await
+    }
+
+    async fn update_task(
+        &self,
+        request: UpdateTaskParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.tasks::<UpdateTaskMethod>()?.update(&self.shared.caller, &request.task_id).await
+    }
+
+    async fn cancel_task(
+        &self,
+        request: CancelTaskParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.tasks::<CancelTaskMethod>()?.cancel(&self.shared.caller, &request.task_id).await
     }
 
     async fn list_prompts(
@@ -413,7 +403,8 @@ impl ServerHandler for Handler {
     ) -> Result<CustomResult, ErrorData> {
         let CustomRequest { method, .. } = request;
         let methods = if is_sessionless(&context) { LATER_METHODS } else { METHODS };
-        if methods.contains(&method.as_str()) {
+        let is_of_tasks = self.shared.snapshots.tasks().is_some() && TASK_METHODS.contains(&method.as_str());
+        if methods.contains(&method.as_str()) || is_of_tasks {
             return Err(ErrorData::invalid_params(format!("these are no parameters of `{method}`"), None));
         }
         Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, bounded_text(&method), None))

@@ -32,6 +32,7 @@ use tokio_util::sync::CancellationToken;
 pub use self::admission::Admission;
 use self::gate::{Gate, HttpConnection};
 use self::public::Public;
+use self::sessions::Home;
 use self::slots::{ConnectionSlot, ConnectionSlots};
 use self::stream::WriteTimeoutStream;
 use self::threads::HttpThreads;
@@ -135,7 +136,9 @@ impl Server {
         hosts.extend(url.as_deref().and_then(origin::host_of));
         let public = Public::new(snapshots.clone(), url);
         let shared = ServerShared::new(snapshots, admission.caller_id()).over_http();
-        let gate = Arc::new(Gate::new(&shared, (admission, public), hosts, room.sessions, patience.body));
+        let home = shared.snapshots.machine().map(|machine| Home::named(machine, address.port()));
+        let sessions = (room.sessions, home);
+        let gate = Arc::new(Gate::new(&shared, (admission, public), hosts, sessions, patience.body));
         let slots = ConnectionSlots::new(within_file_limit(room.connections));
         let threads = HttpThreads::start()?;
         Ok(Self { listener, address, acceptor: Acceptor { gate, shared, patience, slots, threads } })

@@ -1,23 +1,26 @@
 //! Questions sent in answer to a call, to be answered when the client repeats the call (2026-07-28, "multi round-trip
 //! requests"). The `requestState` that the client sends back is signed for one call, caller and program, and expires.
-//! Every process with the same key can verify it, also one that was started since; [`Claims`] records that it was used.
+//! Every process with the same key can verify it, also one that was started since, or another replica; [`Claims`] records
+//! that it was used.
 
 mod claims;
 mod key;
 
 use std::io;
-use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use rmcp::model::JsonObject;
 use sha2::{Digest, Sha256};
+use tokio::sync::OnceCell;
 
-use self::claims::{Claims, FolderClaims, MemoryClaims, unix_seconds};
+use self::claims::{Claims, FolderClaims, MemoryClaims, ReplicaClaims, unix_seconds};
 use self::key::{Key, TAG};
 use super::random;
+use haft_core::replicas::Replicas;
 use haft_core::tool::Question;
 
 /// How long a person may take. As long as one who is asked while the call waits.
@@ -38,17 +41,44 @@ pub struct Questions(Arc<QuestionsState>);
 
 #[derive(Debug, Default)]
 struct QuestionsState {
-    /// Where the key and what was claimed are; nothing for what is good in this process alone.
-    folder: Option<PathBuf>,
+    place: Place,
     /// Identifies the program.
     program: Vec<u8>,
-    signing_state: OnceLock<SigningState>,
+    signing_state: OnceCell<SigningState>,
+}
+
+/// Where the key and what was claimed are.
+#[derive(Debug, Default)]
+enum Place {
+    /// In this process alone.
+    #[default]
+    Memory,
+    /// In a folder that processes of this user share.
+    Folder(PathBuf),
+    /// Where replicas share it, on whichever machines they are.
+    Replicas(Arc<dyn Replicas>),
 }
 
 #[derive(Debug)]
 struct SigningState {
     key: Key,
     claims: Box<dyn Claims>,
+}
+
+/// Why an answer is good for nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum UnusableAnswer {
+    /// The state is none, or one for another call, caller or program, or with another key.
+    #[error("this answers no question that was asked about this call, by this program and of this caller")]
+    Foreign,
+    /// It was asked too long ago.
+    #[error("this answers a question that was asked too long ago: make the call again without an answer")]
+    Late,
+    /// It was answered before, here or at another replica.
+    #[error(
+        "this answer was used before: an answer is good for one call, once; make the call again without an answer"
+    )]
+    Used,
 }
 
 /// A hash that identifies a call.
@@ -61,11 +91,25 @@ impl Questions {
     /// The questions of `program`, good for every process that shares `folder`. It is made when the first
     /// question is asked, for this user alone; no tool may reach it.
     pub fn in_folder(folder: PathBuf, program: Vec<u8>) -> Self {
-        Self(Arc::new(QuestionsState { folder: Some(folder), program, signing_state: OnceLock::new() }))
+        Self::at(Place::Folder(folder), program)
+    }
+
+    /// The questions of `program`, good for every one of `replicas`.
+    pub fn of_replicas(replicas: Arc<dyn Replicas>, program: Vec<u8>) -> Self {
+        Self::at(Place::Replicas(replicas), program)
+    }
+
+    fn at(place: Place, program: Vec<u8>) -> Self {
+        Self(Arc::new(QuestionsState { place, program, signing_state: OnceCell::new() }))
+    }
+
+    /// Gets the key, which the first question waits for otherwise.
+    pub async fn prepare(&self) -> io::Result<()> {
+        self.signing_state().await.map(drop)
     }
 
     /// A state for the question with these words about `call`.
-    pub(super) fn create_state(
+    pub(super) async fn create_state(
         &self,
         call: &Fingerprint,
         question_hash: &QuestionHash,
@@ -73,18 +117,27 @@ impl Questions {
         let until = unix_seconds(SystemTime::now() + LIFE);
         let nonce: [u8; NONCE] = random::bytes()?;
         let payload = [&[FORM][..], &until.to_be_bytes(), &nonce, question_hash].concat();
-        let tag = self.signing_state()?.key.sign(&self.signed(&payload, call));
+        let tag = self.signing_state().await?.key.sign(&self.signed(&payload, call));
         Ok(BASE64_URL_SAFE_NO_PAD.encode([payload, tag.to_vec()].concat()))
     }
 
     /// The words of the question, where `state` is of one about `call` that was not answered yet. It is used up then.
-    pub(super) async fn redeem(&self, state: &str, call: &Fingerprint) -> io::Result<Option<QuestionHash>> {
-        let Some((until, payload, tag)) = parse(state) else { return Ok(None) };
-        let SigningState { key, claims } = self.signing_state()?;
-        let is_ours = key.is_signed(&self.signed(&payload, call), &tag);
-        let is_over = until <= unix_seconds(SystemTime::now());
-        let is_good = is_ours && !is_over && claims.claim(&tag, until).await?;
-        Ok(payload.last_chunk().filter(|_| is_good).copied())
+    pub(super) async fn redeem(
+        &self,
+        state: &str,
+        call: &Fingerprint,
+    ) -> io::Result<Result<QuestionHash, UnusableAnswer>> {
+        let Some((until, payload, tag)) = parse(state) else { return Ok(Err(UnusableAnswer::Foreign)) };
+        let SigningState { key, claims } = self.signing_state().await?;
+        if !key.is_signed(&self.signed(&payload, call), &tag) {
+            return Ok(Err(UnusableAnswer::Foreign));
+        }
+        if until <= unix_seconds(SystemTime::now()) {
+            return Ok(Err(UnusableAnswer::Late));
+        }
+        let is_first = claims.claim(&tag, until).await?;
+        let hash = payload.last_chunk().filter(|_| is_first);
+        Ok(hash.copied().ok_or(UnusableAnswer::Used))
     }
 
     /// The signed bytes: the payload, and what must be the same when the state comes back.
@@ -93,18 +146,24 @@ impl Questions {
         [b"haft question\0", payload, &program, call].concat()
     }
 
-    fn signing_state(&self) -> io::Result<&SigningState> {
-        if let Some(signing_state) = self.0.signing_state.get() {
-            return Ok(signing_state);
-        }
-        let signing_state = SigningState::new(self.0.folder.as_deref())?;
-        Ok(self.0.signing_state.get_or_init(|| signing_state))
+    async fn signing_state(&self) -> io::Result<&SigningState> {
+        self.0.signing_state.get_or_try_init(|| SigningState::at(&self.0.place)).await
     }
 }
 
 impl SigningState {
-    fn new(folder: Option<&std::path::Path>) -> io::Result<Self> {
-        let Some(folder) = folder else { return Self::in_memory() };
+    async fn at(place: &Place) -> io::Result<Self> {
+        match place {
+            Place::Memory => Self::in_memory(),
+            Place::Folder(folder) => Self::in_folder(folder),
+            Place::Replicas(replicas) => {
+                let key = Key::of_replicas(&**replicas).await?;
+                Ok(Self { key, claims: Box::new(ReplicaClaims(replicas.clone())) })
+            }
+        }
+    }
+
+    fn in_folder(folder: &Path) -> io::Result<Self> {
         match Key::shared(folder) {
             Ok(key) => Ok(Self { key, claims: Box::new(FolderClaims::new(folder)) }),
             // Where the folder cannot be written, no other process shares it.
@@ -153,7 +212,10 @@ pub(super) fn question_hash(question: &Question) -> QuestionHash {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::Ordering;
+
     use super::*;
+    use crate::server::shared_map::OneMap;
 
     const HASH: QuestionHash = [7; 32];
 
@@ -167,14 +229,14 @@ mod tests {
     #[tokio::test]
     async fn an_answer_is_good_for_one_call_once() {
         let questions = Questions::default();
-        let state = questions.create_state(&A, &HASH).unwrap();
-        assert!(questions.redeem("other", &A).await.unwrap().is_none());
-        assert!(questions.redeem(&state, &B).await.unwrap().is_none(), "another call");
-        assert!(questions.redeem(&state, &A).await.unwrap() == Some(HASH));
-        assert!(questions.redeem(&state, &A).await.unwrap().is_none(), "used twice");
-        let state = questions.create_state(&A, &HASH).unwrap();
+        let state = questions.create_state(&A, &HASH).await.unwrap();
+        assert!(questions.redeem("other", &A).await.unwrap().is_err());
+        assert_eq!(questions.redeem(&state, &B).await.unwrap(), Err(UnusableAnswer::Foreign));
+        assert!(questions.redeem(&state, &A).await.unwrap() == Ok(HASH));
+        assert_eq!(questions.redeem(&state, &A).await.unwrap(), Err(UnusableAnswer::Used));
+        let state = questions.create_state(&A, &HASH).await.unwrap();
         assert!(
-            Questions::default().redeem(&state, &A).await.unwrap().is_none(),
+            Questions::default().redeem(&state, &A).await.unwrap().is_err(),
             "another process that shares nothing"
         );
     }
@@ -184,14 +246,14 @@ mod tests {
     async fn c07_an_answer_is_good_for_every_process_once() {
         let folder = tempfile::tempdir().unwrap();
         let (one, two) = (questions_in(folder.path(), "a"), questions_in(folder.path(), "a"));
-        let state = one.create_state(&A, &HASH).unwrap();
+        let state = one.create_state(&A, &HASH).await.unwrap();
         assert!(
-            questions_in(folder.path(), "b").redeem(&state, &A).await.unwrap().is_none(),
+            questions_in(folder.path(), "b").redeem(&state, &A).await.unwrap().is_err(),
             "another program"
         );
-        assert!(two.redeem(&state, &A).await.unwrap() == Some(HASH));
+        assert!(two.redeem(&state, &A).await.unwrap() == Ok(HASH));
         for again in [one, two, questions_in(folder.path(), "a")] {
-            assert!(again.redeem(&state, &A).await.unwrap().is_none());
+            assert_eq!(again.redeem(&state, &A).await.unwrap(), Err(UnusableAnswer::Used));
         }
     }
 
@@ -199,28 +261,49 @@ mod tests {
     #[tokio::test]
     async fn c07_nobody_changes_a_state() {
         let questions = Questions::default();
-        let state = BASE64_URL_SAFE_NO_PAD.decode(questions.create_state(&A, &HASH).unwrap()).unwrap();
+        let state = BASE64_URL_SAFE_NO_PAD.decode(questions.create_state(&A, &HASH).await.unwrap()).unwrap();
         for index in 0..state.len() {
             let mut other = state.clone();
             other[index] ^= 1;
             assert!(
-                questions.redeem(&BASE64_URL_SAFE_NO_PAD.encode(other), &A).await.unwrap().is_none(),
+                questions.redeem(&BASE64_URL_SAFE_NO_PAD.encode(other), &A).await.unwrap().is_err(),
                 "byte {index}"
             );
         }
-        assert!(questions.redeem(&BASE64_URL_SAFE_NO_PAD.encode(&state[1..]), &A).await.unwrap().is_none());
-        assert!(questions.redeem(&BASE64_URL_SAFE_NO_PAD.encode(state), &A).await.unwrap() == Some(HASH));
+        assert!(questions.redeem(&BASE64_URL_SAFE_NO_PAD.encode(&state[1..]), &A).await.unwrap().is_err());
+        assert!(questions.redeem(&BASE64_URL_SAFE_NO_PAD.encode(state), &A).await.unwrap() == Ok(HASH));
     }
 
     /// C07: a state is good for as long as a person may take.
     #[tokio::test]
     async fn c07_a_state_ends() {
-        let questions = Questions::default();
-        let old = unix_seconds(SystemTime::now());
-        let payload = [&[FORM][..], &old.to_be_bytes(), &[0; NONCE], &HASH].concat();
-        let tag = questions.signing_state().unwrap().key.sign(&questions.signed(&payload, &A));
-        let state = BASE64_URL_SAFE_NO_PAD.encode([payload, tag.to_vec()].concat());
-        assert!(questions.redeem(&state, &A).await.unwrap().is_none());
+        let replicas = Questions::of_replicas(Arc::new(OneMap::default()), "a".into());
+        for questions in [Questions::default(), replicas] {
+            let old = unix_seconds(SystemTime::now());
+            let payload = [&[FORM][..], &old.to_be_bytes(), &[0; NONCE], &HASH].concat();
+            let tag = questions.signing_state().await.unwrap().key.sign(&questions.signed(&payload, &A));
+            let state = BASE64_URL_SAFE_NO_PAD.encode([payload, tag.to_vec()].concat());
+            assert_eq!(questions.redeem(&state, &A).await.unwrap(), Err(UnusableAnswer::Late));
+        }
+    }
+
+    /// RP01: what one replica asks another takes the answer to, and then none does; nothing is good where what they share
+    /// cannot be reached.
+    #[tokio::test]
+    async fn rp01_an_answer_is_good_for_every_replica_once() {
+        let shared = Arc::new(OneMap::default());
+        let [one, two, other] =
+            ["a", "a", "b"].map(|program| Questions::of_replicas(shared.clone(), program.into()));
+        let state = one.create_state(&A, &HASH).await.unwrap();
+        assert_eq!(other.redeem(&state, &A).await.unwrap(), Err(UnusableAnswer::Foreign));
+        assert_eq!(two.redeem(&state, &B).await.unwrap(), Err(UnusableAnswer::Foreign));
+        assert_eq!(two.redeem(&state, &A).await.unwrap(), Ok(HASH));
+        for again in [&one, &two] {
+            assert_eq!(again.redeem(&state, &A).await.unwrap(), Err(UnusableAnswer::Used));
+        }
+        let state = one.create_state(&A, &HASH).await.unwrap();
+        shared.is_gone.store(true, Ordering::Relaxed);
+        assert!(two.redeem(&state, &A).await.unwrap_err().to_string().contains("it is gone"));
     }
 
     #[test]

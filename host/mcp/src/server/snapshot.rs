@@ -11,6 +11,8 @@ use tokio::sync::watch;
 
 use super::listing;
 use super::questions::Questions;
+use super::tasks::Tasks;
+use haft_core::replicas::Replicas;
 use haft_core::tool::{Approver, Session, Toolbox};
 
 /// How long a first answer waits for plugins that were never seen before and MCP servers whose
@@ -49,8 +51,17 @@ pub struct ToolSnapshots {
     now: watch::Receiver<Arc<ToolSnapshot>>,
     questions: Questions,
     fallback: Option<Fallback>,
+    /// What there is where this is one of several replicas.
+    replica: Option<Replica>,
     /// The caller whose tools these are; `None`: all tools.
     caller: Option<Arc<str>>,
+}
+
+/// What a server has that is one of several replicas.
+#[derive(Clone, Debug)]
+struct Replica {
+    tasks: Tasks,
+    machine: Arc<str>,
 }
 
 /// Who is asked for approval where a client asks nobody.
@@ -157,8 +168,8 @@ impl Publisher {
     /// Begins with `snapshot`.
     pub fn new(snapshot: ToolSnapshot) -> (Self, ToolSnapshots) {
         let (sender, receiver) = watch::channel(Arc::new(snapshot));
-        let (questions, fallback, caller) = (Questions::default(), None, None);
-        (Self(sender), ToolSnapshots { now: receiver, questions, fallback, caller })
+        let (questions, fallback, replica, caller) = (Questions::default(), None, None, None);
+        (Self(sender), ToolSnapshots { now: receiver, questions, fallback, replica, caller })
     }
 
     /// Serves `snapshot` from now on. Whether clients see a difference.
@@ -182,6 +193,15 @@ impl ToolSnapshots {
         Self { questions, ..self }
     }
 
+    /// The same, served by several `replicas`, of which each knows what became of the questions and long calls of all.
+    /// `program` identifies what they serve, `machine` names where this one is.
+    #[must_use]
+    pub fn with_replicas(self, replicas: Arc<dyn Replicas>, program: Vec<u8>, machine: String) -> Self {
+        let tasks = Tasks::new(replicas.clone(), &program);
+        let questions = Questions::of_replicas(replicas, program);
+        Self { questions, replica: Some(Replica { tasks, machine: machine.into() }), ..self }
+    }
+
     /// The same, with somebody to ask where a client asks nobody.
     #[must_use]
     pub fn with_fallback(self, fallback: Fallback) -> Self {
@@ -192,7 +212,18 @@ impl ToolSnapshots {
         self.fallback.as_ref()
     }
 
-    pub(super) fn questions(&self) -> &Questions {
+    /// Calls that became tasks; nothing where there are no other replicas.
+    pub(super) fn tasks(&self) -> Option<&Tasks> {
+        self.replica.as_ref().map(|replica| &replica.tasks)
+    }
+
+    /// The name of this machine; nothing where there are no other replicas.
+    pub(super) fn machine(&self) -> Option<&str> {
+        self.replica.as_ref().map(|replica| &*replica.machine)
+    }
+
+    /// The questions that its clients are asked.
+    pub fn questions(&self) -> &Questions {
         &self.questions
     }
 

@@ -25,7 +25,7 @@ use super::admission::{self, Admission};
 use super::body::{Bodies, MAX_BODY};
 use super::public::Public;
 use super::refusal::{HttpResponse, Refusal};
-use super::sessions::{SessionGuard, Sessions};
+use super::sessions::{Home, MISSING, SessionGuard, Sessions};
 use super::short_path::{Caller, ShortPath, Tried};
 use super::slots::{ConnectionSlot, RequestGuard};
 use super::{PATH, body, message, origin};
@@ -63,16 +63,16 @@ pub(super) struct HttpConnection {
 }
 
 impl Gate {
-    /// A gate with room for `most` sessions, that waits for bodies for so long. Requests are handled on the runtime of
-    /// the caller.
+    /// A gate with room for `most` sessions, which live at `home` where there are other replicas, that waits for bodies
+    /// for so long. Requests are handled on the runtime of the caller.
     pub(super) fn new(
         shared: &ServerShared,
         (admission, public): (Admission, Public),
         hosts: Vec<String>,
-        most: usize,
+        (most, home): (usize, Option<Home>),
         patience: Duration,
     ) -> Self {
-        let (sessions, closing) = (Arc::new(Sessions::new(most)), CancellationToken::new());
+        let (sessions, closing) = (Arc::new(Sessions::new(most, home)), CancellationToken::new());
         // Host and origin are checked by `origin`, which knows the connection; `sessions` begins streams.
         let mut config = StreamableHttpServerConfig::default()
             .disable_allowed_hosts()
@@ -149,14 +149,13 @@ impl Gate {
         }
         let busy = shown.map_or_else(|| begin(connection), Ok)?;
         let session = session_of(&head.headers);
-        if session.as_ref().is_some_and(|id| self.sessions.is_of_another(id, client.caller())) {
-            // As of one that is not there: who else has which sessions is nobody's business.
-            return Err(Refusal::new(StatusCode::NOT_FOUND, "there is no such session"));
+        if let Some(why) = session.as_ref().and_then(|id| self.sessions.refusal(id, client.caller())) {
+            return Err(Refusal::new(StatusCode::NOT_FOUND, why));
         }
         let in_use = session.as_ref().and_then(|id| self.sessions.enter(id, true));
         let ends = head.method == Method::DELETE;
         if ends && session.is_some() && in_use.is_none() {
-            return Err(Refusal::new(StatusCode::NOT_FOUND, "there is no such session"));
+            return Err(Refusal::new(StatusCode::NOT_FOUND, MISSING));
         }
         if ends && let Some(id) = &session {
             self.sessions.forget(id);
@@ -328,7 +327,7 @@ mod tests {
     /// A gate, and a session behind it.
     async fn opened(shared: &ServerShared) -> (Gate, String) {
         let public = Public::new(shared.snapshots.clone(), None);
-        let gate = Gate::new(shared, (Admission::Anybody, public), Vec::new(), 8, LONG);
+        let gate = Gate::new(shared, (Admission::Anybody, public), Vec::new(), (8, None), LONG);
         let open = json!({
             "protocolVersion": "2025-11-25",
             "capabilities": {},

@@ -1,10 +1,12 @@
 //! Sessions of clients (revisions up to 2025-11-25), kept in memory: after a restart clients get 404 and open new ones.
-//! Their number is bounded. A new session may replace only one that has been idle for long.
+//! Their number is bounded. A new session may replace only one that has been idle for long. Where there are other replicas,
+//! the id of a session says where it lives (`home`).
 //!
 //! rmcp has a session, with a task and channels of its own (60 KiB), for as long as it has messages for it. After that
 //! the session rests: what is left is how it was opened and its handler, and rmcp opens it again from that when it has
 //! to (as it does for a session of another server, by a `SessionStore`).
 
+mod home;
 mod resting;
 
 use std::cell::{Cell, RefCell};
@@ -14,6 +16,7 @@ use std::io;
 use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
+pub(super) use self::home::Home;
 use crate::server::handler::{Handler, ServerShared};
 use haft_core::sync::Lock;
 use rmcp::model::{
@@ -56,6 +59,9 @@ pub(super) const RETRY: Duration = Duration::from_secs(3);
 /// The id of the event that begins a stream of a client without a request.
 const FIRST_EVENT: &str = "0";
 
+/// What is said of a session that is not there.
+pub(super) const MISSING: &str = "there is no such session";
+
 tokio::task_local! {
     static REQUEST: Observed;
 }
@@ -77,6 +83,8 @@ struct Observed {
 pub(super) struct Sessions {
     manager: LocalSessionManager,
     most: usize,
+    /// Where they live, where there are other replicas.
+    home: Option<Home>,
     uses: Lock<HashMap<SessionId, SessionUse>>,
     /// Told of each that is opened.
     opened: Notify,
@@ -118,6 +126,8 @@ pub(super) enum SessionError {
     Full,
     #[error(transparent)]
     Local(#[from] LocalSessionManagerError),
+    #[error(transparent)]
+    System(#[from] io::Error),
 }
 
 impl SessionUse {
@@ -161,8 +171,8 @@ impl SessionUse {
 }
 
 impl Sessions {
-    /// At most `most` sessions at once.
-    pub(super) fn new(most: usize) -> Self {
+    /// At most `most` sessions at once, whose ids say `home` where there is one.
+    pub(super) fn new(most: usize, home: Option<Home>) -> Self {
         let mut manager = LocalSessionManager::default();
         manager.session_config.channel_capacity = WAITING;
         // rmcp does not see short calls: a client that made the last of them right before `KEPT` has all of `IDLE` too.
@@ -170,7 +180,7 @@ impl Sessions {
         manager.session_config.init_timeout = Some(OPENING);
         manager.session_config.completed_cache_ttl = REPEATABLE;
         manager.session_config.sse_retry = Some(RETRY);
-        Self { manager, most, uses: Lock::default(), opened: Notify::new() }
+        Self { manager, most, home, uses: Lock::default(), opened: Notify::new() }
     }
 
     fn uses(&self) -> MutexGuard<'_, HashMap<SessionId, SessionUse>> {
@@ -182,9 +192,13 @@ impl Sessions {
         self.uses().contains_key(id)
     }
 
-    /// Whether there is such a session and another caller than `caller` opened it.
-    pub(super) fn is_of_another(&self, id: &str, caller: &str) -> bool {
-        self.uses().get(id).is_some_and(|own| *own.owner != *caller)
+    /// Why `caller` cannot have the session `id` here, where another caller opened it, or another replica.
+    pub(super) fn refusal(&self, id: &str, caller: &str) -> Option<String> {
+        match self.uses().get(id) {
+            // As of one that is not there: who else has which sessions is nobody's business.
+            Some(own) => (*own.owner != *caller).then(|| MISSING.to_owned()),
+            None => self.home.as_ref()?.refusal(id),
+        }
     }
 
     /// Notes that a session is used; nothing for one that is not there. `comes_back`: by a client that
@@ -274,7 +288,10 @@ impl SessionManager for Sessions {
     type Transport = <LocalSessionManager as SessionManager>::Transport;
 
     async fn create_session(&self) -> Result<(SessionId, Self::Transport), SessionError> {
-        let (id, transport) = self.manager.create_session().await?;
+        let (id, transport) = match &self.home {
+            Some(home) => home.open(&self.manager).await?,
+            None => self.manager.create_session().await?,
+        };
         match self.reserve(&id) {
             Ok(None) => {}
             Ok(Some(evicted)) => {
@@ -417,7 +434,7 @@ mod tests {
     /// C05: places are reserved before the first await, so that no two sessions take the same.
     #[tokio::test]
     async fn c05_a_full_house_takes_nobody_in_and_turns_nobody_out() {
-        let sessions = Arc::new(Sessions::new(2));
+        let sessions = Arc::new(Sessions::new(2, None));
         let (first, _first) = sessions.create_session().await.unwrap();
         let (second, _second) = sessions.create_session().await.unwrap();
         let (third, is_refused) = Sessions::observe_refusal(None, sessions.create_session()).await;

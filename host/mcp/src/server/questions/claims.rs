@@ -6,11 +6,13 @@ use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
 
 use super::key::TAG;
+use haft_core::replicas::Replicas;
 use haft_core::sync::Lock;
 
 /// Claims that are kept, each for as long as its state is good: more answers than people give in that
@@ -38,6 +40,10 @@ pub(super) struct MemoryClaims(Lock<BTreeMap<[u8; TAG], u64>>);
 /// Kept in a folder, an empty file each. It outlives every process.
 #[derive(Clone, Debug)]
 pub(super) struct FolderClaims(PathBuf);
+
+/// Kept where all replicas find it.
+#[derive(Debug)]
+pub(super) struct ReplicaClaims(pub(super) Arc<dyn Replicas>);
 
 #[async_trait]
 impl Claims for MemoryClaims {
@@ -108,6 +114,14 @@ impl Claims for FolderClaims {
     }
 }
 
+#[async_trait]
+impl Claims for ReplicaClaims {
+    async fn claim(&self, tag: &[u8; TAG], _: u64) -> io::Result<bool> {
+        let claimed = self.0.claim(&hex(tag)).await;
+        claimed.map_err(|error| io::Error::new(error.kind(), format!("the answer cannot be noted: {error}")))
+    }
+}
+
 /// Seconds since 1970; every process of every machine counts them alike.
 pub(super) fn unix_seconds(time: SystemTime) -> u64 {
     time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
@@ -123,12 +137,15 @@ fn full() -> io::Error {
 
 /// The name of a claim's file: when its state ends, and which it is.
 fn name(tag: &[u8; TAG], until: u64) -> String {
-    let mut name = format!("{until}-");
-    for byte in tag {
+    format!("{until}-{}", hex(tag))
+}
+
+fn hex(tag: &[u8; TAG]) -> String {
+    tag.iter().fold(String::new(), |mut digits, byte| {
         // Writing to a `String` cannot fail.
-        let _ = write!(name, "{byte:02x}");
-    }
-    name
+        let _ = write!(digits, "{byte:02x}");
+        digits
+    })
 }
 
 fn until_of(name: &str) -> Option<u64> {

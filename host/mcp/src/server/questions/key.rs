@@ -1,16 +1,19 @@
-//! The key that signs states. It is created once, readable by this user alone, and never leaves this module.
+//! The key that signs states. It is created once, in a folder readable by this user alone or where replicas share it, and
+//! never leaves this module otherwise.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
+use haft_core::replicas::{KEY_BYTES, Replicas, SharedKey};
 use ring::hmac;
+use secrecy::ExposeSecret;
 
 use crate::server::random;
 
 /// Bytes of a key: as many as the signature has.
-const BYTES: usize = 32;
+const BYTES: usize = KEY_BYTES;
 
 /// Bytes of a signature.
 pub(super) const TAG: usize = 32;
@@ -43,6 +46,14 @@ impl Key {
             }
             read => read.map_err(named),
         }
+    }
+
+    /// The key of all `replicas`; made by the first of them.
+    pub(super) async fn of_replicas(replicas: &dyn Replicas) -> io::Result<Self> {
+        let key = replicas.key(SharedKey::new(Box::new(random::bytes()?))).await;
+        key.map(|key| Self::from_bytes(key.expose_secret())).map_err(|error| {
+            io::Error::new(error.kind(), format!("the key of approvals cannot be had: {error}"))
+        })
     }
 
     fn from_bytes(bytes: &[u8; BYTES]) -> Self {

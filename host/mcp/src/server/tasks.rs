@@ -1,0 +1,322 @@
+//! Calls that take long, as tasks (MCP's extension `io.modelcontextprotocol/tasks`): their client gets a name in the place
+//! of an answer, and asks any replica with it what became of the call. Offered where replicas share that, in the stateless
+//! era, to clients that say that they know tasks.
+
+mod record;
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rmcp::RoleServer;
+use rmcp::model::{CallToolResponse, CreateTaskResult, ErrorData, GetTaskResult, Task};
+use rmcp::service::RequestContext;
+use sha2::{Digest, Sha256};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
+
+use self::record::{Record, State};
+use super::random;
+use haft_core::replicas::{Cancelled, KEPT, Replicas};
+
+/// How long a call may take before it becomes a task: most are over sooner, and no client waits less.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Tasks that this process runs at one time. A call beyond that stays one.
+const MAX_RUNNING: usize = 256;
+
+/// How often is written down that a task runs.
+const BEAT: Duration = Duration::from_secs(15);
+
+/// How old the last of these may be of a task whose replica does not answer, before it counts as lost: several, and what
+/// clocks differ by.
+const LOST: Duration = Duration::from_mins(1);
+
+/// How often a client should ask.
+const POLL: Duration = Duration::from_secs(1);
+
+/// Bytes of an answer that is kept: several times the largest one of a plugin.
+const MAX_ANSWER: usize = 64 << 20;
+
+/// How long is waited before the end of a task is written once more, where it could not be.
+const AGAIN: [Duration; 4] =
+    [Duration::ZERO, Duration::from_secs(1), Duration::from_secs(5), Duration::from_secs(30)];
+
+/// The answer to a call.
+pub(super) type CallAnswer = Result<CallToolResponse, ErrorData>;
+
+/// The tasks of one program. Clones share them, and so do all replicas.
+#[derive(Clone, Debug)]
+pub(super) struct Tasks {
+    replicas: Arc<dyn Replicas>,
+    /// Identifies the program.
+    program: Arc<[u8]>,
+    places: Arc<Semaphore>,
+    patience: Duration,
+}
+
+/// A task that this process runs.
+struct Running {
+    page: Page,
+    /// Ends when somebody wants it to be cancelled.
+    cancelled: Cancelled,
+    /// Stops the call.
+    stop: CancellationToken,
+    _place: OwnedSemaphorePermit,
+}
+
+/// Where is written down how far a task is.
+struct Page {
+    replicas: Arc<dyn Replicas>,
+    name: String,
+    created: u64,
+}
+
+impl Tasks {
+    /// The tasks of `program`, which `replicas` share.
+    pub(super) fn new(replicas: Arc<dyn Replicas>, program: &[u8]) -> Self {
+        let places = Arc::new(Semaphore::new(MAX_RUNNING));
+        Self { replicas, program: program.into(), places, patience: PATIENCE }
+    }
+
+    /// Makes `call` of `caller`, and lets it go on as a task where it takes long.
+    pub(super) async fn run<F>(
+        &self,
+        caller: &str,
+        mut context: RequestContext<RoleServer>,
+        call: impl FnOnce(RequestContext<RoleServer>) -> F,
+    ) -> CallAnswer
+    where
+        F: Future<Output = CallAnswer> + Send + 'static,
+    {
+        let Ok(place) = self.places.clone().try_acquire_owned() else { return call(context).await };
+        // The client takes its request back when it has its answer; the task goes on.
+        let (asked, stop) = (context.ct.clone(), CancellationToken::new());
+        context.ct = stop.clone();
+        let mut call = Box::pin(call(context));
+        tokio::select! {
+            biased;
+            answer = &mut call => return answer,
+            () = asked.cancelled() => {
+                stop.cancel();
+                return call.await;
+            }
+            () = tokio::time::sleep(self.patience) => {}
+        }
+        match self.begin(caller, stop.clone(), place).await {
+            Ok((task, running)) => {
+                tokio::spawn(running.finish(call));
+                Ok(CreateTaskResult::new(task).into())
+            }
+            Err(error) => {
+                tracing::warn!("a call that takes long does not become a task: {error}");
+                tokio::select! {
+                    biased;
+                    answer = &mut call => answer,
+                    () = asked.cancelled() => {
+                        stop.cancel();
+                        call.await
+                    }
+                }
+            }
+        }
+    }
+
+    /// Writes a new task down.
+    async fn begin(
+        &self,
+        caller: &str,
+        stop: CancellationToken,
+        place: OwnedSemaphorePermit,
+    ) -> io::Result<(Task, Running)> {
+        let id = random::name()?;
+        let name = self.name(caller, &id);
+        let cancelled = self.replicas.listen(&name).await?;
+        let record = Record::begun();
+        self.replicas.store(&name, record.encode()).await?;
+        let page = Page { replicas: self.replicas.clone(), name, created: record.created };
+        Ok((record.task(&id), Running { page, cancelled, stop, _place: place }))
+    }
+
+    /// What a task is written under: the task of a caller, by the id that this caller alone knows.
+    fn name(&self, caller: &str, id: &str) -> String {
+        let program: [u8; 32] = Sha256::digest(&self.program).into();
+        let hash = Sha256::new().chain_update("haft task\0").chain_update(program);
+        let digest = hash.chain_update(caller).chain_update([0]).chain_update(id).finalize();
+        digest.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// How far the task `id` of `caller` is.
+    pub(super) async fn get(&self, caller: &str, id: &str) -> Result<GetTaskResult, ErrorData> {
+        let name = self.name(caller, id);
+        let record = self.load(&name).await?;
+        let record =
+            if record.is_older_than(LOST) { self.lost_or_ended(&name, record).await? } else { record };
+        Ok(GetTaskResult::new(record.detailed(id)))
+    }
+
+    /// What is known of a task that was said to run long ago.
+    async fn lost_or_ended(&self, name: &str, record: Record) -> Result<Record, ErrorData> {
+        if self.replicas.reach(name, false).await.map_err(|error| unreachable(&error))? {
+            return Ok(record);
+        }
+        // It may have ended meanwhile.
+        let record = self.load(name).await?;
+        if !record.is_older_than(LOST) {
+            return Ok(record);
+        }
+        let why = "the replica that made the call is gone: nobody knows what came of it";
+        Ok(record.followed_by(State::failed(&ErrorData::internal_error(why, None))))
+    }
+
+    /// Tells the replica that runs the task `id` of `caller` to stop.
+    pub(super) async fn cancel(&self, caller: &str, id: &str) -> Result<(), ErrorData> {
+        let name = self.name(caller, id);
+        if self.load(&name).await?.is_working() {
+            self.replicas.reach(&name, true).await.map_err(|error| unreachable(&error))?;
+        }
+        Ok(())
+    }
+
+    /// Takes what a client says to a question of a task: no task asks any.
+    pub(super) async fn update(&self, caller: &str, id: &str) -> Result<(), ErrorData> {
+        self.load(&self.name(caller, id)).await?;
+        Err(ErrorData::invalid_params("this task asks nothing", None))
+    }
+
+    async fn load(&self, name: &str) -> Result<Record, ErrorData> {
+        let state = self.replicas.load(name).await.map_err(|error| unreachable(&error))?;
+        state.and_then(|state| Record::decode(&state)).ok_or_else(|| {
+            let hours = KEPT.as_secs() / 3600;
+            let why = format!("there is no such task of yours; what became of one is kept for {hours} h");
+            ErrorData::invalid_params(why, None)
+        })
+    }
+}
+
+impl Running {
+    /// Runs the call to its end, and writes down what became of it.
+    async fn finish<F: Future<Output = CallAnswer> + Send>(self, mut call: Pin<Box<F>>) {
+        let Self { page, mut cancelled, stop, _place } = self;
+        let mut beat = tokio::time::interval(BEAT);
+        beat.reset();
+        let mut is_cancelled = false;
+        let answer = loop {
+            tokio::select! {
+                answer = &mut call => break answer,
+                () = &mut cancelled, if !is_cancelled => {
+                    is_cancelled = true;
+                    stop.cancel();
+                }
+                _ = beat.tick() => {
+                    if let Err(error) = page.write(State::Working).await {
+                        tracing::debug!("that a task runs is not written down: {error}");
+                    }
+                }
+            }
+        };
+        let state = State::ended(answer, is_cancelled, MAX_ANSWER);
+        for pause in AGAIN {
+            tokio::time::sleep(pause).await;
+            match page.write(state.clone()).await {
+                Ok(()) => return,
+                Err(error) => tracing::warn!("the end of a task is not written down: {error}"),
+            }
+        }
+    }
+}
+
+impl Page {
+    async fn write(&self, state: State) -> io::Result<()> {
+        self.replicas.store(&self.name, Record::since(self.created, state).encode()).await
+    }
+}
+
+fn unreachable(error: &io::Error) -> ErrorData {
+    ErrorData::internal_error(format!("what became of the task cannot be told now: {error}"), None)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering;
+
+    use rmcp::model::{CallToolResult, ContentBlock, TaskPayload};
+
+    use super::*;
+    use crate::server::shared_map::OneMap;
+
+    /// Two replicas, and a task of `ada` that the first runs.
+    async fn begun(shared: &Arc<OneMap>) -> (Tasks, Tasks, String, Running) {
+        let [one, two] = [(); 2].map(|()| Tasks::new(shared.clone(), b"program"));
+        let place = one.places.clone().try_acquire_owned().unwrap();
+        let (task, running) = one.begin("ada", CancellationToken::new(), place).await.unwrap();
+        (one, two, task.task_id, running)
+    }
+
+    fn answer(text: &str) -> CallAnswer {
+        Ok(CallToolResponse::Complete(CallToolResult::success(vec![ContentBlock::text(text)])))
+    }
+
+    async fn payload(tasks: &Tasks, id: &str) -> TaskPayload {
+        tasks.get("ada", id).await.unwrap().task.payload
+    }
+
+    /// RP03: what one replica runs, another tells of, to its caller alone.
+    #[tokio::test]
+    async fn rp03_a_task_is_told_of_by_every_replica() {
+        let shared = Arc::new(OneMap::default());
+        let (one, two, id, running) = begun(&shared).await;
+        assert_eq!(payload(&two, &id).await, TaskPayload::Working);
+        for caller in ["bob", "", "ad"] {
+            assert!(two.get(caller, &id).await.is_err() && two.cancel(caller, &id).await.is_err());
+        }
+        assert!(Tasks::new(shared.clone(), b"other").get("ada", &id).await.is_err());
+        running.finish(Box::pin(async { answer("done") })).await;
+        for replica in [&one, &two] {
+            let TaskPayload::Completed { result } = payload(replica, &id).await else { panic!() };
+            assert_eq!(result["content"][0]["text"], "done");
+        }
+        assert!(two.update("ada", &id).await.is_err());
+        shared.is_gone.store(true, Ordering::Relaxed);
+        assert!(two.get("ada", &id).await.unwrap_err().message.contains("it is gone"));
+    }
+
+    /// RP03: any replica stops a task.
+    #[tokio::test]
+    async fn rp03_a_task_is_stopped_by_every_replica() {
+        let shared = Arc::new(OneMap::default());
+        let (_, two, id, running) = begun(&shared).await;
+        let stop = running.stop.clone();
+        let call = Box::pin(async move {
+            stop.cancelled().await;
+            Err(ErrorData::internal_error("stopped", None))
+        });
+        let finishing = tokio::spawn(running.finish(call));
+        two.cancel("ada", &id).await.unwrap();
+        finishing.await.unwrap();
+        assert_eq!(payload(&two, &id).await, TaskPayload::Cancelled);
+    }
+
+    /// RP03: that a replica died in a call is told, and not before it is certain.
+    #[tokio::test]
+    async fn rp03_a_task_whose_replica_died_is_lost() {
+        let shared = Arc::new(OneMap::default());
+        let (one, two, id, _running) = begun(&shared).await;
+        let old = br#"{"created": 1, "updated": 1, "state": "working"}"#;
+        shared.store(&one.name("ada", &id), old.to_vec()).await.unwrap();
+        assert_eq!(payload(&two, &id).await, TaskPayload::Working, "it answers");
+        shared.forget_running();
+        let TaskPayload::Failed { error } = payload(&two, &id).await else { panic!() };
+        assert!(error["message"].as_str().unwrap().contains("nobody knows"), "{error:?}");
+    }
+
+    /// RP03: what is too large to be kept is told, and no answer is half of one.
+    #[test]
+    fn rp03_an_answer_beyond_the_bound_is_not_kept() {
+        let ended = |most| Record::since(0, State::ended(answer("done"), false, most)).detailed("x").payload;
+        assert!(matches!(ended(1000), TaskPayload::Completed { .. }));
+        let TaskPayload::Failed { error } = ended(10) else { panic!() };
+        assert!(error["message"].as_str().unwrap().contains("the call has ended"), "{error:?}");
+    }
+}

@@ -1,0 +1,146 @@
+//! What is written down of a task, and what clients are told of it.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use jiff::Timestamp;
+use rmcp::model::{CallToolResponse, DetailedTask, ErrorData, JsonObject, Task, TaskPayload, TaskStatus};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{CallAnswer, POLL};
+use haft_core::replicas::KEPT;
+
+/// What is written down of a task.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Record {
+    /// When it began, in milliseconds since 1970.
+    pub(super) created: u64,
+    /// When this was written.
+    updated: u64,
+    state: State,
+}
+
+/// How far a task is.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum State {
+    /// Its call runs, or its replica died.
+    Working,
+    /// Its call was answered with this.
+    Completed(JsonObject),
+    /// Its call was answered with this error of JSON-RPC.
+    Failed(JsonObject),
+    /// It was stopped, as its client wanted.
+    Cancelled,
+}
+
+impl Record {
+    /// What is written now of a task that begins now.
+    pub(super) fn begun() -> Self {
+        Self::since(now(), State::Working)
+    }
+
+    /// What is written now of a task that began at `created`.
+    pub(super) fn since(created: u64, state: State) -> Self {
+        Self { created, updated: now(), state }
+    }
+
+    pub(super) fn encode(&self) -> Vec<u8> {
+        // It has texts for keys; nothing else could fail.
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+
+    /// What `bytes` say; nothing where another version wrote them.
+    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
+        serde_json::from_slice(bytes).ok()
+    }
+
+    /// The same task, in another state by now.
+    pub(super) fn followed_by(self, state: State) -> Self {
+        Self::since(self.created, state)
+    }
+
+    pub(super) fn is_working(&self) -> bool {
+        matches!(self.state, State::Working)
+    }
+
+    /// Whether it is said to run, and that was written longer ago than `age`.
+    pub(super) fn is_older_than(&self, age: Duration) -> bool {
+        self.is_working() && Duration::from_millis(now().saturating_sub(self.updated)) > age
+    }
+
+    /// The task as its client knows it, by `id`.
+    pub(super) fn task(&self, id: &str) -> Task {
+        let [created, updated] = [self.created, self.updated].map(text);
+        let kept = self.updated.saturating_sub(self.created).saturating_add(millis(KEPT));
+        Task::new(id, TaskStatus::Working, created, updated)
+            .with_ttl_ms(kept)
+            .with_poll_interval_ms(millis(POLL))
+    }
+
+    /// The same with what became of it.
+    pub(super) fn detailed(self, id: &str) -> DetailedTask {
+        let task = self.task(id);
+        let payload = match self.state {
+            State::Working => TaskPayload::Working,
+            State::Completed(result) => TaskPayload::Completed { result },
+            State::Failed(error) => TaskPayload::Failed { error },
+            State::Cancelled => TaskPayload::Cancelled,
+        };
+        DetailedTask::new(task, payload)
+    }
+}
+
+impl State {
+    /// That a task came to nothing, and why.
+    pub(super) fn failed(error: &ErrorData) -> Self {
+        Self::Failed(object(error).unwrap_or_default())
+    }
+
+    /// What an answer makes of a task; `is_cancelled`: its client wanted it to end. One of more than `most` bytes is not
+    /// kept.
+    pub(super) fn ended(answer: CallAnswer, is_cancelled: bool, most: usize) -> Self {
+        let result = match answer {
+            Ok(CallToolResponse::Complete(result)) => result,
+            Ok(_) => {
+                let why = "it needs a person's approval, which was asked for too late: call the tool again";
+                return Self::failed(&ErrorData::internal_error(why, None));
+            }
+            Err(_) if is_cancelled => return Self::Cancelled,
+            Err(error) => return Self::failed(&error),
+        };
+        if is_cancelled && result.is_error == Some(true) {
+            return Self::Cancelled;
+        }
+        let size = serde_json::to_vec(&result).map_or(usize::MAX, |text| text.len());
+        let kept = object(&result).filter(|_| size <= most);
+        kept.map_or_else(|| Self::failed(&beyond(size, most)), Self::Completed)
+    }
+}
+
+/// Why an answer of so many bytes is not kept.
+fn beyond(size: usize, most: usize) -> ErrorData {
+    let why = format!("the answer has {size} bytes, and of a task {most} are kept; the call has ended");
+    ErrorData::internal_error(why, None)
+}
+
+fn object(value: &impl Serialize) -> Option<JsonObject> {
+    match serde_json::to_value(value).ok()? {
+        Value::Object(object) => Some(object),
+        _ => None,
+    }
+}
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, millis)
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// As ISO 8601.
+fn text(millis: u64) -> String {
+    let time = i64::try_from(millis).ok().and_then(|millis| Timestamp::from_millisecond(millis).ok());
+    time.unwrap_or_default().to_string()
+}

@@ -1,0 +1,267 @@
+//! What the replicas of `haft serve --http` share, by way of NATS: a bucket with their key, one with claims on approvals,
+//! one with what becomes of tasks. Workers need no permission for any of it, and answers of the server come to subjects that
+//! they cannot listen to.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_nats::jetstream::kv::{Config, CreateErrorKind, Store};
+use async_nats::jetstream::object_store;
+use async_nats::jetstream::object_store::ObjectStore;
+use async_nats::jetstream::stream::StorageType;
+use async_nats::{Message, RequestErrorKind, Subscriber};
+use async_trait::async_trait;
+use bytes::Bytes;
+use haft_core::replicas::{Cancelled, KEPT, KEY_BYTES, Replicas, SharedKey};
+use secrecy::ExposeSecret;
+use tokio::io::AsyncReadExt;
+use tokio::sync::OnceCell;
+use tokio_stream::StreamExt;
+
+use super::error::{LinkError, unusable};
+use super::link::{Link, STORE};
+use super::message::random_name;
+use super::settings::{Server, Settings};
+use super::subjects;
+
+/// The entry of the key in its bucket.
+const KEY: &str = "key";
+
+/// Bytes of the bucket with the key.
+const KEY_ROOM: i64 = 1 << 20;
+
+/// Bytes of all claims on approvals: a quarter of a million. One that has no room is not made, and its call not run.
+const CLAIM_ROOM: i64 = 64 << 20;
+
+/// Bytes of all tasks but for long answers.
+const TASK_ROOM: i64 = 512 << 20;
+
+/// Bytes of long answers.
+const ANSWER_ROOM: i64 = 4 << 30;
+
+/// Bytes of what is in a task's own entry; more is an object.
+const MAX_ENTRY: usize = 16 << 10;
+
+/// Bytes of an object.
+const MAX_OBJECT: usize = 256 << 20;
+
+/// How long an object may take to be stored or read.
+const MOVING: Duration = Duration::from_mins(1);
+
+/// What a replica is told that is to stop a task.
+const STOP: &[u8] = b"cancel";
+
+/// What this replica shares with the others of its program.
+pub struct SharedState {
+    server: Arc<dyn Server>,
+    connected: OnceCell<Connected>,
+}
+
+struct Connected {
+    link: Arc<Link>,
+    keys: Store,
+    claims: Store,
+    tasks: Store,
+    answers: ObjectStore,
+}
+
+impl SharedState {
+    /// What is shared at `server`. Nothing is connected before it is needed.
+    pub fn at(server: Arc<dyn Server>) -> Self {
+        Self { server, connected: OnceCell::new() }
+    }
+
+    async fn connected(&self) -> Result<&Connected, LinkError> {
+        let connect = || async { Connected::new(&self.server.settings().await?).await };
+        self.connected.get_or_try_init(connect).await
+    }
+
+    async fn load_from(connected: &Connected, name: &str) -> Result<Option<Vec<u8>>, LinkError> {
+        let what = "a task cannot be read";
+        let entry = within(STORE, what, connected.tasks.get(name)).await?;
+        match entry {
+            Some(state) if state.is_empty() => connected.object(name).await.map(Some),
+            entry => Ok(entry.map(Vec::from)),
+        }
+    }
+}
+
+impl Connected {
+    async fn new(settings: &Settings) -> Result<Self, LinkError> {
+        let (prefix, name) = (&settings.prefix, random_name());
+        let inbox = subjects::replica_inbox(prefix);
+        let link = Link::connect_with_inbox(settings, &format!("haft-replica:{name}"), Some(inbox)).await?;
+        let bucket = |bucket: String, description: &str, max_age, max_bytes| Config {
+            bucket,
+            description: description.to_owned(),
+            max_age,
+            max_bytes,
+            storage: StorageType::File,
+            ..Config::default()
+        };
+        let [keys, claims, tasks] = [
+            bucket(
+                subjects::keys(prefix),
+                "the key that approvals are signed with",
+                Duration::ZERO,
+                KEY_ROOM,
+            ),
+            bucket(subjects::approvals(prefix), "which approvals were used", KEPT, CLAIM_ROOM),
+            bucket(subjects::tasks(prefix), "what becomes of long calls", KEPT, TASK_ROOM),
+        ];
+        let (keys, claims) = (made(&link, keys).await?, made(&link, claims).await?);
+        let (tasks, answers) = (made(&link, tasks).await?, made_answers(&link).await?);
+        Ok(Self { link, keys, claims, tasks, answers })
+    }
+
+    /// The key, where there is one.
+    async fn key(&self) -> Result<Option<SharedKey>, LinkError> {
+        let what = "the key of approvals cannot be read";
+        let Some(bytes) = within(STORE, what, self.keys.get(KEY)).await? else { return Ok(None) };
+        let key: Result<[u8; KEY_BYTES], _> = bytes.as_ref().try_into();
+        let why = || format!("it has {} bytes and not {KEY_BYTES}: delete its bucket", bytes.len());
+        key.map(|key| Some(SharedKey::new(Box::new(key)))).map_err(|_| unusable(what, &why()))
+    }
+
+    /// Makes an entry, unless there is one.
+    async fn create(store: &Store, key: &str, value: Bytes) -> Result<bool, LinkError> {
+        let what = "nothing can be noted for other replicas";
+        let made = tokio::time::timeout(STORE, store.create(key, value)).await;
+        match made.map_err(|late| unusable(what, &late))? {
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == CreateErrorKind::AlreadyExists => Ok(false),
+            Err(error) => Err(unusable(what, &error)),
+        }
+    }
+
+    async fn store(&self, name: &str, state: Vec<u8>) -> Result<(), LinkError> {
+        let what = "a task cannot be written down";
+        let entry = if state.len() > MAX_ENTRY {
+            let mut whole = state.as_slice();
+            within(MOVING, what, self.answers.put(name, &mut whole)).await?;
+            Vec::new()
+        } else {
+            state
+        };
+        within(STORE, what, self.tasks.put(name, entry.into())).await.map(drop)
+    }
+
+    /// What is in an object.
+    async fn object(&self, name: &str) -> Result<Vec<u8>, LinkError> {
+        let what = "the answer of a task cannot be read";
+        let object = within(MOVING, what, self.answers.get(name)).await?;
+        let mut bytes = Vec::new();
+        within(MOVING, what, object.take(MAX_OBJECT as u64).read_to_end(&mut bytes)).await?;
+        Ok(bytes)
+    }
+}
+
+/// What `doing` comes to, if it does within `time`.
+async fn within<T, E: std::fmt::Display>(
+    time: Duration,
+    what: &'static str,
+    doing: impl Future<Output = Result<T, E>>,
+) -> Result<T, LinkError> {
+    let done = tokio::time::timeout(time, doing).await.map_err(|late| unusable(what, &late))?;
+    done.map_err(|error| unusable(what, &error))
+}
+
+/// A bucket, made where it is not there.
+async fn made(link: &Link, config: Config) -> Result<Store, LinkError> {
+    if let Ok(store) = link.jetstream.get_key_value(&config.bucket).await {
+        return Ok(store);
+    }
+    let made = link.jetstream.create_key_value(config).await;
+    made.map_err(|error| unusable("a bucket that replicas share", &error))
+}
+
+/// The bucket of long answers, made where it is not there.
+async fn made_answers(link: &Link) -> Result<ObjectStore, LinkError> {
+    let bucket = subjects::answers(&link.prefix);
+    if let Ok(store) = link.jetstream.get_object_store(&bucket).await {
+        return Ok(store);
+    }
+    let config = object_store::Config {
+        bucket,
+        description: Some("answers of tasks that are too large for an entry".into()),
+        max_age: KEPT,
+        max_bytes: ANSWER_ROOM,
+        storage: StorageType::File,
+        num_replicas: 1,
+        ..object_store::Config::default()
+    };
+    let made = link.jetstream.create_object_store(config).await;
+    made.map_err(|error| unusable("the bucket of answers that replicas share", &error))
+}
+
+#[async_trait]
+impl Replicas for SharedState {
+    async fn key(&self, new: SharedKey) -> io::Result<SharedKey> {
+        let connected = self.connected().await.map_err(io::Error::other)?;
+        if let Some(key) = connected.key().await.map_err(io::Error::other)? {
+            return Ok(key);
+        }
+        let bytes = Bytes::copy_from_slice(new.expose_secret());
+        if Connected::create(&connected.keys, KEY, bytes).await.map_err(io::Error::other)? {
+            return Ok(new);
+        }
+        // Another replica was faster.
+        let key = connected.key().await.map_err(io::Error::other)?;
+        key.ok_or_else(|| io::Error::other("the key of approvals was deleted as it was made"))
+    }
+
+    async fn claim(&self, name: &str) -> io::Result<bool> {
+        let connected = self.connected().await.map_err(io::Error::other)?;
+        Connected::create(&connected.claims, name, Bytes::new()).await.map_err(io::Error::other)
+    }
+
+    async fn store(&self, name: &str, state: Vec<u8>) -> io::Result<()> {
+        let connected = self.connected().await.map_err(io::Error::other)?;
+        connected.store(name, state).await.map_err(io::Error::other)
+    }
+
+    async fn load(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
+        let connected = self.connected().await.map_err(io::Error::other)?;
+        Self::load_from(connected, name).await.map_err(io::Error::other)
+    }
+
+    async fn listen(&self, name: &str) -> io::Result<Cancelled> {
+        let link = self.connected().await.map_err(io::Error::other)?.link.clone();
+        let subject = subjects::task(&link.prefix, name);
+        let asked = link.client.subscribe(subject).await.map_err(io::Error::other)?;
+        Ok(Box::pin(until_cancelled(link, asked)))
+    }
+
+    async fn reach(&self, name: &str, cancel: bool) -> io::Result<bool> {
+        let link = &self.connected().await.map_err(io::Error::other)?.link;
+        let payload = if cancel { Bytes::from_static(STOP) } else { Bytes::new() };
+        let asked = link.client.request(subjects::task(&link.prefix, name), payload);
+        match tokio::time::timeout(STORE, asked).await {
+            Ok(Ok(_)) => Ok(true),
+            Ok(Err(error)) if error.kind() == RequestErrorKind::NoResponders => Ok(false),
+            Ok(Err(error)) => Err(io::Error::other(unusable("a replica cannot be asked", &error))),
+            Err(late) => Err(io::Error::other(unusable("a replica does not answer", &late))),
+        }
+    }
+}
+
+/// Answers that a task runs, until it is to stop.
+async fn until_cancelled(link: Arc<Link>, mut asked: Subscriber) {
+    while let Some(Message { payload, reply, .. }) = asked.next().await {
+        if let Some(reply) = reply {
+            let _ = link.client.publish(reply, Bytes::new()).await;
+        }
+        if *payload == *STOP {
+            return;
+        }
+    }
+    // The connection is closed for good: nobody can ask any more.
+    std::future::pending::<()>().await;
+}
+
+impl std::fmt::Debug for SharedState {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SharedState").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,355 @@
+//! Replicas of `haft serve --http` that share a NATS server and nothing else: approvals, tasks, and sessions of older eras.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::world::{LONG, World};
+use crate::cli::Home;
+use crate::serve::eras::meta;
+use crate::serve::http::{Reply, Site};
+use crate::serve::peer::text;
+
+const ADA: &str = "a-token-of-ada-4711-0815-4711";
+const BOB: &str = "a-token-of-bob-4711-0815-4711";
+
+/// Marks are made by what needs approval and by what takes longer than a client waits.
+const PROGRAM: &str = r#"
+[program]
+name = "many"
+version = "1.0.0"
+
+[nats]
+user = { file = "user" }
+password = { file = "password" }
+
+[sandbox]
+mode = "rwx"
+workspace = "."
+
+[[serve.callers]]
+name = "ada"
+token = { file = "ada" }
+tools = ["*"]
+
+[[serve.callers]]
+name = "bob"
+token = { file = "bob" }
+tools = ["*"]
+
+[[tools]]
+name = "mark"
+description = "Adds a mark, where a person approves."
+command = ["sh", "-c", "echo $1 >> MARKS", "mark"]
+arguments = [{ name = "mark", description = "The mark." }]
+confirm = true
+
+[[tools]]
+name = "slow"
+description = "Adds a mark, takes long, and says more than an entry holds."
+command = ["sh", "-c", "echo $1 >> MARKS; sleep 6; head -c 20000 /dev/zero | tr '\\0' x; echo $1", "slow"]
+arguments = [{ name = "mark", description = "The mark." }]
+
+[[tools]]
+name = "endless"
+description = "Takes longer than anybody waits."
+command = ["sh", "-c", "echo $1 >> MARKS; exec sleep 77.7", "endless"]
+arguments = [{ name = "mark", description = "The mark." }]
+"#;
+
+/// One replica, with a home of its own.
+struct Replica {
+    home: Home,
+    site: Site,
+}
+
+impl Replica {
+    fn start(world: &World) -> Self {
+        let home = Home::new();
+        home.write("program.toml", &PROGRAM.replace("MARKS", world.marks_file().to_str().unwrap()));
+        for (file, text) in [("user", "gate"), ("password", "gate-password"), ("ada", ADA), ("bob", BOB)] {
+            home.write(file, text);
+            let mode = std::fs::Permissions::from_mode(0o600);
+            std::fs::set_permissions(home.work().join(file), mode).unwrap();
+        }
+        let url = world.url();
+        let mut command = home.command(&["serve", "--http", "127.0.0.1:0", "--nats", &url]);
+        let site = Site::begin(command.stderr(Stdio::piped()).stdout(Stdio::null()));
+        Self { home, site }
+    }
+
+    fn request(&self, token: &str, method: &str, name: &str, mut params: Value) -> Value {
+        let capabilities = json!({"elicitation": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}});
+        params["_meta"] = meta(&capabilities);
+        let bearer = format!("Bearer {token}");
+        let headers = [
+            ("authorization", bearer.as_str()),
+            ("mcp-protocol-version", "2026-07-28"),
+            ("mcp-method", method),
+            ("mcp-name", name),
+        ];
+        let message = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+        self.site.post(&headers, &message).answer()
+    }
+
+    /// Calls a tool with one argument, and with what `more` says besides.
+    fn call(&self, token: &str, tool: &str, mark: &str, more: &Value) -> Value {
+        let tool = format!("program__many__{tool}");
+        let mut params = json!({"name": tool, "arguments": {"mark": mark}});
+        more.as_object().unwrap().iter().for_each(|(key, value)| params[key] = value.clone());
+        self.request(token, "tools/call", &tool, params)
+    }
+
+    /// Asks for an approval; the yes to it.
+    fn ask(&self, mark: &str) -> Value {
+        let asked = self.call(ADA, "mark", mark, &json!({}));
+        assert_eq!(asked["result"]["resultType"], "input_required", "{asked}");
+        let yes = json!({"approve": {"action": "accept", "content": {"approve": true}}});
+        json!({"requestState": asked["result"]["requestState"], "inputResponses": yes})
+    }
+
+    /// Begins a call that becomes a task; its id.
+    fn begin(&self, tool: &str, mark: &str) -> String {
+        let begun = self.call(ADA, tool, mark, &json!({}));
+        assert_eq!(begun["result"]["resultType"], "task", "{begun}");
+        assert_eq!(begun["result"]["status"], "working", "{begun}");
+        begun["result"]["taskId"].as_str().unwrap().to_owned()
+    }
+
+    fn task(&self, token: &str, method: &str, id: &str) -> Value {
+        self.request(token, method, id, json!({"taskId": id}))
+    }
+
+    /// What becomes of a task that does not run for long any more.
+    fn until_over(&self, id: &str) -> Value {
+        let begun = Instant::now();
+        loop {
+            let told = self.task(ADA, "tasks/get", id);
+            assert!(told["error"].is_null() && begun.elapsed() < LONG, "{told}");
+            if told["result"]["status"] != "working" {
+                return told["result"].clone();
+            }
+            std::thread::sleep(Duration::from_millis(200));
+        }
+    }
+
+    /// A message in a session of an older era.
+    fn in_session(&self, method: &str, session: &str) -> Reply {
+        let bearer = format!("Bearer {ADA}");
+        let headers = [
+            ("authorization", bearer.as_str()),
+            ("mcp-session-id", session),
+            ("mcp-protocol-version", "2025-11-25"),
+        ];
+        let list = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list"});
+        let body = if method == "POST" { list.to_string() } else { String::new() };
+        self.site.send(method, &headers, body.as_bytes())
+    }
+}
+
+/// Whether an answer was refused, as `why` says.
+fn is_refused(answer: &Value, why: &str) -> bool {
+    answer["error"]["code"] == -32602 && answer["error"]["message"].as_str().unwrap().contains(why)
+}
+
+/// RP01: an approval asked by one replica and given to another runs once, and the same answer again is refused by both;
+/// so is one of another caller, for another call, or with one letter changed.
+#[test]
+fn rp01_an_approval_is_good_at_every_replica_once() {
+    let Some(world) = World::start() else { return };
+    let (one, two) = (Replica::start(&world), Replica::start(&world));
+    let answer = one.ask("first");
+    let foreign = "answers no question";
+    assert!(is_refused(&two.call(BOB, "mark", "first", &answer), foreign), "another caller");
+    assert!(is_refused(&two.call(ADA, "mark", "other", &answer), foreign), "another call");
+    let mut altered = answer.clone();
+    let state = answer["requestState"].as_str().unwrap();
+    let last = if state.ends_with('A') { 'B' } else { 'A' };
+    altered["requestState"] = json!(format!("{}{last}", &state[..state.len() - 1]));
+    assert!(is_refused(&two.call(ADA, "mark", "first", &altered), foreign), "another state");
+    assert_eq!(world.marks(), Vec::<String>::new());
+    let done = two.call(ADA, "mark", "first", &answer);
+    assert!(done["error"].is_null() && done["result"]["isError"] != true, "{done}");
+    assert_eq!(world.marks(), ["first"]);
+    for replica in [&one, &two, &Replica::start(&world)] {
+        let again = replica.call(ADA, "mark", "first", &answer);
+        assert!(is_refused(&again, "used before"), "{again}");
+    }
+    assert_eq!(world.marks(), ["first"]);
+}
+
+/// RP01: of all that bring the same answer at the same time one runs.
+#[test]
+fn rp01_of_answers_at_the_same_time_one_counts() {
+    let Some(world) = World::start() else { return };
+    let replicas = [Replica::start(&world), Replica::start(&world)];
+    for round in 0..5 {
+        let mark = format!("round {round}");
+        let answer = replicas[round % 2].ask(&mark);
+        let ran = std::thread::scope(|scope| {
+            let give = |number: usize| replicas[number % 2].call(ADA, "mark", &mark, &answer);
+            let calls: Vec<_> = (0..8).map(|number| scope.spawn(move || give(number))).collect();
+            let answers = calls.into_iter().map(|call| call.join().unwrap());
+            answers.filter(|answer| !is_refused(answer, "used before")).count()
+        });
+        assert_eq!((ran, world.marks().len()), (1, round + 1), "{:?}", world.marks());
+    }
+}
+
+/// RP01: where what replicas share cannot be reached nothing runs, and that is told.
+#[test]
+fn rp01_without_the_server_nothing_that_needs_approval_runs() {
+    let Some(mut world) = World::start() else { return };
+    let (one, two) = (Replica::start(&world), Replica::start(&world));
+    let (early, answer) = (one.ask("early"), one.ask("late"));
+    assert_eq!(two.call(ADA, "mark", "early", &early)["result"]["isError"], false);
+    world.server.kill();
+    let refused = two.call(ADA, "mark", "late", &answer);
+    let why = refused["error"]["message"].as_str().unwrap_or_else(|| panic!("{refused}"));
+    assert!(refused["error"]["code"] == -32603 && why.contains("nothing ran"), "{refused}");
+    world.server.start();
+    let begun = Instant::now();
+    while one.call(ADA, "mark", "late", &answer)["error"]["code"] == -32603 {
+        assert!(begun.elapsed() < LONG);
+    }
+    for replica in [&one, &two] {
+        let again = replica.call(ADA, "mark", "early", &early);
+        assert!(!again["error"].is_null(), "{again}");
+    }
+    assert!(world.marks().iter().filter(|mark| *mark == "late").count() <= 1, "{:?}", world.marks());
+    assert_eq!(world.marks()[0], "early");
+}
+
+/// RP02: a session of an older era lives where it was opened; any other replica says where that is.
+#[test]
+fn rp02_a_session_says_where_it_lives() {
+    let Some(world) = World::start() else { return };
+    let (one, two) = (Replica::start(&world), Replica::start(&world));
+    let bearer = format!("Bearer {ADA}");
+    let open = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "raw", "version": "0"}});
+    let open = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": open});
+    let opened = one.site.post(&[("authorization", &bearer)], &open);
+    let session = opened.header("mcp-session-id").unwrap();
+    let (_, home) = session.rsplit_once('@').unwrap_or_else(|| panic!("{session}"));
+    assert_eq!(one.in_session("POST", session).status, 200);
+    for method in ["POST", "DELETE", "GET"] {
+        let reply = two.in_session(method, session);
+        assert_eq!(reply.status, 404, "{reply:?}");
+        assert!(reply.body.contains(&format!("lives at the replica `{home}`")), "{reply:?}");
+    }
+    assert_eq!(one.in_session("POST", session).status, 200, "nothing ended it");
+    assert_eq!(one.in_session("DELETE", session).status, 204);
+    let over = one.in_session("POST", session);
+    assert!(over.status == 404 && !over.body.contains("lives at"), "{over:?}");
+}
+
+/// RP03: what takes long is a task, whose state and answer every replica has for its caller alone; any can stop it.
+#[test]
+fn rp03_a_task_is_told_of_and_stopped_by_every_replica() {
+    let Some(world) = World::start() else { return };
+    let (one, two) = (Replica::start(&world), Replica::start(&world));
+    let id = one.begin("slow", "task");
+    let working = two.task(ADA, "tasks/get", &id);
+    assert_eq!(working["result"]["status"], "working", "{working}");
+    assert!(is_refused(&two.task(BOB, "tasks/get", &id), "no such task of yours"), "another caller");
+    assert!(is_refused(&one.task(BOB, "tasks/cancel", &id), "no such task of yours"), "another caller");
+    for replica in [&two, &one] {
+        let over = replica.until_over(&id);
+        assert_eq!(over["status"], "completed", "{over}");
+        let said = text(&over["result"]);
+        assert!(said.starts_with("xxx") && said.ends_with("xtask\n"), "{} bytes", said.len());
+    }
+    assert_eq!(world.marks(), ["task"]);
+    let id = one.begin("endless", "cancelled");
+    let told = two.task(ADA, "tasks/cancel", &id);
+    assert!(told["error"].is_null(), "{told}");
+    assert_eq!(two.until_over(&id)["status"], "cancelled");
+    let begun = Instant::now();
+    while super::world::sleeps(&one.home.work()) {
+        assert!(begun.elapsed() < LONG, "what the call started goes on");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert_eq!(world.marks(), ["task", "cancelled"]);
+}
+
+/// RP04: a worker's user learns nothing of what replicas share, neither what is kept nor what is told.
+#[test]
+fn rp04_a_worker_does_not_see_the_key() {
+    let Some(world) = World::start() else { return };
+    let one = Replica::start(&world);
+    one.ask("nothing");
+    let read = "$JS.API.DIRECT.GET.KV_haft-keys.$KV.haft-keys.key";
+    let mut gate = Raw::login(&world, "gate");
+    assert!(gate.asks(read, "haft.1.replica.inbox.test", ""), "a gate reads it");
+    for (subject, text) in [
+        (read, ""),
+        ("$JS.API.STREAM.MSG.GET.KV_haft-keys", "{\"last_by_subj\":\"$KV.haft-keys.key\"}"),
+        (
+            "$JS.API.CONSUMER.CREATE.KV_haft-keys",
+            "{\"stream_name\":\"KV_haft-keys\",\"config\":{\"deliver_subject\":\"_INBOX.t\"}}",
+        ),
+        ("$JS.API.STREAM.CREATE.copy", "{\"name\":\"copy\",\"sources\":[{\"name\":\"KV_haft-keys\"}]}"),
+        ("$KV.haft-approvals.x", "x"),
+        ("haft.1.replica.task.x", "cancel"),
+    ] {
+        assert!(!Raw::login(&world, "eu-1").asks(subject, "_INBOX.t", text), "{subject}");
+    }
+    for subject in ["$KV.haft-keys.>", "haft.1.replica.>", "$JS.API.>", ">"] {
+        assert!(!Raw::login(&world, "eu-1").hears(subject), "{subject}");
+    }
+}
+
+/// A connection to the server on which a test says what it likes.
+struct Raw {
+    stream: TcpStream,
+    lines: std::io::Lines<BufReader<TcpStream>>,
+}
+
+impl Raw {
+    fn login(world: &World, user: &str) -> Self {
+        let stream = TcpStream::connect(world.url().trim_start_matches("nats://")).unwrap();
+        stream.set_read_timeout(Some(LONG)).unwrap();
+        let lines = BufReader::new(stream.try_clone().unwrap()).lines();
+        let mut raw = Self { stream, lines };
+        let login =
+            json!({"user": user, "pass": format!("{user}-password"), "headers": true, "verbose": false});
+        raw.say(&format!("CONNECT {login}\r\nPING\r\n"));
+        assert!(raw.until(|line| line == "PONG" || line.starts_with("-ERR")).starts_with("PONG"));
+        raw
+    }
+
+    fn say(&mut self, text: &str) {
+        self.stream.write_all(text.as_bytes()).unwrap();
+    }
+
+    fn until(&mut self, is_it: impl Fn(&str) -> bool) -> String {
+        loop {
+            let line = self.lines.next().unwrap().unwrap();
+            if is_it(&line) {
+                return line;
+            }
+        }
+    }
+
+    /// Whether a message may be sent to `subject`, and is answered at `inbox`.
+    fn asks(&mut self, subject: &str, inbox: &str, text: &str) -> bool {
+        let length = text.len();
+        self.say(&format!("SUB {inbox} 1\r\nPUB {subject} {inbox} {length}\r\n{text}\r\nPING\r\n"));
+        let line = self.until(|line| line.starts_with("-ERR") || line.contains("MSG ") || line == "PONG");
+        if line == "PONG" {
+            self.until(|line| line.contains("MSG ")).contains("MSG ")
+        } else {
+            line.contains("MSG ")
+        }
+    }
+
+    /// Whether messages to `subject` may be heard.
+    fn hears(&mut self, subject: &str) -> bool {
+        self.say(&format!("SUB {subject} 2\r\nPING\r\n"));
+        self.until(|line| line.starts_with("-ERR") || line == "PONG") == "PONG"
+    }
+}
