@@ -4,6 +4,10 @@
 #![expect(clippy::disallowed_methods, reason = "these tests start haft, and a NATS server")]
 
 mod kills;
+mod lives;
+mod logins;
+mod setup;
+mod told;
 mod world;
 
 use std::time::{Duration, Instant};
