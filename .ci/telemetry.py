@@ -141,7 +141,8 @@ def call_once(url, command, variables, wanted_services):
     provider.add_span_processor(SimpleSpanProcessor(OTLPSpanExporter(endpoint=f"{url}/v1/traces")))
     environment = {**os.environ, **variables}
     child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
-    threading.Timer(2 * PATIENCE, child.kill).start()
+    late = threading.Timer(2 * PATIENCE, child.kill)
+    late.start()
     client = {"name": "telemetry", "version": "0"}
     meta = {
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -172,6 +173,7 @@ def call_once(url, command, variables, wanted_services):
     print(json.dumps(answer)[:200])
     child.stdin.close()
     child.wait(PATIENCE)
+    late.cancel()
     return chain_of(wanted, len(wanted_services)) == wanted_services
 
 
