@@ -48,7 +48,9 @@ impl Seen {
             return;
         }
         let silent = self.workers.iter().min_by_key(|(_, window)| window.last).map(|(name, _)| name.clone());
-        silent.into_iter().for_each(|name| drop(self.workers.remove(&name)));
+        if let Some(name) = silent {
+            self.workers.remove(&name);
+        }
     }
 }
 
