@@ -24,7 +24,8 @@ pub(super) fn server(folder: &std::path::Path) -> String {
     let program: PathBuf = folder.join("inner.toml");
     let inner = format!(
         "[program]\nname = \"inner\"\nversion = \"1.0.0\"\n\n[[plugins]]\nname = \"guest\"\ncomponent = {component:?}\n\
-         tools = [\"echo\"]\n"
+         tools = [\"echo\"]\n\n[builtins]\nshell = false\nfiles = false\nfetch = false\nsearch = false\ntime = false\n\
+         tmux = false\n"
     );
     std::fs::write(&program, inner).unwrap();
     format!(
