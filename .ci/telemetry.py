@@ -1,9 +1,11 @@
-"""What .ci/telemetry asks of OpenTelemetry's own packages: `names FILE` and `trace HAFT PLUGIN`."""
+"""What .ci/telemetry asks of OpenTelemetry's own packages: `names FILE`, `trace HAFT PLUGIN`, and `machines HAFT PLUGIN
+NATS_SERVER`, where a gate and a worker are between the client and the MCP server."""
 
 import importlib
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 import threading
@@ -39,8 +41,11 @@ def names(path):
 
 class Receiver(BaseHTTPRequestHandler):
     spans = []
+    # The names of metrics.
+    metrics = set()
 
     def do_POST(self):
+        from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
         from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
         body = self.rfile.read(int(self.headers["content-length"]))
@@ -50,6 +55,10 @@ class Receiver(BaseHTTPRequestHandler):
                 pairs = {pair.key: pair.value.string_value for pair in resource.resource.attributes}
                 for scope in resource.scope_spans:
                     self.spans.extend((pairs["service.name"], span) for span in scope.spans)
+        if self.path == "/v1/metrics":
+            for resource in ExportMetricsServiceRequest.FromString(body).resource_metrics:
+                for scope in resource.scope_metrics:
+                    self.metrics.update(metric.name for metric in scope.metrics)
         self.send_response(200)
         self.send_header("content-length", "0")
         self.end_headers()
@@ -66,27 +75,74 @@ def program(name, more):
     return path
 
 
+def own_server(plugin, url, haft, more=""):
+    """An entry of program.toml: another haft as an MCP server, which tells `url` too."""
+    inner = program("inner", f'[[plugins]]\nname = "hello"\ncomponent = "{plugin}"\n')
+    environment = f'OTEL_EXPORTER_OTLP_ENDPOINT = "{url}", OTEL_SERVICE_NAME = "inner", OTEL_BSP_SCHEDULE_DELAY = "100"'
+    command = f'["{haft}", "serve", "--program", "{inner}"]'
+    return f'[[mcp_servers]]\nname = "inner"\ncommand = {command}\nenv = {{ {environment} }}\n{more}'
+
+
+def receiver():
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return f"http://127.0.0.1:{server.server_address[1]}"
+
+
 def trace(haft, plugin):
+    url = receiver()
+    outer = program("outer", own_server(plugin, url, haft) + f'[telemetry]\nendpoint = "{url}"\nservice_name = "outer"\n')
+    return call_once(url, [haft, "serve", "--program", outer], {}, ["client", "outer", "outer", "inner"])
+
+
+def machines(haft, plugin, server):
+    url = receiver()
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    far = program("far", own_server(plugin, url, haft, 'on = ["far"]\n') + f'[telemetry]\nendpoint = "{url}"\n')
+    at = ["--program", far, "--nats", f"nats://127.0.0.1:{port}"]
+    silent = subprocess.DEVNULL
+    children = [subprocess.Popen([server, "-a", "127.0.0.1", "-p", str(port), "-js", "-sd", "store"], stderr=silent)]
+    try:
+        begun = time.monotonic()
+        while socket.socket().connect_ex(("127.0.0.1", port)) and time.monotonic() - begun < PATIENCE:
+            time.sleep(0.1)
+        telling = {"OTEL_BSP_SCHEDULE_DELAY": "100", "OTEL_METRIC_EXPORT_INTERVAL": "500"}
+        environment = {**os.environ, **telling, "OTEL_SERVICE_NAME": "worker"}
+        children.append(subprocess.Popen([haft, "work", *at, "--label", "far"], env=environment))
+        gate = {**telling, "OTEL_SERVICE_NAME": "gate"}
+        is_one = call_once(url, [haft, "serve", *at], gate, ["client", "gate", "worker", "worker", "inner"])
+        return is_one and are_known() and {"haft.worker.place.limit", "haft.gate.call.active"} <= Receiver.metrics
+    finally:
+        for child in children:
+            child.terminate()
+            child.wait(PATIENCE)
+
+
+def are_known():
+    """Whether every name that was sent is one of the conventions, or haft's own."""
+    known = registry()
+    sent = {pair.key for _, span in Receiver.spans for pair in span.attributes} | Receiver.metrics
+    foreign = sorted(name for name in sent if name not in known and not name.startswith("haft."))
+    print(f"{len(sent)} names were sent, not in the registry: {foreign}")
+    return bool(sent) and not foreign
+
+
+def call_once(url, command, variables, wanted_services):
+    """Calls the MCP server's tool from a span of a client; whether the services' spans are one chain in its trace."""
     from opentelemetry import propagate
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    url = f"http://127.0.0.1:{server.server_address[1]}"
-    inner = program("inner", f'[[plugins]]\nname = "hello"\ncomponent = "{plugin}"\n')
-    environment = f'OTEL_EXPORTER_OTLP_ENDPOINT = "{url}", OTEL_SERVICE_NAME = "inner", OTEL_BSP_SCHEDULE_DELAY = "100"'
-    outer = program(
-        "outer",
-        f'[[mcp_servers]]\nname = "inner"\ncommand = ["{haft}", "serve", "--program", "{inner}"]\nenv = {{ {environment} }}\n'
-        f'[telemetry]\nendpoint = "{url}"\nservice_name = "outer"\n',
-    )
     provider = TracerProvider(resource=Resource.create({"service.name": "client"}))
     provider.add_span_processor(SimpleSpanProcessor(OTLPSpanExporter(endpoint=f"{url}/v1/traces")))
-    child = subprocess.Popen([haft, "serve", "--program", outer], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    threading.Timer(PATIENCE, child.kill).start()
+    environment = {**os.environ, **variables}
+    child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
+    late = threading.Timer(2 * PATIENCE, child.kill)
+    late.start()
     client = {"name": "telemetry", "version": "0"}
     meta = {
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -103,33 +159,39 @@ def trace(haft, plugin):
             if answer.get("id") == number:
                 return answer
 
-    tools = ask(1, "tools/list", {"_meta": meta})["result"]["tools"]
-    tool = next(tool["name"] for tool in tools if tool["name"].startswith("mcp__inner__hello__"))
+    # What lives on workers is known once one has told of it.
+    begun, named = time.monotonic(), []
+    while not named and time.monotonic() - begun < PATIENCE:
+        tools = ask(1, "tools/list", {"_meta": meta})["result"]["tools"]
+        named = [tool["name"] for tool in tools if tool["name"].startswith("mcp__inner__hello__")]
+        time.sleep(0.2)
     with provider.get_tracer("client").start_as_current_span("client") as span:
         carrier = {}
         propagate.inject(carrier)
-        answer = ask(2, "tools/call", {"name": tool, "arguments": {"name": "x"}, "_meta": {**meta, **carrier}})
+        answer = ask(2, "tools/call", {"name": named[0], "arguments": {"name": "x"}, "_meta": {**meta, **carrier}})
         wanted = span.get_span_context().trace_id.to_bytes(16, "big")
     print(json.dumps(answer)[:200])
     child.stdin.close()
     child.wait(PATIENCE)
-    begun = time.monotonic()
-    chain = []
-    while len(chain) < 4 and time.monotonic() - begun < PATIENCE:
+    late.cancel()
+    return chain_of(wanted, len(wanted_services)) == wanted_services
+
+
+def chain_of(wanted, length):
+    """The services of a trace's spans, each span a part of the one before, once there are so many."""
+    begun, chain = time.monotonic(), []
+    while len(chain) < length and time.monotonic() - begun < PATIENCE:
         time.sleep(0.1)
         own = [(service, span) for service, span in list(Receiver.spans) if span.trace_id == wanted]
         chain, parent = [], b""
-        while True:
-            below = [pair for pair in own if pair[1].parent_span_id == parent]
-            if not below:
-                break
+        while below := [pair for pair in own if pair[1].parent_span_id == parent]:
             chain.append(below[0])
             parent = below[0][1].span_id
     told = [(service, span.name) for service, span in chain]
     print("\n".join(f"{'  ' * depth}{service}: {name}" for depth, (service, name) in enumerate(told)))
-    return [service for service, _ in told] == ["client", "outer", "outer", "inner"]
+    return [service for service, _ in told]
 
 
 if __name__ == "__main__":
-    done = names(sys.argv[2]) if sys.argv[1] == "names" else trace(sys.argv[2], sys.argv[3])
+    done = {"names": names, "trace": trace, "machines": machines}[sys.argv[1]](*sys.argv[2:])
     sys.exit(0 if done else 1)

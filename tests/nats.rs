@@ -4,8 +4,12 @@
 #![expect(clippy::disallowed_methods, reason = "these tests start haft, and a NATS server")]
 
 mod kills;
+mod lives;
+mod logins;
 mod permissions;
 mod replicas;
+mod setup;
+mod told;
 mod world;
 
 use std::time::{Duration, Instant};

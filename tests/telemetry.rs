@@ -1,7 +1,7 @@
 //! Traces and metrics, read back from a receiver of OTLP over HTTP with the types of the protocol's own crate: one call over
 //! several processes is one trace, an agent's run tells what it asked and used, and nothing that was said is among it.
 
-mod receiver;
+pub(crate) mod receiver;
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -136,6 +136,39 @@ fn a_call_over_several_processes_is_one_trace() {
     receiver.metric("mcp.server.operation.duration");
     receiver.metric("mcp.client.operation.duration");
     receiver.holds_nothing_of(SECRET);
+}
+
+/// A command that shows what it is a part of.
+const COMMAND: &str = r#"
+[[tools]]
+name = "part"
+description = "Shows what it is a part of."
+command = ["sh", "-c", "echo part of $TRACEPARENT and $TRACESTATE."]
+"#;
+
+/// A command that a call starts finds in its environment what it is a part of.
+#[test]
+fn a_command_knows_what_it_is_a_part_of() {
+    let receiver = Receiver::start();
+    let stage = Stage::new("");
+    stage.program(COMMAND);
+    let variables =
+        [("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.url.as_str()), ("OTEL_BSP_SCHEDULE_DELAY", "50")];
+    let haft = serve(&stage, &variables);
+    let answer = call(&haft, "program__stage__part", &json!({})).answer();
+    let spans = receiver.spans(1);
+    let wanted = format!("part of 00-{TRACE}-{}-01 and vendor=1.\n", spans[0].id);
+    assert_eq!(answer["result"]["content"][0]["text"], json!(wanted), "{answer}");
+}
+
+/// Off, it finds nothing there, whatever haft's own environment has.
+#[test]
+fn without_an_endpoint_a_command_is_a_part_of_nothing() {
+    let stage = Stage::new("");
+    stage.program(COMMAND);
+    let haft = serve(&stage, &[("TRACEPARENT", "00-of-haft-itself")]);
+    let answer = call(&haft, "program__stage__part", &json!({})).answer();
+    assert_eq!(answer["result"]["content"][0]["text"], "part of and .\n", "{answer}");
 }
 
 /// Off, nothing is looked at, made or passed on.

@@ -2,20 +2,27 @@
 //! only reads is lost, every call is answered. They take minutes, and run where `HAFT_NATS_HEAVY` is set.
 
 use std::collections::HashMap;
+use std::io::Write;
+use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use haft::call::ToolResult;
-use serde_json::json;
+use serde_json::{Value, json};
 
+use super::setup::Setup;
 use super::world::{Gate, Worker, World};
+use crate::serve::eras::modern;
 
 /// Calls of a loop, half of which only read; `HAFT_NATS_CALLS` sets another number.
 const CALLS: usize = 1000;
 
 /// Calls at one time.
 const AT_ONCE: usize = 8;
+
+/// Calls that may wait at a gate.
+const WAITING: usize = 1024;
 
 /// No call takes longer, whatever happens to its worker.
 const ANSWERED: Duration = Duration::from_mins(1);
@@ -37,6 +44,8 @@ struct Tally {
     unrun: Vec<String>,
     unknown: Vec<String>,
     other: Vec<String>,
+    /// What was said of calls that did not run.
+    whys: Vec<String>,
     read: usize,
     /// What was said of calls that only read and failed.
     unread: Vec<String>,
@@ -51,19 +60,27 @@ impl Tally {
             (true, false) => self.read += 1,
             (true, true) => self.unread.push(text.to_owned()),
             (false, false) => self.marked.push(mark.to_owned()),
-            (false, true) if text.contains("can be made again") => self.unrun.push(mark.to_owned()),
+            (false, true) if text.contains("can be made again") => {
+                self.whys.push(text.to_owned());
+                self.unrun.push(mark.to_owned());
+            }
             (false, true) if text.contains("nobody knows") => self.unknown.push(mark.to_owned()),
             (false, true) => self.other.push(format!("{mark}: {text}")),
         }
     }
+
+    /// Of how many calls that did not run `text` was said.
+    fn why(&self, text: &str) -> usize {
+        self.whys.iter().filter(|why| why.contains(text)).count()
+    }
 }
 
-/// Makes `count` calls, half of which only read, until `is_over`.
-async fn make(gate: &Gate, count: usize) -> Tally {
+/// Makes `count` calls, `at_once` at one time, of which `reads` says the numbers of those that only read.
+async fn make(gate: &Gate, count: usize, at_once: usize, reads: fn(usize) -> bool) -> Tally {
     let tally = Arc::new(std::sync::Mutex::new(Tally::default()));
     let next = Arc::new(std::sync::atomic::AtomicUsize::new(0));
     let mut making = tokio::task::JoinSet::new();
-    for _ in 0..AT_ONCE {
+    for _ in 0..at_once {
         let (gate, tally, next) = (gate.clone(), tally.clone(), next.clone());
         making.spawn(async move {
             loop {
@@ -71,7 +88,7 @@ async fn make(gate: &Gate, count: usize) -> Tally {
                 if number >= count {
                     return;
                 }
-                let (mark, reads, begun) = (format!("m{number}"), number % 2 == 0, Instant::now());
+                let (mark, reads, begun) = (format!("m{number}"), reads(number), Instant::now());
                 let answer = if reads {
                     tokio::time::timeout(ANSWERED, gate.call("time", json!({}))).await
                 } else {
@@ -140,7 +157,7 @@ async fn disturbed(
         }
         (world, times)
     });
-    let tally = make(&gate, count).await;
+    let tally = make(&gate, count, AT_ONCE, |number| number % 2 == 0).await;
     is_over.store(true, Ordering::Relaxed);
     let (world, times) = tokio::task::spawn_blocking(|| disturbing.join().unwrap()).await.unwrap();
     // What a stopped worker still does is done by then.
@@ -148,16 +165,21 @@ async fn disturbed(
     judge(&format!("{name} {times} times"), &world, &tally, count);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn n10_killed_workers_run_nothing_twice() {
-    let Some(world) = World::start() else { return };
+/// Kills one of two workers again and again while calls are made.
+pub(super) async fn of_workers(setup: Setup, name: &str) {
+    let Some(world) = World::with(setup, "") else { return };
     let mut both = workers(&world);
-    disturbed(world, "a worker killed", Duration::from_millis(1500), move |world, times| {
+    disturbed(world, name, Duration::from_millis(1500), move |world, times| {
         let name = ["eu-1", "eu-2"][times % 2];
         both[times % 2].kill();
         both[times % 2] = world.worker(name, &["--label", "eu"]);
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn n10_killed_workers_run_nothing_twice() {
+    of_workers(Setup::Guide, "a worker killed").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -186,23 +208,99 @@ async fn n12_a_worker_that_stood_still_runs_nothing_twice() {
     .await;
 }
 
-/// A gate that is killed in a call leaves no mark twice: nobody makes its calls again.
+/// Calls that a gate has under way when it is killed.
+const UNDER_WAY: usize = 10;
+
+/// A gate that is killed in its calls leaves no mark twice: nobody makes them again. What was answered before is true.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn n13_a_killed_gate_s_calls_run_once_at_most() {
     let (Some(world), Some(count)) = (World::start(), calls()) else { return };
     let _both = workers(&world);
     world.gate().await.until_answered("time", json!({})).await;
-    let gates = (count / 10).max(1);
+    let (gates, begun, mut answered) = (count.div_ceil(UNDER_WAY), Instant::now(), Vec::new());
     for number in 0..gates {
-        let mark = format!("mark=g{number}");
-        let mut gate = world.command(&["call", "program__far__mark", "--arg", &mark]).spawn().unwrap();
-        tokio::time::sleep(Duration::from_millis(number as u64 % 50 * 10)).await;
-        let _ = gate.kill();
-        gate.wait().unwrap();
+        let before = world.marks().len();
+        let mut gate = Served::start(&world);
+        let marks = (0..UNDER_WAY).map(|call| format!("g{number}-{call}")).collect::<Vec<_>>();
+        marks.iter().for_each(|mark| gate.ask(mark));
+        // From none of them begun to all of them answered.
+        let reached = number % (UNDER_WAY + 1);
+        let started = Instant::now();
+        while world.marks().len() < before + reached && started.elapsed() < ANSWERED {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        answered.extend(gate.kill());
     }
+    // What runs on after its gate is done by then.
     tokio::time::sleep(Duration::from_secs(2)).await;
     let marks = world.marks();
     let once: std::collections::BTreeSet<_> = marks.iter().collect();
-    eprintln!("a gate killed {gates} times: {} calls ran, {} twice", once.len(), marks.len() - once.len());
+    eprintln!(
+        "a gate killed {gates} times in {} calls: {} ran, {} were answered, {} ran twice, in {:?}",
+        gates * UNDER_WAY,
+        once.len(),
+        answered.len(),
+        marks.len() - once.len(),
+        begun.elapsed(),
+    );
     assert_eq!(marks.len(), once.len(), "{marks:?}");
+    assert!(answered.iter().all(|mark| once.contains(mark)), "said to be made, and not");
+    assert!(once.len() > gates, "hardly any call ran");
+}
+
+/// A gate as a process: `haft serve` on its standard streams.
+struct Served {
+    child: std::process::Child,
+    input: std::process::ChildStdin,
+}
+
+impl Served {
+    fn start(world: &World) -> Self {
+        let mut command = world.command(&["serve"]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        let input = child.stdin.take().unwrap();
+        Self { child, input }
+    }
+
+    /// Calls, with the mark as the request's id.
+    fn ask(&mut self, mark: &str) {
+        let params = json!({ "name": "program__far__mark", "arguments": { "mark": mark } });
+        let message = modern("tools/call", mark, params);
+        let _ = writeln!(self.input, "{message}");
+    }
+
+    /// Kills it; the marks of the calls that it had answered well.
+    fn kill(mut self) -> Vec<String> {
+        self.child.kill().unwrap();
+        let output = self.child.wait_with_output().unwrap();
+        let lines = String::from_utf8_lossy(&output.stdout).into_owned();
+        let answers = lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let well = answers.filter(|answer| answer["result"]["isError"] == false);
+        well.filter_map(|answer| answer["id"].as_str().map(str::to_owned)).collect()
+    }
+}
+
+/// More calls at one time than may wait: those without room are told so at once, those that waited too long later, and
+/// none is lost or made twice.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn n17_a_full_line_loses_no_call() {
+    let (Some(world), Some(count)) = (World::start(), calls()) else { return };
+    let _both = ["eu-1", "eu-2"].map(|name| world.worker(name, &["--label", "eu", "--places", "2"]));
+    let gate = world.gate().await;
+    gate.until_answered("time", json!({})).await;
+    let all = WAITING + count;
+    let tally = make(&gate, all, all, |_| false).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    judge("a full line", &world, &tally, all);
+    let too_many = tally.why("too many calls wait");
+    eprintln!(
+        "of those that did not run {too_many} found no room, and {} waited",
+        tally.unrun.len() - too_many
+    );
+    // Before the last call came, some of the first may have been over.
+    assert!(too_many > 0 && too_many <= count, "{too_many}");
+    assert!(!tally.marked.is_empty() && tally.unknown.is_empty());
+    // The line is empty again.
+    gate.until_answered("program__far__mark", json!({ "mark": "after" })).await;
 }

@@ -16,7 +16,7 @@ use haft::tool::{Approvals, Approver, Decision, Question, Session};
 use serde_json::Value;
 use tokio::task::JoinHandle;
 
-use super::permissions::{STORES, STORES_OF_GATES};
+use super::setup::{Prepared, Setup};
 use crate::cli::Home;
 use crate::workspace::confiner;
 
@@ -33,8 +33,7 @@ name = "far"
 version = "1.0.0"
 
 [nats]
-user = { file = "user" }
-password = { file = "password" }
+LOGIN
 
 [sandbox]
 mode = "rwx"
@@ -84,6 +83,9 @@ pub(crate) enum As {
 pub(crate) struct World {
     pub(crate) server: Server,
     folder: tempfile::TempDir,
+    prepared: Prepared,
+    /// What program.toml says besides; `OWN` in it is the folder of the machine.
+    more: String,
     gate: Home,
     workers: std::sync::Mutex<Vec<(String, Home)>>,
 }
@@ -124,6 +126,11 @@ pub(crate) fn approved() -> Approvals {
 impl World {
     /// A server and no worker; says so where there is no server to start.
     pub(crate) fn start() -> Option<Self> {
+        Self::with(Setup::Guide, "")
+    }
+
+    /// A server that asks for what `setup` says, of a program with `more` in it.
+    pub(crate) fn with(setup: Setup, more: &str) -> Option<Self> {
         let named = std::env::var_os(VARIABLE).map(PathBuf::from);
         let found = named.or_else(|| haft::backend::lookup::find_on_path("nats-server"));
         let Some(program) = found else {
@@ -135,10 +142,12 @@ impl World {
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let config = folder.path().join("server.conf");
-        fs::write(&config, configuration(port, &folder.path().join("store"))).unwrap();
+        let prepared = setup.prepare(port, folder.path());
+        fs::write(&config, &prepared.configuration).unwrap();
         let mut server = Server { program, config, port, child: None };
         server.start();
-        let world = Self { server, folder, gate: Home::new(), workers: std::sync::Mutex::default() };
+        let (gate, workers, more) = (Home::new(), std::sync::Mutex::default(), more.to_owned());
+        let world = Self { server, folder, prepared, more, gate, workers };
         world.settle(&world.gate, As::Gate);
         Some(world)
     }
@@ -146,19 +155,21 @@ impl World {
     /// Writes what makes `home` a place of the program.
     fn settle(&self, home: &Home, role: As) {
         let marks = self.marks_file();
-        home.write("program.toml", &PROGRAM.replace("MARKS", marks.to_str().unwrap()));
-        let user = match role {
+        let login = self.prepared.login(match role {
             As::Gate => "gate",
             As::Worker(name) => name,
-        };
-        for (file, text) in [("user", user), ("password", &format!("{user}-password"))] {
+        });
+        let program = format!("{PROGRAM}{}", self.more.replace("OWN", home.work().to_str().unwrap()));
+        let program = program.replace("MARKS", marks.to_str().unwrap()).replace("LOGIN", &login.table);
+        home.write("program.toml", &program);
+        for (file, text) in &login.files {
             home.write(file, text);
             fs::set_permissions(home.work().join(file), fs::Permissions::from_mode(0o600)).unwrap();
         }
     }
 
     pub(crate) fn url(&self) -> String {
-        format!("nats://127.0.0.1:{}", self.server.port)
+        format!("{}:{}", self.prepared.address, self.server.port)
     }
 
     /// The program, loaded in this process.
@@ -199,6 +210,17 @@ impl World {
         arguments: &[&str],
         change: impl FnOnce(&Home),
     ) -> Worker {
+        self.worker_in(name, arguments, &[], change)
+    }
+
+    /// The same with more in its environment.
+    pub(crate) fn worker_in(
+        &self,
+        name: &'static str,
+        arguments: &[&str],
+        variables: &[(&str, &str)],
+        change: impl FnOnce(&Home),
+    ) -> Worker {
         let mut workers = self.workers.lock().unwrap();
         if !workers.iter().any(|(own, _)| own == name) {
             let home = Home::new();
@@ -209,12 +231,17 @@ impl World {
         change(home);
         let url = self.url();
         let words = [&["work", "--nats", &url, "--name", name], arguments].concat();
-        Worker { child: home.command(&words).stdout(Stdio::null()).spawn().unwrap() }
+        let variables = variables.iter().copied();
+        Worker { child: home.command(&words).envs(variables).stdout(Stdio::null()).spawn().unwrap() }
     }
 
     pub(crate) fn folder(&self, name: &str) -> PathBuf {
         let workers = self.workers.lock().unwrap();
         workers.iter().find(|(own, _)| own == name).unwrap().1.work()
+    }
+
+    pub(crate) fn gate_folder(&self) -> PathBuf {
+        self.gate.work()
     }
 
     /// haft in the gate's place, with the server's URL.
@@ -233,6 +260,29 @@ impl World {
     /// Where calls leave their marks.
     pub(crate) fn marks_file(&self) -> PathBuf {
         self.folder.path().join("marks")
+    }
+
+    /// The line of `haft log` with `text`, once there is one.
+    pub(crate) async fn until_logged(&self, text: &str) -> String {
+        let begun = Instant::now();
+        loop {
+            if let Some(line) = self.log().lines().find(|line| line.contains(text)) {
+                return line.to_owned();
+            }
+            assert!(begun.elapsed() < LONG, "`{text}` is in no journal");
+            tokio::time::sleep(Duration::from_millis(300)).await;
+        }
+    }
+
+    /// How many messages the object store was ever sent, and the bytes that are in it; nothing where there is none.
+    pub(crate) async fn stored(&self) -> Option<(u64, u64)> {
+        let options =
+            async_nats::ConnectOptions::with_user_and_password("gate".into(), "gate-password".into());
+        let client = options.connect(self.url()).await.unwrap();
+        let jetstream = async_nats::jetstream::new(client);
+        let stream = jetstream.get_stream("OBJ_haft-payloads").await.ok()?;
+        let state = &stream.cached_info().state;
+        Some((state.last_sequence, state.bytes))
     }
 
     /// The marks that calls left, in order.
@@ -315,6 +365,10 @@ impl Drop for Worker {
 }
 
 impl Gate {
+    pub(crate) fn has(&self, tool: &str) -> bool {
+        self.program.toolbox.find(tool).is_some()
+    }
+
     pub(crate) async fn call(&self, tool: &str, arguments: Value) -> ToolResult {
         self.call_in(tool, arguments, &Session::default()).await
     }
@@ -351,40 +405,4 @@ impl Gate {
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
     }
-}
-
-/// The configuration that the guide shows: two accounts, of which that of haft hears of disconnects, and users with no more
-/// permissions than their role needs.
-fn configuration(port: u16, store: &Path) -> String {
-    let store = store.display();
-    let worker = |name: &str| {
-        format!(
-            r#"{{ user: {name}, password: {name}-password, permissions: {{
-                 publish: ["haft.1.*.*.beat.{name}.*", "haft.1.inbox.>", "haft.1.journal.*.{name}", $STORES]
-                 subscribe: ["haft.1.*.*.call.{name}.>", "haft.1.*.*.ask.{name}.*", "haft.1.*.*.hello", "_INBOX.>"] }} }}"#
-        )
-    };
-    let workers: String = ["eu-1", "eu-2", "eu-3", "us-1"].map(worker).join("\n");
-    format!(
-        r#"
-        listen: "127.0.0.1:{port}"
-        jetstream {{ store_dir: "{store}" }}
-        system_account: SYS
-        accounts {{
-          SYS {{ exports: [{{ stream: "$SYS.ACCOUNT.HAFT.DISCONNECT", accounts: [HAFT] }}] }}
-          HAFT {{
-            jetstream: enabled
-            imports: [{{ stream: {{ account: SYS, subject: "$SYS.ACCOUNT.HAFT.DISCONNECT" }} }}]
-            users: [
-              {{ user: gate, password: gate-password, permissions: {{
-                 publish: ["haft.1.*.*.call.>", "haft.1.*.*.ask.>", "haft.1.*.*.hello", "haft.1.replica.>", $STORES_OF_GATES, $STORES]
-                 subscribe: ["haft.1.*.*.beat.>", "haft.1.inbox.>", "haft.1.replica.>", "_INBOX.>", "$SYS.ACCOUNT.*.DISCONNECT"] }} }}
-              {workers}
-            ]
-          }}
-        }}
-        "#
-    )
-    .replace("$STORES_OF_GATES", STORES_OF_GATES)
-    .replace("$STORES", STORES)
 }

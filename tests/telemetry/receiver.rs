@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::{KeyValue, any_value::Value};
+use opentelemetry_proto::tonic::metrics::v1::metric::Data;
+use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value as Point;
 use prost::Message;
 
 /// Longer than anything takes to come.
@@ -18,25 +20,25 @@ const LONG: Duration = Duration::from_secs(30);
 type Received = (String, Vec<u8>);
 
 /// What was received.
-pub(super) struct Receiver {
-    pub(super) url: String,
+pub(crate) struct Receiver {
+    pub(crate) url: String,
     received: Arc<Mutex<Vec<Received>>>,
 }
 
 /// A span.
 #[derive(Debug)]
-pub(super) struct Told {
-    pub(super) service: String,
-    pub(super) name: String,
-    pub(super) trace: String,
-    pub(super) id: String,
-    pub(super) parent: String,
-    pub(super) kind: i32,
-    pub(super) attributes: BTreeMap<String, String>,
+pub(crate) struct Told {
+    pub(crate) service: String,
+    pub(crate) name: String,
+    pub(crate) trace: String,
+    pub(crate) id: String,
+    pub(crate) parent: String,
+    pub(crate) kind: i32,
+    pub(crate) attributes: BTreeMap<String, String>,
 }
 
 impl Receiver {
-    pub(super) fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let received: Arc<Mutex<Vec<_>>> = Arc::default();
@@ -51,7 +53,7 @@ impl Receiver {
     }
 
     /// All spans, once there are so many.
-    pub(super) fn spans(&self, least: usize) -> Vec<Told> {
+    pub(crate) fn spans(&self, least: usize) -> Vec<Told> {
         let begun = Instant::now();
         loop {
             let spans: Vec<Told> = self.of("/v1/traces").iter().flat_map(|body| spans(body)).collect();
@@ -64,7 +66,7 @@ impl Receiver {
     }
 
     /// Waits for a metric.
-    pub(super) fn metric(&self, name: &str) {
+    pub(crate) fn metric(&self, name: &str) {
         let begun = Instant::now();
         let has = |body: &Vec<u8>| {
             let request = ExportMetricsServiceRequest::decode(body.as_slice()).unwrap();
@@ -77,7 +79,27 @@ impl Receiver {
         }
     }
 
-    pub(super) fn holds_nothing_of(&self, text: &str) {
+    /// The last value of a gauge that `service` told.
+    pub(crate) fn gauge(&self, service: &str, name: &str) -> Option<u64> {
+        let requests = self.of("/v1/metrics");
+        let requests =
+            requests.iter().map(|body| ExportMetricsServiceRequest::decode(body.as_slice()).unwrap());
+        let resources = requests.flat_map(|request| request.resource_metrics).filter(|own| {
+            let resource = own.resource.clone().unwrap_or_default();
+            attributes(&resource.attributes).get("service.name").is_some_and(|own| own == service)
+        });
+        let metrics = resources.flat_map(|own| own.scope_metrics).flat_map(|scope| scope.metrics);
+        let points = metrics.filter(|metric| metric.name == name).filter_map(|metric| match metric.data? {
+            Data::Gauge(gauge) => gauge.data_points.last()?.value,
+            other => panic!("{name} is {other:?}"),
+        });
+        points.last().map(|value| match value {
+            Point::AsInt(value) => value.try_into().unwrap(),
+            Point::AsDouble(value) => panic!("{name} is {value}"),
+        })
+    }
+
+    pub(crate) fn holds_nothing_of(&self, text: &str) {
         let received = self.received.lock().unwrap();
         assert!(!received.is_empty());
         let has =

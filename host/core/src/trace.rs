@@ -87,10 +87,27 @@ impl From<bool> for Ended<'_> {
     }
 }
 
+/// A number that goes up and down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gauge {
+    /// Calls that a worker may run at one time.
+    Places,
+    /// Calls that a worker runs.
+    PlacesUsed,
+    /// Calls that a gate has at workers, or that wait there for a place.
+    CallsSent,
+}
+
+/// Reads a gauge; `None` once there is nothing to read any more.
+pub type Reading = Box<dyn Fn() -> Option<u64> + Send + Sync>;
+
 /// Takes what is told.
 pub trait Recorder: Debug + Send + Sync {
     /// An operation begins, as a part of `parent`.
     fn begin(&self, operation: &Operation<'_>, parent: Option<&TraceParent>) -> Box<dyn Recording>;
+
+    /// Reads `gauge` from now on, whenever it sends what it has. `reading` must not wait.
+    fn watch(&self, gauge: Gauge, reading: Reading);
 }
 
 /// An operation under way.
@@ -138,6 +155,13 @@ impl Trace {
     /// What is told here is a part of this.
     pub fn parent(&self) -> Option<&TraceParent> {
         self.0.as_ref()?.parent.as_ref()
+    }
+
+    /// Has a gauge read from now on, where somebody is told. `reading` must not wait.
+    pub fn watch(&self, gauge: Gauge, reading: impl Fn() -> Option<u64> + Send + Sync + 'static) {
+        if let Some(told) = &self.0 {
+            told.recorder.watch(gauge, Box::new(reading));
+        }
     }
 
     /// A call begins, and where its parts are told. What is told already is not told again.

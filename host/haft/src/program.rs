@@ -155,11 +155,11 @@ impl Program {
         let (grant, confiner) = (rights.grant.clone(), rights.confiner.clone());
         let unseen = packages::unused(&loaded.manifest, &installed);
         let assembly = Assembly::new(&loaded.manifest, unseen, options.known_only);
-        let assembly = assembly.placed(
-            options
-                .machines
-                .placement((&loaded.manifest, &loaded.lock), (&loaded.dirs.home, &loaded.redactor)),
-        );
+        let assembly = assembly.placed(options.machines.placement(
+            (&loaded.manifest, &loaded.lock),
+            (&loaded.dirs.home, &loaded.redactor),
+            &trace,
+        ));
         let identity = machines::identity(&loaded.manifest, &loaded.lock);
         let mut assembly = assembly.bound(options.under.clone(), loaded.family.sealed(&loaded.dirs.home)?);
         let Started { agents, backend, servers } =

@@ -11,9 +11,11 @@ mod outgoing;
 mod tool;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use haft_core::manifest::Label;
+use haft_core::trace::{Gauge, Trace};
 use tokio::sync::{OnceCell, watch};
 use tokio::task::JoinSet;
 use tokio_stream::StreamExt;
@@ -46,6 +48,8 @@ pub struct Gate {
     identity: Identity,
     passenger: Arc<dyn Passenger>,
     fleet: Arc<Fleet>,
+    /// Calls under way.
+    calls: Arc<AtomicU64>,
     connected: OnceCell<Arc<Connected>>,
 }
 
@@ -61,10 +65,23 @@ struct Connected {
 }
 
 impl Gate {
-    /// The gate of the program `identity`. Nothing is connected before the first call.
-    pub fn new(server: Arc<dyn Server>, identity: Identity, passenger: Arc<dyn Passenger>) -> Self {
-        let (fleet, connected) = (Arc::default(), OnceCell::new());
-        Self { server, identity, passenger, fleet, connected }
+    /// The gate of the program `identity`, whose numbers `trace` tells. Nothing is connected before the first call.
+    pub fn new(
+        server: Arc<dyn Server>,
+        identity: Identity,
+        passenger: Arc<dyn Passenger>,
+        trace: &Trace,
+    ) -> Self {
+        let (fleet, calls, connected) = (Arc::default(), Arc::<AtomicU64>::default(), OnceCell::new());
+        let own = Arc::downgrade(&calls);
+        trace.watch(Gauge::CallsSent, move || Some(own.upgrade()?.load(Ordering::Relaxed)));
+        Self { server, identity, passenger, fleet, calls, connected }
+    }
+
+    /// Counts a call as under way until what it returns is dropped.
+    fn count(&self) -> Counted {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        Counted(self.calls.clone())
     }
 
     /// The program whose calls it sends.
@@ -113,6 +130,15 @@ impl Gate {
     /// How often the tools of the workers have changed.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.fleet.changes()
+    }
+}
+
+/// A call under way.
+struct Counted(Arc<AtomicU64>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

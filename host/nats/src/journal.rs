@@ -2,7 +2,8 @@
 //! The file is the record and the stream a copy: an outage of NATS delays lines and loses none. A line that is sent twice
 //! is kept once.
 
-use std::collections::HashSet;
+mod seen;
+
 use std::fs;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -17,6 +18,7 @@ use haft_core::journal::{Bookmark, Followed, Outcome, Record, View};
 use tokio_stream::StreamExt;
 use tokio_util::sync::CancellationToken;
 
+use self::seen::Seen;
 use super::error::{LinkError, unusable};
 use super::link::Link;
 use super::subjects;
@@ -42,7 +44,7 @@ const AGE: Duration = Duration::from_hours(30 * 24);
 /// Bytes of the stream; the oldest lines go then.
 const BYTES: i64 = 4 << 30;
 
-/// For how long a line that is sent twice is recognised by the server; readers recognise it whenever.
+/// For how long a line that is sent twice is recognised by the server; readers recognise it later too.
 const TWICE: Duration = Duration::from_mins(10);
 
 /// How long the next line of the stream is waited for.
@@ -203,7 +205,10 @@ impl Shipper {
             fs::create_dir_all(parent)?;
         }
         let new = self.progress.with_extension("new");
-        fs::write(&new, serde_json::to_vec(&bookmark)?)?;
+        let mut file = fs::File::create(&new)?;
+        file.write_all(&serde_json::to_vec(&bookmark)?)?;
+        // Without a bookmark everything would be sent again, and readers know only the last lines.
+        file.sync_all()?;
         fs::rename(new, &self.progress)
     }
 }
@@ -253,14 +258,14 @@ pub async fn fetch(link: &Link, since: Option<SystemTime>, directory: &Path) -> 
     let path = directory.join("journal.jsonl");
     let failed = |source| JournalError::Write { path: path.clone(), source };
     let mut file = BufWriter::new(fs::File::create(&path).map_err(failed)?);
-    let (mut seen, mut count) = (HashSet::new(), 0);
+    let (mut seen, mut count) = (Seen::default(), 0);
     while left > 0 {
         let message = tokio::time::timeout(READING, messages.next()).await;
         let message = message.map_err(|late| unusable(what, &late))?;
         let Some(message) = message.transpose().map_err(|error| unusable(what, &error))? else { break };
         left = message.info().map_or(left - 1, |info| info.pending);
-        let key = serde_json::from_slice::<Record>(&message.payload).ok().map(|record| key(&record));
-        if key.is_some_and(|key| seen.insert(key)) {
+        let record = serde_json::from_slice::<Record>(&message.payload).ok();
+        if record.is_some_and(|record| seen.is_new(&message.subject, &key(&record))) {
             file.write_all(&message.payload).map_err(failed)?;
             count += 1;
         }

@@ -176,7 +176,10 @@ fn options(settings: &Settings) -> Result<ConnectOptions, LinkError> {
             options.user_and_password(user.expose_secret().into(), password.expose_secret().into())
         }
         Login::Token(token) => options.token(token.expose_secret().into()),
-        Login::Credentials(text) => options.credentials(text.expose_secret()).map_err(unusable)?,
+        Login::Credentials(text) => {
+            // A secret has no line end, and the client looks for one.
+            options.credentials(&format!("{}\n", text.expose_secret())).map_err(unusable)?
+        }
         Login::Nkey(seed) => options.nkey(seed.expose_secret().into()),
     };
     let options = match &settings.tls.ca {

@@ -13,6 +13,7 @@ use async_nats::{Message, Subscriber};
 use haft_core::manifest::Label;
 use haft_core::sync::Lock;
 use haft_core::tool::{Entry, Session, Toolbox};
+use haft_core::trace::{Gauge, Trace};
 use tokio::task::JoinSet;
 use tokio_stream::StreamExt;
 use tokio_util::sync::CancellationToken;
@@ -90,6 +91,7 @@ impl Worker {
         let subjects = Subjects::new(&server.prefix, &identity);
         let known = toolbox.entries().map(known).map(|tool| (tool.def.name.clone(), tool)).collect();
         let places = Arc::new(Places::new(settings.places));
+        watch(&places, &session.trace);
         let (running, answers) = (Lock::default(), Lock::default());
         Ok(Arc::new(Self {
             id,
@@ -255,6 +257,13 @@ impl Worker {
             let _ = self.link.client.publish(reply, encode(&status).into()).await;
         }
     }
+}
+
+/// Has it told how many places there are and how many are in use, while there is the worker.
+fn watch(places: &Arc<Places>, trace: &Trace) {
+    let (most, busy) = (Arc::downgrade(places), Arc::downgrade(places));
+    trace.watch(Gauge::Places, move || Some(most.upgrade()?.most().into()));
+    trace.watch(Gauge::PlacesUsed, move || Some(busy.upgrade()?.busy().into()));
 }
 
 /// A tool as gates are told of it.

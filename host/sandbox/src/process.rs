@@ -32,8 +32,8 @@ use crate::process::capture::{Capture, Listener};
 pub use crate::process::error::ProcessError;
 pub(crate) use crate::process::error::watch;
 use crate::process::start::{command, started};
-use haft_core::grant::Grant;
 use haft_core::tool::{Clipper, Context};
+use haft_core::trace::TraceParent;
 
 /// Bytes that one argument may have: what Linux takes (`MAX_ARG_STRLEN`), less the final NUL.
 pub const MAX_ARGUMENT: usize = (128 << 10) - 1;
@@ -54,7 +54,8 @@ pub struct ProcessSpec {
     pub program: PathBuf,
     /// Its arguments, passed on as they are; none longer than [`MAX_ARGUMENT`].
     pub arguments: Vec<OsString>,
-    /// Variables that it gets besides [`crate::process::start::ENVIRONMENT`] and those of the grant.
+    /// Variables that it gets besides [`crate::process::start::ENVIRONMENT`], those of the grant and, of a call that is
+    /// traced, `TRACEPARENT` and `TRACESTATE`.
     pub environment: Vec<(OsString, OsString)>,
     /// What it reads from standard input, all of it; nothing when empty.
     pub input: Vec<u8>,
@@ -110,7 +111,7 @@ pub async fn run(
     call: &str,
     context: &Context<'_>,
 ) -> Result<Finished, ProcessError> {
-    let mut running = Running::start(confiner, job, context.grant).await?;
+    let mut running = Running::start(confiner, job, context).await?;
     let listener = Listener { call, events: context.events };
     let end = tokio::select! {
         biased;
@@ -145,6 +146,13 @@ fn note(confiner: &Confiner, finished: Option<&Finished>, context: &Context<'_>)
     }
 }
 
+/// What the call is a part of, as variables, where somebody is told.
+fn traced(context: &Context<'_>) -> Vec<(OsString, OsString)> {
+    let parent = context.caller.trace().parent();
+    let variables = parent.into_iter().flat_map(TraceParent::variables);
+    variables.map(|(name, value)| (name.into(), value.into())).collect()
+}
+
 /// A child under way. Dropping it ends all that it started.
 struct Running {
     watched: Watched,
@@ -162,8 +170,13 @@ struct Watched {
 }
 
 impl Running {
-    async fn start(confiner: &Confiner, job: &ProcessSpec, grant: &Grant) -> Result<Self, ProcessError> {
-        let command = command(&job.program, &job.arguments, &job.environment, grant)?;
+    async fn start(
+        confiner: &Confiner,
+        job: &ProcessSpec,
+        context: &Context<'_>,
+    ) -> Result<Self, ProcessError> {
+        let environment = [&*job.environment, &*traced(context)].concat();
+        let command = command(&job.program, &job.arguments, &environment, context.grant)?;
         let pipe = || io::pipe().map_err(watch("open a pipe"));
         let (stdout, stdout_writer) = pipe()?;
         let (stderr, stderr_writer) = match job.output {
@@ -174,7 +187,7 @@ impl Running {
         let capture = capture.map_err(watch("read from a pipe"))?;
         let input = input(&job.input).map_err(watch("prepare the child's input"))?;
         let streams = [input, stdout_writer.into(), stderr_writer.into()];
-        let session = started(confiner, grant, &command, streams).await?;
+        let session = started(confiner, context.grant, &command, streams).await?;
         Ok(Self { watched: Watched { session, ended: None, gone: false, stopped: 0 }, capture })
     }
 

@@ -1,10 +1,12 @@
-//! How long operations take and what they use, as histograms with the boundaries that the conventions name.
+//! How long operations take and what they use, as histograms with the boundaries that the conventions name; and gauges, which
+//! are read whenever metrics are sent.
 
 use std::time::Duration;
 
+use haft_core::trace::{Gauge, Reading};
 use haft_core::usage::Usage;
 use opentelemetry::KeyValue;
-use opentelemetry::metrics::{Histogram, Meter};
+use opentelemetry::metrics::{AsyncInstrument, Histogram, Meter};
 
 use super::names;
 
@@ -48,6 +50,7 @@ pub(crate) struct Metrics {
     remote: Histogram<f64>,
     chat: Histogram<f64>,
     tokens: Histogram<u64>,
+    meter: Meter,
 }
 
 impl Metrics {
@@ -61,6 +64,7 @@ impl Metrics {
             remote: seconds(names::CLIENT_DURATION, MCP_SECONDS),
             chat: seconds(names::MODEL_DURATION, MODEL_SECONDS),
             tokens: tokens.with_boundaries(TOKENS.to_vec()).build(),
+            meter: meter.clone(),
         }
     }
 
@@ -80,5 +84,22 @@ impl Metrics {
             let kind = KeyValue::new(names::TOKEN_TYPE, kind);
             self.tokens.record(tokens, &[attributes, &[kind]].concat());
         }
+    }
+
+    /// Reads a gauge from now on.
+    pub(crate) fn watch(&self, gauge: Gauge, reading: Reading) {
+        let (name, unit) = match gauge {
+            Gauge::Places => (names::PLACES, "{place}"),
+            Gauge::PlacesUsed => (names::PLACES_USED, "{place}"),
+            Gauge::CallsSent => (names::CALLS_SENT, "{call}"),
+        };
+        let read = move |observer: &dyn AsyncInstrument<u64>| {
+            if let Some(value) = reading() {
+                observer.observe(value, &[]);
+            }
+        };
+        let gauge = self.meter.u64_observable_gauge(name).with_unit(unit).with_callback(read);
+        // The library keeps what reads it.
+        let _ = gauge.build();
     }
 }

@@ -27,5 +27,8 @@ pub(crate) const MODEL_DURATION: &str = "gen_ai.client.operation.duration";
 pub(crate) const MODEL_TOKENS: &str = "gen_ai.client.token.usage";
 pub(crate) const SERVER_DURATION: &str = "mcp.server.operation.duration";
 
-/// haft's own: the MCP server as program.toml calls it, for which the conventions have no name.
+/// haft's own, for which the conventions have no name: workers and gates, and the MCP server as program.toml calls it.
+pub(crate) const CALLS_SENT: &str = "haft.gate.call.active";
+pub(crate) const PLACES: &str = "haft.worker.place.limit";
+pub(crate) const PLACES_USED: &str = "haft.worker.place.usage";
 pub(crate) const SERVER_NAME: &str = "haft.mcp.server";

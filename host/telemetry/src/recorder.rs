@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use haft_core::trace::{Operation, Recorder, Recording, Trace, TraceParent};
+use haft_core::trace::{Gauge, Operation, Reading, Recorder, Recording, Trace, TraceParent};
 use opentelemetry::metrics::MeterProvider;
 use opentelemetry::trace::{SpanBuilder, TraceContextExt, Tracer, TracerProvider};
 use opentelemetry::{Context, KeyValue};
@@ -119,5 +119,9 @@ impl Recorder for OwnRecorder {
         let span = self.tracer.build_with_context(builder, within.as_ref().unwrap_or(&none));
         let metrics = self.metrics.clone();
         Box::new(OwnRecording { span, metrics, measure, dimensions, begun: Instant::now() })
+    }
+
+    fn watch(&self, gauge: Gauge, reading: Reading) {
+        self.metrics.watch(gauge, reading);
     }
 }

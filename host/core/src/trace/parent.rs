@@ -41,6 +41,14 @@ impl TraceParent {
     }
 }
 
+impl TraceParent {
+    /// The same as variables of an environment, for a process that is a part of the operation.
+    pub fn variables(&self) -> impl Iterator<Item = (&'static str, String)> {
+        let state = self.state.as_deref().map(|state| ("TRACESTATE", state.to_owned()));
+        std::iter::once(("TRACEPARENT", self.to_string())).chain(state)
+    }
+}
+
 /// `traceparent`.
 impl fmt::Display for TraceParent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

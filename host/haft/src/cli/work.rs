@@ -1,5 +1,7 @@
 //! `haft work`: runs calls of other machines, with the rights that this machine's program.toml grants.
 
+use std::time::Duration;
+
 use anyhow::Context;
 use clap::Args;
 use tokio_util::sync::CancellationToken;
@@ -19,6 +21,9 @@ const PLACES: u32 = 32;
 
 /// More calls than one process has threads and memory for.
 const MAX_PLACES: i64 = 4096;
+
+/// How long an MCP server may take to have tools that had none when it was asked.
+const SETTLING: Duration = Duration::from_secs(10);
 
 /// What a worker is called that nobody names, on a machine that does not say what it is called.
 const NAMELESS: &str = "worker";
@@ -56,7 +61,7 @@ impl Work {
         let machines = options.machines.clone().worker(self.label.clone());
         // Only a person at a gate can be asked.
         let options = Options { machines, ask: Ask::WhereUnknown, person: None, ..options };
-        let program = common.load(terminal, &options).await?.of_worker(&name);
+        let program = load(common, terminal, &options).await?.of_worker(&name);
         let done = self.work(&name, &program, terminal).await;
         program.close().await;
         done
@@ -105,6 +110,19 @@ impl Work {
                      where a tool lives";
         Hinted::new(text, hint)
     }
+}
+
+/// The program, with what MCP servers tell a moment later: one that loads plugins of its own has nothing at first, and a
+/// worker has the tools that it begins with.
+async fn load(common: &Common, terminal: Terminal, options: &Options) -> anyhow::Result<Program> {
+    let program = common.load(terminal, options).await?;
+    if !program.servers.are_empty()
+        || tokio::time::timeout(SETTLING, program.servers.changed()).await.is_err()
+    {
+        return Ok(program);
+    }
+    let options = Options { servers: program.servers.clone(), ..options.clone() };
+    common.load(terminal, &options).await
 }
 
 /// What this machine is called, as far as the environment says and a name may have it.

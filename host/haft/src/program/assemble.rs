@@ -42,7 +42,9 @@ pub(super) async fn fill<'a>(
     packages::add_commands(assembly, installed, &confiner, &grant)?;
     let mut declared = servers::declared(&loaded.manifest, &grant);
     declared.retain(|declared| assembly.placement.runs(&declared.server.on));
-    declared.extend(servers::of_packages(installed, &grant)?);
+    if !assembly.placement.is_worker() {
+        declared.extend(servers::of_packages(installed, &grant)?);
+    }
     let servers = servers::start(assembly, declared, options, dirs, &confiner).await?;
     worker_servers::add(assembly, options).await?;
     let agents = agents::add(assembly, options, loaded, &files)?;

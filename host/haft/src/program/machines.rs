@@ -14,6 +14,7 @@ use haft_core::report::Problem;
 use haft_core::secret::{Redactor, Secrets};
 use haft_core::sync::Lock;
 use haft_core::tool::Tool;
+use haft_core::trace::Trace;
 use haft_nats::{Gate, Identity, LinkError, Login, NatsTool, Server, Settings, Tls};
 
 /// What this process is to other machines, and where it meets them. Clones share one gate.
@@ -76,6 +77,7 @@ impl Machines {
         &self,
         (manifest, lock): (&Manifest, &haft_package::Lock),
         (home, redactor): (&Path, &Redactor),
+        trace: &Trace,
     ) -> Placement {
         if let Role::Worker(labels) = &self.role {
             return Placement::Worker(labels.clone());
@@ -88,7 +90,7 @@ impl Machines {
         let same = current.as_ref().filter(|gate| *gate.identity() == identity);
         let new = || {
             let server = self.server(manifest, home, redactor);
-            Arc::new(Gate::new(Arc::new(server), identity.clone(), Arc::new(CallerAndTrace)))
+            Arc::new(Gate::new(Arc::new(server), identity.clone(), Arc::new(CallerAndTrace), trace))
         };
         let gate = same.cloned().unwrap_or_else(new);
         *current = Some(gate.clone());

@@ -24,6 +24,11 @@ impl Servers {
         self.0.iter().map(|own| &own.server)
     }
 
+    /// Whether one of them was asked, and has nothing.
+    pub(crate) fn are_empty(&self) -> bool {
+        self.iter().any(|server| server.remembered().is_some_and(|(list, _)| list.tools.is_empty()))
+    }
+
     /// Those of which it is not known, or not known any more, what they have.
     pub(super) fn unknown(&self) -> Vec<Arc<Server>> {
         let unknown = |server: &&Arc<Server>| server.config().problem().is_none() && is_unknown(server);
@@ -31,7 +36,7 @@ impl Servers {
     }
 
     /// Ends when one of them has another list of tools than when the program was loaded.
-    pub(super) async fn changed(&self) {
+    pub(crate) async fn changed(&self) {
         let mut waiting = JoinSet::new();
         for mut changes in self.0.iter().map(|own| own.changes.clone()) {
             waiting.spawn(async move { changes.changed().await.is_ok() });

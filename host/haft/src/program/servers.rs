@@ -154,7 +154,8 @@ fn add_tools(
     for tool in listed.tools.iter().filter(|tool| declared.offers(&tool.name)) {
         let tool = ServerTool::new(server, tool);
         let limits = client::limits(server.config());
-        assembly.insert(Arc::new(tool), &declared.grant, limits, origin.clone(), None)?;
+        let on = &declared.server.on;
+        assembly.insert_on(on, (Arc::new(tool), &declared.grant), limits, origin.clone(), None)?;
     }
     assembly.problems.extend(listed.rejected.iter().map(|rejected| declared.rejection(rejected)));
     assembly.problems.extend(declared.idle_patterns(listed));

@@ -31,6 +31,7 @@ struct Tries {
 
 impl Outgoing<'_> {
     pub(super) async fn run(&self) -> Result<ToolResult, ToolError> {
+        let _counted = self.gate.count();
         let connected = self.gate.connected().await.map_err(|error| self.not_connected(&error))?;
         let about = self.gate.passenger.outgoing(self.context);
         let about = if about.fits() { about } else { About::default() };

@@ -43,6 +43,11 @@ impl Places {
         self.is_closed.load(Ordering::Acquire)
     }
 
+    /// How many there are.
+    pub(super) fn most(&self) -> u32 {
+        self.most
+    }
+
     /// How many are in use.
     pub(super) fn busy(&self) -> u32 {
         self.busy.load(Ordering::Acquire)

@@ -1,0 +1,93 @@
+//! What lives on workers besides commands and built-in tools: plugins and MCP servers; and answers that no message holds.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use super::setup::Setup;
+use super::world::{Gate, World};
+use crate::common::hostile;
+
+/// A plugin on workers, whose answers may be large.
+fn plugin() -> String {
+    let component = hostile().display().to_string();
+    format!(
+        "\n[[plugins]]\nname = \"guest\"\ncomponent = {component:?}\ntools = [\"echo\"]\non = [\"eu\"]\n\
+         [plugins.limits]\nresult = \"16MiB\"\n"
+    )
+}
+
+/// An MCP server on workers: another haft, which serves a plugin. Its own folders are in that of the worker.
+pub(super) fn server(folder: &std::path::Path) -> String {
+    let (haft, component) = (env!("CARGO_BIN_EXE_haft"), hostile().display().to_string());
+    let program: PathBuf = folder.join("inner.toml");
+    let inner = format!(
+        "[program]\nname = \"inner\"\nversion = \"1.0.0\"\n\n[[plugins]]\nname = \"guest\"\ncomponent = {component:?}\n\
+         tools = [\"echo\"]\n\n[builtins]\nshell = false\nfiles = false\nfetch = false\nsearch = false\ntime = false\n\
+         tmux = false\n"
+    );
+    std::fs::write(&program, inner).unwrap();
+    format!(
+        "\n[[mcp_servers]]\nname = \"inner\"\ncommand = [{haft:?}, \"serve\", \"--program\", {program:?}]\n\
+         env = {{ XDG_CACHE_HOME = \"OWN/own\", XDG_STATE_HOME = \"OWN/own\" }}\non = [\"eu\"]\n"
+    )
+}
+
+/// N14: a plugin that lives on workers runs there, with the bytes that the gate knows.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn n14_a_plugin_runs_on_the_worker_that_has_its_label() {
+    let Some(world) = World::with(Setup::Guide, &plugin()) else { return };
+    let _other = world.worker("us-1", &["--label", "us"]);
+    let gate = world.gate().await;
+    gate.until_answered("time", json!({})).await;
+    let answer = gate.call("guest__echo", json!({ "text": "one" })).await;
+    assert!(answer.content.contains("no worker labelled `eu`"), "{}", answer.content);
+    let _worker = world.worker("eu-1", &["--label", "eu"]);
+    let answer = gate.until_answered("guest__echo", json!({ "text": "two" })).await;
+    assert_eq!(answer.content, "two");
+    let noted = world.until_logged("guest__echo").await;
+    assert!(noted.contains("eu-1: ") && !noted.contains("us-1: "), "{noted}");
+}
+
+/// N14: the tools of an MCP server that lives on workers are those that the workers tell of; it is started there alone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn n14_an_mcp_server_runs_on_the_worker_that_has_its_label() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let Some(world) = World::with(Setup::Guide, &server(folder.path())) else { return };
+    let alone = world.gate().await;
+    assert!(!alone.has("mcp__inner__guest__echo"), "no worker told of it");
+    let _worker = world.worker("eu-1", &["--label", "eu"]);
+    let begun = Instant::now();
+    let gate = loop {
+        let gate: Gate = world.gate().await;
+        if gate.has("mcp__inner__guest__echo") {
+            break gate;
+        }
+        assert!(begun.elapsed() < Duration::from_mins(1), "the worker does not tell of the server's tools");
+    };
+    let answer = gate.until_answered("mcp__inner__guest__echo", json!({ "text": "far" })).await;
+    assert_eq!(answer.content, "far");
+    // Its state is in the worker's folder, and not in the gate's: it was started there.
+    assert!(world.folder("eu-1").join("own").exists() && !world.gate_folder().join("own").exists());
+    let noted = world.until_logged("mcp__inner__guest__echo").await;
+    assert!(noted.contains("eu-1: "), "{noted}");
+}
+
+/// N05: an answer that is larger than the server's messages may be comes whole, by way of the object store, which keeps
+/// nothing of it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn n05_large_answers_travel() {
+    let Some(world) = World::with(Setup::Guide, &plugin()) else { return };
+    let _worker = world.worker("eu-1", &["--label", "eu"]);
+    let gate = world.gate().await;
+    gate.until_answered("guest__echo", json!({ "text": "small" })).await;
+    assert_eq!(world.stored().await, None, "small messages need no store");
+    let large = "0123456789abcdef\n".repeat(300_000);
+    let answer = gate.call("guest__echo", json!({ "text": large })).await;
+    assert!(!answer.is_error, "{}", answer.content.get(..500).unwrap_or(&answer.content));
+    assert!(answer.content == large, "{} bytes came", answer.content.len());
+    let (written, left) = world.stored().await.expect("arguments and answer were stored");
+    eprintln!("{} bytes came, {written} messages were stored for them, {left} bytes are left", large.len());
+    assert!(written >= 2 * (large.len() as u64 / (128 << 10)) && left < 10_000, "{written}, {left}");
+}

@@ -1,0 +1,105 @@
+//! Who may connect and how: certificates of both sides, nkeys, credentials files; and what gates hear of deaths where the
+//! server tells them nothing.
+
+use std::time::{Duration, Instant};
+
+use haft::program::Program;
+use serde_json::json;
+
+use super::kills;
+use super::setup::Setup;
+use super::world::{As, World};
+
+/// Deaths that are timed.
+const DEATHS: usize = 6;
+
+/// A call from gate to worker and back, both with the login that `setup` asks for.
+async fn is_served(setup: Setup) -> Option<World> {
+    let world = World::with(setup, "")?;
+    let _worker = world.worker("eu-1", &["--label", "eu"]);
+    let gate = world.gate().await;
+    gate.until_answered("program__far__mark", json!({ "mark": "one" })).await;
+    assert_eq!(world.marks(), ["one"]);
+    Some(world)
+}
+
+/// What a gate is told that calls, after its program.toml was changed.
+async fn refused(world: &World, change: impl Fn(String) -> String) -> String {
+    let path = world.gate_folder().join("program.toml");
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, change(text)).unwrap();
+    let program: Program = world.program(As::Gate, true).await;
+    let call = haft::call::ToolCall { id: "test".into(), tool: "time".into(), arguments: json!({}) };
+    let answer = program.toolbox.dispatch(call, &haft::tool::Session::default()).await;
+    assert!(answer.is_error, "{}", answer.content);
+    answer.content
+}
+
+/// N15: connections are encrypted, and both sides show certificates; a server of another authority gets no password.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn n15_both_sides_show_certificates() {
+    let Some(world) = is_served(Setup::Tls).await else { return };
+    let told = refused(&world, |text| text.replace("ca = \"ca.pem\"\n", "")).await;
+    assert!(told.contains("did not run, and can be made again") && told.contains("UnknownIssuer"), "{told}");
+    let told = refused(&world, |text| {
+        let without = text.replace("certificate = \"client.pem\"\nkey = \"client.key\"\n", "");
+        without.replace("[nats]\n", "[nats]\nca = \"ca.pem\"\n")
+    })
+    .await;
+    assert!(told.contains("did not run, and can be made again"), "without a certificate of its own: {told}");
+}
+
+/// N16: users that are keys, with the permissions of the guide; another key is refused.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn n16_users_that_are_keys() {
+    let Some(world) = is_served(Setup::Nkey).await else { return };
+    let another = nkeys::KeyPair::new_user().seed().unwrap();
+    std::fs::write(world.gate_folder().join("seed"), &another).unwrap();
+    let told = refused(&world, |text| text).await;
+    assert!(told.contains("refuses") && !told.contains(&another), "{told}");
+}
+
+/// N16: users with a credentials file of an operator's account.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn n16_users_with_credentials_files() {
+    let Some(world) = is_served(Setup::Credentials).await else { return };
+    let path = world.gate_folder().join("user.creds");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let another = nkeys::KeyPair::new_user().seed().unwrap();
+    let seed = text.lines().find(|line| line.starts_with("SU")).unwrap();
+    std::fs::write(&path, text.replace(seed, &another)).unwrap();
+    let told = refused(&world, |text| text).await;
+    assert!(told.contains("refuses") && !told.contains(&another), "{told}");
+}
+
+/// N04: where the server tells nobody of disconnects, a death is known by silence.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn n04_a_death_is_known_by_silence() {
+    let Some(world) = World::with(Setup::Silent, "") else { return };
+    let gate = world.gate().await;
+    let mut told = Vec::new();
+    for number in 0..DEATHS {
+        let mut worker = world.worker("eu-1", &["--label", "eu"]);
+        gate.until_answered("time", json!({})).await;
+        let mark = format!("slow{number}");
+        let call = gate.spawn("program__far__slow", json!({ "mark": mark }));
+        world.until_marked(&mark).await;
+        // At any point between two beats.
+        tokio::time::sleep(Duration::from_millis(number as u64 * 83)).await;
+        worker.kill();
+        let killed = Instant::now();
+        let answer = call.await.unwrap();
+        told.push(killed.elapsed());
+        assert!(answer.content.contains("nobody knows what came of it"), "{}", answer.content);
+    }
+    let (first, last) = (told.iter().min().unwrap(), told.iter().max().unwrap());
+    eprintln!("without the system account {DEATHS} deaths were told after {first:?} to {last:?}");
+    assert!(*first > Duration::from_secs(1), "somebody told: {told:?}");
+    assert!(*last < Duration::from_secs(3), "{told:?}");
+}
+
+/// N10: the same loop as with the system account: more calls are under way when a death is noticed, none runs twice.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn n10_killed_workers_without_the_system_account() {
+    kills::of_workers(Setup::Silent, "a worker killed, without the system account,").await;
+}

@@ -1,0 +1,139 @@
+//! What OpenTelemetry is told of gates and workers: one call over all of its processes is one trace, and how many places
+//! there are and are in use is a number that whatever starts more of them can go by.
+
+use std::io::Write;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use super::lives::server;
+use super::setup::Setup;
+use super::world::World;
+use crate::serve::eras::modern;
+use crate::telemetry::receiver::{Receiver, Told};
+
+const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
+const CLIENT: &str = "b7ad6b7169203331";
+
+/// For anything that happens once, on a machine that has other things to do.
+const LONG: Duration = Duration::from_mins(1);
+
+fn variables<'a>(receiver: &'a Receiver, service: &'a str) -> [(&'a str, &'a str); 4] {
+    [
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", &receiver.url),
+        ("OTEL_SERVICE_NAME", service),
+        ("OTEL_BSP_SCHEDULE_DELAY", "50"),
+        ("OTEL_METRIC_EXPORT_INTERVAL", "100"),
+    ]
+}
+
+/// A gate as a process, that tells `receiver`.
+struct Gate(Child);
+
+impl Gate {
+    fn start(world: &World, receiver: &Receiver) -> Self {
+        let mut command = world.command(&["serve"]);
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).envs(variables(receiver, "gate"));
+        Self(command.spawn().unwrap())
+    }
+
+    fn call(&mut self, tool: &str, arguments: &serde_json::Value, id: u32) {
+        let mut call = modern("tools/call", id, json!({ "name": tool, "arguments": arguments }));
+        call["params"]["_meta"]["traceparent"] = json!(format!("00-{TRACE}-{CLIENT}-01"));
+        writeln!(self.0.stdin.as_mut().unwrap(), "{call}").unwrap();
+    }
+}
+
+impl Drop for Gate {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn until<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
+    let begun = Instant::now();
+    loop {
+        if let Some(found) = found() {
+            return found;
+        }
+        assert!(begun.elapsed() < LONG, "{what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// N18: client, gate, worker and the MCP server that the worker started are one trace.
+#[test]
+fn n18_a_call_over_machines_is_one_trace() {
+    let (receiver, folder) = (Receiver::start(), tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap());
+    let own = variables(&receiver, "child").map(|(name, value)| format!("{name} = {value:?}")).join(", ");
+    let more = server(folder.path()).replace("env = { ", &format!("env = {{ {own}, "));
+    let Some(world) = World::with(Setup::Guide, &more) else { return };
+    let _worker = world.worker_in("eu-1", &["--label", "eu"], &variables(&receiver, "worker"), |_| ());
+    // Only workers know what the server has; whoever calls too early is told that there is no such tool.
+    let chain = until("no trace has all four of them", || {
+        let mut gate = Gate::start(&world, &receiver);
+        gate.call("mcp__inner__guest__echo", &json!({ "text": "far" }), 1);
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_secs(5) {
+            std::thread::sleep(Duration::from_millis(100));
+            let chain = chain(receiver.spans(0));
+            if chain.iter().any(|span| span.service == "child") {
+                return Some(chain);
+            }
+        }
+        None
+    });
+    let told: Vec<_> =
+        chain.iter().map(|span| (span.service.as_str(), span.name.as_str(), span.kind)).collect();
+    assert_eq!(
+        told,
+        [
+            ("gate", "tools/call mcp__inner__guest__echo", 2),
+            ("worker", "execute_tool mcp__inner__guest__echo", 1),
+            ("worker", "tools/call guest__echo", 3),
+            ("child", "tools/call guest__echo", 2),
+        ]
+    );
+}
+
+/// The longest chain of spans from the client's on, each a part of the one before.
+fn chain(spans: Vec<Told>) -> Vec<Told> {
+    let mut spans: Vec<Told> = spans.into_iter().filter(|span| span.trace == TRACE).collect();
+    let mut longest = Vec::new();
+    while let Some(root) = spans.iter().position(|span| span.parent == CLIENT) {
+        let mut chain = vec![spans.remove(root)];
+        while let Some(next) = spans.iter().position(|span| span.parent == chain[chain.len() - 1].id) {
+            chain.push(spans.remove(next));
+        }
+        if chain.len() > longest.len() {
+            longest = chain;
+        }
+    }
+    longest
+}
+
+/// N18: a worker tells its places and how many are in use, a gate how many calls are under way.
+#[test]
+fn n18_places_and_calls_are_counted() {
+    let receiver = Receiver::start();
+    let Some(world) = World::start() else { return };
+    let arguments = ["--label", "eu", "--places", "3"];
+    let _worker = world.worker_in("eu-1", &arguments, &variables(&receiver, "worker"), |_| ());
+    let mut gate = Gate::start(&world, &receiver);
+    let gauges = || {
+        [
+            ("worker", "haft.worker.place.limit"),
+            ("worker", "haft.worker.place.usage"),
+            ("gate", "haft.gate.call.active"),
+        ]
+        .map(|(service, name)| receiver.gauge(service, name))
+    };
+    until("nothing is told", || (gauges() == [Some(3), Some(0), Some(0)]).then_some(()));
+    for id in 0..5 {
+        gate.call("program__far__slow", &json!({ "mark": id.to_string() }), id);
+    }
+    until("calls are not counted", || (gauges() == [Some(3), Some(3), Some(5)]).then_some(()));
+    gate.0.kill().unwrap();
+}
