@@ -83,6 +83,7 @@ mod time;
 mod tiny;
 mod trace;
 mod typed;
+mod wassette;
 mod web;
 mod words;
 mod workspace;

@@ -118,8 +118,7 @@ fn approval(
     own: &str,
 ) -> Option<String> {
     let patterns = pending.declared.map_or(&[][..], |plugin| &plugin.confirm);
-    let is_misspelt =
-        |pattern: &ToolPattern| !plugin.own_names().iter().any(|name| pattern.matches(name));
+    let is_misspelt = |pattern: &ToolPattern| !plugin.own_names().iter().any(|name| pattern.matches(name));
     if patterns.iter().any(|pattern| pattern.matches(own) || is_misspelt(pattern)) {
         return Some(approvals::for_plugin(&pending.name, own));
     }
