@@ -105,7 +105,8 @@ fn secrets_are_those_of_the_configuration() {
     let none = place("");
     assert_eq!(call(none.path(), "secret", "token", ""), "denied");
     assert_eq!(call(none.path(), "secrets", "", ""), "");
-    let some = place("[plugins.config]\ntoken = \"abcdefgh\"\n");
+    let some = place("[plugins.config]\ntoken = { file = \"token.txt\" }\n");
+    fs::write(some.path().join("token.txt"), "abcdefgh").unwrap();
     // A text of eight bytes in CBOR.
     assert_eq!(call(some.path(), "secret", "token", ""), "std:opaque: std:value of 9 bytes");
     assert_eq!(call(some.path(), "secret", "other", ""), "not found");

@@ -93,12 +93,15 @@ pub(crate) fn reading(name: &str, resources: &ResourceList) -> ToolDef {
     let prefix = prefix(name);
     let listed = resources.listed.iter().map(|one| {
         let ResourceDef { place, name, title, description, media_type } = one;
-        json!({
+        let mut one = json!({
             "const": format!("{prefix}{place}"),
             "title": title.as_ref().unwrap_or(name),
             "description": description,
-            "contentMediaType": media_type,
-        })
+        });
+        if let (Some(fields), Some(media_type)) = (one.as_object_mut(), media_type) {
+            fields.insert("contentMediaType".into(), media_type.as_str().into());
+        }
+        one
     });
     // The component says which paths there are.
     let templates = resources.templates.iter().map(|one| {
