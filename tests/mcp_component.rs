@@ -184,7 +184,10 @@ async fn what_is_no_mcp_server_is_refused_with_the_reason() {
         ("prompts", "cannot list its tools: it has none, only: prompts".to_owned()),
         ("silent", "cannot list its tools: failed: it returned without a complete answer".to_owned()),
     ] {
-        assert_eq!(load(mode).await.unwrap_err().to_string(), expected, "{mode}");
+        let refusal = load(mode).await.unwrap_err().to_string();
+        // What to do instead stands behind.
+        let way = if expected.starts_with(other) { "; a plugin exports functions, " } else { "" };
+        assert!(refusal.starts_with(&format!("{expected}{way}")), "{mode}: {refusal}");
     }
     let garbage = load("garbage").await.unwrap_err().to_string();
     assert!(garbage.starts_with(&format!("{other}its answer to `initialize` is not JSON")), "{garbage}");

@@ -19,6 +19,7 @@ pub mod language;
 pub mod pack;
 mod project;
 pub mod suite;
+pub mod sweep;
 pub mod template;
 mod toolchain;
 pub mod watch;

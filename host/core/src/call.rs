@@ -2,11 +2,16 @@
 //! MCP clients, the command line and plugins (`wit/` mirrors them). Holds no behaviour.
 
 mod media_type;
+mod offer;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use self::media_type::media_type_of;
+pub use self::offer::{
+    Offers, PromptArgument, PromptDef, PromptMessage, PromptMessages, ResourceContents, ResourceDef,
+    ResourceList,
+};
 
 /// What a model is told about a tool.
 ///

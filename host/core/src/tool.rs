@@ -55,7 +55,7 @@ pub use self::session::Session;
 pub use self::subject::{Subject, SubjectArgument};
 pub use self::toolbox::{DuplicateTool, Toolbox};
 pub use self::whole::Whole;
-use crate::call::{ToolCall, ToolDef, ToolResult};
+use crate::call::{PromptDef, ResourceList, ToolCall, ToolDef, ToolResult};
 use crate::event::Events;
 use crate::grant::Grant;
 use crate::limit::Limits;
@@ -121,10 +121,29 @@ pub trait Tool: Send + Sync {
         false
     }
 
+    /// What clients are shown where this is a prompt or resources, and no tool: see [`Toolbox::insert_offer`].
+    fn offer(&self) -> Option<Offer<'_>> {
+        None
+    }
+
     /// SHA-256 of what is run, in hexadecimal, where the tool is a component.
     fn digest(&self) -> Option<&str> {
         None
     }
+}
+
+/// What a prompt or resources are to clients.
+#[derive(Clone, Copy, Debug)]
+pub enum Offer<'a> {
+    /// A prompt, by the name that clients know. A call has its arguments.
+    Prompt(&'a PromptDef),
+    /// Resources, by the URIs that clients know. A call has one of these, as `uri`.
+    Resources {
+        /// What all of these begin with, and none of any other.
+        prefix: &'a str,
+        /// What there is.
+        list: &'a ResourceList,
+    },
 }
 
 /// What a call is handed.

@@ -15,6 +15,7 @@ mod elicitation;
 mod handler;
 pub mod http;
 mod listing;
+mod offers;
 mod parse;
 mod progress;
 mod questions;

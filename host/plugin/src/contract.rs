@@ -11,6 +11,7 @@ pub(crate) mod floats;
 pub(crate) mod haft_host;
 pub(crate) mod haft_world;
 pub(crate) mod mcp;
+pub(crate) mod offers;
 pub(crate) mod typed;
 pub(crate) mod version;
 
@@ -83,6 +84,17 @@ impl Arguments {
             Self::Text(text) => Cow::Owned(serde_json::from_str(text).unwrap_or_default()),
             Self::Value(value) => Cow::Borrowed(value),
         }
+    }
+}
+
+/// Bytes of memory that a value holds, more or less.
+pub(crate) fn held(value: &Value) -> usize {
+    let own = size_of::<Value>();
+    own + match value {
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(held).sum(),
+        Value::Object(fields) => fields.iter().map(|(name, value)| name.len() + held(value)).sum(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
     }
 }
 

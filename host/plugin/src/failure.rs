@@ -1,6 +1,8 @@
 //! Why a plugin cannot be loaded, and how a guest ended: each in one line for people and models, in place of wasmtime's
 //! chain of errors.
 
+mod ways;
+
 use std::fmt::Write;
 use std::time::Duration;
 
@@ -54,7 +56,7 @@ pub enum LoadError {
         supported: &'static str,
     },
     /// It imports something that haft does not provide.
-    #[error("imports {0}, which this haft does not provide")]
+    #[error("imports {0}, which this haft does not provide; {way}", way = ways::around(.0))]
     Import(String),
     /// Its imports or exports have other types than expected.
     #[error("cannot be linked: {0}")]
@@ -63,11 +65,14 @@ pub enum LoadError {
     #[error("cannot list its tools: {0}")]
     Listing(String),
     /// It serves HTTP, but not MCP.
-    #[error("serves HTTP (`wasi:http`), but is no MCP server: {0}")]
+    #[error("serves HTTP (`wasi:http`), but is no MCP server: {0}; {way}", way = ways::HTTP)]
     NotMcp(String),
     /// It lists a tool that cannot be used.
     #[error("lists a tool that cannot be used: {0}")]
     Tool(String),
+    /// It offers a prompt or a resource that cannot be used.
+    #[error("offers a prompt or resource that cannot be used: {0}")]
+    Offer(String),
     /// The file is no longer the component whose tools were listed.
     #[error("the component has changed since haft started; start haft again")]
     Changed,

@@ -28,6 +28,7 @@ use crate::storage;
 use crate::threads::writable::Writable;
 use crate::wasi::files::RelativePaths;
 use crate::wasi::http::Http;
+use haft_core::call::Offers;
 use haft_core::grant::Grant;
 use haft_core::limit::Limits;
 use haft_core::tool::ToolError;
@@ -180,6 +181,15 @@ impl Instance {
         let stop_conditions = StopConditions::from_run(&self.store.data().run);
         let held = self.store.data().turn.held();
         let listed = held.during(self.guest.list(&mut self.store));
+        let listed = Box::pin(stop_conditions.enforce(listed)).await;
+        self.used(listed)
+    }
+
+    /// Asks for what it offers beside its tools.
+    pub(super) async fn offers(mut self) -> Used<Offers> {
+        let stop_conditions = StopConditions::from_run(&self.store.data().run);
+        let held = self.store.data().turn.held();
+        let listed = held.during(self.guest.offers(&mut self.store));
         let listed = Box::pin(stop_conditions.enforce(listed)).await;
         self.used(listed)
     }

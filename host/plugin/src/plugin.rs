@@ -15,6 +15,7 @@ use super::instance::Instance;
 use crate::component::adapt;
 use crate::component::discover::{self, Identity};
 use crate::component::listing::{Listing, Uncallable};
+use crate::component::offered;
 use crate::component::record;
 use crate::component::source::{Digest, Source};
 use crate::debug::symbols::Symbols;
@@ -27,7 +28,7 @@ use crate::threads::NoAnswer;
 use crate::threads::shares::Tenant;
 use crate::wasi::config::Config;
 use crate::wasi::http::{Injection, Injections, Responder};
-use haft_core::call::ToolDef;
+use haft_core::call::{Offers, ToolDef};
 use haft_core::limit::Limits;
 use haft_core::manifest;
 
@@ -103,10 +104,10 @@ impl Plugin {
         }))
     }
 
-    /// The tools of the component with this SHA-256, in hexadecimal, as the cache has them; its file need not exist any
-    /// more.
-    pub fn remembered(engine: &Engine, digest: &str) -> Option<Vec<ToolDef>> {
-        Some(engine.cache()?.lookup(&Digest::from_hex(digest))?.listing.tools)
+    /// What can be called ([`Plugin::definitions`]) of the component with this SHA-256, in hexadecimal, as the cache has it;
+    /// its file need not exist any more.
+    pub fn remembered(engine: &Engine, digest: &str, name: &str) -> Option<Vec<ToolDef>> {
+        Some(engine.cache()?.lookup(&Digest::from_hex(digest))?.listing.definitions(name))
     }
 
     fn new(
@@ -117,7 +118,9 @@ impl Plugin {
     ) -> Self {
         let (engine, name) = (engine.clone(), Arc::from(name));
         let (warm_pool, calls) = (WarmPool::new(engine.ahead()), AtomicU64::new(0));
-        let (belongings, prewarm_component, reuse) = (Belongings::default(), OnceLock::new(), None);
+        let classes = discovered.listing.classes.as_slice().into();
+        let belongings = Belongings { classes, ..Belongings::default() };
+        let (prewarm_component, reuse) = (OnceLock::new(), None);
         let (is_prewarming, is_expiring, is_discarding) = <(AtomicBool, AtomicBool, AtomicBool)>::default();
         Self(Arc::new(PluginShared {
             name,
@@ -188,6 +191,23 @@ impl Plugin {
     /// The tools it lists, by the names it gives them.
     pub fn tools(&self) -> &[ToolDef] {
         &self.0.discovered.listing.tools
+    }
+
+    /// What it offers beside them, by the names and paths that it gives them.
+    pub fn offers(&self) -> &Offers {
+        &self.0.discovered.listing.offers
+    }
+
+    /// The names that it has itself for all that can be called of it.
+    pub fn own_names(&self) -> Vec<String> {
+        let offers = offered::own_names(self.offers());
+        self.tools().iter().map(|tool| tool.name.clone()).chain(offers).collect()
+    }
+
+    /// All that can be called of the plugin, as what is agreed to has it: its tools, its prompts and its resources, where
+    /// a program calls it `name`.
+    pub fn definitions(&self, name: &str) -> Vec<ToolDef> {
+        self.0.discovered.listing.definitions(name)
     }
 
     /// The exported functions that cannot be tools, with the reasons.

@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::contract::{Arguments, Request};
+use super::contract::{Arguments, Request, held};
 use super::failure::End;
 use super::instance::{Instance, Used};
 use super::threads::NoAnswer;
@@ -70,6 +70,8 @@ struct Job {
     runs_inline: bool,
     /// What its requests are a part of.
     trace: Option<TraceParent>,
+    /// Whether a person approved of it.
+    approved: bool,
 }
 
 /// Why a call has no result.
@@ -190,6 +192,7 @@ impl PluginTool {
             instance_permit,
             runs_inline: self.may_run_inline(context.grant),
             trace: context.caller.trace().parent().cloned(),
+            approved: context.approved,
         }
     }
 
@@ -381,7 +384,8 @@ impl PluginShared {
     fn run(&self, job: &Job) -> Run {
         let (name, call) = (self.name.clone(), job.request.id.clone());
         let run = Run::new(name, call, job.events.clone(), job.cancel.clone(), &job.limits);
-        Run { inline_time: job.runs_inline.then(InlineTime::begin), trace: job.trace.clone(), ..run }
+        let (inline_time, approved) = (job.runs_inline.then(InlineTime::begin), job.approved);
+        Run { inline_time, trace: job.trace.clone(), approved, ..run }
     }
 
     fn log_output(&self, state: &GuestState) {
@@ -424,17 +428,6 @@ impl PluginShared {
             hints = context.hints_for_end(state);
         }
         CallFailure::ByHost(end, hints)
-    }
-}
-
-/// Bytes of memory that a value holds, more or less.
-fn held(value: &Value) -> usize {
-    let own = size_of::<Value>();
-    own + match value {
-        Value::String(text) => text.len(),
-        Value::Array(items) => items.iter().map(held).sum(),
-        Value::Object(fields) => fields.iter().map(|(name, value)| name.len() + held(value)).sum(),
-        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
     }
 }
 

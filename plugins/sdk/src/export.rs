@@ -76,7 +76,7 @@ const fn same(one: &[u8], other: &[u8]) -> bool {
 }
 
 /// The arguments of a tool, or which of them is wrong.
-pub(crate) fn decode<T: Tool>(arguments: &str) -> Result<T, Error> {
+pub(crate) fn decode<T: serde::de::DeserializeOwned>(arguments: &str) -> Result<T, Error> {
     let mut json = serde_json::Deserializer::from_str(arguments);
     let decoded = serde_path_to_error::deserialize(&mut json).map_err(|error| {
         let field = error.path().to_string();

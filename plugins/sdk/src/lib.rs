@@ -52,6 +52,22 @@ pub mod export;
 mod host;
 #[cfg(feature = "http")]
 pub mod http;
+#[cfg(feature = "offers")]
+#[allow(
+    clippy::allow_attributes_without_reason,
+    clippy::panic,
+    clippy::pedantic,
+    clippy::unwrap_used,
+    missing_docs,
+    unsafe_code,
+    unreachable_pub,
+    unused_qualifications,
+    reason = "generated, as `bindings`"
+)]
+#[doc(hidden)]
+pub mod offer_bindings;
+#[cfg(feature = "offers")]
+pub mod offers;
 mod path;
 mod schema;
 pub mod testing;

@@ -67,6 +67,20 @@ fn bindings_were_generated_from_the_contract() {
     );
 }
 
+/// And those of what is offered beside tools.
+#[test]
+fn offer_bindings_were_generated_from_the_contract() {
+    let contract = include_bytes!("../../../wit/offers.wit");
+    let digest =
+        Sha256::digest(contract).iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"));
+    let line = format!("//! sha256 of wit/offers.wit: {digest}");
+    let header = include_str!("offer_bindings.rs");
+    assert!(
+        header.lines().any(|found| found == line),
+        "generate src/offer_bindings.rs anew, as its first lines say: {digest}"
+    );
+}
+
 #[test]
 fn the_doc_comment_is_the_description() {
     let definition = testing::definition::<Search>();

@@ -12,7 +12,7 @@ use rustix::fs::{FlockOperation, flock};
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::venv;
-use crate::{Build, Tool};
+use crate::{Build, Tool, sweep};
 
 /// How often it is looked whether another build that fills the same folder has ended; and for how long.
 const POLL: Duration = Duration::from_millis(200);
@@ -25,6 +25,9 @@ pub(super) async fn ensure(build: &Build<'_>) -> anyhow::Result<()> {
         return venv::ensure(build).await;
     }
     if venv::is_filled(&link, &required) {
+        // As far as it is one of these: the link may be the author's own.
+        let own = link.read_link().ok().filter(|folder| folder.parent() == Some(&build.toolchains));
+        own.iter().for_each(|folder| sweep::used(folder));
         return Ok(());
     }
     let python = build.find(&venv::PYTHON)?;
@@ -35,7 +38,8 @@ pub(super) async fn ensure(build: &Build<'_>) -> anyhow::Result<()> {
     let folder = build.toolchains.join(format!("{:032x}", xxh3_128(&named)));
     let shown = build.toolchains.display();
     std::fs::create_dir_all(&build.toolchains).with_context(|| format!("cannot create folder `{shown}`"))?;
-    let _lock = lock(build, &folder.with_extension("lock")).await?;
+    let _lock = lock(build, &sweep::lock_of(&folder)).await?;
+    sweep::used(&folder);
     if !venv::is_filled(&folder, &required) {
         venv::fill(build, &folder, &required).await?;
     }

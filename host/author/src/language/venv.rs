@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
+use crate::sweep::INSTALLED;
 use crate::{Build, Need, Tool};
 use haft_core::report::{Problem, Report};
 use haft_sandbox::lookup::is_executable;
@@ -14,9 +15,6 @@ pub(super) const FOLDER: &str = ".venv";
 
 /// What names the tools.
 pub(super) const REQUIREMENTS: &str = "requirements.txt";
-
-/// A copy of [`REQUIREMENTS`] as it was when it was last installed.
-pub(super) const INSTALLED: &str = "haft-installed.txt";
 
 pub(super) const PYTHON: Need = Need {
     program: "python3",

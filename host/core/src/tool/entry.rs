@@ -16,7 +16,7 @@ use super::hook::{self, Hook, Seen};
 use super::rules::{Places, Ruling, ToolRules, rank};
 use super::session::Session;
 use super::watch::{Ended, Watch};
-use super::{Caller, Context, Notes, Schema, SchemaError, Tool, ToolError};
+use super::{Caller, Context, Notes, Offer, Schema, SchemaError, Tool, ToolError};
 use crate::call::{ToolCall, ToolDef, ToolResult};
 use crate::grant::{Grant, Root};
 use crate::journal::{Granted, Record};
@@ -61,6 +61,11 @@ impl Entry {
     /// What models are told about the tool.
     pub fn def(&self) -> &ToolDef {
         self.tool.def()
+    }
+
+    /// What clients are shown, where this is no tool.
+    pub fn offer(&self) -> Option<Offer<'_>> {
+        self.tool.offer()
     }
 
     /// What the tool may do.

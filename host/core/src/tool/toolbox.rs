@@ -26,6 +26,8 @@ pub struct Toolbox {
     pub(super) entries: Vec<Arc<Entry>>,
     /// Every name and alias, to the index of its entry.
     names: HashMap<String, usize>,
+    /// Prompts and resources: no model is told of them, and [`Toolbox::find`] finds none.
+    offers: Vec<Arc<Entry>>,
     /// What models are told of where not everything fits.
     pub(super) offered: Option<Offered>,
 }
@@ -85,6 +87,27 @@ impl Toolbox {
         self.put(entry.asking(setting))
     }
 
+    /// Puts a prompt or resources in, which [`Toolbox::dispatch_offer`] calls. With `setting` a person is asked before.
+    ///
+    /// # Errors
+    /// There is one of this name.
+    pub fn insert_offer(
+        &mut self,
+        offer: Arc<dyn Tool>,
+        (grant, limits): (Grant, Limits),
+        origin: impl Into<String>,
+        setting: Option<String>,
+    ) -> Result<(), DuplicateTool> {
+        let entry = Entry::new(offer, grant, limits, origin);
+        if let Some(first) = self.find_offer(&entry.def().name) {
+            let (name, second) = (entry.def().name.clone(), entry.origin().into());
+            return Err(DuplicateTool { name, first: first.origin().into(), second });
+        }
+        let entry = setting.into_iter().fold(entry, Entry::asking);
+        self.offers.push(Arc::new(entry));
+        Ok(())
+    }
+
     fn put(&mut self, entry: Entry) -> Result<(), DuplicateTool> {
         let name = entry.def().name.clone();
         if let Some(first) = self.names.get(&name).and_then(|index| self.entries.get(*index)) {
@@ -106,7 +129,18 @@ impl Toolbox {
     /// Models are told of all of them: a budget is set last.
     #[must_use]
     pub fn select(&self, patterns: &[ToolPattern], grant: Option<&Grant>) -> Self {
-        let is_meant = |name: &str| patterns.iter().any(|pattern| pattern.matches(name));
+        self.chosen(|name| patterns.iter().any(|pattern| pattern.matches(name)), grant)
+    }
+
+    /// The same without the tools that have these names of their own.
+    #[must_use]
+    pub fn without(&self, names: &[String]) -> Self {
+        let is_left = |name: &str| self.find(name).is_none_or(|entry| !names.contains(&entry.def().name));
+        self.chosen(is_left, None)
+    }
+
+    /// The tools, prompts and resources one of whose names is meant.
+    fn chosen(&self, is_meant: impl Fn(&str) -> bool, grant: Option<&Grant>) -> Self {
         let meant = self.names.iter().filter(|(name, _)| is_meant(name));
         let chosen: BTreeSet<usize> = meant.map(|(_, index)| *index).collect();
         let own: HashMap<usize, usize> =
@@ -115,29 +149,33 @@ impl Toolbox {
         let entries = chosen.iter().filter_map(|index| self.entries.get(*index));
         let narrowed =
             |entry: &Arc<Entry>| grant.map_or_else(|| entry.clone(), |grant| Arc::new(entry.narrowed(grant)));
-        Self { entries: entries.map(narrowed).collect(), names: names.collect(), offered: None }
+        let offers = self.offers.iter().filter(|offer| is_meant(&offer.def().name)).map(narrowed).collect();
+        Self { entries: entries.map(narrowed).collect(), names: names.collect(), offers, offered: None }
     }
 
     /// The same tools, with rules for their calls. Rules may name a tool by its alias too.
     #[must_use]
     pub fn ruled(&self, rules: &Rules) -> Self {
-        let with_own = |(entry, names): (&Arc<Entry>, Vec<&str>)| match rules.of(&names, entry.has_setting())
-        {
+        self.each(|entry, names| match rules.of(names, entry.has_setting()) {
             None if !entry.is_ruled() => entry.clone(),
             own => Arc::new(entry.ruled(own)),
-        };
-        let entries = self.entries.iter().zip(self.all_names()).map(with_own).collect();
-        Self { entries, ..self.clone() }
+        })
     }
 
     /// The same tools, whose calls are bound by what the programs say that they are made for, nearest first.
     #[must_use]
     pub fn bounded(&self, bounds: &[Bounds]) -> Self {
-        let with_bounds = |(entry, names): (&Arc<Entry>, Vec<&str>)| {
-            Arc::new(entry.bounded(bounds.iter().filter_map(|bounds| bounds.of(&names)).collect()))
-        };
-        let entries = self.entries.iter().zip(self.all_names()).map(with_bounds).collect();
-        Self { entries, ..self.clone() }
+        self.each(|entry, names| {
+            Arc::new(entry.bounded(bounds.iter().filter_map(|bounds| bounds.of(names)).collect()))
+        })
+    }
+
+    /// The same, with `change` in the place of each tool, prompt and resource, of which it gets all names.
+    fn each(&self, change: impl Fn(&Arc<Entry>, &[&str]) -> Arc<Entry>) -> Self {
+        let entries = self.entries.iter().zip(self.all_names());
+        let entries = entries.map(|(entry, names)| change(entry, &names)).collect();
+        let offers = self.offers.iter().map(|offer| change(offer, &[&offer.def().name])).collect();
+        Self { entries, offers, ..self.clone() }
     }
 
     /// Every name that each tool can be called by, in no order. All at once: found tool by tool they would take time that
@@ -156,12 +194,12 @@ impl Toolbox {
     #[must_use]
     pub fn hooked(&self, tools: &[ToolPattern], hook: &Arc<dyn Hook>) -> Self {
         let is_seen =
-            |names: Vec<&str>| names.iter().any(|name| tools.iter().any(|pattern| pattern.matches(name)));
-        let seen = |(entry, names): (&Arc<Entry>, Vec<&str>)| {
-            if is_seen(names) { Arc::new(entry.hooked(hook.clone())) } else { entry.clone() }
-        };
-        let entries = self.entries.iter().zip(self.all_names()).map(seen).collect();
-        Self { entries, ..self.clone() }
+            |names: &[&str]| names.iter().any(|name| tools.iter().any(|pattern| pattern.matches(name)));
+        self.each(
+            |entry, names| {
+                if is_seen(names) { Arc::new(entry.hooked(hook.clone())) } else { entry.clone() }
+            },
+        )
     }
 
     /// The tools, in order.
@@ -169,9 +207,20 @@ impl Toolbox {
         self.entries.iter().map(Arc::as_ref)
     }
 
-    /// Every name that a tool can be called by, in no order.
+    /// The prompts and resources, in order.
+    pub fn offers(&self) -> impl ExactSizeIterator<Item = &Entry> {
+        self.offers.iter().map(Arc::as_ref)
+    }
+
+    /// The prompt or the resources of exactly this name.
+    pub fn find_offer(&self, name: &str) -> Option<&Entry> {
+        self.offers().find(|offer| offer.def().name == name)
+    }
+
+    /// Every name that a tool can be called by, and those of prompts and resources, in no order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.names.keys().map(String::as_str)
+        let offers = self.offers().map(|offer| offer.def().name.as_str());
+        self.names.keys().map(String::as_str).chain(offers)
     }
 
     /// What models are told, in order.
@@ -191,6 +240,17 @@ impl Toolbox {
     /// may run, runs it, and tells how it ended.
     pub async fn dispatch(&self, call: ToolCall, session: &Session) -> ToolResult {
         let (call, found) = self.resolve(call);
+        Self::answer(call, found, session).await
+    }
+
+    /// The same for a call of a prompt or of resources.
+    pub async fn dispatch_offer(&self, call: ToolCall, session: &Session) -> ToolResult {
+        let unknown = || Ended::UnknownTool(format!("Unknown prompt or resource: {}", call.tool));
+        let found = self.find_offer(&call.tool).ok_or_else(unknown);
+        Self::answer(call, found, session).await
+    }
+
+    async fn answer(call: ToolCall, found: Result<&Entry, Ended>, session: &Session) -> ToolResult {
         let (begun, entry) = (Instant::now(), found.as_ref().ok().copied());
         let watch = begin(&call, entry, session);
         let (span, trace) = session.trace.begin_call(|| told(&call, entry));

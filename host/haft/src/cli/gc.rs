@@ -1,12 +1,15 @@
 //! `haft gc`: removes what no program on this machine refers to any more. Rather keeps too much.
 
+use anyhow::Context;
 use clap::Args;
 use serde_json::json;
 
 use super::Exit;
+use super::build::toolchains;
 use super::terminal::{Terminal, rounded};
 use crate::cli::install_session::with_hint;
 use crate::program::Dirs;
+use haft_author::sweep::{self, Unused};
 use haft_core::report::plain;
 use haft_package::{Store, SweepError, Swept};
 use haft_state::{Kept, Swept as SweptState};
@@ -15,7 +18,8 @@ use haft_state::{Kept, Swept as SweptState};
 #[command(after_help = "\
 A program is known once `haft add` or `haft update` was used in it, and as long as its program.lock is where it
 was. What was installed in the last ten minutes is kept; what is removed can be fetched again by `haft add`. Of programs
-whose program.toml is gone, what their plugins cached goes too; what else these kept only with `--state`.")]
+whose program.toml is gone, what their plugins cached goes too; what else these kept only with `--state`. A compiler that
+`haft build` installed goes when no build used it for 30 days; the next one installs it again.")]
 pub(super) struct Gc {
     /// Only tell what would be removed
     #[arg(short = 'n', long)]
@@ -34,6 +38,8 @@ impl Gc {
             SweepError::Store(_) => with_hint(None, &error),
         })?;
         let kept = dirs.homes().sweep(self.state, self.dry_run)?;
+        let compilers =
+            sweep::sweep(&toolchains()?, self.dry_run).context("cannot remove unused compilers")?;
         if terminal.json {
             let removed = swept
                 .removed
@@ -45,6 +51,7 @@ impl Gc {
                 "size": size(&swept),
                 "used": swept.used,
                 "young": swept.young,
+                "compilers": compilers.iter().map(|one| json!({ "name": one.name, "size": one.size })).collect::<Vec<_>>(),
                 "kept": kept.iter().map(|kept| self.kept_json(kept)).collect::<Vec<_>>(),
             }))?;
             return Ok(Exit::Success);
@@ -52,6 +59,12 @@ impl Gc {
         self.print(&swept, terminal)?;
         for kept in &kept {
             terminal.message(self.kept_line(kept));
+        }
+        let word = if self.dry_run { "would remove" } else { "removed" };
+        for Unused { name, size } in &compilers {
+            let (name, size) = (plain(name), rounded(*size));
+            terminal
+                .message(format_args!("{word} a compiler that no build used for a month, {name}: {size}"));
         }
         Ok(Exit::Success)
     }

@@ -29,6 +29,8 @@ struct Row {
     digest: Option<String>,
     signer: Option<String>,
     tools: Vec<String>,
+    /// What it offers beside them: `NAME__prompts/…`, `NAME__resources/read`.
+    offers: Vec<String>,
     /// The tools whose calls it sees as a hook, by names and patterns.
     hooks: Vec<String>,
     requirements: Vec<Requirement>,
@@ -90,6 +92,7 @@ async fn row(session: &InstallSession, entry: &ProjectEntry) -> Row {
         digest: pin.map(|pin| pin.digest.to_string()),
         signer: pin.and_then(|pin| pin.signer.as_ref()).map(ToString::to_string),
         tools: Vec::new(),
+        offers: Vec::new(),
         hooks: hooks(session, entry),
         requirements: Vec::new(),
         asked: pin.map(|pin| pin.asked.clone()).unwrap_or_default(),
@@ -141,7 +144,11 @@ impl Row {
     async fn fill(&mut self, session: &InstallSession, offered: &Offered) {
         self.description.clone_from(&offered.description);
         match session.context.list_tools(offered).await {
-            Ok(tools) => self.tools = tools.into_iter().map(|tool| tool.def.name).collect(),
+            Ok(tools) => {
+                let names = tools.into_iter().map(|tool| tool.def.name);
+                // No tool has such a name.
+                (self.offers, self.tools) = names.partition(|name| name.contains('/'));
+            }
             Err(error) => self.problem = Some(format!("{error:#}")),
         }
         let Some(bundle) = &offered.bundle else { return };
@@ -172,6 +179,7 @@ impl Row {
         line("from", format!("{} {digest}", self.source).trim_end());
         line("signed", self.signer.as_deref().unwrap_or_default());
         line("tools", &self.tools.join(", "));
+        line("offers", &self.offers.join(", "));
         line("hook of", &self.hooks.join(", "));
         line("needs", &self.needs());
         line("granted", if self.granted.is_empty() { "nothing" } else { "" });

@@ -131,6 +131,20 @@ impl<'a> Assembly<'a> {
         }
     }
 
+    /// Puts a prompt or resources of a plugin in, unless the plugin lives on workers: those are asked for tools alone.
+    pub(super) fn insert_offer(
+        &mut self,
+        on: &[Label],
+        (offer, grant): (Arc<dyn Tool>, &Grant),
+        limits: Limits,
+        origin: String,
+        asking: Option<String>,
+    ) -> Result<(), DuplicateTool> {
+        let Placed::Here(offer) = self.placement.of(on, offer) else { return Ok(()) };
+        let grant = self.narrowed(grant, &origin);
+        self.toolbox.insert_offer(offer, (grant, limits), origin, asking)
+    }
+
     /// Where tools of a package come from, for people.
     pub(super) fn origin_of(&self, package: &Package) -> String {
         let name = &package.name;

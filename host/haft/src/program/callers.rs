@@ -43,12 +43,8 @@ fn within(served: &Toolbox, patterns: &[ToolPattern], grant: &Grant) -> (Toolbox
         own.is_some_and(|(wide, narrow)| wide.ignores_grant_of(narrow))
     };
     let names = narrowed.entries().map(|entry| entry.def().name.clone());
-    let (unbound, bound): (Vec<String>, Vec<String>) = names.partition(is_unbound);
-    if unbound.is_empty() {
-        return (narrowed, unbound);
-    }
-    let bound: Vec<ToolPattern> = bound.iter().filter_map(|name| name.parse().ok()).collect();
-    (narrowed.select(&bound, None), unbound)
+    let unbound: Vec<String> = names.filter(is_unbound).collect();
+    (narrowed.without(&unbound), unbound)
 }
 
 fn left_out(caller: &CallerTable, unbound: &[String]) -> Option<Problem> {

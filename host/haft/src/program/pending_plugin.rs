@@ -7,9 +7,9 @@ use haft_core::grant::Grant;
 use haft_core::limit::Limits;
 use haft_core::manifest::{Component, Label, Located, Package, Plugin as Declared, PluginSecret, ToolName};
 use haft_core::report::Span;
-use haft_core::tool::{SubjectArgument, exposed_name};
+use haft_core::tool::SubjectArgument;
 use haft_package::disclosure::Disclosure;
-use haft_plugin_host::{GrantPlace, Source};
+use haft_plugin_host::{GrantPlace, PluginOffer, Source};
 
 /// One plugin on its way into the toolbox.
 pub(super) struct PendingPlugin<'a> {
@@ -52,7 +52,7 @@ impl PendingPlugin<'_> {
         let Some(agreed) = &self.agreed else { return true };
         // What the program itself says of a tool is its own.
         let def = described(self.declared.filter(|_| self.package.is_some()), own);
-        let name = exposed_name(&[&self.name, &own.name]);
+        let name = PluginOffer::exposed_name(&self.name, &own.name);
         agreed.get(&name) == Some(&Disclosure::definition_digest(ToolDef { name: name.clone(), ..def }))
     }
 

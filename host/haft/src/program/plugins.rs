@@ -15,9 +15,9 @@ use haft_core::grant::Grant;
 use haft_core::manifest::{Component, Located, Manifest, Plugin as Declared, ToolPattern};
 use haft_core::report::Problem;
 use haft_core::secret::Secrets;
-use haft_core::tool::{SubjectArgument, exposed_name};
+use haft_core::tool::{SubjectArgument, Tool, exposed_name};
 use haft_package::Kind;
-use haft_plugin_host::{Engine, GrantPlace, LoadError, Plugin, PluginTool, Source, Uncallable};
+use haft_plugin_host::{Engine, GrantPlace, LoadError, Plugin, PluginOffer, PluginTool, Source, Uncallable};
 
 /// The plugins that come with haft and those that the program declares, where they are enabled, with
 /// what each may do: `grants` are those of the declared ones.
@@ -118,7 +118,7 @@ fn approval(
     own: &str,
 ) -> Option<String> {
     let patterns = pending.declared.map_or(&[][..], |plugin| &plugin.confirm);
-    let is_misspelt = |pattern: &ToolPattern| !plugin.tools().iter().any(|tool| pattern.matches(&tool.name));
+    let is_misspelt = |pattern: &ToolPattern| !plugin.own_names().iter().any(|name| pattern.matches(name));
     if patterns.iter().any(|pattern| pattern.matches(own) || is_misspelt(pattern)) {
         return Some(approvals::for_plugin(&pending.name, own));
     }
@@ -131,7 +131,8 @@ fn approval(
 fn check_names(assembly: &mut Assembly<'_>, pending: &PendingPlugin<'_>, plugin: &Plugin) {
     let Some(declared) = pending.declared.filter(|_| pending.package.is_none()) else { return };
     let uncallable = plugin.uncallable().iter().map(|one| one.name.as_str());
-    let names: Vec<&str> = plugin.tools().iter().map(|tool| tool.name.as_str()).chain(uncallable).collect();
+    let all = plugin.own_names();
+    let names: Vec<&str> = all.iter().map(String::as_str).chain(uncallable).collect();
     let (owner, span) = (format!("plugin `{}`", pending.name), declared.name.span);
     let mut of = |key, patterns: &[ToolPattern]| {
         assembly.problems.extend(patterns::problems(&owner, (key, span), &names, patterns));
@@ -185,7 +186,29 @@ fn add_tools(
             (inserted, _) => inserted?,
         }
     }
+    add_offers(assembly, pending, plugin, &origin);
     Ok(())
+}
+
+/// Puts the plugin's prompts and resources in. They have its grant and limits, and its say is that of tools.
+fn add_offers(assembly: &mut Assembly<'_>, pending: &PendingPlugin<'_>, plugin: &Plugin, origin: &str) {
+    for offer in PluginOffer::all(plugin, &pending.name, &pending.place) {
+        let (own, exposed) = (offer.own().clone(), offer.def().name.clone());
+        if !pending.offers(&own.name, &exposed) {
+            continue;
+        }
+        if !pending.is_agreed_to(&own) {
+            assembly.problems.push(not_agreed_to(pending, &exposed));
+            continue;
+        }
+        let approval = approval(assembly, pending, plugin, &own.name);
+        let offer = (Arc::new(offer) as _, &pending.grant);
+        let inserted = assembly.insert_offer(pending.on, offer, pending.limits, origin.to_owned(), approval);
+        // Of two plugins of one name, which tools are refused for, the first counts.
+        if let Err(error) = inserted {
+            assembly.problems.push(Problem::new(error.to_string()));
+        }
+    }
 }
 
 fn declared<'a>(

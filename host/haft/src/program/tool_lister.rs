@@ -7,10 +7,9 @@ use async_trait::async_trait;
 use super::{InstallContext, command_spec, described};
 use haft_core::call::ToolDef;
 use haft_core::limit::Limits;
-use haft_core::tool::exposed_name;
 use haft_package::disclosure::ToolDisclosure;
 use haft_package::{Bundle, Kind, Offered, OfferedPlugin, Pin, ToolLister};
-use haft_plugin_host::{Plugin, Source};
+use haft_plugin_host::{Plugin, PluginOffer, Source};
 use haft_sandbox::native::command::{self, CommandSpec};
 
 /// Memory that a component may use while it is asked for its tools, whatever it asks for itself.
@@ -33,7 +32,7 @@ impl ToolLister for InstallContext {
         if pin.kind != Kind::Plugin {
             return None;
         }
-        let defs = Plugin::remembered(self.engine().ok()?, pin.kept.hex())?;
+        let defs = Plugin::remembered(self.engine().ok()?, pin.kept.hex(), pin.name.as_str())?;
         Some(defs.into_iter().map(|def| exposed(pin.name.as_str(), def)).collect())
     }
 }
@@ -49,7 +48,7 @@ impl InstallContext {
         };
         let plugin = Plugin::load(self.engine()?, &offered.name, source, &limits).await;
         let plugin = plugin.with_context(|| format!("`{}` cannot be loaded", offered.name))?;
-        Ok(plugin.tools().to_vec())
+        Ok(plugin.definitions(&offered.name))
     }
 }
 
@@ -64,7 +63,7 @@ fn exposed_tools(offered: &Offered, plugin: &str, defs: &[ToolDef]) -> Vec<ToolD
 }
 
 fn exposed(plugin: &str, def: ToolDef) -> ToolDef {
-    ToolDef { name: exposed_name(&[plugin, &def.name]), ..def }
+    ToolDef { name: PluginOffer::exposed_name(plugin, &def.name), ..def }
 }
 
 /// The commands of a package as tools, with what they run. Programs on this machine's PATH are no part of what the

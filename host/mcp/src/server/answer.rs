@@ -71,7 +71,7 @@ fn split_at_line<'t>(text: &'t str, line: &str) -> Option<(&'t str, &'t str)> {
     None
 }
 
-fn block(attachment: Attachment, index: usize) -> ContentBlock {
+pub(super) fn block(attachment: Attachment, index: usize) -> ContentBlock {
     let encoded = BASE64_STANDARD.encode(&attachment.data);
     match attachment.media_type.split_once('/').map(|(kind, _)| kind) {
         Some("image") => ContentBlock::image(encoded, attachment.media_type),

@@ -6,6 +6,8 @@
     reason = "logging is what clients of today show; later revisions ask for it call by call"
 )]
 
+mod call;
+mod offer;
 mod protocol;
 mod task_calls;
 
@@ -15,33 +17,32 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CancelTaskMethod, CancelTaskParams, CompleteRequestMethod,
-    CompleteRequestParams, CompleteResult, CustomRequest, CustomResult, ErrorCode, GetTaskMethod,
-    GetTaskParams, GetTaskResult, InitializeRequestParams, InitializeResult, JsonObject,
-    ListPromptsRequestMethod, ListPromptsResult, ListResourceTemplatesRequestMethod,
-    ListResourceTemplatesResult, ListResourcesRequestMethod, ListResourcesResult, ListToolsResult,
-    LoggingLevel, PaginatedRequestParams, ProtocolVersion, RequestId, ServerConfig, SetLevelRequestMethod,
+    CompleteRequestParams, CompleteResult, CustomRequest, CustomResult, ErrorCode, GetPromptRequestParams,
+    GetPromptResponse, GetTaskMethod, GetTaskParams, GetTaskResult, InitializeRequestParams,
+    InitializeResult, JsonObject, ListPromptsRequestMethod, ListPromptsResult,
+    ListResourceTemplatesRequestMethod, ListResourceTemplatesResult, ListResourcesRequestMethod,
+    ListResourcesResult, ListToolsResult, LoggingLevel, PaginatedRequestParams, ProtocolVersion,
+    ReadResourceRequestParams, ReadResourceResponse, RequestId, ServerConfig, SetLevelRequestMethod,
     SetLevelRequestParams, SubscriptionFilter, Tool, UpdateTaskMethod, UpdateTaskParams,
 };
-use rmcp::service::{NotificationContext, Peer, RequestContext, SubscriptionContext};
+use rmcp::service::{
+    NotificationContext, Peer, RequestContext, SubscriptionContext, SubscriptionSendError, SubscriptionSink,
+};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
-use serde_json::Value;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use self::protocol::{
     LATER_METHODS, METHODS, TASK_METHODS, bounded_text, is_sessionless, none, server_config,
 };
-use super::answer;
 use super::begun::BegunCall;
 use super::calls::{Counted, RunningCalls};
-use super::elicitation::{ElicitingApprover, ReplacementAnswer};
-use super::progress::{NotificationFilter, ProgressNotifier};
-use super::snapshot::{Fallback, ToolSnapshot, ToolSnapshots};
-use super::tool_news::ToolNews;
+use super::progress::NotificationFilter;
+use super::snapshot::ToolSnapshots;
+use super::tool_news::{self, Differences, ToolNews};
 use haft_callers::Caller;
-use haft_core::call::{ToolCall, ToolResult};
 use haft_core::sync::Lock;
-use haft_core::tool::{Approvals, Client, Entry, Session};
-use haft_core::trace::{Operation, Span, TraceParent, Wire};
+use haft_core::tool::{Approvals, Client, Entry};
+use haft_core::trace::Wire;
 
 /// What all clients of a server share. Clones share everything.
 #[derive(Clone, Debug)]
@@ -162,6 +163,16 @@ impl Handler {
         NotificationFilter { progress: context.meta.get_progress_token(), log }
     }
 
+    /// A call under way, which ends when haft does.
+    async fn while_open<T>(&self, call: impl Future<Output = Result<T, ErrorData>>) -> Result<T, ErrorData> {
+        let (_counted, _running) = (Counted::new(&self.running), self.shared.calls.begin());
+        tokio::select! {
+            biased;
+            () = self.shared.calls.closed() => Err(ErrorData::internal_error("haft is ending: the call was stopped", None)),
+            answer = call => answer,
+        }
+    }
+
     /// Identifies the calling client. One without a session is identified by its name and version.
     fn client(&self, context: &RequestContext<RoleServer>) -> Client {
         match context.client_info().filter(|_| is_sessionless(context)) {
@@ -170,107 +181,31 @@ impl Handler {
             None => self.client,
         }
     }
+}
 
-    /// Asks the person behind the client, for a tool that asks for approval or a call that brings an answer.
-    async fn approver(
-        &self,
-        asks: bool,
-        request: &CallToolRequestParams,
-        context: &RequestContext<RoleServer>,
-    ) -> Option<ElicitingApprover> {
-        if !asks && request.request_state.is_none() {
-            return None;
-        }
-        let snapshots = &self.shared.snapshots;
-        let choose = |fallback: &Fallback| {
-            if is_sessionless(context) { fallback.once.clone() } else { fallback.in_session.clone() }
-        };
-        let fallback = snapshots.fallback().map(choose);
-        let (questions, caller) = (snapshots.questions(), &self.shared.caller);
-        Some(ElicitingApprover::new(context, request, questions, caller, fallback).await)
-    }
+/// Every list has one page.
+fn one_page(request: Option<PaginatedRequestParams>) -> Result<(), ErrorData> {
+    let cursor = request.and_then(|request| request.cursor).filter(|cursor| !cursor.is_empty());
+    cursor.map_or(Ok(()), |cursor| {
+        let message = format!("unknown cursor `{}`: the list has one page", bounded_text(&cursor));
+        Err(ErrorData::invalid_params(message, None))
+    })
+}
 
-    /// A call begins, as a part of what its client says that it is a part of.
-    fn begin(&self, snapshot: &ToolSnapshot, context: &RequestContext<RoleServer>, tool: &str) -> Span {
-        let parent = || TraceParent::parse(context.meta.get_traceparent()?, context.meta.get_tracestate());
-        let trace = &snapshot.session().trace;
-        let (request, protocol) = if trace.is_told() {
-            (context.id.to_string(), context.protocol_version())
-        } else {
-            Default::default()
-        };
-        trace.within(parent).begin(|| Operation::Served {
-            tool,
-            request: &request,
-            protocol: protocol.as_ref().map(ProtocolVersion::as_str),
-            over: self.shared.over,
-        })
+/// What the client did not subscribe to it is not told.
+async fn tell_subscriber(sink: &SubscriptionSink, differs: Differences) -> Result<(), SubscriptionSendError> {
+    let told = |sent: Result<(), SubscriptionSendError>| match sent {
+        Err(SubscriptionSendError::NotificationNotAccepted(_)) => Ok(()),
+        sent => sent,
+    };
+    if differs.tools {
+        told(sink.notify_tool_list_changed().await)?;
     }
-
-    /// Makes a call, which is stopped when haft ends.
-    async fn call_while_open(
-        &self,
-        request: CallToolRequestParams,
-        context: RequestContext<RoleServer>,
-    ) -> Result<CallToolResponse, ErrorData> {
-        let _running = self.shared.calls.begin();
-        tokio::select! {
-            biased;
-            () = self.shared.calls.closed() => Err(ErrorData::internal_error("haft is ending: the call was stopped", None)),
-            answer = self.call(request, context) => answer,
-        }
+    if differs.offers {
+        told(sink.notify_prompt_list_changed().await)?;
+        told(sink.notify_resource_list_changed().await)?;
     }
-
-    async fn call(
-        &self,
-        request: CallToolRequestParams,
-        context: RequestContext<RoleServer>,
-    ) -> Result<CallToolResponse, ErrorData> {
-        let permit = self.shared.known.as_ref().map(Caller::begin_call).transpose();
-        let _permit = match permit {
-            Ok(permit) => permit,
-            // Noted in no journal: whoever calls too often would write it full.
-            Err(exhausted) => {
-                let refusal = ToolResult::error(exhausted.to_string());
-                return Ok(answer::call_result(refusal, false).into());
-            }
-        };
-        let snapshot = self.shared.snapshots.with_tool(&request.name).await;
-        let own = snapshot.own_name(&request.name);
-        let entry = snapshot.toolbox().find(&own);
-        let (is_known, asks) = (entry.is_some(), entry.is_some_and(Entry::asks));
-        let approver = self.approver(asks, &request, &context).await;
-        if let Some(refusal) = approver.as_ref().and_then(ElicitingApprover::refusal) {
-            return Err(refusal);
-        }
-        let has_schema = snapshot.tool(&request.name).is_some_and(|tool| tool.output_schema.is_some());
-        let notifier = ProgressNotifier::begin(&context, &request.name, self.notification_filter(&context));
-        let span = self.begin(&snapshot, &context, if is_known { &own } else { "" });
-        let session = Session {
-            trace: span.of_call(),
-            events: notifier.events(),
-            cancel: context.ct.clone(),
-            approvals: approver.clone().map(|approver| self.approvals.asking(approver)).unwrap_or_default(),
-            client: self.client(&context),
-            caller: self.shared.known.as_ref().map(|caller| caller.id().clone()),
-            ..snapshot.session().clone()
-        };
-        let arguments = Value::Object(request.arguments.unwrap_or_default());
-        let call = ToolCall { id: context.id.to_string(), tool: own, arguments };
-        let result = snapshot.toolbox().dispatch(call, &session).await;
-        drop(session);
-        span.end(&result.is_error.into());
-        notifier.end().await;
-        match approver.and_then(|approver| approver.replacement()) {
-            Some(ReplacementAnswer::Question(question)) => return Ok(question.into()),
-            Some(ReplacementAnswer::Missing(error)) => return Err(error),
-            None => {}
-        }
-        if !is_known {
-            return Err(ErrorData::invalid_params(result.content, None));
-        }
-        Ok(answer::call_result(result, has_schema).into())
-    }
+    Ok(())
 }
 
 impl ServerHandler for Handler {
@@ -314,11 +249,7 @@ impl ServerHandler for Handler {
         request: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let cursor = request.and_then(|request| request.cursor).filter(|cursor| !cursor.is_empty());
-        if let Some(cursor) = cursor {
-            let message = format!("unknown cursor `{}`: the list has one page", bounded_text(&cursor));
-            return Err(ErrorData::invalid_params(message, None));
-        }
+        one_page(request)?;
         Ok(ListToolsResult::with_all_items(self.shared.snapshots.complete().await.tools().to_vec()))
     }
 
@@ -331,8 +262,8 @@ impl ServerHandler for Handler {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let _counted = Counted::new(&self.running);
         if let Some(begun) = BegunCall::of(&context) {
+            let _counted = Counted::new(&self.running);
             return begun.finish(&context).await;
         }
         self.peer.lock().get_or_insert_with(|| context.peer.clone());
@@ -365,26 +296,57 @@ impl ServerHandler for Handler {
 
     async fn list_prompts(
         &self,
-        _: Option<PaginatedRequestParams>,
+        request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
-        none::<_, ListPromptsRequestMethod>(&context)
+        one_page(request)?;
+        let snapshot = self.shared.snapshots.complete().await;
+        if snapshot.offers().is_empty() {
+            return none::<_, ListPromptsRequestMethod>(&context);
+        }
+        Ok(ListPromptsResult::with_all_items(snapshot.offers().prompts().to_vec()))
+    }
+
+    async fn get_prompt(
+        &self,
+        request: GetPromptRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        self.while_open(self.get(request, context)).await
     }
 
     async fn list_resources(
         &self,
-        _: Option<PaginatedRequestParams>,
+        request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        none::<_, ListResourcesRequestMethod>(&context)
+        one_page(request)?;
+        let snapshot = self.shared.snapshots.complete().await;
+        if snapshot.offers().is_empty() {
+            return none::<_, ListResourcesRequestMethod>(&context);
+        }
+        Ok(ListResourcesResult::with_all_items(snapshot.offers().resources().to_vec()))
     }
 
     async fn list_resource_templates(
         &self,
-        _: Option<PaginatedRequestParams>,
+        request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        none::<_, ListResourceTemplatesRequestMethod>(&context)
+        one_page(request)?;
+        let snapshot = self.shared.snapshots.complete().await;
+        if snapshot.offers().is_empty() {
+            return none::<_, ListResourceTemplatesRequestMethod>(&context);
+        }
+        Ok(ListResourceTemplatesResult::with_all_items(snapshot.offers().templates().to_vec()))
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        self.while_open(self.read(request, context)).await
     }
 
     async fn complete(
@@ -420,8 +382,9 @@ impl ServerHandler for Handler {
         let mut seen = self.shared.snapshots.now();
         let notifications = async {
             while let Some(other) = self.shared.snapshots.other_than(&seen).await {
+                let differs = tool_news::differences(&seen, &other);
                 seen = other;
-                if sink.notify_tool_list_changed().await.is_err() {
+                if tell_subscriber(&sink, differs).await.is_err() {
                     return;
                 }
             }

@@ -10,6 +10,7 @@ use rmcp::model::Tool;
 use tokio::sync::watch;
 
 use super::listing;
+use super::offers::ClientOffers;
 use super::questions::Questions;
 use super::tasks::Tasks;
 use haft_core::replicas::Replicas;
@@ -28,6 +29,7 @@ pub struct ToolSnapshot {
     /// The prefix of tool names that clients do not see.
     prefix: String,
     tools: Vec<Tool>,
+    offers: ClientOffers,
     /// The place of each in `tools`, by the name that clients see.
     places: HashMap<Cow<'static, str>, usize>,
     info: ServerInfo,
@@ -88,8 +90,8 @@ impl ToolSnapshot {
     /// the approvals of their own client. `is_complete`: no plugin or server is still being listed.
     pub fn new(toolbox: Toolbox, session: Session, info: ServerInfo, is_complete: bool) -> Self {
         let (prefix, tools) = (String::new(), listing::client_tools(&toolbox, ""));
-        let views = HashMap::new();
-        Self { places: places(&tools), toolbox, session, prefix, tools, info, is_complete, views }
+        let (offers, views) = (ClientOffers::of(&toolbox, ""), HashMap::new());
+        Self { places: places(&tools), toolbox, session, prefix, tools, offers, info, is_complete, views }
     }
 
     /// The same, shown to clients without `prefix`, which the names of its tools begin with: where all are of one
@@ -97,7 +99,8 @@ impl ToolSnapshot {
     #[must_use]
     pub fn without_prefix(self, prefix: String) -> Self {
         let tools = listing::client_tools(&self.toolbox, &prefix);
-        Self { places: places(&tools), tools, prefix, ..self }
+        let offers = ClientOffers::of(&self.toolbox, &prefix);
+        Self { places: places(&tools), tools, offers, prefix, ..self }
     }
 
     /// The same, of which each caller of `toolboxes` sees only what there is for it. Other callers see nothing.
@@ -117,10 +120,23 @@ impl ToolSnapshot {
 
     /// Whether clients see other tools than of `other`.
     fn differs_from(&self, other: &Self) -> bool {
-        let is_other = |(name, view): (&String, &Arc<Self>)| {
-            other.views.get(name).is_none_or(|own| own.tools != view.tools)
-        };
-        self.tools != other.tools || self.views.len() != other.views.len() || self.views.iter().any(is_other)
+        let is_other =
+            |(name, view): (&String, &Arc<Self>)| other.views.get(name).is_none_or(|own| !own.is_like(view));
+        !self.is_like(other) || self.views.len() != other.views.len() || self.views.iter().any(is_other)
+    }
+
+    /// Whether clients of one caller see the same.
+    fn is_like(&self, other: &Self) -> bool {
+        self.tools == other.tools && self.offers == other.offers
+    }
+
+    pub(super) fn offers(&self) -> &ClientOffers {
+        &self.offers
+    }
+
+    /// Whether no plugin or server is still being listed.
+    pub(super) fn is_complete(&self) -> bool {
+        self.is_complete
     }
 
     pub(super) fn toolbox(&self) -> &Toolbox {
@@ -268,7 +284,7 @@ impl ToolSnapshots {
     /// Waits until clients would see other tools than `seen`; nothing when none will come any more.
     pub(super) async fn other_than(&self, seen: &Arc<ToolSnapshot>) -> Option<Arc<ToolSnapshot>> {
         let mut receiver = self.now.clone();
-        let is_other = |snapshot: &Arc<ToolSnapshot>| self.seen_of(snapshot).tools != seen.tools;
+        let is_other = |snapshot: &Arc<ToolSnapshot>| !self.seen_of(snapshot).is_like(seen);
         receiver.wait_for(is_other).await.ok().map(|snapshot| self.seen_of(&snapshot))
     }
 }

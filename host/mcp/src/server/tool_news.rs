@@ -3,7 +3,7 @@
 use std::sync::{Arc, Weak};
 
 use rmcp::RoleServer;
-use rmcp::service::Peer;
+use rmcp::service::{Peer, ServiceError};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::snapshot::{ToolSnapshot, ToolSnapshots};
@@ -34,20 +34,47 @@ impl ToolNews {
     }
 }
 
+/// What clients see another of.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Differences {
+    pub(super) tools: bool,
+    /// Prompts or resources.
+    pub(super) offers: bool,
+}
+
+/// What differs between two snapshots.
+pub(super) fn differences(before: &ToolSnapshot, after: &ToolSnapshot) -> Differences {
+    Differences { tools: before.tools() != after.tools(), offers: before.offers() != after.offers() }
+}
+
 async fn tell(snapshots: &ToolSnapshots, peer: &Peer<RoleServer>, seen: &Lock<Option<Weak<ToolSnapshot>>>) {
     let mut last = snapshots.now();
     let before = seen.lock().replace(Arc::downgrade(&last));
-    // What is not there any more was replaced, and perhaps by the same.
-    let is_other =
-        |before: Weak<ToolSnapshot>| before.upgrade().is_none_or(|before| before.tools() != last.tools());
-    if before.is_some_and(is_other) && peer.notify_tool_list_changed().await.is_err() {
-        return;
-    }
-    while let Some(other) = snapshots.other_than(&last).await {
-        *seen.lock() = Some(Arc::downgrade(&other));
-        last = other;
-        if peer.notify_tool_list_changed().await.is_err() {
+    if let Some(before) = before {
+        // What is not there any more was replaced, and perhaps by the same.
+        let all = Differences { tools: true, offers: !last.offers().is_empty() };
+        let missed = before.upgrade().map_or(all, |before| differences(&before, &last));
+        if tell_of(peer, missed).await.is_err() {
             return;
         }
     }
+    while let Some(other) = snapshots.other_than(&last).await {
+        *seen.lock() = Some(Arc::downgrade(&other));
+        let differs = differences(&last, &other);
+        last = other;
+        if tell_of(peer, differs).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn tell_of(peer: &Peer<RoleServer>, differs: Differences) -> Result<(), ServiceError> {
+    if differs.tools {
+        peer.notify_tool_list_changed().await?;
+    }
+    if differs.offers {
+        peer.notify_prompt_list_changed().await?;
+        peer.notify_resource_list_changed().await?;
+    }
+    Ok(())
 }

@@ -12,9 +12,11 @@ use wasmtime::component::Component;
 
 use crate::component::cache::CompiledCode;
 use crate::component::listing::{self, Listed, Listing};
+use crate::component::offered;
 use crate::component::record;
 use crate::component::sections::{self, Sections, WIT_SECTION};
 use crate::component::source::{Digest, Source};
+use crate::contract::act::DeclaredClass;
 use crate::contract::dispatch::LinkedComponent;
 use crate::contract::typed;
 use crate::contract::{Contract, command};
@@ -25,6 +27,7 @@ use crate::instance::state::{Belongings, Run};
 use crate::threads::NoAnswer;
 use crate::threads::landlock;
 use crate::threads::shares::Tenant;
+use haft_core::call::Offers;
 use haft_core::grant::Grant;
 use haft_core::limit::Limits;
 
@@ -76,12 +79,12 @@ pub(crate) async fn compile_and_list(
     let compilation = engine.compilations().begin(engine.threads(), name, source.size()).await;
     let compiled = engine.threads().own(move || compile(&own, &own_source, sibling_wit.as_deref())).await;
     drop(compilation);
-    let Compiled { linked, listing, code, config } = compiled.map_err(no_answer)??;
+    let Compiled { linked, listing, code, config, classes } = compiled.map_err(no_answer)??;
     let listing = match listing {
-        Some(listing) => listing,
-        None => list_in_new_instance(engine, name, &linked, limits).await?,
+        Some(listing) if !linked.has_offers() => listing,
+        listing => list_in_new_instance(engine, name, (&linked, listing), limits).await?,
     };
-    let listing = Listing { config, ..listing }.bounded()?;
+    let listing = Listing { config, classes, ..listing }.bounded()?;
     if let Some(code) = code {
         let (own, own_record, own_listing) = (engine.clone(), identity.key.clone(), listing.clone());
         let store = move || own.cache().map(|cache| cache.store_listing(&own_record, code, &own_listing));
@@ -106,6 +109,8 @@ struct Compiled {
     code: Option<CompiledCode>,
     /// The schema of its configuration.
     config: Option<Value>,
+    /// The classes of actions that it declares.
+    classes: Vec<DeclaredClass>,
 }
 
 fn compile(engine: &Engine, source: &Source, sibling_wit: Option<&str>) -> Result<Compiled, LoadError> {
@@ -122,7 +127,8 @@ fn compile(engine: &Engine, source: &Source, sibling_wit: Option<&str>) -> Resul
         Contract::Command => Some(command::listing(sections.label("description"))),
         Contract::Plugin | Contract::Act | Contract::Mcp => None,
     };
-    Ok(Compiled { linked, listing, code, config: sections.config })
+    let classes = sections.act.map(|about| about.classes).unwrap_or_default();
+    Ok(Compiled { linked, listing, code, config: sections.config, classes })
 }
 
 /// The documentation of a component: from its own section, else from the WIT file beside it. A problem is logged, and
@@ -142,22 +148,30 @@ fn read_docs(sections: &Sections, sibling_wit: Option<&str>) -> typed::Docs {
     }
 }
 
-/// Asks a component for its tools, granting nothing.
+/// Asks a component for its tools, which may be known, and for what it offers beside them, granting nothing.
 async fn list_in_new_instance(
     engine: &Engine,
     name: &str,
-    linked: &LinkedComponent,
+    (linked, known): (&LinkedComponent, Option<Listing>),
     limits: &Limits,
 ) -> Result<Listing, LoadError> {
     let no_answer = |no_answer: NoAnswer| LoadError::Internal(no_answer.to_string());
-    let (own, own_linked, own_name, own_limits) = (engine.clone(), linked.clone(), Arc::from(name), *limits);
+    let (own, own_linked, own_name, own_limits) =
+        (engine.clone(), linked.clone(), Arc::<str>::from(name), *limits);
     let permit = engine
         .threads()
         .acquire(Tenant::HAFT, || 0, limits.time, &CancellationToken::new())
         .await
         .map_err(no_answer)?;
     let listed = engine.threads().run(permit, landlock::write_nowhere(), move |handle, sender| {
-        let listed = handle.block_on(list(&own, &own_linked, own_name, &own_limits));
+        let listed = handle.block_on(async {
+            let listing = match known {
+                Some(listing) => listing,
+                None => list(&own, &own_linked, own_name.clone(), &own_limits).await?,
+            };
+            let offers = list_offers(&own, &own_linked, &own_name, &own_limits).await?;
+            Ok(Listing { offers, ..listing })
+        });
         // Dropped before the answer is sent, so that the receiver can drop the last reference to the code.
         drop((own, own_linked));
         // The receiver may be gone, which is no error.
@@ -188,6 +202,24 @@ async fn list(
         left.time = limits.time.saturating_sub(begun.elapsed());
     }
     Err(LoadError::Listing(format!("after {MAX_INSTANCES} answers there was more to ask")))
+}
+
+/// What a component offers beside its tools.
+async fn list_offers(
+    engine: &Engine,
+    linked: &LinkedComponent,
+    name: &Arc<str>,
+    limits: &Limits,
+) -> Result<Offers, LoadError> {
+    if !linked.has_offers() {
+        return Ok(Offers::default());
+    }
+    let _ticking = engine.clock().run();
+    let (grant, belongings) = (Arc::new(Grant::none()), Belongings::default());
+    let call = (Run::idle(name, limits), Some(landlock::write_nowhere()));
+    let instance = Instance::create(engine, linked, grant, belongings, limits, call).await;
+    let asked = instance.map_err(|end| not_listed(&end))?.offers().await;
+    offered::check(asked.outcome.map_err(|end| not_listed(&end))?)
 }
 
 /// Compiles a component again whose compiled code was lost, unless it has become another one.

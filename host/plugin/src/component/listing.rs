@@ -4,26 +4,23 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::component::offered;
+pub(crate) use crate::component::texts::{MAX_DESCRIPTION, MAX_TITLE};
 use crate::contract::Contract;
+use crate::contract::act::DeclaredClass;
 use crate::contract::mcp::manner::Manner;
 use crate::failure::LoadError;
-use haft_core::call::{Hints, ToolDef};
+use haft_core::call::{Hints, Offers, ToolDef};
 use haft_core::tool::{Schema, exposed_name};
 
 /// Raised whenever the same component is listed in other words or with other schemas.
-pub(crate) const LISTING: u32 = 3;
+pub(crate) const LISTING: u32 = 4;
 
 /// Tools of one plugin. More than a model can choose from.
 pub(crate) const MAX_TOOLS: usize = 256;
 
 /// Characters of the name of an MCP server's tool: what the specification allows.
 const MAX_MCP_NAME: usize = 128;
-
-/// Characters of a description; the longest in use are some thousands.
-pub(crate) const MAX_DESCRIPTION: usize = 16_000;
-
-/// Characters of a title, which stands in a list.
-pub(crate) const MAX_TITLE: usize = 200;
 
 /// Bytes of all that the tools of one plugin say of themselves. It is read at every start.
 const MAX_SIZE: usize = 4 << 20;
@@ -41,6 +38,12 @@ pub(crate) struct Listing {
     /// How an MCP server wants to be spoken to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) manner: Option<Manner>,
+    /// The classes of actions that it declares, of an `act:tools` component.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) classes: Vec<DeclaredClass>,
+    /// What it offers beside its tools.
+    #[serde(default, skip_serializing_if = "Offers::is_empty")]
+    pub(crate) offers: Offers,
     /// The JSON Schema of its configuration, where it brings one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) config: Option<Value>,
@@ -114,7 +117,14 @@ impl Listed {
 impl Listing {
     /// One without tools.
     pub(crate) fn new(contract: Contract) -> Self {
-        Self { contract, tools: Vec::new(), uncallable: Vec::new(), manner: None, config: None }
+        let (tools, uncallable, classes) = (Vec::new(), Vec::new(), Vec::new());
+        let (offers, manner, config) = (Offers::default(), None, None);
+        Self { contract, tools, uncallable, manner, classes, offers, config }
+    }
+
+    /// Its tools, and what calls its offers where a program calls it `name`.
+    pub(crate) fn definitions(&self, name: &str) -> Vec<ToolDef> {
+        self.tools.iter().cloned().chain(offered::definitions(name, &self.offers)).collect()
     }
 
     /// The same listing, if it is not larger than [`MAX_SIZE`].
@@ -123,7 +133,8 @@ impl Listing {
         let one = |tool: &ToolDef| {
             tool.description.len() + schema(&tool.parameters) + tool.output.as_ref().map_or(0, schema)
         };
-        let size: usize = self.tools.iter().map(one).sum();
+        let offered = if self.offers.is_empty() { 0 } else { offered::size(&self.offers) };
+        let size = self.tools.iter().map(one).fold(offered, usize::saturating_add);
         if size > MAX_SIZE {
             let (size, most) = (size >> 20, MAX_SIZE >> 20);
             return Err(LoadError::Tool(format!(

@@ -7,6 +7,7 @@
 mod cbor;
 pub(crate) mod consent;
 mod content;
+mod declared;
 mod metadata;
 mod session;
 mod shapes;
@@ -17,6 +18,7 @@ mod tool_list;
 use wasmtime::Store;
 use wasmtime::component::{Component, ComponentExportIndex, Instance, InstancePre};
 
+pub(crate) use self::declared::DeclaredClass;
 pub use self::metadata::{ActMetadata, Asked};
 use self::session::{Session, Sessions};
 use self::shapes::{CallResponse, CallTool, ListTools};

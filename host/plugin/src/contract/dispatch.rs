@@ -2,14 +2,15 @@
 //! Knows nothing of rights: an instance is given the store that holds them.
 
 use wasmtime::Store;
-use wasmtime::component::Component;
+use wasmtime::component::{Component, Instance};
 
 use crate::component::listing::{Listed, Listing};
 use crate::contract::answer::Output;
-use crate::contract::{Contract, Request, act, command, haft_world, mcp, typed};
+use crate::contract::{Contract, Request, act, command, haft_world, mcp, offers, typed};
 use crate::engine::Engine;
 use crate::failure::LoadError;
 use crate::instance::state::GuestState;
+use haft_core::call::Offers;
 use haft_core::tool::ToolError;
 
 /// A component linked to everything it may import, with its exports resolved.
@@ -67,12 +68,19 @@ impl LinkedComponent {
     pub(crate) fn new(engine: &Engine, component: &Component) -> Result<Self, LoadError> {
         let exports = component.component_type();
         let names: Vec<&str> = exports.exports(component.engine()).map(|(name, _)| name).collect();
+        let has_offers = offers::is_exported(&names)?;
         match detect_contract(&names)? {
-            Contract::Plugin => haft_world::HaftComponent::new(engine.link(component)?).map(Self::Plugin),
+            Contract::Plugin => {
+                haft_world::HaftComponent::new(engine.link(component)?, has_offers).map(Self::Plugin)
+            }
             contract @ (Contract::Typed | Contract::Hook) => {
                 let exports = typed::Exports::from_component(component.engine(), component);
-                Ok(Self::Typed(typed::TypedComponent::new(engine.link(component)?, exports), contract))
+                let typed = typed::TypedComponent::new(engine.link(component)?, exports, has_offers);
+                Ok(Self::Typed(typed, contract))
             }
+            contract if has_offers => Err(LoadError::Offer(format!(
+                "`haft:plugin/offers` stands beside tools of `haft:plugin` or typed functions, and this component is one of {contract}"
+            ))),
             Contract::Act => act::ActComponent::new(engine.link(component)?, &names).map(Self::Act),
             Contract::Mcp => mcp::McpComponent::new(engine.link(component)?, &names).map(Self::Mcp),
             Contract::Command => {
@@ -121,6 +129,15 @@ impl LinkedComponent {
         }
     }
 
+    /// Whether it offers prompts or resources.
+    pub(crate) fn has_offers(&self) -> bool {
+        match self {
+            Self::Plugin(linked) => linked.has_offers(),
+            Self::Typed(linked, _) => linked.has_offers(),
+            Self::Act(_) | Self::Mcp(_) | Self::Command(_) => false,
+        }
+    }
+
     /// Makes an instance in `store`.
     pub(crate) async fn instantiate(&self, store: &mut Store<GuestState>) -> wasmtime::Result<GuestInstance> {
         match self {
@@ -147,6 +164,23 @@ impl GuestInstance {
         }
     }
 
+    /// Asks for what it offers beside its tools.
+    pub(crate) async fn offers(&self, store: &mut Store<GuestState>) -> wasmtime::Result<Offers> {
+        match self.offering() {
+            Some(instance) => offers::list(store, instance).await,
+            None => Ok(Offers::default()),
+        }
+    }
+
+    /// The instance, where it offers something.
+    fn offering(&self) -> Option<Instance> {
+        match self {
+            Self::Plugin(guest) => guest.offering(),
+            Self::Typed(guest) => guest.offering(),
+            Self::Act(_) | Self::Mcp(_) | Self::Command(_) => None,
+        }
+    }
+
     /// Whether it may be called again: not a program, which has run to its end, nor a server that is still at work.
     pub(crate) fn is_reusable(&self) -> bool {
         match self {
@@ -162,6 +196,9 @@ impl GuestInstance {
         store: &mut Store<GuestState>,
         request: &Request,
     ) -> wasmtime::Result<Result<Output, ToolError>> {
+        if let Some(instance) = self.offering().filter(|_| offers::is_meant(request)) {
+            return Box::pin(offers::call(store, instance, request)).await;
+        }
         match self {
             Self::Plugin(guest) => guest.call(store, request).await,
             // On the heap: the future of every call of a plugin would have room for the largest of them.

@@ -2,7 +2,7 @@
 //! contract whose components can import haft's own host functions.
 
 use wasmtime::Store;
-use wasmtime::component::{Component, InstancePre};
+use wasmtime::component::{Component, Instance, InstancePre};
 
 use crate::component::listing::ListedTool;
 use crate::contract::Request;
@@ -42,26 +42,43 @@ pub(crate) fn is_hook_exported(exports: &[&str]) -> Result<bool, LoadError> {
 
 /// A linked component of the world, with its two functions resolved.
 #[derive(Clone)]
-pub(crate) struct HaftComponent(PluginPre<GuestState>);
+pub(crate) struct HaftComponent {
+    tools: PluginPre<GuestState>,
+    has_offers: bool,
+}
 
-/// One instance of it.
-pub(crate) struct HaftGuest(Bindings);
+/// One instance of it, and itself where it offers something beside its tools.
+pub(crate) struct HaftGuest(Bindings, Option<Instance>);
 
 impl HaftComponent {
-    pub(crate) fn new(linked: InstancePre<GuestState>) -> Result<Self, LoadError> {
-        PluginPre::new(linked).map(Self).map_err(|error| LoadError::link(&error))
+    pub(crate) fn new(linked: InstancePre<GuestState>, has_offers: bool) -> Result<Self, LoadError> {
+        let tools = PluginPre::new(linked).map_err(|error| LoadError::link(&error))?;
+        Ok(Self { tools, has_offers })
     }
 
     pub(crate) fn component(&self) -> &Component {
-        self.0.instance_pre().component()
+        self.tools.instance_pre().component()
+    }
+
+    pub(crate) fn has_offers(&self) -> bool {
+        self.has_offers
     }
 
     pub(crate) async fn instantiate(&self, store: &mut Store<GuestState>) -> wasmtime::Result<HaftGuest> {
-        self.0.instantiate_async(store).await.map(HaftGuest)
+        if !self.has_offers {
+            return self.tools.instantiate_async(store).await.map(|tools| HaftGuest(tools, None));
+        }
+        let instance = self.tools.instance_pre().instantiate_async(&mut *store).await?;
+        Ok(HaftGuest(Bindings::new(store, &instance)?, Some(instance)))
     }
 }
 
 impl HaftGuest {
+    /// The instance, where it offers something beside its tools.
+    pub(crate) fn offering(&self) -> Option<Instance> {
+        self.1
+    }
+
     pub(crate) async fn list(&self, store: &mut Store<GuestState>) -> wasmtime::Result<Vec<ListedTool>> {
         let listed = self.0.haft_plugin_tools().call_list_tools(store).await?;
         Ok(listed.into_iter().map(listed_tool).collect())

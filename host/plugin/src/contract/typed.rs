@@ -62,6 +62,7 @@ pub(crate) use self::listed::listing;
 pub(crate) struct TypedComponent {
     component: InstancePre<GuestState>,
     functions: Arc<HashMap<String, Function>>,
+    has_offers: bool,
 }
 
 /// A function; its index and types are resolved at the first call.
@@ -80,14 +81,20 @@ pub(crate) struct TypedGuest {
     component: Component,
     instance: Instance,
     functions: Arc<HashMap<String, Function>>,
+    has_offers: bool,
 }
 
 impl TypedComponent {
     /// A linked component with these exports.
-    pub(crate) fn new(component: InstancePre<GuestState>, exports: Exports) -> Self {
+    pub(crate) fn new(component: InstancePre<GuestState>, exports: Exports, has_offers: bool) -> Self {
         let named =
             |exported: Exported| (exported.name.clone(), Function { exported, resolved: OnceLock::new() });
-        Self { component, functions: Arc::new(exports.functions.into_iter().map(named).collect()) }
+        let functions = Arc::new(exports.functions.into_iter().map(named).collect());
+        Self { component, functions, has_offers }
+    }
+
+    pub(crate) fn has_offers(&self) -> bool {
+        self.has_offers
     }
 
     pub(crate) fn component(&self) -> &Component {
@@ -97,11 +104,17 @@ impl TypedComponent {
     pub(crate) async fn instantiate(&self, store: &mut Store<GuestState>) -> wasmtime::Result<TypedGuest> {
         let instance = self.component.instantiate_async(&mut *store).await?;
         let component = self.component.component().clone();
-        Ok(TypedGuest { component, instance, functions: self.functions.clone() })
+        let (functions, has_offers) = (self.functions.clone(), self.has_offers);
+        Ok(TypedGuest { component, instance, functions, has_offers })
     }
 }
 
 impl TypedGuest {
+    /// The instance, where it offers something beside its functions.
+    pub(crate) fn offering(&self) -> Option<Instance> {
+        self.has_offers.then_some(self.instance)
+    }
+
     /// Calls a function.
     pub(crate) async fn call(
         &self,

@@ -36,6 +36,7 @@ pub(crate) fn used(notes: &Notes, state: &GuestState) {
             notes.decision(|| what.into());
         }
     }
+    state.run.asked.iter().for_each(|asked| notes.decision(|| asked.clone()));
     for decision in state.http.decisions().list() {
         notes.decision(|| decision);
     }

@@ -10,6 +10,7 @@ use wasmtime::{ResourceLimiter, StoreLimits, StoreLimitsBuilder};
 use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 use wasmtime_wasi_http::{WasiHttpCtxView, WasiHttpView};
 
+use crate::contract::act::DeclaredClass;
 use crate::denials::denied_access::DeniedAccess;
 use crate::storage::Storage;
 use crate::threads::OwnThreads;
@@ -91,6 +92,8 @@ pub(crate) struct Belongings {
     pub(crate) storage: Option<Storage>,
     /// What it reads of its configuration.
     pub(crate) config: Option<Config>,
+    /// The classes of actions that it declares.
+    pub(crate) classes: Arc<[DeclaredClass]>,
 }
 
 /// The call that a guest works for.
@@ -114,6 +117,10 @@ pub(crate) struct Run {
     pub(crate) logged: usize,
     /// What the guest's requests are a part of.
     pub(crate) trace: Option<TraceParent>,
+    /// Whether a person approved of the call.
+    pub(crate) approved: bool,
+    /// What the guest asked for, and what it was answered.
+    pub(crate) asked: Vec<String>,
 }
 
 /// Memory and table limits, and the one that was exceeded.
@@ -160,6 +167,8 @@ impl Run {
             inline_time,
             logged,
             trace: None,
+            approved: false,
+            asked: Vec::new(),
         }
     }
 

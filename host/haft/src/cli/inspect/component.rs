@@ -8,13 +8,13 @@ use serde_json::{Value, json};
 
 use super::{compact, imports};
 use crate::program::described;
-use haft_core::call::ToolDef;
+use haft_core::call::{ResourceDef, ToolDef};
 use haft_core::limit::Limits;
 use haft_core::manifest;
-use haft_core::tool::exposed_name;
+use haft_core::tool::{Offer, Tool, exposed_name};
 use haft_package::Digest;
 use haft_plugin_host::inspect::{Sections, read_sections};
-use haft_plugin_host::{Engine, Plugin, Source, Uncallable};
+use haft_plugin_host::{Engine, GrantPlace, Plugin, PluginOffer, Source, Uncallable};
 
 /// Memory that a component may use while it is asked for its tools, whatever it asks for itself.
 const MAX_LISTING_MEMORY: u64 = 1 << 30;
@@ -49,6 +49,10 @@ pub(super) struct Component {
 /// What it listed.
 pub(super) struct Tools {
     pub(super) all: Vec<(String, ToolDef)>,
+    /// What it offers to people beside them, by the names that clients see.
+    pub(super) prompts: Vec<(String, ToolDef)>,
+    /// What can be read of it, by the URIs that clients see.
+    pub(super) resources: Vec<ResourceDef>,
     pub(super) uncallable: Vec<Uncallable>,
 }
 
@@ -88,6 +92,8 @@ impl Component {
             "contract": self.contract.as_ref().ok(),
             "error": self.error(),
             "tools": self.tools.as_ref().and_then(|tools| tools.as_ref().ok()).map(Tools::json),
+            "prompts": self.tools.as_ref().and_then(|tools| tools.as_ref().ok()).map(Tools::prompts),
+            "resources": self.tools.as_ref().and_then(|tools| tools.as_ref().ok()).map(Tools::resources),
             "uncallable": self.tools.as_ref().and_then(|tools| tools.as_ref().ok()).map(Tools::uncallable),
             "imports": sections.map(|sections| names(&sections.imports)),
             "exports": sections.map(|sections| names(&sections.exports)),
@@ -139,7 +145,18 @@ impl Subject {
         };
         let all =
             plugin.tools().iter().map(|def| (named(def), described(self.declared.as_ref(), def))).collect();
-        Ok(Tools { all, uncallable: plugin.uncallable().to_vec() })
+        let name = self.name.as_deref().unwrap_or(&self.title);
+        let (mut prompts, mut resources) = (Vec::new(), Vec::new());
+        for offer in PluginOffer::all(&plugin, name, &GrantPlace::Plugin) {
+            match offer.offer() {
+                Some(Offer::Prompt(prompt)) => prompts.push((prompt.name.clone(), offer.def().clone())),
+                Some(Offer::Resources { list, .. }) => {
+                    resources.extend(list.listed.iter().chain(&list.templates).cloned());
+                }
+                None => {}
+            }
+        }
+        Ok(Tools { all, prompts, resources, uncallable: plugin.uncallable().to_vec() })
     }
 }
 
@@ -156,6 +173,23 @@ impl Tools {
             })
         };
         self.all.iter().map(tool).collect()
+    }
+
+    fn prompts(&self) -> Vec<Value> {
+        let prompt = |(name, def): &(String, ToolDef)| {
+            json!({
+                "name": name,
+                "title": def.title,
+                "description": def.description,
+                "parameters": def.parameters,
+            })
+        };
+        self.prompts.iter().map(prompt).collect()
+    }
+
+    fn resources(&self) -> Vec<Value> {
+        let resource = |one: &ResourceDef| json!({ "uri": one.place, "name": one.name, "description": one.description, "media_type": one.media_type });
+        self.resources.iter().map(resource).collect()
     }
 
     fn uncallable(&self) -> Vec<Value> {

@@ -123,6 +123,12 @@ impl Page {
         for (index, (name, def)) in tools.all.iter().enumerate() {
             self.0.tool(if index == 0 { "tools" } else { "" }, &compact::signature(name, def), def);
         }
+        for (index, (name, def)) in tools.prompts.iter().enumerate() {
+            self.0.tool(if index == 0 { "prompts" } else { "" }, &compact::signature(name, def), def);
+        }
+        let resources: Vec<String> =
+            tools.resources.iter().map(|one| format!("{}: {}", one.place, one.description)).collect();
+        self.lines("resources", Style::new(), &resources);
         let reasons: Vec<String> =
             tools.uncallable.iter().map(|one| format!("{} {}", one.name, one.reason)).collect();
         self.lines("no tools", DIM, &reasons);

@@ -16,12 +16,31 @@ use haft_core::tool::{Keep, clip};
 const MAX_SHOWN: usize = 200;
 
 /// The methods that are answered.
-pub(super) const METHODS: &[&str] =
-    &["initialize", "server/discover", "tools/list", "tools/call", "logging/setLevel"];
+pub(super) const METHODS: &[&str] = &[
+    "initialize",
+    "server/discover",
+    "tools/list",
+    "tools/call",
+    "prompts/list",
+    "prompts/get",
+    "resources/list",
+    "resources/templates/list",
+    "resources/read",
+    "logging/setLevel",
+];
 
 /// The methods that are answered where there are no sessions (2026-07-28).
-pub(super) const LATER_METHODS: &[&str] =
-    &["server/discover", "tools/list", "tools/call", "subscriptions/listen"];
+pub(super) const LATER_METHODS: &[&str] = &[
+    "server/discover",
+    "tools/list",
+    "tools/call",
+    "prompts/list",
+    "prompts/get",
+    "resources/list",
+    "resources/templates/list",
+    "resources/read",
+    "subscriptions/listen",
+];
 
 /// The methods that are answered where calls may become tasks.
 pub(super) const TASK_METHODS: &[&str] = &["tasks/get", "tasks/update", "tasks/cancel"];
@@ -45,7 +64,13 @@ pub(super) fn bounded_text(word: &str) -> String {
 /// The server's capabilities, name and instructions.
 pub(super) fn server_config(snapshot: &ToolSnapshot, has_tasks: bool) -> ServerConfig {
     let usual = ServerCapabilities::builder().enable_logging().enable_tools().enable_tool_list_changed();
-    let capabilities = if has_tasks { usual.enable_tasks().build() } else { usual.build() };
+    let mut capabilities = if has_tasks { usual.enable_tasks().build() } else { usual.build() };
+    // Of those that offer none clients need not ask. What is not listed yet may offer some.
+    if !snapshot.offers().is_empty() || !snapshot.is_complete() {
+        let more = ServerCapabilities::builder().enable_prompts().enable_prompts_list_changed();
+        let more = more.enable_resources().enable_resources_list_changed().build();
+        (capabilities.prompts, capabilities.resources) = (more.prompts, more.resources);
+    }
     let info = snapshot.info();
     let mut own = Implementation::new("haft", env!("CARGO_PKG_VERSION"));
     own.title.clone_from(&info.title);

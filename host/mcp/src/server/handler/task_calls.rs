@@ -28,11 +28,11 @@ impl Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let Some(tasks) = self.tasks_for(&context) else {
-            return self.call_while_open(request, context).await;
+            return self.while_open(self.call(request, context)).await;
         };
         // It may outlive the request that this handler is for.
         let own = self.shared.handler();
-        let call = |context| async move { own.call_while_open(request, context).await };
+        let call = |context| async move { own.while_open(own.call(request, context)).await };
         tasks.run(&self.shared.caller, context, call).await
     }
 }

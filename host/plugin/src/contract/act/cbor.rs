@@ -55,6 +55,12 @@ fn number(number: &Number) -> Cbor {
     Cbor::Float(float)
 }
 
+/// The entry of a map.
+pub(super) fn field<'a>(value: &'a Cbor, name: &str) -> Option<&'a Cbor> {
+    let entries = value.as_map()?;
+    entries.iter().find(|(key, _)| key.as_text() == Some(name)).map(|(_, value)| value)
+}
+
 /// CBOR as a component wrote it, one value and nothing behind it.
 pub(super) fn read(mut bytes: &[u8]) -> Option<Cbor> {
     let value = ciborium::de::from_reader_with_recursion_limit(&mut bytes, MAX_DEPTH).ok()?;

@@ -1,12 +1,24 @@
 //! What components of `act:tools` may ask their host for beside WASI: leave for an action (`act:consent`) and secrets
-//! (`act:credentials`). Nobody can give either here, so that each question is answered with no, as the specification has
-//! it for hosts without anybody to ask; the component says so in its answer, and the log names what was asked for.
+//! (`act:credentials`). Both give what program.toml gave already, and no more:
+//!
+//! | class | leave |
+//! |---|---|
+//! | not declared by the component, or bound by it to other actions | no |
+//! | `wasi:filesystem` | where the call has any right to write or, with `mode: ro`, to read; which is judged when it does |
+//! | `wasi:http`, `wasi:sockets` | where the call has a host or an address; which is judged when it does |
+//! | any other | where a person approved of this very call (`confirm`, or a rule that asks) |
+//!
+//! A secret is a value of `[plugins.config]`. Every answer is in the journal, and no refusal says why to the component.
 
+use ciborium::Value;
 use wasmtime::component::{Accessor, ComponentType, Lift, Linker, Lower};
 
+use super::cbor::{self, field};
 use super::shapes::Metadata;
 use crate::contract::bindings::haft::plugin::host::Level;
 use crate::instance::state::GuestState;
+use haft_core::grant::Reach;
+use haft_core::report::plain;
 
 /// The interface of leave.
 const CONSENT: &str = "act:consent/consent-authority@0.1.0";
@@ -14,14 +26,31 @@ const CONSENT: &str = "act:consent/consent-authority@0.1.0";
 /// The interface of secrets.
 const CREDENTIALS: &str = "act:credentials/store@0.1.0";
 
+/// The classes that WASI has, which haft judges where they are used.
+const FILES: &str = "wasi:filesystem";
+const HTTP: &str = "wasi:http";
+const SOCKETS: &str = "wasi:sockets";
+
+/// The class that a component declares which asks for secrets.
+const CLASS_OF_SECRETS: &str = "act:credentials";
+
+/// A secret that is one value, and the name of that (ACT-CONSTANTS, section 8).
+const OPAQUE: &str = "std:opaque";
+const VALUE: &str = "std:value";
+
+/// Answers of one call that are noted; a guest in a loop could ask for ever.
+const MAX_NOTED: usize = 100;
+
+/// Characters of what was asked for, which the component writes.
+const MAX_SUBJECT: usize = 200;
+
 #[derive(ComponentType, Lift)]
 #[component(record)]
 struct ConsentRequest {
     class: String,
     key: String,
-    #[expect(dead_code, reason = "part of the shape")]
+    #[expect(dead_code, reason = "the component's own words, which decide nothing")]
     summary: String,
-    #[expect(dead_code, reason = "part of the shape")]
     args: Vec<u8>,
 }
 
@@ -30,7 +59,6 @@ struct ConsentRequest {
 #[repr(u8)]
 enum Decision {
     #[component(name = "allow")]
-    #[expect(dead_code, reason = "part of the shape")]
     Allow,
     #[component(name = "deny")]
     Deny,
@@ -91,24 +119,111 @@ pub(crate) fn add_to_linker(linker: &mut Linker<GuestState>) -> wasmtime::Result
     linker.instance(CONSENT)?.func_wrap_concurrent(
         "request",
         |store: &Accessor<GuestState>, (request, _): (ConsentRequest, Metadata)| {
-            store.with(|mut access| refuse(access.data_mut(), "leave", &request.class, &request.key));
-            Box::pin(async { Ok((Decision::Deny,)) })
+            let decision = store.with(|mut access| decide(access.data_mut(), &request));
+            Box::pin(async move { Ok((decision,)) })
         },
     )?;
     let mut credentials = linker.instance(CREDENTIALS)?;
-    credentials.func_wrap_concurrent("list-secrets", |_: &Accessor<GuestState>, _: (Option<String>,)| {
-        Box::pin(async { Ok((Result::<Vec<SecretInfo>, SecretError>::Ok(Vec::new()),)) })
-    })?;
+    credentials.func_wrap_concurrent(
+        "list-secrets",
+        |store: &Accessor<GuestState>, _: (Option<String>,)| {
+            let listed = store.with(|mut access| listed(access.data_mut()));
+            Box::pin(async move { Ok((listed,)) })
+        },
+    )?;
     credentials.func_wrap_concurrent(
         "get-secret",
         |store: &Accessor<GuestState>, (_, request): (String, SecretRequest)| {
-            store.with(|mut access| refuse(access.data_mut(), "the secret", &request.key, ""));
-            Box::pin(async { Ok((Result::<Secret, SecretError>::Err(SecretError::Denied),)) })
+            let secret = store.with(|mut access| secret(access.data_mut(), &request.key));
+            Box::pin(async move { Ok((secret,)) })
         },
     )
 }
 
-fn refuse(state: &mut GuestState, what: &str, class: &str, key: &str) {
-    state
-        .tell(Level::Warn, &format!("asked for {what} `{class}` {key}, which nothing in program.toml gives"));
+/// Answers a question for leave, in the order of the specification: what is not declared is never looked at further.
+fn decide(state: &mut GuestState, request: &ConsentRequest) -> Decision {
+    let ConsentRequest { class, key, args, .. } = request;
+    let declared = state.belongings.classes.iter().find(|declared| declared.class == *class);
+    let leave = match declared {
+        None => Err("its component does not declare the class"),
+        Some(declared) if !declared.admits(key, args) => {
+            Err("its component declares the class for other actions")
+        }
+        Some(_) => granted(state, class, args),
+    };
+    state.note_asked("leave for", &format!("{class} {key}"), leave);
+    if leave.is_ok() { Decision::Allow } else { Decision::Deny }
+}
+
+/// What program.toml and whoever approved of the call say of an action of a declared class; the reason.
+fn granted(state: &GuestState, class: &str, args: &[u8]) -> Result<&'static str, &'static str> {
+    let has_any = |reach: &Reach| !matches!(reach, Reach::Roots(roots) if roots.is_empty());
+    let only_reads = || {
+        let args = cbor::read(args);
+        args.as_ref().and_then(|args| field(args, "mode")).and_then(Value::as_text) == Some("ro")
+    };
+    let (is_so, why) = match class {
+        FILES if only_reads() => (has_any(&state.grant.readable()), "what may be read is granted"),
+        FILES => (has_any(state.grant.writable()), "what may be written is granted"),
+        HTTP | SOCKETS => (!state.grant.hosts().is_empty(), "hosts are granted"),
+        _ => (state.run.approved, "a person approved of the call"),
+    };
+    match (is_so, class) {
+        (true, _) => Ok(why),
+        (false, FILES | HTTP | SOCKETS) => Err("nothing of the kind is granted"),
+        (false, _) => Err("nobody approved of the call; `confirm` has a person asked"),
+    }
+}
+
+/// The names of what the component may ask for.
+fn listed(state: &mut GuestState) -> Result<Vec<SecretInfo>, SecretError> {
+    if !has_secrets(state) {
+        return Ok(Vec::new());
+    }
+    let keys = state.belongings.config.iter().flat_map(|config| config.all());
+    let info = |(key, _)| SecretInfo { key, kind: OPAQUE.into(), description: None, expires_at: None };
+    Ok(keys.map(info).collect())
+}
+
+/// The value of `[plugins.config]` that is called `key`.
+fn secret(state: &mut GuestState, key: &str) -> Result<Secret, SecretError> {
+    if !has_secrets(state) {
+        state.note_asked("the secret", key, Err("its component does not declare `act:credentials`"));
+        return Err(SecretError::Denied);
+    }
+    let Some(config) = &state.belongings.config else {
+        state.denied.config = true;
+        state.note_asked("the secret", key, Err("no configuration is granted"));
+        return Err(SecretError::Denied);
+    };
+    let Some(value) = config.get(key) else {
+        state.note_asked("the secret", key, Err("`[plugins.config]` has no such key"));
+        return Err(SecretError::NotFound);
+    };
+    state.note_asked("the secret", key, Ok("`[plugins.config]` has it"));
+    let value = cbor::encode(&serde_json::Value::String(value));
+    Ok(Secret { kind: OPAQUE.into(), fields: vec![(VALUE.into(), value)] })
+}
+
+/// Whether the component says that it asks for secrets.
+fn has_secrets(state: &GuestState) -> bool {
+    state.belongings.classes.iter().any(|declared| declared.class == CLASS_OF_SECRETS)
+}
+
+impl GuestState {
+    /// Notes what a component asked for and what it was answered, with the reason, for the journal and, where that is no,
+    /// for the log.
+    fn note_asked(&mut self, what: &str, subject: &str, answer: Result<&str, &str>) {
+        let subject: String = plain(subject).chars().take(MAX_SUBJECT).collect();
+        let (word, why) = match answer {
+            Ok(why) => ("given", why),
+            Err(why) => ("refused", why),
+        };
+        if answer.is_err() {
+            self.tell(Level::Warn, &format!("asked for {what} `{subject}`, which is refused: {why}"));
+        }
+        if self.run.asked.len() < MAX_NOTED {
+            self.run.asked.push(format!("{word}: {what} `{subject}`: {why}"));
+        }
+    }
 }

@@ -3,6 +3,9 @@
 
 use ciborium::Value;
 
+use super::cbor::field;
+use super::declared::DeclaredClass;
+
 /// A component's metadata. All texts in it are untrusted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ActMetadata {
@@ -16,6 +19,8 @@ pub struct ActMetadata {
     pub language: Option<String>,
     /// What it asks for.
     pub capabilities: Vec<Asked>,
+    /// The classes of actions that it declares.
+    pub(crate) classes: Vec<DeclaredClass>,
 }
 
 /// Something a component asks for.
@@ -61,15 +66,10 @@ impl ActMetadata {
             version: text("version").ok_or("no `std.version`")?,
             description: field(std, "description").and_then(|value| in_language(value, language.as_deref())),
             capabilities: field(std, "capabilities").map(asked).unwrap_or_default(),
+            classes: field(std, "capabilities").map(DeclaredClass::all).unwrap_or_default(),
             language,
         })
     }
-}
-
-/// The entry of a map.
-fn field<'a>(value: &'a Value, name: &str) -> Option<&'a Value> {
-    let entries = value.as_map()?;
-    entries.iter().find(|(key, _)| key.as_text() == Some(name)).map(|(_, value)| value)
 }
 
 fn shortened(text: &str) -> String {

@@ -6,6 +6,7 @@ use wasmtime::component::{Component, ComponentExportIndex};
 
 use super::names;
 use crate::component::listing::Uncallable;
+use crate::contract::offers;
 
 /// Functions of a component, those of resources included.
 const MAX_FUNCTIONS: usize = 10_000;
@@ -34,6 +35,7 @@ pub(super) struct Exported {
 /// toolchain needs for itself, or a method of a resource.
 pub(crate) fn is_hidden(name: &str) -> bool {
     ["wasi:", "cabi_", "_", "["].iter().any(|beginning| name.starts_with(beginning))
+        || offers::is_interface(name)
 }
 
 /// The interface by which componentize-py starts its interpreter.

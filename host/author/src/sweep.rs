@@ -1,0 +1,151 @@
+//! Removes compilers that no build has used for a while. Which projects there are nobody knows, so that the time of the
+//! last build counts, which each build notes; a project that needs one again installs it again.
+
+use std::fs::{self, File};
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use rustix::fs::{FlockOperation, flock};
+
+/// How long a compiler is kept that nobody builds with: somebody who comes back to a project after a holiday still has it.
+pub const UNUSED: Duration = Duration::from_hours(30 * 24);
+
+/// Folders that are looked at below one compiler: a Go has some two thousand.
+const MAX_FOLDERS: usize = 100_000;
+
+/// Characters of what a compiler is called.
+const MAX_NAME: usize = 200;
+
+/// In a compiler's folder, a copy of the `requirements.txt` that it was installed for.
+pub(crate) const INSTALLED: &str = "haft-installed.txt";
+
+/// The file beside a compiler's folder that a build holds while it fills that, and whose time is that of the last build.
+const LOCK: &str = "lock";
+
+/// A compiler that nobody used for long.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unused {
+    /// What it was installed for: the first line of the `requirements.txt`.
+    pub name: String,
+    /// Bytes of its files.
+    pub size: u64,
+}
+
+/// The file that is held while the compiler in `folder` is filled.
+pub(crate) fn lock_of(folder: &Path) -> PathBuf {
+    folder.with_extension(LOCK)
+}
+
+/// Notes that a build uses the compiler in `folder`. That it cannot be noted keeps no build from it.
+pub(crate) fn used(folder: &Path) {
+    let noted = File::options()
+        .write(true)
+        .open(lock_of(folder))
+        .and_then(|file| file.set_modified(SystemTime::now()));
+    if let Err(error) = noted {
+        tracing::debug!(folder = %folder.display(), %error, "the use of a compiler cannot be noted");
+    }
+}
+
+/// Removes what was not used for [`UNUSED`] of the compilers in `toolchains`; with `dry_run` only says what. What is being
+/// filled is left alone.
+///
+/// # Errors
+/// A folder cannot be read or removed.
+pub fn sweep(toolchains: &Path, dry_run: bool) -> io::Result<Vec<Unused>> {
+    let entries = match fs::read_dir(toolchains) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let mut swept = Vec::new();
+    for entry in entries {
+        let folder = entry?.path();
+        if folder.symlink_metadata()?.is_dir() {
+            swept.extend(sweep_one(&folder, dry_run)?);
+        }
+    }
+    swept.sort_by(|one, other| one.name.cmp(&other.name));
+    Ok(swept)
+}
+
+fn sweep_one(folder: &Path, dry_run: bool) -> io::Result<Option<Unused>> {
+    let file = match File::open(lock_of(folder)) {
+        // Of an earlier haft, or not one of its folders.
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        file => file?,
+    };
+    if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() || !is_old(&file)? {
+        return Ok(None);
+    }
+    let named = fs::read_to_string(folder.join(INSTALLED)).unwrap_or_default();
+    let name = named.lines().next().unwrap_or("half a compiler").chars().take(MAX_NAME).collect();
+    let unused = Unused { name, size: size(folder)? };
+    if !dry_run {
+        // The file stays: whoever waits for it waits for this one.
+        fs::remove_dir_all(folder)?;
+    }
+    Ok(Some(unused))
+}
+
+fn is_old(file: &File) -> io::Result<bool> {
+    let used = file.metadata()?.modified()?;
+    Ok(used.elapsed().is_ok_and(|since| since >= UNUSED))
+}
+
+/// Bytes of the files below `folder`, links not followed.
+fn size(folder: &Path) -> io::Result<u64> {
+    let (mut folders, mut bytes) = (vec![folder.to_owned()], 0);
+    for _ in 0..MAX_FOLDERS {
+        let Some(folder) = folders.pop() else { break };
+        for entry in fs::read_dir(folder)? {
+            let entry = entry?;
+            let metadata = entry.metadata()?;
+            if metadata.is_dir() {
+                folders.push(entry.path());
+            } else {
+                bytes += metadata.len();
+            }
+        }
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A compiler that was used so many days ago.
+    fn compiler(toolchains: &Path, name: &str, days: u64) -> PathBuf {
+        let folder = toolchains.join(name);
+        fs::create_dir_all(folder.join("bin")).unwrap();
+        fs::write(folder.join("bin/go"), "12345").unwrap();
+        fs::write(folder.join(INSTALLED), format!("{name}==1\n")).unwrap();
+        let lock = File::create(lock_of(&folder)).unwrap();
+        lock.set_modified(SystemTime::now() - Duration::from_hours(days * 24)).unwrap();
+        folder
+    }
+
+    #[test]
+    fn what_was_not_used_for_a_month_goes() {
+        let place = tempfile::tempdir().unwrap();
+        let toolchains = place.path().join("toolchains");
+        assert_eq!(sweep(&toolchains, false).unwrap(), []);
+        let (old, young) = (compiler(&toolchains, "old", 31), compiler(&toolchains, "young", 29));
+        let held = compiler(&toolchains, "held", 99);
+        let lock = File::open(lock_of(&held)).unwrap();
+        flock(&lock, FlockOperation::LockExclusive).unwrap();
+        let again = compiler(&toolchains, "again", 99);
+        used(&again);
+        fs::create_dir(toolchains.join("strange")).unwrap();
+        let unused = [Unused { name: "old==1".into(), size: 12 }];
+        assert_eq!(sweep(&toolchains, true).unwrap(), unused);
+        assert!(old.exists());
+        assert_eq!(sweep(&toolchains, false).unwrap(), unused);
+        assert!(!old.exists() && young.exists() && held.exists() && again.exists());
+        assert!(toolchains.join("strange").exists());
+        drop(lock);
+        assert_eq!(sweep(&toolchains, false).unwrap().len(), 1);
+        assert!(!held.exists());
+    }
+}

@@ -1,0 +1,143 @@
+//! The interface `offers` of `wit/`: prompts and resources that a component has beside its tools, whatever makes those. A
+//! call of one is a call like that of a tool, whose name (`prompts/NAME`, `resources/read`) no tool has.
+
+mod bindings;
+
+use serde_json::Value;
+use wasmtime::Store;
+use wasmtime::component::Instance;
+
+use self::bindings::Offering;
+use self::bindings::exports::haft::plugin::offers as wit;
+use crate::contract::Request;
+use crate::contract::answer::{Output, Piece, Structured};
+use crate::contract::version::exported_version;
+use crate::failure::LoadError;
+use crate::instance::state::GuestState;
+use haft_core::call::{
+    Attachment, Offers, PromptArgument, PromptDef, PromptMessage, PromptMessages, ResourceContents,
+    ResourceDef, ResourceList,
+};
+use haft_core::tool::ToolError;
+
+/// The interface; its version follows.
+const INTERFACE: &str = "haft:plugin/offers@";
+
+/// The version of `wit/` that is spoken here.
+const SUPPORTED: &str = "0.1.0";
+
+/// What the name of a prompt begins with, as the plugin's own.
+pub(crate) const PROMPTS: &str = "prompts/";
+
+/// The name of the one that reads resources, as the plugin's own.
+pub(crate) const READ: &str = "resources/read";
+
+/// The argument of [`READ`], as the component gets it.
+pub(crate) const PATH: &str = "path";
+
+/// Whether an export is the interface, in whatever version.
+pub(crate) fn is_interface(name: &str) -> bool {
+    name.starts_with(INTERFACE)
+}
+
+/// Whether the interface is among `exports`.
+///
+/// # Errors
+/// It is exported in an unsupported version only.
+pub(crate) fn is_exported(exports: &[&str]) -> Result<bool, LoadError> {
+    exported_version(exports, INTERFACE, "haft:plugin", SUPPORTED, |version| version == SUPPORTED)
+}
+
+/// Whether a call is one of a prompt or of resources.
+pub(crate) fn is_meant(request: &Request) -> bool {
+    request.tool == READ || request.tool.starts_with(PROMPTS)
+}
+
+/// Asks an instance of a component that exports the interface for what it offers.
+pub(crate) async fn list(store: &mut Store<GuestState>, instance: Instance) -> wasmtime::Result<Offers> {
+    let guest = Offering::new(&mut *store, &instance)?;
+    let wit::Offered { prompts, resources, templates } =
+        guest.haft_plugin_offers().call_list_offers(store).await?;
+    let listed = |entries: Vec<wit::Entry>| entries.into_iter().map(resource).collect();
+    let resources = ResourceList { listed: listed(resources), templates: listed(templates) };
+    Ok(Offers { prompts: prompts.into_iter().map(prompt).collect(), resources })
+}
+
+/// Gets a prompt or reads a resource.
+pub(crate) async fn call(
+    store: &mut Store<GuestState>,
+    instance: Instance,
+    request: &Request,
+) -> wasmtime::Result<Result<Output, ToolError>> {
+    let guest = Offering::new(&mut *store, &instance)?;
+    let (offers, id) = (guest.haft_plugin_offers(), request.id.as_str());
+    let arguments = request.arguments.value();
+    if let Some(name) = request.tool.strip_prefix(PROMPTS) {
+        let given: Vec<(&str, &str)> = texts(&arguments).collect();
+        let asked = wit::PromptRequest { id, name, arguments: &given };
+        let got = offers.call_get_prompt(store, asked).await?;
+        return Ok(got.map(messages).map_err(error));
+    }
+    let path = texts(&arguments).find(|(name, _)| *name == PATH).map_or("", |(_, path)| path);
+    let got = offers.call_read_resource(store, wit::ReadRequest { id, path }).await?;
+    Ok(got.map(contents).map_err(error))
+}
+
+/// The arguments that are texts, which was checked.
+fn texts(arguments: &Value) -> impl Iterator<Item = (&str, &str)> {
+    let fields = arguments.as_object().into_iter().flatten();
+    fields.filter_map(|(name, value)| Some((name.as_str(), value.as_str()?)))
+}
+
+fn prompt(prompt: wit::Prompt) -> PromptDef {
+    let wit::Prompt { name, title, description, arguments } = prompt;
+    let argument =
+        |wit::Argument { name, description, required }| PromptArgument { name, description, required };
+    PromptDef { name, title, description, arguments: arguments.into_iter().map(argument).collect() }
+}
+
+fn resource(entry: wit::Entry) -> ResourceDef {
+    let wit::Entry { path, name, title, description, media_type } = entry;
+    ResourceDef { place: path, name, title, description, media_type }
+}
+
+fn messages(messages: Vec<wit::Message>) -> Output {
+    let (mut pieces, mut told) = (Vec::with_capacity(messages.len()), PromptMessages::default());
+    for wit::Message { role, content } in messages {
+        let by_model = role == wit::Role::Assistant;
+        let (text, piece) = match content {
+            wit::Content::Text(text) => (Some(text.clone()), Piece::Text(text)),
+            wit::Content::Binary(wit::Blob { media_type, data }) => {
+                (None, Piece::Binary(Attachment::new(media_type, data)))
+            }
+        };
+        told.messages.push(PromptMessage { by_model, text });
+        pieces.push(piece);
+    }
+    output(pieces, &told)
+}
+
+fn contents(contents: wit::Contents) -> Output {
+    let wit::Contents { media_type, body } = contents;
+    let (is_text, piece) = match body {
+        wit::Body::Text(text) => (true, Piece::Text(text)),
+        wit::Body::Bytes(data) => {
+            let media_type = media_type.clone().unwrap_or_else(|| "application/octet-stream".into());
+            (false, Piece::Binary(Attachment::new(media_type, data)))
+        }
+    };
+    output(vec![piece], &ResourceContents { media_type, is_text })
+}
+
+fn output(pieces: Vec<Piece>, told: &impl serde::Serialize) -> Output {
+    // Names and texts, which JSON has.
+    let structured = serde_json::to_value(told).ok().map(Structured::Value);
+    Output { pieces, structured }
+}
+
+fn error(error: wit::OfferError) -> ToolError {
+    match error {
+        wit::OfferError::Invalid(message) => ToolError::InvalidArguments(message),
+        wit::OfferError::Failed(message) => ToolError::ExecutionFailed(message),
+    }
+}

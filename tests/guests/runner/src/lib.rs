@@ -1,0 +1,104 @@
+//! A program of WASI 0.3 (`wasi:cli/run@0.3`): words on the command line, standard streams that are streams, a file, an exit
+//! code, and what a program must not get away with.
+
+#![allow(clippy::used_underscore_items, reason = "what is generated calls itself that way")]
+#![allow(async_fn_in_trait, reason = "what is generated has such traits")]
+#![allow(clippy::panic, reason = "what a program does")]
+
+#[allow(
+    clippy::allow_attributes_without_reason,
+    clippy::panic,
+    clippy::pedantic,
+    clippy::unwrap_used,
+    dead_code,
+    missing_docs,
+    unreachable_pub,
+    unsafe_code,
+    unused_qualifications,
+    reason = "generated"
+)]
+mod bindings;
+
+use bindings::exports::wasi::cli::run::Guest;
+use bindings::wasi::cli::{environment, exit, stderr, stdin, stdout};
+use bindings::wit_stream;
+
+/// The component.
+struct Runner;
+
+/// What the component exports.
+#[allow(clippy::allow_attributes_without_reason, unsafe_code, reason = "generated")]
+mod exported {
+    use super::{Runner, bindings};
+
+    bindings::export!(Runner with_types_in bindings);
+}
+
+impl Guest for Runner {
+    async fn run() -> Result<(), ()> {
+        let words = environment::get_arguments();
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        match work(&words).await {
+            Ok(()) => Ok(()),
+            Err(error) => {
+                complain(&format!("{}: {error}", words.first().unwrap_or(&"?"))).await;
+                Err(())
+            }
+        }
+    }
+}
+
+async fn work(words: &[&str]) -> Result<(), String> {
+    match words {
+        [_, "echo", rest @ ..] => write(rest.join(" ").into_bytes()).await,
+        [name, "name"] => write(name.to_string().into_bytes()).await,
+        [_, "count"] => {
+            let (input, _) = stdin::read_via_stream();
+            let bytes = input.collect().await;
+            write(format!("{} bytes", bytes.len()).into_bytes()).await;
+        }
+        [_, "both"] => {
+            write(b"to standard output".to_vec()).await;
+            complain("to standard error").await;
+        }
+        [_, "exit", code] => exit::exit_with_code(code.parse().unwrap_or(99)),
+        [_, "panic"] => panic!("told to"),
+        [_, "read", path] => {
+            let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
+            write(text.into_bytes()).await;
+        }
+        [_, "env"] => {
+            let all =
+                environment::get_environment().into_iter().map(|(name, value)| format!("{name}={value}"));
+            write(all.collect::<Vec<_>>().join("\n").into_bytes()).await;
+        }
+        [_, "spam", megabytes] => {
+            for _ in 0..megabytes.parse().unwrap_or(0) {
+                write(vec![b'x'; 1 << 20]).await;
+            }
+        }
+        [_, "wait"] => std::future::pending().await,
+        [_, "spin"] => loop {
+            std::hint::spin_loop();
+        },
+        _ => return Err("what?".into()),
+    }
+    Ok(())
+}
+
+/// Writes to standard output. A stream whose reader is gone is none of this program's business.
+async fn write(bytes: Vec<u8>) {
+    let (mut writer, reader) = wit_stream::new();
+    let written = stdout::write_via_stream(reader);
+    writer.write_all(bytes).await;
+    drop(writer);
+    let _ = written.await;
+}
+
+async fn complain(text: &str) {
+    let (mut writer, reader) = wit_stream::new();
+    let written = stderr::write_via_stream(reader);
+    writer.write_all(text.as_bytes().to_vec()).await;
+    drop(writer);
+    let _ = written.await;
+}
