@@ -212,7 +212,7 @@ fn a_prompt_may_what_its_plugin_may_and_writes_nothing() {
     fs::write(&file, "inside").unwrap();
     let how = |word: &str, file: &std::path::Path| json!({ "how": format!("{word} {}", file.display()) });
     let refused = get(&mut place.open(), "shelf__misbehave", how("read", &file));
-    assert!(error(&refused).contains("hint: to allow it"), "{refused}");
+    assert!(refused["error"].is_object() && !refused.to_string().contains("inside"), "{refused}");
     place.program("[plugins.grant]\nwrite = [\".\"]\n");
     let mut peer = place.open();
     let got = get(&mut peer, "shelf__misbehave", how("read", &file));

@@ -77,7 +77,6 @@ async fn work(words: &[&str]) -> Result<(), String> {
                 write(vec![b'x'; 1 << 20]).await;
             }
         }
-        [_, "wait"] => std::future::pending().await,
         [_, "spin"] => loop {
             std::hint::spin_loop();
         },
