@@ -1,7 +1,7 @@
 //! From the component's exports to the tools: what [`export!`](crate::export!) expands to.
 //! Holds no state, since an instance lives for one call.
 
-use crate::{Error, Tool};
+use crate::Error;
 
 /// Makes a component of tools: `export!(Read, Write)`. Once in a crate whose type is `cdylib`.
 ///

@@ -222,7 +222,7 @@ mod tests {
     const A: Fingerprint = [1; 32];
     const B: Fingerprint = [2; 32];
 
-    fn questions_in(folder: &std::path::Path, program: &str) -> Questions {
+    fn questions_in(folder: &Path, program: &str) -> Questions {
         Questions::in_folder(folder.to_owned(), program.into())
     }
 
