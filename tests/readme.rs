@@ -47,6 +47,10 @@ const BY_CI: &[(&str, &str)] = &[
     ("haft call program__team__mark --arg mark=one --nats nats://127.0.0.1:4222", ".ci/nats"),
     ("haft log --nats nats://127.0.0.1:4222", ".ci/nats"),
     ("haft doctor --nats nats://127.0.0.1:4222", ".ci/nats"),
+    (
+        "HAFT_TOKEN=… haft serve --http 127.0.0.1:8080 --token-env HAFT_TOKEN --nats nats://127.0.0.1:4222",
+        ".ci/nats",
+    ),
     ("haft self-update --check", ".ci/install"),
     ("haft self-update", ".ci/install"),
     ("haft self-update --version VERSION --from FOLDER --key KEY", ".ci/install"),
