@@ -53,15 +53,16 @@ impl Desk {
         let path = self.question(id);
         let Ok(file) = File::open(&path) else { return Ok(None) };
         if flock(&file, FlockOperation::NonBlockingLockShared).is_ok() {
-            let _ = fs::remove_file(path);
+            let _ = fs::remove_file(&path);
             let _ = fs::remove_file(self.answer(id));
             return Ok(None);
         }
         let mut bytes = Vec::new();
         file.take(MAX_FILE).read_to_end(&mut bytes)?;
         let waiting = serde_json::from_slice::<Waiting>(&bytes).ok();
-        let waiting =
-            waiting.filter(|own| own.id == id && own.until > Timestamp::now() && !self.answer(id).exists());
+        let waiting = waiting.filter(|own| own.id == id && own.until > Timestamp::now());
+        // Whoever asked takes away the question and then its answer: one that is gone by now was answered, and no longer waits.
+        let waiting = waiting.filter(|_| !self.answer(id).exists() && path.exists());
         Ok(waiting.map(|waiting| Found { waiting, digest: digest(&bytes) }))
     }
 }
