@@ -82,7 +82,7 @@ fn names<'v>(answer: &'v Value, list: &str, key: &str) -> Vec<&'v str> {
     answer["result"][list].as_array().unwrap().iter().map(|one| one[key].as_str().unwrap()).collect()
 }
 
-fn get(peer: &mut Peer, name: &str, arguments: Value) -> Value {
+fn get(peer: &mut Peer, name: &str, arguments: &Value) -> Value {
     peer.request("prompts/get", json!({ "name": name, "arguments": arguments }))
 }
 
@@ -134,7 +134,7 @@ fn prompts_and_resources_are_listed_by_plugin() {
 fn a_prompt_is_filled_in_and_a_resource_read() {
     let place = Place::new(["plain", "plain"], "");
     let mut peer = place.open();
-    let got = get(&mut peer, "shelf__review", json!({ "what": "this", "tone": "kindly" }));
+    let got = get(&mut peer, "shelf__review", &json!({ "what": "this", "tone": "kindly" }));
     assert_eq!(
         got["result"]["messages"],
         json!([
@@ -167,10 +167,10 @@ fn what_was_not_listed_is_refused() {
     let place = Place::new(["closed", "plain"], "");
     let mut peer = place.open();
     for (answer, expected) in [
-        (get(&mut peer, "shelf__none", json!({})), "unknown prompt `shelf__none`"),
-        (get(&mut peer, "shelf__review", json!({})), "invalid arguments: "),
-        (get(&mut peer, "shelf__review", json!({ "what": "x", "more": "y" })), "invalid arguments: "),
-        (get(&mut peer, "shelf__review", json!({ "what": 7 })), "invalid arguments: "),
+        (get(&mut peer, "shelf__none", &json!({})), "unknown prompt `shelf__none`"),
+        (get(&mut peer, "shelf__review", &json!({})), "invalid arguments: "),
+        (get(&mut peer, "shelf__review", &json!({ "what": "x", "more": "y" })), "invalid arguments: "),
+        (get(&mut peer, "shelf__review", &json!({ "what": 7 })), "invalid arguments: "),
         (read(&mut peer, "file:///etc/passwd"), "there is no resource `file:///etc/passwd`"),
         (read(&mut peer, "haft://nobody/notes/today.md"), "there is no resource"),
         // Without templates nothing else is read; what is another plugin's is asked of that one.
@@ -196,11 +196,11 @@ fn a_prompt_that_misbehaves_is_one_error() {
         ("flood 200000", "more than its result limit of 64 KiB"),
         ("fail", "it broke"),
     ] {
-        let answer = get(&mut peer, "shelf__misbehave", json!({ "how": how }));
+        let answer = get(&mut peer, "shelf__misbehave", &json!({ "how": how }));
         assert!(error(&answer).contains(expected), "{how}: {answer}");
     }
     assert!(error(&read(&mut peer, "haft://shelf/trap")).contains("panicked"));
-    let fine = get(&mut peer, "shelf__misbehave", json!({ "how": "fine" }));
+    let fine = get(&mut peer, "shelf__misbehave", &json!({ "how": "fine" }));
     assert_eq!(fine["result"]["messages"][0]["content"]["text"], "fine");
 }
 
@@ -211,13 +211,13 @@ fn a_prompt_may_what_its_plugin_may_and_writes_nothing() {
     let file = place.path("file.txt");
     fs::write(&file, "inside").unwrap();
     let how = |word: &str, file: &std::path::Path| json!({ "how": format!("{word} {}", file.display()) });
-    let refused = get(&mut place.open(), "shelf__misbehave", how("read", &file));
+    let refused = get(&mut place.open(), "shelf__misbehave", &how("read", &file));
     assert!(refused["error"].is_object() && !refused.to_string().contains("inside"), "{refused}");
     place.program("[plugins.grant]\nwrite = [\".\"]\n");
     let mut peer = place.open();
-    let got = get(&mut peer, "shelf__misbehave", how("read", &file));
+    let got = get(&mut peer, "shelf__misbehave", &how("read", &file));
     assert_eq!(got["result"]["messages"][0]["content"]["text"], "inside", "{got}");
-    let written = get(&mut peer, "shelf__misbehave", how("write", &place.path("new.txt")));
+    let written = get(&mut peer, "shelf__misbehave", &how("write", &place.path("new.txt")));
     assert!(written["error"].is_object() && !place.path("new.txt").exists(), "{written}");
 }
 
@@ -229,7 +229,7 @@ fn what_the_program_says_of_tools_counts() {
     let mut peer = place.open();
     let resources = peer.request("resources/list", json!({}));
     assert!(names(&resources, "resources", "uri").iter().all(|uri| uri.starts_with("haft://other/")));
-    let unasked = get(&mut peer, "shelf__review", json!({ "what": "x" }));
+    let unasked = get(&mut peer, "shelf__review", &json!({ "what": "x" }));
     assert!(error(&unasked).contains("needs a person's approval"), "{unasked}");
     let mut asked = place.open_with(&json!({ "elicitation": {} }));
     let id = asked.ask("prompts/get", json!({ "name": "shelf__review", "arguments": { "what": "x" } }));

@@ -222,7 +222,9 @@ async fn n13_a_killed_gate_s_calls_run_once_at_most() {
         let before = world.marks().len();
         let mut gate = Served::start(&world);
         let marks = (0..UNDER_WAY).map(|call| format!("g{number}-{call}")).collect::<Vec<_>>();
-        marks.iter().for_each(|mark| gate.ask(mark));
+        for mark in &marks {
+            gate.ask(mark);
+        }
         // From none of them begun to all of them answered.
         let reached = number % (UNDER_WAY + 1);
         let started = Instant::now();

@@ -28,6 +28,7 @@ pub(super) fn server(folder: &std::path::Path) -> String {
          tmux = false\n"
     );
     std::fs::write(&program, inner).unwrap();
+    let program = program.to_str().unwrap();
     format!(
         "\n[[mcp_servers]]\nname = \"inner\"\ncommand = [{haft:?}, \"serve\", \"--program\", {program:?}]\n\
          env = {{ XDG_CACHE_HOME = \"OWN/own\", XDG_STATE_HOME = \"OWN/own\" }}\non = [\"eu\"]\n"

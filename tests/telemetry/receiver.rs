@@ -89,11 +89,12 @@ impl Receiver {
             attributes(&resource.attributes).get("service.name").is_some_and(|own| own == service)
         });
         let metrics = resources.flat_map(|own| own.scope_metrics).flat_map(|scope| scope.metrics);
-        let points = metrics.filter(|metric| metric.name == name).filter_map(|metric| match metric.data? {
-            Data::Gauge(gauge) => gauge.data_points.last()?.value,
-            other => panic!("{name} is {other:?}"),
-        });
-        points.last().map(|value| match value {
+        let mut points =
+            metrics.filter(|metric| metric.name == name).filter_map(|metric| match metric.data? {
+                Data::Gauge(gauge) => gauge.data_points.last()?.value,
+                other => panic!("{name} is {other:?}"),
+            });
+        points.next_back().map(|value| match value {
             Point::AsInt(value) => value.try_into().unwrap(),
             Point::AsDouble(value) => panic!("{name} is {value}"),
         })

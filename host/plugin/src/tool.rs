@@ -200,7 +200,7 @@ impl PluginTool {
         let (plugin, last_calls) = (self.plugin.0.clone(), self.last_calls.clone());
         Box::pin(async move {
             let ticking = plugin.engine.clock().run();
-            let ((answer, instance), is_short) = short_call::measure(plugin.answer(&job)).await;
+            let ((answer, instance), is_short) = short_call::measure(Box::pin(plugin.answer(&job))).await;
             if instance.is_none() {
                 // An instance that was kept may serve the next call before this one is cleaned up.
                 job.instance_permit = None;

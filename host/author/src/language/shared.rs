@@ -27,7 +27,9 @@ pub(super) async fn ensure(build: &Build<'_>) -> anyhow::Result<()> {
     if venv::is_filled(&link, &required) {
         // As far as it is one of these: the link may be the author's own.
         let own = link.read_link().ok().filter(|folder| folder.parent() == Some(&build.toolchains));
-        own.iter().for_each(|folder| sweep::used(folder));
+        if let Some(folder) = own {
+            sweep::used(&folder);
+        }
         return Ok(());
     }
     let python = build.find(&venv::PYTHON)?;

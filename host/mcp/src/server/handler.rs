@@ -312,7 +312,7 @@ impl ServerHandler for Handler {
         request: GetPromptRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
-        self.while_open(self.get(request, context)).await
+        self.while_open(Box::pin(self.get(request, context))).await
     }
 
     async fn list_resources(
@@ -346,7 +346,7 @@ impl ServerHandler for Handler {
         request: ReadResourceRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        self.while_open(self.read(request, context)).await
+        self.while_open(Box::pin(self.read(request, context))).await
     }
 
     async fn complete(
@@ -384,7 +384,7 @@ impl ServerHandler for Handler {
             while let Some(other) = self.shared.snapshots.other_than(&seen).await {
                 let differs = tool_news::differences(&seen, &other);
                 seen = other;
-                if tell_subscriber(&sink, differs).await.is_err() {
+                if tell_subscriber(sink, differs).await.is_err() {
                     return;
                 }
             }

@@ -79,7 +79,8 @@ async fn last_words(hangup: &Hangup, stop: &CancellationToken) {
 }
 
 async fn converse(handler: Arc<Handler>, lines: StdioTransport) -> io::Result<()> {
-    match handler.serve(lines).await {
+    // On the heap: it has room for the largest request.
+    match Box::pin(handler.serve(lines)).await {
         Ok(running) => running.waiting().await.map(|_| ()).map_err(io::Error::other),
         // A client that connects and leaves is no failure.
         Err(ServerInitializeError::ConnectionClosed(_) | ServerInitializeError::Cancelled) => Ok(()),

@@ -254,8 +254,8 @@ mod tests {
         (one, two, task.task_id, running)
     }
 
-    fn answer(text: &str) -> CallAnswer {
-        Ok(CallToolResponse::Complete(CallToolResult::success(vec![ContentBlock::text(text)])))
+    fn answer(text: &str) -> CallToolResponse {
+        CallToolResponse::Complete(CallToolResult::success(vec![ContentBlock::text(text)]))
     }
 
     async fn payload(tasks: &Tasks, id: &str) -> TaskPayload {
@@ -272,7 +272,7 @@ mod tests {
             assert!(two.get(caller, &id).await.is_err() && two.cancel(caller, &id).await.is_err());
         }
         assert!(Tasks::new(shared.clone(), b"other").get("ada", &id).await.is_err());
-        running.finish(Box::pin(async { answer("done") })).await;
+        running.finish(Box::pin(async { Ok(answer("done")) })).await;
         for replica in [&one, &two] {
             let TaskPayload::Completed { result } = payload(replica, &id).await else { panic!() };
             assert_eq!(result["content"][0]["text"], "done");
@@ -314,7 +314,8 @@ mod tests {
     /// RP03: what is too large to be kept is told, and no answer is half of one.
     #[test]
     fn rp03_an_answer_beyond_the_bound_is_not_kept() {
-        let ended = |most| Record::since(0, State::ended(answer("done"), false, most)).detailed("x").payload;
+        let ended =
+            |most| Record::since(0, State::ended(Ok(answer("done")), false, most)).detailed("x").payload;
         assert!(matches!(ended(1000), TaskPayload::Completed { .. }));
         let TaskPayload::Failed { error } = ended(10) else { panic!() };
         assert!(error["message"].as_str().unwrap().contains("the call has ended"), "{error:?}");

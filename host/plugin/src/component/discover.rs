@@ -84,7 +84,7 @@ pub(crate) async fn compile_and_list(
         Some(listing) if !linked.has_offers() => listing,
         listing => list_in_new_instance(engine, name, (&linked, listing), limits).await?,
     };
-    let listing = Listing { config, classes, ..listing }.bounded()?;
+    let listing = Listing { classes, config, ..listing }.bounded()?;
     if let Some(code) = code {
         let (own, own_record, own_listing) = (engine.clone(), identity.key.clone(), listing.clone());
         let store = move || own.cache().map(|cache| cache.store_listing(&own_record, code, &own_listing));

@@ -142,10 +142,10 @@ impl LinkedComponent {
     pub(crate) async fn instantiate(&self, store: &mut Store<GuestState>) -> wasmtime::Result<GuestInstance> {
         match self {
             Self::Plugin(linked) => linked.instantiate(store).await.map(GuestInstance::Plugin),
-            Self::Act(linked) => linked.instantiate(store).await.map(GuestInstance::Act),
+            Self::Act(linked) => Box::pin(linked.instantiate(store)).await.map(GuestInstance::Act),
             Self::Mcp(linked) => Box::pin(linked.instantiate(store)).await.map(GuestInstance::Mcp),
             Self::Command(linked) => Box::pin(linked.instantiate(store)).await.map(GuestInstance::Command),
-            Self::Typed(linked, _) => linked.instantiate(store).await.map(GuestInstance::Typed),
+            Self::Typed(linked, _) => Box::pin(linked.instantiate(store)).await.map(GuestInstance::Typed),
         }
     }
 }

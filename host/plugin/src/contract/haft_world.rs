@@ -65,9 +65,14 @@ impl HaftComponent {
     }
 
     pub(crate) async fn instantiate(&self, store: &mut Store<GuestState>) -> wasmtime::Result<HaftGuest> {
-        if !self.has_offers {
-            return self.tools.instantiate_async(store).await.map(|tools| HaftGuest(tools, None));
+        if self.has_offers {
+            // On the heap: the future of every call would have room for it.
+            return Box::pin(self.instantiate_offering(store)).await;
         }
+        self.tools.instantiate_async(store).await.map(|tools| HaftGuest(tools, None))
+    }
+
+    async fn instantiate_offering(&self, store: &mut Store<GuestState>) -> wasmtime::Result<HaftGuest> {
         let instance = self.tools.instance_pre().instantiate_async(&mut *store).await?;
         Ok(HaftGuest(Bindings::new(store, &instance)?, Some(instance)))
     }

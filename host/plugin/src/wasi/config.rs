@@ -21,6 +21,11 @@ impl Config {
         found.map(|(_, value)| value.expose_secret().to_owned())
     }
 
+    /// What its values are called.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|(key, _)| key.as_str())
+    }
+
     pub(crate) fn all(&self) -> Vec<(String, String)> {
         self.0.iter().map(|(key, value)| (key.clone(), value.expose_secret().to_owned())).collect()
     }

@@ -1,5 +1,5 @@
 //! Prompts and resources beside a tool. What it lists goes by its kind, which tests write into the bytes of the component.
-
+#![allow(clippy::panic, reason = "one of the ways to fail")]
 use haft_plugin::offers::{Contents, Message, Prompt, Resource, Resources};
 use haft_plugin::{Context, Error, Output, Tool};
 

@@ -36,20 +36,16 @@ impl Handler {
     /// Asks the person behind the client, for a tool that asks for approval or a call that brings an answer.
     async fn approver(
         &self,
-        asks: bool,
         request: &CallToolRequestParams,
         context: &RequestContext<RoleServer>,
-    ) -> Option<ElicitingApprover> {
-        if !asks && request.request_state.is_none() {
-            return None;
-        }
+    ) -> ElicitingApprover {
         let snapshots = &self.shared.snapshots;
         let choose = |fallback: &Fallback| {
             if is_sessionless(context) { fallback.once.clone() } else { fallback.in_session.clone() }
         };
         let fallback = snapshots.fallback().map(choose);
         let (questions, caller) = (snapshots.questions(), &self.shared.caller);
-        Some(ElicitingApprover::new(context, request, questions, caller, fallback).await)
+        ElicitingApprover::new(context, request, questions, caller, fallback).await
     }
 
     /// A call begins, as a part of what its client says that it is a part of.
@@ -86,7 +82,12 @@ impl Handler {
     ) -> Result<Answered, ErrorData> {
         let Target { entry, own, is_offer } = target;
         let (is_known, asks) = (entry.is_some(), entry.is_some_and(Entry::asks));
-        let approver = self.approver(asks, &request, context).await;
+        let approver = if asks || request.request_state.is_some() {
+            // On the heap: the future of every call would have room for it.
+            Some(Box::pin(self.approver(&request, context)).await)
+        } else {
+            None
+        };
         if let Some(refusal) = approver.as_ref().and_then(ElicitingApprover::refusal) {
             return Err(refusal);
         }

@@ -33,6 +33,7 @@ impl Handler {
         // It may outlive the request that this handler is for.
         let own = self.shared.handler();
         let call = |context| async move { own.while_open(own.call(request, context)).await };
-        tasks.run(&self.shared.caller, context, call).await
+        // On the heap: the future of every call would have room for it.
+        Box::pin(tasks.run(&self.shared.caller, context, call)).await
     }
 }

@@ -17,6 +17,7 @@ use super::cbor::{self, field};
 use super::shapes::Metadata;
 use crate::contract::bindings::haft::plugin::host::Level;
 use crate::instance::state::GuestState;
+use crate::wasi::config::Config;
 use haft_core::grant::Reach;
 use haft_core::report::plain;
 
@@ -128,7 +129,7 @@ pub(crate) fn add_to_linker(linker: &mut Linker<GuestState>) -> wasmtime::Result
         "list-secrets",
         |store: &Accessor<GuestState>, _: (Option<String>,)| {
             let listed = store.with(|mut access| listed(access.data_mut()));
-            Box::pin(async move { Ok((listed,)) })
+            Box::pin(async move { Ok((Ok::<_, SecretError>(listed),)) })
         },
     )?;
     credentials.func_wrap_concurrent(
@@ -176,13 +177,18 @@ fn granted(state: &GuestState, class: &str, args: &[u8]) -> Result<&'static str,
 }
 
 /// The names of what the component may ask for.
-fn listed(state: &mut GuestState) -> Result<Vec<SecretInfo>, SecretError> {
+fn listed(state: &mut GuestState) -> Vec<SecretInfo> {
     if !has_secrets(state) {
-        return Ok(Vec::new());
+        return Vec::new();
     }
-    let keys = state.belongings.config.iter().flat_map(|config| config.all());
-    let info = |(key, _)| SecretInfo { key, kind: OPAQUE.into(), description: None, expires_at: None };
-    Ok(keys.map(info).collect())
+    let config = state.belongings.config.iter();
+    let info = |key: &str| SecretInfo {
+        key: key.to_owned(),
+        kind: OPAQUE.into(),
+        description: None,
+        expires_at: None,
+    };
+    config.flat_map(Config::keys).map(info).collect()
 }
 
 /// The value of `[plugins.config]` that is called `key`.
