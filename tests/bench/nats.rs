@@ -3,7 +3,7 @@
 //! fails for being slow.
 //!
 //! `HAFT_NATS_SERVER=nats-server cargo bench --bench nats`; `.ci/nats CACHE bench` fetches the server. The call that is
-//! measured only reads (a guest's echo, a fresh instance each); what is claimed first is a row of its own.
+//! measured only reads (`hello`, a fresh instance each); what is claimed first is a row of its own.
 
 #![expect(
     clippy::cast_precision_loss,
@@ -118,12 +118,15 @@ fn repository() -> PathBuf {
 /// The program in `folder`, as a gate.
 async fn program(folder: &Path, name: &str, url: &str) -> Arc<Program> {
     std::fs::create_dir_all(folder.join("home")).unwrap();
-    let guest = repository().join("tests/guests/built/hostile.wasm");
+    let (guest, hello) = ("tests/guests/built/hostile.wasm", "plugins/built/hello.wasm");
+    let [guest, hello] = [guest, hello].map(|path| repository().join(path));
     let text = format!(
         "[program]\nname = \"{name}\"\nversion = \"1.0.0\"\n[sandbox]\nworkspace = \".\"\n\
-         [[plugins]]\nname = \"guest\"\ncomponent = \"{}\"\ntools = [\"echo\", \"sleep\"]\non = [\"*\"]\n\
+         [[plugins]]\nname = \"guest\"\ncomponent = \"{}\"\ntools = [\"sleep\"]\non = [\"*\"]\n\
+         [[plugins]]\nname = \"hello\"\ncomponent = \"{}\"\non = [\"*\"]\n\
          [[tools]]\nname = \"true\"\ndescription = \"Nothing.\"\ncommand = [\"true\"]\narguments = []\non = [\"*\"]\n",
-        guest.display()
+        guest.display(),
+        hello.display()
     );
     std::fs::write(folder.join("program.toml"), text).unwrap();
     let options = Options {
@@ -140,7 +143,7 @@ fn worker(folder: &Path, url: &str, name: &str, places: usize) -> Process {
     let places = places.to_string();
     let mut command = Command::new(env!("CARGO_BIN_EXE_haft"));
     command
-        .args(["work", "--nats", url, "--name", name, "--places", &places])
+        .args(["work", "--no-journal", "--nats", url, "--name", name, "--places", &places])
         .current_dir(folder)
         .env("HOME", folder.join("home"))
         .stdout(Stdio::null())
@@ -155,14 +158,15 @@ async fn call(program: &Program, tool: &str, arguments: Value) -> bool {
 
 async fn ready(program: &Program) {
     let begun = Instant::now();
-    while !call(program, "guest__echo", text()).await {
+    while !reads(program).await {
         assert!(begun.elapsed() < Duration::from_mins(1), "no worker comes");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }
 
-fn text() -> Value {
-    json!({ "text": "hi" })
+/// A call that changes nothing, of the component that the bench `call` measures.
+async fn reads(program: &Program) -> bool {
+    call(program, "hello__hello", json!({ "name": "hi" })).await
 }
 
 /// As many bytes as a call of the gate has.
@@ -186,7 +190,7 @@ async fn one_by_one(client: &async_nats::Client, program: &Program) {
         }
         for _ in 0..SLICE {
             let begun = Instant::now();
-            assert!(call(program, "guest__echo", text()).await);
+            assert!(reads(program).await);
             read.push(begun.elapsed().as_secs_f64() * 1e6);
         }
         let begun = Instant::now();
@@ -216,7 +220,7 @@ async fn at_once(client: &async_nats::Client, program: &Arc<Program>) {
         read.push(
             burst(move || {
                 let program = program.clone();
-                async move { assert!(call(&program, "guest__echo", text()).await) }
+                async move { assert!(reads(&program).await) }
             })
             .await,
         );

@@ -79,6 +79,11 @@ fn named(object: &str) -> HeaderMap {
     headers
 }
 
+/// Whether all of a payload came in the message.
+pub(crate) fn is_whole(message: &Message) -> bool {
+    message.headers.is_none()
+}
+
 /// What came: in the message, or where the message says.
 pub(crate) async fn received(link: &Link, message: &Message) -> Result<Bytes, LinkError> {
     let name = message.headers.as_ref().and_then(|headers| headers.get(OBJECT));

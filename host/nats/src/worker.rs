@@ -12,11 +12,14 @@ use std::time::Duration;
 use async_nats::{Message, Subscriber};
 use haft_core::manifest::Label;
 use haft_core::sync::Lock;
+use haft_core::tool::inline::{self, InlineThreads, ThreadLoad};
 use haft_core::tool::{Entry, Session, Toolbox};
 use haft_core::trace::{Gauge, Trace};
+use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 use tokio_stream::StreamExt;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use self::answers::Answers;
 use self::places::Places;
@@ -25,12 +28,15 @@ use crate::identity::{Identity, definition};
 use crate::link::Link;
 use crate::message::{Ask, Beat, CONNECTION, Known, Reply, Status, WorkerId, encode, random_name};
 use crate::passenger::Passenger;
-use crate::payload::Payload;
+use crate::payload::{Payload, is_whole};
 use crate::settings::Settings;
 use crate::subjects::Subjects;
 
 /// How often a worker says that it lives.
 const BEAT: Duration = Duration::from_millis(500);
+
+/// Bytes of a call that may run on the thread that takes it: checking arguments takes longer for larger ones.
+const MAX_INLINE: usize = 64 << 10;
 
 /// How long the calls that run may take to end once the worker is to end: as long as an orchestrator waits, usually.
 const DRAIN: Duration = Duration::from_secs(20);
@@ -136,7 +142,9 @@ impl Worker {
         let mut others = JoinSet::new();
         others.spawn(self.clone().answer_asks(asks));
         others.spawn(self.clone().beat(hellos));
-        let mut tasks = JoinSet::new();
+        let threads =
+            InlineThreads::start("haft-calls").map_err(|error| unusable("a worker cannot run", &error))?;
+        let tasks = TaskTracker::new();
         loop {
             let message = tokio::select! {
                 biased;
@@ -144,42 +152,58 @@ impl Worker {
                 message = calls.next() => message,
             };
             let Some(message) = message else { break };
-            while tasks.try_join_next().is_some() {}
-            self.take(message, &mut tasks);
+            self.take(message, &tasks, &threads).await;
         }
         self.drain(calls, tasks).await;
         Ok(())
     }
 
     /// Lets what runs end. From now on gates hear that nobody is here.
-    async fn drain(&self, mut calls: Subscriber, mut tasks: JoinSet<()>) {
+    async fn drain(&self, mut calls: Subscriber, tasks: TaskTracker) {
         self.places.close();
         self.send_beat().await;
         let _ = calls.unsubscribe().await;
         // What came before the server heard of that is refused, not dropped.
         while let Ok(Some(message)) = tokio::time::timeout(BEAT, calls.next()).await {
-            self.refuse(message, &mut tasks);
+            self.refuse(message, &tasks);
         }
-        let ended = async |tasks: &mut JoinSet<()>| while tasks.join_next().await.is_some() {};
-        if tokio::time::timeout(DRAIN, ended(&mut tasks)).await.is_err() {
+        tasks.close();
+        if tokio::time::timeout(DRAIN, tasks.wait()).await.is_err() {
             self.running.lock().values().for_each(CancellationToken::cancel);
-            let _ = tokio::time::timeout(STOPPED, ended(&mut tasks)).await;
+            let _ = tokio::time::timeout(STOPPED, tasks.wait()).await;
         }
         self.link.flush().await;
     }
 
-    /// Runs a call, where there is a place for it.
-    fn take(self: &Arc<Self>, message: Message, tasks: &mut JoinSet<()>) {
-        match Places::take(&self.places) {
-            Some(taken) => {
-                let own = self.clone();
-                tasks.spawn(async move { own.run_call(message, taken).await });
-            }
-            None => self.refuse(message, tasks),
+    /// Runs a call, where there is a place for it: a short one on one of `threads`, without waking another.
+    async fn take(self: &Arc<Self>, message: Message, tasks: &TaskTracker, threads: &InlineThreads) {
+        let Some(taken) = Places::take(&self.places) else { return self.refuse(message, tasks) };
+        let is_short = self.is_short(&message);
+        let call = tasks.track_future(self.clone().run_call(message, taken));
+        if !is_short {
+            tokio::spawn(call);
+            return;
         }
+        let runtime = Handle::current();
+        let begin = async move || {
+            if let Err(rest) = inline::poll_once(Box::pin(call), &runtime) {
+                runtime.spawn(rest);
+            }
+            inline::run_cleanups(ThreadLoad::Busy);
+        };
+        threads.run(begin).await;
     }
 
-    fn refuse(&self, message: Message, tasks: &mut JoinSet<()>) {
+    /// Whether a call takes no time and nothing but a guest: it may run where it is taken.
+    fn is_short(&self, message: &Message) -> bool {
+        let tool = tool_of(message);
+        message.payload.len() <= MAX_INLINE
+            && is_whole(message)
+            && self.known.get(tool).is_some_and(|known| known.reads)
+            && self.toolbox.find(tool).is_some_and(Entry::may_run_inline)
+    }
+
+    fn refuse(&self, message: Message, tasks: &TaskTracker) {
         let Some(subject) = message.reply else { return };
         let client = self.link.client.clone();
         tasks.spawn(async move {
@@ -264,6 +288,12 @@ fn watch(places: &Arc<Places>, trace: &Trace) {
     let (most, busy) = (Arc::downgrade(places), Arc::downgrade(places));
     trace.watch(Gauge::Places, move || Some(most.upgrade()?.most().into()));
     trace.watch(Gauge::PlacesUsed, move || Some(busy.upgrade()?.busy().into()));
+}
+
+/// The tool that a call is of: the end of its subject ([`Subjects::call`]), by which a user of the server may be held to
+/// some.
+fn tool_of(message: &Message) -> &str {
+    message.subject.rsplit_once('.').map_or("", |(_, tool)| tool)
 }
 
 /// A tool as gates are told of it.

@@ -69,18 +69,25 @@ impl Conversation for Panics {
     async fn close(self: Box<Self>) {}
 }
 
-/// What comes back for lines that are written at once.
-async fn answers(lines: &[Value]) -> Vec<Value> {
+/// What comes back for requests that are written at once. The input stays open until each of them is answered: its end
+/// cancels what still runs.
+async fn answers(requests: &[Value]) -> Vec<Value> {
     let (input, mut to) = io::pipe().unwrap();
     let (from, output) = io::pipe().unwrap();
     let served =
         tokio::spawn(serve(Arc::new(Odd), Redactor::default(), input, output, CancellationToken::new()));
-    for line in lines {
+    for line in requests {
         writeln!(to, "{line}").unwrap();
     }
+    let count = requests.len();
+    let read = tokio::task::spawn_blocking(move || {
+        let all = BufReader::new(from).lines().map(|line| serde_json::from_str(&line.unwrap()).unwrap());
+        all.filter(|message: &Value| message["id"].is_number()).take(count).collect()
+    });
+    let all = read.await.unwrap();
     drop(to);
     served.await.unwrap().unwrap();
-    BufReader::new(from).lines().map(|line| serde_json::from_str(&line.unwrap()).unwrap()).collect()
+    all
 }
 
 fn request(id: i64, method: &str, params: &Value) -> Value {

@@ -4,7 +4,15 @@
 //!
 //! A thread that opted in is confined from its first inline call on, as every thread that runs guests is, and stays so.
 
+mod threads;
+
 use std::cell::{Cell, RefCell};
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+use tokio::runtime::Handle;
+
+pub use self::threads::InlineThreads;
 
 /// Drops what a call left, on this thread or, where the thread is busy, on another one.
 type Cleanup = Box<dyn FnOnce(ThreadLoad)>;
@@ -60,6 +68,23 @@ pub fn run_cleanups(load: ThreadLoad) {
 /// Whether calls may run inline on the calling thread.
 pub fn is_enabled() -> bool {
     ENABLED.get()
+}
+
+/// Polls `call` once on the calling thread, as a part of `runtime`. What is left of it comes back where that does not end
+/// it: `runtime` may poll it on. No wake-up is lost, since every later poll brings a waker of its own.
+///
+/// # Errors
+///
+/// The call, where it waits.
+pub fn poll_once<F: Future + ?Sized>(
+    mut call: Pin<Box<F>>,
+    runtime: &Handle,
+) -> Result<F::Output, Pin<Box<F>>> {
+    let _inside = runtime.enter();
+    match call.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => Ok(output),
+        Poll::Pending => Err(call),
+    }
 }
 
 /// Queues a cleanup for the next [`run_cleanups`] on the calling thread.

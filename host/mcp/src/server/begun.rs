@@ -4,7 +4,6 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
 
 use hyper::http::request::Parts;
 use rmcp::model::{CallToolResponse, ClientRequest, GetExtensions, GetMeta, JsonRpcRequest, ServerResult};
@@ -15,6 +14,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use haft_core::sync::Lock;
+use haft_core::tool::inline;
 
 /// What is answered, once it is.
 pub(super) type Answer = Result<ServerResult, ErrorData>;
@@ -54,12 +54,10 @@ pub(super) fn poll_once(
     let (peer, later) = watch::channel(None);
     context.extensions.insert(LaterPeer(later));
     let stop = context.ct.clone();
-    let mut answer = Box::pin(async move { handler.handle_request(request.request, context).await });
-    let _inside = runtime.enter();
-    // No wake-up is lost: the handler polls the future again, with a waker of its own.
-    match answer.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(answer) => FirstPoll::Answered(Box::new(answer)),
-        Poll::Pending => FirstPoll::Begun(BegunCall(Arc::new(Lock::new(Some(Rest { answer, stop, peer }))))),
+    let answer = Box::pin(async move { handler.handle_request(request.request, context).await });
+    match inline::poll_once(answer, runtime) {
+        Ok(answer) => FirstPoll::Answered(Box::new(answer)),
+        Err(answer) => FirstPoll::Begun(BegunCall(Arc::new(Lock::new(Some(Rest { answer, stop, peer }))))),
     }
 }
 

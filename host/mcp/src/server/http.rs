@@ -13,7 +13,6 @@ mod short_path;
 mod slots;
 mod stand_in;
 mod stream;
-mod threads;
 mod token;
 
 use std::convert::Infallible;
@@ -35,11 +34,11 @@ use self::public::Public;
 use self::sessions::Home;
 use self::slots::{ConnectionSlot, ConnectionSlots};
 use self::stream::WriteTimeoutStream;
-use self::threads::HttpThreads;
 pub use self::token::{Token, TokenError};
 use super::handler::ServerShared;
 use super::snapshot::ToolSnapshots;
 use super::stdio::GRACE;
+use haft_core::tool::inline::InlineThreads;
 
 /// The path that is served.
 pub const PATH: &str = "/mcp";
@@ -114,7 +113,7 @@ struct Acceptor {
     shared: ServerShared,
     patience: Patience,
     slots: ConnectionSlots,
-    threads: HttpThreads,
+    threads: InlineThreads,
 }
 
 impl Default for Patience {
@@ -140,7 +139,7 @@ impl Server {
         let sessions = (room.sessions, home);
         let gate = Arc::new(Gate::new(&shared, (admission, public), hosts, sessions, patience.body));
         let slots = ConnectionSlots::new(within_file_limit(room.connections));
-        let threads = HttpThreads::start()?;
+        let threads = InlineThreads::start("haft-http")?;
         Ok(Self { listener, address, acceptor: Acceptor { gate, shared, patience, slots, threads } })
     }
 
@@ -229,7 +228,7 @@ impl Acceptor {
                 tracing::debug!(%error, "connection ended");
             }
         };
-        self.threads.serve(work).await;
+        self.threads.run(work).await;
     }
 }
 

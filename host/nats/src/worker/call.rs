@@ -10,8 +10,8 @@ use haft_core::tool::{Approvals, Approver, Decision, Question, Session};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::Worker;
 use super::places::Taken;
+use super::{Worker, tool_of};
 use crate::claims::{Claim, ClaimState, Claimed};
 use crate::link::Link;
 use crate::message::{Reply, Request, TOLD, Told, encode, now};
@@ -36,6 +36,9 @@ impl Worker {
             Ok(request) => request,
             Err(error) => return self.unrun(reply, format!("it cannot be read: {error}")).await,
         };
+        if request.tool != tool_of(&message) {
+            return self.unrun(reply, "it was sent as a call of another tool".into()).await;
+        }
         let Some(running) = Running::begin(&self, &request.id) else {
             // Asked for again by whoever waits for it.
             return;

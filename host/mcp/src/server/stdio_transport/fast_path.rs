@@ -6,7 +6,6 @@
 //! the runtime polls the same future on. Any other message goes to rmcp unchanged.
 
 use std::sync::{Arc, Weak};
-use std::task::{Context, Poll, Waker};
 
 use rmcp::Service;
 use rmcp::model::{
@@ -140,17 +139,14 @@ impl FastPath {
         ahead: usize,
     ) {
         let counted = self.running_calls.begin();
-        let mut call = Box::pin(call);
-        let _inside = self.runtime.enter();
-        // No wake-up is lost: `spawn` polls the future again, with a waker of its own.
-        match call.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(answer) => {
+        match inline::poll_once(Box::pin(call), &self.runtime) {
+            Ok(answer) => {
                 if let Some(answer) = answer {
                     let _ = writer.hold_back(&answer, ahead);
                 }
                 drop(counted);
             }
-            Poll::Pending => {
+            Err(call) => {
                 writer.flush_held();
                 let writer = writer.clone();
                 self.runtime.spawn(async move {

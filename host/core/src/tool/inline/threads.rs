@@ -1,0 +1,97 @@
+//! Threads that read calls and run short ones, one a processor. Each is confined from its first call on: nothing that
+//! runs here opens a file or starts a thread or a process. Everything but short calls runs on haft's runtime.
+
+use std::io;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::runtime::Builder;
+use tokio::sync::mpsc;
+
+use super::{ThreadLoad, enable_on_every_processor, run_cleanups};
+
+/// Threads at most: guests and what else they need take as many processors again.
+const MOST: usize = 16;
+
+/// Pieces of work that wait to be taken by their thread.
+const WAITING: usize = 64;
+
+/// Makes the future of a piece of work: a connection, or one call.
+type Work = Box<dyn FnOnce() -> std::pin::Pin<Box<dyn Future<Output = ()> + Send>> + Send>;
+
+/// The threads. Dropped, they end, and whatever they still run.
+#[derive(Debug)]
+pub struct InlineThreads(Vec<InlineThread>);
+
+#[derive(Debug)]
+struct InlineThread {
+    work: mpsc::Sender<(Work, Counted)>,
+    /// What it runs.
+    count: Arc<AtomicUsize>,
+}
+
+/// A piece of work of a thread. Dropped, it is over.
+#[derive(Debug)]
+struct Counted(Arc<AtomicUsize>);
+
+impl InlineThreads {
+    /// Starts as many as there are processors, 16 at most, all with one name.
+    ///
+    /// # Errors
+    ///
+    /// Where the system has no thread more.
+    pub fn start(name: &'static str) -> io::Result<Self> {
+        let count = std::thread::available_parallelism().map_or(1, NonZeroUsize::get).min(MOST);
+        (0..count).map(|_| InlineThread::start(name)).collect::<io::Result<Vec<_>>>().map(Self)
+    }
+
+    /// Has the thread that runs the least, or the first of those, run one piece of work more: the future of `work`,
+    /// which is made there. Waits while too much of it waits.
+    pub async fn run<F>(&self, work: impl FnOnce() -> F + Send + 'static)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        // One that has ended runs nothing, and so would have the least for ever.
+        let alive = self.0.iter().filter(|thread| !thread.work.is_closed());
+        let least = alive.min_by_key(|thread| thread.count.load(Ordering::Relaxed));
+        let Some(InlineThread { work: sender, count }) = least else {
+            return tracing::error!("work is dropped: every thread for it has ended, a defect of haft");
+        };
+        count.fetch_add(1, Ordering::Relaxed);
+        let counted = Counted(count.clone());
+        if sender.send((Box::new(|| Box::pin(work())), counted)).await.is_err() {
+            tracing::error!("work is dropped: its thread has ended, a defect of haft");
+        }
+    }
+}
+
+impl InlineThread {
+    fn start(name: &'static str) -> io::Result<Self> {
+        let (work, mut waiting) = mpsc::channel::<(Work, Counted)>(WAITING);
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            // Before the thread blocks, all that it answered is written.
+            .on_thread_park(|| run_cleanups(ThreadLoad::Idle))
+            .build()?;
+        std::thread::Builder::new().name(name.into()).spawn(move || {
+            enable_on_every_processor();
+            runtime.block_on(async {
+                while let Some((work, counted)) = waiting.recv().await {
+                    let work = work();
+                    tokio::spawn(async move {
+                        work.await;
+                        drop(counted);
+                    });
+                }
+            });
+        })?;
+        Ok(Self { work, count: Arc::default() })
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
