@@ -7,6 +7,7 @@ mod kills;
 mod lives;
 mod logins;
 mod permissions;
+mod raw;
 mod replicas;
 mod setup;
 mod told;
@@ -19,6 +20,7 @@ use haft::event::Events;
 use haft::tool::Session;
 use serde_json::json;
 
+use self::raw::Raw;
 use self::world::{As, World};
 
 /// N01: what `on` says lives on workers runs there, with their rights, and nothing else does.
@@ -74,6 +76,26 @@ async fn n03_other_locks_definitions_and_stolen_credentials_are_refused() {
     let thief = world.gate_as(As::Worker("eu-2")).await;
     let answer = thief.call("time", json!({})).await;
     assert!(answer.is_error, "a worker's user made a call: {}", answer.content);
+    assert_eq!(world.marks(), Vec::<String>::new());
+}
+
+/// N03: what a user of the server may call is known by the subject: a call of another tool that comes on it is refused.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn n03_a_call_that_is_sent_as_another_tool_is_refused() {
+    let Some(world) = World::start() else { return };
+    let _worker = world.worker("eu-1", &["--label", "eu"]);
+    let (beat, _) = Raw::login(&world, "gate").first("haft.1.*.*.beat.>");
+    let id = "0".repeat(32);
+    let call = json!({
+        "id": id, "tool": "program__far__mark", "definition": "x", "sent": 0, "arguments": { "mark": "no" }
+    })
+    .to_string();
+    let (subject, length) = (format!("{}.time", beat.replace(".beat.", ".call.")), call.len());
+    let mut gate = Raw::login(&world, "gate");
+    let inbox = "haft.1.inbox.test.1";
+    gate.say(&format!("SUB {inbox} 3\r\nPUB {subject} {inbox} {length}\r\n{call}\r\n"));
+    let (_, told) = gate.first(inbox);
+    assert!(told.contains("it was sent as a call of another tool"), "{told}");
     assert_eq!(world.marks(), Vec::<String>::new());
 }
 

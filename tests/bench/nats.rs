@@ -143,7 +143,7 @@ fn worker(folder: &Path, url: &str, name: &str, places: usize) -> Process {
     let places = places.to_string();
     let mut command = Command::new(env!("CARGO_BIN_EXE_haft"));
     command
-        .args(["work", "--no-journal", "--nats", url, "--name", name, "--places", &places])
+        .args(["work", "--nats", url, "--name", name, "--places", &places])
         .current_dir(folder)
         .env("HOME", folder.join("home"))
         .stdout(Stdio::null())

@@ -1,13 +1,12 @@
 //! Replicas of `haft serve --http` that share a NATS server and nothing else: approvals, tasks, and sessions of older eras.
 
-use std::io::{BufRead, BufReader, Write};
-use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use super::raw::Raw;
 use super::world::{LONG, World};
 use crate::cli::Home;
 use crate::serve::eras::meta;
@@ -300,56 +299,5 @@ fn rp04_a_worker_does_not_see_the_key() {
     }
     for subject in ["$KV.haft-keys.>", "haft.1.replica.>", "$JS.API.>", ">"] {
         assert!(!Raw::login(&world, "eu-1").hears(subject), "{subject}");
-    }
-}
-
-/// A connection to the server on which a test says what it likes.
-struct Raw {
-    stream: TcpStream,
-    lines: std::io::Lines<BufReader<TcpStream>>,
-}
-
-impl Raw {
-    fn login(world: &World, user: &str) -> Self {
-        let stream = TcpStream::connect(world.url().trim_start_matches("nats://")).unwrap();
-        stream.set_read_timeout(Some(LONG)).unwrap();
-        let lines = BufReader::new(stream.try_clone().unwrap()).lines();
-        let mut raw = Self { stream, lines };
-        let login =
-            json!({"user": user, "pass": format!("{user}-password"), "headers": true, "verbose": false});
-        raw.say(&format!("CONNECT {login}\r\nPING\r\n"));
-        assert!(raw.until(|line| line == "PONG" || line.starts_with("-ERR")).starts_with("PONG"));
-        raw
-    }
-
-    fn say(&mut self, text: &str) {
-        self.stream.write_all(text.as_bytes()).unwrap();
-    }
-
-    fn until(&mut self, is_it: impl Fn(&str) -> bool) -> String {
-        loop {
-            let line = self.lines.next().unwrap().unwrap();
-            if is_it(&line) {
-                return line;
-            }
-        }
-    }
-
-    /// Whether a message may be sent to `subject`, and is answered at `inbox`.
-    fn asks(&mut self, subject: &str, inbox: &str, text: &str) -> bool {
-        let length = text.len();
-        self.say(&format!("SUB {inbox} 1\r\nPUB {subject} {inbox} {length}\r\n{text}\r\nPING\r\n"));
-        let line = self.until(|line| line.starts_with("-ERR") || line.contains("MSG ") || line == "PONG");
-        if line == "PONG" {
-            self.until(|line| line.contains("MSG ")).contains("MSG ")
-        } else {
-            line.contains("MSG ")
-        }
-    }
-
-    /// Whether messages to `subject` may be heard.
-    fn hears(&mut self, subject: &str) -> bool {
-        self.say(&format!("SUB {subject} 2\r\nPING\r\n"));
-        self.until(|line| line.starts_with("-ERR") || line == "PONG") == "PONG"
     }
 }

@@ -29,8 +29,11 @@ const LOOK: Duration = Duration::from_millis(250);
 /// How long is waited before what was not taken is sent again.
 const PAUSE: Duration = Duration::from_secs(2);
 
-/// Lines that are sent together, each acknowledged. A line has 20 KiB at most, mostly one.
+/// Lines that are read and sent together. A line has 20 KiB at most, mostly one.
 const BATCH: usize = 256;
+
+/// Bytes of lines that travel in one message, or one line. Servers take a megabyte.
+const MESSAGE: usize = 128 << 10;
 
 /// Lines of others that are gone through at one time.
 const MOST_SKIPPED: usize = 16 << 10;
@@ -90,14 +93,14 @@ enum Next {
     /// There is none yet.
     None,
     /// One of this worker, and what names it.
-    Own(String, Bytes),
+    Own(String, Vec<u8>),
     /// One of others.
     Other,
 }
 
 /// Lines of one look, and where the next one goes on.
 struct Batch {
-    lines: Vec<(String, Bytes)>,
+    lines: Vec<(String, Vec<u8>)>,
     bookmark: Option<Bookmark>,
     /// Whether there may be more.
     is_cut: bool,
@@ -144,7 +147,7 @@ impl Shipper {
         let (own, from) = (self.clone(), *bookmark);
         let batch = tokio::task::spawn_blocking(move || own.next(from)).await.map_err(io::Error::other)??;
         if !batch.lines.is_empty() {
-            self.send(&batch.lines).await?;
+            self.send(batch.lines).await?;
         }
         if batch.bookmark != *bookmark {
             *bookmark = batch.bookmark;
@@ -173,20 +176,20 @@ impl Shipper {
     /// The next line with what names it, where it is one of this worker.
     fn line(&self, followed: &mut Followed) -> io::Result<Next> {
         let Some(line) = followed.next_line()? else { return Ok(Next::None) };
-        let bytes = Bytes::copy_from_slice(line.bytes());
+        let bytes = line.bytes().to_vec();
         let own = line.record().filter(|record| record.program.worker.as_ref() == Some(&self.worker));
         Ok(own.map_or(Next::Other, |record| Next::Own(key(&record), bytes)))
     }
 
-    async fn send(&self, lines: &[(String, Bytes)]) -> Result<(), LinkError> {
+    /// Sends lines, many in a message: the server keeps and acknowledges messages.
+    async fn send(&self, lines: Vec<(String, Vec<u8>)>) -> Result<(), LinkError> {
         let what = "lines of the journal cannot be sent";
         stream(&self.link).await?;
-        let mut sent = Vec::with_capacity(lines.len());
-        for (key, line) in lines {
+        let mut sent = Vec::new();
+        for (key, message) in messages(lines) {
             let mut headers = HeaderMap::new();
             headers.insert("Nats-Msg-Id", key.as_str());
-            let publish =
-                self.link.jetstream.publish_with_headers(self.subject.clone(), headers, line.clone());
+            let publish = self.link.jetstream.publish_with_headers(self.subject.clone(), headers, message);
             sent.push(publish.await.map_err(|error| unusable(what, &error))?);
         }
         for taken in sent {
@@ -217,6 +220,21 @@ impl Shipper {
 fn key(record: &Record) -> String {
     let end = if record.outcome == Outcome::Started { "begin" } else { "end" };
     format!("{}-{end}", record.id)
+}
+
+/// The messages that lines are sent in, each with what names it: its first line and how many there are.
+fn messages(lines: Vec<(String, Vec<u8>)>) -> Vec<(String, Bytes)> {
+    let mut messages = Vec::new();
+    let mut left = lines.into_iter().peekable();
+    while let Some((first, mut bytes)) = left.next() {
+        let mut count = 1;
+        while let Some((_, line)) = left.next_if(|(_, line)| bytes.len() + line.len() <= MESSAGE) {
+            bytes.extend_from_slice(&line);
+            count += 1;
+        }
+        messages.push((format!("{first}-{count}"), bytes.into()));
+    }
+    messages
 }
 
 /// The stream of journals, made where it is not there.
@@ -264,10 +282,12 @@ pub async fn fetch(link: &Link, since: Option<SystemTime>, directory: &Path) -> 
         let message = message.map_err(|late| unusable(what, &late))?;
         let Some(message) = message.transpose().map_err(|error| unusable(what, &error))? else { break };
         left = message.info().map_or(left - 1, |info| info.pending);
-        let record = serde_json::from_slice::<Record>(&message.payload).ok();
-        if record.is_some_and(|record| seen.is_new(&message.subject, &key(&record))) {
-            file.write_all(&message.payload).map_err(failed)?;
-            count += 1;
+        for line in message.payload.split_inclusive(|byte| *byte == b'\n') {
+            let record = serde_json::from_slice::<Record>(line).ok();
+            if record.is_some_and(|record| seen.is_new(&message.subject, &key(&record))) {
+                file.write_all(line).map_err(failed)?;
+                count += 1;
+            }
         }
     }
     file.flush().map_err(failed)?;

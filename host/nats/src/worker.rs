@@ -4,6 +4,7 @@
 mod answers;
 mod call;
 mod places;
+mod threads;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,10 +13,8 @@ use std::time::Duration;
 use async_nats::{Message, Subscriber};
 use haft_core::manifest::Label;
 use haft_core::sync::Lock;
-use haft_core::tool::inline::{self, InlineThreads, ThreadLoad};
 use haft_core::tool::{Entry, Session, Toolbox};
 use haft_core::trace::{Gauge, Trace};
-use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 use tokio_stream::StreamExt;
 use tokio_util::sync::CancellationToken;
@@ -23,6 +22,7 @@ use tokio_util::task::TaskTracker;
 
 use self::answers::Answers;
 use self::places::Places;
+use self::threads::CallThreads;
 use crate::error::{LinkError, unusable};
 use crate::identity::{Identity, definition};
 use crate::link::Link;
@@ -34,9 +34,6 @@ use crate::subjects::Subjects;
 
 /// How often a worker says that it lives.
 const BEAT: Duration = Duration::from_millis(500);
-
-/// Bytes of a call that may run on the thread that takes it: checking arguments takes longer for larger ones.
-const MAX_INLINE: usize = 64 << 10;
 
 /// How long the calls that run may take to end once the worker is to end: as long as an orchestrator waits, usually.
 const DRAIN: Duration = Duration::from_secs(20);
@@ -79,6 +76,7 @@ pub struct Worker {
     places: Arc<Places>,
     running: Lock<HashMap<String, CancellationToken>>,
     answers: Lock<Answers>,
+    threads: CallThreads,
 }
 
 impl Worker {
@@ -91,7 +89,8 @@ impl Worker {
         passenger: Arc<dyn Passenger>,
     ) -> Result<Arc<Self>, LinkError> {
         let id = WorkerId { name: settings.name.clone(), instance: random_name() };
-        let link = Link::connect(server, &format!("{CONNECTION}{}", id.instance)).await?;
+        let threads = CallThreads::start()?;
+        let link = threads.connect(server, format!("{CONNECTION}{}", id.instance)).await?;
         // A worker that could claim nothing would refuse most calls: better now than then.
         link.claims().await?;
         let subjects = Subjects::new(&server.prefix, &identity);
@@ -112,6 +111,7 @@ impl Worker {
             places,
             running,
             answers,
+            threads,
         }))
     }
 
@@ -132,6 +132,12 @@ impl Worker {
 
     /// Takes calls until `stop`, and ends when those that run have ended, for half a minute at most.
     pub async fn run(self: Arc<Self>, stop: CancellationToken) -> Result<(), LinkError> {
+        let own = self.clone();
+        self.threads.beside_connection(move || own.take_calls(stop)).await?
+    }
+
+    /// The same, on the connection's own thread.
+    async fn take_calls(self: Arc<Self>, stop: CancellationToken) -> Result<(), LinkError> {
         let subscribe = async |subject: String| {
             let what = "a worker cannot listen";
             self.link.client.subscribe(subject).await.map_err(|error| unusable(what, &error))
@@ -142,17 +148,18 @@ impl Worker {
         let mut others = JoinSet::new();
         others.spawn(self.clone().answer_asks(asks));
         others.spawn(self.clone().beat(hellos));
-        let threads =
-            InlineThreads::start("haft-calls").map_err(|error| unusable("a worker cannot run", &error))?;
         let tasks = TaskTracker::new();
+        let mut next = None;
         loop {
-            let message = tokio::select! {
-                biased;
-                () = stop.cancelled() => break,
-                message = calls.next() => message,
+            let message = match next.take() {
+                Some(message) => Some(message),
+                None => stop.run_until_cancelled(calls.next()).await.flatten(),
             };
             let Some(message) = message else { break };
-            self.take(message, &tasks, &threads).await;
+            // What waits behind it may be the next thing that this thread does.
+            next =
+                tokio::select! { biased; next = calls.next() => next, () = std::future::ready(()) => None };
+            self.take(message, &tasks, next.is_some()).await;
         }
         self.drain(calls, tasks).await;
         Ok(())
@@ -175,29 +182,22 @@ impl Worker {
         self.link.flush().await;
     }
 
-    /// Runs a call, where there is a place for it: a short one on one of `threads`, without waking another.
-    async fn take(self: &Arc<Self>, message: Message, tasks: &TaskTracker, threads: &InlineThreads) {
+    /// Runs a call, where there is a place for it; `more` says whether others wait already.
+    async fn take(self: &Arc<Self>, message: Message, tasks: &TaskTracker, more: bool) {
         let Some(taken) = Places::take(&self.places) else { return self.refuse(message, tasks) };
         let is_short = self.is_short(&message);
         let call = tasks.track_future(self.clone().run_call(message, taken));
-        if !is_short {
-            tokio::spawn(call);
-            return;
+        if is_short {
+            self.threads.run_short(call, more).await;
+        } else {
+            self.threads.run_long(call);
         }
-        let runtime = Handle::current();
-        let begin = async move || {
-            if let Err(rest) = inline::poll_once(Box::pin(call), &runtime) {
-                runtime.spawn(rest);
-            }
-            inline::run_cleanups(ThreadLoad::Busy);
-        };
-        threads.run(begin).await;
     }
 
     /// Whether a call takes no time and nothing but a guest: it may run where it is taken.
     fn is_short(&self, message: &Message) -> bool {
         let tool = tool_of(message);
-        message.payload.len() <= MAX_INLINE
+        message.payload.len() <= threads::MAX_SHORT
             && is_whole(message)
             && self.known.get(tool).is_some_and(|known| known.reads)
             && self.toolbox.find(tool).is_some_and(Entry::may_run_inline)

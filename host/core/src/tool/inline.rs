@@ -12,7 +12,7 @@ use std::task::{Context, Poll, Waker};
 
 use tokio::runtime::Handle;
 
-pub use self::threads::InlineThreads;
+pub use self::threads::{InlineThread, InlineThreads};
 
 /// Drops what a call left, on this thread or, where the thread is busy, on another one.
 type Cleanup = Box<dyn FnOnce(ThreadLoad)>;

@@ -139,7 +139,7 @@ impl Server {
         let sessions = (room.sessions, home);
         let gate = Arc::new(Gate::new(&shared, (admission, public), hosts, sessions, patience.body));
         let slots = ConnectionSlots::new(within_file_limit(room.connections));
-        let threads = InlineThreads::start("haft-http")?;
+        let threads = InlineThreads::start("haft-http", 0)?;
         Ok(Self { listener, address, acceptor: Acceptor { gate, shared, patience, slots, threads } })
     }
 

@@ -1,0 +1,90 @@
+//! Where a worker's calls run. Short ones run on the thread of its connection, which reads them and writes their answers:
+//! no thread wakes another for them. Where several wait, idle threads of the same kind take some. All others run on
+//! haft's runtime.
+//!
+//! Such a thread is confined from its first call on and may write nowhere. What the connection does there later, when it
+//! is made again, needs no such right: it looks names up and reads certificates.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use haft_core::tool::inline::{self, InlineThread, InlineThreads, ThreadLoad};
+use tokio::runtime::Handle;
+
+use crate::error::{LinkError, unusable};
+use crate::link::Link;
+use crate::settings::Settings;
+
+/// Bytes of a call that counts as short: checking arguments takes longer for larger ones.
+pub(super) const MAX_SHORT: usize = 64 << 10;
+
+/// Processors that have no thread of `others`: that of the connection, and one for all that is not a short call.
+const SPARE: usize = 2;
+
+/// Short calls that run before the connection has its turn to write their answers and to read.
+const IN_A_ROW: usize = 16;
+
+/// The threads of one worker.
+pub(super) struct CallThreads {
+    connection: InlineThread,
+    others: InlineThreads,
+    /// haft's own.
+    runtime: Handle,
+    in_a_row: AtomicUsize,
+}
+
+impl CallThreads {
+    /// Starts them. What takes time runs on the runtime of the caller.
+    pub(super) fn start() -> Result<Self, LinkError> {
+        let what = "a worker cannot start its threads";
+        let connection = InlineThread::start("haft-calls").map_err(|error| unusable(what, &error))?;
+        let others = InlineThreads::start("haft-calls", SPARE).map_err(|error| unusable(what, &error))?;
+        Ok(Self { connection, others, runtime: Handle::current(), in_a_row: AtomicUsize::new(0) })
+    }
+
+    /// Makes a connection, on its own thread.
+    pub(super) async fn connect(&self, server: &Settings, name: String) -> Result<Arc<Link>, LinkError> {
+        let server = server.clone();
+        self.beside_connection(async move || Link::connect(&server, &name).await).await?
+    }
+
+    /// Runs `work` on the thread of the connection.
+    pub(super) async fn beside_connection<F>(
+        &self,
+        work: impl FnOnce() -> F + Send + 'static,
+    ) -> Result<F::Output, LinkError>
+    where
+        F: Future<Output: Send> + Send + 'static,
+    {
+        let ended = || unusable("its thread has ended", &"a defect of haft");
+        self.connection.output(work).await.ok_or_else(ended)
+    }
+
+    /// Runs a call that may take its time.
+    pub(super) fn run_long(&self, call: impl Future<Output = ()> + Send + 'static) {
+        self.runtime.spawn(call);
+    }
+
+    /// Runs a short call from the thread of the connection: here, or, where `more` of them wait, on a thread that has
+    /// nothing to do.
+    pub(super) async fn run_short(&self, call: impl Future<Output = ()> + Send + 'static, more: bool) {
+        let idle = self.others.least_busy().filter(|thread| more && thread.running() == 0);
+        if let Some(thread) = idle {
+            let runtime = self.runtime.clone();
+            return thread.run(async move || begin(call, &runtime)).await;
+        }
+        begin(call, &self.runtime);
+        if !more || self.in_a_row.fetch_add(1, Ordering::Relaxed) >= IN_A_ROW {
+            self.in_a_row.store(0, Ordering::Relaxed);
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+/// Polls `call` here; where that does not end it, `runtime` polls it on.
+fn begin(call: impl Future<Output = ()> + Send + 'static, runtime: &Handle) {
+    if let Err(rest) = inline::poll_once(Box::pin(call), runtime) {
+        runtime.spawn(rest);
+    }
+    inline::run_cleanups(ThreadLoad::Busy);
+}
