@@ -113,7 +113,12 @@ def machines(haft, plugin, server):
         children.append(subprocess.Popen([haft, "work", *at, "--label", "far"], env=environment))
         gate = {**telling, "OTEL_SERVICE_NAME": "gate"}
         is_one = call_once(url, [haft, "serve", *at], gate, ["client", "gate", "worker", "worker", "inner"])
-        return is_one and are_known() and {"haft.worker.place.limit", "haft.gate.call.active"} <= Receiver.metrics
+        # Metrics come when it is time for them.
+        wanted, begun = {"haft.worker.place.limit", "haft.gate.call.active"}, time.monotonic()
+        while not wanted <= Receiver.metrics and time.monotonic() - begun < PATIENCE:
+            time.sleep(0.1)
+        print(f"metrics that did not come: {sorted(wanted - Receiver.metrics)}")
+        return is_one and wanted <= Receiver.metrics and are_known()
     finally:
         for child in children:
             child.terminate()
