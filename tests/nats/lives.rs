@@ -1,12 +1,14 @@
 //! What lives on workers besides commands and built-in tools: plugins and MCP servers; and answers that no message holds.
 
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
 
 use super::setup::Setup;
-use super::world::{Gate, World};
+use super::world::{Gate, LONG, World};
 use crate::common::hostile;
 
 /// A plugin on workers, whose answers may be large.
@@ -91,4 +93,36 @@ async fn n05_large_answers_travel() {
     let (written, left) = world.stored().await.expect("arguments and answer were stored");
     eprintln!("{} bytes came, {written} messages were stored for them, {left} bytes are left", large.len());
     assert!(written >= 2 * (large.len() as u64 / (128 << 10)) && left < 10_000, "{written}, {left}");
+}
+
+/// N09: a worker that is told to end does so while calls go on coming, and whoever is told that none ran is answered elsewhere.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn n09_a_worker_ends_while_calls_come() {
+    let Some(world) = World::start() else { return };
+    let mut ending = world.worker("eu-1", &["--label", "eu"]);
+    let gate = world.gate().await;
+    gate.until_answered("time", json!({})).await;
+    let _other = world.worker("eu-2", &["--label", "eu"]);
+    let is_over = Arc::new(AtomicBool::new(false));
+    let callers = (0..64).map(|_| {
+        let (gate, is_over) = (gate.clone(), is_over.clone());
+        tokio::spawn(async move {
+            while !is_over.load(Ordering::Relaxed) {
+                gate.until_answered("time", json!({})).await;
+            }
+        })
+    });
+    let callers: Vec<_> = callers.collect();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let id = rustix::process::Pid::from_raw(ending.id().cast_signed()).unwrap();
+    rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
+    let begun = Instant::now();
+    while ending.is_running() {
+        assert!(begun.elapsed() < LONG, "it goes on");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    is_over.store(true, Ordering::Relaxed);
+    for caller in callers {
+        caller.await.unwrap();
+    }
 }

@@ -156,6 +156,10 @@ impl Worker {
                 None => stop.run_until_cancelled(calls.next()).await.flatten(),
             };
             let Some(message) = message else { break };
+            if stop.is_cancelled() {
+                self.refuse(message, &tasks);
+                break;
+            }
             // What waits behind it may be the next thing that this thread does.
             next =
                 tokio::select! { biased; next = calls.next() => next, () = std::future::ready(()) => None };
