@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 use self::seen::Seen;
 use super::error::{LinkError, unusable};
 use super::link::Link;
+use super::payload::room;
 use super::subjects;
 
 /// How often the file is looked at.
@@ -32,7 +33,7 @@ const PAUSE: Duration = Duration::from_secs(2);
 /// Lines that are read and sent together. A line has 20 KiB at most, mostly one.
 const BATCH: usize = 256;
 
-/// Bytes of lines that travel in one message, or one line. Servers take a megabyte.
+/// Bytes of lines that travel in one message, where the server takes as many; a longer line travels alone.
 const MESSAGE: usize = 128 << 10;
 
 /// Lines of others that are gone through at one time.
@@ -186,7 +187,7 @@ impl Shipper {
         let what = "lines of the journal cannot be sent";
         stream(&self.link).await?;
         let mut sent = Vec::new();
-        for (key, message) in messages(lines) {
+        for (key, message) in messages(lines, MESSAGE.min(room(&self.link))) {
             let mut headers = HeaderMap::new();
             headers.insert("Nats-Msg-Id", key.as_str());
             let publish = self.link.jetstream.publish_with_headers(self.subject.clone(), headers, message);
@@ -222,13 +223,14 @@ fn key(record: &Record) -> String {
     format!("{}-{end}", record.id)
 }
 
-/// The messages that lines are sent in, each with what names it: its first line and how many there are.
-fn messages(lines: Vec<(String, Vec<u8>)>) -> Vec<(String, Bytes)> {
+/// The messages of at most `most` bytes that lines are sent in, each with what names it: its first line and how many there
+/// are.
+fn messages(lines: Vec<(String, Vec<u8>)>, most: usize) -> Vec<(String, Bytes)> {
     let mut messages = Vec::new();
     let mut left = lines.into_iter().peekable();
     while let Some((first, mut bytes)) = left.next() {
         let mut count = 1;
-        while let Some((_, line)) = left.next_if(|(_, line)| bytes.len() + line.len() <= MESSAGE) {
+        while let Some((_, line)) = left.next_if(|(_, line)| bytes.len() + line.len() <= most) {
             bytes.extend_from_slice(&line);
             count += 1;
         }
@@ -297,5 +299,22 @@ pub async fn fetch(link: &Link, since: Option<SystemTime>, directory: &Path) -> 
 impl std::fmt::Debug for Shipper {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Shipper").field("worker", &self.worker).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_travel_together_as_far_as_they_fit() {
+        let lines = [("a", 3), ("b", 5), ("c", 1), ("d", 20), ("e", 1)];
+        let lines = lines.map(|(key, size)| (key.to_owned(), key.repeat(size).into_bytes()));
+        let sent = messages(lines.into(), 8);
+        let shown: Vec<_> = sent.iter().map(|(key, bytes)| (key.as_str(), &bytes[..])).collect();
+        let long = "d".repeat(20);
+        let wanted: [(&str, &[u8]); 4] =
+            [("a-2", b"aaabbbbb"), ("c-1", b"c"), ("d-1", long.as_bytes()), ("e-1", b"e")];
+        assert_eq!(shown, wanted);
     }
 }

@@ -33,7 +33,7 @@ pub(crate) struct Payload {
 impl Payload {
     /// Puts `bytes` where they can be sent from.
     pub(crate) async fn new(link: &Link, bytes: Vec<u8>) -> Result<Self, LinkError> {
-        let most = link.client.max_payload().saturating_sub(HEAD);
+        let most = room(link);
         if bytes.len() <= most {
             return Ok(Self { bytes: bytes.into(), object: None });
         }
@@ -77,6 +77,11 @@ fn named(object: &str) -> HeaderMap {
     let mut headers = HeaderMap::new();
     headers.insert(OBJECT, object);
     headers
+}
+
+/// Bytes of a payload that fit into one message of this server.
+pub(crate) fn room(link: &Link) -> usize {
+    link.client.max_payload().saturating_sub(HEAD)
 }
 
 /// Whether all of a payload came in the message.

@@ -130,9 +130,11 @@ impl Worker {
         self.toolbox.entries().map(|entry| entry.def().name.as_str()).collect()
     }
 
-    /// Takes calls until `stop`, and ends when those that run have ended, for half a minute at most.
+    /// Takes calls until `stop`, and ends when those that run have ended, for half a minute at most. Dropped, it takes no
+    /// more either.
     pub async fn run(self: Arc<Self>, stop: CancellationToken) -> Result<(), LinkError> {
-        let own = self.clone();
+        let (own, stop) = (self.clone(), stop.child_token());
+        let _stopped = stop.clone().drop_guard();
         self.threads.beside_connection(move || own.take_calls(stop)).await?
     }
 

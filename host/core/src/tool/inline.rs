@@ -40,7 +40,7 @@ thread_local! {
 }
 
 /// Allows calls to run inline on the calling thread, for the rest of its life. From the first one on the thread is
-/// confined and may write nowhere, so it must open no file and start no thread or process.
+/// confined and may write nowhere, as are threads that it starts: it must need no right to write and start no process.
 pub fn enable() {
     ENABLED.set(true);
 }

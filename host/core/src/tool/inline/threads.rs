@@ -1,5 +1,6 @@
-//! Threads that read calls and run short ones, one a processor. Each is confined from its first call on: nothing that
-//! runs here opens a file or starts a thread or a process. Everything but short calls runs on haft's runtime.
+//! Threads that read calls and run short ones, one a processor. Each is confined from its first call on, and so is every
+//! thread that it starts: what runs here needs no right to write and starts no process. Everything but short calls runs
+//! on haft's runtime.
 
 use std::io;
 use std::num::NonZeroUsize;
