@@ -9,6 +9,7 @@
 mod call;
 mod offer;
 mod protocol;
+mod resting;
 mod task_calls;
 
 use std::borrow::Cow;
@@ -31,6 +32,7 @@ use rmcp::service::{
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+pub(super) use self::resting::RestingHandler;
 use self::protocol::{
     LATER_METHODS, METHODS, TASK_METHODS, bounded_text, is_sessionless, none, server_config,
 };
@@ -107,15 +109,19 @@ impl ServerShared {
 
     /// A handler for a new client.
     pub(super) fn handler(&self) -> Handler {
-        let life = CancellationToken::new();
-        let (level, guard) = (Lock::new(LoggingLevel::Info), life.clone().drop_guard());
-        let (client, peer, news) = (Client::another(), Lock::default(), ToolNews::default());
-        let (shared, approvals, running) = (self.clone(), Approvals::default(), AtomicUsize::new(0));
-        Handler { shared, level, client, peer, news, approvals, running, life, _ends_with_this: guard }
+        Handler::new(self.clone(), Client::another())
     }
 }
 
 impl Handler {
+    fn new(shared: ServerShared, client: Client) -> Self {
+        let life = CancellationToken::new();
+        let (level, guard) = (Lock::new(LoggingLevel::Info), life.clone().drop_guard());
+        let (peer, news, approvals) = (Lock::default(), ToolNews::default(), Approvals::default());
+        let running = AtomicUsize::new(0);
+        Self { shared, level, client, peer, news, approvals, running, life, _ends_with_this: guard }
+    }
+
     /// Whether a call may first be polled on the thread that read it. Where the journal still has to be opened, or
     /// a person has answered a question of the call, it may not.
     pub(super) fn may_run_inline(&self, request: &CallToolRequestParams) -> bool {

@@ -3,8 +3,8 @@
 //! the id of a session says where it lives (`home`).
 //!
 //! rmcp has a session, with a task and channels of its own (60 KiB), for as long as it has messages for it. After that
-//! the session rests: what is left is how it was opened and its handler, and rmcp opens it again from that when it has
-//! to (as it does for a session of another server, by a `SessionStore`).
+//! the session rests: what is left is how it was opened and what its handler knows of the client, and rmcp opens it again
+//! from that when it has to (as it does for a session of another server, by a `SessionStore`).
 
 mod home;
 mod resting;
@@ -17,11 +17,11 @@ use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
 pub(super) use self::home::Home;
-use crate::server::handler::{Handler, ServerShared};
+use self::resting::Opening;
+use crate::server::handler::{Handler, RestingHandler, ServerShared};
 use haft_core::sync::Lock;
 use rmcp::model::{
-    ClientJsonRpcMessage, InitializeRequestParams, JsonRpcMessage, ProtocolVersion, ServerJsonRpcMessage,
-    ServerResult,
+    ClientJsonRpcMessage, JsonRpcMessage, ProtocolVersion, ServerJsonRpcMessage, ServerResult,
 };
 use rmcp::transport::streamable_http_server::SessionManager;
 use rmcp::transport::streamable_http_server::session::local::{
@@ -102,12 +102,14 @@ struct SessionUse {
     primes: bool,
     /// What handles its requests.
     handler: Option<Arc<Handler>>,
+    /// What is left of that while nobody has any.
+    resting: Option<RestingHandler>,
     /// Whether rmcp has it.
     is_awake: bool,
     /// When rmcp had a message of it: a session of which it has none for long is over.
     kept: Instant,
     /// How it was opened, where that is short.
-    opening: Option<InitializeRequestParams>,
+    opening: Option<Opening>,
     /// How often rmcp is about to say that it is over, although it only rests.
     rests: usize,
 }
@@ -140,6 +142,7 @@ impl SessionUse {
             came_back: false,
             primes: false,
             handler: None,
+            resting: None,
             is_awake: true,
             kept: now,
             opening: None,
@@ -147,9 +150,17 @@ impl SessionUse {
         }
     }
 
+    /// What handles its requests from now on.
+    fn handler(&mut self) -> Option<Arc<Handler>> {
+        if let Some(resting) = self.resting.take() {
+            self.handler = Some(Arc::new(resting.wake()));
+        }
+        self.handler.clone()
+    }
+
     /// What may answer its next request without rmcp.
-    fn handler(&self) -> Option<Arc<Handler>> {
-        self.handler.clone().filter(|_| !self.is_awake || self.kept.elapsed() < KEPT)
+    fn quick_handler(&mut self) -> Option<Arc<Handler>> {
+        self.handler().filter(|_| !self.is_awake || self.kept.elapsed() < KEPT)
     }
 
     /// Whether rmcp may let go of it.
@@ -208,7 +219,7 @@ impl Sessions {
         let own = uses.get_mut(id)?;
         own.open += 1;
         own.came_back |= comes_back;
-        let handler = own.handler();
+        let handler = own.quick_handler();
         Some(SessionGuard { sessions: self.clone(), id: SessionId::from(id), handler })
     }
 
@@ -312,7 +323,7 @@ impl SessionManager for Sessions {
         id: &SessionId,
         message: ClientJsonRpcMessage,
     ) -> Result<ServerJsonRpcMessage, SessionError> {
-        let opening = resting::opening(&message);
+        let opening = Opening::of(&message);
         let answer = self.manager.initialize_session(id, message).await?;
         if let JsonRpcMessage::Response(response) = &answer
             && let ServerResult::InitializeResult(result) = &response.result
@@ -338,9 +349,9 @@ impl SessionManager for Sessions {
 
     async fn restore_session(&self, id: SessionId) -> Result<RestoreOutcome<Self::Transport>, SessionError> {
         let handler = {
-            let uses = self.uses();
-            let Some(own) = uses.get(&id) else { return Ok(RestoreOutcome::NotSupported) };
-            own.handler.clone()
+            let mut uses = self.uses();
+            let Some(own) = uses.get_mut(&id) else { return Ok(RestoreOutcome::NotSupported) };
+            own.handler()
         };
         let restored = self.manager.restore_session(id.clone()).await?;
         if let Some(used) = self.uses().get_mut(&id) {

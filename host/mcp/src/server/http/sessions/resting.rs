@@ -11,6 +11,7 @@ use rmcp::transport::streamable_http_server::session::{
 };
 
 use super::{SessionUse, Sessions};
+use crate::server::handler::RestingHandler;
 
 /// How long rmcp has a session after its last message: longer than answers can be asked for again, and than that
 /// once more where a call ended that nobody waited for.
@@ -35,12 +36,29 @@ impl Sessions {
                 opened.await;
             }
             tokio::time::sleep(SWEEP).await;
-            if self.sweep(READY).await > 0 {
+            let rested = self.sweep(READY).await;
+            if rested > 0 {
                 // rmcp's tasks end by themselves, and free what they had.
                 tokio::time::sleep(heap::EVERY).await;
+            }
+            if rested + self.compact(READY) > 0 {
                 let _ = tokio::task::spawn_blocking(heap::give_back).await;
             }
         }
+    }
+
+    /// Moves what is left of sessions that rest and had no request for `quiet` together; how many. Left where it was when
+    /// the session was opened, every piece would keep a page of what rmcp had beside it.
+    pub(in super::super) fn compact(&self, quiet: Duration) -> usize {
+        let mut uses = self.uses();
+        let scattered = uses.iter().filter(|(_, own)| own.is_scattered(quiet));
+        let scattered: Vec<SessionId> = scattered.map(|(id, _)| id.clone()).collect();
+        for id in &scattered {
+            if let Some((id, own)) = uses.remove_entry(id) {
+                uses.insert(SessionId::from(&*id), own.compacted());
+            }
+        }
+        scattered.len()
     }
 
     /// Has every session rest of which rmcp had no message for `ready`; how many.
@@ -87,19 +105,42 @@ impl Sessions {
     }
 }
 
-/// What opens a session, where it is short.
-pub(super) fn opening(message: &ClientJsonRpcMessage) -> Option<InitializeRequestParams> {
-    let JsonRpcMessage::Request(request) = message else { return None };
-    let ClientRequest::InitializeRequest(initialize) = &request.request else { return None };
-    let length = serde_json::to_vec(&initialize.params).map_or(usize::MAX, |text| text.len());
-    (length <= MAX_OPENING).then(|| initialize.params.clone())
+impl SessionUse {
+    /// Whether it rests, and is in more pieces than it needs.
+    fn is_scattered(&self, quiet: Duration) -> bool {
+        let is_quiet = !self.is_awake && self.open == 0 && self.last.elapsed() >= quiet;
+        is_quiet && self.handler.as_ref().is_some_and(|handler| !handler.is_busy())
+    }
+
+    fn compacted(self) -> Self {
+        let resting = self.handler.as_deref().map(RestingHandler::of).or(self.resting);
+        let opening = self.opening.as_ref().map(|opening| Opening(opening.0.clone()));
+        Self { handler: None, resting, opening, ..self }
+    }
+}
+
+/// What opens a session, as JSON: one piece of memory.
+pub(super) struct Opening(Box<[u8]>);
+
+impl Opening {
+    /// That of a client's first message, where it is short.
+    pub(super) fn of(message: &ClientJsonRpcMessage) -> Option<Self> {
+        let JsonRpcMessage::Request(request) = message else { return None };
+        let ClientRequest::InitializeRequest(initialize) = &request.request else { return None };
+        let text = serde_json::to_vec(&initialize.params).ok()?;
+        (text.len() <= MAX_OPENING).then(|| Self(text.into()))
+    }
+
+    fn params(&self) -> Option<InitializeRequestParams> {
+        serde_json::from_slice(&self.0).ok()
+    }
 }
 
 /// Where rmcp finds how a session was opened that rests.
 #[async_trait]
 impl SessionStore for Sessions {
     async fn load(&self, id: &str) -> Result<Option<SessionState>, SessionStoreError> {
-        let opening = self.uses().get(id).and_then(|used| used.opening.clone());
+        let opening = self.uses().get(id).and_then(|used| used.opening.as_ref()?.params());
         Ok(opening.map(SessionState::new))
     }
 
