@@ -14,6 +14,7 @@ use serde_json::json;
 
 use crate::common::call;
 use crate::tiny::Tiny;
+use crate::workspace::eventually;
 
 /// A cache and a component, in a directory of their own.
 struct Place {
@@ -103,17 +104,67 @@ async fn wa06_a_remembered_list_is_whole() {
     assert_eq!(first.tools(), second.tools());
 }
 
-/// A06: what was compiled quickly, for an author, is kept beside the other code and answers the same; neither is taken for
-/// the other.
+/// An engine of a new process that compiles quickly at first, as haft's own do.
+fn tiered(place: &Place, pooling: bool) -> Engine {
+    let ahead = if pooling { 2 } else { 0 };
+    let cache = Some(place.cache());
+    Engine::new(&EngineOptions { cache, tiered: true, pooling, ahead, ..EngineOptions::default() })
+}
+
+/// A06: a component is compiled quickly at first, whatever the memory of its instances; that is kept for the next process, and
+/// is nothing to an engine that does not ask for it.
 #[tokio::test]
-async fn a06_quick_code_is_kept_beside() {
-    let place = Place::new();
-    let quick = EngineOptions { cache: Some(place.cache()), quick: true, ..EngineOptions::default() };
-    for _ in 0..2 {
-        for engine in [place.engine(), Engine::new(&quick)] {
-            assert_eq!(answer(&load(&engine, &place.component()).await).await, "a tiny answer");
+async fn a06_a_component_is_compiled_quickly_at_first() {
+    for pooling in [false, true] {
+        let place = Place::new();
+        for _ in 0..2 {
+            let plugin = load(&tiered(&place, pooling), &place.component()).await;
+            assert_eq!(answer(&plugin).await, "a tiny answer");
+            place.file(".quick");
+            place.file(".cwasm");
+            assert_eq!(place.files(".code"), [] as [PathBuf; 0]);
         }
-        assert_eq!(place.files(".cwasm").len(), 2);
+        assert_eq!(answer(&place.plugin().await).await, "a tiny answer");
+        place.file(".code");
+    }
+}
+
+/// A06: code that is called often is optimized beside its calls, and takes the place of the other for good.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a06_what_is_called_often_is_optimized() {
+    for pooling in [false, true] {
+        let place = Place::new();
+        let plugin = load(&tiered(&place, pooling), &place.component()).await;
+        for _ in 0..32 {
+            assert_eq!(answer(&plugin).await, "a tiny answer");
+        }
+        assert_eq!(place.files(".code"), [] as [PathBuf; 0], "it is not worth it yet");
+        assert_eq!(answer(&plugin).await, "a tiny answer");
+        let is_optimized = || place.files(".code").len() == 1 && place.files(".quick").is_empty();
+        eventually("optimized code", is_optimized).await;
+        place.file(".cwasm");
+        // What was loaded before goes on, and so does what is loaded now.
+        assert_eq!(answer(&plugin).await, "a tiny answer");
+        let again = load(&tiered(&place, pooling), &place.component()).await;
+        assert_eq!(answer(&again).await, "a tiny answer");
+        assert_eq!((place.files(".quick").len(), place.files(".cwasm").len()), (0, 1));
+    }
+}
+
+/// A06: a long call has its component optimized for the next one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a06_what_is_called_for_long_is_optimized() {
+    let place = Place::new();
+    fs::copy(crate::common::repository().join("tests/guests/built/hostile.wasm"), place.component()).unwrap();
+    let plugin = load(&tiered(&place, false), &place.component()).await;
+    let def = plugin.tools().iter().find(|tool| tool.name == "sleep").unwrap();
+    let mut toolbox = Toolbox::default();
+    let tool = PluginTool::new(&plugin, def, def.name.clone(), GrantPlace::Plugin);
+    toolbox.insert(Arc::new(tool), Grant::none(), Limits::default(), "the test").unwrap();
+    let sleeps = call(&toolbox, "sleep", json!({"ms": 60_000}));
+    tokio::select! {
+        answer = sleeps => panic!("{}", answer.content),
+        () = eventually("optimized code", || place.files(".code").len() == 1) => {}
     }
 }
 

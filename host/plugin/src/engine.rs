@@ -9,19 +9,18 @@ use std::sync::{Arc, OnceLock};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use wasmtime::component::{Component, InstancePre};
-use wasmtime::{Config, OptLevel, RegallocAlgorithm};
 
 use self::linker::Imports;
 use super::failure::LoadError;
 use super::threads::Threads;
 use crate::component::adapt;
 use crate::component::cache::{Cache, CompiledCode};
-use crate::component::compile::Compilations;
+use crate::component::compile::{Compilations, Tier};
 use crate::component::listing::LISTING;
 use crate::component::nesting;
 use crate::component::source::{Digest, Source};
 use crate::debug::{Recorder, strip};
-use crate::instance::allocator::{self, ASYNC_STACK, GUEST_STACK, MemoryStrategy};
+use crate::instance::allocator::{self, MemoryStrategy};
 use crate::instance::state::GuestState;
 use crate::threads::descriptors;
 use crate::threads::epoch::EpochClock;
@@ -49,9 +48,9 @@ pub struct EngineOptions {
     pub events: Events,
     /// What takes down for an author how calls go.
     pub recorder: Option<Recorder>,
-    /// Compile in less than half the time, to slower code: for an author, who changes a component after a few calls. Kept
-    /// beside what is compiled otherwise.
-    pub quick: bool,
+    /// Compile a component in less than half the time at first, to slower code, and once more, optimized and beside its
+    /// calls, when there were many or a long one. Where there is no cache, or a recorder, it is optimized at once.
+    pub tiered: bool,
 }
 
 impl EngineOptions {
@@ -74,6 +73,8 @@ struct EngineShared {
     clock: EpochClock,
     threads: Threads,
     client: Arc<Connector>,
+    /// What compiles quickly, and what compiles beside calls.
+    compilers: [OnceLock<Option<wasmtime::Engine>>; 2],
     /// Opened when it is first asked; nothing where it cannot be used safely.
     cache: OnceLock<Option<Cache>>,
     protected_paths: ProtectedPathsCache,
@@ -91,9 +92,6 @@ struct EngineAndImports {
 impl EngineAndImports {
     fn new(memory: MemoryStrategy, options: &EngineOptions) -> wasmtime::Result<Self> {
         let mut config = allocator::config(memory);
-        if options.quick {
-            compile_quickly(&mut config);
-        }
         if let Some(recorder) = &options.recorder {
             recorder.configure(&mut config);
         }
@@ -113,16 +111,6 @@ impl EngineAndImports {
     }
 }
 
-/// Leaves out what the compiler takes most of its time for. Such code takes more of the stack, so that gets larger: what
-/// recurses as deep as it may does so here too.
-fn compile_quickly(config: &mut Config) {
-    config.cranelift_opt_level(OptLevel::None).cranelift_regalloc_algorithm(RegallocAlgorithm::SinglePass);
-    config.max_wasm_stack(QUICK * GUEST_STACK).async_stack_size(QUICK * ASYNC_STACK);
-}
-
-/// How many times as large stacks are for code that was compiled quickly.
-const QUICK: usize = 2;
-
 impl Engine {
     /// An engine that starts, with all that is expensive about it, when the first component is to be compiled or run. A
     /// cache that cannot be used safely is left out then, with a warning.
@@ -136,6 +124,7 @@ impl Engine {
             clock: EpochClock::new(options.recorder.as_ref().is_some_and(Recorder::has_profile)),
             threads: Threads::new(),
             client: Arc::default(),
+            compilers: [const { OnceLock::new() }; 2],
             cache: OnceLock::new(),
             protected_paths: ProtectedPathsCache::default(),
             compilations,
@@ -255,8 +244,50 @@ impl Engine {
         cache.size(&cache.lookup(&digest.combined_with_docs(source.sibling_wit().as_deref()))?.code)
     }
 
+    /// Whether components are compiled quickly at first.
+    pub(super) fn is_tiered(&self) -> bool {
+        self.0.options.tiered && self.0.options.recorder.is_none()
+    }
+
+    /// The component of compiled code, if it is in the cache and of a tier that this engine runs.
+    pub(super) fn load(&self, engine: &wasmtime::Engine, code: &CompiledCode) -> Option<Component> {
+        let runs = code.tier == Tier::Optimized || self.is_tiered();
+        runs.then(|| self.cache()?.load(engine, code)).flatten()
+    }
+
+    /// What compiles for a tier, where that is not the engine of calls.
+    fn compiler(&self, tier: Tier) -> Option<&wasmtime::Engine> {
+        let [quick, optimizing] = &self.0.compilers;
+        let slot = if tier == Tier::Quick { quick } else { optimizing };
+        let make = || {
+            let mut config = allocator::config(MemoryStrategy::Mapped);
+            tier.configure(&mut config);
+            wasmtime::Engine::new(&config).inspect_err(|error| tracing::debug!(%error, "no compiler")).ok()
+        };
+        slot.get_or_init(make).as_ref()
+    }
+
     /// Compiles a component; where there is a cache, to be loaded from there the next time.
     pub(super) fn compile(&self, bytes: &[u8]) -> Result<(Component, Option<CompiledCode>), LoadError> {
+        let tier = if self.is_tiered() { Tier::Quick } else { Tier::Optimized };
+        let engine = self.wasmtime()?;
+        let compiler = if tier == Tier::Quick { self.compiler(tier).unwrap_or(engine) } else { engine };
+        self.compile_with(compiler, tier, bytes)
+    }
+
+    /// The same on the calling thread alone, and optimized: for a component that was compiled quickly, whose code is
+    /// removed.
+    pub(super) fn optimize(&self, bytes: &[u8]) -> Result<(Component, Option<CompiledCode>), LoadError> {
+        let compiler = self.compiler(Tier::Optimized).map_or_else(|| self.wasmtime(), Ok)?;
+        self.compile_with(compiler, Tier::Optimized, bytes)
+    }
+
+    fn compile_with(
+        &self,
+        compiler: &wasmtime::Engine,
+        tier: Tier,
+        bytes: &[u8],
+    ) -> Result<(Component, Option<CompiledCode>), LoadError> {
         let bytes = &*adapt::component(bytes)?;
         let invalid = |error: wasmtime::Error| LoadError::not_a_component(bytes, &error);
         nesting::check(bytes).map_err(|error| invalid(error.into()))?;
@@ -267,20 +298,25 @@ impl Engine {
             return Ok((Component::from_binary(engine, bytes).map_err(invalid)?, None));
         };
         let digest = Digest::compute(bytes);
-        if let Some(code) = cache.code(&digest)
-            && let Some(component) = cache.load(engine, &code)
-        {
-            return Ok((component, Some(code)));
+        for kept in [Tier::Optimized, tier] {
+            if let Some(code) = cache.code(&digest, kept)
+                && let Some(component) = cache.load(engine, &code)
+            {
+                return Ok((component, Some(code)));
+            }
         }
-        let code = engine.precompile_component(bytes).map_err(invalid)?;
+        let code = compiler.precompile_component(bytes).map_err(invalid)?;
         let code = cache
-            .store_code(&code, &digest)
+            .store_code(&code, &digest, tier)
             .inspect_err(|error| tracing::warn!(%error, "compiled component not kept"))
             .ok();
-        match code.as_ref().and_then(|code| cache.load(engine, code)) {
-            Some(component) => Ok((component, code)),
-            None => Ok((Component::from_binary(engine, bytes).map_err(invalid)?, None)),
+        let Some((component, code)) = code.and_then(|code| Some((cache.load(engine, &code)?, code))) else {
+            return Ok((Component::from_binary(engine, bytes).map_err(invalid)?, None));
+        };
+        if tier == Tier::Optimized {
+            cache.remove_code(&digest, Tier::Quick, &code);
         }
+        Ok((component, Some(code)))
     }
 
     /// Links a component to everything it may import.

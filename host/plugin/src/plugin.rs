@@ -1,14 +1,15 @@
-//! A plugin: a component whose tools are known. Its code is loaded, or compiled, at the first call.
+//! A plugin: a component whose tools are known. Its code is loaded, or compiled, at the first call (`code`).
+
+mod code;
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use serde_json::Value;
-use wasmtime::component::Component;
 
+use self::code::Code;
 use super::contract::Contract;
-use super::contract::dispatch::LinkedComponent;
 use super::engine::Engine;
 use super::failure::LoadError;
 use super::instance::Instance;
@@ -19,12 +20,10 @@ use crate::component::offered;
 use crate::component::record;
 use crate::component::source::{Digest, Source};
 use crate::debug::symbols::Symbols;
-use crate::instance::allocator;
 use crate::instance::reuse::Reuse;
 use crate::instance::state::Belongings;
 use crate::instance::warm_pool::WarmPool;
 use crate::storage::Storage;
-use crate::threads::NoAnswer;
 use crate::threads::shares::Tenant;
 use crate::wasi::config::Config;
 use crate::wasi::http::{Injection, Injections, Responder};
@@ -43,9 +42,11 @@ pub(super) struct PluginShared {
     pub(super) number: u64,
     pub(super) engine: Engine,
     pub(super) discovered: Discovered,
-    pub(super) linked: OnceLock<Result<LinkedComponent, String>>,
-    /// The component for prewarmed instances, where these use another memory strategy.
-    pub(super) prewarm_component: OnceLock<Option<LinkedComponent>>,
+    code: OnceLock<Result<Code, String>>,
+    /// The same, optimized, where that was compiled quickly.
+    optimized: OnceLock<Code>,
+    /// Whether that is being made.
+    is_optimizing: AtomicBool,
     pub(super) belongings: Belongings,
     pub(super) symbols: Symbols,
     /// Where instances serve several calls.
@@ -88,8 +89,8 @@ impl Plugin {
         let (listing, linked) =
             discover::compile_and_list(engine, name, (&source, &identity), limits).await?;
         let discovered = Discovered::new(source, identity, listing);
-        let linked = linked.map_or_else(OnceLock::new, |linked| OnceLock::from(Ok(linked)));
-        Ok(Self::new(engine, name, discovered, linked))
+        let code = linked.map(|(linked, tier)| OnceLock::from(Ok(Code::new(linked, tier))));
+        Ok(Self::new(engine, name, discovered, code.unwrap_or_default()))
     }
 
     /// The plugin of a component whose tools came along with it or that the cache knows; `None` for any other.
@@ -114,24 +115,24 @@ impl Plugin {
         engine: &Engine,
         name: &str,
         discovered: Discovered,
-        linked: OnceLock<Result<LinkedComponent, String>>,
+        code: OnceLock<Result<Code, String>>,
     ) -> Self {
         let (engine, name) = (engine.clone(), Arc::from(name));
         let (warm_pool, calls) = (WarmPool::new(engine.ahead()), AtomicU64::new(0));
         let classes = discovered.listing.classes.as_slice().into();
         let belongings = Belongings { classes, ..Belongings::default() };
-        let (prewarm_component, reuse) = (OnceLock::new(), None);
         let (is_prewarming, is_expiring, is_discarding) = <(AtomicBool, AtomicBool, AtomicBool)>::default();
         Self(Arc::new(PluginShared {
             name,
             number: Tenant::plugin(),
             engine,
             discovered,
-            linked,
-            prewarm_component,
+            code,
+            optimized: OnceLock::new(),
+            is_optimizing: AtomicBool::default(),
             belongings,
             symbols: Symbols::default(),
-            reuse,
+            reuse: None,
             warm_pool,
             calls,
             is_prewarming,
@@ -180,8 +181,9 @@ impl Plugin {
     /// The same plugin with a change, and with no instance yet.
     fn with_change(self, change: impl FnOnce(&mut PluginShared)) -> Self {
         let own = &*self.0;
-        let same = Self::new(&own.engine, &own.name, own.discovered.clone(), own.linked.clone());
+        let same = Self::new(&own.engine, &own.name, own.discovered.clone(), own.code.clone());
         let Some(mut inner) = Arc::into_inner(same.0) else { return self };
+        inner.optimized = own.optimized.clone();
         inner.belongings = own.belongings.clone();
         inner.reuse = own.reuse.as_ref().map(|reuse| Arc::new(Reuse::new(reuse.settings())));
         change(&mut inner);
@@ -253,72 +255,6 @@ impl Discovered {
     }
 }
 
-impl PluginShared {
-    /// The component, loaded at its first use.
-    pub(super) fn linked(&self) -> Result<&LinkedComponent, String> {
-        // An engine that does not start now may start for the next call.
-        self.engine.wasmtime().map_err(|error| unloadable(&error))?;
-        let load = || self.load().map_err(|error| unloadable(&error));
-        self.linked.get_or_init(load).as_ref().map_err(String::clone)
-    }
-
-    /// The component for prewarmed instances; `None` where it is the one for calls.
-    pub(super) fn prewarm_component(&self) -> Option<&LinkedComponent> {
-        let load = || {
-            let is_large = self.linked().is_ok_and(|linked| allocator::is_large(linked.component()));
-            let component =
-                is_large.then(|| self.cached_component(self.engine.prewarm_engine()?)).flatten()?;
-            let linked = self.link(&component);
-            linked.inspect_err(|error| tracing::debug!(%error, "component not linked a second time")).ok()
-        };
-        self.prewarm_component.get_or_init(load).as_ref()
-    }
-
-    /// The component, if its code is in the cache.
-    fn cached_component(&self, engine: &wasmtime::Engine) -> Option<Component> {
-        let cache = self.engine.cache()?;
-        cache.load(engine, &cache.lookup(&self.discovered.key)?.code)
-    }
-
-    /// Loads the component with all of haft's rights: from the cache or, when it is its turn, by compiling it. What goes
-    /// wrong is told by the first call.
-    pub(super) async fn load_code(plugin: &Arc<Self>) -> Result<(), NoAnswer> {
-        let (threads, own) = (plugin.engine.threads(), plugin.clone());
-        if plugin.linked.get().is_some() || threads.own(move || own.link_cached()).await? {
-            return Ok(());
-        }
-        let (name, bytes) = (&plugin.name, plugin.discovered.source.size());
-        let _compilation = plugin.engine.compilations().begin(threads, name, bytes).await;
-        // Another call may have had it compiled meanwhile.
-        let own = plugin.clone();
-        threads.own(move || _ = own.linked()).await
-    }
-
-    /// Loads the component if its code is in the cache; whether it is.
-    fn link_cached(&self) -> bool {
-        let cached = self.engine.wasmtime().ok().and_then(|engine| self.cached_component(engine));
-        let link = |component| self.link(&component).map_err(|error| unloadable(&error));
-        cached.map(|component| self.linked.get_or_init(|| link(component))).is_some()
-    }
-
-    fn load(&self) -> Result<LinkedComponent, LoadError> {
-        let (engine, Discovered { source, digest, key, listing }) = (&self.engine, &self.discovered);
-        let component = match self.cached_component(engine.wasmtime()?) {
-            Some(component) => component,
-            None => discover::recompile(engine, source, (digest, key), listing)?,
-        };
-        self.link(&component)
-    }
-
-    fn link(&self, component: &Component) -> Result<LinkedComponent, LoadError> {
-        Ok(LinkedComponent::new(&self.engine, component)?.listed_as(&self.discovered.listing))
-    }
-}
-
-fn unloadable(error: &LoadError) -> String {
-    format!("cannot be loaded: {error}")
-}
-
 impl std::fmt::Debug for Plugin {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Plugin")
@@ -350,7 +286,7 @@ mod tests {
         }
         let plugins = loading.join_all().await;
         assert!(plugins.iter().all(|plugin| plugin.contract() == Contract::Hook));
-        assert_eq!(plugins.iter().filter(|plugin| plugin.0.linked.get().is_some()).count(), 1);
+        assert_eq!(plugins.iter().filter(|plugin| plugin.0.is_loaded()).count(), 1);
     }
 
     /// What most plugins are is not made a second time.

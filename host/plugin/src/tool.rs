@@ -245,7 +245,7 @@ impl Tool for PluginTool {
         let plugin = &self.plugin.0;
         // A guest with a directory can block on a disk or a pipe.
         self.last_calls.were_short()
-            && plugin.linked.get().is_some()
+            && plugin.is_loaded()
             && !Writable::needs_opening(grant)
             && grant.preopens().is_empty()
     }
@@ -259,7 +259,7 @@ impl Tool for PluginTool {
 
     fn preparation(&self) -> Option<Preparation<'_>> {
         let plugin = &self.plugin.0;
-        if plugin.linked.get().is_some() {
+        if plugin.is_loaded() {
             return None;
         }
         // The call tries again where there was no thread for it, and tells why.
@@ -334,7 +334,8 @@ impl PluginShared {
             Ok(instance) => instance,
             Err(end) => return (Err(self.ended(end, None, job)), None),
         };
-        self.calls.fetch_add(1, Ordering::Relaxed);
+        let nth = self.calls.fetch_add(1, Ordering::Relaxed);
+        let _considered = Self::consider_optimizing(self, nth);
         let Used { outcome, instance } =
             instance.call(&job.request, (self.run(job), job.writable.clone())).await;
         let state = instance.state();
@@ -373,7 +374,7 @@ impl PluginShared {
     /// Does what a call needs and its guest's thread may not do: loads the component, which may have to be compiled and
     /// cached, and opens the writable directories.
     async fn prepare(self: &Arc<Self>, grant: &Arc<Grant>) -> Result<Writable, NoAnswer> {
-        if self.linked.get().is_some() && !Writable::needs_opening(grant) {
+        if self.is_loaded() && !Writable::needs_opening(grant) {
             return Ok(Writable::open(grant, None));
         }
         Self::load_code(self).await?;

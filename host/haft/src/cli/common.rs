@@ -142,7 +142,6 @@ impl Common {
             folder: None,
             allow: self.allow.clone(),
             many_calls,
-            quick: false,
             recorder: None,
             confiner: self.unsafe_no_sandbox.then(Confiner::open),
             redactor: terminal.redactor(),

@@ -159,8 +159,7 @@ impl Session<'_> {
         let built = self.workshop.build(&project).await?;
         build::report_built(self.terminal, &project, &built);
         let options = self.common.options(self.terminal, false)?;
-        // As the tests, so that both are compiled once.
-        let options = Options { program: Some(project.folder.join(FILE_NAME)), quick: true, ..options };
+        let options = Options { program: Some(project.folder.join(FILE_NAME)), ..options };
         let program = Program::load(&options).await?;
         let good = Good { program, plugin: project.plugin };
         match good.program.report() {

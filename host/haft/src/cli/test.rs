@@ -142,7 +142,7 @@ async fn bench(project: &Project, terminal: Terminal, cancel: CancellationToken)
     let dirs = Dirs::of_this_machine()?;
     let cache = Some(dirs.cache.join("components"));
     let options =
-        EngineOptions { cache, events: terminal.loading(), quick: true, ..EngineOptions::default() };
+        EngineOptions { cache, events: terminal.loading(), tiered: true, ..EngineOptions::default() };
     let engine = Engine::new(&options);
     let declared = project.manifest.plugins.iter().find(|plugin| plugin.name.as_str() == project.plugin);
     let limits = declared.map_or_else(Limits::default, |plugin| plugin.limits);

@@ -27,8 +27,6 @@ pub struct Options {
     pub allow: Vec<Allow>,
     /// Whether many calls will be made: worth preparing for.
     pub many_calls: bool,
-    /// Whether plugins are compiled in less than half the time, to slower code.
-    pub quick: bool,
     /// What holds children to their grant; `None` for every layer that the kernel offers.
     pub confiner: Option<Confiner>,
     /// What is left out of everything; it learns the secrets of the program.

@@ -93,6 +93,6 @@ pub(super) fn engine<'g>(
         ahead: if options.many_calls { EngineOptions::DEFAULT_AHEAD } else { 0 },
         events: options.events.clone(),
         recorder: options.recorder.clone(),
-        quick: options.quick,
+        tiered: true,
     }))
 }

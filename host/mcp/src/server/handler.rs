@@ -32,10 +32,10 @@ use rmcp::service::{
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-pub(super) use self::resting::RestingHandler;
 use self::protocol::{
     LATER_METHODS, METHODS, TASK_METHODS, bounded_text, is_sessionless, none, server_config,
 };
+pub(super) use self::resting::RestingHandler;
 use super::begun::BegunCall;
 use super::calls::{Counted, RunningCalls};
 use super::progress::NotificationFilter;

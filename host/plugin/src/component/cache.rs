@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use wasmtime::component::Component;
 use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 
+use crate::component::compile::Tier;
 use crate::component::listing::Listing;
 use crate::component::source::{Digest, Source, Stamp};
 use haft_core::grant::{Reach, Root};
@@ -45,6 +46,8 @@ pub(crate) struct CachedComponent {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct CompiledCode {
     checksum: String,
+    #[serde(default)]
+    pub(crate) tier: Tier,
 }
 
 /// The digest of a file, valid while its stamp is the same.
@@ -105,20 +108,34 @@ impl Cache {
     }
 
     /// Stores the code that the bytes with this digest were compiled to.
-    pub(crate) fn store_code(&self, code: &[u8], compiled: &Digest) -> io::Result<CompiledCode> {
-        let code_record = CompiledCode { checksum: checksum_of(code) };
+    pub(crate) fn store_code(&self, code: &[u8], compiled: &Digest, tier: Tier) -> io::Result<CompiledCode> {
+        let code_record = CompiledCode { checksum: checksum_of(code), tier };
         self.write(&code_record.file(), code)?;
-        self.write_record(&self.code_record(compiled), &code_record);
+        self.write_record(&self.code_record(compiled, tier), &code_record);
         Ok(code_record)
     }
 
     /// The code that the bytes with this digest were compiled to, if they were.
-    pub(crate) fn code(&self, compiled: &Digest) -> Option<CompiledCode> {
-        self.read(&self.code_record(compiled))
+    pub(crate) fn code(&self, compiled: &Digest, tier: Tier) -> Option<CompiledCode> {
+        self.read(&self.code_record(compiled, tier))
     }
 
-    fn code_record(&self, compiled: &Digest) -> String {
-        format!("{}-{}.code", compiled.as_str(), self.engine)
+    /// Removes code that there is `better` of; whoever has it loaded keeps it.
+    pub(crate) fn remove_code(&self, compiled: &Digest, tier: Tier, better: &CompiledCode) {
+        let worse = self.code(compiled, tier).filter(|code| code.checksum != better.checksum);
+        let Some(code) = worse else { return };
+        for name in [self.code_record(compiled, tier), code.file()] {
+            let removed = fs::remove_file(self.directory.join(&name));
+            removed.unwrap_or_else(|error| tracing::debug!(%error, name, "not removed from the cache"));
+        }
+    }
+
+    fn code_record(&self, compiled: &Digest, tier: Tier) -> String {
+        let suffix = match tier {
+            Tier::Quick => "quick",
+            Tier::Optimized => "code",
+        };
+        format!("{}-{}.{suffix}", compiled.as_str(), self.engine)
     }
 
     /// Loads compiled code, or nothing where it is missing or damaged.

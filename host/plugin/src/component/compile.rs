@@ -5,7 +5,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use tokio::sync::{OwnedMutexGuard, Semaphore, SemaphorePermit};
+use serde::{Deserialize, Serialize};
+use tokio::sync::{Mutex as AsyncMutex, MutexGuard, OwnedMutexGuard, Semaphore, SemaphorePermit};
+use wasmtime::{Config, OptLevel, RegallocAlgorithm};
 
 use crate::component::source::Digest;
 use crate::threads::Threads;
@@ -22,9 +24,36 @@ const LARGE: u64 = 4 << 20;
 /// How long a compilation takes before it is reported.
 const SLOW: Duration = Duration::from_millis(500);
 
+/// What the compiler takes its time for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Tier {
+    /// To be done: less than half the time of the other, and code that is larger and slower.
+    Quick,
+    /// Quick code.
+    #[default]
+    Optimized,
+}
+
+impl Tier {
+    /// Settings of a compiler of this tier. Code is the same for whichever engine: nothing else depends on them.
+    pub(crate) fn configure(self, config: &mut Config) {
+        match self {
+            Self::Quick => {
+                config.cranelift_opt_level(OptLevel::None);
+                config.cranelift_regalloc_algorithm(RegallocAlgorithm::SinglePass);
+            }
+            // Beside calls, which need the processors more.
+            Self::Optimized => _ = config.parallel_compilation(false),
+        }
+    }
+}
+
 /// All compilations of an engine.
 pub(crate) struct Compilations {
     permits: Semaphore,
+    /// Taken by the one that compiles again what was compiled quickly.
+    optimizing: AsyncMutex<()>,
     /// A lock for each component that is being found out about, by the key of its record in the cache.
     locks: Mutex<HashMap<Digest, Weak<ComponentLock>>>,
     events: Events,
@@ -60,7 +89,13 @@ enum NoticeState {
 
 impl Compilations {
     pub(crate) fn new(events: Events) -> Self {
-        Self { permits: Semaphore::new(MAX_AT_ONCE as usize), locks: Mutex::default(), events }
+        let permits = Semaphore::new(MAX_AT_ONCE as usize);
+        Self { permits, optimizing: AsyncMutex::default(), locks: Mutex::default(), events }
+    }
+
+    /// Waits until no other component is compiled again.
+    pub(crate) async fn begin_optimizing(&self) -> MutexGuard<'_, ()> {
+        self.optimizing.lock().await
     }
 
     /// Waits until nobody else finds out about the component of this record: what plugins of one component

@@ -2,6 +2,7 @@
 //! component and lists its tools in an instance without any rights. The result is written to the cache by threads that no
 //! guest runs on.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -11,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use wasmtime::component::Component;
 
 use crate::component::cache::CompiledCode;
+use crate::component::compile::Tier;
 use crate::component::listing::{self, Listed, Listing};
 use crate::component::offered;
 use crate::component::record;
@@ -69,7 +71,7 @@ pub(crate) async fn compile_and_list(
     name: &str,
     (source, identity): (&Source, &Identity),
     limits: &Limits,
-) -> Result<(Listing, Option<LinkedComponent>), LoadError> {
+) -> Result<(Listing, Option<(LinkedComponent, Tier)>), LoadError> {
     let _lock = wait_for_others(engine, &identity.key, limits).await;
     if let Some(cached) = engine.cache().and_then(|cache| cache.lookup(&identity.key)) {
         return Ok((cached.listing, None));
@@ -84,13 +86,13 @@ pub(crate) async fn compile_and_list(
         Some(listing) if !linked.has_offers() => listing,
         listing => list_in_new_instance(engine, name, (&linked, listing), limits).await?,
     };
-    let listing = Listing { classes, config, ..listing }.bounded()?;
+    let (listing, tier) = (Listing { classes, config, ..listing }.bounded()?, tier_of(code.as_ref()));
     if let Some(code) = code {
         let (own, own_record, own_listing) = (engine.clone(), identity.key.clone(), listing.clone());
         let store = move || own.cache().map(|cache| cache.store_listing(&own_record, code, &own_listing));
         engine.threads().own(store).await.map_err(no_answer)?;
     }
-    Ok((listing, Some(linked)))
+    Ok((listing, Some((linked, tier))))
 }
 
 /// Waits for another plugin of the same component, whose work is in the cache afterwards; no longer than this plugin's own
@@ -228,16 +230,40 @@ pub(crate) fn recompile(
     source: &Source,
     (digest, key): (&Digest, &Digest),
     listing: &Listing,
+) -> Result<(Component, Tier), LoadError> {
+    let (component, code) = engine.compile(&same(source, digest)?)?;
+    let tier = tier_of(code.as_ref());
+    keep(engine, key, code, listing);
+    Ok((component, tier))
+}
+
+/// Compiles a component once more, optimized, unless it has become another one.
+pub(crate) fn optimize(
+    engine: &Engine,
+    source: &Source,
+    (digest, key): (&Digest, &Digest),
+    listing: &Listing,
 ) -> Result<Component, LoadError> {
+    let (component, code) = engine.optimize(&same(source, digest)?)?;
+    keep(engine, key, code, listing);
+    Ok(component)
+}
+
+/// The bytes of a source, which have this digest.
+fn same(source: &Source, digest: &Digest) -> Result<Cow<'static, [u8]>, LoadError> {
     let bytes = source.read().map_err(|error| unreadable(source, error))?;
-    if Digest::compute(&bytes) != *digest {
-        return Err(LoadError::Changed);
-    }
-    let (component, code) = engine.compile(&bytes)?;
+    if Digest::compute(&bytes) == *digest { Ok(bytes) } else { Err(LoadError::Changed) }
+}
+
+fn keep(engine: &Engine, key: &Digest, code: Option<CompiledCode>, listing: &Listing) {
     if let (Some(cache), Some(code)) = (engine.cache(), code) {
         cache.store_listing(key, code, listing);
     }
-    Ok(component)
+}
+
+/// What is not in the cache was not compiled quickly.
+fn tier_of(code: Option<&CompiledCode>) -> Tier {
+    code.map_or(Tier::Optimized, |code| code.tier)
 }
 
 pub(crate) fn unreadable(source: &Source, error: std::io::Error) -> LoadError {

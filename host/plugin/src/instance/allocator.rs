@@ -19,11 +19,12 @@ use wasmtime::{Config, Enabled, InstanceAllocationStrategy, PoolingAllocationCon
 use crate::threads::permits::MAX_GUESTS;
 use haft_core::limit::Limits;
 
-/// Stack of a guest: twice wasmtime's default, for interpreters and recursive parsers.
-pub(crate) const GUEST_STACK: usize = 1 << 20;
+/// Stack of a guest: four times wasmtime's default, for interpreters and recursive parsers, and since code that was
+/// compiled quickly takes twice as much of it.
+pub(crate) const GUEST_STACK: usize = 2 << 20;
 
 /// Stack that a guest and haft's functions for it run on.
-pub(crate) const ASYNC_STACK: usize = GUEST_STACK + (1 << 20);
+const ASYNC_STACK: usize = GUEST_STACK + (1 << 20);
 
 /// Instances at once: those of running guests, and nearly as many that are prewarmed, idle or not yet dropped. Of 128
 /// and more wasmtime gives each thread slots of its own to begin with, and in time all of them were used and hold

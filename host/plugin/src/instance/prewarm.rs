@@ -62,7 +62,7 @@ impl PluginShared {
         plugin.engine.threads().spawn(async move {
             let Some(plugin) = wait_until_quiet(&weak).await else { return };
             let engine = plugin.engine.clone();
-            if plugin.prewarm_component.get().is_none() {
+            if !plugin.is_prewarm_component_loaded() {
                 // Where it has to be loaded once more, that is done with all of haft's rights.
                 let own = plugin.clone();
                 let _ = engine.threads().own(move || _ = own.prewarm_component()).await;

@@ -1,0 +1,175 @@
+//! The code of a plugin: loaded or compiled at the first call, and compiled once more, optimized, when a plugin whose code
+//! was compiled quickly is called often or for long.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use tokio_util::sync::{CancellationToken, DropGuard};
+use wasmtime::component::Component;
+
+use super::{Discovered, PluginShared};
+use crate::component::compile::Tier;
+use crate::component::discover;
+use crate::contract::dispatch::LinkedComponent;
+use crate::failure::LoadError;
+use crate::instance::allocator;
+use crate::threads::NoAnswer;
+
+/// Calls in one process after which quick code is worth being optimized: of fewer, compiling takes longer than all of them.
+const MANY: u64 = 32;
+
+/// How long a call is under way after which it is worth it for the next, which is likely as long.
+const LONG: Duration = Duration::from_secs(1);
+
+/// The code of a plugin, linked.
+#[derive(Clone)]
+pub(super) struct Code {
+    linked: LinkedComponent,
+    tier: Tier,
+    /// The same for prewarmed instances, where these use another memory strategy.
+    prewarm: OnceLock<Option<LinkedComponent>>,
+}
+
+impl Code {
+    pub(super) fn new(linked: LinkedComponent, tier: Tier) -> Self {
+        Self { linked, tier, prewarm: OnceLock::new() }
+    }
+}
+
+impl PluginShared {
+    /// Whether calls find the component loaded, or know why it cannot be.
+    pub(crate) fn is_loaded(&self) -> bool {
+        self.code.get().is_some()
+    }
+
+    /// The component, loaded at its first use.
+    pub(crate) fn linked(&self) -> Result<&LinkedComponent, String> {
+        self.code().map(|code| &code.linked)
+    }
+
+    fn code(&self) -> Result<&Code, String> {
+        if let Some(optimized) = self.optimized.get() {
+            return Ok(optimized);
+        }
+        // An engine that does not start now may start for the next call.
+        self.engine.wasmtime().map_err(|error| unloadable(&error))?;
+        let load = || self.load().map_err(|error| unloadable(&error));
+        self.code.get_or_init(load).as_ref().map_err(String::clone)
+    }
+
+    /// The component for prewarmed instances; `None` where it is the one for calls.
+    pub(crate) fn prewarm_component(&self) -> Option<&LinkedComponent> {
+        let code = self.code().ok()?;
+        let load = || {
+            let is_large = allocator::is_large(code.linked.component());
+            let (component, _) =
+                is_large.then(|| self.cached_component(self.engine.prewarm_engine()?)).flatten()?;
+            let linked = self.link(&component);
+            linked.inspect_err(|error| tracing::debug!(%error, "component not linked a second time")).ok()
+        };
+        code.prewarm.get_or_init(load).as_ref()
+    }
+
+    /// Whether [`Self::prewarm_component`] has nothing to load.
+    pub(crate) fn is_prewarm_component_loaded(&self) -> bool {
+        self.code().is_ok_and(|code| code.prewarm.get().is_some())
+    }
+
+    /// The component, if its code is in the cache.
+    fn cached_component(&self, engine: &wasmtime::Engine) -> Option<(Component, Tier)> {
+        let code = self.engine.cache()?.lookup(&self.discovered.key)?.code;
+        Some((self.engine.load(engine, &code)?, code.tier))
+    }
+
+    /// Loads the component with all of haft's rights: from the cache or, when it is its turn, by compiling it. What goes
+    /// wrong is told by the first call.
+    pub(crate) async fn load_code(plugin: &Arc<Self>) -> Result<(), NoAnswer> {
+        let (threads, own) = (plugin.engine.threads(), plugin.clone());
+        if plugin.is_loaded() || threads.own(move || own.link_cached()).await? {
+            return Ok(());
+        }
+        let (name, bytes) = (&plugin.name, plugin.discovered.source.size());
+        let _compilation = plugin.engine.compilations().begin(threads, name, bytes).await;
+        // Another call may have had it compiled meanwhile.
+        let own = plugin.clone();
+        threads.own(move || _ = own.code()).await
+    }
+
+    /// Loads the component if its code is in the cache; whether it is.
+    fn link_cached(&self) -> bool {
+        let cached = self.engine.wasmtime().ok().and_then(|engine| self.cached_component(engine));
+        let link = |component, tier| self.code_of(&component, tier).map_err(|error| unloadable(&error));
+        cached.map(|(component, tier)| self.code.get_or_init(|| link(component, tier))).is_some()
+    }
+
+    fn load(&self) -> Result<Code, LoadError> {
+        let (engine, Discovered { source, digest, key, listing }) = (&self.engine, &self.discovered);
+        let (component, tier) = match self.cached_component(engine.wasmtime()?) {
+            Some(cached) => cached,
+            None => discover::recompile(engine, source, (digest, key), listing)?,
+        };
+        self.code_of(&component, tier)
+    }
+
+    fn code_of(&self, component: &Component, tier: Tier) -> Result<Code, LoadError> {
+        Ok(Code::new(self.link(component)?, tier))
+    }
+
+    fn link(&self, component: &Component) -> Result<LinkedComponent, LoadError> {
+        Ok(LinkedComponent::new(&self.engine, component)?.listed_as(&self.discovered.listing))
+    }
+
+    /// Whether the code that calls run was compiled quickly.
+    fn is_quick(&self) -> bool {
+        let first = self.code.get().and_then(|code| code.as_ref().ok());
+        first.is_some_and(|code| code.tier == Tier::Quick) && self.optimized.get().is_none()
+    }
+
+    /// A call begins that is the `nth` of this process, counted from 0. Quick code is optimized for later ones if there were
+    /// many, or if the call still runs after a while: until what this returns is dropped.
+    pub(crate) fn consider_optimizing(plugin: &Arc<Self>, nth: u64) -> Option<DropGuard> {
+        if !plugin.is_quick() || plugin.is_optimizing.load(Ordering::Relaxed) {
+            return None;
+        }
+        let (weak, over) = (Arc::downgrade(plugin), CancellationToken::new());
+        let wait = if nth < MANY { LONG } else { Duration::ZERO };
+        let is_over = over.clone();
+        plugin.engine.threads().spawn(async move {
+            if is_over.run_until_cancelled(tokio::time::sleep(wait)).await.is_none() && wait > Duration::ZERO
+            {
+                return;
+            }
+            if let Some(plugin) = weak.upgrade() {
+                Self::optimize(&plugin).await;
+            }
+        });
+        Some(over.drop_guard())
+    }
+
+    /// Compiles the component once more for calls to come, once.
+    async fn optimize(plugin: &Arc<Self>) {
+        if plugin.is_optimizing.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let (engine, own) = (plugin.engine.clone(), plugin.clone());
+        let _turn = engine.compilations().begin_optimizing().await;
+        match engine.threads().own(move || own.load_optimized()).await {
+            Ok(Ok(())) => tracing::debug!(plugin = &*plugin.name, "code optimized"),
+            Ok(Err(error)) => tracing::debug!(plugin = &*plugin.name, %error, "code not optimized"),
+            Err(error) => tracing::debug!(plugin = &*plugin.name, %error, "code not optimized"),
+        }
+    }
+
+    fn load_optimized(&self) -> Result<(), LoadError> {
+        let Discovered { source, digest, key, listing } = &self.discovered;
+        let component = discover::optimize(&self.engine, source, (digest, key), listing)?;
+        // Nobody else does this for the plugin.
+        let _ = self.optimized.set(self.code_of(&component, Tier::Optimized)?);
+        Ok(())
+    }
+}
+
+fn unloadable(error: &LoadError) -> String {
+    format!("cannot be loaded: {error}")
+}
