@@ -15,6 +15,7 @@ use crate::contract::dispatch::LinkedComponent;
 use crate::failure::LoadError;
 use crate::instance::allocator;
 use crate::threads::NoAnswer;
+use haft_core::heap;
 
 /// Calls in one process after which quick code is worth being optimized: of fewer, compiling takes longer than all of them.
 const MANY: u64 = 32;
@@ -166,6 +167,8 @@ impl PluginShared {
         let component = discover::optimize(&self.engine, source, (digest, key), listing)?;
         // Nobody else does this for the plugin.
         let _ = self.optimized.set(self.code_of(&component, Tier::Optimized)?);
+        // What the compiler took.
+        heap::give_back();
         Ok(())
     }
 }
