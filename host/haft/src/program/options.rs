@@ -17,7 +17,6 @@ use haft_sandbox::confine::Confiner;
 
 /// Options of a run.
 #[derive(Clone, Debug, Default)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a choice of its own")]
 pub struct Options {
     /// The program.toml; `None` for the one in the current directory, if there is one.
     pub program: Option<PathBuf>,

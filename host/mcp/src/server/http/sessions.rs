@@ -8,6 +8,7 @@
 
 mod home;
 mod resting;
+mod session_use;
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -17,8 +18,8 @@ use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
 pub(super) use self::home::Home;
-use self::resting::Opening;
-use crate::server::handler::{Handler, RestingHandler, ServerShared};
+use self::session_use::{IDLE, KEPT, Opening, SessionUse};
+use crate::server::handler::{Handler, ServerShared};
 use haft_core::sync::Lock;
 use rmcp::model::{
     ClientJsonRpcMessage, JsonRpcMessage, ProtocolVersion, ServerJsonRpcMessage, ServerResult,
@@ -30,19 +31,6 @@ use rmcp::transport::streamable_http_server::session::local::{
 use rmcp::transport::streamable_http_server::session::{RestoreOutcome, ServerSseMessage, SessionId};
 use tokio::sync::Notify;
 use tokio_stream::{Stream, StreamExt};
-
-/// How long a session may be left alone: a person comes back from lunch to the same one.
-const IDLE: Duration = Duration::from_hours(1);
-
-/// How long a session has to have been left alone to be closed for a new one, where all places are taken.
-const ABANDONED: Duration = Duration::from_mins(10);
-
-/// The same bound for a session whose client sent nothing after opening it; clients send something at once.
-const UNUSED: Duration = Duration::from_mins(1);
-
-/// How long a session may be used without rmcp that does not rest, since its client has a stream: rmcp takes it for one
-/// left alone meanwhile.
-const KEPT: Duration = Duration::from_mins(30);
 
 /// How long a new session waits for its first message.
 const OPENING: Duration = Duration::from_secs(10);
@@ -90,30 +78,6 @@ pub(super) struct Sessions {
     opened: Notify,
 }
 
-struct SessionUse {
-    /// The caller that opened it; nobody else uses it.
-    owner: Arc<str>,
-    /// Requests and streams under way.
-    open: usize,
-    last: Instant,
-    /// Whether its client came back after it was opened.
-    came_back: bool,
-    /// Whether its client takes events without data, as revisions from 2025-11-25 on have them.
-    primes: bool,
-    /// What handles its requests.
-    handler: Option<Arc<Handler>>,
-    /// What is left of that while nobody has any.
-    resting: Option<RestingHandler>,
-    /// Whether rmcp has it.
-    is_awake: bool,
-    /// When rmcp had a message of it: a session of which it has none for long is over.
-    kept: Instant,
-    /// How it was opened, where that is short.
-    opening: Option<Opening>,
-    /// How often rmcp is about to say that it is over, although it only rests.
-    rests: usize,
-}
-
 /// A session in use. Dropped, it is not.
 pub(super) struct SessionGuard {
     sessions: Arc<Sessions>,
@@ -130,55 +94,6 @@ pub(super) enum SessionError {
     Local(#[from] LocalSessionManagerError),
     #[error(transparent)]
     System(#[from] io::Error),
-}
-
-impl SessionUse {
-    fn new(owner: Arc<str>) -> Self {
-        let now = Instant::now();
-        Self {
-            owner,
-            open: 0,
-            last: now,
-            came_back: false,
-            primes: false,
-            handler: None,
-            resting: None,
-            is_awake: true,
-            kept: now,
-            opening: None,
-            rests: 0,
-        }
-    }
-
-    /// What handles its requests from now on.
-    fn handler(&mut self) -> Option<Arc<Handler>> {
-        if let Some(resting) = self.resting.take() {
-            self.handler = Some(Arc::new(resting.wake()));
-        }
-        self.handler.clone()
-    }
-
-    /// What may answer its next request without rmcp.
-    fn quick_handler(&mut self) -> Option<Arc<Handler>> {
-        self.handler().filter(|_| !self.is_awake || self.kept.elapsed() < KEPT)
-    }
-
-    /// Whether rmcp may let go of it.
-    fn may_rest(&self, ready: Duration) -> bool {
-        let is_quiet = self.is_awake && self.open == 0 && self.kept.elapsed() >= ready;
-        is_quiet && self.opening.is_some() && self.handler.as_ref().is_some_and(|handler| !handler.is_busy())
-    }
-
-    /// Whether it rests and its client has gone for good.
-    fn is_over(&self) -> bool {
-        !self.is_awake && self.open == 0 && self.last.elapsed() >= IDLE
-    }
-
-    /// Whether it may be closed for a new one.
-    fn gives_way(&self) -> bool {
-        let enough = if self.came_back { ABANDONED } else { UNUSED };
-        self.open == 0 && self.last.elapsed() >= enough
-    }
 }
 
 impl Sessions {
@@ -417,30 +332,8 @@ impl Drop for SessionGuard {
 
 #[cfg(test)]
 mod tests {
+    use super::session_use::ABANDONED;
     use super::*;
-
-    fn ago(time: Duration) -> Instant {
-        Instant::now().checked_sub(time).unwrap()
-    }
-
-    fn unowned() -> SessionUse {
-        SessionUse::new(Arc::default())
-    }
-
-    /// C05: a client that is being served keeps its session.
-    #[test]
-    fn c05_only_a_session_that_was_left_gives_way() {
-        let long = ago(ABANDONED + UNUSED);
-        for (gives_way, used) in [
-            (true, SessionUse { last: long, came_back: true, ..unowned() }),
-            (true, SessionUse { last: ago(UNUSED), ..unowned() }),
-            (false, SessionUse { last: ago(UNUSED), came_back: true, ..unowned() }),
-            (false, SessionUse { last: long, open: 1, ..unowned() }),
-            (false, unowned()),
-        ] {
-            assert_eq!(used.gives_way(), gives_way);
-        }
-    }
 
     /// C05: places are reserved before the first await, so that no two sessions take the same.
     #[tokio::test]
@@ -452,7 +345,7 @@ mod tests {
         assert!(matches!(third.err().unwrap(), SessionError::Full) && is_refused);
         assert!(sessions.has(&first) && sessions.has(&second));
         assert_eq!(sessions.manager.sessions.read().await.len(), 2, "the refused one is closed");
-        sessions.uses().get_mut(&second).unwrap().last = ago(ABANDONED);
+        sessions.uses().get_mut(&second).unwrap().last = Instant::now().checked_sub(ABANDONED).unwrap();
         let (third, is_refused) = Sessions::observe_refusal(None, sessions.create_session()).await;
         assert!(third.is_ok() && !is_refused);
         assert!(sessions.has(&first) && !sessions.has(&second), "the one that was left has gone");

@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use haft_core::heap;
-use rmcp::model::{ClientJsonRpcMessage, ClientRequest, InitializeRequestParams, JsonRpcMessage};
 use rmcp::transport::streamable_http_server::session::{
     SessionId, SessionState, SessionStore, SessionStoreError,
 };
 
-use super::{SessionUse, Sessions};
+use super::Sessions;
+use super::session_use::SessionUse;
 use crate::server::handler::RestingHandler;
 
 /// How long rmcp has a session after its last message: longer than answers can be asked for again, and than that
@@ -22,9 +22,6 @@ const SWEEP: Duration = Duration::from_secs(10);
 
 /// How long rmcp may take to hear that a session rests: it is idle, and hears at once.
 const CLOSING: Duration = Duration::from_secs(1);
-
-/// Bytes of what opened a session that may rest. Clients send a tenth.
-const MAX_OPENING: usize = 4 << 10;
 
 impl Sessions {
     /// Has sessions rest that nobody uses, for ever.
@@ -114,25 +111,9 @@ impl SessionUse {
 
     fn compacted(self) -> Self {
         let resting = self.handler.as_deref().map(RestingHandler::of).or(self.resting);
-        let opening = self.opening.as_ref().map(|opening| Opening(opening.0.clone()));
+        let opening = self.opening.clone();
+        // The clone is the one that stays: it lies where there is room now.
         Self { handler: None, resting, opening, ..self }
-    }
-}
-
-/// What opens a session, as JSON: one piece of memory.
-pub(super) struct Opening(Box<[u8]>);
-
-impl Opening {
-    /// That of a client's first message, where it is short.
-    pub(super) fn of(message: &ClientJsonRpcMessage) -> Option<Self> {
-        let JsonRpcMessage::Request(request) = message else { return None };
-        let ClientRequest::InitializeRequest(initialize) = &request.request else { return None };
-        let text = serde_json::to_vec(&initialize.params).ok()?;
-        (text.len() <= MAX_OPENING).then(|| Self(text.into()))
-    }
-
-    fn params(&self) -> Option<InitializeRequestParams> {
-        serde_json::from_slice(&self.0).ok()
     }
 }
 
