@@ -146,6 +146,12 @@ impl Handler {
         context
     }
 
+    /// Identifies the client.
+    #[cfg(test)]
+    pub(super) fn own_client(&self) -> Client {
+        self.client
+    }
+
     /// Whether a call of the client is under way.
     pub(super) fn is_busy(&self) -> bool {
         self.running.load(Ordering::Relaxed) > 0

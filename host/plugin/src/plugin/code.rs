@@ -61,7 +61,10 @@ impl PluginShared {
 
     /// The component for prewarmed instances; `None` where it is the one for calls.
     pub(crate) fn prewarm_component(&self) -> Option<&LinkedComponent> {
-        let code = self.code().ok()?;
+        self.prewarm_component_of(self.code().ok()?)
+    }
+
+    fn prewarm_component_of<'c>(&self, code: &'c Code) -> Option<&'c LinkedComponent> {
         let load = || {
             let is_large = allocator::is_large(code.linked.component());
             let (component, _) =
@@ -128,20 +131,22 @@ impl PluginShared {
     }
 
     /// A call begins that is the `nth` of this process, counted from 0. Quick code is optimized for later ones if there were
-    /// many, or if the call still runs after a while: until what this returns is dropped.
+    /// many, or if the call still runs after a while: it is over when what this returns is dropped.
     pub(crate) fn consider_optimizing(plugin: &Arc<Self>, nth: u64) -> Option<DropGuard> {
         if !plugin.is_quick() || plugin.is_optimizing.load(Ordering::Relaxed) {
             return None;
         }
+        let threads = plugin.engine.threads();
+        if nth >= MANY {
+            let own = plugin.clone();
+            threads.spawn(async move { Self::optimize(&own).await });
+            return None;
+        }
         let (weak, over) = (Arc::downgrade(plugin), CancellationToken::new());
-        let wait = if nth < MANY { LONG } else { Duration::ZERO };
         let is_over = over.clone();
-        plugin.engine.threads().spawn(async move {
-            if is_over.run_until_cancelled(tokio::time::sleep(wait)).await.is_none() && wait > Duration::ZERO
-            {
-                return;
-            }
-            if let Some(plugin) = weak.upgrade() {
+        threads.spawn(async move {
+            let is_long = is_over.run_until_cancelled(tokio::time::sleep(LONG)).await.is_some();
+            if let Some(plugin) = weak.upgrade().filter(|_| is_long) {
                 Self::optimize(&plugin).await;
             }
         });
@@ -165,8 +170,11 @@ impl PluginShared {
     fn load_optimized(&self) -> Result<(), LoadError> {
         let Discovered { source, digest, key, listing } = &self.discovered;
         let component = discover::optimize(&self.engine, source, (digest, key), listing)?;
+        let code = self.code_of(&component, Tier::Optimized)?;
+        // Now: the next to ask for it may be a guest's thread, which opens no file.
+        self.prewarm_component_of(&code);
         // Nobody else does this for the plugin.
-        let _ = self.optimized.set(self.code_of(&component, Tier::Optimized)?);
+        let _ = self.optimized.set(code);
         // What the compiler took.
         heap::give_back();
         Ok(())
@@ -175,4 +183,31 @@ impl PluginShared {
 
 fn unloadable(error: &LoadError) -> String {
     format!("cannot be loaded: {error}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::component::source::Source;
+    use crate::{Engine, EngineOptions, Plugin};
+    use haft_core::limit::Limits;
+
+    /// A06: calls have the optimized code as soon as there is some, and it is made once.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a06_calls_have_the_optimized_code() {
+        let directory = tempfile::tempdir().unwrap();
+        let cache = Some(directory.path().join("cache"));
+        let engine = Engine::new(&EngineOptions { cache, tiered: true, ..EngineOptions::default() });
+        let source = Source::Embedded(include_bytes!("../../../../tests/guests/built/hook.wasm"));
+        let plugin = Plugin::load(&engine, "p", source, &Limits::default()).await.unwrap();
+        let shared = &plugin.0;
+        assert!(shared.is_quick() && shared.optimized.get().is_none());
+        assert!(PluginShared::consider_optimizing(shared, MANY - 1).is_some(), "a long call would be enough");
+        assert!(!shared.is_optimizing.load(Ordering::Relaxed), "this one was short");
+        PluginShared::optimize(shared).await;
+        let optimized = shared.optimized.get().expect("optimized code");
+        assert!(std::ptr::eq(shared.code().unwrap(), optimized) && optimized.tier == Tier::Optimized);
+        assert!(!shared.is_quick());
+        assert!(PluginShared::consider_optimizing(shared, MANY - 1).is_none());
+    }
 }

@@ -1,4 +1,4 @@
-//! What is left of a handler while its session rests: a tenth of its memory, and nearly all of it in place.
+//! What is left of a handler while its session rests: nearly all of it lies in the table of sessions itself.
 
 use std::sync::Weak;
 
@@ -55,9 +55,11 @@ mod tests {
         let (handler, other) = (shared.handler(), shared.handler());
         *handler.level.lock() = LoggingLevel::Error;
         handler.approvals.allow("read".parse().unwrap());
+        let before = [handler.client, other.client];
         let [woken, other] = [handler, other].map(|handler| RestingHandler::of(&handler).wake());
         assert_eq!(*woken.level.lock(), LoggingLevel::Error);
         assert_eq!([woken.approvals.have_allowed(), other.approvals.have_allowed()], [true, false]);
+        assert_eq!([woken.client, other.client], before);
         assert_ne!(woken.client, other.client);
     }
 }

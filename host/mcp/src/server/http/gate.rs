@@ -349,10 +349,13 @@ mod tests {
         let (gate, session) = opened(&shared).await;
         let list = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list"});
         assert!(post(&gate, &session, &list).await.1.contains("\"tools\":[]"));
+        let handler = gate.sessions.enter(&session, true).unwrap().handler().unwrap();
         assert_eq!(gate.sessions.sweep(LONG).await, 0, "it was used just now");
         assert_eq!(gate.sessions.sweep(Duration::ZERO).await, 1);
         assert_eq!(gate.sessions.counts().await, (0, 1));
         tokio::time::timeout(LONG, gate.sessions.all_rest()).await.unwrap();
+        let resting = gate.sessions.enter(&session, true).unwrap().handler().unwrap();
+        assert!(Arc::ptr_eq(&handler, &resting), "the client is the same");
         assert_eq!([gate.sessions.compact(Duration::ZERO), gate.sessions.compact(Duration::ZERO)], [1, 0]);
         assert!(gate.sessions.has(&session), "that rmcp has let go of it is not its end");
         // What is there instead is other tools for all that is known.
@@ -360,7 +363,7 @@ mod tests {
         assert!(post(&gate, &session, &list).await.1.contains("\"tools\":[]"));
         assert_eq!(gate.sessions.counts().await, (1, 1));
         let guard = gate.sessions.enter(&session, true).unwrap();
-        assert!(guard.handler().is_some());
+        assert_eq!(guard.handler().unwrap().own_client(), handler.own_client(), "the client is the same");
         assert_eq!(gate.sessions.sweep(Duration::ZERO).await, 0, "it is in use");
         let mut events = send(&gate, Method::GET, &session, &Value::Null).await.into_body();
         let missed = async {
