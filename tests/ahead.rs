@@ -15,7 +15,7 @@ use crate::common::{cache, call};
 /// A memory as large as that of an interpreter, with data at its begin and at its end. `touch` says
 /// whether all of it is as it was made, and writes to every eighth page of the machine's; it then asks
 /// for more, which must be empty, and writes there.
-const LARGE: &str = r#"(component
+pub(crate) const LARGE: &str = r#"(component
     (core module $m
         (memory 96)
         (data (i32.const 0) "\07") (data (i32.const 6258688) "\07")

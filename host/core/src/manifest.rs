@@ -24,6 +24,7 @@ mod nats;
 mod package;
 mod pattern;
 mod plugin;
+mod prewarm;
 mod program;
 mod provider;
 mod rule;
@@ -62,6 +63,7 @@ pub use self::nats::{NatsLogin, NatsTable, NatsUrl};
 pub use self::package::Package;
 pub use self::pattern::{ToolPattern, ToolPatternError};
 pub use self::plugin::{Component, GrantTable, Plugin, PluginSecret, Reuse};
+pub use self::prewarm::Prewarm;
 pub use self::program::{HostRequirements, Program};
 pub use self::provider::{ApiFormat, Effort, Price, Provider, ProviderName};
 pub use self::rule::{Effect, RulePattern, RulePatternError, RuleTable};
@@ -136,6 +138,8 @@ pub struct Manifest {
     pub serve: Serve,
     /// `[journal]`.
     pub journal: JournalTable,
+    /// `[prewarm]`.
+    pub prewarm: Prewarm,
     /// `[telemetry]`; `None`: none, unless the environment says so.
     pub telemetry: Option<TelemetryTable>,
     /// `[nats]`.
@@ -275,6 +279,7 @@ impl Manifest {
             agents: AgentTool::read_all(root),
             serve: Serve::read(root),
             journal: JournalTable::read(root),
+            prewarm: Prewarm::read(root),
             telemetry: TelemetryTable::read(root),
             nats: NatsTable::read(root),
             sandbox: Sandbox::read(root),

@@ -5,7 +5,7 @@ mod linker;
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use wasmtime::component::{Component, InstancePre};
@@ -22,6 +22,7 @@ use crate::component::source::{Digest, Source};
 use crate::debug::{Recorder, strip};
 use crate::instance::allocator::{self, MemoryStrategy};
 use crate::instance::state::GuestState;
+use crate::instance::waiting_memory::WaitingMemory;
 use crate::threads::descriptors;
 use crate::threads::epoch::EpochClock;
 use crate::threads::landlock::LandlockState;
@@ -30,6 +31,7 @@ use crate::wasi::http::Connector;
 use haft_core::event::Events;
 use haft_core::grant::{Grant, Reach};
 use haft_core::heap::{self, Tidying};
+use haft_core::manifest::Prewarm;
 use haft_core::sync::TryOnceLock;
 
 /// How an engine is to be made.
@@ -44,6 +46,9 @@ pub struct EngineOptions {
     /// Instances of each plugin in use that are made ahead of its next calls; at most
     /// [`MAX_AHEAD`](Self::MAX_AHEAD). A process that makes one call has no use for any.
     pub ahead: usize,
+    /// Bytes of linear memory of all those together, at most; `None` for [`Prewarm::DEFAULT_MEMORY`]. Is given back when
+    /// there was no call for some seconds.
+    pub ahead_memory: Option<u64>,
     /// Where slow compilations are reported.
     pub events: Events,
     /// What takes down for an author how calls go.
@@ -68,8 +73,8 @@ struct EngineShared {
     options: EngineOptions,
     /// Made when the first component needs it; or why it could not be.
     calls: TryOnceLock<EngineAndImports>,
-    /// For prewarmed instances of a large memory; made when the first is needed.
-    prewarm_engine: OnceLock<Option<EngineAndImports>>,
+    /// For prewarmed instances of a large memory; there as long as a plugin has such.
+    prewarm_engine: Mutex<Weak<EngineAndImports>>,
     clock: EpochClock,
     threads: Threads,
     client: Arc<Connector>,
@@ -80,16 +85,21 @@ struct EngineShared {
     protected_paths: ProtectedPathsCache,
     compilations: Compilations,
     idle_slot: Arc<Semaphore>,
+    waiting_memory: WaitingMemory,
     tidying: Tidying,
 }
 
 /// A wasmtime engine with one memory strategy, and everything that components may import.
-struct EngineAndImports {
+pub(super) struct EngineAndImports {
     engine: wasmtime::Engine,
     imports: Imports,
 }
 
 impl EngineAndImports {
+    pub(super) fn wasmtime(&self) -> &wasmtime::Engine {
+        &self.engine
+    }
+
     fn new(memory: MemoryStrategy, options: &EngineOptions) -> wasmtime::Result<Self> {
         let mut config = allocator::config(memory);
         if let Some(recorder) = &options.recorder {
@@ -120,7 +130,7 @@ impl Engine {
         Self(Arc::new(EngineShared {
             options: options.clone(),
             calls: TryOnceLock::new(),
-            prewarm_engine: OnceLock::new(),
+            prewarm_engine: Mutex::default(),
             clock: EpochClock::new(options.recorder.as_ref().is_some_and(Recorder::has_profile)),
             threads: Threads::new(),
             client: Arc::default(),
@@ -129,6 +139,7 @@ impl Engine {
             protected_paths: ProtectedPathsCache::default(),
             compilations,
             idle_slot: Arc::new(Semaphore::new(allocator::MAX_IDLE)),
+            waiting_memory: WaitingMemory::new(options.ahead_memory.unwrap_or(Prewarm::DEFAULT_MEMORY)),
             tidying: Tidying::default(),
         }))
     }
@@ -157,17 +168,23 @@ impl Engine {
         self.calls().map(|part| &part.engine)
     }
 
-    /// The engine for prewarmed instances of a large memory; compiled code is the same for both engines.
-    pub(super) fn prewarm_engine(&self) -> Option<&wasmtime::Engine> {
-        let make = || {
-            let made = EngineAndImports::new(MemoryStrategy::PooledWhole, &self.0.options);
-            let part =
-                made.inspect_err(|error| tracing::debug!(%error, "no pool for large instances")).ok()?;
-            self.0.clock.also(part.engine.weak());
-            Some(part)
-        };
-        let part = self.0.options.pooling.then(|| self.0.prewarm_engine.get_or_init(make).as_ref())?;
-        part.map(|part| &part.engine)
+    /// The engine for prewarmed instances of a large memory, to be held as long as there are such; compiled code is the
+    /// same for both engines.
+    pub(super) fn prewarm_engine(&self) -> Option<Arc<EngineAndImports>> {
+        let bytes = self.0.waiting_memory.bytes();
+        if !self.0.options.pooling || allocator::whole_slots(bytes) == 0 {
+            return None;
+        }
+        let mut shared = self.0.prewarm_engine.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(part) = shared.upgrade() {
+            return Some(part);
+        }
+        let made = EngineAndImports::new(MemoryStrategy::PooledWhole(bytes), &self.0.options);
+        let part = made.inspect_err(|error| tracing::debug!(%error, "no pool for large instances")).ok()?;
+        let part = Arc::new(part);
+        self.0.clock.also(part.engine.weak());
+        *shared = Arc::downgrade(&part);
+        Some(part)
     }
 
     pub(super) fn clock(&self) -> &EpochClock {
@@ -201,6 +218,11 @@ impl Engine {
     /// A permit to hold an idle instance; `None` where the pool has no room for another.
     pub(super) fn idle_slot(&self) -> Option<OwnedSemaphorePermit> {
         self.0.idle_slot.clone().try_acquire_owned().ok()
+    }
+
+    /// The memory for instances that wait for a call.
+    pub(super) fn waiting_memory(&self) -> &WaitingMemory {
+        &self.0.waiting_memory
     }
 
     /// Returns freed memory to the system soon. To be called after a call.
@@ -321,10 +343,10 @@ impl Engine {
 
     /// Links a component to everything it may import.
     pub(super) fn link(&self, component: &Component) -> Result<InstancePre<GuestState>, LoadError> {
-        let own = |part: &&EngineAndImports| wasmtime::Engine::same(&part.engine, component.engine());
-        let part = match self.0.prewarm_engine.get().and_then(Option::as_ref).filter(own) {
-            Some(part) => part,
-            None => self.calls()?,
+        let prewarm = self.0.prewarm_engine.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
+        let part = match &prewarm {
+            Some(part) if wasmtime::Engine::same(&part.engine, component.engine()) => part,
+            _ => self.calls()?,
         };
         part.imports.link(component).map_err(|error| LoadError::link(&error))
     }

@@ -6,6 +6,7 @@ pub(crate) mod prewarm;
 pub(crate) mod residual;
 pub(crate) mod reuse;
 pub(crate) mod state;
+pub(crate) mod waiting_memory;
 pub(crate) mod warm_pool;
 
 use std::sync::Arc;
@@ -51,6 +52,8 @@ pub(super) struct Instance {
     recorder: Option<Recorder>,
     /// While no guest works in it.
     spare: Option<OwnedSemaphorePermit>,
+    /// Of the memory for instances that wait for a call, while it does.
+    waiting_memory: Option<OwnedSemaphorePermit>,
 }
 
 /// What a use of an instance came to.
@@ -124,7 +127,7 @@ impl Instance {
         match stop_conditions.enforce(held.during(component.instantiate(&mut store))).await {
             Ok(guest) => {
                 let (made, limits) = (Instant::now(), *limits);
-                Ok(Self { store, guest, limits, made, calls: 0, recorder, spare: None })
+                Ok(Self { store, guest, limits, made, calls: 0, recorder, spare: None, waiting_memory: None })
             }
             Err(error) => Err(ended(&error, &mut store, (limits, recorder.as_ref()))),
         }
@@ -145,6 +148,11 @@ impl Instance {
     /// Holds it while no guest works in it.
     pub(super) fn set_aside(&mut self, spare: OwnedSemaphorePermit) {
         self.spare = Some(spare);
+    }
+
+    /// The same for one that waits for its first call, in so much of the memory there is for such.
+    pub(super) fn set_waiting(&mut self, spare: OwnedSemaphorePermit, memory: OwnedSemaphorePermit) {
+        (self.spare, self.waiting_memory) = (Some(spare), Some(memory));
     }
 
     /// What the guest has.
@@ -206,7 +214,7 @@ impl Instance {
         state.begin(writable);
         state.relative.set_named(request.paths.clone());
         self.calls += 1;
-        self.spare = None;
+        (self.spare, self.waiting_memory) = (None, None);
         self.store.as_context_mut().set_epoch_deadline(1);
         let held = self.store.data().turn.held();
         let called = stop_conditions.enforce(held.during(self.guest.call(&mut self.store, request))).await;

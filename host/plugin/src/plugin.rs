@@ -1,6 +1,7 @@
 //! A plugin: a component whose tools are known. Its code is loaded, or compiled, at the first call (`code`).
 
 mod code;
+pub(crate) mod prewarm_code;
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, AtomicU64};

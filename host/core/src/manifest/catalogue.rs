@@ -169,6 +169,8 @@ pub(super) static ROOT: Table = Table {
         .also(&["server", "http"]),
         Key::new("journal", Kind::Table(&JOURNAL), "how much of the record of calls is kept")
             .also(&["log", "audit"]),
+        Key::new("prewarm", Kind::Table(&PREWARM), "memory of plugins' instances that wait for a call")
+            .also(&["warm", "prewarmed", "instances", "pool"]),
         Key::new("telemetry", Kind::Table(&TELEMETRY), "where traces and metrics of calls are sent").also(&[
             "otel",
             "opentelemetry",
@@ -871,6 +873,18 @@ pub(super) static JOURNAL: Table = Table {
     ],
 };
 
+pub(super) static PREWARM: Table = Table {
+    header: "[prewarm]",
+    doc: "Instances of plugins that are made before they are called, by a process that makes many calls.",
+    keys: &[Key::new(
+        "memory",
+        Kind::Size,
+        "of all instances that wait for a call, given back when there was none for half a minute; `0MiB` for no such \
+         instances, default `256MiB`, at most `64GiB`",
+    )
+    .also(&["max_memory", "size", "limit"])],
+};
+
 pub(super) static TELEMETRY: Table = Table {
     header: "[telemetry]",
     doc: "Where traces and metrics of calls are sent (OpenTelemetry, OTLP over HTTP). Absent: nowhere, unless \
@@ -1021,7 +1035,7 @@ mod tests {
     use std::collections::BTreeSet;
     use std::time::Duration;
 
-    use super::super::JournalTable;
+    use super::super::{JournalTable, Prewarm};
     use super::*;
     use crate::limit::Limits;
     use crate::manifest::{Builtins, CommandTool};
@@ -1080,6 +1094,7 @@ mod tests {
         assert_eq!(count(&SERVE, "max_connections"), Serve::default().max_connections);
         assert_eq!(size(&JOURNAL, "size"), JournalTable::DEFAULT_SIZE);
         assert_eq!(size(&JOURNAL, "keep"), JournalTable::DEFAULT_KEEP);
+        assert_eq!(size(&PREWARM, "memory"), Prewarm::DEFAULT_MEMORY);
         assert_eq!(time(&BUILTINS, "shell_timeout"), Builtins::default().shell_timeout);
         assert_eq!(documented(&BUILTINS, "search_url"), Builtins::SEARCH_URL);
         let reuse = Reuse::default();

@@ -9,6 +9,7 @@ use super::loaded::Loaded;
 use super::options::Options;
 use super::packages::{self, Installed};
 use haft_core::grant::{Grant, Root};
+use haft_core::manifest::Prewarm;
 use haft_core::report::Problem;
 use haft_plugin_host::{Engine, EngineOptions};
 use haft_sandbox::confine::{Confiner, Layers};
@@ -50,7 +51,7 @@ impl Rights {
         let of_program = (&grant, options.allow.as_slice());
         let packages = packages::granted(manifest, dirs, of_program, installed, &mut problems)?;
         let all = [&grant, &files].into_iter().chain(&plugins).chain(packages.iter().flatten());
-        let engine = engine(options, dirs, &confiner, all)?;
+        let engine = engine((options, manifest.prewarm), dirs, &confiner, all)?;
         if manifest.has_children() || installed.iter().any(Installed::has_commands) {
             problems.extend(children(&confiner, &grant, options.many_calls));
         }
@@ -77,7 +78,7 @@ fn children(confiner: &Confiner, grant: &Grant, many_calls: bool) -> Option<Prob
 
 /// The engine of plugins with the grants `grants`.
 pub(super) fn engine<'g>(
-    options: &Options,
+    (options, prewarm): (&Options, Prewarm),
     dirs: &Dirs,
     confiner: &Confiner,
     grants: impl Iterator<Item = &'g Grant>,
@@ -91,6 +92,7 @@ pub(super) fn engine<'g>(
         writable: exposed.map(|grant| grant.writable().clone()).collect(),
         pooling: options.many_calls,
         ahead: if options.many_calls { EngineOptions::DEFAULT_AHEAD } else { 0 },
+        ahead_memory: Some(prewarm.memory),
         events: options.events.clone(),
         recorder: options.recorder.clone(),
         tiered: true,

@@ -2,7 +2,7 @@
 //! with it. Whichever it is, the code that a component is compiled to is the same.
 //!
 //! A slot that was used is put back to its first state, up to a bound that stays resident with it, and
-//! is mapped anew beyond. What stays is held until haft ends: wasmtime gives a slot back only with its
+//! is mapped anew beyond. What stays is held as long as the pool: wasmtime gives a slot back only with its
 //! component. So the bounds are what small tools touch, and not more. There are two ways, and a pool for each:
 //!
 //! - **Page by page**, where the kernel can tell which pages were written (`PAGEMAP_SCAN`, Linux 6.7):
@@ -11,7 +11,8 @@
 //!   what it will write again is mapped anew, and copied at the first touch, in the middle of a call.
 //! - **As a whole**: a copy of all it began with, a millisecond for a Python, made when the caller has
 //!   its answer. From a slot's second use on no call meets a page that is not there. For instances made
-//!   ahead of a call, which are few: what stays resident is all of the memory they begin with.
+//!   ahead of a call, which are few: what stays resident is all of the memory they begin with, until none of
+//!   them is needed and the pool is dropped.
 
 use wasmtime::component::Component;
 use wasmtime::{Config, Enabled, InstanceAllocationStrategy, PoolingAllocationConfig};
@@ -34,8 +35,8 @@ const POOL: u32 = 120;
 /// Idle instances: what is left of the pool, so that every call finds room in it.
 pub(crate) const MAX_IDLE: usize = POOL as usize - MAX_GUESTS;
 
-/// Instances of a large memory that are made ahead, of all plugins together: at most 256 MiB stay resident.
-const WHOLE_POOL: u32 = 16;
+/// Instances of a large memory that are made ahead, of all plugins together, where there is memory for as many.
+const WHOLE_POOL: usize = 16;
 
 /// Core instances of an average component.
 const CORE_INSTANCES: u32 = 8;
@@ -82,8 +83,8 @@ pub(crate) enum MemoryStrategy {
     Mapped,
     /// From a pool for every guest at once, put back page by page.
     Pooled,
-    /// From a pool for a few instances, put back as a whole.
-    PooledWhole,
+    /// From a pool for a few instances, put back as a whole. No more than so many bytes stay resident.
+    PooledWhole(u64),
 }
 
 /// The settings of an engine.
@@ -95,18 +96,30 @@ pub(crate) fn config(memory: MemoryStrategy) -> Config {
     let pool = match memory {
         MemoryStrategy::Mapped => return config,
         MemoryStrategy::Pooled => pool(POOL, CORE_INSTANCES, WARM, Enabled::Auto),
-        MemoryStrategy::PooledWhole => pool(WHOLE_POOL, INTERPRETER_INSTANCES, WARM_WHOLE, Enabled::No),
+        MemoryStrategy::PooledWhole(bytes) => {
+            pool(whole_slots(bytes), INTERPRETER_INSTANCES, WARM_WHOLE, Enabled::No)
+        }
     };
     config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool));
     config
 }
 
+/// Slots of which each may keep [`WARM_WHOLE`] in so many bytes.
+pub(crate) fn whole_slots(bytes: u64) -> u32 {
+    let slots = usize::try_from(bytes).unwrap_or(usize::MAX) / WARM_WHOLE;
+    u32::try_from(slots.min(WHOLE_POOL)).unwrap_or_default()
+}
+
 /// Whether an instance of a component begins with a memory that is worth being put back as a whole, and
 /// is so to its end.
 pub(crate) fn is_large(component: &Component) -> bool {
+    usize::try_from(initial_memory(component)).is_ok_and(|bytes| (LARGE..=WARM_WHOLE).contains(&bytes))
+}
+
+/// Bytes that the largest memory of a component begins with.
+pub(crate) fn initial_memory(component: &Component) -> u64 {
     let pages = component.resources_required().and_then(|required| required.max_initial_memory_size);
-    let bytes = pages.unwrap_or(0).saturating_mul(PAGE);
-    usize::try_from(bytes).is_ok_and(|bytes| (LARGE..=WARM_WHOLE).contains(&bytes))
+    pages.unwrap_or(0).saturating_mul(PAGE)
 }
 
 /// Room for so many instances, each as large as a component may be. Address space is reserved for all

@@ -7,11 +7,13 @@ use std::sync::{Arc, PoisonError, Weak};
 use std::task::Poll;
 use std::time::Duration;
 
+use tokio::sync::OwnedSemaphorePermit;
+
 use crate::contract::dispatch::LinkedComponent;
 use crate::failure::End;
-use crate::instance::Instance;
 use crate::instance::state::Run;
 use crate::instance::warm_pool::IDLE;
+use crate::instance::{Instance, allocator};
 use crate::plugin::PluginShared;
 use crate::threads::landlock;
 use crate::threads::short_call::InlineTime;
@@ -37,13 +39,24 @@ async fn wait_until_quiet(plugin: &Weak<PluginShared>) -> Option<Arc<PluginShare
     }
 }
 
-/// Drops instances of a plugin that have waited too long, until none is left.
+/// Drops instances of a plugin that have waited too long. Where none is left and there was no call since, it gives back what
+/// was kept for them, and ends.
 async fn expire(plugin: Weak<PluginShared>) {
+    let mut calls_before = None;
     loop {
         tokio::time::sleep(IDLE).await;
         let Some(plugin) = plugin.upgrade() else { return };
-        if !plugin.warm_pool.expire() {
-            return plugin.is_expiring.store(false, Ordering::Relaxed);
+        let has_any = plugin.warm_pool.expire();
+        let calls = plugin.calls.load(Ordering::Relaxed);
+        if calls_before.replace(calls) != Some(calls) || has_any {
+            continue;
+        }
+        let (engine, own) = (plugin.engine.clone(), plugin.clone());
+        // Unmapping memory is slow.
+        let _ = engine.threads().own(move || own.release_prewarm_component()).await;
+        plugin.is_expiring.store(false, Ordering::SeqCst);
+        if plugin.warm_pool.waiting() == 0 || plugin.is_expiring.swap(true, Ordering::SeqCst) {
+            return;
         }
     }
 }
@@ -62,20 +75,17 @@ impl PluginShared {
         plugin.engine.threads().spawn(async move {
             let Some(plugin) = wait_until_quiet(&weak).await else { return };
             let engine = plugin.engine.clone();
-            if !plugin.is_prewarm_component_loaded() {
+            if plugin.prewarm_component().is_none() {
                 // Where it has to be loaded once more, that is done with all of haft's rights.
                 let own = plugin.clone();
-                let _ = engine.threads().own(move || _ = own.prewarm_component()).await;
+                let _ = engine.threads().own(move || own.load_prewarm_component()).await;
             }
+            Self::expire_later(&plugin);
             // No call has begun: the guest's start-up code gets no directory.
             engine.threads().start(&landlock::write_nowhere(), move |handle| {
                 handle.block_on(plugin.prewarm(&grant, &limits));
                 plugin.is_prewarming.store(false, Ordering::Relaxed);
             });
-            tokio::time::sleep(IDLE).await;
-            if let Some(plugin) = weak.upgrade() {
-                plugin.warm_pool.expire();
-            }
         });
     }
 
@@ -99,9 +109,12 @@ impl PluginShared {
             let (own, grant) = (plugin.clone(), grant.clone());
             plugin.engine.threads().start(&landlock::write_nowhere(), move |handle| {
                 while own.drop_discarded() || own.resume_if_discarded_meanwhile() {
-                    if own.is_in_use() {
+                    if own.is_in_use() && own.prewarm_component().is_some() {
                         handle.block_on(own.prewarm(&grant, &limits));
                     }
+                }
+                if own.prewarm_component().is_none() {
+                    Self::prewarm_later(&own, grant, limits);
                 }
                 Self::expire_later(&own);
             });
@@ -138,20 +151,18 @@ impl PluginShared {
         if !is_needed || !plugin.warm_pool.has_room(grant, limits) {
             return;
         }
-        let Some(spare) = plugin.engine.idle_slot() else { return };
+        let Some(spare) = plugin.waiting_slot(linked) else { return };
         let _ticking = plugin.engine.clock().run();
         let run = Run { inline_time: Some(InlineTime::begin()), ..Run::idle(&plugin.name, limits) };
         let (grant, belongings) = (grant.clone(), plugin.belongings.clone());
         let making = Instance::create(&plugin.engine, linked, grant, belongings, limits, (run, None));
-        match plugin.engine.threads().begin(&landlock::write_nowhere(), pin!(making)) {
-            Ok(Poll::Ready(Ok(mut instance))) if !instance.has_reached_out() => {
-                instance.set_aside(spare);
-                plugin.warm_pool.put(instance);
-            }
-            // An instance whose start-up waits or takes long is made by its call.
-            _ => return,
+        // An instance whose start-up waits or takes long is made by its call.
+        if let Ok(Poll::Ready(Ok(instance))) =
+            plugin.engine.threads().begin(&landlock::write_nowhere(), pin!(making))
+            && plugin.put_aside(instance, spare)
+        {
+            Self::expire_later(plugin);
         }
-        Self::expire_later(plugin);
     }
 
     /// Whether instances are to be made for calls to come: not for a plugin that is called once in a process, as by
@@ -162,24 +173,35 @@ impl PluginShared {
 
     async fn prewarm(&self, grant: &Arc<Grant>, limits: &Limits) {
         let _ticking = self.engine.clock().run();
-        let Ok(linked) = self.linked() else { return };
+        let (Ok(linked), Some(component)) = (self.linked(), self.prewarm_component()) else { return };
         while self.warm_pool.has_room(grant, limits) {
-            let Some(spare) = self.engine.idle_slot() else { return };
-            let mut made = self.make_ahead(self.prewarm_component().unwrap_or(linked), grant, limits).await;
-            if made.is_err() && self.prewarm_component().is_some() {
+            let Some(spare) = self.waiting_slot(linked) else { return };
+            let mut made = self.make_ahead(component.separate().unwrap_or(linked), grant, limits).await;
+            if made.is_err() && component.separate().is_some() {
                 // Other plugins have all the room there is.
                 made = self.make_ahead(linked, grant, limits).await;
             }
-            match made {
-                Ok(mut instance) if !instance.has_reached_out() => {
-                    instance.set_aside(spare);
-                    self.warm_pool.put(instance);
-                }
-                // It used the network or asked for directories before any call: it cannot serve one.
-                Ok(_) => return,
-                Err(end) => return tracing::debug!(?end, "instance not made ahead"),
+            let made = made.inspect_err(|end| tracing::debug!(?end, "instance not made ahead"));
+            if !made.is_ok_and(|instance| self.put_aside(instance, spare)) {
+                return;
             }
         }
+    }
+
+    /// A slot for one more instance that waits for a call; `None` where slots, or the memory for such, are used up.
+    fn waiting_slot(&self, linked: &LinkedComponent) -> Option<OwnedSemaphorePermit> {
+        let bytes = allocator::initial_memory(linked.component());
+        self.engine.waiting_memory().has(bytes).then(|| self.engine.idle_slot()).flatten()
+    }
+
+    /// Lets an instance wait for a call; whether it may. It may not where it used the network or asked for directories
+    /// before any call, nor where there is no memory left for it.
+    fn put_aside(&self, mut instance: Instance, spare: OwnedSemaphorePermit) -> bool {
+        let memory = self.engine.waiting_memory().take(instance.state().budget.used());
+        let Some(memory) = memory.filter(|_| !instance.has_reached_out()) else { return false };
+        instance.set_waiting(spare, memory);
+        self.warm_pool.put(instance);
+        true
     }
 
     async fn make_ahead(
@@ -192,3 +214,6 @@ impl PluginShared {
         Instance::create(&self.engine, linked, grant.clone(), belongings, limits, (run, None)).await
     }
 }
+
+#[cfg(test)]
+mod tests;

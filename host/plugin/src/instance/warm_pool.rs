@@ -17,7 +17,7 @@ use haft_core::limit::Limits;
 const MAX_KINDS: usize = 2;
 
 /// How long an instance waits for a call. Each holds a few hundred KiB; one whose memory is large, all
-/// that it begins with.
+/// that it begins with (`waiting_memory`).
 pub(crate) const IDLE: Duration = Duration::from_secs(10);
 
 /// Instances waiting for calls.
@@ -51,6 +51,11 @@ impl WarmPool {
     pub(crate) fn has(&self, grant: &Grant, limits: &Limits) -> bool {
         let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         waiting.iter().any(|instance| fits(instance, grant, limits))
+    }
+
+    /// How many instances wait.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
     /// Keeps an instance.

@@ -1,13 +1,14 @@
 //! The code of a plugin: loaded or compiled at the first call, and compiled once more, optimized, when a plugin whose code
 //! was compiled quickly is called often or for long.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio_util::sync::{CancellationToken, DropGuard};
 use wasmtime::component::Component;
 
+use super::prewarm_code::{PrewarmCode, PrewarmComponent, SeparateComponent};
 use super::{Discovered, PluginShared};
 use crate::component::compile::Tier;
 use crate::component::discover;
@@ -28,13 +29,13 @@ const LONG: Duration = Duration::from_secs(1);
 pub(super) struct Code {
     linked: LinkedComponent,
     tier: Tier,
-    /// The same for prewarmed instances, where these use another memory strategy.
-    prewarm: OnceLock<Option<LinkedComponent>>,
+    /// The same for prewarmed instances.
+    prewarm: PrewarmCode,
 }
 
 impl Code {
     pub(super) fn new(linked: LinkedComponent, tier: Tier) -> Self {
-        Self { linked, tier, prewarm: OnceLock::new() }
+        Self { linked, tier, prewarm: PrewarmCode::default() }
     }
 }
 
@@ -59,25 +60,35 @@ impl PluginShared {
         self.code.get_or_init(load).as_ref().map_err(String::clone)
     }
 
-    /// The component for prewarmed instances; `None` where it is the one for calls.
-    pub(crate) fn prewarm_component(&self) -> Option<&LinkedComponent> {
-        self.prewarm_component_of(self.code().ok()?)
+    /// What prewarmed instances are made of, if it is loaded.
+    pub(crate) fn prewarm_component(&self) -> Option<PrewarmComponent> {
+        self.code().ok()?.prewarm.get()
     }
 
-    fn prewarm_component_of<'c>(&self, code: &'c Code) -> Option<&'c LinkedComponent> {
-        let load = || {
-            let is_large = allocator::is_large(code.linked.component());
-            let (component, _) =
-                is_large.then(|| self.cached_component(self.engine.prewarm_engine()?)).flatten()?;
+    /// Loads what prewarmed instances are made of. Not to be called on a guest's thread.
+    pub(crate) fn load_prewarm_component(&self) {
+        if let Ok(code) = self.code() {
+            self.load_prewarm_component_of(code);
+        }
+    }
+
+    fn load_prewarm_component_of(&self, code: &Code) {
+        let separate = || {
+            let engine =
+                allocator::is_large(code.linked.component()).then(|| self.engine.prewarm_engine())??;
+            let (component, _) = self.cached_component(engine.wasmtime())?;
             let linked = self.link(&component);
-            linked.inspect_err(|error| tracing::debug!(%error, "component not linked a second time")).ok()
+            let linked =
+                linked.inspect_err(|error| tracing::debug!(%error, "component not linked twice")).ok()?;
+            Some(PrewarmComponent::Separate(Arc::new(SeparateComponent::new(linked, engine))))
         };
-        code.prewarm.get_or_init(load).as_ref()
+        code.prewarm.load(|| separate().unwrap_or(PrewarmComponent::OfCalls));
     }
 
-    /// Whether [`Self::prewarm_component`] has nothing to load.
-    pub(crate) fn is_prewarm_component_loaded(&self) -> bool {
-        self.code().is_ok_and(|code| code.prewarm.get().is_some())
+    /// Gives back what was kept for prewarmed instances. Takes a while, and is not to be called on a guest's thread.
+    pub(crate) fn release_prewarm_component(&self) {
+        let loaded = [self.code.get().and_then(|code| code.as_ref().ok()), self.optimized.get()];
+        drop(loaded.into_iter().flatten().map(|code| code.prewarm.release()).collect::<Vec<_>>());
     }
 
     /// The component, if its code is in the cache.
@@ -172,7 +183,7 @@ impl PluginShared {
         let component = discover::optimize(&self.engine, source, (digest, key), listing)?;
         let code = self.code_of(&component, Tier::Optimized)?;
         // Now: the next to ask for it may be a guest's thread, which opens no file.
-        self.prewarm_component_of(&code);
+        self.load_prewarm_component_of(&code);
         // Nobody else does this for the plugin.
         let _ = self.optimized.set(code);
         // What the compiler took.

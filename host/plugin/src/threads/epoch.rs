@@ -50,9 +50,11 @@ impl EpochClock {
         Ok(())
     }
 
-    /// Advances the epoch of another engine as well.
+    /// Advances the epoch of another engine as well, as long as there is one.
     pub(crate) fn also(&self, engine: EngineWeak) {
-        self.0.lock().engines.push(engine);
+        let engines = &mut self.0.lock().engines;
+        engines.retain(|known| known.upgrade().is_some());
+        engines.push(engine);
     }
 
     /// Keeps the clock going until the answer is dropped.
