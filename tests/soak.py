@@ -33,6 +33,8 @@ PERIOD = 0.1
 # MiB that the median may be above that of the window at the end of the first minute, and that may
 # stay when nobody calls any more.
 MOST = 64
+# Calls of a plugin after which its code is optimized, and some.
+MANY = 40
 # Seconds after the last answer when that is looked at.
 QUIET = 5
 # Seconds for an answer: many times the longest limit of a plugin below.
@@ -363,8 +365,9 @@ def soak(options, folder):
     server = Server(options.haft.resolve(), folder)
     memory = Memory(server.child.pid)
     server.open()
-    # One good call of each plugin: what is needed for any, haft has from here on.
-    for name in ("guest__echo", "large__echo"):
+    # Good calls of each plugin: what is needed for any, haft has from here on. After so many it compiles their code once
+    # more, optimized, while nobody calls.
+    for name in ("guest__echo", "large__echo") * MANY:
         server.request("tools/call", {"name": name, "arguments": {"text": "begin"}})
     before = settle(memory)
     windows = load(server, memory, options)
