@@ -135,13 +135,14 @@ fn s19_what_was_made_for_calls_to_come_is_given_back() {
         std::fs::write(stage.path("large.wasm"), &large).unwrap();
         let mut peer = Peer::open(&stage);
         let before = called(&mut peer, 1, PAUSE);
-        (called(&mut peer, 5, PAUSE) - before, before, stage, peer)
+        // It shrinks by a little when a thread ends.
+        (called(&mut peer, 5, PAUSE).saturating_sub(before), before, stage, peer)
     };
     let (without, ..) = served("0MiB");
     let (with, before, _stage, mut peer) = served("64MiB");
     assert!(with > 3 << 20 && without < with / 4, "KiB reserved: {with}, {without}");
     await_held_for(&peer, "VmSize", before + with / 4, Duration::from_secs(90));
-    assert!(called(&mut peer, 5, PAUSE) - before > with / 2, "it is made again");
+    assert!(called(&mut peer, 5, PAUSE) > before + with / 2, "it is made again");
 }
 
 /// The address space after so many calls of `large`.
