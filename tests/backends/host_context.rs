@@ -35,7 +35,7 @@ pub(crate) fn has(program: &str) -> bool {
     found
 }
 
-fn variable(name: &str, what: &str) -> Option<String> {
+pub(crate) fn variable(name: &str, what: &str) -> Option<String> {
     let value = std::env::var(name).ok();
     if value.is_none() {
         skipped(what);

@@ -1,11 +1,11 @@
 //! `run_shell`: its answers on every backend.
 
-use haft::backend::BackendError;
+use haft::backend::{BackendConfig, BackendError};
 use haft::event::{Event, Events};
 use serde_json::json;
 use std::sync::{Arc, Mutex};
 
-use super::host_context::{Bed, all, local};
+use super::host_context::{Bed, Kind, all, local, session, ssh_to};
 use crate::cli::Home;
 
 /// RS01, RS02: the sections, an exit code that is no failure of the call.
@@ -23,6 +23,23 @@ async fn rs01_rs02_an_answer_is_the_same_everywhere() {
             "{long}"
         );
         assert!(long.contains("\n5000\n") && long.chars().count() < 4200);
+        bed.backend.close().await;
+    }
+}
+
+/// What the target's own shell writes before a command is no output of it, and in no file.
+#[tokio::test(flavor = "multi_thread")]
+async fn be04_a_target_that_greets_is_not_quoted() {
+    let Some(choice) = ssh_to("greeter") else { return };
+    for tmux in [false, true] {
+        let session = tmux.then(session);
+        let choice = BackendConfig { tmux: Some(tmux), session, ..choice.clone() };
+        let bed = Bed::new(&Kind { name: "ssh, greeted", choice }).await;
+        let result = bed.call("run_shell", json!({ "command": "echo out; echo err >&2" })).await.unwrap();
+        assert_eq!(result.content, "exit code: 0\nstdout:\nout\nstderr:\nerr\n");
+        let path = bed.work().join("file").to_str().unwrap().to_owned();
+        bed.call("write_file", json!({ "path": path, "content": "text" })).await.unwrap();
+        assert_eq!(bed.call("read_file", json!({ "path": path })).await.unwrap().content, "text");
         bed.backend.close().await;
     }
 }
@@ -91,11 +108,11 @@ async fn mk02_a_command_may_be_long_and_not_too_long() {
 #[tokio::test(flavor = "multi_thread")]
 async fn mk02_a_directory_that_is_not_there_is_named() {
     let Some(kind) = super::host_context::container() else { return };
-    let choice = haft::backend::BackendConfig { directory: Some("/tmp".into()), ..kind.choice.clone() };
-    let bed = Bed::new(&super::host_context::Kind { name: kind.name, choice }).await;
+    let choice = BackendConfig { directory: Some("/tmp".into()), ..kind.choice.clone() };
+    let bed = Bed::new(&Kind { name: kind.name, choice }).await;
     assert_eq!(bed.run("pwd").await.output, b"/tmp\n");
-    let choice = haft::backend::BackendConfig { directory: Some("/none".into()), ..kind.choice };
-    let bed = Bed::new(&super::host_context::Kind { name: kind.name, choice }).await;
+    let choice = BackendConfig { directory: Some("/none".into()), ..kind.choice };
+    let bed = Bed::new(&Kind { name: kind.name, choice }).await;
     let refused = bed.run_within("pwd", std::time::Duration::from_secs(20)).await.unwrap_err();
     assert!(
         matches!(&refused, BackendError::Target(why) if why.contains("`directory` of `[backend]`")),

@@ -8,6 +8,7 @@ pub(crate) mod marker;
 pub(crate) mod message;
 pub(crate) mod pane;
 pub(crate) mod plain;
+pub(crate) mod preamble;
 pub(crate) mod remote_script;
 pub(crate) mod script;
 pub(crate) mod ssh;

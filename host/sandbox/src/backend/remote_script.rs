@@ -13,6 +13,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::backend::marker::Marker;
+use crate::backend::preamble::Preamble;
 use crate::backend::script::Script;
 use crate::backend::transport::{Line, RunAs, Transport};
 use crate::confine::{HelperEvent, HelperSession};
@@ -70,7 +71,7 @@ pub(crate) async fn run(
     stop: &CancellationToken,
 ) -> Result<Report, BackendError> {
     let line = transport.line(run_as).await?;
-    let captured = Captured { out, state: Mutex::new((Marker::new(script.nonce()), Vec::new())) };
+    let captured = Captured::new(script.nonce(), out);
     let mut process = RemoteScript::start(line, script, feed).await?;
     let is_over = tokio::select! {
         biased;
@@ -94,26 +95,45 @@ pub(crate) async fn run(
 /// What a script writes: its output goes to the sink, the last line is parsed.
 struct Captured<'a> {
     out: &'a dyn OutputSink,
-    /// The marker, and the first words on standard error.
-    state: Mutex<(Marker, Vec<u8>)>,
+    state: Mutex<Streams>,
 }
 
-impl Captured<'_> {
+/// Where both streams are.
+struct Streams {
+    before_output: Preamble,
+    before_errors: Preamble,
+    marker: Marker,
+    /// The first words on standard error, those of the target's own shell too.
+    words: Vec<u8>,
+}
+
+impl<'a> Captured<'a> {
+    fn new(nonce: &str, out: &'a dyn OutputSink) -> Self {
+        let (before_output, before_errors) = (Preamble::new(nonce), Preamble::new(nonce));
+        let state = Streams { before_output, before_errors, marker: Marker::new(nonce), words: Vec::new() };
+        Self { out, state: Mutex::new(state) }
+    }
+
     fn take(&self, stream: Stream, bytes: &[u8]) {
-        if stream == Stream::Output {
-            return self.out.take(stream, bytes);
-        }
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let (marker, words) = &mut *state;
-        marker.push(bytes, |text| errors(self.out, words, text));
+        let Streams { before_output, before_errors, marker, words } = &mut *state;
+        match stream {
+            Stream::Output => pass(self.out, stream, &before_output.strip(bytes, |_| {})),
+            Stream::Errors => {
+                let bytes = before_errors.strip(bytes, |skipped| keep(words, skipped));
+                marker.push(&bytes, |text| errors(self.out, words, text));
+            }
+        }
     }
 
     fn is_over(&self) -> bool {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).0.is_whole()
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).marker.is_whole()
     }
 
     fn finish(self) -> (Option<String>, String) {
-        let (marker, mut words) = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let state = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let Streams { before_errors, marker, mut words, .. } = state;
+        keep(&mut words, &before_errors.finish());
         let status = marker.finish(|text| errors(self.out, &mut words, text));
         (status, String::from_utf8_lossy(&words).into_owned())
     }
@@ -121,10 +141,18 @@ impl Captured<'_> {
 
 /// Passes on what is no part of the last line, and keeps the first words of it.
 fn errors(out: &dyn OutputSink, words: &mut Vec<u8>, text: &[u8]) {
+    keep(words, text);
+    pass(out, Stream::Errors, text);
+}
+
+fn keep(words: &mut Vec<u8>, text: &[u8]) {
     let room = MAX_WORDS.saturating_sub(words.len());
     words.extend(text.iter().take(room));
+}
+
+fn pass(out: &dyn OutputSink, stream: Stream, text: &[u8]) {
     if !text.is_empty() {
-        out.take(Stream::Errors, text);
+        out.take(stream, text);
     }
 }
 

@@ -61,7 +61,7 @@ impl Script {
         self
     }
 
-    /// What the last line on standard error begins with.
+    /// What both streams begin with, and the last line on standard error.
     pub(crate) fn nonce(&self) -> &str {
         &self.nonce
     }
@@ -71,15 +71,23 @@ impl Script {
         &self.text
     }
 
+    /// The whole of it, which first says on both streams that it begins: a login shell's start-up files may have
+    /// written to them.
+    fn announced(&self) -> String {
+        let Self { text, nonce } = self;
+        format!("echo {nonce}; echo {nonce} >&2\n{text}")
+    }
+
     /// The first bytes on standard input where nothing but the end is to follow.
     pub(crate) fn alone(&self) -> Vec<u8> {
-        format!("eval \"$(head -c {})\"\n{}", self.text.len(), self.text).into_bytes()
+        let text = self.announced();
+        format!("eval \"$(head -c {})\"\n{text}", text.len()).into_bytes()
     }
 
     /// The first bytes on standard input where data follows: one line, since a shell reads a line
     /// byte by byte and takes nothing of what comes after.
     pub(crate) fn before_data(&self) -> Vec<u8> {
-        let escaped = self.text.replace('\\', "\\\\").replace('\n', "\\n");
+        let escaped = self.announced().replace('\\', "\\\\").replace('\n', "\\n");
         format!("eval \"$(printf %b {})\"\n", quoted(&escaped)).into_bytes()
     }
 }
