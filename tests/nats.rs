@@ -6,6 +6,7 @@
 mod kills;
 mod lives;
 mod logins;
+mod lost;
 mod permissions;
 mod raw;
 mod replicas;

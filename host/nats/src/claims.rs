@@ -60,6 +60,23 @@ impl Claim {
         }
     }
 
+    /// Claims the call `id` for the gate `by`, so that it never runs. What its claim says, where a worker was faster.
+    pub(crate) async fn give_up(
+        link: &Link,
+        id: &str,
+        by: &str,
+        tool: &str,
+    ) -> Result<Option<ClaimState>, LinkError> {
+        match Self::new(ClaimState::GivenUp, by, tool).make(link, id).await? {
+            Claimed::Now => Ok(None),
+            Claimed::Before => {
+                let state = Self::read(link, id).await?.map_or(ClaimState::Other, |claim| claim.state);
+                // Nobody else gives this call up: an earlier attempt did, whose answer was lost.
+                Ok(Some(state).filter(|state| *state != ClaimState::GivenUp))
+            }
+        }
+    }
+
     /// Notes what became of a call that was claimed. Nobody waits for it: without it the claim says that the call runs,
     /// and nobody knows what came of it.
     pub(crate) async fn note(&self, link: &Link, id: &str) {

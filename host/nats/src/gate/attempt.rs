@@ -13,6 +13,7 @@ use super::Connected;
 use super::fleet::{Fleet, Lease};
 use super::inbox::Expected;
 use super::outgoing::Outgoing;
+use crate::claims::Claim;
 use crate::link::{Link, State};
 use crate::message::{Ask, Reply, Request, Status, Told, encode, now, random_name};
 use crate::passenger::About;
@@ -39,7 +40,7 @@ pub(super) enum Ended {
     Full,
     /// The call did not run; why.
     Unrun(String),
-    /// The worker is gone, or never had the call.
+    /// The worker is gone.
     Lost,
 }
 
@@ -113,8 +114,8 @@ impl<'a> Attempt<'a> {
                     cancel_at(&self.connected.link, self.ask_subject(), &self.id).await;
                 }
                 News::IsTime => {
-                    if self.is_unknown_there().await {
-                        return Ok(Ended::Lost);
+                    if self.is_unknown_there().await && self.never_runs().await {
+                        return Ok(Ended::Unrun(format!("worker `{}` never had it", self.lease.worker)));
                     }
                 }
             }
@@ -178,8 +179,18 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// Whether the worker answers that it does not know the call, so that its request was lost; an answer that was lost is
-    /// sent again.
+    /// Whether a call that its worker does not know will never run. A request may be on its way still, behind the question
+    /// after it: which of the two is so, the claim decides. A call that only reads may run twice.
+    async fn never_runs(&self) -> bool {
+        let Self { outgoing, connected, lease, id, .. } = self;
+        lease.reads
+            || matches!(
+                Claim::give_up(&connected.link, id, &connected.name, &outgoing.wanted.tool).await,
+                Ok(None)
+            )
+    }
+
+    /// Whether the worker answers that it does not know the call; an answer that was lost is sent again.
     async fn is_unknown_there(&self) -> bool {
         let answer = self.connected.ask(&self.lease.worker, &Ask::Status(self.id.clone())).await;
         let status = answer.and_then(|answer| serde_json::from_slice::<Status>(&answer).ok());

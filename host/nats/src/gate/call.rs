@@ -1,6 +1,8 @@
 //! One call of a gate, from its arguments to an answer, whatever happens to the workers meanwhile. What may have changed
 //! something is never made twice.
 
+use std::time::Duration;
+
 use haft_core::call::ToolResult;
 use haft_core::manifest::Label;
 use haft_core::tool::ToolError;
@@ -9,7 +11,7 @@ use super::Connected;
 use super::attempt::{Attempt, Ended};
 use super::fleet::{Lease, NoPlace};
 use super::outgoing::Outgoing;
-use crate::claims::{Claim, ClaimState, Claimed};
+use crate::claims::{Claim, ClaimState};
 use crate::error::LinkError;
 use crate::passenger::About;
 
@@ -19,6 +21,12 @@ const MAX_UNRUN: usize = 8;
 
 /// How often a worker may say that it is full although it seemed to have a place: other gates were faster.
 const MAX_FULL: usize = 64;
+
+/// How long a server is waited for that does not answer whether a call has begun.
+const GIVING_UP: Duration = Duration::from_secs(10);
+
+/// How soon it is asked again.
+const AGAIN: Duration = Duration::from_millis(200);
 
 /// How often what was tried.
 #[derive(Default)]
@@ -69,19 +77,22 @@ impl Outgoing<'_> {
         }
     }
 
-    /// Claims a call whose worker is gone, so that it never runs, where it has not begun; an error, where it has.
+    /// Claims a call whose worker is gone, so that it never runs, where it has not begun; an error, where it has. A server
+    /// that was started again is waited for.
     async fn give_up(&self, connected: &Connected, id: &str, worker: &str) -> Result<(), ToolError> {
-        let claim = Claim::new(ClaimState::GivenUp, &connected.name, &self.wanted.tool);
-        match claim.make(&connected.link, id).await {
-            Ok(Claimed::Now) => Ok(()),
-            Ok(Claimed::Before) => {
-                let state = Claim::read(&connected.link, id).await.ok().flatten().map(|claim| claim.state);
-                Err(self.unknown(id, worker, state))
+        let given_up = async {
+            loop {
+                match Claim::give_up(&connected.link, id, &connected.name, &self.wanted.tool).await {
+                    Ok(before) => return before,
+                    Err(error) => tracing::debug!("{error}"),
+                }
+                tokio::time::sleep(AGAIN).await;
             }
-            Err(error) => {
-                tracing::debug!("{error}");
-                Err(self.unknown(id, worker, None))
-            }
+        };
+        match tokio::time::timeout(GIVING_UP, given_up).await {
+            Ok(None) => Ok(()),
+            Ok(state) => Err(self.unknown(id, worker, state)),
+            Err(_) => Err(self.unknown(id, worker, None)),
         }
     }
 
@@ -91,9 +102,13 @@ impl Outgoing<'_> {
             Some(ClaimState::Ended) => format!(
                 "`{name}` ran on worker `{worker}`, which went away before its answer came; nobody knows what it was"
             ),
-            _ => format!(
+            Some(_) => format!(
                 "`{name}` began on worker `{worker}`, which went away: nobody knows what came of it. It is not made again \
                  by itself"
+            ),
+            None => format!(
+                "`{name}` was sent to worker `{worker}`, which went away, and the server does not say whether it began: \
+                 nobody knows what came of it. It is not made again by itself"
             ),
         };
         ToolError::Host(format!(

@@ -1,0 +1,122 @@
+//! Calls that a worker says it does not know: lost on the way, or behind the question after them. The test is the worker.
+
+use async_nats::jetstream::kv;
+use async_nats::{Client, ConnectOptions, Message};
+use haft::call::ToolResult;
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+use tokio_stream::StreamExt;
+
+use super::raw::Raw;
+use super::world::World;
+
+/// The name of a call.
+fn id_of(message: &Message) -> String {
+    let request: Value = serde_json::from_slice(&message.payload).unwrap();
+    request["id"].as_str().unwrap().to_owned()
+}
+
+/// A worker that the test plays, with the tools of one that was.
+struct Played {
+    client: Client,
+    calls: async_nats::Subscriber,
+    asks: async_nats::Subscriber,
+    tools: bytes::Bytes,
+    claims: kv::Store,
+    _beats: JoinSet<()>,
+}
+
+impl Played {
+    /// Takes the place of a worker `eu-1`, which ends.
+    async fn instead_of_one(world: &World) -> Self {
+        let mut worker = world.worker("eu-1", &["--label", "eu"]);
+        let (beats, beat) = Raw::login(world, "gate").first("haft.1.*.*.beat.>");
+        let (calls, asks) = (beats.replace(".beat.", ".call."), beats.replace(".beat.", ".ask."));
+        let gate = ConnectOptions::with_user_and_password("gate".into(), "gate-password".into());
+        let gate = gate.custom_inbox_prefix("haft.1.inbox.test").connect(world.url()).await.unwrap();
+        let tools = gate.request(asks.clone(), "\"tools\"".into()).await.unwrap().payload;
+        worker.kill();
+        let client = ConnectOptions::with_user_and_password("eu-1".into(), "eu-1-password".into());
+        let client = client.connect(world.url()).await.unwrap();
+        let claims = async_nats::jetstream::new(client.clone()).get_key_value("haft-claims").await.unwrap();
+        let (calls, asks) = (client.subscribe(format!("{calls}.*")), client.subscribe(asks));
+        let (calls, asks) = (calls.await.unwrap(), asks.await.unwrap());
+        let (mut tasks, own) = (JoinSet::new(), client.clone());
+        tasks.spawn(async move {
+            loop {
+                own.publish(beats.clone(), beat.clone().into()).await.unwrap();
+                tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+            }
+        });
+        Self { client, calls, asks, tools, claims, _beats: tasks }
+    }
+
+    async fn say(&self, message: &Message, said: Value) {
+        self.client.publish(message.reply.clone().unwrap(), said.to_string().into()).await.unwrap();
+    }
+
+    /// The next call, while what is asked besides is answered.
+    async fn call(&mut self) -> Message {
+        loop {
+            tokio::select! {
+                call = self.calls.next() => return call.unwrap(),
+                ask = self.asks.next() => {
+                    let reply = ask.unwrap().reply.unwrap();
+                    self.client.publish(reply, self.tools.clone()).await.unwrap();
+                }
+            }
+        }
+    }
+
+    /// The question what became of the call `id`.
+    async fn status(&mut self, id: &str) -> Message {
+        let wanted = json!({ "status": id });
+        loop {
+            let ask = self.asks.next().await.unwrap();
+            if serde_json::from_slice::<Value>(&ask.payload).unwrap() == wanted {
+                return ask;
+            }
+        }
+    }
+
+    async fn answer(&self, call: &Message, text: &str) {
+        self.say(call, json!({ "answer": { "result": ToolResult::success(text), "busy": 0 } })).await;
+    }
+}
+
+/// N11: a call that its worker does not know yet, since the question after it was faster, is waited for.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn n11_a_call_behind_the_question_after_it_is_waited_for() {
+    let Some(world) = World::start() else { return };
+    let mut worker = Played::instead_of_one(&world).await;
+    let call = world.gate().await.spawn("program__far__mark", json!({ "mark": "late" }));
+    let request = worker.call().await;
+    let id = id_of(&request);
+    let question = worker.status(&id).await;
+    worker
+        .claims
+        .create(&id, json!({"state": "running", "by": "eu-1", "tool": "mark", "time": 1}).to_string().into())
+        .await
+        .unwrap();
+    worker.say(&question, json!("unknown")).await;
+    tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+    worker.answer(&request, "here it is").await;
+    assert_eq!(call.await.unwrap().content, "here it is");
+}
+
+/// N11: a call that its worker never had is given up, so that it never runs, and made anew.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn n11_a_call_that_was_lost_is_given_up_and_made_anew() {
+    let Some(world) = World::start() else { return };
+    let mut worker = Played::instead_of_one(&world).await;
+    let call = world.gate().await.spawn("program__far__mark", json!({ "mark": "lost" }));
+    let lost = id_of(&worker.call().await);
+    let question = worker.status(&lost).await;
+    worker.say(&question, json!("unknown")).await;
+    let again = worker.call().await;
+    assert_ne!(id_of(&again), lost);
+    let claim = worker.claims.get(&lost).await.unwrap().unwrap();
+    assert_eq!(serde_json::from_slice::<Value>(&claim).unwrap()["state"], "given_up");
+    worker.answer(&again, "the second").await;
+    assert_eq!(call.await.unwrap().content, "the second");
+}
