@@ -1,14 +1,17 @@
 //! Calls that a worker says it does not know: lost on the way, or behind the question after them. The test is the worker.
 
+use std::time::{Duration, Instant};
+
 use async_nats::jetstream::kv;
 use async_nats::{Client, ConnectOptions, Message};
 use haft::call::ToolResult;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 use tokio_stream::StreamExt;
 
 use super::raw::Raw;
-use super::world::World;
+use super::world::{LONG, World};
 
 /// The name of a call.
 fn id_of(message: &Message) -> String {
@@ -45,7 +48,7 @@ impl Played {
         tasks.spawn(async move {
             loop {
                 own.publish(beats.clone(), beat.clone().into()).await.unwrap();
-                tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+                tokio::time::sleep(Duration::from_millis(200)).await;
             }
         });
         Self { client, calls, asks, tools, claims, _beats: tasks }
@@ -57,6 +60,10 @@ impl Played {
 
     /// The next call, while what is asked besides is answered.
     async fn call(&mut self) -> Message {
+        timeout(LONG, self.next_call()).await.expect("no call comes")
+    }
+
+    async fn next_call(&mut self) -> Message {
         loop {
             tokio::select! {
                 call = self.calls.next() => return call.unwrap(),
@@ -72,11 +79,17 @@ impl Played {
     async fn status(&mut self, id: &str) -> Message {
         let wanted = json!({ "status": id });
         loop {
-            let ask = self.asks.next().await.unwrap();
+            let ask = timeout(LONG, self.asks.next()).await.expect("nobody asks after it").unwrap();
             if serde_json::from_slice::<Value>(&ask.payload).unwrap() == wanted {
                 return ask;
             }
         }
+    }
+
+    /// Claims the call `id`, as a worker does that runs it.
+    async fn claim(&self, id: &str) {
+        let claim = json!({ "state": "running", "by": "eu-1", "tool": "mark", "time": 1 });
+        self.claims.create(id, claim.to_string().into()).await.unwrap();
     }
 
     async fn answer(&self, call: &Message, text: &str) {
@@ -93,15 +106,30 @@ async fn n11_a_call_behind_the_question_after_it_is_waited_for() {
     let request = worker.call().await;
     let id = id_of(&request);
     let question = worker.status(&id).await;
-    worker
-        .claims
-        .create(&id, json!({"state": "running", "by": "eu-1", "tool": "mark", "time": 1}).to_string().into())
-        .await
-        .unwrap();
+    worker.claim(&id).await;
     worker.say(&question, json!("unknown")).await;
-    tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
     worker.answer(&request, "here it is").await;
-    assert_eq!(call.await.unwrap().content, "here it is");
+    assert_eq!(timeout(LONG, call).await.unwrap().unwrap().content, "here it is");
+}
+
+/// N11: a call that was claimed and that its worker does not know of for long is told as unknown; it is not waited for.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn n11_a_claimed_call_that_its_worker_forgot_is_told() {
+    let Some(world) = World::start() else { return };
+    let mut worker = Played::instead_of_one(&world).await;
+    let mut call = world.gate().await.spawn("program__far__mark", json!({ "mark": "forgotten" }));
+    let id = id_of(&worker.call().await);
+    worker.claim(&id).await;
+    let begun = Instant::now();
+    let answer = loop {
+        assert!(begun.elapsed() < LONG, "it is waited for");
+        tokio::select! {
+            answer = &mut call => break answer.unwrap(),
+            question = worker.status(&id) => worker.say(&question, json!("unknown")).await,
+        }
+    };
+    assert!(answer.is_error && answer.content.contains("nobody knows what came of it"), "{}", answer.content);
 }
 
 /// N11: a call that its worker never had is given up, so that it never runs, and made anew.
@@ -118,5 +146,5 @@ async fn n11_a_call_that_was_lost_is_given_up_and_made_anew() {
     let claim = worker.claims.get(&lost).await.unwrap().unwrap();
     assert_eq!(serde_json::from_slice::<Value>(&claim).unwrap()["state"], "given_up");
     worker.answer(&again, "the second").await;
-    assert_eq!(call.await.unwrap().content, "the second");
+    assert_eq!(timeout(LONG, call).await.unwrap().unwrap().content, "the second");
 }

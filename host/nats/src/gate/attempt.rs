@@ -22,6 +22,9 @@ use crate::payload::{Payload, received};
 /// How often a worker is asked after a call: an answer is lost only where a connection broke.
 const AFTER: Duration = Duration::from_secs(5);
 
+/// How often a worker may say that it does not know a call that is claimed: once it may only have been asked too early.
+const MAX_UNKNOWN: usize = 3;
+
 /// One attempt at a call.
 pub(super) struct Attempt<'a> {
     outgoing: &'a Outgoing<'a>,
@@ -40,7 +43,7 @@ pub(super) enum Ended {
     Full,
     /// The call did not run; why.
     Unrun(String),
-    /// The worker is gone.
+    /// The worker is gone, or knows nothing of a call that was claimed.
     Lost,
 }
 
@@ -103,7 +106,7 @@ impl<'a> Attempt<'a> {
 
     async fn wait(&mut self, mut state: watch::Receiver<State>) -> Result<Ended, ToolError> {
         let cancel = self.outgoing.context.cancel;
-        let mut is_cancelled = false;
+        let (mut is_cancelled, mut unknown) = (false, 0);
         loop {
             match self.next(&mut state, is_cancelled).await {
                 News::Last(Some(message)) => return self.last(&message).await,
@@ -114,8 +117,14 @@ impl<'a> Attempt<'a> {
                     cancel_at(&self.connected.link, self.ask_subject(), &self.id).await;
                 }
                 News::IsTime => {
-                    if self.is_unknown_there().await && self.never_runs().await {
-                        return Ok(Ended::Unrun(format!("worker `{}` never had it", self.lease.worker)));
+                    if self.is_unknown_there().await {
+                        if self.never_runs().await {
+                            return Ok(Ended::Unrun(format!("worker `{}` never had it", self.lease.worker)));
+                        }
+                        unknown += 1;
+                        if unknown == MAX_UNKNOWN {
+                            return Ok(Ended::Lost);
+                        }
                     }
                 }
             }
