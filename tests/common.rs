@@ -1,5 +1,7 @@
 //! What several tests need.
 
+pub(crate) mod wait;
+
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,9 +14,7 @@ use haft::plugin::{Engine, EngineOptions, GrantPlace, Plugin, PluginTool, Source
 use haft::tool::{Session, Toolbox};
 use serde_json::Value;
 
-/// What takes longer than this hangs: far above what anything takes on a machine that has other things to do,
-/// below the time limit of a guest.
-pub(crate) const HANG: std::time::Duration = std::time::Duration::from_secs(20);
+pub(crate) use wait::HANG;
 
 /// The repository.
 pub(crate) fn repository() -> &'static Path {

@@ -1,0 +1,62 @@
+//! How tests wait: for a condition, never for a time. A test that is about time itself stands in `tests/slow`.
+//!
+//! There is one bound, far above whatever a busy machine needs: a test that meets it hangs. Nothing is concluded from a
+//! condition that comes early or late.
+
+use std::future::Future;
+use std::process::{Child, ExitStatus};
+use std::time::{Duration, Instant};
+
+/// A condition that does not hold after this long never will.
+pub(crate) const HANG: Duration = Duration::from_mins(5);
+
+/// Between two looks at a condition.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// Waits until `condition` holds. `what` is the condition in words, for the test that fails.
+#[track_caller]
+pub(crate) fn until(what: &str, mut condition: impl FnMut() -> bool) {
+    until_some(what, || condition().then_some(()));
+}
+
+/// Waits until `look` finds something, and returns it.
+#[track_caller]
+pub(crate) fn until_some<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let begun = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(begun.elapsed() < HANG, "never: {what}");
+        std::thread::sleep(PAUSE);
+    }
+}
+
+/// [`until`] for a test whose other tasks run on the same thread.
+pub(crate) async fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+    eventually_some(what, async || condition().then_some(())).await;
+}
+
+/// [`until_some`] for a test whose other tasks run on the same thread, or whose look is a future.
+pub(crate) async fn eventually_some<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
+    let begun = Instant::now();
+    loop {
+        if let Some(found) = within(what, look()).await {
+            return found;
+        }
+        assert!(begun.elapsed() < HANG, "never: {what}");
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// The output of a future that has to end.
+pub(crate) async fn within<F: Future>(what: &str, future: F) -> F::Output {
+    let Ok(output) = tokio::time::timeout(HANG, future).await else { panic!("never: {what}") };
+    output
+}
+
+/// The status of a child that ends by itself.
+#[track_caller]
+pub(crate) fn ended(child: &mut Child) -> ExitStatus {
+    until_some("the child ends", || child.try_wait().unwrap())
+}
