@@ -1,4 +1,4 @@
-//! Backends with the real things: tmux, a container, a server of ssh. `.ci/backends` brings them;
+//! Backends with the real things: tmux, a container, a server of ssh. `.ci/steps/backends` brings them;
 //! without it only what this machine has is tried, and what is left out is said.
 
 mod agent;

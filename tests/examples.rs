@@ -1,5 +1,5 @@
 //! The examples of `plugins/examples`, one a language, as components of the real toolchains: what they are
-//! for, what they say of themselves, and that what is wrong is an error that a model can read. `.ci/examples`
+//! for, what they say of themselves, and that what is wrong is an error that a model can read. `.ci/steps/examples`
 //! builds them; without it these tests say that they were skipped.
 
 use std::fs;
@@ -24,7 +24,9 @@ impl Example {
     /// `None` where nobody built it, which is said.
     fn new(name: &'static str) -> Option<Self> {
         let Some(folder) = std::env::var_os(FOLDER) else {
-            eprintln!("SKIPPED: the example `{name}` was not built; `.ci/examples` builds and tests it");
+            eprintln!(
+                "SKIPPED: the example `{name}` was not built; `.ci/steps/examples` builds and tests it"
+            );
             return None;
         };
         let component = PathBuf::from(folder).join(name).with_extension("wasm");

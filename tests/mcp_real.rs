@@ -1,4 +1,4 @@
-//! Other people's MCP servers through haft. `.ci/mcp-servers` fetches them and says where they are;
+//! Other people's MCP servers through haft. `.ci/steps/mcp-servers` fetches them and says where they are;
 //! without it these tests say that they were skipped.
 
 #![expect(clippy::disallowed_methods, reason = "these tests start haft, and a server to connect to")]

@@ -1,5 +1,5 @@
 //! `haft page` and `haft serve --page` as a browser meets them, over HTTP: who is let in, what is shown, and what an answer
-//! to a waiting call does. What a real browser makes of it is `.ci/page`'s to say.
+//! to a waiting call does. What a real browser makes of it is `.ci/steps/page`'s to say.
 
 mod approvals;
 mod browser;

@@ -41,19 +41,19 @@ const BY_CI: &[(&str, &str)] = &[
     ("haft test", ".ci/readme plugin"),
     ("haft dev", ".ci/readme plugin"),
     // With a release that was packed just now.
-    ("haft verify --file SHA256SUMS --key KEY", ".ci/install"),
+    ("haft verify --file SHA256SUMS --key KEY", ".ci/steps/install"),
     // With a server that was started just now.
-    ("haft work --nats nats://127.0.0.1:4222 --label eu", ".ci/nats"),
-    ("haft call program__team__mark --arg mark=one --nats nats://127.0.0.1:4222", ".ci/nats"),
-    ("haft log --nats nats://127.0.0.1:4222", ".ci/nats"),
-    ("haft doctor --nats nats://127.0.0.1:4222", ".ci/nats"),
+    ("haft work --nats nats://127.0.0.1:4222 --label eu", ".ci/steps/nats"),
+    ("haft call program__team__mark --arg mark=one --nats nats://127.0.0.1:4222", ".ci/steps/nats"),
+    ("haft log --nats nats://127.0.0.1:4222", ".ci/steps/nats"),
+    ("haft doctor --nats nats://127.0.0.1:4222", ".ci/steps/nats"),
     (
         "HAFT_TOKEN=… haft serve --http 127.0.0.1:8080 --token-env HAFT_TOKEN --nats nats://127.0.0.1:4222",
-        ".ci/nats",
+        ".ci/steps/nats",
     ),
-    ("haft self-update --check", ".ci/install"),
-    ("haft self-update", ".ci/install"),
-    ("haft self-update --version VERSION --from FOLDER --key KEY", ".ci/install"),
+    ("haft self-update --check", ".ci/steps/install"),
+    ("haft self-update", ".ci/steps/install"),
+    ("haft self-update --version VERSION --from FOLDER --key KEY", ".ci/steps/install"),
 ];
 
 /// What a line begins with that is a command's and not an answer's.
@@ -202,7 +202,7 @@ fn every_command_line_of_the_readme_is_run() {
     let [missing, gone] = [&written - &run, &run - &written];
     assert!(missing.is_empty() && gone.is_empty(), "run by nobody: {missing:#?}\non no page: {gone:#?}");
     let script = fs::read_to_string(repository().join(".ci/run")).unwrap();
-    let examples = fs::read_to_string(repository().join(".ci/examples")).unwrap();
+    let examples = fs::read_to_string(repository().join(".ci/steps/examples")).unwrap();
     for (line, runner) in BY_CI {
         assert!([&script, &examples].iter().any(|text| text.contains(runner)), "`{line}` has no `{runner}`");
     }

@@ -1,5 +1,5 @@
 //! Packages in registries: an honest one, and one that does everything a registry should not. What
-//! a real one makes of it is shown by `.ci/registry`.
+//! a real one makes of it is shown by `.ci/steps/registry`.
 
 pub(crate) mod fake;
 mod hostile;

@@ -66,7 +66,7 @@ impl Workspace {
 }
 
 /// Confines children by way of the program under test: this one is another. With `HAFT_TEST_UNCONFINED` it watches over
-/// them and no more, for what can be tested where the kernel is an emulated one (`.ci/arm`).
+/// them and no more, for what can be tested where the kernel is an emulated one (`.ci/steps/arm`).
 pub(crate) fn confiner() -> Confiner {
     let confiner = Confiner::with_helper(env!("CARGO_BIN_EXE_haft"));
     if std::env::var_os("HAFT_TEST_UNCONFINED").is_none() {

@@ -1,4 +1,4 @@
-//! The client library of the protocol's makers, which checks every message of haft's: `.ci/acp` installs it and says
+//! The client library of the protocol's makers, which checks every message of haft's: `.ci/steps/acp` installs it and says
 //! where it is; without it this test says that it was skipped.
 
 use std::process::{Command, Stdio};

@@ -23,7 +23,7 @@ use crate::workspace::confiner;
 /// Says what is not tried here. Where everything has to be tried, it is a failure.
 pub(crate) fn skipped(what: &str) {
     assert!(std::env::var_os("HAFT_TEST_BACKENDS").is_none(), "not to be skipped here: {what}");
-    eprintln!("SKIPPED: {what}; `.ci/backends` brings it");
+    eprintln!("SKIPPED: {what}; `.ci/steps/backends` brings it");
 }
 
 /// What is not found on PATH is skipped, loudly.

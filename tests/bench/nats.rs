@@ -2,7 +2,7 @@
 //! nothing else, turn and turn about, so that a machine whose speed drifts changes both alike. Prints a table; nothing here
 //! fails for being slow.
 //!
-//! `HAFT_NATS_SERVER=nats-server cargo bench --bench nats`; `.ci/nats CACHE bench` fetches the server. The call that is
+//! `HAFT_NATS_SERVER=nats-server cargo bench --bench nats`; `.ci/steps/nats CACHE bench` fetches the server. The call that is
 //! measured only reads (`hello`, a fresh instance each); what is claimed first is a row of its own.
 
 #![expect(

@@ -44,7 +44,7 @@ const PROMISED: [f64; 2] = [1.0 / 3.0, 1.0 / 5.0];
 
 fn main() {
     let Some(component) = std::env::var_os("HAFT_PYTHON").map(PathBuf::from) else {
-        println!("SKIPPED: `HAFT_PYTHON` names no component; `.ci/python` builds one");
+        println!("SKIPPED: `HAFT_PYTHON` names no component; `.ci/steps/python` builds one");
         return;
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();

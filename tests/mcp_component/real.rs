@@ -1,4 +1,4 @@
-//! Servers built with other people's SDKs, which `.ci/mcp-components` hands over in a folder.
+//! Servers built with other people's SDKs, which `.ci/steps/mcp-components` hands over in a folder.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -18,7 +18,7 @@ fn built(name: &str) -> Option<PathBuf> {
 
 async fn check(name: &str) {
     let Some(file) = built(name) else {
-        return eprintln!("SKIPPED: no server `{name}`; .ci/mcp-components builds it");
+        return eprintln!("SKIPPED: no server `{name}`; .ci/steps/mcp-components builds it");
     };
     let limits = Limits { time: Duration::from_mins(2), memory: 256 << 20, ..Limits::default() };
     let guest = Guest::of(&file, Grant::none(), limits).await;

@@ -1,4 +1,4 @@
-//! Every request that a fake vendor gets, in a folder, where one is named: `.ci/vendor-types` judges them by the types
+//! Every request that a fake vendor gets, in a folder, where one is named: `.ci/steps/vendor-types` judges them by the types
 //! that the vendors publish. Holds no secret.
 
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ const FOLDER: &str = "HAFT_TEST_REQUESTS";
 /// Headers that say something of the format.
 const HEADERS: &[&str] = &["accept", "anthropic-version", "content-type", "user-agent", "x-title"];
 
-/// Writes a request for a turn down. `vendor` is one that `.ci/vendor-types` knows; `target` the method and the path.
+/// Writes a request for a turn down. `vendor` is one that `.ci/steps/vendor-types` knows; `target` the method and the path.
 pub(crate) fn record(vendor: &str, target: &str, headers: &BTreeMap<String, String>, body: &Value) {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let Some(folder) = std::env::var_os(FOLDER) else { return };

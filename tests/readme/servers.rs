@@ -17,7 +17,7 @@ pub(super) const LINES: &[&str] = &[
     "HAFT_TOKEN=… haft serve --http 0.0.0.0:8080 --token-env HAFT_TOKEN --allow-host tools.example.org",
 ];
 
-/// A server with the one tool of the real one that README calls; `.ci/mcp-servers` has the real one.
+/// A server with the one tool of the real one that README calls; `.ci/steps/mcp-servers` has the real one.
 pub(super) const SERVER: &str = r#"
 import json, sys
 TOOL = {"name": "read_text_file", "description": "Reads a file.", "inputSchema": {

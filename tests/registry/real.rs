@@ -1,6 +1,6 @@
 //! The same with a real registry, where one is there: `HAFT_TEST_REGISTRY` is its address, and
 //! `HAFT_TEST_REGISTRY_CLOSED` that of another that lets in nobody but `ada` with `lovelace`.
-//! `.ci/registry` starts both.
+//! `.ci/steps/registry` starts both.
 
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -18,7 +18,7 @@ use super::{EMPTY, Place, access};
 fn registry(variable: &str) -> Option<String> {
     let address = std::env::var(variable).ok().filter(|address| !address.is_empty());
     if address.is_none() {
-        eprintln!("SKIPPED: no real registry: `{variable}` names none; `.ci/registry` starts one");
+        eprintln!("SKIPPED: no real registry: `{variable}` names none; `.ci/steps/registry` starts one");
     }
     address
 }

@@ -1,5 +1,5 @@
 //! haft is killed, at any moment: nothing that was done is lost, and nothing is done twice by mistake. How often is said
-//! by `HAFT_TEST_KILLS`; `.ci/sessions` says 200.
+//! by `HAFT_TEST_KILLS`; `.ci/steps/sessions` says 200.
 
 use std::collections::BTreeMap;
 use std::fs;

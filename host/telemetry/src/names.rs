@@ -1,4 +1,4 @@
-//! Every name of OpenTelemetry's semantic conventions that is used, in one flat list; `.ci/telemetry` compares it with the
+//! Every name of OpenTelemetry's semantic conventions that is used, in one flat list; `.ci/steps/telemetry` compares it with the
 //! conventions' own registry.
 
 /// Attributes.
