@@ -157,7 +157,7 @@ def main():
         case ["--same", old, new]:
             difference = list(difflib.unified_diff(shown(old), shown(new), old, "what haft prints now", lineterm=""))
             if difference:
-                sys.exit("\n".join([*difference, "`.ci/steps/picture HAFT CACHE` draws it anew"]))
+                sys.exit("\n".join([*difference, "`.ci/steps/picture CACHE draw` draws it anew"]))
             print(f"{old} shows what haft prints: {len(shown(old))} lines")
         case [work, home, path]:
             said = record(pathlib.Path(work), pathlib.Path(home))
