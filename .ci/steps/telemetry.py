@@ -112,11 +112,8 @@ def machines(haft, plugin, server):
         environment = {**os.environ, **telling, "OTEL_SERVICE_NAME": "worker"}
         children.append(subprocess.Popen([haft, "work", *at, "--label", "far"], env=environment))
         gate = {**telling, "OTEL_SERVICE_NAME": "gate"}
-        is_one = call_once(url, [haft, "serve", *at], gate, ["client", "gate", "worker", "worker", "inner"])
-        # Metrics come when it is time for them.
-        wanted, begun = {"haft.worker.place.limit", "haft.gate.call.active"}, time.monotonic()
-        while not wanted <= Receiver.metrics and time.monotonic() - begun < PATIENCE:
-            time.sleep(0.1)
+        services, wanted = ["client", "gate", "worker", "worker", "inner"], {"haft.worker.place.limit", "haft.gate.call.active"}
+        is_one = call_once(url, [haft, "serve", *at], gate, services, wanted)
         print(f"metrics that did not come: {sorted(wanted - Receiver.metrics)}")
         return is_one and wanted <= Receiver.metrics and are_known()
     finally:
@@ -134,8 +131,9 @@ def are_known():
     return bool(sent) and not foreign
 
 
-def call_once(url, command, variables, wanted_services):
-    """Calls the MCP server's tool from a span of a client; whether the services' spans are one chain in its trace."""
+def call_once(url, command, variables, wanted_services, wanted_metrics=frozenset()):
+    """Calls the MCP server's tool from a span of a client; whether the services' spans are one chain in its trace. The
+    server lives until the metrics have come: it tells them when it is time for them, and not at its end."""
     from opentelemetry import propagate
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.resources import Resource
@@ -176,6 +174,9 @@ def call_once(url, command, variables, wanted_services):
         answer = ask(2, "tools/call", {"name": named[0], "arguments": {"name": "x"}, "_meta": {**meta, **carrier}})
         wanted = span.get_span_context().trace_id.to_bytes(16, "big")
     print(json.dumps(answer)[:200])
+    begun = time.monotonic()
+    while not wanted_metrics <= Receiver.metrics and time.monotonic() - begun < PATIENCE:
+        time.sleep(0.1)
     child.stdin.close()
     child.wait(PATIENCE)
     late.cancel()
