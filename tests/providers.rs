@@ -1,7 +1,6 @@
 //! Every provider against a fake of its vendor's published format, which accepts no request that the
 //! vendor would refuse, answers in pieces or at once, and misbehaves on demand.
 
-mod aimock;
 mod anthropic;
 mod attached;
 mod ended;
