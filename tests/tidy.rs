@@ -134,7 +134,6 @@ const HOMES: &[(&str, &[&str])] = &[
             "sandbox/src/confine/sys",
             "sandbox/src/confine/sys.rs",
             "sandbox/src/selftest/platform/linux/raw.rs",
-            "mcp/src/server/trim_memory.rs",
         ],
     ),
     ("println!", &["haft/src/cli/terminal.rs"]),

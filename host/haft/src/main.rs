@@ -5,8 +5,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use haft::cli::Cli;
 
-/// That of musl has one lock for all threads, and `haft serve` allocates on many. `haft_core::heap` tells it when to give
-/// memory back.
+/// That of musl has one lock for all threads, and `haft serve` allocates on many.
 #[cfg(target_env = "musl")]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

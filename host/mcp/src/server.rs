@@ -27,7 +27,6 @@ pub mod stdio;
 mod stdio_transport;
 mod tasks;
 mod tool_news;
-mod trim_memory;
 
 pub use self::questions::Questions;
 pub use self::snapshot::{Fallback, PATIENCE, Publisher, ServerInfo, ToolSnapshot, ToolSnapshots};

@@ -30,7 +30,6 @@ use crate::wasi::files::{ProtectedPaths, ProtectedPathsCache};
 use crate::wasi::http::Connector;
 use haft_core::event::Events;
 use haft_core::grant::{Grant, Reach};
-use haft_core::heap::{self, Tidying};
 use haft_core::manifest::Prewarm;
 use haft_core::sync::TryOnceLock;
 
@@ -86,7 +85,6 @@ struct EngineShared {
     compilations: Compilations,
     idle_slot: Arc<Semaphore>,
     waiting_memory: WaitingMemory,
-    tidying: Tidying,
 }
 
 /// A wasmtime engine with one memory strategy, and everything that components may import.
@@ -140,7 +138,6 @@ impl Engine {
             compilations,
             idle_slot: Arc::new(Semaphore::new(allocator::MAX_IDLE)),
             waiting_memory: WaitingMemory::new(options.ahead_memory.unwrap_or(Prewarm::DEFAULT_MEMORY)),
-            tidying: Tidying::default(),
         }))
     }
 
@@ -223,21 +220,6 @@ impl Engine {
     /// The memory for instances that wait for a call.
     pub(super) fn waiting_memory(&self) -> &WaitingMemory {
         &self.0.waiting_memory
-    }
-
-    /// Returns freed memory to the system soon. To be called after a call.
-    pub(super) fn tidy(&self) {
-        if self.0.tidying.is_due() {
-            let engine = Arc::downgrade(&self.0);
-            self.0.threads.spawn(async move {
-                tokio::time::sleep(heap::EVERY).await;
-                let Some(engine) = engine.upgrade() else { return };
-                engine.tidying.begun();
-                drop(engine);
-                // Best effort.
-                let _ = tokio::task::spawn_blocking(heap::give_back).await;
-            });
-        }
     }
 
     /// The compilations under way, which bounds and reports them.

@@ -306,7 +306,6 @@ impl Cleanup {
             PluginShared::prewarm_later(&plugin, job.grant, job.limits);
         }
         drop(instance);
-        plugin.engine.tidy();
         // Now the next call may have an instance.
         drop(job.instance_permit);
     }
@@ -320,7 +319,6 @@ impl Cleanup {
             ThreadLoad::Busy => PluginShared::discard_later(&plugin, instance, &job.grant, job.limits),
         });
         drop((to_drop.last(), permit));
-        plugin.engine.tidy();
         PluginShared::prewarm_here(&plugin, &job.grant, &job.limits, load);
     }
 }

@@ -100,12 +100,6 @@ impl Approvals {
         Self { approver: Some(Arc::new(approver)), ..self.clone() }
     }
 
-    /// Whether a person has allowed anything for the session.
-    pub fn have_allowed(&self) -> bool {
-        let is_allowed = |allowed: &Allowed| !allowed.borrow().is_empty();
-        is_allowed(&self.always) || self.agents.lock().values().any(is_allowed)
-    }
-
     /// Allows every further call that the rule means.
     pub fn allow(&self, rule: RulePattern) {
         self.always.send_if_modified(|always| {

@@ -9,7 +9,6 @@
 mod call;
 mod offer;
 mod protocol;
-mod resting;
 mod task_calls;
 
 use std::borrow::Cow;
@@ -35,7 +34,6 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use self::protocol::{
     LATER_METHODS, METHODS, TASK_METHODS, bounded_text, is_sessionless, none, server_config,
 };
-pub(super) use self::resting::RestingHandler;
 use super::begun::BegunCall;
 use super::calls::{Counted, RunningCalls};
 use super::progress::NotificationFilter;
@@ -144,12 +142,6 @@ impl Handler {
         let mut context = RequestContext::new(id.clone(), peer.clone());
         context.ct = self.life.child_token();
         context
-    }
-
-    /// Identifies the client.
-    #[cfg(test)]
-    pub(super) fn own_client(&self) -> Client {
-        self.client
     }
 
     /// Whether a call of the client is under way.

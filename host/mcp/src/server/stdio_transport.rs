@@ -19,7 +19,7 @@ use std::time::Duration;
 use rmcp::RoleServer;
 use rmcp::model::{
     ClientJsonRpcMessage, ClientNotification, ClientRequest, ErrorCode, ErrorData, GetMeta, JsonRpcMessage,
-    ProtocolVersion, RequestId, ServerJsonRpcMessage, ServerResult,
+    ProtocolVersion, RequestId, ServerJsonRpcMessage,
 };
 use rmcp::transport::Transport;
 use serde_json::json;
@@ -36,15 +36,10 @@ use self::writer::Writer;
 use super::bounds;
 use super::calls::RunningCalls;
 use super::handler::Handler;
-use super::trim_memory;
-use haft_core::heap;
 
 /// How long closing waits for calls that were read here: as long as rmcp waits for its own. A caller with less
 /// patience cancels them first.
 const DRAIN: Duration = Duration::from_secs(5);
-
-/// Bytes of a request after which the memory that its values took is given back.
-const LARGE: usize = 1 << 20;
 
 /// The code of an error that the protocol has no name for: "server error" of JSON-RPC 2.0.
 const BUSY: ErrorCode = ErrorCode(-32_000);
@@ -60,7 +55,6 @@ pub(super) struct StdioTransport {
     /// Whether that is one without sessions.
     is_stateless: bool,
     hangup: Hangup,
-    first_answers: FirstAnswers,
     stop: CancellationToken,
 }
 
@@ -85,7 +79,6 @@ impl StdioTransport {
             has_begun: false,
             is_stateless: false,
             hangup: hangup.clone(),
-            first_answers: FirstAnswers::default(),
             stop,
         })
     }
@@ -157,26 +150,6 @@ impl StdioTransport {
     }
 }
 
-/// Which kinds of answers have been sent. The first of a kind loads code that is released afterwards.
-#[derive(Default)]
-struct FirstAnswers {
-    list: bool,
-    call: bool,
-}
-
-impl FirstAnswers {
-    /// Whether an answer is the first of its kind.
-    fn is_first(&mut self, message: &ServerJsonRpcMessage) -> bool {
-        let JsonRpcMessage::Response(response) = message else { return false };
-        let is_known = match &response.result {
-            ServerResult::ListToolsResult(_) => &mut self.list,
-            ServerResult::CallToolResult(_) => &mut self.call,
-            _ => return false,
-        };
-        !std::mem::replace(is_known, true)
-    }
-}
-
 /// Whether a request settles how the client speaks: by opening a session, or by bringing all that later revisions say
 /// with every request. `server/discover` and `ping` do not.
 fn begins(request: &ClientRequest) -> bool {
@@ -199,21 +172,12 @@ impl Transport<RoleServer> for StdioTransport {
             JsonRpcMessage::Error(error) => error.id.as_ref(),
             JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => None,
         };
-        let request = answered.and_then(|id| self.pending.end(id));
-        let was_large = request.is_some_and(|request| request.bytes > LARGE);
-        let (writer, is_first) = (self.writer.clone(), self.first_answers.is_first(&message));
-        let is_answer = matches!(message, JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_));
-        async move {
-            let posted = if is_answer { writer.post(&message) } else { writer.notify(&message).await };
-            drop(message);
-            if is_first {
-                trim_memory::release_code_pages();
-            }
-            if was_large {
-                let _ = tokio::task::spawn_blocking(heap::give_back).await;
-            }
-            posted
+        if let Some(id) = answered {
+            self.pending.end(id);
         }
+        let writer = self.writer.clone();
+        let is_answer = matches!(message, JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_));
+        async move { if is_answer { writer.post(&message) } else { writer.notify(&message).await } }
     }
 
     async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {

@@ -28,16 +28,6 @@ impl ToolNews {
         });
     }
 
-    /// Those of a client that knows the tools `seen`.
-    pub(super) fn since(seen: Option<Weak<ToolSnapshot>>) -> Self {
-        Self { seen: Arc::new(Lock::new(seen)), telling: Lock::default() }
-    }
-
-    /// What the client knows: [`ToolNews::since`] goes on from there.
-    pub(super) fn seen(&self) -> Option<Weak<ToolSnapshot>> {
-        self.seen.lock().clone()
-    }
-
     /// Tells nobody of anything any more.
     pub(super) fn end(&self) {
         self.telling.lock().take();

@@ -1,5 +1,4 @@
-//! Bounds how many components are compiled at once, reports slow compilations as events, and returns the compiler's
-//! memory to the system afterwards.
+//! Bounds how many components are compiled at once, and reports slow compilations as events.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -12,7 +11,6 @@ use wasmtime::{Config, OptLevel, RegallocAlgorithm};
 use crate::component::source::Digest;
 use crate::threads::Threads;
 use haft_core::event::{Event, Events};
-use haft_core::heap;
 
 /// Components compiled at once. Each uses every processor by itself where it has many functions; two
 /// keep them busy where it has few.
@@ -64,9 +62,7 @@ type ComponentLock = tokio::sync::Mutex<()>;
 
 /// One that is under way.
 pub(crate) struct Compilation<'a> {
-    all: &'a Semaphore,
-    threads: &'a Threads,
-    permit: Option<SemaphorePermit<'a>>,
+    _permit: Option<SemaphorePermit<'a>>,
     notice: Arc<CompileNotice>,
 }
 
@@ -113,12 +109,7 @@ impl Compilations {
 
     /// Waits until a component of `bytes` may be compiled. It counts as under way until the answer is
     /// dropped.
-    pub(crate) async fn begin<'a>(
-        &'a self,
-        threads: &'a Threads,
-        plugin: &str,
-        bytes: u64,
-    ) -> Compilation<'a> {
+    pub(crate) async fn begin(&self, threads: &Threads, plugin: &str, bytes: u64) -> Compilation<'_> {
         let share = if bytes >= LARGE { MAX_AT_ONCE } else { 1 };
         // It is never closed, so there is a permit.
         let permit = self.permits.acquire_many(share).await.ok();
@@ -133,7 +124,7 @@ impl Compilations {
                 notice.begin();
             });
         }
-        Compilation { all: &self.permits, threads, permit, notice }
+        Compilation { _permit: permit, notice }
     }
 }
 
@@ -158,14 +149,6 @@ impl CompileNotice {
 impl Drop for Compilation<'_> {
     fn drop(&mut self) {
         self.notice.end();
-        drop(self.permit.take());
-        // All permits are free only when no compilation is running or waiting.
-        if self.all.available_permits() == MAX_AT_ONCE as usize {
-            self.threads.spawn(async {
-                // Best effort.
-                let _ = tokio::task::spawn_blocking(heap::give_back).await;
-            });
-        }
     }
 }
 

@@ -16,7 +16,6 @@ use crate::contract::dispatch::LinkedComponent;
 use crate::failure::LoadError;
 use crate::instance::allocator;
 use crate::threads::NoAnswer;
-use haft_core::heap;
 
 /// Calls in one process after which quick code is worth being optimized: of fewer, compiling takes longer than all of them.
 const MANY: u64 = 32;
@@ -186,8 +185,6 @@ impl PluginShared {
         self.load_prewarm_component_of(&code);
         // Nobody else does this for the plugin.
         let _ = self.optimized.set(code);
-        // What the compiler took.
-        heap::give_back();
         Ok(())
     }
 }

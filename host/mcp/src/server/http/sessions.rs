@@ -3,8 +3,8 @@
 //! the id of a session says where it lives (`home`).
 //!
 //! rmcp has a session, with a task and channels of its own (60 KiB), for as long as it has messages for it. After that
-//! the session rests: what is left is how it was opened and what its handler knows of the client, and rmcp opens it again
-//! from that when it has to (as it does for a session of another server, by a `SessionStore`).
+//! the session rests: what is left is how it was opened and its handler, and rmcp opens it again from
+//! that when it has to (as it does for a session of another server, by a `SessionStore`).
 
 mod home;
 mod resting;
@@ -263,10 +263,9 @@ impl SessionManager for Sessions {
     }
 
     async fn restore_session(&self, id: SessionId) -> Result<RestoreOutcome<Self::Transport>, SessionError> {
-        let handler = {
-            let mut uses = self.uses();
-            let Some(own) = uses.get_mut(&id) else { return Ok(RestoreOutcome::NotSupported) };
-            own.handler()
+        let handler = match self.uses().get(&id) {
+            Some(own) => own.handler.clone(),
+            None => return Ok(RestoreOutcome::NotSupported),
         };
         let restored = self.manager.restore_session(id.clone()).await?;
         if let Some(used) = self.uses().get_mut(&id) {

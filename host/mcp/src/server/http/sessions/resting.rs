@@ -4,14 +4,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use haft_core::heap;
 use rmcp::transport::streamable_http_server::session::{
     SessionId, SessionState, SessionStore, SessionStoreError,
 };
 
 use super::Sessions;
 use super::session_use::SessionUse;
-use crate::server::handler::RestingHandler;
 
 /// How long rmcp has a session after its last message: longer than answers can be asked for again, and than that
 /// once more where a call ended that nobody waited for.
@@ -33,29 +31,8 @@ impl Sessions {
                 opened.await;
             }
             tokio::time::sleep(SWEEP).await;
-            let rested = self.sweep(READY).await;
-            if rested > 0 {
-                // rmcp's tasks end by themselves, and free what they had.
-                tokio::time::sleep(heap::EVERY).await;
-            }
-            if rested + self.compact(READY) > 0 {
-                let _ = tokio::task::spawn_blocking(heap::give_back).await;
-            }
+            self.sweep(READY).await;
         }
-    }
-
-    /// Moves what is left of sessions that rest and had no request for `quiet` together; how many. Left where it was when
-    /// the session was opened, every piece would keep a page of what rmcp had beside it.
-    pub(in super::super) fn compact(&self, quiet: Duration) -> usize {
-        let mut uses = self.uses();
-        let scattered = uses.iter().filter(|(_, own)| own.is_scattered(quiet));
-        let scattered: Vec<SessionId> = scattered.map(|(id, _)| id.clone()).collect();
-        for id in &scattered {
-            if let Some((id, own)) = uses.remove_entry(id) {
-                uses.insert(SessionId::from(&*id), own.compacted());
-            }
-        }
-        scattered.len()
     }
 
     /// Has every session rest of which rmcp had no message for `ready`; how many.
@@ -99,21 +76,6 @@ impl Sessions {
         let Some(own) = uses.get_mut(id).filter(|own| own.rests > 0) else { return false };
         own.rests -= 1;
         true
-    }
-}
-
-impl SessionUse {
-    /// Whether it rests, and is in more pieces than it needs.
-    fn is_scattered(&self, quiet: Duration) -> bool {
-        let is_quiet = !self.is_awake && self.open == 0 && self.last.elapsed() >= quiet;
-        is_quiet && self.handler.as_ref().is_some_and(|handler| !handler.is_busy())
-    }
-
-    fn compacted(self) -> Self {
-        let resting = self.handler.as_deref().map(RestingHandler::of).or(self.resting);
-        let opening = self.opening.clone();
-        // The clone is the one that stays: it lies where there is room now.
-        Self { handler: None, resting, opening, ..self }
     }
 }
 

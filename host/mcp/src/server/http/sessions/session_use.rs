@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use rmcp::model::{ClientJsonRpcMessage, ClientRequest, InitializeRequestParams, JsonRpcMessage};
 
-use crate::server::handler::{Handler, RestingHandler};
+use crate::server::handler::Handler;
 
 /// How long a session may be left alone: a person comes back from lunch to the same one.
 pub(super) const IDLE: Duration = Duration::from_hours(1);
@@ -36,8 +36,6 @@ pub(super) struct SessionUse {
     pub(super) primes: bool,
     /// What handles its requests.
     pub(super) handler: Option<Arc<Handler>>,
-    /// What is left of that while nobody has any.
-    pub(super) resting: Option<RestingHandler>,
     /// Whether rmcp has it.
     pub(super) is_awake: bool,
     /// When rmcp had a message of it: a session of which it has none for long is over.
@@ -58,7 +56,6 @@ impl SessionUse {
             came_back: false,
             primes: false,
             handler: None,
-            resting: None,
             is_awake: true,
             kept: now,
             opening: None,
@@ -66,17 +63,9 @@ impl SessionUse {
         }
     }
 
-    /// What handles its requests from now on.
-    pub(super) fn handler(&mut self) -> Option<Arc<Handler>> {
-        if let Some(resting) = self.resting.take() {
-            self.handler = Some(Arc::new(resting.wake()));
-        }
-        self.handler.clone()
-    }
-
     /// What may answer its next request without rmcp.
-    pub(super) fn quick_handler(&mut self) -> Option<Arc<Handler>> {
-        self.handler().filter(|_| !self.is_awake || self.kept.elapsed() < KEPT)
+    pub(super) fn quick_handler(&self) -> Option<Arc<Handler>> {
+        self.handler.clone().filter(|_| !self.is_awake || self.kept.elapsed() < KEPT)
     }
 
     /// Whether rmcp may let go of it.
@@ -98,7 +87,6 @@ impl SessionUse {
 }
 
 /// What opens a session, as JSON: one piece of memory.
-#[derive(Clone)]
 pub(super) struct Opening(Box<[u8]>);
 
 impl Opening {
