@@ -328,8 +328,6 @@ fn s02_a_lock_of_an_earlier_haft_is_asked_about_once() {
     place.write("program.lock", lock[..end].replace("version = 2", "version = 1"));
     assert!(place.tools().contains(&"words__tiny".to_owned()));
     place.haft(&["verify"]).good();
-    place.haft(&["disable", "own"]).good();
-    place.haft(&["enable", "own"]).ends(0, "did not note what it showed");
     is_asked_about(
         &place,
         &["pinned by an earlier haft", "Second paragraph.", "Read references/how.md first."],
@@ -467,9 +465,6 @@ fn s02_what_is_granted_does_not_agree_to_content() {
     for right in [&["update", "--no-grant"][..], &["update", "--grant", "env=LANG"]] {
         place.haft(right).ends(7, "nobody is here to be asked");
     }
-    // Switched on, it is not taken for what it was.
-    place.haft(&["disable", "a"]).good();
-    place.haft(&["enable", "a"]).good().ends(0, "is not what was agreed to");
     place.haft(&["call", "a__tiny"]).ends(1, "the component is not the one that program.lock pins");
     place.haft(&["update", "--yes", "--no-grant"]).good();
     assert_eq!(place.haft(&["call", "a__tiny"]).good().stdout, "second\n");

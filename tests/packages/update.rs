@@ -16,9 +16,8 @@ fn pr10_the_same_is_a_no_op_and_the_newer_takes_its_place() {
     let before = place.everything();
     place.haft(&["update"]).good().ends(0, "`text` is up to date");
     assert_eq!(place.everything(), before);
-    place.haft(&["disable", "text"]).good();
-    let program =
-        place.read("program.toml").replace("name = \"text\"", "# A comment.\nname = \"text\" # and another");
+    let mine = "# A comment.\nname = \"text\" # and another\nenabled = false";
+    let program = place.read("program.toml").replace("name = \"text\"", mine);
     place.write("program.toml", &program);
     words(&place, "text", "1.1.0", "read = [\".\"]");
     place.haft(&["update", "text", "--yes"]).good().ends(0, "updated `text` 1.0.0 → 1.1.0");

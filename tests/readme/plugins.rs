@@ -12,7 +12,7 @@ pub(super) const LINES: &[&str] = &[
     "haft list",
     "haft update words",
     "haft verify",
-    "haft disable words; haft enable words; haft remove words",
+    "haft remove words",
     "haft gc",
     "haft add",
     "haft new --lang python words",

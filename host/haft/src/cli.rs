@@ -18,7 +18,6 @@ mod dialogue;
 mod disclosure_sheet;
 mod doctor;
 mod elicitation;
-mod enable;
 mod exec;
 mod exit;
 mod gc;
@@ -115,10 +114,6 @@ enum Verb {
     Verify(verify::Verify),
     /// Look into a package or a component, installed or not
     Inspect(inspect::Inspect),
-    /// Switch an installed package or plugin on
-    Enable(enable::Enable),
-    /// Switch an installed package or plugin off
-    Disable(enable::Disable),
     /// Remove what no program refers to any more from this machine
     Gc(gc::Gc),
     /// Check program.toml, its plugins, its grants and what it needs on this machine
@@ -206,8 +201,6 @@ impl Cli {
             Verb::Verify(verb) => verb.execute(&self.common, terminal),
             // Its future holds more than any other's.
             Verb::Inspect(verb) => Box::pin(verb.execute(&self.common, terminal)).await,
-            Verb::Enable(verb) => verb.execute(&self.common, terminal),
-            Verb::Disable(verb) => verb.execute(&self.common, terminal),
             Verb::Gc(verb) => verb.execute(terminal),
             Verb::Check(verb) => verb.execute(&self.common, terminal).await,
             Verb::Doctor(verb) => verb.execute(&self.common, terminal).await,

@@ -111,14 +111,24 @@ pub fn remove(text: &str, kind: Kind, name: &str) -> Result<String, EditError> {
     if plain(&removed) == expected { Ok(removed) } else { Err(EditError::Unsure) }
 }
 
-/// Sets a key of an entry.
-pub fn set(text: &str, kind: Kind, name: &str, key: &str, value: Value) -> Result<String, EditError> {
-    change(text, kind, name, |mut entry| entry.put(key, value))
-}
-
 /// Adds to what an entry grants.
 pub fn grant(text: &str, kind: Kind, name: &str, granted: &[Request]) -> Result<String, EditError> {
-    change(text, kind, name, |mut entry| entry.grant(granted))
+    let mut document = parse(text)?;
+    let absent = || EditError::Absent(kind.table(), name.to_owned());
+    match document.get_mut(kind.table()) {
+        Some(Item::ArrayOfTables(tables)) => {
+            let table = tables.iter_mut().find(|table| name_of(*table) == Some(name)).ok_or_else(absent)?;
+            Editing { table, is_inline: false }.grant(granted);
+        }
+        Some(Item::Value(Value::Array(array))) => {
+            let mut tables = array.iter_mut().filter_map(Value::as_inline_table_mut);
+            let table = tables.find(|table| name_of(*table) == Some(name)).ok_or_else(absent)?;
+            Editing { table, is_inline: true }.grant(granted);
+        }
+        None => return Err(absent()),
+        Some(_) => return Err(EditError::Form(kind.table())),
+    }
+    Ok(document.to_string())
 }
 
 /// Adds a rule to `allow` of `[agent]`, unless it is there.
@@ -136,25 +146,6 @@ pub fn allow(text: &str, rule: &str) -> Result<String, EditError> {
     let is_there = |rules: &[toml::Value]| rules.iter().any(|own| own.as_str() == Some(rule));
     let added = usize::from(!is_there(&before));
     if is_there(&after) && after.len() == before.len() + added { Ok(changed) } else { Err(EditError::Unsure) }
-}
-
-fn change(text: &str, kind: Kind, name: &str, change: impl FnOnce(Editing<'_>)) -> Result<String, EditError> {
-    let mut document = parse(text)?;
-    let absent = || EditError::Absent(kind.table(), name.to_owned());
-    match document.get_mut(kind.table()) {
-        Some(Item::ArrayOfTables(tables)) => {
-            let table = tables.iter_mut().find(|table| name_of(*table) == Some(name)).ok_or_else(absent)?;
-            change(Editing { table, is_inline: false });
-        }
-        Some(Item::Value(Value::Array(array))) => {
-            let mut tables = array.iter_mut().filter_map(Value::as_inline_table_mut);
-            let table = tables.find(|table| name_of(*table) == Some(name)).ok_or_else(absent)?;
-            change(Editing { table, is_inline: true });
-        }
-        None => return Err(absent()),
-        Some(_) => return Err(EditError::Form(kind.table())),
-    }
-    Ok(document.to_string())
 }
 
 /// The list of `[plugins.grant]` that a right stands in, and its text there; `None` where it is a key of its own.

@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::Exit;
 use super::terminal::{Column, DIM, HEAD, Terminal, WARNING, rounded};
 use crate::cli::install_session::InstallSession;
+use haft_core::manifest::Manifest;
 use haft_core::report::plain;
 use haft_package::{Kind, Offered, ProjectEntry, ToolLister};
 use haft_sandbox::lookup::find_on_path;
@@ -87,7 +88,7 @@ async fn row(session: &InstallSession, entry: &ProjectEntry) -> Row {
         kind,
         version: pin.and_then(|pin| pin.version.as_ref()).map(ToString::to_string),
         description: None,
-        enabled: super::enable::is_on(&session.project, name),
+        enabled: is_enabled(&session.project.manifest, name),
         source: entry.source.to_string(),
         digest: pin.map(|pin| pin.digest.to_string()),
         signer: pin.and_then(|pin| pin.signer.as_ref()).map(ToString::to_string),
@@ -115,6 +116,12 @@ async fn row(session: &InstallSession, entry: &ProjectEntry) -> Row {
         Err(why) => row.problem = Some(why),
     }
     row
+}
+
+fn is_enabled(manifest: &Manifest, name: &str) -> bool {
+    let package = manifest.packages.iter().find(|package| package.name.as_str() == name);
+    let plugin = manifest.plugins.iter().find(|plugin| plugin.name.as_str() == name);
+    package.map(|package| package.enabled).or(plugin.map(|plugin| plugin.enabled)).unwrap_or(true)
 }
 
 /// What the plugins of an entry keep.

@@ -105,12 +105,12 @@ fn an_entry_in_pieces_is_removed_whole() {
 
 #[test]
 fn values_change_with_their_comments_kept() {
-    let set = |text: &str, value: bool| set(text, Kind::Plugin, "words", "enabled", value.into()).unwrap();
-    let off = set(TEXT, false);
-    assert!(off.contains("#enabled = true\n") && off.contains("enabled = false\n"), "{off}");
-    assert_eq!(off.replace("enabled = false\n", ""), TEXT);
-    let commented = off.replace("enabled = false", "enabled = false  # for now");
-    assert_eq!(set(&commented, true), commented.replace("= false", "= true"));
+    let limit = |bytes| Request::Limit(None, crate::request::Limit::Memory(bytes));
+    let set = |text: &str, bytes| grant(text, Kind::Plugin, "words", &[limit(bytes)]).unwrap();
+    let limited = set(TEXT, 128 << 20);
+    assert_eq!(limited.replace("\n[plugins.limits]\nmemory = \"128MiB\"\n", ""), TEXT);
+    let commented = limited.replace("\"128MiB\"", "\"128MiB\"  # for now");
+    assert_eq!(set(&commented, 256 << 20), commented.replace("128MiB", "256MiB"));
     let more =
         grant(TEXT, Kind::Plugin, "words", &[right("read=./x"), right("read=."), right("host=a.test")]);
     let expected = TEXT
