@@ -71,7 +71,6 @@ mod rights;
 mod rules;
 mod search;
 mod secrets;
-mod self_update;
 mod serve;
 mod sessions;
 mod shares;

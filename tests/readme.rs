@@ -40,8 +40,6 @@ const BY_CI: &[(&str, &str)] = &[
     ("haft call words__top-words --arg text='a rose' --coredump words.core", ".ci/readme plugin"),
     ("haft test", ".ci/readme plugin"),
     ("haft dev", ".ci/readme plugin"),
-    // With a release that was packed just now.
-    ("haft verify --file SHA256SUMS --key KEY", ".ci/steps/install"),
     // With a server that was started just now.
     ("haft work --nats nats://127.0.0.1:4222 --label eu", ".ci/steps/nats"),
     ("haft call program__team__mark --arg mark=one --nats nats://127.0.0.1:4222", ".ci/steps/nats"),
@@ -51,9 +49,6 @@ const BY_CI: &[(&str, &str)] = &[
         "HAFT_TOKEN=… haft serve --http 127.0.0.1:8080 --token-env HAFT_TOKEN --nats nats://127.0.0.1:4222",
         ".ci/steps/nats",
     ),
-    ("haft self-update --check", ".ci/steps/install"),
-    ("haft self-update", ".ci/steps/install"),
-    ("haft self-update --version VERSION --from FOLDER --key KEY", ".ci/steps/install"),
 ];
 
 /// What a line begins with that is a command's and not an answer's.

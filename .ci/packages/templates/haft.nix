@@ -31,8 +31,6 @@ stdenv.mkDerivation rec {
   installPhase = ''
     install -Dm755 -t $out/libexec/haft haft haft-confine
     install -Dm644 -t $out/share/doc/haft LICENSE THIRD-PARTY-LICENSES
-    # `haft self-update` leaves it to whom this names.
-    printf '%s\n' Nix 'the next haft.nix' >$out/libexec/haft/haft.installed-by
     mkdir -p $out/bin
     ln -s ../libexec/haft/haft $out/bin/haft
     installManPage man/*.1

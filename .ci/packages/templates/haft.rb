@@ -18,8 +18,6 @@ class Haft < Formula
   def install
     # They find each other where they lie, through any link.
     libexec.install "haft", "haft-confine"
-    # `haft self-update` leaves it to whom this names.
-    (libexec/"haft.installed-by").write "Homebrew\n`brew upgrade haft`\n"
     bin.install_symlink libexec/"haft"
     doc.install "THIRD-PARTY-LICENSES"
     bash_completion.install "completions/haft.bash" => "haft"

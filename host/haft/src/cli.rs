@@ -43,7 +43,6 @@ mod remove;
 mod replay;
 mod run;
 mod schema;
-mod self_update;
 mod serve;
 mod sessions;
 mod terminal;
@@ -144,8 +143,6 @@ enum Verb {
     Completions(completions::Completions),
     /// Write the manual pages of haft and its verbs
     Man(man::Man),
-    /// Replace this haft with a newer release, where it came as a tarball
-    SelfUpdate(self_update::SelfUpdate),
 }
 
 impl Cli {
@@ -216,8 +213,6 @@ impl Cli {
             Verb::Schema(verb) => verb.execute(terminal),
             Verb::Completions(verb) => verb.execute(terminal),
             Verb::Man(verb) => verb.execute(terminal),
-            // Its future holds the fetch and the trial of a program.
-            Verb::SelfUpdate(verb) => Box::pin(verb.execute(&self.common, terminal)).await,
         };
         done.unwrap_or_else(|error| {
             if error.is::<Interrupted>() {

@@ -73,17 +73,12 @@ pub(super) fn form(path: &Path) -> io::Result<Option<Form>> {
 /// Unpacks the archive at `file`, of this form, into the new folder `to`. Returns the folder in it that
 /// has the program.toml.
 pub(super) fn unpack(file: &Path, form: Form, to: &Path) -> Result<PathBuf, ArchiveError> {
-    unpack_any(file, form, to)?;
-    top(to)
-}
-
-/// Unpacks the archive at `file`, of this form, into the new folder `to`, whatever it is of.
-pub(super) fn unpack_any(file: &Path, form: Form, to: &Path) -> Result<(), ArchiveError> {
     // Checked whole before any of it is written: the entry that is refused may be the last of ten thousand, which
     // would have to be made and removed again.
     pass(file, form, None)?;
     fs::create_dir(to).map_err(written(to))?;
-    pass(file, form, Some(to))
+    pass(file, form, Some(to))?;
+    top(to)
 }
 
 /// Reads the archive once: checks every entry, and writes it where there is a folder to write `to`.

@@ -3,7 +3,6 @@
 //! - [`Installer`]: adds, restores, updates and removes what a [`Project`] names, with the caller's [`Consent`].
 //! - [`PackageSource`]: where one comes from, parsed from what a person writes.
 //! - [`fetch()`]: brings it to a temporary place, within bounds, with its digest.
-//! - [`release`]: haft's own releases, and how one takes the place of the program that runs.
 
 mod archive;
 mod bundle;
@@ -23,7 +22,6 @@ pub mod oci;
 mod parts;
 mod progress;
 mod project;
-pub mod release;
 mod request;
 pub mod signature;
 mod store;

@@ -19,7 +19,6 @@
 //! | `--key KEY` | refused | refused | verified; the key is pinned in program.lock |
 //! | the pinned key | refused: it was signed before | refused, with both keys | verified |
 //! | `--key` in place of a pin | refused | refused | verified; the new key is pinned |
-//! | haft's own releases | refused | refused | verified by the key that this haft was built with |
 //!
 //! A signature that is there and broken counts as none by the key. Several signatures are as good
 //! as the best of them.
@@ -85,8 +84,6 @@ pub enum Trust {
     Named(PublicKey),
     /// Made with the key that was pinned before.
     Pinned(Signer),
-    /// Made with the key of haft's own releases.
-    Release(PublicKey),
 }
 
 /// Who signed something: the key, which was verified when this was made. Written as one word,
@@ -151,7 +148,6 @@ impl Trust {
             Self::Pinned(Signer(key)) => {
                 Some((key, format!("what is installed was signed with {}", key.describe())))
             }
-            Self::Release(key) => Some((key, format!("haft's releases are signed with {}", key.describe()))),
         }
     }
 }
@@ -235,12 +231,6 @@ pub(super) fn text_beside(bytes: Vec<u8>) -> Option<String> {
     // A server that says "not found" with a page and a status of success.
     let is_signature = text.len() <= MAX_BESIDE && text.starts_with("untrusted comment:");
     is_signature.then_some(text)
-}
-
-/// Judges a file by the minisign signature that lies beside it.
-pub fn verify_file(path: &Path, trust: &Trust) -> Result<Verdict, SignatureError> {
-    let statements: Vec<_> = beside(path)?.map(Statement::Minisign).into_iter().collect();
-    judge(&statements, Subject::File(path), trust)
 }
 
 /// Judges what was found with a package by what is trusted: the table above.

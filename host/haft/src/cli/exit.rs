@@ -21,7 +21,7 @@ pub enum Exit {
     Sandbox,
     /// The user did not agree to what `haft add` or `haft update` showed.
     Declined,
-    /// `haft verify`: something installed is not what was agreed to, or a file not signed as it has to be.
+    /// `haft verify`: something installed is not what was agreed to.
     Changed,
     /// `haft exec`: the command's own.
     Child(u8),

@@ -1,7 +1,4 @@
-//! `haft verify`: compares what is installed, byte by byte, with what was agreed to, or a file with the signature beside
-//! it. Fetches nothing and mends nothing.
-
-use std::path::{Path, PathBuf};
+//! `haft verify`: compares what is installed, byte by byte, with what was agreed to. Fetches nothing and mends nothing.
 
 use crate::cli::common::Common;
 use clap::Args;
@@ -9,8 +6,7 @@ use serde::Serialize;
 
 use super::Exit;
 use super::terminal::{ERROR, GOOD, Terminal, WARNING};
-use crate::cli::install_session::{InstallSession, project_error, trust};
-use haft_package::signature::{self, SignatureError};
+use crate::cli::install_session::{InstallSession, project_error};
 use haft_package::{Kind, PackageSource, Pin, ProjectEntry};
 
 #[derive(Debug, Args)]
@@ -18,20 +14,6 @@ pub(super) struct Verify {
     /// What to look at; everything without one
     #[arg(value_name = "NAME")]
     names: Vec<String>,
-    /// Verify this file, by the minisign signature `FILE.minisig` beside it
-    #[arg(long, value_name = "FILE", requires = "key", conflicts_with = "names")]
-    file: Option<PathBuf>,
-    /// The public key that must have signed the file: itself or its file
-    #[arg(long, value_name = "FILE|KEY", requires = "file")]
-    key: Option<String>,
-}
-
-/// How a file was found.
-#[derive(Serialize)]
-struct Judged<'a> {
-    file: &'a Path,
-    state: State,
-    why: String,
 }
 
 /// How an entry or a pin was found.
@@ -57,9 +39,6 @@ enum State {
 
 impl Verify {
     pub(super) fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
-        if let Some(file) = &self.file {
-            return verify_file(file, self.key.as_deref(), terminal);
-        }
         let mut session = InstallSession::open(common, terminal)?;
         let _held = session.hold()?;
         for name in &self.names {
@@ -100,20 +79,6 @@ fn verify_all(session: &InstallSession, is_meant: impl Fn(&str) -> bool) -> Vec<
     all
 }
 
-fn verify_file(file: &Path, key: Option<&str>, terminal: Terminal) -> anyhow::Result<Exit> {
-    let (state, why) = match signature::verify_file(file, &trust(key)?) {
-        Ok(verdict) => (State::Good, verdict.describe()),
-        Err(error @ SignatureError::Read { .. }) => return Err(error.into()),
-        Err(error) => (State::Bad, error.to_string()),
-    };
-    if terminal.json {
-        terminal.json(&Judged { file, state, why })?;
-    } else {
-        terminal.data(&marked(state, &file.display().to_string(), Some(&why)))?;
-    }
-    Ok(if state == State::Bad { Exit::Changed } else { Exit::Success })
-}
-
 fn verify_entry(session: &InstallSession, entry: &ProjectEntry) -> Found {
     let (kind, name, source) = (entry.kind, entry.name.as_str(), &entry.source);
     let found = |state, why: Option<String>| Found { name: name.to_owned(), kind, state, why };
@@ -143,15 +108,12 @@ fn left_over(pin: &Pin) -> Found {
 }
 
 fn line(found: &Found) -> String {
-    marked(found.state, &found.name, found.why.as_deref())
-}
-
-fn marked(state: State, name: &str, why: Option<&str>) -> String {
-    let (mark, style) = match state {
+    let (mark, style) = match found.state {
         State::Good => ("✓", GOOD),
         State::Unpinned => ("!", WARNING),
         State::Bad => ("✗", ERROR),
     };
+    let why = found.why.as_deref();
     let why = why.map(|why| format!(": {}", haft_core::report::plain(why))).unwrap_or_default();
-    format!("{style}{mark}{style:#} {}{why}\n", haft_core::report::plain(name))
+    format!("{style}{mark}{style:#} {}{why}\n", haft_core::report::plain(&found.name))
 }

@@ -31,14 +31,18 @@ fn trust_named(key: &str) -> Trust {
 #[test]
 fn a_file_is_judged_by_the_signature_beside_it() {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("SHA256SUMS");
+    let path = folder.path().join("tool.wasm");
+    let judged = || {
+        let statements: Vec<_> = beside(&path).unwrap().map(Statement::Minisign).into_iter().collect();
+        judge(&statements, Subject::File(&path), &trust_named(KEY))
+    };
     std::fs::write(&path, "test").unwrap();
-    let unsigned = verify_file(&path, &trust_named(KEY)).unwrap_err();
+    let unsigned = judged().unwrap_err();
     assert!(matches!(unsigned, SignatureError::Unsigned(_)), "{unsigned}");
-    std::fs::write(folder.path().join("SHA256SUMS.minisig"), SIGNATURE).unwrap();
-    assert!(verify_file(&path, &trust_named(KEY)).unwrap().signer().is_some());
+    std::fs::write(folder.path().join("tool.wasm.minisig"), SIGNATURE).unwrap();
+    assert!(judged().unwrap().signer().is_some());
     std::fs::write(&path, "test, changed").unwrap();
-    let changed = verify_file(&path, &trust_named(KEY)).unwrap_err();
+    let changed = judged().unwrap_err();
     assert!(matches!(changed, SignatureError::Other { .. }), "{changed}");
 }
 
