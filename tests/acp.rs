@@ -12,14 +12,12 @@ mod tasks;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use self::editor::Editor;
 use crate::backends::host_context::{processes, unusual};
 use crate::cli::Home;
-use crate::common::HANG;
 use crate::sessions::{Model, Says};
 
 /// A folder whose program asks `model`, and an editor's home.
@@ -81,13 +79,4 @@ fn sleeping() -> (String, String) {
 /// Whether a process with these words runs.
 fn lives(words: &str) -> bool {
     !processes(words).is_empty()
-}
-
-/// Waits until something is so.
-fn wait_until(what: &str, is_so: impl Fn() -> bool) {
-    let since = Instant::now();
-    while !is_so() {
-        assert!(since.elapsed() < HANG, "never: {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }

@@ -12,7 +12,7 @@ use haft::plugin::{Contract, Plugin, Source};
 use serde_json::json;
 
 use crate::common::{engine, repository};
-use crate::guest::{Guest, briefly};
+use crate::guest::Guest;
 use crate::tiny::Tiny;
 
 fn component() -> PathBuf {
@@ -104,7 +104,7 @@ async fn wa01_version_0_2_of_the_world_is_spoken() {
 /// WA03: an answer without end is cut off by the limit, or by the time.
 #[tokio::test]
 async fn wa03_a_stream_without_end_is_ended() {
-    let guest = Guest::of(&component(), Grant::none(), briefly(5000)).await;
+    let guest = Guest::of(&component(), Grant::none(), Limits::default()).await;
     let error = guest.fails("flood", json!({})).await;
     assert!(error.contains("more than its result limit of 1 MiB"), "{error}");
 }

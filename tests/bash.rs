@@ -11,7 +11,8 @@ use haft::native::bash::{Bash, DEFAULT_TIMEOUT};
 use haft::tool::{Tool, ToolError};
 use serde_json::{Value, json};
 
-use crate::workspace::{Workspace, confiner, eventually};
+use crate::common::wait::eventually;
+use crate::workspace::{Workspace, confiner};
 
 async fn bash(workspace: &Workspace, command: &str) -> ToolResult {
     workspace.call(&Bash::new(confiner(), DEFAULT_TIMEOUT), json!({"command": command})).await.unwrap()

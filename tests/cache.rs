@@ -4,7 +4,6 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use haft::grant::{Grant, Reach, Root};
 use haft::limit::Limits;
@@ -12,9 +11,9 @@ use haft::plugin::{Engine, EngineOptions, GrantPlace, Plugin, PluginTool, Source
 use haft::tool::Toolbox;
 use serde_json::json;
 
-use crate::common::call;
+use crate::common::wait::{eventually, eventually_some};
+use crate::common::{HANG, call};
 use crate::tiny::Tiny;
-use crate::workspace::eventually;
 
 /// A cache and a component, in a directory of their own.
 struct Place {
@@ -47,6 +46,17 @@ impl Place {
 
     async fn plugin(&self) -> Plugin {
         load(&self.engine(), &self.component()).await
+    }
+
+    /// The plugin, loaded until its time stamps are written down: only of a component that has not changed for a while, and
+    /// others than `before`.
+    async fn seen(&self, before: Option<&[u8]>) -> Plugin {
+        eventually_some("its time stamps are known", async || {
+            let plugin = self.plugin().await;
+            let seen = self.files(".seen").first().map(|file| fs::read(file).unwrap());
+            (seen.is_some() && seen.as_deref() != before).then_some(plugin)
+        })
+        .await
     }
 
     /// Files in the cache whose name ends with `suffix`.
@@ -141,9 +151,9 @@ async fn a06_what_is_called_often_is_optimized() {
         for _ in 0..33 {
             assert_eq!(answer(&plugin).await, "a tiny answer");
         }
-        let is_optimized = || place.files(".code").len() == 1 && place.files(".quick").is_empty();
+        let count = |suffix| place.files(suffix).len();
+        let is_optimized = || (count(".code"), count(".quick"), count(".cwasm")) == (1, 0, 1);
         eventually("optimized code", is_optimized).await;
-        place.file(".cwasm");
         // What was loaded before goes on, and so does what is loaded now.
         assert_eq!(answer(&plugin).await, "a tiny answer");
         let again = load(&tiered(&place, pooling), &place.component()).await;
@@ -161,17 +171,11 @@ async fn a06_what_is_called_for_long_is_optimized() {
     let def = plugin.tools().iter().find(|tool| tool.name == "sleep").unwrap();
     let mut toolbox = Toolbox::default();
     let tool = PluginTool::new(&plugin, def, def.name.clone(), GrantPlace::Plugin);
-    // On a busy machine it takes a minute.
-    let limits = Limits { time: Duration::from_mins(10), ..Limits::default() };
+    let limits = Limits { time: HANG * 2, ..Limits::default() };
     toolbox.insert(Arc::new(tool), Grant::none(), limits, "the test").unwrap();
-    let optimized = async {
-        while place.files(".code").is_empty() {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
     tokio::select! {
-        answer = call(&toolbox, "sleep", json!({"ms": 600_000})) => panic!("{}", answer.content),
-        () = optimized => {}
+        answer = call(&toolbox, "sleep", json!({"ms": (HANG * 2).as_millis()})) => panic!("{}", answer.content),
+        () = eventually("optimized code", || !place.files(".code").is_empty()) => {}
     }
 }
 
@@ -196,10 +200,8 @@ async fn a06_custom_sections_compile_nothing_anew() {
 async fn wa06_a_changed_component_is_met_anew() {
     let place = Place::new();
     let was = fs::metadata(place.component()).unwrap();
-    // Only what has not changed for a while is known by its time stamps.
-    tokio::time::sleep(Duration::from_millis(2100)).await;
-    let first = place.plugin().await;
-    place.file(".seen");
+    let first = place.seen(None).await;
+    let seen = fs::read(place.file(".seen")).unwrap();
     assert_eq!(answer(&first).await, "a tiny answer");
     let other = Tiny { answer: "a nice answer".into(), ..Tiny::default() };
     place.put(&other);
@@ -208,9 +210,7 @@ async fn wa06_a_changed_component_is_met_anew() {
     let now = fs::metadata(place.component()).unwrap();
     assert_eq!((now.len(), now.modified().unwrap()), (was.len(), was.modified().unwrap()));
     // First it is too new to be known by its time stamps, then it is not.
-    for wait in [0, 2100] {
-        tokio::time::sleep(Duration::from_millis(wait)).await;
-        let second = place.plugin().await;
+    for second in [place.plugin().await, place.seen(Some(&seen)).await, place.plugin().await] {
         assert_ne!(second.digest(), first.digest());
         assert_eq!(answer(&second).await, "a nice answer");
     }
@@ -248,11 +248,8 @@ async fn wa06_damaged_entries_are_made_again() {
     for suffix in [".cwasm", ".json", ".seen"] {
         for damage in damages {
             let place = Place::new();
-            if suffix == ".seen" {
-                // Otherwise there is none.
-                tokio::time::sleep(Duration::from_millis(2100)).await;
-            }
-            let first = place.plugin().await;
+            // Otherwise there is no `.seen`.
+            let first = if suffix == ".seen" { place.seen(None).await } else { place.plugin().await };
             let expected = (first.tools().to_owned(), first.digest().to_owned());
             // Its code is mapped; a file that is cut while somebody runs it is beyond mending.
             drop(first);

@@ -8,6 +8,7 @@ use haft::native::command::{CommandError, CommandSpec, CommandTool};
 use haft::tool::{Tool, ToolError};
 use serde_json::{Value, json};
 
+use crate::common::wait::eventually;
 use crate::workspace::{Workspace, confiner};
 
 fn spec(command: &[&str]) -> CommandSpec {
@@ -173,9 +174,16 @@ async fn a_timeout_is_told() {
 #[tokio::test(flavor = "multi_thread")]
 async fn rg06_each_stream_is_told_as_itself() {
     let workspace = Workspace::new();
-    let script = "echo one; sleep 0.3; echo two >&2; sleep 0.3; echo three";
+    let script = "heard() { until test -e $1; do sleep 0.01; done; }
+                  echo one; heard one; echo two >&2; heard two; echo three";
     let tool = CommandTool::new(confiner(), spec(&["sh", "-c", script])).unwrap();
-    workspace.call(&tool, json!({})).await.unwrap();
+    let hears = async {
+        for (number, name) in (1..).zip(["one", "two"]) {
+            eventually(name, || workspace.received.lock().unwrap().len() >= number).await;
+            std::fs::write(workspace.path(name), "").unwrap();
+        }
+    };
+    tokio::join!(workspace.call(&tool, json!({})), hears).0.unwrap();
     let received = workspace.received.lock().unwrap();
     let report: Vec<_> = received.iter().map(|(_, event)| report(event)).collect();
     assert_eq!(report, ["out one", "err two", "out three"]);

@@ -13,23 +13,22 @@ mod stage;
 mod traces;
 
 use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use haft::grant::SandboxMode;
 use haft::native::bash::Bash;
+use rustix::fs::{FlockOperation, flock};
 use serde_json::{Value, json};
 
 use self::cases::{Case, Needs, Off};
 use self::host::{Host, User, confiner, is_inner, tried_alone};
 use self::stage::{Scene, Stage};
+use crate::common::HANG;
+use crate::common::wait::eventually;
 use crate::workspace::Workspace;
-
-/// How long the host waits before it looks for what came late.
-const LATE: Duration = Duration::from_secs(1);
-/// How long all cases of a scene may take.
-const PATIENCE: Duration = Duration::from_secs(100);
 
 /// SB02, SB04, SB05, SB06, SB07:
 /// Nothing gets out of the whole sandbox, neither of root's nor of an ordinary user's.
@@ -53,6 +52,11 @@ async fn each_layer_is_needed() -> Result<(), String> {
     judge("confine::each_layer_is_needed", 0, &columns)
 }
 
+/// Whether nobody holds the lock of a file any more that processes of a command took.
+fn is_free(path: &Path) -> bool {
+    flock(fs::File::open(path).unwrap(), FlockOperation::NonBlockingLockExclusive).is_ok()
+}
+
 /// Tells the process that plays the host which layers to leave off.
 const OFF: &str = "HAFT_SUITE_OFF";
 /// What begins every line in which it tells of a case.
@@ -68,14 +72,15 @@ async fn play() {
         let mut workspace = Workspace::unheard();
         workspace.grant = stage.grant.clone();
         let command = format!("exec {} hostile.py plan.json", host.python.display());
-        let result = workspace.call(&Bash::new(confiner(off), PATIENCE), json!({"command": command})).await;
+        let result = workspace.call(&Bash::new(confiner(off), HANG), json!({"command": command})).await;
         // Whoever ends the watcher ends the call with it.
         let ended = result.as_ref().is_ok_and(|result| !result.is_error);
         assert!(ended || *scene == Scene::Alone, "{scene:?}: {result:?}");
         stage.tell_that_it_is_over();
         played.push((stage, host.struck()));
     }
-    tokio::time::sleep(LATE).await;
+    let goes_on = || played.iter().any(|(stage, _)| stage.goes_on());
+    eventually("what outlived its call has come or is gone", || !goes_on()).await;
     for (mut stage, struck) in played {
         for outcome in stage.outcomes(&host, &struck) {
             eprintln!("{MARK}{outcome}");

@@ -8,16 +8,17 @@ use std::fs;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use haft::grant::{Grant, Root, SandboxMode};
 use serde_json::{Value, json};
 
 use crate::cli::Home;
 use crate::common::hostile;
+use crate::common::wait::eventually;
 use crate::guest::Guest;
 use crate::rights::scan;
-use crate::workspace::eventually;
 
 /// A workspace with the program in use in it, and a home with what belongs to haft below: both may be
 /// written, but for that.
@@ -452,35 +453,46 @@ async fn sb05_what_is_moved_meanwhile_stays_closed() {
     }
 }
 
-/// Replaces the link `name` again and again by one to the next of `targets`, while `during` goes on.
-async fn while_swapping<T>(name: &Path, targets: [&str; 2], during: impl Future<Output = T>) -> T {
-    let (stopped, own, temporary) = (AtomicBool::new(false), name.to_owned(), name.with_extension("next"));
-    let targets = targets.map(str::to_owned);
-    let stopped = std::sync::Arc::new(stopped);
-    let stop = stopped.clone();
+/// Swaps that a guest meets at least.
+const SWAPS: usize = 20_000;
+
+/// Swaps something again and again while `during` goes on, which is told how often.
+async fn while_swapping<T>(
+    mut swap: impl FnMut() + Send + 'static,
+    during: impl AsyncFnOnce(&AtomicUsize) -> T,
+) -> T {
+    let (swaps, stopped) = (Arc::<AtomicUsize>::default(), Arc::<AtomicBool>::default());
+    let (count, stop) = (swaps.clone(), stopped.clone());
     let swapper = std::thread::spawn(move || {
-        for target in targets.iter().cycle() {
-            symlink(target, &temporary).unwrap();
-            fs::rename(&temporary, &own).unwrap();
-            if stop.load(Ordering::Relaxed) {
-                return;
-            }
+        while !stop.load(Ordering::Relaxed) {
+            swap();
+            count.fetch_add(1, Ordering::Relaxed);
         }
     });
-    let done = during.await;
+    let done = during(&swaps).await;
     stopped.store(true, Ordering::Relaxed);
     swapper.join().unwrap();
     done
 }
 
-/// What a guest reads at `path` again and again for a moment. A moment in which it could read nothing, as on a busy
-/// machine, is followed by a longer one.
-async fn read_for_a_moment(fixture: &Fixture, guest: &Guest, path: &Path) -> String {
-    const MOMENT: std::time::Duration = std::time::Duration::from_millis(500);
+/// Replaces the link `name` by one to the next of `targets`.
+fn relink(name: &Path, targets: [&'static str; 2]) -> impl FnMut() + Send + 'static {
+    let (own, temporary) = (name.to_owned(), name.with_extension("next"));
+    let mut targets = targets.into_iter().cycle();
+    move || {
+        symlink(targets.next().unwrap(), &temporary).unwrap();
+        fs::rename(&temporary, &own).unwrap();
+    }
+}
+
+/// What a guest reads at `path` again and again while what that means is swapped often. Where it could read nothing
+/// meanwhile, as on a busy machine, it goes on for longer.
+async fn read_for_a_while(fixture: &Fixture, guest: &Guest, path: &Path, swaps: &AtomicUsize) -> String {
     let stop = fixture.path("work/stop");
     for round in 1..=8 {
+        let end = swaps.load(Ordering::Relaxed) + round * SWAPS;
         let halt = async {
-            tokio::time::sleep(MOMENT * round).await;
+            eventually("it was swapped often", || swaps.load(Ordering::Relaxed) >= end).await;
             fs::write(&stop, "").unwrap();
         };
         let reads = guest.says("read_again", json!({ "path": path, "stop": stop }));
@@ -502,12 +514,14 @@ async fn sb05_swapping_links_meanwhile_is_no_way_in() {
     for (grant, guest) in fixture.guests().await {
         let hidden = ["notes", "../home/.cache/haft/code"];
         let path = fixture.path("work/swapped");
-        let seen = while_swapping(&path, hidden, read_for_a_moment(&fixture, &guest, &path)).await;
+        let reads = async |swaps: &AtomicUsize| read_for_a_while(&fixture, &guest, &path, swaps).await;
+        let seen = while_swapping(relink(&path, hidden), reads).await;
         assert_eq!(seen, "notes", "{grant}");
         let path = fixture.path("home/.cache/way/notes");
         fs::rename(fixture.path("home/.cache/haft/code"), fixture.path("home/.cache/haft/notes")).unwrap();
-        let reads = read_for_a_moment(&fixture, &guest, &path);
-        let seen = while_swapping(&fixture.path("home/.cache/way"), ["other", "haft"], reads).await;
+        let swap = relink(&fixture.path("home/.cache/way"), ["other", "haft"]);
+        let reads = async |swaps: &AtomicUsize| read_for_a_while(&fixture, &guest, &path, swaps).await;
+        let seen = while_swapping(swap, reads).await;
         fs::rename(fixture.path("home/.cache/haft/notes"), fixture.path("home/.cache/haft/code")).unwrap();
         assert_eq!(seen, "notes", "{grant}");
     }
@@ -523,16 +537,10 @@ async fn sb05_swapping_directories_meanwhile_is_no_way_in() {
     fs::write(way.join("code"), "notes").unwrap();
     symlink(".cache/haft", &other).unwrap();
     for (grant, guest) in fixture.guests().await {
-        let stopped = std::sync::Arc::new(AtomicBool::new(false));
-        let (own, going) = ((way.clone(), other.clone()), stopped.clone());
-        let swapper = std::thread::spawn(move || {
-            while !going.load(Ordering::Relaxed) {
-                renameat_with(CWD, &own.0, CWD, &own.1, RenameFlags::EXCHANGE).unwrap();
-            }
-        });
-        let seen = read_for_a_moment(&fixture, &guest, &way.join("code")).await;
-        stopped.store(true, Ordering::Relaxed);
-        swapper.join().unwrap();
+        let (one, two, path) = (way.clone(), other.clone(), way.join("code"));
+        let swap = move || renameat_with(CWD, &one, CWD, &two, RenameFlags::EXCHANGE).unwrap();
+        let reads = async |swaps: &AtomicUsize| read_for_a_while(&fixture, &guest, &path, swaps).await;
+        let seen = while_swapping(swap, reads).await;
         assert_eq!(seen, "notes", "{grant}");
     }
     fixture.assert_unchanged("swapping");
@@ -541,7 +549,6 @@ async fn sb05_swapping_directories_meanwhile_is_no_way_in() {
 /// SB04, SB05: the same for writing, and for what is outside of every grant.
 #[tokio::test]
 async fn sb05_swapping_links_meanwhile_lets_nothing_be_written() {
-    const ROUND: std::time::Duration = std::time::Duration::from_millis(400);
     let fixture = Fixture::new();
     fs::write(fixture.path("beyond/file"), "beyond").unwrap();
     for (grant, guest) in fixture.guests().await.into_iter().filter(|(grant, _)| *grant != "reader") {
@@ -558,17 +565,17 @@ async fn sb05_swapping_links_meanwhile_lets_nothing_be_written() {
             let notes = fixture.path("work/notes");
             fs::write(&notes, "notes").unwrap();
             let writes = json!({ "path": swapped, "text": "escaped", "stop": stop });
-            let halt = async {
-                tokio::time::sleep(ROUND).await;
-                // On a busy machine it takes longer until the link lies right once.
-                let late = std::time::Instant::now() + 25 * ROUND;
-                while fs::read_to_string(&notes).unwrap() != "escaped" && std::time::Instant::now() < late {
-                    tokio::time::sleep(ROUND / 8).await;
-                }
-                fs::write(&stop, "").unwrap();
+            let work = async |swaps: &AtomicUsize| {
+                let halt = async {
+                    eventually("it was swapped often", || swaps.load(Ordering::Relaxed) >= SWAPS).await;
+                    // On a busy machine it takes longer until the link lies right once.
+                    let is_written = || fs::read_to_string(&notes).unwrap() == "escaped";
+                    eventually("the link lies right", is_written).await;
+                    fs::write(&stop, "").unwrap();
+                };
+                tokio::join!(guest.says("write_again", writes), halt).0
             };
-            let work = async { tokio::join!(guest.says("write_again", writes), halt).0 };
-            let said = while_swapping(&swapped, ["notes", target], work).await;
+            let said = while_swapping(relink(&swapped, ["notes", target]), work).await;
             assert_ne!(said, "written 0 times", "{grant}");
             assert_eq!(fs::read_to_string(fixture.path(closed)).unwrap(), content, "{closed} with {grant}");
             assert_eq!(fs::read_to_string(&notes).unwrap(), "escaped");

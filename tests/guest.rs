@@ -12,7 +12,7 @@ use haft::plugin::{GrantPlace, Injection, Plugin, PluginTool, Source};
 use haft::tool::{Session, Toolbox};
 use serde_json::Value;
 
-use crate::common::{engine, hostile, repository, toolbox};
+use crate::common::{HANG, engine, hostile, repository, toolbox};
 
 /// A component's tools with one grant and one set of limits, under the name `guest`.
 #[derive(Clone)]
@@ -45,8 +45,8 @@ impl Guest {
 
     /// The plugin `name` as haft carries it in itself.
     pub(crate) async fn builtin(name: &str, grant: Grant) -> Self {
-        // Files of 80 MiB are written and flushed, on a busy machine too.
-        let limits = Limits { time: Duration::from_mins(5), ..Limits::default() };
+        // Longer than any test waits: no call ends by it.
+        let limits = Limits { time: HANG * 2, ..Limits::default() };
         let source = Source::File(repository().join(format!("plugins/built/{name}.wasm")));
         let plugin = Plugin::load(engine(), name, source, &limits).await.unwrap();
         let mut toolbox = Toolbox::default();

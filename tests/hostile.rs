@@ -7,9 +7,9 @@ use haft::grant::Grant;
 use haft::limit::Limits;
 use serde_json::{Value, json};
 
+use crate::common::wait::eventually;
 use crate::common::{HANG, grant, repository};
 use crate::guest::{Guest, briefly};
-use crate::workspace::eventually;
 
 /// Calls a tool that must end with exactly `expected`, and then one that must not have noticed.
 async fn ends(limits: Limits, tool: &str, arguments: Value, expected: &str) {

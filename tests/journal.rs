@@ -8,13 +8,13 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
 
 use haft::program::{Options, Program};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::agent::fake::{Fake, calls, says};
+use crate::common::wait::{eventually, until};
 use crate::common::{cache, hostile};
 use crate::workspace::confiner;
 
@@ -95,15 +95,11 @@ impl Home {
         answer.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    /// A haft in the middle of a call that takes a minute.
+    /// A haft in the middle of a call that takes an hour.
     fn busy(&self) -> Child {
-        let sleep = json!({ "command": "sleep 60" }).to_string();
+        let sleep = json!({ "command": "sleep 3600" }).to_string();
         let child = self.command(&["call", "bash", &sleep]).stderr(Stdio::null()).spawn().unwrap();
-        let begun = Instant::now();
-        while !self.log(&[]).iter().any(|call| call["pid"] == child.id()) {
-            assert!(begun.elapsed() < Duration::from_mins(1), "the call never began");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        until("the call begins", || self.log(&[]).iter().any(|call| call["pid"] == child.id()));
         child
     }
 }
@@ -204,7 +200,7 @@ fn a_call_that_haft_did_not_survive_is_on_record() {
     home.bash("true");
     assert_eq!(outcomes(&home.log(&[])), [("bash", "ok"), ("bash", "started")]);
     let shown = home.haft(&["log", "--failed"]);
-    assert!(shown.stdout.contains("unfinished") && shown.stdout.contains("sleep 60"), "{}", shown.stdout);
+    assert!(shown.stdout.contains("unfinished") && shown.stdout.contains("sleep 3600"), "{}", shown.stdout);
     assert!(shown.stderr.contains("1 lines of the journal could not be read"), "{}", shown.stderr);
 }
 
@@ -370,11 +366,16 @@ async fn a_dropped_call_is_noted_as_cancelled() {
     let call = haft::call::ToolCall {
         id: "1".into(),
         tool: "bash".into(),
-        arguments: json!({ "command": "sleep 60" }),
+        arguments: json!({ "command": "sleep 3600" }),
     };
-    let dispatched = program.toolbox.dispatch(call, &session);
-    assert!(tokio::time::timeout(Duration::from_millis(300), dispatched).await.is_err());
-    let calls: Vec<_> =
-        haft::journal::read(&folder.path().join("journal")).unwrap().map(Result::unwrap).collect();
+    let noted = || -> Vec<_> {
+        let calls = haft::journal::read(&folder.path().join("journal"));
+        calls.into_iter().flatten().filter_map(Result::ok).collect()
+    };
+    tokio::select! {
+        result = program.toolbox.dispatch(call, &session) => panic!("{}", result.content),
+        () = eventually("the call is noted", || noted().len() == 1) => {}
+    }
+    let calls = noted();
     assert_eq!((calls.len(), calls[0].outcome), (1, haft::journal::Outcome::Cancelled));
 }

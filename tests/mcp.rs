@@ -18,8 +18,10 @@ use haft::mcp::client::{
 };
 use haft::tool::ToolError;
 use secrecy::SecretString;
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use crate::common::HANG;
+use crate::common::wait::eventually_some;
 use crate::workspace::{Workspace, confiner};
 
 /// Values that are written in the test.
@@ -47,18 +49,25 @@ fn host(workspace: &Workspace) -> Host {
 }
 
 /// A server in a workspace.
-struct Fixture {
+pub(crate) struct Fixture {
     workspace: Workspace,
-    server: Arc<Server>,
+    pub(crate) server: Arc<Server>,
 }
 
 impl Fixture {
-    /// The fake that is like `like`, with so much time for a request.
-    fn new(like: &Value, timeout: Duration) -> Self {
-        Self::with(like, timeout, |host| host)
+    /// The fake that is like `like`.
+    pub(crate) fn new(like: &Value) -> Self {
+        Self::with(like, HANG, |host| host)
     }
 
-    fn with(like: &Value, timeout: Duration, change: impl FnOnce(Host) -> Host) -> Self {
+    /// The fake that has answered once, with little time for a request: one that is in time may take several attempts.
+    async fn hasty() -> Self {
+        let fixture = Self::with(&json!({}), LIMIT, |host| host);
+        fixture.text_in_time("echo", json!({})).await;
+        fixture
+    }
+
+    pub(crate) fn with(like: &Value, timeout: Duration, change: impl FnOnce(Host) -> Host) -> Self {
         let environment = values(&[(fake::LIKE, &like.to_string()), ("OWN", "value")]);
         Self::of(
             Endpoint::Stdio { command: fake::command(), folder: "/".into(), home: "/".into(), environment },
@@ -94,7 +103,7 @@ impl Fixture {
             name: tool.into(),
             title: None,
             description: String::new(),
-            parameters: serde_json::json!({ "type": "object" }),
+            parameters: json!({ "type": "object" }),
             output: None,
             hints: haft::call::Hints::default(),
         };
@@ -102,13 +111,25 @@ impl Fixture {
     }
 
     /// The text of an answer that is none of a failure.
-    async fn text(&self, tool: &str, arguments: Value) -> String {
+    pub(crate) async fn text(&self, tool: &str, arguments: Value) -> String {
         let result = self.call(tool, arguments).await.unwrap();
         assert!(!result.is_error, "{}", result.content);
         result.content
     }
 
-    async fn error(&self, tool: &str, arguments: Value) -> String {
+    /// The text of an answer that comes in time, if need be after others that did not.
+    async fn text_in_time(&self, tool: &str, arguments: Value) -> String {
+        let answered = async || match self.call(tool, arguments.clone()).await {
+            Ok(result) => Some(result.content),
+            Err(error) => {
+                assert!(error.to_string().contains("did not answer"), "{error}");
+                None
+            }
+        };
+        eventually_some("a call is answered in time", answered).await
+    }
+
+    pub(crate) async fn error(&self, tool: &str, arguments: Value) -> String {
         self.call(tool, arguments).await.unwrap_err().to_string()
     }
 }
@@ -130,20 +151,17 @@ fn running(text: &str) -> Vec<i32> {
     pids.filter(|pid| *pid != i32::try_from(std::process::id()).unwrap()).filter(names).collect()
 }
 
-/// A second, which is long for everything here.
-const SECOND: Duration = Duration::from_secs(1);
-/// Enough for anything on a loaded machine.
-const LONG: Duration = Duration::from_mins(1);
+/// The time of a request where it is to run out.
+const LIMIT: Duration = Duration::from_secs(1);
 
 /// An elicitor that always gives the same answer.
 #[derive(Debug)]
-struct Sayer(haft::mcp::client::Reply, Duration);
+struct Sayer(haft::mcp::client::Reply);
 
 #[async_trait]
 impl Elicitor for Sayer {
     async fn ask(&self, question: &haft::mcp::client::ElicitationQuestion) -> haft::mcp::client::Reply {
         assert!(question.server == "fake" && question.message.starts_with("Who"));
-        tokio::time::sleep(self.1).await;
         self.0.clone()
     }
 }

@@ -121,8 +121,6 @@ async fn a_session_lasts_as_long_as_its_instance() {
         let guest = Guest::with(toolbox);
         for count in expected {
             assert_eq!(guest.says("counter", json!({})).await, count, "{mode}");
-            // An instance is back a moment after its caller has the answer.
-            tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }
 }
@@ -217,14 +215,12 @@ async fn what_was_found_out_is_kept() {
     let (_folder, file) = server("once");
     for _ in 0..2 {
         let engine = haft::plugin::Engine::new(&options);
-        let begun = std::time::Instant::now();
         let plugin = match Plugin::from_cache(&engine, "served", Source::File(file.clone())).unwrap() {
             Some(plugin) => plugin,
             None => {
                 Plugin::load(&engine, "served", Source::File(file.clone()), &Limits::default()).await.unwrap()
             }
         };
-        assert!(begun.elapsed() < Duration::from_mins(1));
         let mut toolbox = Toolbox::default();
         let echo = plugin.tools().iter().find(|tool| tool.name == "echo").unwrap();
         let tool = PluginTool::new(&plugin, echo, "echo".into(), GrantPlace::Plugin);

@@ -6,23 +6,22 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use haft::event::Events;
+use haft::event::{Event, Events};
 use haft::program::{Ask, Options, Program};
 use haft::tool::Session;
 use serde_json::{Value, json};
 
 use crate::agent::fake::{Fake, calls, says};
 use crate::cli::Home;
+use crate::common::wait::{until, within};
 use crate::workspace::confiner;
 
 /// Where the servers are.
 const VARIABLE: &str = "HAFT_MCP_SERVERS";
 /// Calls of each server.
 const CALLS: usize = 200;
-/// For anything that happens once.
-const LONG: Duration = Duration::from_mins(1);
 
 /// The folder of the servers; says so where there is none.
 fn servers() -> Option<PathBuf> {
@@ -166,12 +165,17 @@ async fn mc09_a_real_server_killed_in_a_call() {
     let Some(bin) = servers() else { return };
     let home = home(&bin);
     let program = load(&home).await;
-    let session = program.session(Events::none());
+    let (sender, mut told) = tokio::sync::mpsc::unbounded_channel();
+    let session = program.session(Events::to(move |event| {
+        if matches!(event, Event::Progress { .. }) {
+            let _ = sender.send(());
+        }
+    }));
     let long = "mcp__everything__trigger-long-running-operation";
-    let arguments = json!({ "duration": 30, "steps": 3 });
+    let arguments = json!({ "duration": 600, "steps": 600 });
     let slow = call(&program, &session, long, &arguments);
     let kill = async {
-        tokio::time::sleep(Duration::from_secs(2)).await;
+        within("the call is under way", told.recv()).await.unwrap();
         let mark = format!("{}/mcp-server-everything", bin.display());
         let killed = processes(&mark, &home);
         assert!(!killed.is_empty());
@@ -180,10 +184,8 @@ async fn mc09_a_real_server_killed_in_a_call() {
             let _ = rustix::process::kill_process(process, rustix::process::Signal::KILL);
         }
     };
-    let begun = Instant::now();
     let ((content, is_error), ()) = tokio::join!(slow, kill);
     assert!(is_error && content.contains("has ended (signal: 9 (SIGKILL))"), "{content}");
-    assert!(begun.elapsed() < Duration::from_secs(15));
     let (content, is_error) =
         call(&program, &session, "mcp__everything__echo", &json!({ "message": "again" })).await;
     assert!(!is_error && content.contains("Echo: again"), "{content}");
@@ -220,11 +222,7 @@ impl OverHttp {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        let begun = Instant::now();
-        while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
-            assert!(begun.elapsed() < LONG);
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        until("the server listens", || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
         Self { child, port }
     }
 }

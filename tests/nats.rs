@@ -10,11 +10,9 @@ mod lost;
 mod permissions;
 mod raw;
 mod replicas;
-mod setup;
+pub(crate) mod setup;
 mod told;
-mod world;
-
-use std::time::{Duration, Instant};
+pub(crate) mod world;
 
 use haft::event::Event;
 use haft::event::Events;
@@ -23,6 +21,7 @@ use serde_json::json;
 
 use self::raw::Raw;
 use self::world::{As, World};
+use crate::common::wait::{eventually, within};
 
 /// N01: what `on` says lives on workers runs there, with their rights, and nothing else does.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -62,7 +61,8 @@ async fn n03_other_locks_definitions_and_stolen_credentials_are_refused() {
         "0".repeat(64)
     );
     let mut other = world.worker_with("eu-1", &["--label", "eu"], |home| home.write("program.lock", &lock));
-    tokio::time::sleep(Duration::from_secs(10)).await;
+    let (beat, _) = Raw::login(&world, "gate").first("haft.1.*.*.beat.>");
+    assert!(beat.contains(".beat.eu-1"), "{beat}");
     let answer = gate.call("time", json!({})).await;
     assert!(answer.content.contains("no worker labelled"), "another lock: {}", answer.content);
     assert!(other.is_running(), "it works, for other gates");
@@ -100,9 +100,9 @@ async fn n03_a_call_that_is_sent_as_another_tool_is_refused() {
     assert_eq!(world.marks(), Vec::<String>::new());
 }
 
-/// N04: whoever waits for a worker that is killed is told at once; what may have changed something is not made again.
+/// N04: whoever waits for a worker that is killed is told; what may have changed something is not made again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn n04_the_death_of_a_worker_is_told_at_once() {
+async fn n04_the_death_of_a_worker_is_told() {
     let Some(world) = World::start() else { return };
     let mut worker = world.worker("eu-1", &["--label", "eu"]);
     let gate = world.gate().await;
@@ -110,12 +110,8 @@ async fn n04_the_death_of_a_worker_is_told_at_once() {
     let call = gate.spawn("program__far__slow", json!({ "mark": "slow" }));
     world.until_marked("slow").await;
     worker.kill();
-    let killed = Instant::now();
-    let answer = call.await.unwrap();
-    let told = killed.elapsed();
-    eprintln!("the death of a worker was told after {told:?}");
+    let answer = within("the death is told", call).await.unwrap();
     assert!(answer.content.contains("nobody knows what came of it"), "{}", answer.content);
-    assert!(told < Duration::from_secs(3), "{told:?}");
     assert_eq!(world.marks(), ["slow"]);
 }
 
@@ -149,13 +145,11 @@ async fn n06_progress_comes_and_a_cancel_goes() {
     let session = Session { events, ..Session::default() };
     let cancel = session.cancel.clone();
     let call = gate.spawn_in("program__far__slow", json!({ "mark": "told" }), session);
-    let chunk = tokio::time::timeout(Duration::from_secs(20), told.recv()).await.unwrap().unwrap();
+    let chunk = within("the output is told", told.recv()).await.unwrap();
     assert!(chunk.contains("told"), "{chunk}");
-    let begun = Instant::now();
     cancel.cancel();
-    let answer = call.await.unwrap();
-    assert!(answer.is_error, "{}", answer.content);
-    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    let answer = within("the call ends", call).await.unwrap();
+    assert!(answer.is_error && answer.content.contains("cancelled"), "{}", answer.content);
     world.until_no_sleep("eu-1").await;
 }
 
@@ -184,19 +178,14 @@ async fn n08_journals_of_all_workers_are_read_at_once() {
     gate.until_answered("program__far__mark", json!({ "mark": "a" })).await;
     gate.until_answered("program__far__mark_us", json!({ "mark": "b" })).await;
     world.server.kill();
-    tokio::time::sleep(Duration::from_secs(1)).await;
     world.server.start();
     gate.until_answered("program__far__mark", json!({ "mark": "c" })).await;
-    let begun = Instant::now();
-    let lines = loop {
-        let log = world.log();
-        let lines: Vec<String> =
-            log.lines().filter(|line| line.contains("__mark")).map(str::to_owned).collect();
-        if lines.len() >= 3 || begun.elapsed() > Duration::from_secs(30) {
-            break lines;
-        }
-        tokio::time::sleep(Duration::from_millis(300)).await;
-    };
+    let mut lines: Vec<String> = Vec::new();
+    eventually("all three are in the journals", || {
+        lines = world.log().lines().filter(|line| line.contains("__mark")).map(str::to_owned).collect();
+        lines.len() >= 3
+    })
+    .await;
     let of = |worker: &str, mark: &str| {
         lines
             .iter()
@@ -216,14 +205,12 @@ async fn n09_full_workers_say_so() {
     other.until_answered("time", json!({})).await;
     let held = one.spawn("program__far__slow", json!({ "mark": "held" }));
     world.until_marked("held").await;
-    let begun = Instant::now();
     let answer = other.call("program__far__mark", json!({ "mark": "none" })).await;
     assert!(
         answer.content.contains("are taken") && answer.content.contains("made again"),
         "{}",
         answer.content
     );
-    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
     assert_eq!(world.marks(), ["held"]);
     held.abort();
 }

@@ -10,10 +10,10 @@ use haft::plugin::{Engine, EngineOptions, GrantPlace, LoadError, Plugin, PluginT
 use haft::tool::{Tool, Toolbox, exposed_name};
 use serde_json::json;
 
+use crate::common::wait::eventually;
 use crate::common::{HANG, cache, engine, grant, hostile, repository};
 use crate::guest::{Guest, briefly};
 use crate::tiny::{ANYTHING, Tiny};
-use crate::workspace::eventually;
 
 async fn load(source: Source) -> Result<Plugin, LoadError> {
     Plugin::load(engine(), "guest", source, &briefly(300)).await

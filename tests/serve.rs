@@ -4,20 +4,18 @@
 #![expect(clippy::disallowed_methods, reason = "these tests start haft itself")]
 
 mod approvals;
-mod bounds;
+pub(crate) mod bounds;
 mod brief;
 mod callers;
 pub(crate) mod eras;
 pub(crate) mod http;
-mod memory;
 pub(crate) mod peer;
 mod priming;
-mod reload;
+pub(crate) mod reload;
 mod replicas;
 mod room;
-mod servers;
+pub(crate) mod servers;
 mod short_path;
-mod spinning;
 mod stdio;
 
 use std::fs;

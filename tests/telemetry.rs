@@ -17,6 +17,7 @@ use self::receiver::{Receiver, Told};
 use crate::agent::fake::{self, Fake};
 use crate::agent::{ECHO, settings, toolbox};
 use crate::common::hostile;
+use crate::common::wait::until;
 use crate::serve::Stage;
 use crate::serve::eras::meta;
 use crate::serve::http::{Reply, Site};
@@ -106,11 +107,8 @@ fn a_call_over_several_processes_is_one_trace() {
         ("OTEL_METRIC_EXPORT_INTERVAL", "100"),
     ];
     let haft = serve(&stage, &variables);
-    let begun = std::time::Instant::now();
     let listed = || haft.modern(&[], "tools/list", json!({})).body.contains("mcp__inner__guest__http_get");
-    while !listed() {
-        assert!(begun.elapsed() < std::time::Duration::from_mins(2), "the inner haft has no tools");
-    }
+    until("the inner haft has tools", listed);
     let url = format!("{site}/{SECRET}");
     let answer = call(&haft, "mcp__inner__guest__http_get", &json!({"url": url})).answer();
     assert_eq!(answer["result"]["isError"], false, "{answer}");

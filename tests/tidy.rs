@@ -2,6 +2,7 @@
 //! which one alone may touch a dependency or start a process.
 
 mod circles;
+mod clock;
 mod platforms;
 
 use std::collections::BTreeMap;

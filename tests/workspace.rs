@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use haft::backend::confine::Confiner;
 use haft::call::{ToolCall, ToolResult};
@@ -74,13 +74,4 @@ pub(crate) fn confiner() -> Confiner {
     }
     eprintln!("SKIPPED: what holds children, which are not confined");
     confiner.without_layers()
-}
-
-/// Waits until `condition` holds, for as long as a slow machine may need.
-pub(crate) async fn eventually(what: &str, condition: impl Fn() -> bool) {
-    let started = Instant::now();
-    while !condition() {
-        assert!(started.elapsed() < Duration::from_mins(1), "never came true: {what}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
 }

@@ -7,6 +7,7 @@ use std::sync::mpsc::{Receiver, channel};
 use serde_json::{Value, json};
 
 use crate::common::HANG;
+use crate::common::wait::ended;
 
 /// The editor, with haft as its child.
 pub(super) struct Editor {
@@ -128,14 +129,7 @@ impl Editor {
     /// The editor is gone. How haft ends.
     pub(super) fn leave(mut self) -> i32 {
         self.input = None;
-        let since = std::time::Instant::now();
-        loop {
-            if let Some(status) = self.haft.try_wait().unwrap() {
-                return status.code().unwrap_or(-1);
-            }
-            assert!(since.elapsed() < HANG, "haft does not end");
-            std::thread::sleep(std::time::Duration::from_millis(10));
-        }
+        ended(&mut self.haft).code().unwrap_or(-1)
     }
 }
 

@@ -5,7 +5,8 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-use super::{Place, lives, sleeping, wait_until};
+use super::{Place, lives, sleeping};
+use crate::common::wait::until;
 use crate::common::{repository, same_environment};
 use crate::sessions::{Says, answers, asked};
 
@@ -43,6 +44,6 @@ fn a_client_that_nobody_here_wrote_drives_a_whole_task() {
     assert_eq!((&report["replayed"], &report["listed"]), (&json!(["write it", "wait"]), &json!([true])));
     let kinds = ["agent_message_chunk", "session_info_update", "tool_call", "tool_call_update"];
     assert_eq!(report["kinds"], json!(kinds));
-    wait_until("the command is gone", || !lives(&words));
+    until("the command is gone", || !lives(&words));
     place.model.assert_content();
 }

@@ -4,7 +4,8 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use super::{Editor, Place, begin, lives, prompt, sleeping, wait_until};
+use super::{Editor, Place, begin, lives, prompt, sleeping};
+use crate::common::wait::until;
 use crate::sessions::{Says, answers, asked};
 
 /// Reads a file, writes another by a command, and says what it read.
@@ -75,13 +76,13 @@ fn pl20_a_task_is_stopped_in_the_middle_of_a_call() {
     let session = begin(&mut editor, &place.folder());
     let id = editor.send("session/prompt", prompt(&session, "wait"));
     editor.until(|message| message["params"]["update"]["content"].to_string().contains("begun"));
-    wait_until("the command runs", || lives(&words));
+    until("the command runs", || lives(&words));
     // One prompt at a time.
     let second = editor.ask("session/prompt", prompt(&session, "go on"));
     assert_eq!(second["error"]["code"], -32600, "{second}");
     editor.notify("session/cancel", json!({ "sessionId": session }));
     assert_eq!(editor.answer(id)["result"]["stopReason"], "cancelled");
-    wait_until("the command is gone", || !lives(&words));
+    until("the command is gone", || !lives(&words));
     let last = editor.updates().into_iter().rfind(|update| update["status"].is_string()).unwrap();
     assert_eq!(last["status"], "failed");
     let answer = editor.ask("session/prompt", prompt(&session, "go on"));
@@ -100,7 +101,7 @@ fn a_prompt_is_taken_back_by_its_request() {
     wait_until_begun(&mut editor);
     editor.notify("$/cancel_request", json!({ "requestId": id }));
     assert_eq!(editor.answer(id)["result"]["stopReason"], "cancelled");
-    wait_until("the command is gone", || !lives(&words));
+    until("the command is gone", || !lives(&words));
 }
 
 fn wait_until_begun(editor: &mut Editor) {
@@ -117,7 +118,7 @@ fn an_editor_that_is_gone_leaves_no_process() {
     editor.send("session/prompt", prompt(&session, "wait"));
     wait_until_begun(&mut editor);
     assert_eq!(editor.leave(), 0);
-    wait_until("the command is gone", || !lives(&words));
+    until("the command is gone", || !lives(&words));
     let kept = place.home.haft(&["sessions", "--json"]).stdout;
     assert!(kept.contains(&session) && kept.contains("\"cancelled\""), "{kept}");
 }

@@ -12,10 +12,13 @@ use haft::tool::Ledger;
 
 use super::fake::{calls, says};
 use super::*;
+use crate::common::wait::within;
 
-/// A tool that takes a while and counts how many of its kind do so at the same time.
+/// A tool that counts how many of its kind run at the same time.
 struct Slow {
     def: ToolDef,
+    /// How many have to run at once before the first ends.
+    together: usize,
     now: Arc<AtomicUsize>,
     most: Arc<AtomicUsize>,
     order: Log,
@@ -30,7 +33,16 @@ impl Tool for Slow {
     async fn call(&self, call: &ToolCall, _: &Context<'_>) -> Result<ToolResult, ToolError> {
         let now = self.now.fetch_add(1, Ordering::SeqCst) + 1;
         self.most.fetch_max(now, Ordering::SeqCst);
-        tokio::time::sleep(Duration::from_millis(30)).await;
+        let gathered = async {
+            while self.most.load(Ordering::SeqCst) < self.together {
+                tokio::task::yield_now().await;
+            }
+        };
+        within("enough run at once", gathered).await;
+        // Whatever else may run begins meanwhile.
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
         self.now.fetch_sub(1, Ordering::SeqCst);
         self.order.lock().unwrap().push(call.clone());
         Ok(ToolResult::success(call.id.clone()))
@@ -38,13 +50,13 @@ impl Tool for Slow {
 }
 
 /// `look` only reads, `change` does not; how many ran at once, and in which order they ended.
-fn slow() -> (Toolbox, Arc<AtomicUsize>, Log) {
+fn slow(together: usize) -> (Toolbox, Arc<AtomicUsize>, Log) {
     let (now, most, order) = (Arc::default(), Arc::<AtomicUsize>::default(), Log::default());
     let mut toolbox = Toolbox::default();
     for (name, read_only) in [("look", true), ("change", false)] {
         let hints = Hints { read_only, ..Hints::default() };
         let def = ToolDef { hints, ..def(name) };
-        let tool = Slow { def, now: Arc::clone(&now), most: most.clone(), order: order.clone() };
+        let tool = Slow { def, together, now: Arc::clone(&now), most: most.clone(), order: order.clone() };
         toolbox.insert(Arc::new(tool), Grant::none(), Limits::default(), "the test").unwrap();
     }
     (toolbox, most, order)
@@ -66,7 +78,7 @@ async fn pl03_calls_that_only_read_run_at_the_same_time_and_the_others_in_order(
         ("f", "look", r#"{"text":"4"}"#),
     ]);
     let fake = Fake::start([looks, says("done")]).await;
-    let (toolbox, most, order) = slow();
+    let (toolbox, most, order) = slow(3);
     run(&agent(&fake, toolbox)).await.unwrap();
     assert_eq!(most.load(Ordering::SeqCst), 3);
     let ended: Vec<_> = order.lock().unwrap().iter().map(|call| call.id.clone()).collect();
@@ -83,7 +95,7 @@ async fn pl03_no_more_than_eight_calls_run_at_once() {
     let ids: Vec<_> = (0..20).map(|n| (format!("c{n}"), format!(r#"{{"text":"{n}"}}"#))).collect();
     let calls: Vec<_> = ids.iter().map(|(id, arguments)| (id.as_str(), "look", arguments.as_str())).collect();
     let fake = Fake::start([fake::calls(&calls), says("done")]).await;
-    let (toolbox, most, _) = slow();
+    let (toolbox, most, _) = slow(8);
     run(&agent(&fake, toolbox)).await.unwrap();
     assert_eq!(most.load(Ordering::SeqCst), 8);
     fake.assert_done();
@@ -93,7 +105,7 @@ async fn pl03_no_more_than_eight_calls_run_at_once() {
 #[tokio::test]
 async fn pl20_a_call_that_cannot_be_written_down_is_not_run() {
     let fake = Fake::start([turn(&[("a", "change", "{}")]), says("done")]).await;
-    let (toolbox, _, order) = slow();
+    let (toolbox, _, order) = slow(1);
     let ledger = Ledger::to(|_| Err(io::Error::other("no space left on device")));
     let session = Session { ledger, ..Session::default() };
     agent(&fake, toolbox).run(&mut History::default(), "do it", &session).await.unwrap();
@@ -112,7 +124,7 @@ async fn pl20_a_session_goes_on_in_the_middle_of_a_turn() {
     let calls =
         turn(&[("a", "change", r#"{"text":"1"}"#), ("b", "change", r#"{"text":"2"}"#), ("c", "look", "{}")]);
     let fake = Fake::start([calls, says("done")]).await;
-    let (toolbox, _, order) = slow();
+    let (toolbox, _, order) = slow(1);
     let agent = agent(&fake, toolbox);
     let log = sessions.begin(Begun::new(None, None, None), "do it", &redactor).unwrap();
     let saved = sessions.find(log.id()).unwrap();

@@ -7,6 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::fake::{Answer, calls, completion, says};
 use super::*;
+use crate::common::wait::within;
 
 /// PL01.
 #[tokio::test]
@@ -16,7 +17,7 @@ async fn pl01_text_only_answer_has_model_tokens_and_time() {
     assert_eq!((outcome.end, outcome.text.as_str(), outcome.turns), (End::Final, "hello", 1));
     assert_eq!(outcome.model, "fake-model-1");
     assert_eq!(outcome.usage, Usage { input: 10, output: 5, ..Usage::default() });
-    assert!(outcome.elapsed > Duration::ZERO);
+    assert!(!outcome.elapsed.is_zero());
     fake.assert_done();
 }
 
@@ -257,7 +258,7 @@ async fn pl20_cancelled_while_the_model_thinks() {
     let agent = agent(&fake, toolbox(&[ECHO]).0);
     let mut history = History::default();
     let run = agent.run(&mut history, "one", &session);
-    let outcome = tokio::time::timeout(Duration::from_secs(20), run).await.unwrap().unwrap();
+    let outcome = within("the run ends", run).await.unwrap();
     assert_eq!((outcome.end, outcome.turns), (End::Cancelled, 0));
     let again = agent.run(&mut history, "two", &Session::default()).await.unwrap();
     assert_eq!(again.text, "here again");

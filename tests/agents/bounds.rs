@@ -2,12 +2,12 @@
 
 use std::io::Read;
 use std::process::{Child, Stdio};
-use std::time::{Duration, Instant};
 
 use serde_json::json;
 
 use super::{COMMON, LEAD_KEY, Team, WORKER_KEY, delegates, ended, runs};
 use crate::backends::host_context::{processes, unusual};
+use crate::common::wait::until;
 use crate::sessions::{Model, Says, answers};
 
 /// What the agent's own file allows ends where the caller's does.
@@ -250,13 +250,5 @@ impl Drop for Running {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
-    }
-}
-
-pub(super) fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !holds() {
-        assert!(begun.elapsed() < Duration::from_mins(1), "never came true: {what}");
-        std::thread::sleep(Duration::from_millis(20));
     }
 }

@@ -1,11 +1,11 @@
 //! One task that goes down, and the answer that comes up: what is told, noted and counted of it.
 
 use std::sync::{Condvar, Mutex};
-use std::time::Duration;
 
 use serde_json::json;
 
 use super::{LEAD_KEY, Team, WORKER_KEY, delegates, ended, runs};
+use crate::common::HANG;
 use crate::sessions::{Model, Says, answers, asked};
 
 /// The agent's calls are in the journal below the one that it answers, its events name it, and what it cost is the run's.
@@ -118,8 +118,7 @@ fn parts_of_a_program_that_only_read_work_at_the_same_time() {
         let mut present = PRESENT.0.lock().unwrap();
         *present += 1;
         PRESENT.1.notify_all();
-        let both =
-            PRESENT.1.wait_timeout_while(present, Duration::from_secs(20), |present| *present < 2).unwrap();
+        let both = PRESENT.1.wait_timeout_while(present, HANG, |present| *present < 2).unwrap();
         Says::text(format!("{} with {}", asked(messages), *both.0))
     });
     let reader = "[[agents]]\nname = \"reader\"\ndescription = \"Reads.\"\nsystem_prompt = \"You look at files.\"\ntools = [\"read\"]\n";

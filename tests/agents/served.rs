@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::bounds::until;
 use super::{Team, delegates, runs};
 use crate::backends::host_context::{processes, unusual};
+use crate::common::wait::until;
 use crate::serve::peer::{Peer, text};
 
 /// haft as a server, and a session with it.

@@ -4,10 +4,10 @@ use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Stdio};
 use std::sync::mpsc::{Receiver, channel};
-use std::time::{Duration, Instant};
 
 use crate::cli::Home;
-use crate::common::repository;
+use crate::common::wait::{ended, until};
+use crate::common::{HANG, repository};
 use crate::tiny::{ANYTHING, Tiny};
 
 /// A session under way, and every line that it has written to either stream.
@@ -44,14 +44,11 @@ impl Session {
 
     /// Waits for a line with this in it.
     fn expect(&mut self, what: &str) {
-        let started = Instant::now();
-        while started.elapsed() < Duration::from_mins(1) {
-            if let Ok(line) = self.lines.recv_timeout(Duration::from_millis(100)) {
-                let is_it = line.contains(what);
-                self.received.push(line);
-                if is_it {
-                    return;
-                }
+        while let Ok(line) = self.lines.recv_timeout(HANG) {
+            let is_it = line.contains(what);
+            self.received.push(line);
+            if is_it {
+                return;
             }
         }
         panic!("never said: {what}\n{}", self.received.join("\n"));
@@ -61,15 +58,7 @@ impl Session {
     fn leave(mut self) -> Option<i32> {
         let process = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(process, rustix::process::Signal::INT).unwrap();
-        let started = Instant::now();
-        while started.elapsed() < Duration::from_mins(1) {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                return status.code();
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        self.child.kill().unwrap();
-        panic!("does not end:\n{}", self.received.join("\n"));
+        ended(&mut self.child).code()
     }
 }
 
@@ -153,21 +142,21 @@ fn dev_is_not_woken_by_its_own_words() {
     let streams = (file.try_clone().unwrap(), file);
     let mut child = command.stdin(Stdio::piped()).stdout(streams.0).stderr(streams.1).spawn().unwrap();
     let built = |times: usize| {
-        let started = Instant::now();
-        while fs::read_to_string(&log).unwrap().matches("next: type a call").count() < times {
-            assert!(started.elapsed() < Duration::from_mins(1), "{}", fs::read_to_string(&log).unwrap());
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        let said = || fs::read_to_string(&log).unwrap().matches("next: type a call").count();
+        until("it is built", || said() >= times);
     };
     built(1);
-    // Long enough for ten more.
-    std::thread::sleep(Duration::from_millis(1500));
     fs::copy(repository().join("plugins/built/wordcount.wasm"), home.work().join("source")).unwrap();
     built(2);
+    // Where the log counted, this build's words would have been a change before the next.
+    fs::copy(repository().join("plugins/built/hello.wasm"), home.work().join("source")).unwrap();
+    built(3);
     let said = fs::read_to_string(&log).unwrap();
     child.kill().unwrap();
     child.wait().unwrap();
-    assert_eq!(said.matches("built `p.wasm`").count(), 2, "{said}");
+    assert_eq!(said.matches("built `p.wasm`").count(), 3, "{said}");
+    assert_eq!(said.matches("changed: source\n").count(), 2, "{said}");
+    assert!(!said.contains("dev.log"), "{said}");
 }
 
 /// S03: an author reads all that a model will, and then what changed of it.

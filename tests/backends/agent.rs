@@ -5,25 +5,28 @@ use haft::native::{Family, NATIVE, Settings};
 use haft::provider::{self, ProviderSettings};
 use haft::tool::{Session, Toolbox};
 
-use super::host_context::{Bed, processes, unusual, with_panes};
+use super::host_context::{Bed, processes, unusual, wake, with_panes};
 use crate::agent::fake::{Fake, calls, says};
-use crate::workspace::eventually;
+use crate::common::wait::eventually;
 
 /// RS05, TM07, TM08: the whole way, with a model that follows a script.
 #[tokio::test(flavor = "multi_thread")]
 async fn rs05_tm07_tm08_an_agent_starts_a_build_looks_and_interrupts_it() {
     for kind in with_panes() {
         let bed = Bed::new(&kind).await;
-        let time = unusual();
-        let build = format!("for step in 1 2 3; do echo step $step; sleep 2; done; echo stuck; sleep {time}");
+        let (slow, time) = (unusual(), unusual());
+        let build =
+            format!("for step in 1 2; do echo step $step; done; sleep {slow}; echo stuck; sleep {time}");
         let start = serde_json::json!({ "command": build, "wait": false }).to_string();
         let fake = Fake::start([
             calls(&[("1", "run_shell", &start)]),
-            calls(&[("2", "capture-pane", r#"{"delay": "2500ms"}"#)]),
+            says("it is started"),
+            calls(&[("2", "capture-pane", r#"{"delay": "100ms"}"#)]),
             calls(&[("3", "run_shell", r#"{"command": "echo in between"}"#)]),
-            calls(&[("4", "capture-pane", r#"{"delay": "8s"}"#)]),
+            says("it is half done"),
+            calls(&[("4", "capture-pane", "{}")]),
             calls(&[("5", "send-keys", r#"{"keys": ["C-c"]}"#)]),
-            calls(&[("6", "run_shell", r#"{"command": "echo afterwards", "wait": "20s"}"#)]),
+            calls(&[("6", "run_shell", r#"{"command": "echo afterwards", "wait": "1h"}"#)]),
             says("it was stuck, and I stopped it"),
         ])
         .await;
@@ -39,7 +42,13 @@ async fn rs05_tm07_tm08_an_agent_starts_a_build_looks_and_interrupts_it() {
             ..ProviderSettings::new("openai", "m")
         };
         let agent = Agent::new(provider::build(settings).unwrap(), toolbox, AgentSettings::default());
-        let outcome = agent.run(&mut History::default(), "build it", &Session::default()).await.unwrap();
+        let (mut history, session) = (History::default(), Session::default());
+        agent.run(&mut history, "build it", &session).await.unwrap();
+        eventually("the build is slow", || !processes(&format!("sleep {slow}")).is_empty()).await;
+        agent.run(&mut history, "how far is it?", &session).await.unwrap();
+        wake(&slow).await;
+        eventually("the build is stuck", || bed.screen().contains("\nstuck")).await;
+        let outcome = agent.run(&mut history, "and now?", &session).await.unwrap();
         assert_eq!((outcome.end, outcome.text.as_str()), (End::Final, "it was stuck, and I stopped it"));
         let requests = fake.requests();
         let answer = |id: &str| {

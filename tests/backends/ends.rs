@@ -1,11 +1,15 @@
 //! What ends badly, ends within its bound and says why.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use haft::backend::{BackendError, CommandEnd};
 
 use super::host_context::{Bed, Done, all, container_to_stop, run, ssh, ssh_tmux, with_panes};
-use crate::workspace::eventually;
+use crate::common::HANG;
+use crate::common::wait::{eventually, eventually_some, within};
+
+/// A command that is never over by itself.
+const ENDLESS: &str = "echo begun; sleep 7777";
 
 /// MK04, MK06: nothing that a command shows or does to its terminal is taken for its end.
 #[tokio::test(flavor = "multi_thread")]
@@ -41,12 +45,8 @@ async fn mk04_mk06_what_a_command_shows_is_never_taken_for_its_end() {
 async fn mk06_a_program_for_a_whole_screen_is_bounded() {
     for kind in all() {
         let bed = Bed::new(&kind).await;
-        let begun = Instant::now();
-        let done = bed
-            .run_within("top 2>/dev/null || vi /tmp/none </dev/null; cat", Duration::from_secs(2))
-            .await
-            .unwrap();
-        assert!(begun.elapsed() < Duration::from_secs(15), "{}", kind.name);
+        let full = bed.run_within("top 2>/dev/null || vi /tmp/none </dev/null; cat", Duration::from_secs(2));
+        let done = within("it ends", full).await.unwrap();
         assert!(
             matches!(done.how, CommandEnd::TimedOut(_) | CommandEnd::Running(_) | CommandEnd::Exited(_)),
             "{}: {:?}",
@@ -63,16 +63,14 @@ async fn mk06_be06_a_killed_pane_ends_its_command_and_is_made_again() {
     for kind in with_panes() {
         let bed = Bed::new(&kind).await;
         assert_eq!(bed.run("echo one").await.output, b"one\n");
-        let begun = Instant::now();
         let work = async {
-            tokio::time::sleep(Duration::from_secs(1)).await;
+            eventually("it has begun", || bed.has_written("begun\n")).await;
             bed.person(&["kill-session", "-t", bed.session()]);
         };
-        let (done, ()) = tokio::join!(bed.run("echo begun; sleep 60"), work);
+        let (done, ()) = tokio::join!(bed.run(ENDLESS), work);
         let CommandEnd::Lost(why) = done.how else { panic!("{}: {done:?}", kind.name) };
         assert!(why.contains("ended with it") && why.contains("gets a new one"), "{why}");
         assert_eq!(done.output, b"begun\n", "{}", kind.name);
-        assert!(begun.elapsed() < Duration::from_secs(20), "{}", kind.name);
         let again = bed.run("echo two").await;
         assert_eq!(again.output, b"two\n", "{}", kind.name);
         bed.backend.close().await;
@@ -109,20 +107,18 @@ async fn mk06_a_stopped_container_ends_its_command_and_is_named() {
             .collect::<Vec<_>>()
     };
     let stop = async {
-        tokio::time::sleep(Duration::from_secs(1)).await;
+        eventually("it has begun", || bed.has_written("begun\n")).await;
         let words = words("stop", &["-t", "0"]);
         tokio::task::spawn_blocking(move || run(&words)).await.unwrap();
     };
-    let begun = Instant::now();
-    let (done, ()) = tokio::join!(bed.run("echo begun; sleep 60"), stop);
-    assert!(begun.elapsed() < Duration::from_secs(30));
+    let (done, ()) = tokio::join!(bed.run(ENDLESS), stop);
     match &done.how {
         CommandEnd::Lost(why) => assert!(why.contains(name.as_str()) && why.contains("not running"), "{why}"),
         // The signal that stops a container reaches the command first.
         CommandEnd::Exited(code) => assert!(*code > 128, "{done:?}"),
         other => panic!("{other:?}"),
     }
-    let next = bed.run_within("echo two", Duration::from_secs(30)).await.unwrap();
+    let next = bed.run_within("echo two", HANG).await.unwrap();
     let CommandEnd::Lost(why) = next.how else { panic!("{next:?}") };
     assert!(why.contains("is not running; `podman start"), "{why}");
     let refused = Bed::tried(&kind).await.err().unwrap().to_string();
@@ -137,13 +133,11 @@ async fn mk06_be04_a_lost_connection_is_named_and_made_again() {
         let bed = Bed::new(&kind).await;
         assert_eq!(bed.run("echo one").await.output, b"one\n");
         let drop = async {
-            tokio::time::sleep(Duration::from_secs(1)).await;
+            eventually("it has begun", || bed.has_written("begun\n")).await;
             // The process that the connection is with: the parent of what serves this socket's errands.
             super::ssh::drop_connection(&bed.host_context.state);
         };
-        let begun = Instant::now();
-        let (done, ()) = tokio::join!(bed.run("echo begun; sleep 60"), drop);
-        assert!(begun.elapsed() < Duration::from_secs(30));
+        let (done, ()) = tokio::join!(bed.run(ENDLESS), drop);
         let CommandEnd::Lost(why) = &done.how else { panic!("{}: {done:?}", kind.name) };
         assert!(why.contains("`box` was lost") && why.contains("connects again"), "{why}");
         let next = bed.run("echo two").await;
@@ -158,10 +152,9 @@ async fn rs03_mk07_out_of_time_a_command_is_stopped_or_keeps_its_pane() {
     for kind in all() {
         let bed = Bed::new(&kind).await;
         bed.run("true").await;
-        let begun = Instant::now();
-        let done = bed.run_within("echo begun; read x; sleep 60", Duration::from_secs(10)).await.unwrap();
         // Without a terminal `read` ends at once.
-        assert!(begun.elapsed() < Duration::from_secs(40), "{}", kind.name);
+        let call = bed.run_within("echo begun; read x; sleep 7777", Duration::from_secs(10));
+        let done = within("its time is over", call).await.unwrap();
         assert_eq!(done.output, b"begun\n", "{}", kind.name);
         if bed.backend.screen().is_none() {
             assert!(matches!(done.how, CommandEnd::TimedOut(_)), "{}: {:?}", kind.name, done.how);
@@ -185,12 +178,10 @@ async fn rs03_mk07_out_of_time_a_command_is_stopped_or_keeps_its_pane() {
 }
 
 async fn eventually_free(bed: &Bed) {
-    for _ in 0..100 {
-        match bed.run_within("echo free", Duration::from_secs(20)).await {
-            Ok(done) => return assert_eq!(done.output, b"free\n", "{}", bed.kind.name),
-            Err(BackendError::Busy(_)) => tokio::time::sleep(Duration::from_millis(100)).await,
-            Err(error) => panic!("{}: {error}", bed.kind.name),
-        }
-    }
-    panic!("{}: the pane is never free", bed.kind.name);
+    let free = async || match bed.run_within("echo free", HANG).await {
+        Ok(done) => Some(done.output),
+        Err(BackendError::Busy(_)) => None,
+        Err(error) => panic!("{}: {error}", bed.kind.name),
+    };
+    assert_eq!(eventually_some("the pane is free", free).await, b"free\n", "{}", bed.kind.name);
 }

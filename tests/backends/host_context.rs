@@ -15,9 +15,12 @@ use haft::event::Events;
 use haft::grant::{Grant, Root};
 use haft::limit::Limits;
 use haft::tool::{Caller, Client, Context, Notes, Session, Tool, ToolError, Whole};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use crate::common::HANG;
+use crate::common::wait::eventually_some;
 use crate::workspace::confiner;
 
 /// Says what is not tried here. Where everything has to be tried, it is a failure.
@@ -159,6 +162,8 @@ pub(crate) struct Bed {
     pub(crate) kind: Kind,
     pub(crate) host_context: HostContext,
     directory: tempfile::TempDir,
+    /// What all commands wrote.
+    written: Arc<Mutex<Vec<u8>>>,
 }
 
 /// What a command wrote and how it ended.
@@ -172,10 +177,11 @@ pub(crate) struct Done {
 
 /// Keeps everything that is written.
 #[derive(Default)]
-pub(crate) struct Bytes(Mutex<[Vec<u8>; 2]>);
+pub(crate) struct Bytes(Mutex<[Vec<u8>; 2]>, Arc<Mutex<Vec<u8>>>);
 
 impl OutputSink for Bytes {
     fn take(&self, stream: Stream, bytes: &[u8]) {
+        self.1.lock().unwrap().extend_from_slice(bytes);
         let [output, errors] = &mut *self.0.lock().unwrap();
         if stream == Stream::Output { output } else { errors }.extend_from_slice(bytes);
     }
@@ -249,7 +255,8 @@ impl Bed {
         let host_context = host_context(&directory.path().join("state"), &grant);
         let backend = backend::connect(&kind.choice, &host_context).await?;
         let (cancel, events, kind) = (CancellationToken::new(), Events::none(), kind.clone());
-        Ok(Self { backend, grant, cancel, events, kind, host_context, directory })
+        let written = Arc::default();
+        Ok(Self { backend, grant, cancel, events, kind, host_context, directory, written })
     }
 
     /// A directory of this machine that commands may write, where the target is this machine.
@@ -295,7 +302,7 @@ impl Bed {
             caller: Caller::new(&session),
             approved: false,
         };
-        let out = Arc::new(Bytes::default());
+        let out = Arc::new(Bytes(Mutex::default(), self.written.clone()));
         let task = Task { command: command.to_owned(), timeout };
         let CommandOutcome { how, notices } = self.backend.run(&task, out.clone(), &context).await?;
         let [output, errors] = out.0.lock().unwrap().clone();
@@ -303,8 +310,13 @@ impl Bed {
     }
 
     pub(crate) async fn run(&self, command: &str) -> Done {
-        let done = self.run_within(command, Duration::from_mins(1)).await;
+        let done = self.run_within(command, HANG).await;
         done.unwrap_or_else(|error| panic!("{}: `{command}`: {error}", self.kind.name))
+    }
+
+    /// Whether a command has written this so far.
+    pub(crate) fn has_written(&self, text: &str) -> bool {
+        String::from_utf8_lossy(&self.written.lock().unwrap()).contains(text)
     }
 
     /// A call of a native tool on this backend.
@@ -333,16 +345,22 @@ impl Bed {
 }
 
 /// Processes of this machine, those in containers too, with these words on their command line.
-pub(crate) fn processes(words: &str) -> Vec<String> {
+pub(crate) fn processes(words: &str) -> Vec<Pid> {
     let entries = std::fs::read_dir("/proc").unwrap().flatten();
     let lines = entries.filter_map(|entry| {
-        let name = entry.file_name().into_string().ok()?;
-        name.parse::<u32>().ok()?;
+        let process = Pid::from_raw(entry.file_name().to_str()?.parse().ok()?)?;
         let line = std::fs::read(entry.path().join("cmdline")).ok()?;
-        Some(String::from_utf8_lossy(&line).replace('\0', " "))
+        Some((process, String::from_utf8_lossy(&line).replace('\0', " ")))
     });
     // The shell that was told to start it names it too, and so does whatever told that.
-    lines.filter(|line| line.trim_end() == words).collect()
+    lines.filter(|(_, line)| line.trim_end() == words).map(|(process, _)| process).collect()
+}
+
+/// Has a command go on that waits in `sleep TIME`, once it does; quietly, as shells say of no other signal.
+pub(crate) async fn wake(time: &str) {
+    let sleeping = format!("sleep {time}");
+    let process = eventually_some(&sleeping, async || processes(&sleeping).pop()).await;
+    kill_process(process, Signal::PIPE).unwrap();
 }
 
 /// A duration for `sleep` that nobody else uses.

@@ -6,7 +6,7 @@ use haft::backend::{CommandEnd, Place};
 
 use super::host_context::{Bed, Kind, all, processes, unusual};
 use crate::cli::Home;
-use crate::workspace::eventually;
+use crate::common::wait::eventually;
 
 /// A command that starts several processes, one of which escapes into a session of its own.
 fn many(time: &str) -> String {

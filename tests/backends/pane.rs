@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use haft::backend::{BackendConfig, BackendError, CommandEnd};
 
-use super::host_context::{Bed, Kind, container_tmux, local_tmux, processes, run, unusual, with_panes};
-use crate::workspace::eventually;
+use super::host_context::{Bed, Kind, container_tmux, local_tmux, processes, run, unusual, wake, with_panes};
+use crate::common::wait::eventually;
 
 /// MK08: calls at one time take turns, and none gets what is another's.
 #[tokio::test(flavor = "multi_thread")]
@@ -23,12 +23,15 @@ async fn mk08_calls_at_one_time_take_turns() {
             "{}",
             kind.name
         );
-        let long = bed.run("sleep 3");
+        let (time, mark) = (unusual(), "the long one begins");
+        let long = format!("echo {mark}; sleep {time}; true");
         let impatient = async {
-            tokio::time::sleep(Duration::from_millis(500)).await;
-            bed.run_within("echo never", Duration::from_millis(300)).await
+            eventually(mark, || bed.has_written(mark)).await;
+            let impatient = bed.run_within("echo never", Duration::from_millis(300)).await;
+            wake(&time).await;
+            impatient
         };
-        let (long, impatient) = tokio::join!(long, impatient);
+        let (long, impatient) = tokio::join!(bed.run(&long), impatient);
         assert_eq!(long.how, CommandEnd::Exited(0));
         assert!(matches!(impatient, Err(BackendError::Busy(_))), "{impatient:?}");
         bed.backend.close().await;
@@ -98,12 +101,13 @@ async fn mk01_mk07_a_person_types_while_the_agent_works() {
     // A command of the person's own.
     person.types("cat");
     person.presses("Enter");
-    tokio::time::sleep(Duration::from_millis(700)).await;
+    let runs = || bed.person(&["display-message", "-p", "-t", bed.session(), "#{pane_current_command}"]);
+    eventually("`cat` runs", || runs().trim() == "cat").await;
     let refused = bed.run_within("echo typed", Duration::from_secs(20)).await;
     let Err(BackendError::Busy(why)) = refused else { panic!("{refused:?}") };
     assert!(why.contains("`cat` runs in the pane"), "{why}");
     person.presses("C-c");
-    eventually("`cat` has ended", || !bed.screen().trim_end().ends_with("cat")).await;
+    eventually("`cat` has ended", || runs().trim() != "cat").await;
     // Looking back.
     bed.person(&["copy-mode", "-t", bed.session()]);
     assert_eq!(bed.run("echo after all").await.output, b"after all\n");

@@ -5,8 +5,10 @@ use haft::event::{Event, Events};
 use serde_json::json;
 use std::sync::{Arc, Mutex};
 
-use super::host_context::{Bed, Kind, all, local, session, ssh_to};
+use super::host_context::{Bed, Kind, all, local, session, ssh_to, unusual, wake};
 use crate::cli::Home;
+use crate::common::HANG;
+use crate::common::wait::eventually;
 
 /// RS01, RS02: the sections, an exit code that is no failure of the call.
 #[tokio::test(flavor = "multi_thread")]
@@ -73,19 +75,25 @@ async fn rs03_rs04_rs05_waits_are_kept_or_refused() {
 #[tokio::test(flavor = "multi_thread")]
 async fn rs01_output_is_told_while_the_command_runs() {
     for kind in all() {
-        let mut bed = Bed::new(&kind).await;
-        let received = Arc::new(Mutex::new(Vec::new()));
-        let sink = received.clone();
-        bed.events =
-            Events::to(move |event| sink.lock().unwrap().push((std::time::Instant::now(), event.clone())));
-        bed.call("run_shell", json!({ "command": "echo first; sleep 1; echo second >&2" })).await.unwrap();
-        let received = received.lock().unwrap().clone();
-        let at = |text: &str| {
-            let is_it = |event: &Event| matches!(event, Event::Stdout { chunk, .. } | Event::Stderr { chunk, .. } if chunk.contains(text));
-            let found = received.iter().find(|(_, event)| is_it(event));
-            found.unwrap_or_else(|| panic!("{}: {text}", kind.name)).0
+        let (mut bed, time) = (Bed::new(&kind).await, unusual());
+        let told = Arc::new(Mutex::new([String::new(), String::new()]));
+        let sink = told.clone();
+        bed.events = Events::to(move |event| {
+            let [output, errors] = &mut *sink.lock().unwrap();
+            match event {
+                Event::Stdout { chunk, .. } => output.push_str(chunk),
+                Event::Stderr { chunk, .. } => errors.push_str(chunk),
+                _ => {}
+            }
+        });
+        let command = format!("echo first; sleep {time}; echo second >&2; sleep {time}");
+        let heard = async {
+            eventually(kind.name, || told.lock().unwrap()[0].contains("first")).await;
+            wake(&time).await;
+            eventually(kind.name, || told.lock().unwrap()[1].contains("second")).await;
+            wake(&time).await;
         };
-        assert!(at("second") - at("first") > std::time::Duration::from_millis(700), "{}", kind.name);
+        tokio::join!(bed.call("run_shell", json!({ "command": command, "wait": "1h" })), heard).0.unwrap();
         bed.backend.close().await;
     }
 }
@@ -113,7 +121,7 @@ async fn mk02_a_directory_that_is_not_there_is_named() {
     assert_eq!(bed.run("pwd").await.output, b"/tmp\n");
     let choice = BackendConfig { directory: Some("/none".into()), ..kind.choice };
     let bed = Bed::new(&Kind { name: kind.name, choice }).await;
-    let refused = bed.run_within("pwd", std::time::Duration::from_secs(20)).await.unwrap_err();
+    let refused = bed.run_within("pwd", HANG).await.unwrap_err();
     assert!(
         matches!(&refused, BackendError::Target(why) if why.contains("`directory` of `[backend]`")),
         "{refused}"

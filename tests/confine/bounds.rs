@@ -1,12 +1,13 @@
 //! What holds whatever a command does: when it ends, when haft ends, and when there is a lot of it.
 
-use std::time::Duration;
-
 use haft::native::bash::Bash;
 use serde_json::json;
 
 use super::cases::Off;
 use super::host::{User, alone, command, confiner, confiner_by, is_inner};
+use super::is_free;
+use crate::common::HANG;
+use crate::common::wait::eventually;
 use crate::workspace::Workspace;
 
 /// A desktop has more threads than a call may; they are no reason to refuse the call its own.
@@ -21,22 +22,24 @@ async fn a_busy_user_can_still_run_commands() {
         .map(|_| std::thread::Builder::new().stack_size(64 << 10).spawn(std::thread::park).unwrap())
         .collect();
     let workspace = Workspace::unheard();
-    let bash = Bash::new(confiner(Off::NOTHING), Duration::from_secs(30));
+    let bash = Bash::new(confiner(Off::NOTHING), HANG);
     let result = workspace.call(&bash, json!({"command": "seq 9 | sort | cat"})).await.unwrap();
     assert!(!result.is_error, "{result:?}");
 }
 
-/// A process that makes the next and ends, and so on: gone whenever somebody looks for it.
+/// A process that makes the next and ends, and so on: gone whenever somebody looks for it. Each holds the lock.
 const CHAIN: &str = r#"
     #define _GNU_SOURCE
     #include <fcntl.h>
+    #include <sys/file.h>
     #include <sys/syscall.h>
     #include <time.h>
     #include <unistd.h>
     int main() {
-        if (syscall(SYS_clone, 17, 0, 0, 0, 0)) return 0;
+        if (syscall(SYS_clone, 17, 0, 0, 0, 0)) { while (access("held", F_OK)); return 0; }
         setsid(); close(0); close(1); close(2);
-        time_t end = time(0) + 4;
+        flock(open("held", O_CREAT | O_RDWR, 0600), LOCK_SH);
+        time_t end = time(0) + 3600;
         while (time(0) < end) if (syscall(SYS_clone, 0, 0, 0, 0, 0)) _exit(0);
         open("late", O_CREAT | O_WRONLY, 0600);
     }
@@ -54,16 +57,17 @@ async fn te14_a_chain_of_processes_is_stopped() {
         eprintln!("SKIPPED: no C compiler here");
         return;
     }
-    let crowd: Vec<_> = (0..400).map(|_| command("sleep").arg("100").spawn().unwrap()).collect();
+    let crowd: Vec<_> = (0..400).map(|_| command("sleep").arg("600").spawn().unwrap()).collect();
     for off in [Off::NOTHING, Off::NAMESPACES, Off::ALL] {
-        let bash = Bash::new(confiner_by(env!("CARGO_BIN_EXE_haft"), off), Duration::from_secs(30));
+        let bash = Bash::new(confiner_by(env!("CARGO_BIN_EXE_haft"), off), HANG);
         let command = json!({"command": "./chain; ./chain; sleep 0.2"});
         assert!(!workspace.call(&bash, command).await.unwrap().is_error);
+        eventually("the chains are stopped", || is_free(&workspace.path("held"))).await;
+        std::fs::remove_file(workspace.path("held")).unwrap();
     }
     for mut idler in crowd {
         idler.kill().unwrap();
         idler.wait().unwrap();
     }
-    tokio::time::sleep(Duration::from_secs(5)).await;
     assert_eq!(workspace.files("late"), [""; 0]);
 }

@@ -3,7 +3,6 @@
 
 use std::path::Path;
 use std::process::Stdio;
-use std::time::Duration;
 
 use haft::grant::{Grant, Root, SandboxMode};
 use haft::native::bash::Bash;
@@ -11,6 +10,7 @@ use serde_json::json;
 
 use super::cases::Off;
 use super::host::{User, alone, command, confiner, is_inner};
+use crate::common::HANG;
 use crate::workspace::Workspace;
 
 /// A script that ends well, and the programs it takes.
@@ -30,9 +30,6 @@ enum When {
     /// It takes seconds, and shows little that others do not.
     Once,
 }
-
-/// How long one of them may take, also on a machine with a dozen builds: pip alone takes a minute there.
-const PATIENCE: Duration = Duration::from_mins(5);
 
 const fn honest(name: &'static str, programs: &'static [&'static str], script: &'static str) -> Honest {
     Honest { name, programs, script, when: When::Always }
@@ -227,7 +224,7 @@ async fn run_all(off: Off) -> Vec<String> {
         let mut workspace = Workspace::unheard();
         workspace.grant = grant(&workspace);
         let script = format!("OUTSIDE='{}'; set -eo pipefail; {}", outside.display(), honest.script);
-        let bash = Bash::new(confiner.clone(), PATIENCE);
+        let bash = Bash::new(confiner.clone(), HANG);
         let result = workspace.call(&bash, json!({"command": script})).await.unwrap();
         if result.is_error {
             failed.push(format!("{}: {}", honest.name, result.content));

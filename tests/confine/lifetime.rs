@@ -6,7 +6,6 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use haft::grant::{Root, SandboxMode};
 use haft::native::bash::Bash;
@@ -16,7 +15,10 @@ use serde_json::json;
 
 use super::cases::Off;
 use super::host::{command, confiner_by};
-use crate::workspace::{Workspace, eventually};
+use super::is_free;
+use crate::common::HANG;
+use crate::common::wait::eventually;
+use crate::workspace::Workspace;
 
 const HAFT: &str = env!("CARGO_BIN_EXE_haft");
 
@@ -26,7 +28,7 @@ const OFF: &str = "HAFT_SUITE_OFF";
 
 /// Processes of every kind, each of which would write something later.
 const BROOD: &str = r#"
-    later() { trap '' TERM HUP INT; touch "$1.begun"; sleep 4; touch "$1.late"; }
+    later() { exec 9>"$1.held"; flock -s 9; trap '' TERM HUP INT; touch "$1.begun"; sleep 3600; touch "$1.late"; }
     export -f later
     later child &
     setsid bash -c 'later session' >/dev/null 2>&1 </dev/null &
@@ -62,9 +64,11 @@ async fn te14_nothing_survives_haft() {
         let helpers: Vec<Process> =
             serde_json::from_slice(&fs::read(place.path().join("helpers")).unwrap()).unwrap();
         eventually("nothing is alive", || alive(place.path()).is_empty()).await;
+        let held = ending(&work, ".held");
+        assert_eq!(held.len(), 4);
+        eventually("nothing of a call is alive", || held.iter().all(|name| is_free(&work.join(name)))).await;
         eventually("no helper is alive", || helpers.iter().all(|helper| !helper.is_alive())).await;
     }
-    tokio::time::sleep(Duration::from_secs(5)).await;
     for place in places {
         assert_eq!(ending(&place.path().join("work"), ".late"), [""; 0]);
     }
@@ -79,7 +83,7 @@ async fn be_killed(place: &Path) {
     workspace.grant = haft::grant::Grant::sandbox(SandboxMode::Sandbox, root, []);
     let off = Off::parse(&std::env::var(OFF).unwrap());
     let confiner = confiner_by(place.join("helper"), off);
-    let bash = Bash::new(confiner.clone(), Duration::from_mins(1));
+    let bash = Bash::new(confiner.clone(), HANG);
     tokio::select! {
         result = workspace.call(&bash, json!({"command": BROOD})) => panic!("{result:?}"),
         () = eventually("all have begun", || ending(&work, ".begun").len() == 4) => {}

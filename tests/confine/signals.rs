@@ -3,13 +3,14 @@
 use haft::native::bash::Bash;
 use serde_json::json;
 
+use crate::common::HANG;
 use crate::workspace::{Workspace, confiner};
 
 /// SB05: the helper listens for the end of its children; what it becomes must not inherit how.
 #[tokio::test(flavor = "multi_thread")]
 async fn sb05_a_command_starts_with_no_signal_ignored_or_held_back() {
     let workspace = Workspace::new();
-    let bash = Bash::new(confiner(), std::time::Duration::from_secs(20));
+    let bash = Bash::new(confiner(), HANG);
     let status = workspace
         .call(&bash, json!({ "command": "grep -E 'SigBlk|SigIgn' /proc/self/status" }))
         .await

@@ -1,7 +1,5 @@
 //! Headers that a guest uses and never sees: the server gets the value, the guest gets stars.
 
-use std::time::Duration;
-
 use haft::plugin::Injection;
 use serde_json::json;
 
@@ -57,18 +55,17 @@ async fn cl04_a_secret_is_found_however_it_comes_back() {
     let drop_by_drop = Server::at("127.0.0.1:0", |head, stream| {
         let text =
             head.to_owned() + "{\"key\": \"hunter2\\/hunter2+hunter2\"} ?key=hunter2%2Fhunter2%2bhunter2";
-        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n");
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n");
         for piece in text.as_bytes().chunks(7) {
-            let _ = stream.write_all(piece);
+            let _ = stream.write_all(&[format!("{:x}\r\n", piece.len()).as_bytes(), piece, b"\r\n"].concat());
             let _ = stream.flush();
-            std::thread::sleep(Duration::from_millis(2));
         }
+        let _ = stream.write_all(b"0\r\n\r\n");
     });
     let elsewhere = Server::answering(|_| ok(&format!("I heard of {}", SECRET.to_uppercase())));
-    // A body that ends with its connection.
     let guest = guest(&drop_by_drop, &[&elsewhere]).await;
-    let answer = guest.call("http_get", json!({ "url": drop_by_drop.url(), "wait_ms": 1000 })).await;
-    assert!(!answer.content.contains("hunter2"), "{answer:?}");
+    let answer = guest.says("http_get", json!({ "url": drop_by_drop.url() })).await;
+    assert!(answer.contains("\"key\"") && !answer.contains("hunter2"), "{answer}");
     let answer = guest.says("http_get", json!({ "url": elsewhere.url() })).await;
     assert!(answer.ends_with(&format!("I heard of {STARS}")), "{answer}");
 }

@@ -4,10 +4,8 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Duration;
 
-/// How long a server waits for more of a request, or for a client to hang up.
-const PATIENCE: Duration = Duration::from_secs(20);
+use crate::common::HANG;
 
 /// A server. Its threads end with the test's process.
 pub(crate) struct Server {
@@ -58,7 +56,7 @@ impl Server {
             for stream in listener.incoming().map_while(Result::ok) {
                 let (asked, left, greet, serve) = (asked.clone(), left.clone(), greet.clone(), serve.clone());
                 thread::spawn(move || {
-                    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+                    stream.set_read_timeout(Some(HANG)).unwrap();
                     let Some(mut stream) = greet(stream) else { return };
                     let head = head(&mut *stream);
                     asked.lock().unwrap().push(head.clone());

@@ -1,13 +1,12 @@
 //! The directories of a plugin's own: `/state` and `/cache`.
 
 use std::fs;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use super::{fails, home, kept, says};
 use crate::cli::Home;
-use crate::common::HANG;
+use crate::common::wait::until;
 
 fn file(path: &str, size: u32) -> Value {
     json!({ "path": path, "size": size, "hold-ms": 0 })
@@ -64,37 +63,36 @@ fn the_quota_of_files_holds() {
 /// Who writes has the directory until the call is over; who waits too long is told so, and reading waits for nobody.
 #[test]
 fn two_that_write_at_once_follow_each_other_or_are_told() {
-    let home = home("grant = { state = \"1MiB\" }\nlimits = { time = \"60s\" }");
-    let hold = |milliseconds: u32| {
-        let arguments = json!({ "path": "/state/held", "size": 1, "hold-ms": milliseconds }).to_string();
-        let held = kept(&home);
-        let child = home.command(&["call", "keeper__write-file", &arguments]).spawn().unwrap();
-        wait_for(&home, &held);
-        child
+    let home = home("grant = { state = \"1MiB\" }\nlimits = { time = \"1h\" }");
+    let start = |arguments: &Value| {
+        home.command(&["call", "keeper__write-file", &arguments.to_string()]).spawn().unwrap()
     };
-    let mut first = hold(1500);
-    says(&home, "write-file", &file("/state/a", 1));
-    assert!(first.wait().unwrap().success());
-    fs::remove_dir_all(kept(&home)).unwrap();
-    let mut first = hold(9000);
+    // It holds the file for longer than any test takes.
+    let mut first = start(&json!({ "path": "/state/held", "size": 1, "hold-ms": 3_600_000 }));
+    until("the file is there that a call holds", || files(&home).any(|file| file.ends_with("held")));
     assert_eq!(says(&home, "read-file", &json!({ "path": "/state/held" })), "1");
     let busy = fails(&home, "write-file", &file("/state/a", 1));
     assert!(busy.contains("usy"), "{busy}");
+    let mut second = start(&file("/state/b", 1));
+    until("the other call is at the lock", || has_open(second.id(), "files.lock"));
     assert!(first.try_wait().unwrap().is_none());
+    assert!(!files(&home).any(|file| file.ends_with("b")));
     first.kill().unwrap();
     first.wait().unwrap();
+    assert!(second.wait().unwrap().success());
+    assert!(files(&home).any(|file| file.ends_with("b")));
     says(&home, "write-file", &file("/state/a", 1));
 }
 
-/// Waits until the file is there that a call holds.
-fn wait_for(home: &Home, kept: &std::path::Path) {
-    let since = std::time::Instant::now();
-    loop {
-        let programs = fs::read_dir(kept).into_iter().flatten().flatten();
-        if programs.map(|one| one.path().join("keeper/files/held")).any(|held| held.is_file()) {
-            return;
-        }
-        assert!(since.elapsed() < HANG, "{}", home.work().display());
-        std::thread::sleep(Duration::from_millis(10));
-    }
+/// The files of the plugin's state.
+fn files(home: &Home) -> impl Iterator<Item = std::path::PathBuf> {
+    let programs = fs::read_dir(kept(home)).into_iter().flatten().flatten();
+    let folders = programs.flat_map(|one| fs::read_dir(one.path().join("keeper/files")));
+    folders.flatten().flatten().map(|file| file.path())
+}
+
+/// Whether a process has a file of this name open.
+fn has_open(id: u32, name: &str) -> bool {
+    let mut open = fs::read_dir(format!("/proc/{id}/fd")).into_iter().flatten().flatten();
+    open.any(|open| open.path().read_link().is_ok_and(|open| open.ends_with(name)))
 }

@@ -4,13 +4,12 @@
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Stdio};
-use std::time::{Duration, Instant};
 
 use serde_json::json;
 
 use super::{home, says};
 use crate::cli::Home;
-use crate::common::HANG;
+use crate::common::wait::until;
 
 /// Kills where nothing is said.
 const USUAL_KILLS: u64 = 20;
@@ -18,8 +17,8 @@ const USUAL_KILLS: u64 = 20;
 /// Those who write at the same time, in the same store.
 const WRITERS: [&str; 2] = ["a", "b"];
 
-/// How long a writer may write before the other one is killed.
-const LONGEST: u64 = 60;
+/// Writes that a writer may make before the other one is killed.
+const MOST: u64 = 20;
 
 /// What a writer noted of its writes, each after it was acknowledged.
 struct Notes {
@@ -56,14 +55,14 @@ fn start(home: &Home, name: &str) -> Child {
     let arguments = json!({ "name": name, "notes": path }).to_string();
     let mut command = home.command(&["call", "keeper__churn", &arguments]);
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-    let since = Instant::now();
-    while notes(&path).starts.len() == before {
-        if let Some(status) = child.try_wait().unwrap() {
-            let output = child.wait_with_output().unwrap();
-            panic!("{name} ended with {status}: {}", String::from_utf8_lossy(&output.stderr));
-        }
-        assert!(since.elapsed() < HANG, "{name} does not start");
-        std::thread::sleep(Duration::from_millis(1));
+    let mut has_ended = false;
+    until("the writer starts or ends", || {
+        has_ended = child.try_wait().unwrap().is_some();
+        has_ended || notes(&path).starts.len() > before
+    });
+    if has_ended {
+        let output = child.wait_with_output().unwrap();
+        panic!("{name} ended with {}: {}", output.status, String::from_utf8_lossy(&output.stderr));
     }
     child
 }
@@ -81,7 +80,9 @@ fn what_was_acknowledged_survives_a_kill() {
         let name = WRITERS[usize::try_from(kill).unwrap() % WRITERS.len()];
         let this = start(&home, name);
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        std::thread::sleep(Duration::from_micros((random >> 33) % (LONGEST * 1000)));
+        let path = home.work().join(format!("out/{name}"));
+        let written = notes(&path).last + (random >> 33) % MOST;
+        until("it writes", || notes(&path).last >= written);
         if let Some(mut other) = other.replace(this) {
             assert!(other.try_wait().unwrap().is_none(), "it ended by itself");
             other.kill().unwrap();

@@ -5,6 +5,7 @@ use serde_json::json;
 use super::*;
 use crate::agent::fake::{Fake, calls, says};
 use crate::cli::Home;
+use crate::common::wait::until;
 
 /// The names of the tools that are listed, and what was complained of.
 fn tools(home: &Home, more: &[&str]) -> (Vec<String>, String) {
@@ -152,20 +153,12 @@ fn mc10_haft_killed_leaves_no_process() {
     let mark = format!("mc10-killed-{}", std::process::id());
     let like = json!({ "end": "ignore", "mark": mark });
     home.write("program.toml", &format!("{HEAD}{}", fake::toml("s", &like, "")));
-    let mut haft = home.command(&["call", "mcp__s__sleep", "{\"ms\": 60000}"]).spawn().unwrap();
-    let begun = std::time::Instant::now();
-    while !fake::methods(&home.work()).contains(&"tools/call".to_owned()) {
-        assert!(begun.elapsed() < LONG);
-        std::thread::sleep(SECOND / 20);
-    }
+    let mut haft = home.command(&["call", "mcp__s__sleep", "{}"]).spawn().unwrap();
+    until("the server is called", || fake::methods(&home.work()).contains(&"tools/call".to_owned()));
     assert!(is_running(&mark));
     haft.kill().unwrap();
     haft.wait().unwrap();
-    let begun = std::time::Instant::now();
-    while is_running(&mark) {
-        assert!(begun.elapsed() < SECOND * 10);
-        std::thread::sleep(SECOND / 20);
-    }
+    until("no server is left", || !is_running(&mark));
 }
 
 /// A server of a package is a server of whoever installed the package, under the same names.

@@ -5,9 +5,10 @@ use std::fmt::Write as _;
 use std::io::{BufRead, Write};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use serde_json::{Value, json};
+
+use crate::common::wait::{until, until_some};
 
 /// The variable in which a server is told what it is like.
 pub(crate) const LIKE: &str = "FAKE_MCP_SERVER";
@@ -99,14 +100,11 @@ impl Fake {
                 eprintln!("cannot find module `left-pad`");
                 std::process::exit(3);
             }
-            Some("hang") => loop {
-                std::thread::sleep(Duration::from_secs(1));
-            },
+            Some("hang") => hang(),
             Some("denied") => {
                 eprintln!("Error: EROFS: read-only file system, open '/etc/x'");
                 std::process::exit(1);
             }
-            Some("slow") => std::thread::sleep(Duration::from_millis(1500)),
             _ => {}
         }
         self.write("this line is no message");
@@ -117,9 +115,7 @@ impl Fake {
             self.hear(message);
         }
         if self.is("end", "ignore") {
-            loop {
-                std::thread::sleep(Duration::from_secs(1));
-            }
+            hang();
         }
     }
 
@@ -146,9 +142,7 @@ impl Fake {
             _ if !stateless && !self.state.lock().unwrap().initialized => fatal("asked before initialized"),
             "tools/list" => self.list(&id, &message["params"]),
             // Reads nothing any more, and does not answer.
-            "tools/call" if message["params"]["name"] == "stuck" => loop {
-                std::thread::sleep(Duration::from_secs(1));
-            },
+            "tools/call" if message["params"]["name"] == "stuck" => hang(),
             "tools/call" => self.call(id, message["params"].clone()),
             "ping" => self.answer(&id, &json!({})),
             _ => self.error(&id, -32601, "no such method"),
@@ -273,14 +267,9 @@ impl Fake {
             json!(format!("from-server-{}", state.asked))
         };
         self.send(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }));
-        for _ in 0..2000 {
-            let answer = self.state.lock().unwrap().answers.iter().find(|answer| answer["id"] == id).cloned();
-            if let Some(answer) = answer {
-                return answer;
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        fatal("no answer to a request of the server")
+        until_some("a request of the server is answered", || {
+            self.state.lock().unwrap().answers.iter().find(|answer| answer["id"] == id).cloned()
+        })
     }
 
     /// In a thread of its own, as a server that does several things at once.
@@ -292,7 +281,6 @@ impl Fake {
     fn act(&self, id: &Value, params: &Value) {
         let arguments = &params["arguments"];
         let token = &params["_meta"]["progressToken"];
-        let milliseconds = |key: &str| Duration::from_millis(arguments[key].as_u64().unwrap_or(0));
         match params["name"].as_str().unwrap_or_default() {
             "echo" => self.text(id, &arguments.to_string()),
             "fail" => self
@@ -309,8 +297,9 @@ impl Fake {
                 std::process::exit(7);
             }
             "sleep" => {
-                std::thread::sleep(milliseconds("ms"));
+                until_there("wake");
                 self.text(id, "woke up");
+                append("woken", "1");
             }
             "large" => self
                 .text(id, &"ж".repeat(usize::try_from(arguments["characters"].as_u64().unwrap()).unwrap())),
@@ -321,7 +310,7 @@ impl Fake {
             "fork" => self.fork(id),
             "count" => {
                 note_count();
-                std::thread::sleep(milliseconds("ms"));
+                until_there("wake");
                 self.text(id, "counted");
             }
             "change" => {
@@ -393,17 +382,18 @@ impl Fake {
         );
     }
 
+    /// Messages may overtake each other: each is sent after the test has heard the one before.
     fn progress(&self, id: &Value, token: &Value) {
         for done in 1..=3 {
             self.send(&json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": {
                 "progressToken": token, "progress": done, "total": 3, "message": format!("step {done}"),
             } }));
-            std::thread::sleep(Duration::from_millis(30));
+            until_there(&format!("heard-{done}"));
         }
         self.send(&json!({ "jsonrpc": "2.0", "method": "notifications/message", "params": {
             "level": "warning", "logger": "x", "data": "be careful",
         } }));
-        std::thread::sleep(Duration::from_millis(30));
+        until_there("heard-4");
         self.text(id, "done");
     }
 
@@ -445,6 +435,17 @@ impl Fake {
         drop(child.unwrap());
         self.text(id, "forked");
     }
+}
+
+fn hang() -> ! {
+    loop {
+        std::thread::park();
+    }
+}
+
+/// Waits for a file that the test makes in the folder that the server works in.
+fn until_there(name: &str) {
+    until(&format!("the test makes `{name}`"), || Path::new(name).exists());
 }
 
 fn noise(bytes: u64) {

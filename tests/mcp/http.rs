@@ -1,19 +1,17 @@
 //! Servers over streamable HTTP: one way of answering after the other, and every way of failing.
 
-use std::time::Instant;
-
 use serde_json::json;
 
 use super::http_fake::{HttpFake, Like};
 use super::*;
 
-fn of_url(url: String, headers: &[(&str, &str)], timeout: Duration) -> Fixture {
-    Fixture::of(Endpoint::Http { url, headers: values(headers) }, timeout, |host| host)
+fn of_url(url: String, headers: &[(&str, &str)]) -> Fixture {
+    Fixture::of(Endpoint::Http { url, headers: values(headers) }, HANG, |host| host)
 }
 
 async fn with(like: Like) -> (HttpFake, Fixture) {
     let fake = HttpFake::start(like).await;
-    let fixture = of_url(fake.url(), &[("X-Own", "value")], SECOND * 20);
+    let fixture = of_url(fake.url(), &[("X-Own", "value")]);
     (fake, fixture)
 }
 
@@ -47,7 +45,7 @@ async fn cl04_a_server_may_want_a_token() {
     let (fake, fixture) = with(Like::Guarded).await;
     let error = fixture.error("echo", json!({})).await;
     assert!(error.contains("refuses whoever asks: 401, Bearer realm=\"x\"\nhint: say who asks"), "{error}");
-    let known = of_url(fake.url(), &[("Authorization", "Bearer right")], SECOND * 20);
+    let known = of_url(fake.url(), &[("Authorization", "Bearer right")]);
     assert_eq!(known.text("echo", json!({})).await, "{}");
 }
 
@@ -67,9 +65,8 @@ async fn cl04_redirects_are_not_followed() {
 async fn mc09_a_broken_stream_fails_its_call() {
     let (fake, fixture) = with(Like::Cut).await;
     fixture.list().await.unwrap();
-    let begun = Instant::now();
     let error = fixture.error("echo", json!({})).await;
-    assert!(begun.elapsed() < SECOND * 15, "{error}");
+    assert!(!error.contains("did not answer"), "{error}");
     assert_eq!(fake.count("tools/call"), 1, "{error}");
 }
 
@@ -94,14 +91,12 @@ async fn mc09_a_forgotten_session_is_begun_anew() {
 /// MC08: nobody there, and something else there.
 #[tokio::test]
 async fn mc08_what_is_no_server_is_told() {
-    let begun = Instant::now();
-    let nobody = of_url("http://127.0.0.1:1/mcp".into(), &[], SECOND * 20);
+    let nobody = of_url("http://127.0.0.1:1/mcp".into(), &[]);
     let error = nobody.error("echo", json!({})).await;
     assert!(error.contains("cannot be reached: ") && error.contains("refused"), "{error}");
     let (_fake, page) = with(Like::Page).await;
     let error = page.error("echo", json!({})).await;
     assert!(error.contains("does not speak MCP as expected") && error.contains("text/html"), "{error}");
-    let bad = of_url("http://127.0.0.1:1/mcp".into(), &[("X", "a\nb")], SECOND * 20);
+    let bad = of_url("http://127.0.0.1:1/mcp".into(), &[("X", "a\nb")]);
     assert!(bad.error("echo", json!({})).await.contains("header `X` cannot be sent"));
-    assert!(begun.elapsed() < SECOND * 15);
 }

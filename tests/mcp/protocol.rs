@@ -5,6 +5,7 @@ use haft::mcp::client::Reply;
 use serde_json::json;
 
 use super::*;
+use crate::common::wait::{eventually, within};
 
 /// MC01: the whole conversation, in order, with a server of the old era and one of the new.
 #[tokio::test]
@@ -20,7 +21,7 @@ async fn mc01_a_server_is_started_asked_and_called() {
         ),
         ("2026-07-28", &["server/discover", "tools/list", "tools/call"]),
     ] {
-        let fixture = Fixture::new(&json!({ "speaks": speaks }), LONG);
+        let fixture = Fixture::new(&json!({ "speaks": speaks }));
         let listed = fixture.list().await.unwrap();
         assert_eq!(listed.tools[0].name, "echo", "{speaks}");
         assert_eq!(fixture.text("echo", json!({ "a": "ж" })).await, r#"{"a":"ж"}"#, "{speaks}");
@@ -32,7 +33,7 @@ async fn mc01_a_server_is_started_asked_and_called() {
 /// A version that nobody has heard of is not spoken as if it were another.
 #[tokio::test]
 async fn mc01_an_unknown_version_is_refused() {
-    let fixture = Fixture::new(&json!({ "speaks": "1999-01-01" }), LONG);
+    let fixture = Fixture::new(&json!({ "speaks": "1999-01-01" }));
     let error = fixture.list().await.unwrap_err().to_string();
     assert!(error.contains("version `1999-01-01` only"), "{error}");
 }
@@ -41,7 +42,7 @@ async fn mc01_an_unknown_version_is_refused() {
 #[tokio::test]
 async fn mc01_servers_that_know_only_initialize_are_served() {
     for discover in ["error", "exit", "hang"] {
-        let fixture = Fixture::new(&json!({ "discover": discover }), LONG);
+        let fixture = Fixture::new(&json!({ "discover": discover }));
         assert_eq!(fixture.list().await.unwrap().tools.len(), 16, "{discover}");
         fixture.server.close().await;
     }
@@ -50,7 +51,7 @@ async fn mc01_servers_that_know_only_initialize_are_served() {
 /// MC02, MC03: the tool is called by its own name; text, pictures and data are all there.
 #[tokio::test]
 async fn mc02_mc03_an_answer_is_told_whole() {
-    let fixture = Fixture::new(&json!({}), LONG);
+    let fixture = Fixture::new(&json!({}));
     let result = fixture.call("rich", json!({})).await.unwrap();
     assert_eq!(
         result.content,
@@ -71,7 +72,7 @@ async fn mc02_mc03_an_answer_is_told_whole() {
 /// MC04: an error of the protocol is an answer, in the server's words.
 #[tokio::test]
 async fn mc04_an_error_is_an_answer() {
-    let fixture = Fixture::new(&json!({}), LONG);
+    let fixture = Fixture::new(&json!({}));
     assert_eq!(
         fixture.error("refuse", json!({})).await,
         "Tool error: MCP server `fake` answered with an error: wrong arguments, says the server (-32602)"
@@ -82,7 +83,7 @@ async fn mc04_an_error_is_an_answer() {
 /// MC05: a server that asks before it answers is answered, or refused with a reason.
 #[tokio::test]
 async fn mc05_a_server_s_requests_are_answered() {
-    let fixture = Fixture::new(&json!({}), LONG);
+    let fixture = Fixture::new(&json!({}));
     let answers: Value = serde_json::from_str(&fixture_text(&fixture).await).unwrap();
     assert_eq!(answers["ping"]["result"], json!({}));
     let root = answers["roots"]["result"]["roots"][0]["uri"].as_str().unwrap().to_owned();
@@ -104,15 +105,14 @@ async fn fixture_text(fixture: &Fixture) -> String {
 /// MC05: what a server wants to know of a person it is told, or that nobody says it.
 #[tokio::test]
 async fn mc05_a_person_is_asked_where_there_is_one() {
-    let nobody = Fixture::new(&json!({}), LONG);
+    let nobody = Fixture::new(&json!({}));
     assert_eq!(nobody.text("elicit", json!({})).await, r#"{"action":"decline"}"#);
     let initialize =
         fake::received(&nobody.folder()).into_iter().find(|m| m["method"] == "initialize").unwrap();
     assert_eq!(initialize["params"]["capabilities"], json!({ "roots": {} }));
     let reply = Reply::Accept(Some(json!({ "name": "Ada" })));
-    // Whoever thinks longer than a request may take is waited for.
-    let person = Arc::new(Sayer(reply, SECOND * 2));
-    let fixture = Fixture::with(&json!({}), SECOND, |host| Host { elicitor: Some(person), ..host });
+    let person = Arc::new(Sayer(reply));
+    let fixture = Fixture::with(&json!({}), HANG, |host| Host { elicitor: Some(person), ..host });
     let text = fixture.text("elicit", json!({})).await;
     assert_eq!(text, r#"{"action":"accept","content":{"name":"Ada"}}"#);
 }
@@ -120,9 +120,9 @@ async fn mc05_a_person_is_asked_where_there_is_one() {
 /// The same in the stateless era, where a server asks by its answer.
 #[tokio::test]
 async fn mc05_an_answer_may_ask_for_more() {
-    let person = Arc::new(Sayer(Reply::Accept(Some(json!({ "name": "Ada" }))), Duration::ZERO));
+    let person = Arc::new(Sayer(Reply::Accept(Some(json!({ "name": "Ada" })))));
     let like = json!({ "speaks": "2026-07-28" });
-    let fixture = Fixture::with(&like, LONG, |host| Host { elicitor: Some(person), ..host });
+    let fixture = Fixture::with(&like, HANG, |host| Host { elicitor: Some(person), ..host });
     let text = fixture.text("needs_more", json!({})).await;
     assert!(text.starts_with("sealed ") && text.contains("\"Ada\"") && text.contains("file:///"), "{text}");
 }
@@ -130,18 +130,18 @@ async fn mc05_an_answer_may_ask_for_more() {
 /// MC06
 #[tokio::test]
 async fn mc06_pages_are_followed_and_a_circle_is_not() {
-    let fixture = Fixture::new(&json!({ "tools": "pages" }), LONG);
+    let fixture = Fixture::new(&json!({ "tools": "pages" }));
     assert_eq!(fixture.list().await.unwrap().tools.len(), 16);
-    let fixture = Fixture::new(&json!({ "tools": "circle" }), LONG);
+    let fixture = Fixture::new(&json!({ "tools": "circle" }));
     let listed = fixture.list().await.unwrap();
     assert!(
         listed.tools.len() == 1 && listed.rejected.iter().any(|rejected| rejected.why.contains("circle"))
     );
     assert_eq!(fake::methods(&fixture.folder()).iter().filter(|method| *method == "tools/list").count(), 2);
-    let fixture = Fixture::new(&json!({ "tools": "none" }), LONG);
+    let fixture = Fixture::new(&json!({ "tools": "none" }));
     assert_eq!(fixture.list().await.unwrap().tools.len(), 0);
     for speaks in ["2025-11-25", "2026-07-28"] {
-        let fixture = Fixture::new(&json!({ "tools": "bad", "speaks": speaks }), LONG);
+        let fixture = Fixture::new(&json!({ "tools": "bad", "speaks": speaks }));
         let listed = fixture.list().await.unwrap();
         assert_eq!((listed.tools.len(), listed.rejected.len()), (1, 2), "{speaks}");
     }
@@ -150,8 +150,15 @@ async fn mc06_pages_are_followed_and_a_circle_is_not() {
 /// What a server tells of a call reaches whoever made it, in order.
 #[tokio::test]
 async fn mc04_progress_and_messages_are_events() {
-    let fixture = Fixture::new(&json!({}), LONG);
-    fixture.text("progress", json!({})).await;
+    let fixture = Fixture::new(&json!({}));
+    let heard = async {
+        for number in 1..=4 {
+            let is_heard = || fixture.workspace.received.lock().unwrap().len() == number;
+            eventually("the server is heard", is_heard).await;
+            std::fs::write(fixture.path(&format!("heard-{number}")), "").unwrap();
+        }
+    };
+    tokio::join!(fixture.text("progress", json!({})), heard);
     let received = fixture.workspace.received.lock().unwrap();
     let report: Vec<_> = received
         .iter()
@@ -178,14 +185,14 @@ async fn mc04_progress_and_messages_are_events() {
 #[tokio::test]
 async fn mc06_a_changed_list_is_asked_for_again() {
     let memory = tempfile::tempdir().unwrap();
-    let fixture = Fixture::with(&json!({}), LONG, |host| remembering(host, &memory));
+    let fixture = Fixture::with(&json!({}), HANG, |host| remembering(host, &memory));
     let mut changes = fixture.server.changes();
     assert_eq!(fixture.list().await.unwrap().tools.len(), 16);
     // T02: the first list as well. A program that was loaded while it was under way hears of it.
     assert!(changes.has_changed().unwrap());
     changes.mark_unchanged();
     fixture.text("change", json!({})).await;
-    tokio::time::timeout(LONG, changes.changed()).await.unwrap().unwrap();
+    within("the list changes", changes.changed()).await.unwrap();
     assert_eq!(fixture.list().await.unwrap().tools.len(), 17);
     let again = Server::new(fixture.server.config().clone(), remembering(fixture.host(), &memory));
     let (remembered, age) = again.remembered().unwrap();
@@ -198,7 +205,7 @@ async fn mc06_a_changed_list_is_asked_for_again() {
 #[tokio::test]
 async fn mc01_the_era_is_remembered() {
     let memory = tempfile::tempdir().unwrap();
-    let fixture = Fixture::with(&json!({ "discover": "exit" }), LONG, |host| remembering(host, &memory));
+    let fixture = Fixture::with(&json!({ "discover": "exit" }), HANG, |host| remembering(host, &memory));
     fixture.list().await.unwrap();
     fixture.server.close().await;
     let again = Server::new(fixture.server.config().clone(), remembering(fixture.host(), &memory));

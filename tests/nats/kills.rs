@@ -1,18 +1,21 @@
 //! Kill loops: processes are killed, stopped and started again while calls are made. No mark is made twice, no call that
 //! only reads is lost, every call is answered. They take minutes, and run where `HAFT_NATS_HEAVY` is set.
 
-use std::collections::HashMap;
-use std::io::Write;
+use std::collections::{BTreeSet, HashMap};
+use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use haft::call::ToolResult;
 use serde_json::{Value, json};
 
+use super::raw::Raw;
 use super::setup::Setup;
 use super::world::{Gate, Worker, World};
+use crate::common::wait::{eventually, until, within};
 use crate::serve::eras::modern;
 
 /// Calls of a loop, half of which only read; `HAFT_NATS_CALLS` sets another number.
@@ -23,9 +26,6 @@ const AT_ONCE: usize = 8;
 
 /// Calls that may wait at a gate.
 const WAITING: usize = 1024;
-
-/// No call takes longer, whatever happens to its worker.
-const ANSWERED: Duration = Duration::from_mins(1);
 
 fn calls() -> Option<usize> {
     if std::env::var_os("HAFT_NATS_HEAVY").is_none() {
@@ -75,27 +75,46 @@ impl Tally {
     }
 }
 
+/// The numbers of calls.
+#[derive(Debug, Default)]
+struct Numbers {
+    next: usize,
+    under_way: BTreeSet<usize>,
+}
+
+impl Numbers {
+    fn begin(&mut self) -> usize {
+        self.next += 1;
+        self.under_way.insert(self.next - 1);
+        self.next - 1
+    }
+}
+
 /// Makes `count` calls, `at_once` at one time, of which `reads` says the numbers of those that only read.
-async fn make(gate: &Gate, count: usize, at_once: usize, reads: fn(usize) -> bool) -> Tally {
-    let tally = Arc::new(std::sync::Mutex::new(Tally::default()));
-    let next = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+async fn make(
+    gate: &Gate,
+    count: usize,
+    at_once: usize,
+    numbers: &Arc<Mutex<Numbers>>,
+    reads: fn(usize) -> bool,
+) -> Tally {
+    let tally = Arc::new(Mutex::new(Tally::default()));
     let mut making = tokio::task::JoinSet::new();
     for _ in 0..at_once {
-        let (gate, tally, next) = (gate.clone(), tally.clone(), next.clone());
+        let (gate, tally, numbers) = (gate.clone(), tally.clone(), numbers.clone());
         making.spawn(async move {
             loop {
-                let number = next.fetch_add(1, Ordering::Relaxed);
+                let number = numbers.lock().unwrap().begin();
                 if number >= count {
+                    numbers.lock().unwrap().under_way.remove(&number);
                     return;
                 }
                 let (mark, reads, begun) = (format!("m{number}"), reads(number), Instant::now());
-                let answer = if reads {
-                    tokio::time::timeout(ANSWERED, gate.call("time", json!({}))).await
-                } else {
-                    tokio::time::timeout(ANSWERED, gate.call("program__far__mark", json!({ "mark": mark })))
-                        .await
-                };
-                let answer = answer.expect("every call is answered");
+                let arguments = json!({ "mark": mark });
+                let (tool, arguments) =
+                    if reads { ("time", json!({})) } else { ("program__far__mark", arguments) };
+                let answer = within("every call is answered", gate.call(tool, arguments)).await;
+                numbers.lock().unwrap().under_way.remove(&number);
                 tally.lock().unwrap().note(&mark, &answer, begun.elapsed(), reads);
             }
         });
@@ -131,48 +150,61 @@ fn judge(name: &str, world: &World, tally: &Tally, count: usize) {
     assert_eq!(tally.read + marked.len() + tally.unrun.len() + unknown.len(), count);
 }
 
+const NAMES: [&str; 2] = ["eu-1", "eu-2"];
+
 /// Two workers, at least one of which is there at any time.
 fn workers(world: &World) -> [Worker; 2] {
-    ["eu-1", "eu-2"].map(|name| world.worker(name, &["--label", "eu"]))
+    let both = NAMES.map(|name| world.worker(name, &["--label", "eu"]));
+    NAMES.iter().for_each(|name| until_beaten(world, name, 1));
+    both
 }
 
-/// Does `disturb` again and again, each time with the number of times, while the calls are made.
+/// Waits for beats of a worker; there are two of them in a second.
+fn until_beaten(world: &World, name: &str, beats: usize) {
+    let mut gate = Raw::login(world, "gate");
+    gate.say(&format!("SUB haft.1.*.*.beat.{name}.> 3\r\n"));
+    (0..beats).for_each(|_| drop(gate.until(|line| line.starts_with("MSG "))));
+}
+
+/// Does `disturb` again and again, each time with the number of times, while the calls are made. No call meets it twice.
 async fn disturbed(
     world: World,
     name: &str,
-    pause: Duration,
-    mut disturb: impl FnMut(&mut World, usize) + Send + 'static,
+    mut disturb: impl FnMut(&mut World, &mut [Worker; 2], usize) + Send + 'static,
 ) {
     let Some(count) = calls() else { return };
+    let mut both = workers(&world);
     let gate = world.gate().await;
     gate.until_answered("time", json!({})).await;
-    let is_over = Arc::new(AtomicBool::new(false));
-    let over = is_over.clone();
+    let (is_over, numbers) = (Arc::new(AtomicBool::new(false)), Arc::<Mutex<Numbers>>::default());
+    let (over, seen) = (is_over.clone(), numbers.clone());
     let disturbing = std::thread::spawn(move || {
         let (mut world, mut times) = (world, 0);
         while !over.load(Ordering::Relaxed) {
-            std::thread::sleep(pause);
-            disturb(&mut world, times);
+            disturb(&mut world, &mut both, times);
             times += 1;
+            let next = seen.lock().unwrap().next;
+            until("the calls that met it are answered", || {
+                seen.lock().unwrap().under_way.first().is_none_or(|oldest| *oldest >= next)
+            });
         }
+        // What they still do is done by then.
+        both.iter_mut().for_each(Worker::end);
         (world, times)
     });
-    let tally = make(&gate, count, AT_ONCE, |number| number % 2 == 0).await;
+    let tally = make(&gate, count, AT_ONCE, &numbers, |number| number % 2 == 0).await;
     is_over.store(true, Ordering::Relaxed);
     let (world, times) = tokio::task::spawn_blocking(|| disturbing.join().unwrap()).await.unwrap();
-    // What a stopped worker still does is done by then.
-    tokio::time::sleep(Duration::from_secs(1)).await;
     judge(&format!("{name} {times} times"), &world, &tally, count);
 }
 
 /// Kills one of two workers again and again while calls are made.
 pub(super) async fn of_workers(setup: Setup, name: &str) {
     let Some(world) = World::with(setup, "") else { return };
-    let mut both = workers(&world);
-    disturbed(world, name, Duration::from_millis(1500), move |world, times| {
-        let name = ["eu-1", "eu-2"][times % 2];
+    disturbed(world, name, |world, both, times| {
         both[times % 2].kill();
-        both[times % 2] = world.worker(name, &["--label", "eu"]);
+        both[times % 2] = world.worker(NAMES[times % 2], &["--label", "eu"]);
+        until_beaten(world, NAMES[times % 2], 1);
     })
     .await;
 }
@@ -185,11 +217,8 @@ async fn n10_killed_workers_run_nothing_twice() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn n11_a_server_that_is_killed_and_comes_back_loses_nothing() {
     let Some(world) = World::start() else { return };
-    let both = workers(&world);
-    disturbed(world, "the server killed", Duration::from_secs(2), move |world, _| {
-        let _ = &both;
+    disturbed(world, "the server killed", |world, _, _| {
         world.server.kill();
-        std::thread::sleep(Duration::from_millis(300));
         world.server.start();
     })
     .await;
@@ -198,11 +227,11 @@ async fn n11_a_server_that_is_killed_and_comes_back_loses_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn n12_a_worker_that_stood_still_runs_nothing_twice() {
     let Some(world) = World::start() else { return };
-    let both = workers(&world);
-    disturbed(world, "a worker stopped", Duration::from_secs(1), move |_, times| {
+    disturbed(world, "a worker stopped", |world, both, times| {
         let id = rustix::process::Pid::from_raw(both[times % 2].id().cast_signed()).unwrap();
         rustix::process::kill_process(id, rustix::process::Signal::STOP).unwrap();
-        std::thread::sleep(Duration::from_secs(5));
+        // Twice as long as a worker may be silent.
+        until_beaten(world, NAMES[(times + 1) % 2], 11);
         rustix::process::kill_process(id, rustix::process::Signal::CONT).unwrap();
     })
     .await;
@@ -215,7 +244,7 @@ const UNDER_WAY: usize = 10;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn n13_a_killed_gate_s_calls_run_once_at_most() {
     let (Some(world), Some(count)) = (World::start(), calls()) else { return };
-    let _both = workers(&world);
+    let mut both = workers(&world);
     world.gate().await.until_answered("time", json!({})).await;
     let (gates, begun, mut answered) = (count.div_ceil(UNDER_WAY), Instant::now(), Vec::new());
     for number in 0..gates {
@@ -227,16 +256,16 @@ async fn n13_a_killed_gate_s_calls_run_once_at_most() {
         }
         // From none of them begun to all of them answered.
         let reached = number % (UNDER_WAY + 1);
-        let started = Instant::now();
-        while world.marks().len() < before + reached && started.elapsed() < ANSWERED {
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
+        eventually("so many calls have run, or did not", || {
+            world.marks().len() + gate.refusals() >= before + reached
+        })
+        .await;
         answered.extend(gate.kill());
     }
     // What runs on after its gate is done by then.
-    tokio::time::sleep(Duration::from_secs(2)).await;
+    tokio::task::spawn_blocking(move || both.iter_mut().for_each(Worker::end)).await.unwrap();
     let marks = world.marks();
-    let once: std::collections::BTreeSet<_> = marks.iter().collect();
+    let once: BTreeSet<_> = marks.iter().collect();
     eprintln!(
         "a gate killed {gates} times in {} calls: {} ran, {} were answered, {} ran twice, in {:?}",
         gates * UNDER_WAY,
@@ -254,6 +283,8 @@ async fn n13_a_killed_gate_s_calls_run_once_at_most() {
 struct Served {
     child: std::process::Child,
     input: std::process::ChildStdin,
+    answers: Arc<Mutex<Vec<Value>>>,
+    reader: JoinHandle<()>,
 }
 
 impl Served {
@@ -261,8 +292,21 @@ impl Served {
         let mut command = world.command(&["serve"]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().unwrap();
-        let input = child.stdin.take().unwrap();
-        Self { child, input }
+        let (input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        let answers = Arc::<Mutex<Vec<Value>>>::default();
+        let read = answers.clone();
+        let reader = std::thread::spawn(move || {
+            let lines = BufReader::new(output).lines().map_while(Result::ok);
+            let answers = lines.filter_map(|line| serde_json::from_str::<Value>(&line).ok());
+            answers.for_each(|answer| read.lock().unwrap().push(answer));
+        });
+        Self { child, input, answers, reader }
+    }
+
+    /// How many calls were answered by an error.
+    fn refusals(&self) -> usize {
+        let is_refusal = |answer: &&Value| answer["id"].is_string() && answer["result"]["isError"] != false;
+        self.answers.lock().unwrap().iter().filter(is_refusal).count()
     }
 
     /// Calls, with the mark as the request's id.
@@ -275,10 +319,10 @@ impl Served {
     /// Kills it; the marks of the calls that it had answered well.
     fn kill(mut self) -> Vec<String> {
         self.child.kill().unwrap();
-        let output = self.child.wait_with_output().unwrap();
-        let lines = String::from_utf8_lossy(&output.stdout).into_owned();
-        let answers = lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        let well = answers.filter(|answer| answer["result"]["isError"] == false);
+        self.child.wait().unwrap();
+        self.reader.join().unwrap();
+        let answers = self.answers.lock().unwrap();
+        let well = answers.iter().filter(|answer| answer["result"]["isError"] == false);
         well.filter_map(|answer| answer["id"].as_str().map(str::to_owned)).collect()
     }
 }
@@ -288,12 +332,14 @@ impl Served {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn n17_a_full_line_loses_no_call() {
     let (Some(world), Some(count)) = (World::start(), calls()) else { return };
-    let _both = ["eu-1", "eu-2"].map(|name| world.worker(name, &["--label", "eu", "--places", "2"]));
+    let mut both = NAMES.map(|name| world.worker(name, &["--label", "eu", "--places", "2"]));
     let gate = world.gate().await;
     gate.until_answered("time", json!({})).await;
     let all = WAITING + count;
-    let tally = make(&gate, all, all, |_| false).await;
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    let tally = make(&gate, all, all, &Arc::default(), |_| false).await;
+    // The line is empty again.
+    gate.until_answered("program__far__mark", json!({ "mark": "after" })).await;
+    tokio::task::spawn_blocking(move || both.iter_mut().for_each(Worker::end)).await.unwrap();
     judge("a full line", &world, &tally, all);
     let too_many = tally.why("too many calls wait");
     eprintln!(
@@ -303,6 +349,4 @@ async fn n17_a_full_line_loses_no_call() {
     // Before the last call came, some of the first may have been over.
     assert!(too_many > 0 && too_many <= count, "{too_many}");
     assert!(!tally.marked.is_empty() && tally.unknown.is_empty());
-    // The line is empty again.
-    gate.until_answered("program__far__mark", json!({ "mark": "after" })).await;
 }

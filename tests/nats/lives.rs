@@ -2,14 +2,14 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use serde_json::json;
 
 use super::setup::Setup;
-use super::world::{Gate, LONG, World};
+use super::world::World;
 use crate::common::hostile;
+use crate::common::wait::{eventually, eventually_some};
 
 /// A plugin on workers, whose answers may be large.
 fn plugin() -> String {
@@ -61,14 +61,8 @@ async fn n14_an_mcp_server_runs_on_the_worker_that_has_its_label() {
     let alone = world.gate().await;
     assert!(!alone.has("mcp__inner__guest__echo"), "no worker told of it");
     let _worker = world.worker("eu-1", &["--label", "eu"]);
-    let begun = Instant::now();
-    let gate = loop {
-        let gate: Gate = world.gate().await;
-        if gate.has("mcp__inner__guest__echo") {
-            break gate;
-        }
-        assert!(begun.elapsed() < Duration::from_mins(1), "the worker does not tell of the server's tools");
-    };
+    let told = async || Some(world.gate().await).filter(|gate| gate.has("mcp__inner__guest__echo"));
+    let gate = eventually_some("the worker tells of the server's tools", told).await;
     let answer = gate.until_answered("mcp__inner__guest__echo", json!({ "text": "far" })).await;
     assert_eq!(answer.content, "far");
     // Its state is in the worker's folder, and not in the gate's: it was started there.
@@ -103,26 +97,25 @@ async fn n09_a_worker_ends_while_calls_come() {
     let gate = world.gate().await;
     gate.until_answered("time", json!({})).await;
     let _other = world.worker("eu-2", &["--label", "eu"]);
-    let is_over = Arc::new(AtomicBool::new(false));
+    let (is_over, answered) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+    let local = tokio::task::LocalSet::new();
     let callers = (0..64).map(|_| {
-        let (gate, is_over) = (gate.clone(), is_over.clone());
-        tokio::spawn(async move {
+        let (gate, is_over, answered) = (gate.clone(), is_over.clone(), answered.clone());
+        local.spawn_local(async move {
             while !is_over.load(Ordering::Relaxed) {
                 gate.until_answered("time", json!({})).await;
+                answered.fetch_add(1, Ordering::Relaxed);
             }
         })
     });
     let callers: Vec<_> = callers.collect();
-    tokio::time::sleep(Duration::from_secs(2)).await;
-    let id = rustix::process::Pid::from_raw(ending.id().cast_signed()).unwrap();
-    rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
-    let begun = Instant::now();
-    while ending.is_running() {
-        assert!(begun.elapsed() < LONG, "it goes on");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    is_over.store(true, Ordering::Relaxed);
-    for caller in callers {
-        caller.await.unwrap();
-    }
+    let meanwhile = async {
+        eventually("many calls are answered", || answered.load(Ordering::Relaxed) > 500).await;
+        tokio::task::spawn_blocking(move || ending.end()).await.unwrap();
+        is_over.store(true, Ordering::Relaxed);
+        for caller in callers {
+            caller.await.unwrap();
+        }
+    };
+    local.run_until(meanwhile).await;
 }

@@ -1,17 +1,16 @@
 //! Calls that a worker says it does not know: lost on the way, or behind the question after them. The test is the worker.
 
-use std::time::{Duration, Instant};
+use std::sync::mpsc::{Sender, TryRecvError, channel};
 
 use async_nats::jetstream::kv;
 use async_nats::{Client, ConnectOptions, Message};
 use haft::call::ToolResult;
 use serde_json::{Value, json};
-use tokio::task::JoinSet;
-use tokio::time::timeout;
 use tokio_stream::StreamExt;
 
 use super::raw::Raw;
-use super::world::{LONG, World};
+use super::world::World;
+use crate::common::wait::{until, within};
 
 /// The name of a call.
 fn id_of(message: &Message) -> String {
@@ -26,7 +25,8 @@ struct Played {
     asks: async_nats::Subscriber,
     tools: bytes::Bytes,
     claims: kv::Store,
-    _beats: JoinSet<()>,
+    /// It beats until this is dropped.
+    _lives: Sender<()>,
 }
 
 impl Played {
@@ -44,14 +44,15 @@ impl Played {
         let claims = async_nats::jetstream::new(client.clone()).get_key_value("haft-claims").await.unwrap();
         let (calls, asks) = (client.subscribe(format!("{calls}.*")), client.subscribe(asks));
         let (calls, asks) = (calls.await.unwrap(), asks.await.unwrap());
-        let (mut tasks, own) = (JoinSet::new(), client.clone());
-        tasks.spawn(async move {
-            loop {
-                own.publish(beats.clone(), beat.clone().into()).await.unwrap();
-                tokio::time::sleep(Duration::from_millis(200)).await;
-            }
+        let (lives, over) = channel();
+        let (own, runtime) = (client.clone(), tokio::runtime::Handle::current());
+        std::thread::spawn(move || {
+            until("the test is over", || {
+                let _ = runtime.block_on(own.publish(beats.clone(), beat.clone().into()));
+                over.try_recv() == Err(TryRecvError::Disconnected)
+            });
         });
-        Self { client, calls, asks, tools, claims, _beats: tasks }
+        Self { client, calls, asks, tools, claims, _lives: lives }
     }
 
     async fn say(&self, message: &Message, said: Value) {
@@ -60,7 +61,7 @@ impl Played {
 
     /// The next call, while what is asked besides is answered.
     async fn call(&mut self) -> Message {
-        timeout(LONG, self.next_call()).await.expect("no call comes")
+        within("a call comes", self.next_call()).await
     }
 
     async fn next_call(&mut self) -> Message {
@@ -79,7 +80,7 @@ impl Played {
     async fn status(&mut self, id: &str) -> Message {
         let wanted = json!({ "status": id });
         loop {
-            let ask = timeout(LONG, self.asks.next()).await.expect("nobody asks after it").unwrap();
+            let ask = within("it is asked after", self.asks.next()).await.unwrap();
             if serde_json::from_slice::<Value>(&ask.payload).unwrap() == wanted {
                 return ask;
             }
@@ -108,9 +109,10 @@ async fn n11_a_call_behind_the_question_after_it_is_waited_for() {
     let question = worker.status(&id).await;
     worker.claim(&id).await;
     worker.say(&question, json!("unknown")).await;
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    // It is asked after once more: the answer is still waited for.
+    worker.status(&id).await;
     worker.answer(&request, "here it is").await;
-    assert_eq!(timeout(LONG, call).await.unwrap().unwrap().content, "here it is");
+    assert_eq!(within("it is answered", call).await.unwrap().content, "here it is");
 }
 
 /// N11: a call that was claimed and that its worker does not know of for long is told as unknown; it is not waited for.
@@ -121,14 +123,15 @@ async fn n11_a_claimed_call_that_its_worker_forgot_is_told() {
     let mut call = world.gate().await.spawn("program__far__mark", json!({ "mark": "forgotten" }));
     let id = id_of(&worker.call().await);
     worker.claim(&id).await;
-    let begun = Instant::now();
-    let answer = loop {
-        assert!(begun.elapsed() < LONG, "it is waited for");
-        tokio::select! {
-            answer = &mut call => break answer.unwrap(),
-            question = worker.status(&id) => worker.say(&question, json!("unknown")).await,
+    let told = async {
+        loop {
+            tokio::select! {
+                answer = &mut call => return answer.unwrap(),
+                question = worker.status(&id) => worker.say(&question, json!("unknown")).await,
+            }
         }
     };
+    let answer = within("it is told", told).await;
     assert!(answer.is_error && answer.content.contains("nobody knows what came of it"), "{}", answer.content);
 }
 
@@ -146,5 +149,5 @@ async fn n11_a_call_that_was_lost_is_given_up_and_made_anew() {
     let claim = worker.claims.get(&lost).await.unwrap().unwrap();
     assert_eq!(serde_json::from_slice::<Value>(&claim).unwrap()["state"], "given_up");
     worker.answer(&again, "the second").await;
-    assert_eq!(timeout(LONG, call).await.unwrap().unwrap().content, "the second");
+    assert_eq!(within("it is answered", call).await.unwrap().content, "the second");
 }

@@ -5,7 +5,8 @@ use std::net::TcpStream;
 
 use serde_json::json;
 
-use super::world::{LONG, World};
+use super::world::World;
+use crate::common::HANG;
 
 /// A connection to the server on which a test says what it likes.
 pub(crate) struct Raw {
@@ -16,7 +17,7 @@ pub(crate) struct Raw {
 impl Raw {
     pub(crate) fn login(world: &World, user: &str) -> Self {
         let stream = TcpStream::connect(world.url().trim_start_matches("nats://")).unwrap();
-        stream.set_read_timeout(Some(LONG)).unwrap();
+        stream.set_read_timeout(Some(HANG)).unwrap();
         let lines = BufReader::new(stream.try_clone().unwrap()).lines();
         let mut raw = Self { stream, lines };
         let login =

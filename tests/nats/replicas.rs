@@ -2,13 +2,13 @@
 
 use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
-use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use super::raw::Raw;
-use super::world::{LONG, World};
+use super::world::World;
 use crate::cli::Home;
+use crate::common::wait::{until, until_some};
 use crate::serve::eras::meta;
 use crate::serve::http::{Reply, Site};
 use crate::serve::peer::text;
@@ -50,13 +50,13 @@ confirm = true
 [[tools]]
 name = "slow"
 description = "Adds a mark, takes long, and says more than an entry holds."
-command = ["sh", "-c", "echo $1 >> MARKS; sleep 6; head -c 20000 /dev/zero | tr '\\0' x; echo $1", "slow"]
+command = ["sh", "-c", "echo $1 >> MARKS; until [ -e go ]; do sleep 0.1; done; head -c 20000 /dev/zero | tr '\\0' x; echo $1", "slow"]
 arguments = [{ name = "mark", description = "The mark." }]
 
 [[tools]]
 name = "endless"
 description = "Takes longer than anybody waits."
-command = ["sh", "-c", "echo $1 >> MARKS; exec sleep 77.7", "endless"]
+command = ["sh", "-c", "echo $1 >> MARKS; exec sleep 7777.7", "endless"]
 arguments = [{ name = "mark", description = "The mark." }]
 "#;
 
@@ -125,15 +125,11 @@ impl Replica {
 
     /// What becomes of a task that does not run for long any more.
     fn until_over(&self, id: &str) -> Value {
-        let begun = Instant::now();
-        loop {
+        until_some("the task is over", || {
             let told = self.task(ADA, "tasks/get", id);
-            assert!(told["error"].is_null() && begun.elapsed() < LONG, "{told}");
-            if told["result"]["status"] != "working" {
-                return told["result"].clone();
-            }
-            std::thread::sleep(Duration::from_millis(200));
-        }
+            assert!(told["error"].is_null(), "{told}");
+            (told["result"]["status"] != "working").then(|| told["result"].clone())
+        })
     }
 
     /// A message in a session of an older era.
@@ -211,10 +207,7 @@ fn rp01_without_the_server_nothing_that_needs_approval_runs() {
     let why = refused["error"]["message"].as_str().unwrap_or_else(|| panic!("{refused}"));
     assert!(refused["error"]["code"] == -32603 && why.contains("nothing ran"), "{refused}");
     world.server.start();
-    let begun = Instant::now();
-    while one.call(ADA, "mark", "late", &answer)["error"]["code"] == -32603 {
-        assert!(begun.elapsed() < LONG);
-    }
+    until("the server is reached", || one.call(ADA, "mark", "late", &answer)["error"]["code"] != -32603);
     for replica in [&one, &two] {
         let again = replica.call(ADA, "mark", "early", &early);
         assert!(!again["error"].is_null(), "{again}");
@@ -256,6 +249,7 @@ fn rp03_a_task_is_told_of_and_stopped_by_every_replica() {
     assert_eq!(working["result"]["status"], "working", "{working}");
     assert!(is_refused(&two.task(BOB, "tasks/get", &id), "no such task of yours"), "another caller");
     assert!(is_refused(&one.task(BOB, "tasks/cancel", &id), "no such task of yours"), "another caller");
+    one.home.write("go", "");
     for replica in [&two, &one] {
         let over = replica.until_over(&id);
         assert_eq!(over["status"], "completed", "{over}");
@@ -267,11 +261,7 @@ fn rp03_a_task_is_told_of_and_stopped_by_every_replica() {
     let told = two.task(ADA, "tasks/cancel", &id);
     assert!(told["error"].is_null(), "{told}");
     assert_eq!(two.until_over(&id)["status"], "cancelled");
-    let begun = Instant::now();
-    while super::world::sleeps(&one.home.work()) {
-        assert!(begun.elapsed() < LONG, "what the call started goes on");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    until("what the call started is gone", || !super::world::sleeps(&one.home.work()));
     assert_eq!(world.marks(), ["task", "cancelled"]);
 }
 

@@ -1,23 +1,18 @@
 //! What OpenTelemetry is told of gates and workers: one call over all of its processes is one trace, and how many places
 //! there are and are in use is a number that whatever starts more of them can go by.
 
-use std::io::Write;
-use std::process::{Child, Stdio};
-use std::time::{Duration, Instant};
-
 use serde_json::json;
 
 use super::lives::server;
 use super::setup::Setup;
 use super::world::World;
+use crate::common::wait::{until, until_some};
 use crate::serve::eras::modern;
+use crate::serve::peer::Peer;
 use crate::telemetry::receiver::{Receiver, Told};
 
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const CLIENT: &str = "b7ad6b7169203331";
-
-/// For anything that happens once, on a machine that has other things to do.
-const LONG: Duration = Duration::from_mins(1);
 
 fn variables<'a>(receiver: &'a Receiver, service: &'a str) -> [(&'a str, &'a str); 4] {
     [
@@ -29,38 +24,16 @@ fn variables<'a>(receiver: &'a Receiver, service: &'a str) -> [(&'a str, &'a str
 }
 
 /// A gate as a process, that tells `receiver`.
-struct Gate(Child);
-
-impl Gate {
-    fn start(world: &World, receiver: &Receiver) -> Self {
-        let mut command = world.command(&["serve"]);
-        command.stdin(Stdio::piped()).stdout(Stdio::null()).envs(variables(receiver, "gate"));
-        Self(command.spawn().unwrap())
-    }
-
-    fn call(&mut self, tool: &str, arguments: &serde_json::Value, id: u32) {
-        let mut call = modern("tools/call", id, json!({ "name": tool, "arguments": arguments }));
-        call["params"]["_meta"]["traceparent"] = json!(format!("00-{TRACE}-{CLIENT}-01"));
-        writeln!(self.0.stdin.as_mut().unwrap(), "{call}").unwrap();
-    }
+fn gate(world: &World, receiver: &Receiver) -> Peer {
+    let mut command = world.command(&["serve"]);
+    command.envs(variables(receiver, "gate"));
+    Peer::of(command)
 }
 
-impl Drop for Gate {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn until<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
-    let begun = Instant::now();
-    loop {
-        if let Some(found) = found() {
-            return found;
-        }
-        assert!(begun.elapsed() < LONG, "{what}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+fn call(gate: &mut Peer, tool: &str, arguments: &serde_json::Value, id: u32) {
+    let mut call = modern("tools/call", id, json!({ "name": tool, "arguments": arguments }));
+    call["params"]["_meta"]["traceparent"] = json!(format!("00-{TRACE}-{CLIENT}-01"));
+    gate.send(&call);
 }
 
 /// N18: client, gate, worker and the MCP server that the worker started are one trace.
@@ -72,18 +45,13 @@ fn n18_a_call_over_machines_is_one_trace() {
     let Some(world) = World::with(Setup::Guide, &more) else { return };
     let _worker = world.worker_in("eu-1", &["--label", "eu"], &variables(&receiver, "worker"), |_| ());
     // Only workers know what the server has; whoever calls too early is told that there is no such tool.
-    let chain = until("no trace has all four of them", || {
-        let mut gate = Gate::start(&world, &receiver);
-        gate.call("mcp__inner__guest__echo", &json!({ "text": "far" }), 1);
-        let begun = Instant::now();
-        while begun.elapsed() < Duration::from_secs(5) {
-            std::thread::sleep(Duration::from_millis(100));
-            let chain = chain(receiver.spans(0));
-            if chain.iter().any(|span| span.service == "child") {
-                return Some(chain);
-            }
-        }
-        None
+    let _gate = until_some("a gate has the server's tool", || {
+        let mut gate = gate(&world, &receiver);
+        call(&mut gate, "mcp__inner__guest__echo", &json!({ "text": "far" }), 1);
+        (gate.answer(1)["result"]["isError"] == false).then_some(gate)
+    });
+    let chain = until_some("a trace has all four of them", || {
+        Some(chain(receiver.spans(0))).filter(|chain| chain.iter().any(|span| span.service == "child"))
     });
     let told: Vec<_> =
         chain.iter().map(|span| (span.service.as_str(), span.name.as_str(), span.kind)).collect();
@@ -121,7 +89,7 @@ fn n18_places_and_calls_are_counted() {
     let Some(world) = World::start() else { return };
     let arguments = ["--label", "eu", "--places", "3"];
     let _worker = world.worker_in("eu-1", &arguments, &variables(&receiver, "worker"), |_| ());
-    let mut gate = Gate::start(&world, &receiver);
+    let mut gate = gate(&world, &receiver);
     let gauges = || {
         [
             ("worker", "haft.worker.place.limit"),
@@ -130,10 +98,9 @@ fn n18_places_and_calls_are_counted() {
         ]
         .map(|(service, name)| receiver.gauge(service, name))
     };
-    until("nothing is told", || (gauges() == [Some(3), Some(0), Some(0)]).then_some(()));
+    until("all is told", || gauges() == [Some(3), Some(0), Some(0)]);
     for id in 0..5 {
-        gate.call("program__far__slow", &json!({ "mark": id.to_string() }), id);
+        call(&mut gate, "program__far__slow", &json!({ "mark": id.to_string() }), id);
     }
-    until("calls are not counted", || (gauges() == [Some(3), Some(3), Some(5)]).then_some(()));
-    gate.0.kill().unwrap();
+    until("calls are counted", || gauges() == [Some(3), Some(3), Some(5)]);
 }

@@ -6,7 +6,6 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use haft::call::{ToolCall, ToolResult};
@@ -18,13 +17,11 @@ use tokio::task::JoinHandle;
 
 use super::setup::{Prepared, Setup};
 use crate::cli::Home;
+use crate::common::wait::{ended, eventually, eventually_some, until};
 use crate::workspace::confiner;
 
 /// Where a server is.
 const VARIABLE: &str = "HAFT_NATS_SERVER";
-
-/// For anything that happens once, on a machine that has other things to do.
-pub(crate) const LONG: Duration = Duration::from_mins(1);
 
 /// The program of gates and workers alike. `mark` adds its mark to a file with one write.
 const PROGRAM: &str = r#"
@@ -59,7 +56,7 @@ on = ["us"]
 [[tools]]
 name = "slow"
 description = "Adds a mark, and takes long."
-command = ["sh", "-c", "echo $1 >> MARKS; echo $1; exec sleep 77.7", "slow"]
+command = ["sh", "-c", "echo $1 >> MARKS; echo $1; exec sleep 7777.7", "slow"]
 arguments = [{ name = "mark", description = "The mark." }]
 on = ["eu"]
 
@@ -264,14 +261,8 @@ impl World {
 
     /// The line of `haft log` with `text`, once there is one.
     pub(crate) async fn until_logged(&self, text: &str) -> String {
-        let begun = Instant::now();
-        loop {
-            if let Some(line) = self.log().lines().find(|line| line.contains(text)) {
-                return line.to_owned();
-            }
-            assert!(begun.elapsed() < LONG, "`{text}` is in no journal");
-            tokio::time::sleep(Duration::from_millis(300)).await;
-        }
+        let line = async || self.log().lines().find(|line| line.contains(text)).map(str::to_owned);
+        eventually_some(&format!("`{text}` is in a journal"), line).await
     }
 
     /// How many messages the object store was ever sent, and the bytes that are in it; nothing where there is none.
@@ -292,20 +283,13 @@ impl World {
     }
 
     pub(crate) async fn until_marked(&self, mark: &str) {
-        let begun = Instant::now();
-        while !self.marks().iter().any(|own| own == mark) {
-            assert!(begun.elapsed() < LONG, "`{mark}` never came");
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        eventually(mark, || self.marks().iter().any(|own| own == mark)).await;
     }
 
     /// Waits until nothing sleeps any more that a call of the worker started.
     pub(crate) async fn until_no_sleep(&self, name: &str) {
-        let (begun, folder) = (Instant::now(), self.folder(name));
-        while sleeps(&folder) {
-            assert!(begun.elapsed() < LONG, "what a call started goes on");
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
+        let folder = self.folder(name);
+        eventually("what a call started is gone", || !sleeps(&folder)).await;
     }
 }
 
@@ -314,7 +298,7 @@ pub(crate) fn sleeps(folder: &Path) -> bool {
     let processes = fs::read_dir("/proc").unwrap().flatten();
     let mut own =
         processes.filter(|entry| fs::read_link(entry.path().join("cwd")).is_ok_and(|cwd| cwd == folder));
-    own.any(|entry| fs::read(entry.path().join("cmdline")).is_ok_and(|line| line.ends_with(b"77.7\0")))
+    own.any(|entry| fs::read(entry.path().join("cmdline")).is_ok_and(|line| line.ends_with(b"7777.7\0")))
 }
 
 impl Server {
@@ -322,11 +306,7 @@ impl Server {
         let mut command = Command::new(&self.program);
         command.arg("-c").arg(&self.config).stdout(Stdio::null()).stderr(Stdio::null());
         self.child = Some(command.spawn().unwrap());
-        let begun = Instant::now();
-        while std::net::TcpStream::connect(("127.0.0.1", self.port)).is_err() {
-            assert!(begun.elapsed() < LONG, "the NATS server does not start");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        until("the NATS server starts", || std::net::TcpStream::connect(("127.0.0.1", self.port)).is_ok());
     }
 
     pub(crate) fn kill(&mut self) {
@@ -347,6 +327,13 @@ impl Worker {
     pub(crate) fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+
+    /// Has it end by itself: the calls that it has are over by then.
+    pub(crate) fn end(&mut self) {
+        let id = rustix::process::Pid::from_raw(self.id().cast_signed()).unwrap();
+        rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
+        ended(&mut self.child);
     }
 
     pub(crate) fn is_running(&mut self) -> bool {
@@ -394,15 +381,11 @@ impl Gate {
 
     /// Calls until no lack of workers or server keeps it from being answered.
     pub(crate) async fn until_answered(&self, tool: &str, arguments: Value) -> ToolResult {
-        let begun = Instant::now();
-        loop {
+        let answered = async || {
             let answer = self.call(tool, arguments.clone()).await;
-            if !answer.is_error {
-                return answer;
-            }
-            let may_come = answer.content.contains("can be made again");
-            assert!(may_come && begun.elapsed() < LONG, "{}", answer.content);
-            tokio::time::sleep(Duration::from_millis(200)).await;
-        }
+            assert!(!answer.is_error || answer.content.contains("can be made again"), "{}", answer.content);
+            (!answer.is_error).then_some(answer)
+        };
+        eventually_some("a call is answered", answered).await
     }
 }

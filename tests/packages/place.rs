@@ -9,6 +9,7 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
+use crate::common::wait::until;
 use crate::common::{cache, repository};
 use crate::tiny::Tiny;
 
@@ -107,6 +108,17 @@ impl Place {
 
     pub(super) fn haft(&self, arguments: &[&str]) -> Answer {
         Answer::from(self.command(arguments).output().unwrap())
+    }
+
+    /// Runs haft and kills it at `point`, if it has not ended by then; whether it was at work.
+    pub(super) fn killed(&self, arguments: &[&str], point: impl Fn() -> bool) -> bool {
+        let quiet = Stdio::null;
+        let mut child = self.command(arguments).stdout(quiet()).stderr(quiet()).spawn().unwrap();
+        until("haft comes to the point or ends", || point() || child.try_wait().unwrap().is_some());
+        let is_over = child.try_wait().unwrap().is_some();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        !is_over
     }
 
     /// What a person sees at a terminal who answers with `answer`; `None` where there is no `script` to make

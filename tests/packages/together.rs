@@ -1,14 +1,17 @@
 //! Several hafts at once in one program and one store, and hafts that are killed: real processes, and files
 //! that agree with each other whenever somebody looks.
 
+use std::cell::Cell;
 use std::fs::{self, File};
+use std::path::Path;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use rustix::fs::{FlockOperation, flock};
 
 use super::place::{Answer, Place, program, saying};
+use crate::common::wait::until;
 
 /// Changes of a package while it is looked at and cleared away.
 const ROUNDS: usize = 6;
@@ -19,11 +22,8 @@ const KILLS: u32 = 24;
 /// The exit code of haft where it could not do its part.
 const FAILURE: i32 = 5;
 
-/// How long a test is in the middle of a change, so that a haft that does not wait is done.
-const CHANGING: Duration = Duration::from_millis(300);
-
-/// How long it may be so: half of what a haft waits that only reads.
-const MAX_CHANGING: Duration = Duration::from_secs(1);
+/// Looks at a haft after which it is killed at the latest: a few less than it takes on an idle machine.
+const MAX_LOOKS: u32 = 40;
 
 /// What is said where a sweep found no moment without an install.
 const IN_USE: &str = "is in use by another haft";
@@ -106,19 +106,27 @@ fn c19_gc_and_verify_beside_changes() {
 }
 
 /// What a haft says that begins while `change` is half made: the folder's lock is held from before until it is done.
-/// `None` where that took so long that haft may have given up waiting.
+/// `None` where haft gave up waiting before.
 fn beside_a_change(place: &Place, arguments: &[&str], change: impl FnOnce()) -> Option<Answer> {
     let folder = File::open(place.work()).unwrap();
     flock(&folder, FlockOperation::LockExclusive).unwrap();
-    let begun = Instant::now();
     let mut command = place.command(arguments);
-    let haft = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    std::thread::sleep(CHANGING);
+    let mut haft = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let id = haft.id();
+    until("haft opens the folder", || has_open(id, &place.work()) || haft.try_wait().unwrap().is_some());
+    let has_waited = haft.try_wait().unwrap().is_none();
     change();
+    let waits = has_open(id, &place.work());
     drop(folder);
-    let took = begun.elapsed();
     let answer = Answer::from(haft.wait_with_output().unwrap());
-    (took < MAX_CHANGING).then_some(answer)
+    (waits || !has_waited).then_some(answer)
+}
+
+/// Whether a process has a folder open: haft holds the one of its program open while it waits for its lock.
+fn has_open(id: u32, folder: &Path) -> bool {
+    let folder = folder.canonicalize().unwrap();
+    let mut open = fs::read_dir(format!("/proc/{id}/fd")).into_iter().flatten().flatten();
+    open.any(|open| open.path().read_link().is_ok_and(|open| open == folder))
 }
 
 /// C19: a program that is run is read as it was before a change or after it: `haft remove` takes out the pin first.
@@ -192,17 +200,6 @@ fn next(state: &mut u32) -> u32 {
     *state >> 8
 }
 
-/// Runs haft and kills it after `delay`, if it has not ended by then.
-fn killed(place: &Place, arguments: &[&str], delay: Duration) -> bool {
-    let quiet = Stdio::null;
-    let mut child = place.command(arguments).stdout(quiet()).stderr(quiet()).spawn().unwrap();
-    std::thread::sleep(delay);
-    let is_over = child.try_wait().unwrap().is_some();
-    child.kill().unwrap();
-    child.wait().unwrap();
-    !is_over
-}
-
 /// An update, an add or a remove that is killed at any moment leaves files that can be read, and the same
 /// command once more does what the first was to do.
 #[test]
@@ -210,27 +207,32 @@ fn c19_a_killed_change_is_repaired_by_the_next() {
     let place = Place::new();
     package(&place, "one", 0);
     place.haft(&["add", "./one", "--yes"]).good();
-    // What the quickest took so far, from the start of the process to its end.
-    let mut whole = Duration::from_secs(1);
     let (mut state, mut kills) = (19, 0);
     for version in 1..=KILLS {
         package(&place, "one", version as usize);
-        let delay = whole * (next(&mut state) % 100) / 100;
+        // The first at once, the others after some looks, or where one of the files is another.
+        let looks = Cell::new(if version == 1 { 1 } else { 1 + next(&mut state) % MAX_LOOKS });
+        let files = || (place.kept().len(), place.read("program.lock"), place.read("program.toml"));
+        let before = files();
+        let point = || {
+            looks.set(looks.get() - 1);
+            looks.get() == 0 || version % 3 == 0 && files() != before
+        };
         let line: &[&str] = match version % 4 {
             0 => &["remove", "one"],
             _ if place.read("program.toml").is_empty() => &["add", "./one", "--yes"],
             _ => &["update", "one", "--yes"],
         };
-        kills += u32::from(killed(&place, line, delay));
-        whole = whole.min(again(&place, line, version));
+        kills += u32::from(place.killed(line, point));
+        again(&place, line, version);
     }
     assert!(kills > 0, "none was killed before its end");
     place.haft(&["add", "./one", "--yes"]).good();
     in_order(&place, &["one"]);
 }
 
-/// The same command once more, and how long it took; it may find that the first had done it all.
-fn again(place: &Place, line: &[&str], version: u32) -> Duration {
+/// Runs the command once more; it may find that the first had done it all.
+fn again(place: &Place, line: &[&str], version: u32) {
     // What a kill left can be read: both files are whole.
     let listed = place.haft(&["--json", "list"]).json();
     assert!(listed.as_array().unwrap().len() <= 1, "{listed}");
@@ -238,15 +240,12 @@ fn again(place: &Place, line: &[&str], version: u32) -> Duration {
         // What is pinned is there, whichever that is.
         place.haft(&["verify"]).good();
     }
-    let begun = Instant::now();
     let answer = place.haft(line);
-    let took = begun.elapsed();
     let is_done = match line[0] {
         "remove" => answer.stderr.contains("has no package or plugin `one`"),
         "add" => answer.stderr.contains("has an entry `one` already"),
         _ => false,
     };
-    let took = if is_done { Duration::MAX } else { took };
     if !is_done {
         answer.good();
     }
@@ -255,5 +254,4 @@ fn again(place: &Place, line: &[&str], version: u32) -> Duration {
     let text = place.read("program.lock");
     assert_eq!(text.contains(&format!("version = \"1.0.{version}\"")), installed, "{text}");
     assert_eq!(place.read("program.toml").contains("name = \"one\""), installed);
-    took
 }

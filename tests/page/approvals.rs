@@ -1,16 +1,19 @@
 //! Calls that wait for a person, and the answers of the page.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Output};
-use std::time::{Duration, Instant};
 
+use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
 use serde_json::{Value, json};
 
 use super::browser::{Browser, lines};
+use crate::common::HANG;
+use crate::common::wait::{until, until_some};
 use crate::serve::Stage;
-use crate::serve::peer::{LONG, Peer, text};
+use crate::serve::peer::{Peer, text};
 
 const CONFIRM: &str = "\n[builtins]\nshell_confirm = true\n";
 
@@ -28,6 +31,22 @@ fn ran(stage: &Stage) -> PathBuf {
 fn ended(child: Child) -> (String, String) {
     let Output { stdout, stderr, .. } = child.wait_with_output().unwrap();
     (String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())
+}
+
+/// Has a waiting call read an answer: it has found that it is none once it looks again.
+fn have_read(path: &Path, answer: &str) {
+    mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    let mut open = OpenOptions::new();
+    open.write(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed());
+    let looks = || until_some("the call looks", || open.open(path).ok());
+    let mut fifo = looks();
+    fifo.write_all(answer.as_bytes()).unwrap();
+    // An answer has an end, which may come before that of what is written.
+    let is_read = |error: io::Error| error.kind() == io::ErrorKind::BrokenPipe;
+    until("it has read enough", || fifo.write(&[b' '; 1024]).is_err_and(is_read));
+    let again = looks();
+    fs::remove_file(path).unwrap();
+    drop(again);
 }
 
 /// A call waits, is shown whole, and runs once after a yes; the answer is good for nothing else.
@@ -134,21 +153,18 @@ fn another_call_is_not_approved_in_its_place() {
     let id = question["id"].as_str().unwrap();
     assert_eq!(mode(&format!("questions/{id}.json")), 0o600);
     // As whoever could write there would: the words of a harmless call over those of another one, and an answer.
-    fs::write(
-        desk.join(format!("answers/{id}.json")),
-        json!({"digest": "0".repeat(64), "answer": "once"}).to_string(),
-    )
-    .unwrap();
-    std::thread::sleep(Duration::from_millis(300));
+    let answer = desk.join(format!("answers/{id}.json"));
+    have_read(&answer, &json!({"digest": "0".repeat(64), "answer": "once"}).to_string());
     assert!(!ran(&stage).exists());
-    fs::remove_file(desk.join(format!("answers/{id}.json"))).unwrap();
     let path = desk.join(format!("questions/{id}.json"));
     let harmless = fs::read_to_string(&path).unwrap().replace("echo ran >ran", "echo ok #####");
     fs::write(&path, harmless).unwrap();
     let shown = stream.next("waiting", |all| all[0]["what"] == "echo ok #####");
     assert_eq!(browser.answer(&question, "once").status, 409);
     assert_eq!(browser.answer(&shown[0], "once").status, 200);
-    std::thread::sleep(Duration::from_millis(300));
+    let given = fs::read_to_string(&answer).unwrap();
+    fs::remove_file(&answer).unwrap();
+    have_read(&answer, &given);
     assert!(!ran(&stage).exists(), "the answer is one to another call");
     let mut child = child;
     child.kill().unwrap();
@@ -239,9 +255,7 @@ fn a_page_that_is_closed_ends_the_wait() {
     let said = lines(child.stderr.take().unwrap());
     stream.question();
     drop((stream, browser));
-    let begun = Instant::now();
-    let all: Vec<String> = std::iter::from_fn(|| said.recv_timeout(LONG).ok()).collect();
-    assert!(begun.elapsed() < LONG, "{all:?}");
+    let all: Vec<String> = std::iter::from_fn(|| said.recv_timeout(HANG).ok()).collect();
     assert!(all.join("\n").contains("the page was closed before anybody answered"), "{all:?}");
     child.wait().unwrap();
     assert!(!ran(&stage).exists());

@@ -5,14 +5,14 @@ use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Stdio};
-use std::sync::mpsc::{Receiver, channel};
-use std::time::Instant;
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
 
 use serde_json::{Value, json};
 
+use crate::common::HANG;
+use crate::common::wait::until_some;
 use crate::serve::Stage;
 use crate::serve::http::{Reply, reply};
-use crate::serve::peer::LONG;
 
 /// haft with a page, and one browser's cookie.
 pub(super) struct Browser {
@@ -47,7 +47,7 @@ impl Browser {
         let said = lines(browser.child.stderr.take().unwrap());
         let mut all = String::new();
         loop {
-            let line = said.recv_timeout(LONG).unwrap_or_else(|_| panic!("no page: {all}"));
+            let line = said.recv_timeout(HANG).unwrap_or_else(|_| panic!("no page: {all}"));
             all += &(line.clone() + "\n");
             if let Some(url) = line.trim().strip_prefix("http://").filter(|url| url.contains("/open/")) {
                 let (address, path) = url.split_once('/').unwrap();
@@ -70,7 +70,7 @@ impl Browser {
     /// A request as the page sends it, but for the headers that are overridden; empty ones are left out.
     pub(super) fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Reply {
         let mut stream = TcpStream::connect(&self.host).unwrap();
-        stream.set_read_timeout(Some(LONG)).unwrap();
+        stream.set_read_timeout(Some(HANG)).unwrap();
         stream.write_all(self.head(method, path, headers, body.len()).as_bytes()).unwrap();
         stream.write_all(body.as_bytes()).unwrap();
         reply(stream)
@@ -127,20 +127,27 @@ pub(super) const TOKEN: &str = "a-token-of-the-test-4711";
 impl Stream {
     /// The data of the next event of this name that `is_meant` says.
     pub(super) fn next(&self, name: &str, is_meant: impl Fn(&Value) -> bool) -> Value {
-        let begun = Instant::now();
         let mut own = false;
-        loop {
-            let line = self.lines.recv_timeout(LONG).unwrap_or_else(|_| panic!("no `{name}`"));
-            assert!(begun.elapsed() < LONG, "no `{name}` that was meant");
+        let mut meant = |line: &str| {
             if let Some(event) = line.strip_prefix("event: ") {
                 own = event == name;
-            } else if let Some(data) = line.strip_prefix("data: ").filter(|_| own) {
-                let data = serde_json::from_str(data).unwrap();
-                if is_meant(&data) {
-                    return data;
+            }
+            let data = line.strip_prefix("data: ").filter(|_| own)?;
+            Some(serde_json::from_str(data).unwrap()).filter(&is_meant)
+        };
+        // The page speaks now and then without being asked, so that a bound on silence is none.
+        until_some(&format!("`{name}` comes"), || {
+            loop {
+                match self.lines.try_recv() {
+                    Ok(line) => match meant(&line) {
+                        None => {}
+                        found => return found,
+                    },
+                    Err(TryRecvError::Empty) => return None,
+                    Err(TryRecvError::Disconnected) => panic!("the page ends before `{name}`"),
                 }
             }
-        }
+        })
     }
 
     /// The one question that waits.

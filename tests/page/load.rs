@@ -2,7 +2,6 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
-use std::time::Duration;
 
 use serde_json::json;
 
@@ -42,15 +41,11 @@ fn many_calls_are_sampled_and_counted() {
     file.write_all(&lines(0, 1)).unwrap();
     stream.row("busy", "ok");
     let before = resident(browser.child.id());
-    let parts: Vec<_> = (0..200).map(|part| lines(1 + part * 500, 500)).collect();
-    let writer = std::thread::spawn(move || {
-        for part in parts {
-            file.write_all(&part).unwrap();
-            std::thread::sleep(Duration::from_millis(30));
-        }
-    });
-    let batches = stream.batches(100_000);
-    writer.join().unwrap();
+    let mut batches = Vec::new();
+    for part in 0..100 {
+        file.write_all(&lines(1 + part * 1000, 1000)).unwrap();
+        batches.extend(stream.batches(1000));
+    }
     let sum = |name: &str| batches.iter().map(|batch| batch[name].as_u64().unwrap()).sum::<u64>();
     assert_eq!(sum("ended"), 100_000);
     let rows: Vec<_> = batches.iter().flat_map(|batch| batch["rows"].as_array().unwrap()).collect();

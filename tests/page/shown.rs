@@ -72,14 +72,13 @@ fn hostile_texts_are_data() {
     call(&stage, HOSTILE, &json!({ HOSTILE: HOSTILE }));
     let row = stream.row(HOSTILE, "unknown tool");
     let huge = "</script>\u{202e}".repeat(1 << 20);
-    let begun = std::time::Instant::now();
     let mut child = stage.command(&["call", "no_such_tool", "-"]).spawn().unwrap();
     let mut input = child.stdin.take().unwrap();
     std::io::Write::write_all(&mut input, json!({ "text": huge }).to_string().as_bytes()).unwrap();
     drop(input);
     let large = stream.row("no_such_tool", "unknown tool");
     child.wait().unwrap();
-    assert!(large.to_string().len() < 4000 && begun.elapsed() < crate::serve::peer::LONG);
+    assert!(large.to_string().len() < 4000, "{large}");
     for path in [
         "/api/calls".to_owned(),
         format!("/api/call?id={}", row["id"].as_str().unwrap()),

@@ -17,6 +17,7 @@ use tokio::task::JoinSet;
 
 use super::server::{Answer, Said, Server, Vendor};
 use super::{VENDORS, provider, settings};
+use crate::common::HANG;
 
 /// Turns with a call.
 const TURNS: usize = 200;
@@ -25,9 +26,8 @@ const EVERY: usize = 7;
 /// With the usual waits, which double from half a second to a minute and are cut by half at most, more than 90 seconds
 /// of overload; with those of these tests a five-hundredth of that.
 const OVERLOADED: usize = 9;
-/// How long a vendor may be silent here: long beside an answer on a busy machine. Each is silent seven times, all at the
-/// same time: 56 of the seconds that the test takes.
-const SILENCE: Duration = Duration::from_secs(8);
+/// Ways to fail that are told at once; two more are silent.
+const TOLD: usize = 6;
 
 /// Writes down what it is called with.
 struct Count {
@@ -63,17 +63,17 @@ fn call(turn: usize) -> Said {
     Said { text: "Next.", calls: vec![(id, "count", json!({ "text": turn.to_string() }))], ..Said::default() }
 }
 
-/// How request number `request` fails, before it is answered.
-fn failures(vendor: &dyn Vendor, request: usize) -> Vec<Answer> {
+/// How request number `request` fails, before it is answered: in one of so many ways.
+fn failures(vendor: &dyn Vendor, request: usize, ways: usize) -> Vec<Answer> {
     let lost = || call(usize::MAX);
-    match request / EVERY % 8 {
+    match request / EVERY % ways {
         0 => vec![Answer::Status(429, vec![("retry-after", "0")], "slow down")],
         1 => (0..OVERLOADED).map(|_| Answer::Status(503, vec![], "overloaded")).collect(),
-        2 => vec![Answer::Stall(lost(), 1)],
-        3 => vec![Answer::Cut(lost(), 1, false)],
-        4 => vec![Answer::Body(media_type(vendor), b"data: {\"half\": \n\n".to_vec())],
-        5 => vec![Answer::Body("application/json", vendor.empty().to_string().into_bytes())],
-        6 => vec![Answer::ErrorAfter(lost(), "unexpected end of the model's words")],
+        2 => vec![Answer::Cut(lost(), 1, false)],
+        3 => vec![Answer::Body(media_type(vendor), b"data: {\"half\": \n\n".to_vec())],
+        4 => vec![Answer::Body("application/json", vendor.empty().to_string().into_bytes())],
+        5 => vec![Answer::ErrorAfter(lost(), "unexpected end of the model's words")],
+        6 => vec![Answer::Stall(lost(), 1)],
         _ => vec![Answer::Silence],
     }
 }
@@ -82,11 +82,11 @@ fn media_type(vendor: &dyn Vendor) -> &'static str {
     vendor.write(&Said::default(), true).media_type
 }
 
-fn script(vendor: &dyn Vendor) -> Vec<Answer> {
+fn script(vendor: &dyn Vendor, ways: usize) -> Vec<Answer> {
     let mut script = Vec::new();
     for turn in 0..TURNS {
         if turn % EVERY == EVERY - 1 {
-            script.extend(failures(vendor, turn));
+            script.extend(failures(vendor, turn, ways));
         }
         script.push(Answer::Turn(call(turn)));
     }
@@ -94,9 +94,11 @@ fn script(vendor: &dyn Vendor) -> Vec<Answer> {
     script
 }
 
-async fn count_to_the_end(vendor: &'static dyn Vendor) {
-    let server = Server::start(vendor, script(vendor)).await;
-    let timeouts = Timeouts { first_byte: SILENCE, idle: SILENCE, ..Timeouts::default() };
+async fn count_to_the_end(vendor: &'static dyn Vendor, silence: Option<Duration>) {
+    let ways = if silence.is_some() { TOLD + 2 } else { TOLD };
+    let server = Server::start(vendor, script(vendor, ways)).await;
+    let silence = silence.unwrap_or(HANG);
+    let timeouts = Timeouts { first_byte: silence, idle: silence, ..Timeouts::default() };
     let provider = provider(ProviderSettings { timeouts, ..settings(&server, true) });
     let (toolbox, log) = toolbox();
     let many = AgentSettings { max_turns: 400, ..AgentSettings::default() };
@@ -117,7 +119,7 @@ async fn count_to_the_end(vendor: &'static dyn Vendor) {
     let expected: Vec<_> = (0..TURNS).map(|turn| turn.to_string()).collect();
     assert_eq!(*log.lock().unwrap(), expected, "{name}: each call once, in order");
     let again = *again.lock().unwrap();
-    // Every failure, and of every eighth as many as there were.
+    // Every failure, and of overloads as many as there were.
     assert!(again >= TURNS / EVERY + 3 * (OVERLOADED - 1), "{name}: asked again {again} times");
     server.assert_done();
 }
@@ -125,7 +127,13 @@ async fn count_to_the_end(vendor: &'static dyn Vendor) {
 /// G05, G06: in all formats at the same time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn g05_g06_a_long_task_outlasts_everything_that_goes_wrong() {
-    let mut tasks: JoinSet<()> = VENDORS.into_iter().map(count_to_the_end).collect();
+    all_count_to_the_end(None).await;
+}
+
+/// Every vendor fails in every way, at the same time; silent ones are waited for as long as said.
+pub(crate) async fn all_count_to_the_end(silence: Option<Duration>) {
+    let mut tasks: JoinSet<()> =
+        VENDORS.into_iter().map(|vendor| count_to_the_end(vendor, silence)).collect();
     while let Some(done) = tasks.join_next().await {
         done.unwrap();
     }

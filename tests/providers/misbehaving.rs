@@ -1,7 +1,7 @@
 //! What comes of a vendor that misbehaves: one clear message, in bounded time and memory.
 
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use haft::call::Attachment;
 use haft::event::{Event, Events};
@@ -14,9 +14,7 @@ use tokio::net::TcpListener;
 
 use super::server::{Answer, Said, Server, Vendor};
 use super::{KEY, VENDORS, once, provider, quick, settings};
-
-/// Longer than any of these takes, on a machine with other things to do.
-const PATIENCE: Duration = Duration::from_secs(90);
+use crate::common::wait::within;
 
 fn hello() -> Said {
     Said { text: "hello there, everyone", ..Said::default() }
@@ -28,12 +26,12 @@ async fn received(provider: &dyn Provider) -> (Result<Turn, ProviderError>, Vec<
     let sink = received.clone();
     let events = Events::to(move |event| match event {
         Event::Said(text) => sink.lock().unwrap().push(text.clone()),
-        Event::Retrying { .. } => sink.lock().unwrap().push("AGAIN".to_owned()),
+        Event::Retrying { delay, .. } => sink.lock().unwrap().push(format!("AGAIN after {delay:?}")),
         _ => {}
     });
     let messages = [Message::User("hi".into())];
     let ask = Ask { model: "fake-model", system: "be brief", messages: &messages, tools: &[], output: None };
-    let turn = tokio::time::timeout(PATIENCE, provider.turn(&ask, &events)).await.expect("in bounded time");
+    let turn = within("the turn ends", provider.turn(&ask, &events)).await;
     let received = received.lock().unwrap().clone();
     (turn, received)
 }
@@ -97,14 +95,17 @@ async fn pl06_a_wrong_key_is_told_and_not_shown() {
 /// PL06: a wait that the server asks for is kept, and told.
 #[tokio::test]
 async fn pl06_a_rate_limit_is_waited_for() {
+    all_wait_a_second().await;
+}
+
+/// Every vendor asks once to be left alone for a second. How many there are.
+pub(crate) async fn all_wait_a_second() -> usize {
     for vendor in VENDORS {
         let limited = || Answer::Status(429, vec![("retry-after", "1")], "slow down");
         let server = Server::start(vendor, [limited(), Answer::Turn(hello())]).await;
-        let started = Instant::now();
         let (turn, received) = received(provider(settings(&server, true)).as_ref()).await;
         assert_eq!(turn.unwrap().reply.text, "hello there, everyone");
-        assert!(started.elapsed() >= Duration::from_secs(1), "{:?}", started.elapsed());
-        assert_eq!(received[0], "AGAIN");
+        assert_eq!(received[0], "AGAIN after 1s");
         assert_eq!(received[1..].concat(), "hello there, everyone");
         server.assert_done();
         let error = of(vendor, limited()).await.to_string();
@@ -112,6 +113,7 @@ async fn pl06_a_rate_limit_is_waited_for() {
         let never = of(vendor, Answer::Status(429, vec![("retry-after", "86400")], "tomorrow")).await;
         assert_eq!(never.attempts, 1);
     }
+    VENDORS.len()
 }
 
 /// PL06: Gemini says how long to wait in the body.
@@ -150,7 +152,7 @@ async fn pl06_a_stream_that_is_cut_is_asked_for_again() {
             let server = Server::start(vendor, [cut(), Answer::Turn(hello())]).await;
             let (turn, received) = received(provider(settings(&server, true)).as_ref()).await;
             assert_eq!(turn.unwrap().reply.text, "hello there, everyone", "{}", vendor.name());
-            let again = received.iter().position(|piece| piece == "AGAIN").unwrap();
+            let again = received.iter().position(|piece| piece.starts_with("AGAIN")).unwrap();
             assert_eq!(received[again + 1..].concat(), "hello there, everyone");
             server.assert_done();
             let error = of(vendor, cut()).await;
@@ -225,11 +227,9 @@ async fn pl07_ten_megabytes_of_garbage_are_one_message() {
         for (media_type, what, body) in
             streamed.chain(whole.map(|(what, body)| ("application/json", *what, body)))
         {
-            let started = Instant::now();
             let error = of(vendor, Answer::Body(media_type, body.clone())).await;
             let (text, name) = (error.to_string(), vendor.name());
             assert!(text.len() < 1500 && !text.contains('\n'), "{name}, {what}: {text}");
-            assert!(started.elapsed() < PATIENCE / 2, "{name}, {what}: {:?}", started.elapsed());
             let is_clear = matches!(
                 error.failure,
                 Failure::Malformed(_) | Failure::TooLarge(_) | Failure::Empty(_) | Failure::Interrupted(_)

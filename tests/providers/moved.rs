@@ -2,7 +2,6 @@
 //! turns as it gave them, and those of the others in its own format.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use haft::agent::{Agent, AgentSettings, Begun, End, History, SessionError, Sessions};
@@ -16,6 +15,7 @@ use serde_json::json;
 
 use super::server::{Answer, Said, Server, Vendor};
 use super::{VENDORS, provider, settings, tasks};
+use crate::common::wait::eventually_some;
 
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\nof a tool";
 /// How a picture of it begins in base64.
@@ -67,22 +67,17 @@ fn visit() -> [Answer; 2] {
     [Answer::Turn(first), Answer::Turn(Said { thought: "hm", text: "A picture.", ..Said::default() })]
 }
 
-/// How often a session is opened that seems to be in use: a process that another test begins holds what this one has
-/// open, until it runs its program.
-const OPENED: u32 = 500;
-
-/// The session as it is on file, to go on with.
+/// The session as it is on file, to go on with. A process that another test begins holds what this one has open, until
+/// it runs its program.
 async fn resumed(sessions: &Sessions, history: History) -> History {
     let saved = sessions.find(history.log().unwrap().id()).unwrap();
     drop(history);
-    for _ in 0..OPENED {
-        match sessions.resume(&saved, &Redactor::default()) {
-            Ok((log, restored)) => return History::restored(restored, Some(log)).unwrap(),
-            Err(SessionError::InUse(_)) => tokio::time::sleep(Duration::from_millis(20)).await,
-            Err(error) => panic!("{error}"),
-        }
-    }
-    panic!("the session stays in use");
+    let resume = async || match sessions.resume(&saved, &Redactor::default()) {
+        Ok((log, restored)) => Some(History::restored(restored, Some(log)).unwrap()),
+        Err(SessionError::InUse(_)) => None,
+        Err(error) => panic!("{error}"),
+    };
+    eventually_some("the session is free", resume).await
 }
 
 /// Goes through the vendors from the one at `first` on and back to it.

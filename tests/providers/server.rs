@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use haft::provider::ApiFormat;
 use serde_json::Value;
@@ -272,21 +271,15 @@ async fn respond(vendor: &dyn Vendor, stream: &mut Stream, answer: Answer, strea
         }
         Answer::Stall(said, count) => {
             some(vendor, stream, &said, count).await?;
-            silence().await
+            std::future::pending().await
         }
         Answer::ErrorAfter(said, message) => {
             some(vendor, stream, &said, 1).await?;
             chunk(stream, vendor.error_frame(message).as_bytes()).await?;
             chunk(stream, b"").await
         }
-        Answer::Silence => silence().await,
+        Answer::Silence => std::future::pending().await,
     }
-}
-
-/// Longer than any test waits.
-async fn silence() -> Option<()> {
-    tokio::time::sleep(Duration::from_mins(1)).await;
-    None
 }
 
 /// The head of a stream and its first frames.

@@ -6,13 +6,11 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Duration;
 
 use haft::package::Digest;
 use serde_json::json;
 
-/// How long a connection may be silent.
-const PATIENCE: Duration = Duration::from_secs(20);
+use crate::common::HANG;
 
 /// One request.
 #[derive(Clone, Debug)]
@@ -131,8 +129,8 @@ impl Fake {
 }
 
 fn serve(stream: &TcpStream, kept: &Mutex<Kept>, seen: &Mutex<Vec<Request>>, lie: &Lie) {
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    stream.set_write_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(HANG)).unwrap();
+    stream.set_write_timeout(Some(HANG)).unwrap();
     let Some(request) = read(&mut BufReader::new(stream)) else { return };
     seen.lock().unwrap().push(request.clone());
     let said = lie(&request, &kept.lock().unwrap());

@@ -17,13 +17,13 @@ const TEXT: usize = 64 << 10;
 /// Calls of a client that reads nothing: answers of more bytes than may ever wait.
 const CALLS: usize = 1800;
 
-fn opened() -> String {
+pub(crate) fn opened() -> String {
     let client = json!({"name": "raw", "version": "0"});
     let open = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client});
     format!("{}\n", json!({"jsonrpc": "2.0", "id": "open", "method": "initialize", "params": open}))
 }
 
-fn called(id: usize, tool: &str, arguments: &Value) -> String {
+pub(crate) fn called(id: usize, tool: &str, arguments: &Value) -> String {
     let params = json!({"name": tool, "arguments": arguments});
     format!("{}\n", json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}))
 }
@@ -102,7 +102,7 @@ fn s15_one_message_stalls_nobody() {
     let large =
         json!({"name": "guest__echo", "arguments": {"text": "small"}, "_meta": {"a": "x".repeat(10 << 20)}});
     assert_eq!(text(&peer.request("tools/call", large)["result"]), "small");
-    assert_eq!(peer.hang_up().1, Some(0));
+    assert_eq!(peer.hang_up(), Some(0));
 }
 
 /// S15: what counts requests is not led astray by an id that many of them have.
@@ -144,7 +144,7 @@ fn c18_what_is_no_json_is_answered() {
         (b"[{\"id\":1},".to_vec(), Value::Null),
     ] {
         peer.write_bytes(&[line.as_slice(), b"\n"].concat());
-        let answer = peer.message(LONG).unwrap();
+        let answer = peer.message().unwrap();
         assert_eq!((&answer["error"]["code"], answer.get("id")), (&json!(-32700), Some(&id)), "{answer}");
     }
     assert_eq!(peer.request("ping", json!({}))["result"], json!({}));
@@ -165,79 +165,13 @@ fn c06_a_line_that_is_too_long_is_answered_by_its_id() {
     assert_eq!(peer.request("ping", json!({}))["result"], json!({}));
 }
 
-/// C04: what was read before the end of standard input is answered, also where nothing is known yet.
-#[test]
-fn c04_what_was_asked_right_before_the_end_is_answered() {
-    let stage = Stage::new("");
-    let start = || {
-        let mut command = stage.command(&["serve"]);
-        command.env("XDG_CACHE_HOME", stage.home().join("cache"));
-        Peer::of(command)
-    };
-    let mut peer = start();
-    peer.write(&format!("{}{}\n", opened(), json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})));
-    let (took, code) = peer.hang_up();
-    let listed = peer.answer(1);
-    let names: Vec<&Value> =
-        listed["result"]["tools"].as_array().unwrap().iter().map(|tool| &tool["name"]).collect();
-    // A machine that compiles for longer than a client waits gives what it has by then.
-    let is_late = took > haft::mcp::server::PATIENCE;
-    assert!(
-        names.contains(&&json!("read")) || (is_late && names.contains(&&json!("bash"))),
-        "{took:?}: {names:?}"
-    );
-    assert_eq!(code, Some(0));
-    let mut peer = start();
-    let command = json!({"command": "sleep 0.4; echo answered"});
-    peer.write(&format!("{}{}", opened(), called(2, "bash", &command)));
-    assert_eq!(peer.hang_up().1, Some(0));
-    let answer = peer.answer(2);
-    assert!(text(&answer["result"]).contains("answered"), "{answer}");
-}
-
-/// C04: requests that follow each other closely are one burst: the first is answered like the last.
-#[test]
-fn c04_the_first_of_a_burst_is_answered_like_the_last() {
-    let stage = Stage::new("");
-    let is_answered = || {
-        let mut peer = Peer::open(&stage);
-        peer.write(&called(1, "bash", &json!({"command": "sleep 1.5; echo answered"})));
-        for id in 2..10 {
-            std::thread::sleep(Duration::from_millis(50));
-            peer.write(&format!("{}\n", json!({"jsonrpc": "2.0", "id": id, "method": "ping"})));
-        }
-        assert_eq!(peer.hang_up().1, Some(0));
-        peer.answer(1)["result"].to_string().contains("answered")
-    };
-    // On a busy machine these pauses may become so long that they end a burst.
-    assert!((0..5).any(|_| is_answered()));
-}
-
-/// C04: a client that hangs up right after an answer does not wait for what it asked long before.
-#[test]
-fn c04_what_was_asked_long_before_the_end_is_not_waited_for() {
-    let stage = Stage::new("");
-    let mut peer = Peer::open(&stage);
-    let id = peer.ask("tools/call", json!({"name": "bash", "arguments": {"command": "sleep 4711"}}));
-    std::thread::sleep(Duration::from_millis(400));
-    let ping = peer.ask("ping", json!({}));
-    peer.answer(ping);
-    let (took, code) = peer.hang_up();
-    assert_eq!(code, Some(0));
-    assert!(took < haft::mcp::server::PATIENCE, "{took:?}");
-    let answer = peer.answer(id);
-    assert!(answer["error"]["message"].as_str().unwrap().starts_with("haft is ending"), "{answer}");
-}
-
 /// C04: a call that takes longer than that is told so, and haft ends.
 #[test]
 fn c04_what_takes_too_long_is_told_that_haft_ends() {
     let stage = Stage::new("");
     let mut peer = Peer::open(&stage);
     let id = peer.ask("tools/call", json!({"name": "bash", "arguments": {"command": "sleep 4711"}}));
-    let (took, code) = peer.hang_up();
-    assert_eq!(code, Some(0));
-    assert!(took < LONG, "{took:?}");
+    assert_eq!(peer.hang_up(), Some(0));
     let answer = peer.answer(id);
     assert!(answer["error"]["message"].as_str().unwrap().starts_with("haft is ending"), "{answer}");
 }

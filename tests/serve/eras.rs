@@ -38,7 +38,7 @@ fn a_request_that_brings_everything_along_needs_no_session() {
     old["params"]["_meta"][VERSION] = json!("1999-01-01");
     peer.send(&old);
     assert_eq!(peer.answer("v")["error"]["code"], -32022);
-    assert_eq!(peer.hang_up().1, Some(0));
+    assert_eq!(peer.hang_up(), Some(0));
 }
 
 /// A client that probes, pipelines `initialize` behind it, and takes back what was long answered.

@@ -3,14 +3,14 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use super::Stage;
+use crate::common::HANG;
+use crate::common::wait::ended;
 
-/// Longer than any answer takes on a slow machine.
-pub(crate) const LONG: Duration = Duration::from_secs(30);
+pub(crate) use crate::common::HANG as LONG;
 
 /// haft on the other end of two pipes.
 pub(crate) struct Peer {
@@ -97,17 +97,18 @@ impl Peer {
         self.request("tools/call", json!({"name": tool, "arguments": arguments}))["result"].take()
     }
 
-    /// The next message. Every line has to be one.
-    pub(crate) fn message(&mut self, within: Duration) -> Option<Value> {
-        match self.lines.recv_timeout(within) {
-            Ok(line) => {
-                let message: Value =
-                    serde_json::from_str(&line).unwrap_or_else(|_| panic!("no message: {line}"));
-                assert_eq!(message["jsonrpc"], "2.0", "{line}");
-                Some(message)
+    /// The next message; `None` after the last. Every line has to be one.
+    pub(crate) fn message(&mut self) -> Option<Value> {
+        let line = match self.lines.recv_timeout(HANG) {
+            Ok(line) => line,
+            Err(RecvTimeoutError::Disconnected) => return None,
+            Err(RecvTimeoutError::Timeout) => {
+                panic!("nothing came; aside: {:?}; said: {}", self.aside, self.stderr())
             }
-            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
-        }
+        };
+        let message: Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("no message: {line}"));
+        assert_eq!(message["jsonrpc"], "2.0", "{line}");
+        Some(message)
     }
 
     /// The answer to request `id`.
@@ -121,15 +122,13 @@ impl Peer {
         if let Some(index) = self.aside.iter().position(&is_it) {
             return self.aside.remove(index);
         }
-        // A busy machine compiles all components for longer than most answers take.
-        let (started, limit) = (Instant::now(), LONG * 4);
-        while let Some(message) = self.message(limit.saturating_sub(started.elapsed())) {
+        while let Some(message) = self.message() {
             if is_it(&message) {
                 return message;
             }
             self.aside.push(message);
         }
-        panic!("nothing came; aside: {:?}; said: {}", self.aside, self.stderr());
+        panic!("haft ended; aside: {:?}; said: {}", self.aside, self.stderr());
     }
 
     /// What haft said on standard error so far.
@@ -141,7 +140,7 @@ impl Peer {
     pub(crate) fn says(&self, what: &str) -> String {
         let mut all = String::new();
         while !all.contains(what) {
-            match self.said.recv_timeout(LONG) {
+            match self.said.recv_timeout(HANG) {
                 Ok(line) => all = all + &line + "\n",
                 Err(error) => panic!("never said `{what}` ({error}): {all}"),
             }
@@ -149,12 +148,10 @@ impl Peer {
         all
     }
 
-    /// Hangs up. How long haft takes to end, and its exit code.
-    pub(crate) fn hang_up(&mut self) -> (Duration, Option<i32>) {
+    /// Hangs up. The exit code of haft.
+    pub(crate) fn hang_up(&mut self) -> Option<i32> {
         drop(self.input.take());
-        let started = Instant::now();
-        let code = self.child.wait().unwrap().code();
-        (started.elapsed(), code)
+        ended(&mut self.child).code()
     }
 }
 

@@ -1,12 +1,10 @@
 //! A program that changes while it is served.
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
 
 use super::Stage;
 use super::eras::modern;
-use super::peer::{LONG, Peer, text};
+use super::peer::{Peer, text};
 
 pub(crate) fn names(peer: &mut Peer) -> Vec<String> {
     let tools = peer.request("tools/list", json!({}))["result"]["tools"].take();
@@ -41,7 +39,12 @@ fn another_program_is_served_without_dropping_a_call() {
     // The same tools again: no notification.
     stage.program("\n[[tools]]\nname = \"say\"\ndescription = \"Says it\"\ncommand = \"echo\"\n# the same\n");
     peer.says("program loaded again");
-    assert!(peer.message(Duration::from_millis(300)).is_none_or(|message| message["method"] != CHANGED));
+    // What would have been told of them comes before what is told of others.
+    stage.program("\n[[tools]]\nname = \"tell\"\ndescription = \"Says it\"\ncommand = \"echo\"\n");
+    peer.says("program loaded again");
+    hears_of_it(&mut peer);
+    assert!(names(&mut peer).contains(&"program__stage__tell".to_owned()));
+    assert!(!peer.aside.iter().any(|message| message["method"] == CHANGED), "{:?}", peer.aside);
 }
 
 /// Rights that were taken away are gone with the next call.
@@ -112,7 +115,5 @@ fn a_subscriber_is_told() {
     stage.program("\n[[tools]]\nname = \"say\"\ndescription = \"Says it\"\ncommand = \"echo\"\n");
     let report = hears_of_it(&mut peer);
     assert_eq!(report["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], "s", "{report}");
-    let started = std::time::Instant::now();
-    assert_eq!(peer.hang_up().1, Some(0));
-    assert!(started.elapsed() < LONG);
+    assert_eq!(peer.hang_up(), Some(0));
 }

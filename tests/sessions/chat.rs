@@ -1,13 +1,17 @@
 //! `haft chat` at a real terminal: a person types, reads, approves, denies, stops, leaves and comes back.
 
 use std::fs;
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
 
 use super::Place;
 use super::model::{Model, Says, answers, asked};
 use super::terminal::Terminal;
+use crate::common::wait::until;
+
+/// Whether words were seen before the last one was said.
+static SEEN: AtomicBool = AtomicBool::new(false);
 
 /// What to ask for so that a tool sleeps as long as no other process does: another test may run at the same time, and
 /// another suite.
@@ -30,7 +34,7 @@ fn script(messages: &[Value]) -> Says {
     match last {
         "count" => Says {
             text: "# Counting\none two three four five six seven eight nine ten".into(),
-            pause: Duration::from_millis(150),
+            before_last: Some(|| until("the first words are seen", || SEEN.load(Ordering::Relaxed))),
             ..Says::default()
         },
         "first" => {
@@ -47,14 +51,6 @@ fn somebody_naps(nap: &str) -> bool {
     let lines = processes.filter_map(|process| fs::read(process.path().join("cmdline")).ok());
     let sleeps = format!("{}\0", nap.replacen("nap ", "sleep\0", 1));
     lines.into_iter().any(|line| String::from_utf8_lossy(&line) == sleeps)
-}
-
-fn waits_until(what: &str, is_so: impl Fn() -> bool) {
-    let begun = Instant::now();
-    while !is_so() {
-        assert!(begun.elapsed() < Duration::from_mins(1), "{what}");
-        std::thread::sleep(Duration::from_millis(30));
-    }
 }
 
 /// RS06, RS09, PL20: stream, approve, deny, always, stop, leave, come back.
@@ -87,6 +83,7 @@ fn streams(terminal: &Terminal) {
     terminal.enter("count");
     let early = terminal.sees("one two", 1);
     assert!(!early.contains("nine ten"), "{early}");
+    SEEN.store(true, Ordering::Relaxed);
     let screen = terminal.sees("nine ten", 1);
     assert!(screen.contains("\nCounting\n"), "the mark of a heading is not shown:\n{screen}");
     terminal.sees("tokens read", 1);
@@ -121,10 +118,10 @@ fn stops(terminal: &Terminal) {
     terminal.enter(&nap);
     terminal.sees("[y/N/always]", 4);
     terminal.enter("y");
-    waits_until("the tool never ran", || somebody_naps(&nap));
+    until("the tool never ran", || somebody_naps(&nap));
     terminal.key("C-c");
     terminal.sees("[cancelled]", 2);
-    waits_until("the tool goes on", || !somebody_naps(&nap));
+    until("the tool goes on", || !somebody_naps(&nap));
     terminal.sees("tokens read", 5);
 }
 
@@ -238,11 +235,11 @@ fn pl20_two_interrupts_leave() {
     let nap = nap(2);
     // A tool that hears no signal but the last.
     let Some(terminal) = Terminal::start(&place, "twice", &["run", &nap]) else { return };
-    waits_until("the tool never ran", || !place.files().is_empty() && somebody_naps(&nap));
+    until("the tool never ran", || !place.files().is_empty() && somebody_naps(&nap));
     terminal.key("C-c");
     terminal.key("C-c");
     terminal.sees("ended with 130", 1);
-    waits_until("the tool goes on", || !somebody_naps(&nap));
+    until("the tool goes on", || !somebody_naps(&nap));
     assert_eq!(place.listed()[0]["turns"], 1);
 }
 

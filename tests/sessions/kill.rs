@@ -4,20 +4,18 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::process::Stdio;
-use std::time::{Duration, Instant};
 
 use haft::agent::UNKNOWN;
 use serde_json::{Value, json};
 
 use super::Place;
 use super::model::{Model, Says, answers};
+use crate::common::wait::until;
 
 /// Kills where nothing is said.
 const USUAL_KILLS: u64 = 10;
 /// Turns of the script; each makes two calls that change something and one that reads.
 const STEPS: usize = 4;
-/// A run and its resumption take a second or two.
-const PATIENCE: Duration = Duration::from_mins(2);
 
 fn item(step: usize, part: &str) -> String {
     format!("{step}-{part}")
@@ -94,19 +92,18 @@ fn random(seed: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Starts haft and kills it after `delay`; whether it was still at work.
-fn killed(place: &Place, arguments: &[&str], delay: Duration) -> bool {
+/// Starts haft and kills it after so many looks at it; how often it was looked at before it ended, where it did.
+fn killed(place: &Place, arguments: &[&str], looks: u64) -> Result<(), u64> {
     let mut child = place.command(arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    let begun = Instant::now();
-    while begun.elapsed() < delay {
-        if child.try_wait().unwrap().is_some() {
-            return false;
-        }
-        std::thread::sleep(Duration::from_micros(500));
-    }
+    let (mut looked, mut is_over) = (0, false);
+    until("haft ends or is killed", || {
+        looked += 1;
+        is_over = child.try_wait().unwrap().is_some();
+        is_over || looked > looks
+    });
     child.kill().unwrap();
     child.wait().unwrap();
-    true
+    if is_over { Err(looked) } else { Ok(()) }
 }
 
 /// What the lines of the session say was going on.
@@ -125,25 +122,24 @@ fn point(place: &Place) -> &'static str {
     }
 }
 
-fn trial(seed: u64, usual: Duration, points: &mut Points) {
+fn trial(seed: u64, usual: u64, points: &mut Points) {
     let place = Place::new(Model::start(script), "");
     place.home.write("log", "");
-    let spread = u64::try_from(usual.as_micros()).unwrap();
     let mut seed = seed;
-    let mut delay = || {
+    let mut looks = || {
         seed = random(seed);
         // The first part of a run is the start of the process.
-        Duration::from_micros(spread / 8 + seed % (spread * 15 / 16))
+        usual / 8 + seed % usual
     };
-    let mut was_killed = killed(&place, &["run", "append"], delay());
+    let mut was_killed = killed(&place, &["run", "append"], looks()).is_ok();
     points.count(point(&place));
     // Every fourth is killed once more while it goes on.
-    if was_killed && delay().as_micros() % 4 == 0 && !place.files().is_empty() {
-        was_killed = killed(&place, &["run", "--resume"], delay());
+    if was_killed && looks().is_multiple_of(4) && !place.files().is_empty() {
+        was_killed = killed(&place, &["run", "--resume"], looks()).is_ok();
         points.count(point(&place));
     }
     if was_killed && place.files().is_empty() {
-        assert!(!killed(&place, &["run", "append"], PATIENCE));
+        killed(&place, &["run", "append"], u64::MAX).unwrap_err();
     } else if was_killed && point(&place) != "after the end" {
         let resumed = place.haft(&["run", "--resume"]);
         assert_eq!((resumed.stdout.as_str(), resumed.code), ("all is appended\n", 0), "{}", resumed.stderr);
@@ -181,20 +177,22 @@ fn judge(place: &Place) {
 fn pl20_a_run_that_is_killed_goes_on() {
     let kills =
         std::env::var("HAFT_TEST_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(USUAL_KILLS);
-    // The first builds what is kept in the cache; the second tells how long a run takes.
-    let mut usual = Duration::ZERO;
+    // The first builds what is kept in the cache; the second tells how many looks a run takes.
+    let mut usual = 0;
     for _ in 0..2 {
         let place = Place::new(Model::start(script), "");
         place.home.write("log", "");
-        let begun = Instant::now();
-        let answer = place.haft(&["run", "append"]);
-        usual = begun.elapsed();
-        assert_eq!((answer.stdout.as_str(), answer.code), ("all is appended\n", 0), "{}", answer.stderr);
+        usual = killed(&place, &["run", "append"], u64::MAX).unwrap_err();
         judge(&place);
     }
+    let place = Place::new(Model::start(script), "");
+    place.home.write("log", "");
+    let answer = place.haft(&["run", "append"]);
+    assert_eq!((answer.stdout.as_str(), answer.code), ("all is appended\n", 0), "{}", answer.stderr);
+    judge(&place);
     let mut points = Points::default();
     for seed in 0..kills {
         trial(seed, usual, &mut points);
     }
-    eprintln!("a run takes {usual:?}; killed {kills} times: {:?}", points.0);
+    eprintln!("a run takes {usual} looks; killed {kills} times: {:?}", points.0);
 }

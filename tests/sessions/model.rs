@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -20,8 +19,8 @@ pub(crate) struct Says {
     pub(crate) calls: Vec<(&'static str, Value)>,
     /// The status that it answers with instead, where it is not 0.
     pub(crate) status: u16,
-    /// Between two words of the text, where it is streamed.
-    pub(crate) pause: Duration,
+    /// What the model does before the last word of the text, where it is streamed.
+    pub(crate) before_last: Option<fn()>,
 }
 
 impl Says {
@@ -157,9 +156,12 @@ fn streamed(mut stream: &TcpStream, says: &Says, turns: usize) -> Option<()> {
         stream.write_all(format!("data: {chunk}\n\n").as_bytes()).ok()
     };
     send(json!({ "role": "assistant", "content": "" }), None)?;
-    for word in says.text.split_inclusive(' ') {
+    let mut words = says.text.split_inclusive(' ').peekable();
+    while let Some(word) = words.next() {
+        if let (None, Some(before_last)) = (words.peek(), says.before_last) {
+            before_last();
+        }
         send(json!({ "content": word }), None)?;
-        std::thread::sleep(says.pause);
     }
     for call in calls(says, turns) {
         send(json!({ "tool_calls": [call] }), None)?;

@@ -1,13 +1,10 @@
 //! A terminal of tmux's, in which a person types and reads. Ends with everything in it when dropped.
 
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use super::Place;
 use crate::common::same_environment;
-
-/// How long something may take to be seen.
-const PATIENCE: Duration = Duration::from_mins(1);
+use crate::common::wait::{until, until_some};
 
 pub(super) struct Terminal {
     tmux: std::path::PathBuf,
@@ -69,11 +66,7 @@ impl Terminal {
 
     /// Waits for an empty prompt at the end of what is to be seen.
     pub(super) fn waits_for_input(&self) {
-        let begun = Instant::now();
-        while self.screen().trim_end().lines().last() != Some(">") {
-            assert!(begun.elapsed() < PATIENCE, "no prompt is the last line:\n{}", self.screen());
-            std::thread::sleep(Duration::from_millis(30));
-        }
+        until("a prompt is the last line", || self.screen().trim_end().lines().last() == Some(">"));
     }
 
     /// Types each line at the next prompt, and waits until what comes of it is to be seen.
@@ -87,20 +80,17 @@ impl Terminal {
 
     /// Waits until `text` is to be seen `times` times.
     pub(super) fn sees(&self, text: &str, times: usize) -> String {
-        let begun = Instant::now();
-        loop {
-            let screen = self.screen();
-            if screen.matches(text).count() >= times {
-                return screen;
-            }
-            assert!(begun.elapsed() < PATIENCE, "`{text}` was not seen {times} times:\n{screen}");
-            std::thread::sleep(Duration::from_millis(30));
-        }
+        until_some(&format!("`{text}` is seen {times} times"), || {
+            Some(self.screen()).filter(|screen| screen.matches(text).count() >= times)
+        })
     }
 }
 
 impl Drop for Terminal {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("the screen:\n{}", self.screen());
+        }
         // Where the test failed there may be none any more.
         let _ = self.tmux(&["kill-server"]).output();
     }

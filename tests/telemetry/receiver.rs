@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
 
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
@@ -13,8 +12,7 @@ use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value as Point;
 use prost::Message;
 
-/// Longer than anything takes to come.
-const LONG: Duration = Duration::from_secs(30);
+use crate::common::wait::{until, until_some};
 
 /// The path and the body of a request.
 type Received = (String, Vec<u8>);
@@ -54,29 +52,20 @@ impl Receiver {
 
     /// All spans, once there are so many.
     pub(crate) fn spans(&self, least: usize) -> Vec<Told> {
-        let begun = Instant::now();
-        loop {
+        until_some(&format!("{least} spans come"), || {
             let spans: Vec<Told> = self.of("/v1/traces").iter().flat_map(|body| spans(body)).collect();
-            if spans.len() >= least {
-                return spans;
-            }
-            assert!(begun.elapsed() < LONG, "{spans:#?}");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+            (spans.len() >= least).then_some(spans)
+        })
     }
 
     /// Waits for a metric.
     pub(crate) fn metric(&self, name: &str) {
-        let begun = Instant::now();
         let has = |body: &Vec<u8>| {
             let request = ExportMetricsServiceRequest::decode(body.as_slice()).unwrap();
             let scopes = request.resource_metrics.into_iter().flat_map(|own| own.scope_metrics);
             scopes.flat_map(|scope| scope.metrics).any(|metric| metric.name == name)
         };
-        while !self.of("/v1/metrics").iter().any(has) {
-            assert!(begun.elapsed() < LONG, "no {name}");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        until(&format!("{name} comes"), || self.of("/v1/metrics").iter().any(has));
     }
 
     /// The last value of a gauge that `service` told.

@@ -128,7 +128,7 @@ mod tests {
         let begun = state.since;
         assert!((0..6).all(|_| state.begin(begun).is_ok()));
         let Err(Exhausted::Rate { most: 6, wait }) = state.begin(begun) else { panic!("a seventh call") };
-        assert!(wait > Duration::from_secs(9) && wait <= Duration::from_secs(10), "{wait:?}");
+        assert!((Duration::from_secs(9)..=Duration::from_secs(10)).contains(&wait), "{wait:?}");
         assert!(state.begin(begun + Duration::from_secs(9)).is_err());
         assert!(state.begin(begun + Duration::from_secs(11)).is_ok());
         let later = begun + Duration::from_hours(1);

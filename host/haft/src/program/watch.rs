@@ -100,8 +100,11 @@ fn is_change(event: &Event, files: &HashSet<PathBuf>) -> bool {
 mod tests {
     use super::*;
 
-    async fn notices(watch: &mut Watch, within: Duration) -> bool {
-        tokio::time::timeout(within, watch.changed()).await.is_ok()
+    /// So long a change takes to be noticed only where it never is.
+    const HANG: Duration = Duration::from_mins(5);
+
+    async fn notices(watch: &mut Watch) -> bool {
+        tokio::time::timeout(HANG, watch.changed()).await.is_ok()
     }
 
     #[test]
@@ -110,8 +113,12 @@ mod tests {
         let (file, later) = (folder.path().join("a"), folder.path().join("b"));
         fs::write(&file, "1").unwrap();
         fs::write(folder.path().join("c"), "1").unwrap();
-        std::thread::sleep(Duration::from_millis(50));
-        let (files, read) = ([file.clone(), later.clone()], Moment::now());
+        let files = [file.clone(), later.clone()];
+        // The clock of files goes in steps.
+        while Moment::now().is_before_a_change_of(&files) {
+            std::thread::yield_now();
+        }
+        let read = Moment::now();
         assert!(!read.is_before_a_change_of(&files));
         fs::read(&file).unwrap();
         assert!(!read.is_before_a_change_of(&files));
@@ -122,15 +129,29 @@ mod tests {
         assert!(read.is_before_a_change_of(&files[..1]));
     }
 
+    /// What is told of a folder where `file` is read and another one, which tells the end, is written.
+    fn events(folder: &Path, file: &Path) -> Vec<Event> {
+        let (sender, told) = std::sync::mpsc::channel();
+        let mut watcher = notify::recommended_watcher(sender).unwrap();
+        watcher.watch(folder, RecursiveMode::NonRecursive).unwrap();
+        fs::read(file).unwrap();
+        fs::write(folder.join("other"), "1").unwrap();
+        let closed = EventKind::Access(AccessKind::Close(AccessMode::Write));
+        let mut events: Vec<Event> = Vec::new();
+        while events.last().is_none_or(|event| event.kind != closed) {
+            events.push(told.recv_timeout(HANG).unwrap().unwrap());
+        }
+        events
+    }
+
     #[tokio::test]
     async fn changes_are_noticed_and_looking_is_none() {
         let folder = tempfile::tempdir().unwrap();
         let (file, later) = (folder.path().join("a"), folder.path().join("b"));
+        let names = HashSet::from([file.clone(), later.clone()]);
         fs::write(&file, "1").unwrap();
         let mut watch = Watch::start(&[file.clone(), later.clone()]).unwrap();
-        fs::read(&file).unwrap();
-        fs::write(folder.path().join("other"), "1").unwrap();
-        assert!(!notices(&mut watch, Duration::from_millis(400)).await);
+        assert!(!events(folder.path(), &file).iter().any(|event| is_change(event, &names)));
         for change in [
             &|| fs::write(&file, "2").unwrap(),
             &|| fs::write(&later, "1").unwrap(),
@@ -139,7 +160,7 @@ mod tests {
         ] as [&dyn Fn(); 4]
         {
             change();
-            assert!(notices(&mut watch, Duration::from_secs(20)).await);
+            assert!(notices(&mut watch).await);
         }
     }
 
@@ -153,6 +174,6 @@ mod tests {
         std::os::unix::fs::symlink(there.join("a"), here.join("a")).unwrap();
         let mut watch = Watch::start(&[here.join("a")]).unwrap();
         fs::write(there.join("a"), "2").unwrap();
-        assert!(notices(&mut watch, Duration::from_secs(20)).await);
+        assert!(notices(&mut watch).await);
     }
 }

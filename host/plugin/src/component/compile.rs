@@ -154,13 +154,19 @@ impl Drop for Compilation<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+    use std::sync::mpsc;
+    use std::task::{Context, Waker};
+
     use super::*;
 
-    fn record_events() -> (Events, Arc<Mutex<Vec<String>>>) {
-        let recorded = Arc::new(Mutex::new(Vec::new()));
-        let sink = recorded.clone();
+    /// So long something takes only where it hangs.
+    const HANG: Duration = Duration::from_mins(5);
+
+    fn record_events() -> (Events, mpsc::Receiver<String>) {
+        let (sender, recorded) = mpsc::channel();
         let events = Events::to(move |event| {
-            sink.lock().unwrap().push(match event {
+            let _ = sender.send(match event {
                 Event::Compiling { plugin, bytes } => format!("compiling {plugin} {bytes}"),
                 Event::Compiled { plugin, .. } => format!("compiled {plugin}"),
                 other => format!("{other:?}"),
@@ -169,22 +175,33 @@ mod tests {
         (events, recorded)
     }
 
+    /// Whether somebody has to wait now.
+    fn waits(what: impl Future) -> bool {
+        pin!(what).poll(&mut Context::from_waker(Waker::noop())).is_pending()
+    }
+
     /// A short compilation emits nothing; a longer one emits its beginning and its end.
     #[test]
     fn only_what_takes_a_while_is_told() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let threads = Threads::new();
         let (events, recorded) = record_events();
+        // The notice of one that is over when it would be told of.
+        let state = Mutex::new(NoticeState::Nothing);
+        let short = CompileNotice {
+            plugin: "short".into(),
+            bytes: 1,
+            begun: Instant::now(),
+            events: events.clone(),
+            state,
+        };
+        short.end();
+        short.begin();
         let compilations = Compilations::new(events);
-        drop(runtime.block_on(compilations.begin(&threads, "short", 1)));
         let long = runtime.block_on(compilations.begin(&threads, "long", 2));
-        let begun = Instant::now();
-        while recorded.lock().unwrap().is_empty() {
-            assert!(begun.elapsed() < Duration::from_secs(20), "no event");
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        assert_eq!(recorded.recv_timeout(HANG).unwrap(), "compiling long 2");
         drop(long);
-        assert_eq!(*recorded.lock().unwrap(), ["compiling long 2", "compiled long"]);
+        assert_eq!(recorded.recv_timeout(HANG).unwrap(), "compiled long");
     }
 
     /// One at a time has the lock of a record; nothing is kept of those that are over.
@@ -193,13 +210,10 @@ mod tests {
         let compilations = Compilations::new(Events::none());
         let [one, other] = [b"1", b"2"].map(|bytes| Digest::compute(bytes));
         let first = compilations.lock(&one).await;
-        let waits = async |record| {
-            tokio::time::timeout(Duration::from_millis(50), compilations.lock(record)).await.is_err()
-        };
-        assert!(waits(&one).await);
-        assert!(!waits(&other).await);
+        assert!(waits(compilations.lock(&one)));
+        assert!(!waits(compilations.lock(&other)));
         drop(first);
-        assert!(!waits(&one).await);
+        assert!(!waits(compilations.lock(&one)));
         assert_eq!(compilations.locks.lock().unwrap().len(), 1, "the last one's");
     }
 
@@ -209,16 +223,13 @@ mod tests {
         let threads = Threads::new();
         let compilations = Compilations::new(Events::none());
         let begin = |bytes| compilations.begin(&threads, "one", bytes);
-        let waits = |bytes| async move {
-            tokio::time::timeout(Duration::from_millis(50), begin(bytes)).await.is_err()
-        };
         let small = begin(1).await;
         let second = begin(1).await;
-        assert!(waits(1).await);
+        assert!(waits(begin(1)));
         drop(second);
-        assert!(waits(LARGE).await, "one small is under way");
+        assert!(waits(begin(LARGE)), "one small is under way");
         drop(small);
         let _large = begin(LARGE).await;
-        assert!(waits(1).await);
+        assert!(waits(begin(1)));
     }
 }

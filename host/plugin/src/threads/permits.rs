@@ -209,7 +209,7 @@ mod tests {
     use super::*;
     use haft_core::tool::Client;
 
-    const LONG: Duration = Duration::from_mins(1);
+    const LONG: Duration = Duration::from_mins(5);
 
     type PermitResult = Result<Permit, NoPermit>;
 

@@ -96,10 +96,21 @@ mod tests {
         }
     }
 
+    /// Computes for longer than a short call does.
+    fn compute() {
+        let begun = processor_time();
+        while processor_time().saturating_sub(begun) <= SHORT_CALL {}
+    }
+
+    /// Waits while another thread computes, without a turn of the processor.
+    fn preempted() {
+        std::thread::spawn(compute).join().unwrap();
+    }
+
     #[test]
     fn time_that_others_had_the_processor_is_no_inline_time() {
         let time = InlineTime::begin();
-        std::thread::sleep(SHORT_CALL * 2);
+        preempted();
         assert!(!time.is_over());
         while processor_time() < time.end {}
         assert!(time.is_over());
@@ -107,14 +118,9 @@ mod tests {
 
     #[tokio::test]
     async fn time_that_others_had_the_processor_makes_no_call_long() {
-        let preempted = measure(async { std::thread::sleep(SHORT_CALL * 2) }).await;
-        assert!(preempted.1, "the thread used no time of the processor");
-        let computing = measure(async {
-            let begun = processor_time();
-            while processor_time().saturating_sub(begun) <= SHORT_CALL {}
-        });
-        assert!(!computing.await.1);
-        let waiting = measure(tokio::time::sleep(SHORT_CALL * 2));
+        assert!(measure(async { preempted() }).await.1, "the thread used no time of the processor");
+        assert!(!measure(async { compute() }).await.1);
+        let waiting = measure(async { tokio::task::spawn_blocking(compute).await.unwrap() });
         assert!(!waiting.await.1, "the next one would wait too");
         assert!(measure(std::future::ready(())).await.1);
     }

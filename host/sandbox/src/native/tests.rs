@@ -76,7 +76,7 @@ fn te06_every_row_names_its_tool() {
     let settings = settings(Some(Still(true)));
     for native in NATIVE {
         assert_eq!((native.build)(&settings).unwrap().def().name, native.name);
-        assert!((native.limits)(&settings).time > Duration::from_mins(1));
+        assert!((native.limits)(&settings).time.as_secs() > 60);
     }
     let names: BTreeSet<_> = NATIVE.iter().map(|native| native.name).collect();
     assert_eq!(names.len(), NATIVE.len());

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{Mutex, Semaphore, mpsc};
 
 use super::*;
 use crate::bounds::MAX_AWAKE;
@@ -17,7 +17,7 @@ use haft_agent::provider::Usage;
 use haft_core::call::Attachment;
 
 /// How long anything may take: so long only where it hangs.
-const HANG: Duration = Duration::from_mins(1);
+const HANG: Duration = Duration::from_mins(5);
 
 /// A host that keeps what is said.
 struct Keeping {
@@ -155,8 +155,8 @@ struct Editor {
     host: Arc<Keeping>,
     to: io::PipeWriter,
     lines: mpsc::UnboundedReceiver<Value>,
-    /// It does not read while this is so.
-    is_paused: Arc<AtomicBool>,
+    /// It does not read while somebody else has this.
+    reads: Arc<Mutex<()>>,
     /// The updates so far.
     updates: Vec<Value>,
     next: i64,
@@ -170,17 +170,15 @@ impl Editor {
         let shared = Arc::new(Shared(host.clone()));
         tokio::spawn(serve(shared, Redactor::default(), input, output, CancellationToken::new()));
         let (sender, lines) = mpsc::unbounded_channel();
-        let is_paused = Arc::<AtomicBool>::default();
-        let paused = is_paused.clone();
+        let reads = Arc::<Mutex<()>>::default();
+        let own = reads.clone();
         std::thread::spawn(move || {
             for line in BufReader::new(from).lines().map_while(Result::ok) {
-                while paused.load(Ordering::SeqCst) {
-                    std::thread::sleep(Duration::from_millis(5));
-                }
+                drop(own.blocking_lock());
                 let _ = sender.send(serde_json::from_str(&line).unwrap());
             }
         });
-        let mut editor = Self { host, to, lines, is_paused, updates: Vec::new(), next: 0 };
+        let mut editor = Self { host, to, lines, reads, updates: Vec::new(), next: 0 };
         editor.ask("initialize", &json!({ "protocolVersion": 1 })).await;
         editor
     }
@@ -234,10 +232,17 @@ fn said(session: &str) -> Value {
 async fn until(what: &str, is_so: impl Fn() -> bool) {
     let wait = async {
         while !is_so() {
-            tokio::time::sleep(Duration::from_millis(5)).await;
+            tokio::task::yield_now().await;
         }
     };
     tokio::time::timeout(HANG, wait).await.unwrap_or_else(|_| panic!("never: {what}"));
+}
+
+/// Lets the other tasks do what they can, which all run on the thread of the test.
+async fn others_run() {
+    for _ in 0..1000 {
+        tokio::task::yield_now().await;
+    }
 }
 
 /// A session that cannot be loaded is an answer, and nothing else changes: those that are open can be spoken to.
@@ -306,13 +311,13 @@ async fn large_pictures_are_shown_again_as_fast_as_they_are_read() {
     assert!(held > crate::bounds::MAX_UNWRITTEN, "or it would say nothing");
     let prompt = Prompt { text: String::new(), attachments };
     editor.host.said.lock().insert("kept".into(), vec![Said::User(prompt)]);
-    editor.is_paused.store(true, Ordering::SeqCst);
+    let paused = editor.reads.clone().lock_owned().await;
     let id = editor.send("session/load", &json!({ "sessionId": "kept", "cwd": "/here", "mcpServers": [] }));
     let host = editor.host.clone();
     until("it is loaded", || host.loaded("kept") == 1).await;
-    // Long enough to show all of it, were nobody waited for.
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    editor.is_paused.store(false, Ordering::SeqCst);
+    // All of it would be shown, were nobody waited for.
+    others_run().await;
+    drop(paused);
     assert!(editor.answer(id).await["error"].is_null());
     let kinds: Vec<_> =
         editor.updates.iter().map(|update| update["content"]["type"].as_str().unwrap()).collect();
@@ -361,7 +366,7 @@ async fn a_place_is_waited_for_and_not_for_ever() {
     let (crowd, _unread) = crowd(&host).await;
     let (sessions, own) = (crowd.sessions.clone(), host.clone());
     let waiting = tokio::spawn(async move { sessions.make_room(&Shared(own), None).await.map(drop) });
-    tokio::time::sleep(Duration::from_millis(50)).await;
+    others_run().await;
     assert!(!waiting.is_finished(), "it waits while the last session is only being shown");
     crowd.sessions.close(&crowd.all[0].id).await;
     let place = tokio::time::timeout(HANG, waiting).await.expect("it waits for ever").unwrap();

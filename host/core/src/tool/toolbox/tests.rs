@@ -1,5 +1,4 @@
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -155,46 +154,6 @@ async fn a_call_ends_at_its_deadline() {
         answer(&toolbox, "read", "wait").await.content,
         "Tool error (haft): `read` timed out after 1s"
     );
-}
-
-/// Takes longer to get ready than its calls may take, once.
-struct Slow {
-    tool: Arc<dyn Tool>,
-    is_ready: AtomicBool,
-}
-
-impl Slow {
-    async fn get_ready(&self) {
-        tokio::time::sleep(Duration::from_secs(4)).await;
-        self.is_ready.store(true, Ordering::Relaxed);
-    }
-}
-
-#[async_trait::async_trait]
-impl Tool for Slow {
-    fn def(&self) -> &ToolDef {
-        self.tool.def()
-    }
-
-    fn preparation(&self) -> Option<Preparation<'_>> {
-        if self.is_ready.load(Ordering::Relaxed) { None } else { Some(Box::pin(self.get_ready())) }
-    }
-
-    async fn call(&self, call: &ToolCall, context: &Context<'_>) -> Result<ToolResult, ToolError> {
-        if !self.is_ready.load(Ordering::Relaxed) {
-            self.get_ready().await;
-        }
-        self.tool.call(call, context).await
-    }
-}
-
-#[tokio::test]
-async fn the_time_of_a_call_begins_when_its_tool_is_ready() {
-    let mut toolbox = Toolbox::default();
-    let limits = Limits { time: Duration::from_millis(1), ..Limits::default() };
-    let tool = Slow { tool: echo("read"), is_ready: AtomicBool::new(false) };
-    toolbox.insert(Arc::new(tool), Grant::none(), limits, "the test").unwrap();
-    assert_eq!(answer(&toolbox, "read", "x").await.content, "x");
 }
 
 /// Panics while it gets ready.

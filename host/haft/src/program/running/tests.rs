@@ -1,14 +1,18 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
+use tokio::sync::Notify;
 
 use super::*;
 use haft_core::tool::Context;
 use haft_sandbox::{BackendError, CommandOutcome, OutputSink, Piece, Task};
 
+/// So long something takes only where it hangs.
+const HANG: Duration = Duration::from_mins(5);
+
 /// A backend that does nothing but note that it was closed.
 #[derive(Clone, Debug, Default)]
-struct Still(Arc<AtomicBool>);
+struct Still(Arc<AtomicBool>, Arc<Notify>);
 
 impl Still {
     fn is_closed(&self) -> bool {
@@ -49,6 +53,7 @@ impl Backend for Still {
 
     async fn close(&self) {
         self.0.store(true, Ordering::SeqCst);
+        self.1.notify_one();
     }
 }
 
@@ -66,16 +71,14 @@ async fn what_calls_still_use_is_not_ended() {
     let (first, second, running) = (Still::default(), Still::default(), Running::default());
     let of_a_call = read(&running, &first);
     drop(read(&running, &second));
-    tokio::time::sleep(PAUSE * 2).await;
+    // They are looked at for the first time.
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
     assert!(!first.is_closed() && !second.is_closed(), "a call has the one, the other is the last");
     drop(of_a_call);
-    let is_over = async {
-        while !first.is_closed() {
-            tokio::time::sleep(PAUSE / 10).await;
-        }
-    };
-    tokio::time::timeout(PAUSE * 60, is_over).await.unwrap();
-    assert!(!second.is_closed());
+    tokio::time::timeout(HANG, first.1.notified()).await.unwrap();
+    assert!(first.is_closed() && !second.is_closed());
     running.close().await;
     assert!(second.is_closed());
 }

@@ -107,7 +107,7 @@ impl Sessions {
     /// Waits until rmcp has let go of every session that rests.
     pub(in super::super) async fn all_rest(&self) {
         while self.uses().values().any(|used| used.rests > 0) {
-            tokio::time::sleep(Duration::from_millis(1)).await;
+            tokio::task::yield_now().await;
         }
     }
 }

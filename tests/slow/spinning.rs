@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::Stage;
-use super::peer::{Peer, text};
-use crate::common::HANG;
+use crate::common::wait::until;
+use crate::serve::Stage;
+use crate::serve::peer::{Peer, text};
 
 /// Processor time of a process, all its threads together.
 fn processor_time(pid: u32) -> Duration {
@@ -17,10 +17,15 @@ fn processor_time(pid: u32) -> Duration {
     Duration::from_millis(ticks * 10)
 }
 
+/// Eight guests that spin, all of which have begun.
 fn spin(peer: &mut Peer) -> Vec<i64> {
     // Once before, so that no guest is compiled while the others spin.
     peer.call("guest__echo", json!({"text": ""}));
-    (0..8).map(|_| peer.ask("tools/call", json!({"name": "guest__spin", "arguments": {}}))).collect()
+    let spin = json!({"name": "guest__spin", "arguments": {}});
+    let calls = (0..8).map(|_| peer.ask("tools/call", spin.clone())).collect();
+    // One more thread waits for what they wait for.
+    until("all guests have begun", || guest_threads(peer.child.id()).len() >= 9);
+    calls
 }
 
 /// The states of the guests' threads of a process: R of those that have, or want, a processor.
@@ -32,6 +37,7 @@ fn guest_threads(pid: u32) -> Vec<char> {
 
 /// Of guests that compute long as many go on at once as there are processors; the others wait for their turn.
 #[test]
+#[ignore = "by night: it measures time"]
 fn guests_that_compute_long_take_turns() {
     let processors = std::thread::available_parallelism().unwrap().get();
     if processors >= 7 {
@@ -41,12 +47,7 @@ fn guests_that_compute_long_take_turns() {
     let stage = Stage::new("[plugins.limits]\ntime = \"10m\"\n");
     let mut peer = Peer::open(&stage);
     spin(&mut peer);
-    let (begun, pid) = (Instant::now(), peer.child.id());
-    // One more waits for what they wait for.
-    while guest_threads(pid).len() < 9 {
-        assert!(begun.elapsed() < HANG, "not all guests have begun");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    let pid = peer.child.id();
     std::thread::sleep(Duration::from_millis(500));
     let computing = |_| {
         std::thread::sleep(Duration::from_millis(20));
@@ -59,45 +60,59 @@ fn guests_that_compute_long_take_turns() {
     assert_eq!(text(&peer.call("guest__echo", json!({"text": "here"}))), "here");
 }
 
+/// The median time of a request, the best of three.
+fn median(mut request: impl FnMut()) -> Duration {
+    let round = |_| {
+        let time = |_| {
+            let begun = Instant::now();
+            request();
+            begun.elapsed()
+        };
+        let mut times: Vec<Duration> = (0..20).map(time).collect();
+        times.sort_unstable();
+        times[10]
+    };
+    (0..3).map(round).min().unwrap()
+}
+
+/// The processor time that a process uses in half a second, the least of three.
+fn use_of_processor(pid: u32) -> Duration {
+    let round = |_| {
+        let before = processor_time(pid);
+        std::thread::sleep(Duration::from_millis(500));
+        processor_time(pid).saturating_sub(before)
+    };
+    (0..3).map(round).min().unwrap()
+}
+
 /// WA03: a ping is answered in no time, other tools work, and a cancelled guest stops using the processor.
 #[test]
+#[ignore = "by night: it measures time"]
 fn wa03_spinning_guests_keep_nobody_waiting() {
     let stage = Stage::new("[plugins.limits]\ntime = \"10m\"\n");
     let mut peer = Peer::open(&stage);
+    let pid = peer.child.id();
+    peer.call("guest__echo", json!({"text": "compiled"}));
+    let alone = median(|| assert_eq!(text(&peer.call("guest__echo", json!({"text": "alone"}))), "alone"));
     let calls = spin(&mut peer);
-    std::thread::sleep(Duration::from_millis(300));
-    let mut pings: Vec<Duration> = (0..20)
-        .map(|_| {
-            let started = Instant::now();
-            assert_eq!(peer.request("ping", json!({}))["result"], json!({}));
-            started.elapsed()
-        })
-        .collect();
-    pings.sort();
-    let started = Instant::now();
+    let ping = median(|| assert_eq!(peer.request("ping", json!({}))["result"], json!({})));
     assert_eq!(text(&peer.call("guest__echo", json!({"text": "still here"}))), "still here");
-    eprintln!(
-        "ping {:?} (most {:?}), echo {:?} beside 8 spinning guests",
-        pings[10],
-        pings[19],
-        started.elapsed()
-    );
-    assert!(pings[10] < Duration::from_millis(250), "{pings:?}");
+    let spinning = use_of_processor(pid);
+    eprintln!("ping {ping:?} beside 8 spinning guests, echo {alone:?} without");
+    assert!(ping < alone * 200, "ping {ping:?} beside 8 spinning guests, echo {alone:?} without");
     for call in &calls {
         peer.notify("notifications/cancelled", json!({"requestId": call, "reason": "enough"}));
     }
     assert_eq!(text(&peer.call("guest__echo", json!({"text": "after"}))), "after");
-    std::thread::sleep(Duration::from_millis(500));
-    let before = processor_time(peer.child.id());
-    std::thread::sleep(Duration::from_millis(500));
-    let used = processor_time(peer.child.id()).saturating_sub(before);
-    assert!(used < Duration::from_millis(250), "cancelled guests used {used:?} in half a second");
+    let cancelled = use_of_processor(pid);
+    assert!(cancelled < spinning / 4, "{cancelled:?} in half a second when cancelled, {spinning:?} before");
     let answered = |id: &i64| peer.aside.iter().any(|message| message["id"] == *id);
     assert!(!calls.iter().any(answered), "what is cancelled is not answered: {:?}", peer.aside);
 }
 
 /// Hanging up ends haft, whatever is running.
 #[test]
+#[ignore = "by night: it measures time"]
 fn wa03_spinning_guests_do_not_keep_haft_from_ending() {
     let stage = Stage::new("[plugins.limits]\ntime = \"10m\"\n");
     let mut peer = Peer::open(&stage);
@@ -105,10 +120,7 @@ fn wa03_spinning_guests_do_not_keep_haft_from_ending() {
     peer.ask("tools/call", json!({"name": "bash", "arguments": {"command": "sleep 4711 & sleep 4711"}}));
     // A client that hangs up right after a request waits for the answer.
     std::thread::sleep(Duration::from_secs(1));
-    let (took, code) = peer.hang_up();
-    eprintln!("ended {took:?} after its client hung up, with 8 spinning guests");
-    assert_eq!(code, Some(0));
-    assert!(took < HANG, "{took:?}");
+    assert_eq!(peer.hang_up(), Some(0));
     let journal = stage.command(&["log", "--json"]).output().unwrap();
     let cancelled = String::from_utf8_lossy(&journal.stdout).matches("\"cancelled\"").count();
     assert!(cancelled >= 8, "what was stopped is noted down: {}", String::from_utf8_lossy(&journal.stdout));

@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use crate::cli::Home;
 
-/// C02: the socket to the helper is closed before haft waits for its end; otherwise it lingers for a second. The
-/// fastest of several runs, since the machine may be busy with others.
+/// C02: the socket to the helper is closed before haft waits for its end; otherwise it lingers for a second.
 #[test]
+#[ignore = "by night: it measures time"]
 fn c02_a_command_that_has_ended_is_not_waited_for() {
     let home = Home::new();
     let run = || {
@@ -15,6 +15,6 @@ fn c02_a_command_that_has_ended_is_not_waited_for() {
         assert_eq!(answer.code, 0, "{}", answer.stderr);
         started.elapsed()
     };
-    let fastest = (0..5).map(|_| run()).min().unwrap();
+    let fastest = (0..3).map(|_| run()).min().unwrap();
     assert!(fastest < Duration::from_secs(1), "{fastest:?}");
 }

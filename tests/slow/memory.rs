@@ -2,13 +2,14 @@
 
 #![cfg(target_os = "linux")]
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::json;
 
-use super::Stage;
-use super::peer::{Peer, text};
 use crate::ahead::LARGE;
+use crate::common::wait::until;
+use crate::serve::Stage;
+use crate::serve::peer::{Peer, text};
 
 /// A row of `/proc/PID/status`, in KiB.
 fn held(peer: &Peer, row: &str) -> u64 {
@@ -19,15 +20,7 @@ fn held(peer: &Peer, row: &str) -> u64 {
 
 /// Waits until no more than `most` KiB are held.
 fn await_held(peer: &Peer, row: &str, most: u64) {
-    await_held_for(peer, row, most, Duration::from_secs(10));
-}
-
-fn await_held_for(peer: &Peer, row: &str, most: u64, time: Duration) {
-    let begun = Instant::now();
-    while held(peer, row) > most {
-        assert!(begun.elapsed() < time, "{row}: {} KiB, not {most}", held(peer, row));
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    until(&format!("{row} is at most {most} KiB"), || held(peer, row) <= most);
 }
 
 /// Calls at once.
@@ -48,6 +41,7 @@ fn round(peer: &mut Peer, calls: &[(&str, serde_json::Value)]) {
 /// many threads as there are calls at once.
 #[cfg(target_env = "gnu")]
 #[test]
+#[ignore = "by night: it measures time"]
 fn s19_memory_stays_flat_under_hostile_calls() {
     const MOST: u64 = 64 << 10;
     let stage = Stage::new("");
@@ -73,6 +67,7 @@ fn s19_memory_stays_flat_under_hostile_calls() {
 /// S19: of the stack and the memory that guests used, each slot of the pool keeps a little. Measured: 5 to
 /// 10 MiB more than before, and 28 where stacks keep all that was used of them, and memories a MiB.
 #[test]
+#[ignore = "by night: it measures time"]
 fn s19_what_guests_used_is_given_back() {
     const MOST: u64 = 16 << 10;
     let stage = Stage::new("");
@@ -88,6 +83,7 @@ fn s19_what_guests_used_is_given_back() {
 /// S19: the pool of instances with a large memory, which reserves address space for each, is given back when the plugin is
 /// quiet, and made again. With no memory for such instances there is none.
 #[test]
+#[ignore = "by night: it measures time"]
 fn s19_what_was_made_for_calls_to_come_is_given_back() {
     const PAUSE: Duration = Duration::from_millis(50);
     let large = wat::parse_str(LARGE).unwrap();
@@ -104,7 +100,7 @@ fn s19_what_was_made_for_calls_to_come_is_given_back() {
     let (without, ..) = served("0MiB");
     let (with, before, _stage, mut peer) = served("64MiB");
     assert!(with > 3 << 20 && without < with / 4, "KiB reserved: {with}, {without}");
-    await_held_for(&peer, "VmSize", before + with / 4, Duration::from_secs(90));
+    await_held(&peer, "VmSize", before + with / 4);
     assert!(called(&mut peer, 5, PAUSE) > before + with / 2, "it is made again");
 }
 

@@ -1,0 +1,18 @@
+//! Tests about time itself: guests that spin, silence that means death, memory that is given back, latency, fair shares of
+//! the processor. By night, one at a time:
+//! `cargo test --locked --test haft-tests slow:: -- --ignored --test-threads=1`.
+//!
+//! No result is an absolute time: each is a ratio within one run, or the best of three.
+
+mod backends;
+mod calls;
+mod exec;
+mod fetch;
+mod hanging_up;
+mod mcp;
+mod memory;
+mod nats;
+mod parsing;
+mod providers;
+mod shares;
+mod spinning;

@@ -1,0 +1,72 @@
+//! MCP servers that are started again and again, that end by themselves or not, and a person who thinks for long.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use haft::mcp::client::{ElicitationQuestion, Elicitor, Host, Reply};
+use serde_json::json;
+
+use crate::mcp::Fixture;
+
+/// MC09: a server that never begins is not started as often as it is asked for: the pauses grow.
+#[tokio::test]
+#[ignore = "by night: it measures time"]
+async fn mc09_a_server_that_cannot_start_is_left_alone_for_longer_and_longer() {
+    let mut all = Vec::new();
+    for _ in 0..3 {
+        let fixture = Fixture::new(&json!({ "start": "crash" }));
+        let mut took = Vec::new();
+        // After the first two the pauses are 250, 500, 1000 and 2000 ms.
+        for _ in 0..6 {
+            let begun = Instant::now();
+            fixture.error("echo", json!({})).await;
+            took.push(begun.elapsed());
+        }
+        if took[5] > took[0] * 3 && took[5] > took[3] {
+            return;
+        }
+        all.push(took);
+    }
+    panic!("{all:?}");
+}
+
+/// MC10: a server that ends by itself is closed sooner than one that has to be ended.
+#[tokio::test]
+#[ignore = "by night: it measures time"]
+async fn mc10_a_server_that_ends_by_itself_is_closed_at_once() {
+    let mut best = [Duration::MAX; 2];
+    for _ in 0..3 {
+        for (end, best) in ["", "ignore"].into_iter().zip(&mut best) {
+            let fixture = Fixture::new(&json!({ "end": end }));
+            fixture.text("echo", json!({})).await;
+            let begun = Instant::now();
+            fixture.server.close().await;
+            *best = begun.elapsed().min(*best);
+        }
+    }
+    assert!(best[0] * 2 < best[1], "{best:?}");
+}
+
+/// How long a request may take where a person thinks for twice as long.
+const LIMIT: Duration = Duration::from_secs(3);
+
+#[derive(Debug)]
+struct Thinker;
+
+#[async_trait]
+impl Elicitor for Thinker {
+    async fn ask(&self, _: &ElicitationQuestion) -> Reply {
+        tokio::time::sleep(LIMIT * 2).await;
+        Reply::Accept(Some(json!({ "name": "Ada" })))
+    }
+}
+
+/// MC05: a person who thinks longer than a request may take is waited for.
+#[tokio::test]
+#[ignore = "by night: it measures time"]
+async fn mc05_a_person_who_thinks_for_long_is_waited_for() {
+    let fixture = Fixture::with(&json!({}), LIMIT, |host| Host { elicitor: Some(Arc::new(Thinker)), ..host });
+    let text = fixture.text("elicit", json!({})).await;
+    assert_eq!(text, r#"{"action":"accept","content":{"name":"Ada"}}"#);
+}

@@ -1,0 +1,46 @@
+//! How soon a gate knows of a worker's death: the server tells it, or silence does.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::nats::setup::Setup;
+use crate::nats::world::World;
+
+/// Deaths of each kind.
+const DEATHS: usize = 6;
+
+/// After what times deaths are told, the shortest first.
+async fn deaths(setup: Setup) -> Option<Vec<Duration>> {
+    let world = World::with(setup, "")?;
+    let gate = world.gate().await;
+    let mut told = Vec::new();
+    for number in 0..DEATHS {
+        let mut worker = world.worker("eu-1", &["--label", "eu"]);
+        gate.until_answered("time", json!({})).await;
+        let mark = format!("slow{number}");
+        let call = gate.spawn("program__far__slow", json!({ "mark": mark }));
+        world.until_marked(&mark).await;
+        // At any point between two beats.
+        tokio::time::sleep(Duration::from_millis(number as u64 * 83)).await;
+        worker.kill();
+        let killed = Instant::now();
+        let answer = call.await.unwrap();
+        told.push(killed.elapsed());
+        assert!(answer.content.contains("nobody knows what came of it"), "{}", answer.content);
+    }
+    told.sort();
+    eprintln!("{setup:?}: deaths were told after {told:?}");
+    Some(told)
+}
+
+/// N04: a server that tells of disconnects tells long before silence would; silence does within the 3 s that are promised.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "by night: it measures time"]
+async fn n04_the_death_of_a_worker_is_told_at_once() {
+    let (Some(told), Some(silent)) = (deaths(Setup::Guide).await, deaths(Setup::Silent).await) else {
+        return;
+    };
+    assert!(told[DEATHS / 2] * 4 < silent[0], "{told:?} {silent:?}");
+    assert!(silent[0] < Duration::from_secs(3), "{silent:?}");
+}
