@@ -57,9 +57,9 @@ use clap::{Parser, Subcommand};
 use tokio::runtime::Builder;
 
 use self::common::Common;
-pub use self::exit::Exit;
+pub(crate) use self::exit::Exit;
 use self::terminal::Terminal;
-use crate::program::telemetry;
+use haft::program::telemetry;
 use haft_author::Interrupted;
 use haft_core::heap;
 use haft_core::report::Report;
@@ -70,7 +70,7 @@ use haft_core::report::Report;
 /// exactly what it was granted.
 #[derive(Debug, Parser)]
 #[command(name = "haft", version, max_term_width = 100, after_help = exit::HELP)]
-pub struct Cli {
+pub(crate) struct Cli {
     #[command(flatten)]
     common: Common,
     #[command(subcommand)]
@@ -150,7 +150,7 @@ impl Cli {
     ///
     /// It is built here and not by the program, which would then have all of haft's futures compiled
     /// into it as well.
-    pub fn execute(self) -> Exit {
+    pub(crate) fn execute(self) -> Exit {
         heap::settle();
         let terminal = Terminal::new(self.common.json);
         // Two threads are enough for waiting; tools have threads and processes of their own.

@@ -51,7 +51,5 @@ pub use haft_telemetry as telemetry;
 
 pub mod program;
 
-pub mod cli;
-
 pub use self::agent::Agent;
 pub use self::tool::Toolbox;

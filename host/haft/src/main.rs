@@ -1,9 +1,12 @@
 //! The haft program: reads the command line and ends with the code that `cli` says.
 
+mod cli;
+
 use std::process::ExitCode;
 
 use clap::Parser;
-use haft::cli::Cli;
+
+use self::cli::Cli;
 
 /// That of musl has one lock for all threads, and `haft serve` allocates on many.
 #[cfg(target_env = "musl")]

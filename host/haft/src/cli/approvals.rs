@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use async_trait::async_trait;
 
 use super::terminal::{Person, Terminal};
-use crate::program::{Dirs, Program};
+use haft::program::{Dirs, Program};
 use haft_agent::Begun;
 use haft_core::tool::{Approvals, Approver, Decision, Question};
 use haft_mcp::server::Fallback;

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Exit;
 use super::terminal::Terminal;
-use crate::program::Dirs;
+use haft::program::Dirs;
 use haft_author::{BuildLog, Built, Project, Workshop, pack};
 use haft_sandbox::confine::Confiner;
 

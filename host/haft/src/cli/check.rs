@@ -13,7 +13,7 @@ use super::Exit;
 use super::common::{Common, proposed_pane};
 use super::terminal::Terminal;
 use super::{guidance, mended};
-use crate::program::{FILE_NAME, InstallContext, Options, Program};
+use haft::program::{FILE_NAME, InstallContext, Options, Program};
 use haft_core::manifest::{CommandTool, McpServer, Transport};
 use haft_core::report::Problem;
 use haft_core::tool::{bytes, tokens};
@@ -187,7 +187,7 @@ fn summary(program: &Program, is_all: bool) -> String {
         name => name,
     };
     let (tools, plugins) = (program.toolbox.entries().len(), program.manifest.plugins.len());
-    let mode = crate::program::mode_name(program.manifest.sandbox.mode);
+    let mode = haft::program::mode_name(program.manifest.sandbox.mode);
     let write: Vec<_> =
         program.grant.writable().roots().iter().map(|root| root.path().display().to_string()).collect();
     let commands = program

@@ -6,7 +6,7 @@ use clap::{ArgAction, Args};
 
 use super::elicitation;
 use super::terminal::Terminal;
-use crate::program::{Allow, Ask, FILE_NAME, Machines, Options, Program, Servers, Target};
+use haft::program::{Allow, Ask, FILE_NAME, Machines, Options, Program, Servers, Target};
 use haft_agent::{Begun, Saved};
 use haft_core::manifest::NatsUrl;
 use haft_plugin_host::debug::Recorder;

@@ -13,7 +13,7 @@ use super::dialogue::{Dialogue, hinted};
 use super::model_args::ModelArgs;
 use super::terminal::{Hinted, Screen, Show, Terminal, reader_is_gone};
 use super::{approvals, attach, guidance};
-use crate::program::Dirs;
+use haft::program::Dirs;
 use haft_agent::provider::{OutputSchema, Prompt};
 use haft_agent::{Begun, Outcome, Restored, Saved};
 use haft_core::call::Attachment;

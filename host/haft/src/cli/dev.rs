@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::terminal::{DIM, Terminal};
 use super::{Exit, build, call, test};
 use crate::cli::disclosure_sheet::Sheet;
-use crate::program::{FILE_NAME, Options, Program};
+use haft::program::{FILE_NAME, Options, Program};
 use haft_author::watch::Watch;
 use haft_author::{BuildLog, Interrupted, Language, Project, Workshop, language};
 use haft_core::call::{ToolCall, ToolDef};

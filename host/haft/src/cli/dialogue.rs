@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::model_args::{ModelArgs, check_prices};
 use super::terminal::{Hinted, Terminal};
-use crate::program::Program;
+use haft::program::Program;
 use haft_agent::provider::{OutputSchema, Prompt, Provider};
 use haft_agent::{
     Agent, AgentSettings, Begun, History, Outcome, Restored, Routed, Saved, SessionError, route,

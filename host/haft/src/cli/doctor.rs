@@ -29,7 +29,7 @@ use self::workers::Workers;
 use super::Exit;
 use super::common::Common;
 use super::terminal::Terminal;
-use crate::program::{Dirs, Options, Program};
+use haft::program::{Dirs, Options, Program};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\

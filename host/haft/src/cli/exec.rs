@@ -11,7 +11,7 @@ use clap::Args;
 use super::Exit;
 use super::common::Common;
 use crate::cli::terminal::Terminal;
-use crate::program::{Options, Program, Target};
+use haft::program::{Options, Program, Target};
 use haft_core::grant::Grant;
 use haft_sandbox::attached::{self, PaneRights};
 use haft_sandbox::confine::Confiner;

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 /// How haft ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Exit {
+pub(crate) enum Exit {
     /// Everything was done.
     Success,
     /// The tool answered with an error, or the model gave no complete answer.
@@ -45,7 +45,7 @@ Exit codes:
 
 impl Exit {
     /// The number.
-    pub fn code(self) -> u8 {
+    pub(crate) fn code(self) -> u8 {
         match self {
             Self::Success => 0,
             Self::Tool => 1,

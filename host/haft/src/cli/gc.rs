@@ -8,7 +8,7 @@ use super::Exit;
 use super::build::toolchains;
 use super::terminal::{Terminal, rounded};
 use crate::cli::install_session::with_hint;
-use crate::program::Dirs;
+use haft::program::Dirs;
 use haft_author::sweep::{self, Unused};
 use haft_core::report::plain;
 use haft_package::{Store, SweepError, Swept};

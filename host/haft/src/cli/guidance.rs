@@ -6,7 +6,7 @@ use std::fmt::Write;
 use serde_json::{Value, json};
 
 use super::terminal::{DIM, Show, Terminal};
-use crate::program::Guidance;
+use haft::program::Guidance;
 use haft_core::project::agents_md::AgentsMd;
 use haft_core::report::{Problem, plain};
 use haft_core::tool::tokens;

@@ -9,7 +9,7 @@ use clap::Args;
 
 use super::Exit;
 use super::terminal::Terminal;
-use crate::program::FILE_NAME;
+use haft::program::FILE_NAME;
 
 /// What the first line of the program.toml names.
 const SCHEMA: &str = "program.schema.json";

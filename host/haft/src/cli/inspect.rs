@@ -16,7 +16,7 @@ use self::component::{Component, Subject};
 use super::Exit;
 use super::terminal::{Hinted, Terminal, rounded};
 use crate::cli::install_session::{InstallSession, install_error, trust};
-use crate::program::{builtin, builtin_names, command_tools};
+use haft::program::{builtin, builtin_names, command_tools};
 use haft_core::limit::Limits;
 use haft_core::report::{nearest, plain};
 use haft_package::disclosure::{Disclosure, ItemKind};

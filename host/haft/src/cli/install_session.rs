@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::common::Common;
 use super::terminal::{Hinted, Terminal};
-use crate::program::{FILE_NAME, InstallContext};
+use haft::program::{FILE_NAME, InstallContext};
 use haft_package::oci::{Access, CredentialFiles};
 use haft_package::signature::{PublicKey, Trust};
 use haft_package::{

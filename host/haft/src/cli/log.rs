@@ -20,7 +20,7 @@ use self::since::Since;
 use super::Exit;
 use super::common::Common;
 use super::terminal::Terminal;
-use crate::program::Dirs;
+use haft::program::Dirs;
 use haft_core::journal::{Followed, Found, Outline, Record, View};
 use haft_core::manifest::ToolPattern;
 

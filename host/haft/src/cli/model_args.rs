@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::terminal::{Hinted, Terminal};
-use crate::program::{ModelChoice, Program};
+use haft::program::{ModelChoice, Program};
 use haft_agent::provider::{Cost, Provider};
 use haft_agent::{AgentSettings, Budget};
 use haft_core::manifest::{Route, ToolPattern};

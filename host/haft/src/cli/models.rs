@@ -11,7 +11,7 @@ use super::Exit;
 use super::common::Common;
 use super::doctor::is_ollama_there;
 use super::terminal::{DIM, HEAD, Hinted, Terminal};
-use crate::program::{Ask, Listed, ModelChoice, Program};
+use haft::program::{Ask, Listed, ModelChoice, Program};
 use haft_agent::provider::{ListedModel, ModelList, PROVIDERS, Prices, ProviderError};
 use haft_core::report::plain;
 use haft_core::secret::SecretError;

@@ -10,7 +10,7 @@ use serde_json::json;
 use super::Exit;
 use super::build::relative;
 use super::terminal::Terminal;
-use crate::program::FILE_NAME;
+use haft::program::FILE_NAME;
 use haft_author::archive::Package;
 use haft_author::component::{self, Kind};
 use haft_author::declaration;

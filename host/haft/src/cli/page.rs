@@ -17,7 +17,7 @@ use super::Exit;
 use super::common::Common;
 use super::pipes::signals;
 use super::terminal::Terminal;
-use crate::program::Dirs;
+use haft::program::Dirs;
 use haft_page::{Link, Places, Server};
 
 #[derive(Debug, Args)]

@@ -13,7 +13,7 @@ use super::Exit;
 use super::check::component::{self, Checked};
 use super::terminal::{Hinted, Terminal, rounded};
 use crate::cli::install_session::{access, with_hint};
-use crate::program::{Dirs, FILE_NAME, InstallContext};
+use haft::program::{Dirs, FILE_NAME, InstallContext};
 use haft_author::archive::Package;
 use haft_author::pack;
 use haft_core::manifest::{self, Manifest};

@@ -11,7 +11,7 @@ use super::terminal::{Screen, Show, Terminal, rendered};
 use super::{Exit, approvals, transcript};
 use crate::cli::conversation::SessionName;
 use crate::cli::dialogue::hinted;
-use crate::program::Program;
+use haft::program::Program;
 use haft_agent::provider::RequestedCall;
 use haft_agent::{Entry, Line};
 use haft_core::call::{ToolCall, ToolResult};

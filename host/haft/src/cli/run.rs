@@ -13,7 +13,7 @@ use super::model_args::ModelArgs;
 use super::pipes;
 use super::terminal::{Hinted, Screen, Show, Terminal};
 use crate::cli::conversation::{Conversation, SessionName};
-use crate::program::read_output;
+use haft::program::read_output;
 use haft_agent::provider::{Prompt, ProviderError};
 use haft_agent::{End, Outcome};
 use haft_core::report::Report;

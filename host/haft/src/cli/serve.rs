@@ -20,7 +20,7 @@ use super::terminal::Terminal;
 use super::{approvals, given, page};
 use crate::cli::Exit;
 use crate::cli::elicitation;
-use crate::program::{Dirs, Live, News, ToolChoice};
+use haft::program::{Dirs, Live, News, ToolChoice};
 use haft_callers::Callers;
 use haft_core::journal;
 use haft_core::manifest::{self, KeyringEntry, Manifest, SecretSource, ToolPattern, Variable};

@@ -12,7 +12,7 @@ use super::Exit;
 use super::terminal::Terminal;
 use crate::cli::conversation::SessionName;
 use crate::cli::dialogue::hinted;
-use crate::program::Dirs;
+use haft::program::Dirs;
 use haft_agent::provider::Message;
 use haft_agent::{End, Restored, Saved};
 use haft_core::report::plain;

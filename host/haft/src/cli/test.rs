@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::terminal::{DIM, FAILED, GOOD, Hinted, Terminal};
 use super::{Exit, build};
-use crate::program::Dirs;
+use haft::program::Dirs;
 use haft_author::suite::property::{self, Searched};
 use haft_author::suite::{Bench, Case, Ran, Suite};
 use haft_author::{Interrupted, Project};

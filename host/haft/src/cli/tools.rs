@@ -7,7 +7,7 @@ use super::Exit;
 use super::common::Common;
 use super::mended;
 use super::terminal::{Column, Terminal};
-use crate::program::Ask;
+use haft::program::Ask;
 use haft_core::call::ToolDef;
 use haft_core::tool::{Entry, Toolbox, bytes, tokens};
 

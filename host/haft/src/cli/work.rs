@@ -10,7 +10,7 @@ use super::common::Common;
 use super::pipes::signals;
 use super::terminal::{Hinted, Terminal};
 use crate::cli::Exit;
-use crate::program::{Ask, Options, Program};
+use haft::program::{Ask, Options, Program};
 use haft_core::event::Events;
 use haft_core::journal;
 use haft_core::manifest::{Label, Name};

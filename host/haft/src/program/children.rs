@@ -87,7 +87,7 @@ fn add_command(
 }
 
 /// What a command tool of program.toml runs.
-pub(crate) fn command_spec(manifest: &Manifest, program: &str, tool: &Declared) -> CommandSpec {
+pub fn command_spec(manifest: &Manifest, program: &str, tool: &Declared) -> CommandSpec {
     let names = |names: &[Located<String>]| names.iter().map(|name| name.value.clone()).collect();
     CommandSpec {
         program: program.to_owned(),

@@ -102,7 +102,7 @@ pub(super) fn offers(package: &Package, exposed: &str) -> bool {
 }
 
 /// The tool with what program.toml says of it: the description, the title and the hints, if there are any.
-pub(crate) fn described(declared: Option<&Declared>, own: &ToolDef) -> ToolDef {
+pub fn described(declared: Option<&Declared>, own: &ToolDef) -> ToolDef {
     let Some(declared) = declared else { return own.clone() };
     let said = |texts: &[(Located<ToolName>, String)]| {
         texts.iter().find(|(name, _)| name.as_str() == own.name).map(|(_, text)| text.clone())

@@ -25,7 +25,7 @@ impl Servers {
     }
 
     /// Whether one of them was asked, and has nothing.
-    pub(crate) fn are_empty(&self) -> bool {
+    pub fn are_empty(&self) -> bool {
         self.iter().any(|server| server.remembered().is_some_and(|(list, _)| list.tools.is_empty()))
     }
 
@@ -36,7 +36,7 @@ impl Servers {
     }
 
     /// Ends when one of them has another list of tools than when the program was loaded.
-    pub(crate) async fn changed(&self) {
+    pub async fn changed(&self) {
         let mut waiting = JoinSet::new();
         for mut changes in self.0.iter().map(|own| own.changes.clone()) {
             waiting.spawn(async move { changes.changed().await.is_ok() });

@@ -36,7 +36,7 @@ pub(super) async fn of(loaded: &Loaded, problems: &mut Vec<Problem>) -> Trace {
 }
 
 /// Sends what is left, within a few seconds.
-pub(crate) async fn close() {
+pub async fn close() {
     if let Some(telemetry) = STARTED.get() {
         telemetry.clone().close().await;
     }

@@ -68,7 +68,7 @@ fn exposed(plugin: &str, def: ToolDef) -> ToolDef {
 
 /// The commands of a package as tools, with what they run. Programs on this machine's PATH are no part of what the
 /// user agrees to.
-pub(crate) fn command_tools(bundle: &Bundle) -> impl Iterator<Item = ToolDisclosure> {
+pub fn command_tools(bundle: &Bundle) -> impl Iterator<Item = ToolDisclosure> {
     let program = bundle.program.name.as_str();
     bundle.manifest.tools.iter().map(move |tool| {
         let spec = command_spec(&bundle.manifest, program, tool);

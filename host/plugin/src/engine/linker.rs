@@ -2,7 +2,12 @@
 //! made when the first component asks for it.
 
 use wasmtime::component::{Component, InstancePre, Linker};
-use wasmtime_wasi::p2::bindings::{cli, filesystem, sockets};
+use wasmtime_wasi::cli::{WasiCli, WasiCliView};
+use wasmtime_wasi::p2::bindings::sockets::network::LinkOptions;
+use wasmtime_wasi::p2::bindings::{cli, filesystem, random, sockets};
+use wasmtime_wasi::random::WasiRandom;
+use wasmtime_wasi::sockets::{WasiSockets, WasiSocketsView};
+use wasmtime_wasi::{WasiView, p2};
 
 use crate::contract::act::consent as act;
 use crate::contract::bindings::haft::plugin::host::add_to_linker as add_host;
@@ -53,9 +58,9 @@ fn is_later(component: &Component) -> bool {
 /// refused where no host is granted, and drafts of WASI for what a plugin keeps.
 fn linker(engine: &wasmtime::Engine) -> wasmtime::Result<Linker<GuestState>> {
     let mut linker = Linker::new(engine);
-    wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
+    link_cli_and_random(&mut linker)?;
+    link_tcp_and_udp(&mut linker)?;
     wasmtime_wasi_http::p2::add_only_http_to_linker_async(&mut linker)?;
-    linker.allow_shadowing(true);
     filesystem::types::add_to_linker::<GuestState, files::HasFiles>(&mut linker, files::guest_files)?;
     filesystem::preopens::add_to_linker::<GuestState, files::HasFiles>(&mut linker, files::guest_files)?;
     cli::environment::add_to_linker::<GuestState, environment::HasEnvironment>(
@@ -73,6 +78,29 @@ fn linker(engine: &wasmtime::Engine) -> wasmtime::Result<Linker<GuestState>> {
     config::link_earlier(&mut linker)?;
     logging::link_unversioned(&mut linker)?;
     Ok(linker)
+}
+
+/// The interfaces of `wasi:cli` as wasmtime implements them. Its function that links all of WASI is not called: what haft
+/// implements itself would be compiled a second time, for nothing.
+fn link_cli_and_random(linker: &mut Linker<GuestState>) -> wasmtime::Result<()> {
+    p2::add_to_linker_proxy_interfaces_async(linker)?;
+    random::insecure::add_to_linker::<_, WasiRandom>(linker, |state| state.ctx().ctx.random())?;
+    random::insecure_seed::add_to_linker::<_, WasiRandom>(linker, |state| state.ctx().ctx.random())?;
+    cli::exit::add_to_linker::<_, WasiCli>(linker, GuestState::cli)?;
+    cli::terminal_input::add_to_linker::<_, WasiCli>(linker, GuestState::cli)?;
+    cli::terminal_output::add_to_linker::<_, WasiCli>(linker, GuestState::cli)?;
+    cli::terminal_stdin::add_to_linker::<_, WasiCli>(linker, GuestState::cli)?;
+    cli::terminal_stdout::add_to_linker::<_, WasiCli>(linker, GuestState::cli)?;
+    cli::terminal_stderr::add_to_linker::<_, WasiCli>(linker, GuestState::cli)
+}
+
+/// The sockets as wasmtime implements them.
+fn link_tcp_and_udp(linker: &mut Linker<GuestState>) -> wasmtime::Result<()> {
+    sockets::tcp::add_to_linker::<_, WasiSockets>(linker, GuestState::sockets)?;
+    sockets::tcp_create_socket::add_to_linker::<_, WasiSockets>(linker, GuestState::sockets)?;
+    sockets::udp::add_to_linker::<_, WasiSockets>(linker, GuestState::sockets)?;
+    sockets::instance_network::add_to_linker::<_, WasiSockets>(linker, GuestState::sockets)?;
+    sockets::network::add_to_linker::<_, WasiSockets>(linker, &LinkOptions::default(), GuestState::sockets)
 }
 
 type HasSelf = wasmtime::component::HasSelf<GuestState>;

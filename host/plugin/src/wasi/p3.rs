@@ -8,7 +8,10 @@ mod files;
 mod network;
 
 use wasmtime::component::Linker;
-use wasmtime_wasi::p3::bindings::{cli, filesystem, sockets};
+use wasmtime_wasi::p3::{
+    self,
+    bindings::{cli, filesystem, sockets},
+};
 
 use crate::instance::state::GuestState;
 use crate::wasi::environment::{HasEnvironment, view as environment_view};
@@ -26,7 +29,11 @@ pub(crate) fn is_interface(name: &str) -> bool {
 /// Links WASI 0.3 beside what is linked already.
 pub(crate) fn add_to_linker(linker: &mut Linker<GuestState>) -> wasmtime::Result<()> {
     linker.allow_shadowing(true);
-    wasmtime_wasi::p3::add_to_linker(linker)?;
+    // All of it but files, which are haft's own.
+    p3::cli::add_to_linker(linker)?;
+    p3::clocks::add_to_linker(linker)?;
+    p3::random::add_to_linker(linker)?;
+    p3::sockets::add_to_linker(linker)?;
     wasmtime_wasi_http::p3::add_to_linker(linker)?;
     filesystem::types::add_to_linker::<GuestState, HasFiles>(linker, guest_files)?;
     filesystem::preopens::add_to_linker::<GuestState, HasFiles>(linker, guest_files)?;

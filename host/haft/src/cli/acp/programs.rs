@@ -12,7 +12,7 @@ use crate::cli::dialogue::{Dialogue, hinted};
 use crate::cli::model_args::ModelArgs;
 use crate::cli::sessions::shortened;
 use crate::cli::terminal::Terminal;
-use crate::program::{Ask, Dirs, Options};
+use haft::program::{Ask, Dirs, Options};
 use haft_acp::{Conversation, Failure, Host, Opening, Summary};
 use haft_agent::{Saved, SessionError, Sessions};
 

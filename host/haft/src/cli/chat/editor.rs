@@ -17,7 +17,7 @@ use rustyline::{Behavior, Cmd, CompletionType, Config, EventHandler, Helper, Key
 
 use super::command::COMMANDS;
 use crate::cli::conversation::Conversation;
-use crate::program::Dirs;
+use haft::program::Dirs;
 use haft_core::secret::Redactor;
 
 /// Entries of the history that are kept.

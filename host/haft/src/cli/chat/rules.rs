@@ -6,7 +6,7 @@ use std::path::Path;
 use super::super::terminal::{DIM, Hinted, Terminal};
 use crate::cli::conversation::Conversation;
 use crate::cli::disclosure_sheet::Sheet;
-use crate::program::Dirs;
+use haft::program::Dirs;
 use haft_core::manifest::RulePattern;
 use haft_core::tool::Entry;
 use haft_package::{Change, Project, ProjectError, Store, edit};

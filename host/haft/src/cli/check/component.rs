@@ -9,7 +9,7 @@ use super::super::Exit;
 use super::super::build::relative;
 use super::super::common::Common;
 use super::super::terminal::Terminal;
-use crate::program::{FILE_NAME, InstallContext};
+use haft::program::{FILE_NAME, InstallContext};
 use haft_author::check::{Findings, Subject, examine, summary_line, tokens};
 use haft_author::pack::size;
 use haft_core::call::ToolDef;

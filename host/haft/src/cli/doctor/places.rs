@@ -8,7 +8,7 @@ use rustix::fs::{Access, access};
 use serde::Serialize;
 
 use super::page::{Line, Mark};
-use crate::program::Dirs;
+use haft::program::Dirs;
 
 /// Write permission for the group and for others.
 const SHARED_WRITING: u32 = 0o022;

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::page::{Line, Mark};
-use crate::program::{Program, ProgramHook, mode_name};
+use haft::program::{Program, ProgramHook, mode_name};
 use haft_core::grant::Reach;
 use haft_core::report::Report;
 

@@ -8,7 +8,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::page::{Line, Mark};
-use crate::program::Program;
+use haft::program::Program;
 use haft_agent::provider::{OLLAMA_HOST, PROVIDERS, ollama_host};
 use haft_core::manifest::{Provider, SecretSource};
 

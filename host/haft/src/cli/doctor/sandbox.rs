@@ -5,7 +5,7 @@ use std::fs;
 use serde::Serialize;
 
 use super::page::{Line, Mark};
-use crate::program::Dirs;
+use haft::program::Dirs;
 use haft_core::grant::{Grant, Root};
 use haft_sandbox::confine::{ConfineError, Confiner, Layers, Verdict};
 use haft_sandbox::selftest::{self, Finding, Outcome, SelfTest, SelfTestError};

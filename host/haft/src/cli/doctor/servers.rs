@@ -4,7 +4,7 @@
 use serde::Serialize;
 
 use super::page::{Line, Mark};
-use crate::program::Program;
+use haft::program::Program;
 use haft_mcp::client::{Endpoint, MAX_AGE, Server as Declared};
 
 /// A server as it was found.

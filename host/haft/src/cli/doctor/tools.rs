@@ -9,7 +9,7 @@ use serde::Serialize;
 use tokio::task::JoinSet;
 
 use super::page::{Line, Mark};
-use crate::program::Dirs;
+use haft::program::Dirs;
 use haft_core::grant::{Grant, Root};
 use haft_core::tool::Own;
 use haft_sandbox::confine::Confiner;

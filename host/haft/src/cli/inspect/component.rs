@@ -7,7 +7,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::{compact, imports};
-use crate::program::described;
+use haft::program::described;
 use haft_core::call::{ResourceDef, ToolDef};
 use haft_core::limit::Limits;
 use haft_core::manifest;

@@ -5,7 +5,7 @@ use tempfile::TempDir;
 use super::Log;
 use crate::cli::common::Common;
 use crate::cli::terminal::Terminal;
-use crate::program::{Ask, Options, Program};
+use haft::program::{Ask, Options, Program};
 use haft_nats::{Link, Server, fetch};
 
 /// A copy of what the workers have sent, which goes with the value; nothing where this machine's journal is meant.

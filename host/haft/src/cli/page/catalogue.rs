@@ -8,7 +8,7 @@ use tokio::runtime::Handle;
 use crate::cli::common::Common;
 use crate::cli::terminal::{Terminal, told};
 use crate::cli::verify;
-use crate::program::{Ask, Options, Program};
+use haft::program::{Ask, Options, Program};
 use haft_core::event::Events;
 use haft_core::journal::Granted;
 use haft_core::sync::Lock;

@@ -8,7 +8,7 @@ use anyhow::Context;
 use clap::ValueEnum;
 use serde_json::{Map, Value, json};
 
-use crate::program::FILE_NAME;
+use haft::program::FILE_NAME;
 use haft_core::manifest::Manifest;
 use haft_mcp::server::http::PATH;
 
