@@ -53,6 +53,9 @@ mod update;
 mod verify;
 mod work;
 
+use std::future::{Future, ready};
+use std::pin::Pin;
+
 use clap::{Parser, Subcommand};
 use tokio::runtime::Builder;
 
@@ -147,9 +150,6 @@ enum Verb {
 
 impl Cli {
     /// Does what the command line says, on a runtime of its own: not to be called from within one.
-    ///
-    /// It is built here and not by the program, which would then have all of haft's futures compiled
-    /// into it as well.
     pub(crate) fn execute(self) -> Exit {
         heap::settle();
         let terminal = Terminal::new(self.common.json);
@@ -157,8 +157,7 @@ impl Cli {
         match Builder::new_multi_thread().worker_threads(2).enable_all().build() {
             Ok(runtime) => {
                 let exit = runtime.block_on(async {
-                    // Boxed: the futures of all verbs are large.
-                    let exit = Box::pin(self.dispatch(terminal)).await;
+                    let exit = self.dispatch(terminal).await;
                     telemetry::close().await;
                     exit
                 });
@@ -179,42 +178,42 @@ impl Cli {
         let tells = matches!(self.verb, Verb::Run(_) | Verb::Chat(_) | Verb::Call(_) | Verb::Dev(_));
         let tracer = if let Verb::Call(call) = &self.verb { call.tracer() } else { None };
         terminal::log(verbose, tells, tracer);
-        let done = match self.verb {
-            Verb::Run(verb) => verb.execute(&self.common, terminal).await,
-            Verb::Chat(verb) => verb.execute(&self.common, terminal).await,
-            Verb::Acp(verb) => verb.execute(&self.common, terminal).await,
-            Verb::Models(verb) => verb.execute(&self.common, terminal).await,
-            Verb::Sessions(verb) => verb.execute(&self.common, terminal),
-            Verb::Replay(verb) => verb.execute(&self.common, terminal).await,
-            Verb::Call(verb) => verb.execute(&self.common, terminal).await,
-            Verb::Exec(verb) => verb.execute(&self.common, terminal).await,
-            Verb::Tools(verb) => verb.execute(&self.common, terminal).await,
-            Verb::Serve(verb) => verb.execute(&self.common, terminal).await,
-            Verb::Work(verb) => verb.execute(&self.common, terminal).await,
-            Verb::Add(verb) => verb.execute(&self.common, terminal).await,
-            Verb::Remove(verb) => verb.execute(&self.common, terminal),
-            Verb::Update(verb) => verb.execute(&self.common, terminal).await,
-            Verb::List(verb) => verb.execute(&self.common, terminal).await,
-            Verb::Verify(verb) => verb.execute(&self.common, terminal),
-            // Its future holds more than any other's.
-            Verb::Inspect(verb) => Box::pin(verb.execute(&self.common, terminal)).await,
-            Verb::Gc(verb) => verb.execute(terminal),
-            Verb::Check(verb) => verb.execute(&self.common, terminal).await,
-            Verb::Doctor(verb) => verb.execute(&self.common, terminal).await,
-            Verb::Log(verb) => verb.execute(&self.common, terminal).await,
-            Verb::Page(verb) => verb.execute(&self.common, terminal).await,
-            Verb::Init(verb) => verb.execute(terminal),
-            Verb::New(verb) => verb.execute(terminal),
-            Verb::Build(verb) => verb.execute(terminal).await,
-            Verb::Dev(verb) => Box::pin(verb.execute(&self.common, terminal)).await,
-            Verb::Test(verb) => verb.execute(terminal).await,
-            Verb::Pack(verb) => verb.execute(terminal, self.common.program.as_deref()),
-            Verb::Publish(verb) => verb.execute(&self.common, terminal).await,
-            Verb::Schema(verb) => verb.execute(terminal),
-            Verb::Completions(verb) => verb.execute(terminal),
-            Verb::Man(verb) => verb.execute(terminal),
+        // Each future in a box of its own: in one, all verbs' futures would be laid out and compiled together.
+        let done: Pin<Box<dyn Future<Output = anyhow::Result<Exit>> + '_>> = match self.verb {
+            Verb::Run(verb) => Box::pin(verb.execute(&self.common, terminal)),
+            Verb::Chat(verb) => Box::pin(verb.execute(&self.common, terminal)),
+            Verb::Acp(verb) => Box::pin(verb.execute(&self.common, terminal)),
+            Verb::Models(verb) => Box::pin(verb.execute(&self.common, terminal)),
+            Verb::Sessions(verb) => Box::pin(ready(verb.execute(&self.common, terminal))),
+            Verb::Replay(verb) => Box::pin(verb.execute(&self.common, terminal)),
+            Verb::Call(verb) => Box::pin(verb.execute(&self.common, terminal)),
+            Verb::Exec(verb) => Box::pin(verb.execute(&self.common, terminal)),
+            Verb::Tools(verb) => Box::pin(verb.execute(&self.common, terminal)),
+            Verb::Serve(verb) => Box::pin(verb.execute(&self.common, terminal)),
+            Verb::Work(verb) => Box::pin(verb.execute(&self.common, terminal)),
+            Verb::Add(verb) => Box::pin(verb.execute(&self.common, terminal)),
+            Verb::Remove(verb) => Box::pin(ready(verb.execute(&self.common, terminal))),
+            Verb::Update(verb) => Box::pin(verb.execute(&self.common, terminal)),
+            Verb::List(verb) => Box::pin(verb.execute(&self.common, terminal)),
+            Verb::Verify(verb) => Box::pin(ready(verb.execute(&self.common, terminal))),
+            Verb::Inspect(verb) => Box::pin(verb.execute(&self.common, terminal)),
+            Verb::Gc(verb) => Box::pin(ready(verb.execute(terminal))),
+            Verb::Check(verb) => Box::pin(verb.execute(&self.common, terminal)),
+            Verb::Doctor(verb) => Box::pin(verb.execute(&self.common, terminal)),
+            Verb::Log(verb) => Box::pin(verb.execute(&self.common, terminal)),
+            Verb::Page(verb) => Box::pin(verb.execute(&self.common, terminal)),
+            Verb::Init(verb) => Box::pin(ready(verb.execute(terminal))),
+            Verb::New(verb) => Box::pin(ready(verb.execute(terminal))),
+            Verb::Build(verb) => Box::pin(verb.execute(terminal)),
+            Verb::Dev(verb) => Box::pin(verb.execute(&self.common, terminal)),
+            Verb::Test(verb) => Box::pin(verb.execute(terminal)),
+            Verb::Pack(verb) => Box::pin(ready(verb.execute(terminal, self.common.program.as_deref()))),
+            Verb::Publish(verb) => Box::pin(verb.execute(&self.common, terminal)),
+            Verb::Schema(verb) => Box::pin(ready(verb.execute(terminal))),
+            Verb::Completions(verb) => Box::pin(ready(verb.execute(terminal))),
+            Verb::Man(verb) => Box::pin(ready(verb.execute(terminal))),
         };
-        done.unwrap_or_else(|error| {
+        done.await.unwrap_or_else(|error| {
             if error.is::<Interrupted>() {
                 return Exit::Interrupted;
             }
