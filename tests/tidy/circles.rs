@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use super::platforms::SYSTEMS;
 use super::{code, sources};
 
 /// Files that may know each other, by crate and by the module they lie in: every section of program.toml names its
@@ -68,16 +69,21 @@ fn crates() -> BTreeMap<String, Crate> {
         let name = parts.next().unwrap().as_os_str().to_str().unwrap().to_owned();
         let file = module(parts.as_path().strip_prefix("src").unwrap());
         if file.last().is_none_or(|last| last != "tests") {
-            crates.entry(name).or_default().insert(file, names(&text));
+            let Names { used, reexported } = names(&text);
+            let known = crates.entry(name).or_default().entry(file).or_default();
+            known.used.extend(used);
+            known.reexported.extend(reexported);
         }
     }
     crates
 }
 
-/// The module of a file, by its path in `src`; that of a crate itself is empty.
+/// The module of a file, by its path in `src`; that of a crate itself is empty, and every system has its own file for
+/// one.
 fn module(file: &Path) -> Module {
-    let parts: Module =
+    let mut parts: Module =
         file.with_extension("").iter().map(|part| part.to_str().unwrap().to_owned()).collect();
+    parts.pop_if(|last| SYSTEMS.contains(&last.as_str()));
     if parts == ["lib"] { Vec::new() } else { parts }
 }
 

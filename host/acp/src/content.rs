@@ -10,6 +10,7 @@ use base64::prelude::BASE64_STANDARD;
 use crate::message::told;
 use haft_agent::provider::Prompt;
 use haft_core::call::Attachment;
+use haft_core::encoding::percent_decoded;
 use haft_core::report::{enclosed, plain};
 
 /// Files that one prompt may bring.
@@ -93,26 +94,7 @@ impl Reading {
 /// The path of a `file:` URI (RFC 8089), as tools take it; other URIs as they are. Nothing in it begins a line.
 fn named(uri: &str) -> String {
     let Some(path) = uri.strip_prefix("file://") else { return plain(uri) };
-    let path = path.strip_prefix("localhost").unwrap_or(path);
-    let mut bytes = Vec::with_capacity(path.len());
-    let mut rest = path.as_bytes();
-    while let [first, after @ ..] = rest {
-        rest = after;
-        match (first, escaped(after)) {
-            (b'%', Some(byte)) => {
-                bytes.push(byte);
-                rest = after.get(2..).unwrap_or_default();
-            }
-            _ => bytes.push(*first),
-        }
-    }
-    plain(&String::from_utf8_lossy(&bytes))
-}
-
-/// The byte that the two hexadecimal digits at the beginning stand for.
-fn escaped(digits: &[u8]) -> Option<u8> {
-    let digits = digits.get(..2).filter(|digits| digits.iter().all(u8::is_ascii_hexdigit))?;
-    u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
+    plain(&percent_decoded(path.strip_prefix("localhost").unwrap_or(path)))
 }
 
 #[cfg(test)]

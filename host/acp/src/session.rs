@@ -19,7 +19,7 @@ use crate::updates::Updates;
 use haft_agent::provider::Prompt;
 use haft_agent::{End, Outcome};
 use haft_core::event::Events;
-use haft_core::report::plain;
+use haft_core::report::{plain, shortened};
 use haft_core::sync::Lock;
 use haft_core::tool::Approvals;
 
@@ -262,9 +262,5 @@ fn stop_reason(outcome: &Outcome) -> Result<StopReason, Error> {
 
 /// What a session is about: its first words.
 fn title(text: &str) -> String {
-    let words = plain(&text.split_whitespace().collect::<Vec<_>>().join(" "));
-    match words.char_indices().nth(MAX_TITLE) {
-        Some((end, _)) => format!("{}…", words.get(..end).unwrap_or_default()),
-        None => words,
-    }
+    shortened(&plain(&text.split_whitespace().collect::<Vec<_>>().join(" ")), MAX_TITLE)
 }

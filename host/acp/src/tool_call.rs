@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::markdown::fenced;
 use haft_core::call::{self, ToolResult};
-use haft_core::report::plain;
+use haft_core::report::{plain, shortened};
 use haft_core::tool::{Keep, clip};
 
 /// Kinds of haft's own tools, by the names that models see.
@@ -102,11 +102,7 @@ fn title(call: &call::ToolCall) -> String {
         || call.arguments.to_string(),
         |subject| subject.lines().next().unwrap_or_default().to_owned(),
     );
-    let title = plain(&format!("{} {subject}", call.tool));
-    match title.char_indices().nth(MAX_TITLE) {
-        Some((end, _)) => format!("{}…", title.get(..end).unwrap_or_default()),
-        None => title,
-    }
+    shortened(&plain(&format!("{} {subject}", call.tool)), MAX_TITLE)
 }
 
 /// The file that one of haft's own tools is about, absolute.

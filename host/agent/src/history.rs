@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::session::{
@@ -13,6 +13,7 @@ use super::session::{
 use super::window::{Window, told};
 use crate::provider::{Exchange, Message, Prompt, Reply, RequestedCall, Usage};
 use haft_core::call::{ToolCall, ToolResult};
+use haft_core::sync::Lock;
 use haft_core::tool::{Ledger, Session};
 
 /// A conversation so far.
@@ -30,7 +31,7 @@ pub struct History {
 #[derive(Debug)]
 pub(super) struct OpenTurn {
     reply: Reply,
-    calls: Mutex<Vec<Known>>,
+    calls: Lock<Vec<Known>>,
     log: Option<SessionLog>,
     /// The place that it will have among the messages.
     message: usize,
@@ -50,7 +51,7 @@ impl History {
         let message = restored.messages.len();
         let open = restored.open.map(|Unanswered { reply, calls }| {
             let log = log.clone();
-            Arc::new(OpenTurn { reply, calls: Mutex::new(calls), log, message })
+            Arc::new(OpenTurn { reply, calls: Lock::new(calls), log, message })
         });
         if let Some(open) = &open {
             open.give_up()?;
@@ -93,7 +94,7 @@ impl History {
     /// Begins a turn of the model. Its calls are to be answered next, and then it is to be [closed](Self::close).
     pub(super) fn open(&mut self, turned: Turned) -> Result<(), SessionError> {
         self.note(|| Entry::Turn(Box::new(turned.clone())))?;
-        let calls = Mutex::new(vec![Known::Waiting; turned.reply.calls.len()]);
+        let calls = Lock::new(vec![Known::Waiting; turned.reply.calls.len()]);
         let (reply, log, message) = (turned.reply, self.log.clone(), self.messages.len());
         self.open = Some(Arc::new(OpenTurn { reply, calls, log, message }));
         Ok(())
@@ -107,7 +108,7 @@ impl History {
     /// Puts the turn into the conversation, with the answers that it has got.
     pub(super) fn close(&mut self) {
         if let Some(open) = self.open.take() {
-            let calls = std::mem::take(&mut *open.calls());
+            let calls = std::mem::take(&mut *open.calls.lock());
             let answers = calls.into_iter().map(Known::answer);
             record(&mut self.messages, Exchange::new(open.reply.clone(), answers));
         }
@@ -150,7 +151,7 @@ impl OpenTurn {
 
     /// Whether a call still has to be made.
     pub(super) fn is_waiting(&self, index: usize) -> bool {
-        self.calls().get(index) == Some(&Known::Waiting)
+        self.calls.lock().get(index) == Some(&Known::Waiting)
     }
 
     /// Notes the answer to a call.
@@ -195,7 +196,7 @@ impl OpenTurn {
         let is_it = |index: &usize| {
             self.requested().get(*index).is_some_and(|requested| requested.call.id == call.id)
         };
-        let waiting = (0..self.calls().len()).filter(|index| self.is_waiting(*index));
+        let waiting = (0..self.calls.lock().len()).filter(|index| self.is_waiting(*index));
         let Some(index) = waiting.into_iter().find(is_it) else { return Ok(()) };
         if let Some(log) = &self.log {
             log.note(Entry::Running { call: call.id.clone() }).map_err(io::Error::other)?;
@@ -206,7 +207,7 @@ impl OpenTurn {
 
     /// Answers the calls that were begun and whose outcome is unknown.
     fn give_up(&self) -> Result<(), SessionError> {
-        let calls = self.calls().clone();
+        let calls = self.calls.lock().clone();
         for (index, known) in calls.into_iter().enumerate().filter(|(_, known)| *known == Known::Running) {
             let result = known.answer();
             self.note(index, &result, Duration::ZERO, true)?;
@@ -229,13 +230,9 @@ impl OpenTurn {
     }
 
     fn set(&self, index: usize, known: Known) {
-        if let Some(call) = self.calls().get_mut(index) {
+        if let Some(call) = self.calls.lock().get_mut(index) {
             *call = known;
         }
-    }
-
-    fn calls(&self) -> MutexGuard<'_, Vec<Known>> {
-        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -7,7 +7,6 @@ mod history;
 mod loop_guard;
 mod outcome;
 mod output;
-mod parallel;
 mod prompt;
 pub mod provider;
 mod routing;

@@ -6,12 +6,12 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Instant;
 
+use futures_util::future::join_all;
 use tokio::sync::Semaphore;
 
 use super::history::OpenTurn;
 use super::session::SessionError;
 use crate::loop_guard::LoopGuard;
-use crate::parallel::together;
 use crate::provider::RequestedCall;
 use crate::window::READER;
 use haft_core::call::{ToolCall, ToolResult};
@@ -53,14 +53,11 @@ impl<'a> TurnCalls<'a> {
         let mut next = 0;
         while next < turn.requested().len() {
             let count = self.parallel_prefix(turn.requested().get(next..).unwrap_or_default());
-            let waiting: Vec<usize> = (next..next + count).filter(|index| turn.is_waiting(*index)).collect();
+            let waiting = (next..next + count).filter(|index| turn.is_waiting(*index));
             let slots = Semaphore::new(MAX_AT_ONCE);
             let this = &*self;
-            let calls = waiting.into_iter().map(|index| -> crate::parallel::Waiting<'_, _> {
-                Box::pin(this.make(index, turn, &session, &slots))
-            });
-            let made = together(calls.collect()).await;
-            for made in made {
+            let calls = waiting.map(|index| this.make(index, turn, &session, &slots));
+            for made in join_all(calls).await {
                 self.note(&made?);
             }
             next += count;

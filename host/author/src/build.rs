@@ -1,7 +1,6 @@
 //! One build of a project: the tools that a language runs for it, and what is made of their output.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 
 use anyhow::Context;
 
@@ -13,6 +12,7 @@ use super::toolchain::{Need, Runner, Tool};
 use super::wit::Wit;
 use haft_core::event::Event;
 use haft_core::report::{Problem, Report};
+use haft_core::sync::Lock;
 use haft_plugin_host::debug::{self, Kept};
 use haft_sandbox::lookup::{find_on_path, is_executable};
 
@@ -26,18 +26,18 @@ pub struct Build<'a> {
     /// Where compilers are kept that several projects name.
     pub(crate) toolchains: PathBuf,
     runner: Runner,
-    tools: Mutex<Vec<String>>,
+    tools: Lock<Vec<String>>,
 }
 
 impl<'a> Build<'a> {
     /// A build whose tools run in the project's folder.
     pub(super) fn new(project: &'a Project, runner: Runner, debug: bool, toolchains: PathBuf) -> Self {
-        Self { project, debug, toolchains, runner, tools: Mutex::default() }
+        Self { project, debug, toolchains, runner, tools: Lock::default() }
     }
 
     /// The tools that had a part in it.
     pub(super) fn into_tools(self) -> Vec<String> {
-        self.tools.into_inner().unwrap_or_else(PoisonError::into_inner)
+        self.tools.into_inner()
     }
 
     /// Tells the person what is about to be done.
@@ -47,7 +47,7 @@ impl<'a> Build<'a> {
 
     /// Notes a tool that had a part in it, for the line at the end.
     pub(crate) fn used(&self, tool: impl Into<String>) {
-        self.tools.lock().unwrap_or_else(PoisonError::into_inner).push(tool.into());
+        self.tools.lock().push(tool.into());
     }
 
     /// A program on PATH.

@@ -1,255 +1,55 @@
-//! Notices when the source of a project has changed. Events only trigger a check: a file counts as changed by its
-//! content, so that a tool that reads or rewrites its own files triggers no build.
+//! Noticing that files were changed, once for many changes that belong together: the files of a program
+//! ([`FileWatch`]), or all that is source in a project ([`SourceWatch`]).
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{File, Metadata};
-use std::io::{stderr, stdout};
-use std::os::fd::AsFd;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+mod files;
+mod source;
 
-use notify::{RecommendedWatcher, RecursiveMode, Watcher};
+use std::path::Path;
+use std::time::Duration;
+
+use notify::{Event, RecommendedWatcher, RecursiveMode, Watcher};
 use tokio::sync::mpsc::{Receiver, channel};
-use tokio::time::{Instant, sleep, timeout};
-use xxhash_rust::xxh3::xxh3_64;
+use tokio::time::timeout;
 
-/// Folders of a project that are watched. Each takes one of the system's watches, of which a user
-/// has some thousands.
-const MAX_FOLDERS: usize = 2000;
+pub use self::files::{FileWatch, Moment};
+pub use self::source::SourceWatch;
 
-/// Files of a project that are looked at.
-const MAX_FILES: usize = 20_000;
-
-/// How long it must be quiet after a change: editors write a file in several steps.
+/// How long files are left alone before a change counts: editors and compilers write in several steps.
 const QUIET: Duration = Duration::from_millis(100);
 
 /// How long a change waits for quiet at most.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// How often one looks where the system cannot tell.
-const LOOK: Duration = Duration::from_secs(1);
-
-/// Folders that are never source, whatever the language.
-const IGNORED: &[&str] = &["target", "node_modules", "__pycache__"];
-
-/// A file whose content is compared: one that is written again as it was is no change.
-const MAX_COMPARED: u64 = 4 << 20;
-
-/// What a file was when it was looked at.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Stamp {
-    length: u64,
-    modified: Option<SystemTime>,
-    content: Option<u64>,
-}
-
-/// Watches the source of one project.
+/// Events of the files in some folders.
 #[derive(Debug)]
-pub struct Watch {
-    folder: PathBuf,
-    ignored: Vec<PathBuf>,
-    /// Device and number of the files that this program writes to itself.
-    own: Vec<(u64, u64)>,
-    watcher: Option<RecommendedWatcher>,
-    folders: BTreeSet<PathBuf>,
+struct Events {
+    watcher: RecommendedWatcher,
     woken: Receiver<()>,
-    known: BTreeMap<PathBuf, Stamp>,
 }
 
-impl Watch {
-    /// Watches what is in `folder`, but not the paths `ignored` below it, and nothing whose name begins
-    /// with a dot.
-    pub fn new(folder: &Path, ignored: Vec<PathBuf>) -> Self {
-        // One is enough to wake: what happens meanwhile is seen when looking.
+impl Events {
+    /// Those that `counts` lets through.
+    fn new(counts: impl Fn(notify::Result<Event>) -> bool + Send + 'static) -> notify::Result<Self> {
+        // An event that is not yet looked at is as good as two.
         let (waker, woken) = channel(1);
-        let made = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-            if !event.is_ok_and(|event| event.kind.is_access()) {
-                // Full: it is awake already.
+        let watcher = notify::recommended_watcher(move |event| {
+            if counts(event) {
                 let _ = waker.try_send(());
             }
-        });
-        let watcher = made.inspect_err(|error| tracing::debug!(%error, "no events of files")).ok();
-        let (folders, known) = (BTreeSet::new(), BTreeMap::new());
-        let (folder, own) = (folder.to_owned(), own_output());
-        let mut watch = Self { folder, ignored, own, watcher, folders, woken, known };
-        watch.scan();
-        watch
+        })?;
+        Ok(Self { watcher, woken })
     }
 
-    /// Waits until the source is another than when it was last looked at. May be dropped and called
-    /// again.
-    pub async fn changed(&mut self) -> Vec<PathBuf> {
-        loop {
-            self.wake().await;
-            let changed = self.scan();
-            if !changed.is_empty() {
-                return changed;
-            }
-        }
+    /// Watches a folder as well, without those in it.
+    fn watch(&mut self, folder: &Path) -> notify::Result<()> {
+        self.watcher.watch(folder, RecursiveMode::NonRecursive)
     }
 
-    /// Waits for an event and for the quiet after it.
-    async fn wake(&mut self) {
-        if self.watcher.is_none() {
-            return sleep(LOOK).await;
-        }
-        if self.woken.recv().await.is_none() {
-            // The watcher's thread has ended.
-            self.watcher = None;
-            return;
-        }
-        let until = Instant::now() + PATIENCE;
-        while Instant::now() < until && matches!(timeout(QUIET, self.woken.recv()).await, Ok(Some(()))) {}
-    }
-
-    /// Looks at every file, watches folders that are new, and gives what has changed since.
-    pub fn scan(&mut self) -> Vec<PathBuf> {
-        let mut found = Found { known: &self.known, folders: BTreeSet::new(), files: BTreeMap::new() };
-        found.walk(self, &self.folder);
-        let Found { folders, files, .. } = found;
-        for folder in folders.difference(&self.folders) {
-            let Some(watcher) = &mut self.watcher else { break };
-            if let Err(error) = watcher.watch(folder, RecursiveMode::NonRecursive) {
-                tracing::debug!(%error, "looking every second instead of waiting for events");
-                self.watcher = None;
-            }
-        }
-        self.folders = folders;
-        let was = std::mem::replace(&mut self.known, files);
-        let gone = was.keys().filter(|path| !self.known.contains_key(*path));
-        let is_other = |was: &Stamp, is: &Stamp| was.content.is_none() || was.content != is.content;
-        let is_new =
-            |path: &PathBuf, is: &Stamp| was.get(path).is_none_or(|was| was != is && is_other(was, is));
-        let other = self.known.iter().filter(|(path, stamp)| is_new(path, stamp));
-        other.map(|(path, _)| path).chain(gone).cloned().collect()
-    }
-
-    fn is_source(&self, path: &Path, name: &str, is_folder: bool) -> bool {
-        let is_temporary = name.starts_with('.') || name.ends_with('~') || name == "4913";
-        let is_output = self.ignored.iter().any(|ignored| path == ignored);
-        let is_ignored = is_folder && IGNORED.contains(&name);
-        !(is_temporary || is_output || is_ignored)
-    }
-}
-
-/// The files behind standard output and standard error: who keeps them in the project's folder would
-/// else be told of a change by every word about the last one.
-fn own_output() -> Vec<(u64, u64)> {
-    let streams = [stdout().as_fd().try_clone_to_owned(), stderr().as_fd().try_clone_to_owned()];
-    let files = streams.into_iter().flatten().filter_map(|stream| File::from(stream).metadata().ok());
-    files.map(|metadata| (metadata.dev(), metadata.ino())).collect()
-}
-
-/// What a project's folder holds now.
-struct Found<'a> {
-    /// What it held before.
-    known: &'a BTreeMap<PathBuf, Stamp>,
-    folders: BTreeSet<PathBuf>,
-    files: BTreeMap<PathBuf, Stamp>,
-}
-
-impl Found<'_> {
-    fn walk(&mut self, watch: &Watch, folder: &Path) {
-        if self.folders.len() >= MAX_FOLDERS {
-            return;
-        }
-        self.folders.insert(folder.to_owned());
-        // What cannot be read is not there, and may be the next time.
-        let Ok(entries) = std::fs::read_dir(folder) else { return };
-        for entry in entries.map_while(Result::ok) {
-            let (path, name) = (entry.path(), entry.file_name());
-            let Ok(metadata) = entry.metadata() else { continue };
-            if watch.own.contains(&(metadata.dev(), metadata.ino())) {
-                continue;
-            }
-            if !watch.is_source(&path, &name.to_string_lossy(), metadata.is_dir()) {
-                continue;
-            }
-            if metadata.is_dir() {
-                self.walk(watch, &path);
-            } else if self.files.len() < MAX_FILES {
-                let stamp = self.stamp(&path, &metadata);
-                self.files.insert(path, stamp);
-            }
-        }
-    }
-
-    /// A file is read only where its size or time is another than before.
-    fn stamp(&self, path: &Path, metadata: &Metadata) -> Stamp {
-        let (length, modified) = (metadata.len(), metadata.modified().ok());
-        let known = self.known.get(path).filter(|known| (known.length, known.modified) == (length, modified));
-        known.cloned().unwrap_or_else(|| Stamp { length, modified, content: content(path, length) })
-    }
-}
-
-fn content(path: &Path, length: u64) -> Option<u64> {
-    let is_compared = length <= MAX_COMPARED && path.is_file();
-    is_compared.then(|| std::fs::read(path).ok()).flatten().map(|bytes| xxh3_64(&bytes))
-}
-
-#[cfg(test)]
-mod tests {
-    use std::fs;
-
-    use super::*;
-
-    /// So long a change takes to be noticed only where it never is.
-    const HANG: Duration = Duration::from_mins(5);
-
-    async fn soon(watch: &mut Watch) -> Option<Vec<PathBuf>> {
-        timeout(HANG, watch.changed()).await.ok()
-    }
-
-    #[tokio::test]
-    async fn a_change_is_noticed_once_also_in_a_folder_that_is_new() {
-        let folder = tempfile::tempdir().unwrap();
-        let root = folder.path();
-        fs::write(root.join("a"), "1").unwrap();
-        let mut watch = Watch::new(root, Vec::new());
-        fs::write(root.join("a"), "22").unwrap();
-        assert_eq!(soon(&mut watch).await, Some(vec![root.join("a")]));
-        assert_eq!(watch.scan(), [""; 0].map(PathBuf::from));
-        fs::create_dir(root.join("new")).unwrap();
-        fs::write(root.join("new/b"), "1").unwrap();
-        assert_eq!(soon(&mut watch).await, Some(vec![root.join("new/b")]));
-        fs::write(root.join("new/b"), "22").unwrap();
-        assert_eq!(soon(&mut watch).await, Some(vec![root.join("new/b")]));
-        fs::remove_file(root.join("a")).unwrap();
-        assert_eq!(soon(&mut watch).await, Some(vec![root.join("a")]));
-    }
-
-    #[tokio::test]
-    async fn what_is_built_wakes_nobody() {
-        let folder = tempfile::tempdir().unwrap();
-        let root = folder.path();
-        for name in ["target", "build", "src", ".venv"] {
-            fs::create_dir(root.join(name)).unwrap();
-        }
-        let mut watch =
-            Watch::new(root, vec![root.join("build"), root.join("src/bindings.rs"), root.join("x.wasm")]);
-        for name in
-            ["target/a", "build/b", "src/bindings.rs", "x.wasm", ".venv/c", "src/.lib.rs.swp", "src/lib.rs~"]
-        {
-            fs::write(root.join(name), "1").unwrap();
-        }
-        assert_eq!(watch.scan(), [""; 0].map(PathBuf::from));
-        fs::write(root.join("src/lib.rs"), "1").unwrap();
-        assert_eq!(soon(&mut watch).await, Some(vec![root.join("src/lib.rs")]));
-    }
-
-    /// A file that is only read, or written again as it was, is no change: a build that writes its own
-    /// files would go on for ever.
-    #[tokio::test]
-    async fn looking_is_no_change() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("a");
-        fs::write(&file, "1").unwrap();
-        let mut watch = Watch::new(folder.path(), Vec::new());
-        for _ in 0..20 {
-            fs::read(&file).unwrap();
-        }
-        fs::write(&file, "1").unwrap();
-        assert_eq!(watch.scan(), [""; 0].map(PathBuf::from));
+    /// Waits for an event and for the quiet after it. `false` where the thread that tells of events has ended.
+    async fn settled(&mut self) -> bool {
+        let is_woken = self.woken.recv().await.is_some();
+        let quiet = async { while matches!(timeout(QUIET, self.woken.recv()).await, Ok(Some(()))) {} };
+        let _ = timeout(PATIENCE, quiet).await;
+        is_woken
     }
 }

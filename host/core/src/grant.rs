@@ -10,6 +10,8 @@ mod destination;
 mod folder;
 mod host;
 mod kept;
+#[cfg_attr(target_os = "linux", path = "grant/platform/linux.rs")]
+#[cfg_attr(target_os = "macos", path = "grant/platform/macos.rs")]
 mod platform;
 mod proposal;
 mod right;

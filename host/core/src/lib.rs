@@ -4,6 +4,10 @@ pub mod report;
 
 pub mod sync;
 
+pub mod encoding;
+
+pub mod random;
+
 pub mod scan;
 
 pub mod call;

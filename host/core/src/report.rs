@@ -293,6 +293,14 @@ pub fn plain(text: &str) -> String {
     text.chars().map(|c| if is_hidden(c) { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
 
+/// The first `characters` of a text, and `…` in the place of the rest.
+pub fn shortened(text: &str, characters: usize) -> String {
+    match text.char_indices().nth(characters) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
+    }
+}
+
 /// The text with nothing in it that would end the block `tag` that it stands in.
 pub fn enclosed(text: &str, tag: &str) -> String {
     let end = format!("</{tag}");

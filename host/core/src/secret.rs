@@ -8,6 +8,8 @@ mod answer;
 mod encodings;
 mod environment;
 mod error;
+#[cfg_attr(target_os = "linux", path = "secret/keyring/linux.rs")]
+#[cfg_attr(target_os = "macos", path = "secret/keyring/macos.rs")]
 mod keyring;
 mod read;
 mod redacting_events;

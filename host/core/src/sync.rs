@@ -1,7 +1,6 @@
-//! A mutex that does not report a panic of another thread, without `try_lock` and condition variable; and a value that
-//! is made once, by whoever succeeds first.
+//! A mutex that does not report a panic of another thread, and a value that is made once, by whoever succeeds first.
 
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 
 /// Mutual exclusion without poisoning: where a thread panics while it holds the lock, the others go on with the value
 /// as that thread left it.
@@ -17,6 +16,20 @@ impl<T> Lock<T> {
     /// Blocks the calling thread until the value is free.
     pub fn lock(&self) -> MutexGuard<'_, T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The value, unless another thread holds it now.
+    pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        match self.0.try_lock() {
+            Ok(value) => Some(value),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    /// The value itself.
+    pub fn into_inner(self) -> T {
+        self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

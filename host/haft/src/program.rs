@@ -42,7 +42,6 @@ mod target;
 pub mod telemetry;
 mod tool_lister;
 mod under;
-mod watch;
 mod watching;
 mod worker_servers;
 

@@ -19,7 +19,6 @@ mod offers;
 mod parse;
 mod progress;
 mod questions;
-mod random;
 #[cfg(test)]
 mod shared_map;
 mod snapshot;

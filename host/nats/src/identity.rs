@@ -1,9 +1,8 @@
 //! What two machines must agree on before one runs calls of the other: the program's name, its digest, and of each tool
 //! its definition and bytes. Rights are no part of it: each machine has its own.
 
-use std::fmt::Write;
-
 use haft_core::call::ToolDef;
+use haft_core::encoding::hex;
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
@@ -43,11 +42,7 @@ fn digest(parts: &[&[u8]]) -> String {
         hasher.update((part.len() as u64).to_le_bytes());
         hasher.update(part);
     }
-    let mut digits = hasher.finalize().iter().fold(String::new(), |mut digits, byte| {
-        // Writing to a `String` cannot fail.
-        let _ = write!(digits, "{byte:02x}");
-        digits
-    });
+    let mut digits = hex(&hasher.finalize());
     digits.truncate(DIGITS);
     digits
 }

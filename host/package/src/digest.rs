@@ -8,6 +8,8 @@ use std::str::FromStr;
 
 use sha2::{Digest as _, Sha256};
 
+use haft_core::encoding::hex;
+
 /// Bytes read at once.
 const CHUNK: usize = 64 << 10;
 
@@ -71,13 +73,7 @@ impl Hasher {
 
     /// The digest of all that it was given.
     pub fn finish(self) -> Digest {
-        use fmt::Write;
-        let mut text = String::with_capacity(64);
-        for byte in self.0.finalize() {
-            // Writing to a `String` cannot fail.
-            let _ = write!(text, "{byte:02x}");
-        }
-        Digest(text)
+        Digest(hex(&self.0.finalize()))
     }
 }
 

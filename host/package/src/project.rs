@@ -2,6 +2,8 @@
 //! written whole or not at all. Knows nothing of what is installed.
 
 mod entries;
+#[cfg_attr(target_os = "linux", path = "project/platform/linux.rs")]
+#[cfg_attr(target_os = "macos", path = "project/platform/macos.rs")]
 mod platform;
 
 use std::ffi::OsString;

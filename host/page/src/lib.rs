@@ -14,7 +14,6 @@ mod desk;
 mod diff;
 mod history;
 mod live;
-mod random;
 mod server;
 mod sessions;
 mod statistics;

@@ -27,6 +27,7 @@ pub use self::keys::Link;
 pub use self::site::Places;
 use self::site::Site;
 use crate::catalogue::Catalogue;
+use haft_core::random;
 
 /// Connections at once: a browser has six.
 const MAX_CONNECTIONS: usize = 64;
@@ -147,7 +148,7 @@ fn listen(address: SocketAddr) -> io::Result<StdListener> {
 /// An address of the loopback network that no other program's pages have; systems that know only the first of them give
 /// that one.
 fn own_address() -> io::Result<StdListener> {
-    let [second, third, fourth] = crate::random::bytes()?;
+    let [second, third, fourth] = random::bytes()?;
     // Neither the network's own address nor that of everybody in it.
     let own = Ipv4Addr::new(127, second.clamp(1, 254), third, fourth.clamp(2, 254));
     StdListener::bind(SocketAddr::new(IpAddr::V4(own), 0))

@@ -5,7 +5,7 @@ mod linker;
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use wasmtime::component::{Component, InstancePre};
@@ -31,6 +31,7 @@ use crate::wasi::http::Connector;
 use haft_core::event::Events;
 use haft_core::grant::{Grant, Reach};
 use haft_core::manifest::Prewarm;
+use haft_core::sync::Lock;
 use haft_core::sync::TryOnceLock;
 
 /// How an engine is to be made.
@@ -73,7 +74,7 @@ struct EngineShared {
     /// Made when the first component needs it; or why it could not be.
     calls: TryOnceLock<EngineAndImports>,
     /// For prewarmed instances of a large memory; there as long as a plugin has such.
-    prewarm_engine: Mutex<Weak<EngineAndImports>>,
+    prewarm_engine: Lock<Weak<EngineAndImports>>,
     clock: EpochClock,
     threads: Threads,
     client: Arc<Connector>,
@@ -128,7 +129,7 @@ impl Engine {
         Self(Arc::new(EngineShared {
             options: options.clone(),
             calls: TryOnceLock::new(),
-            prewarm_engine: Mutex::default(),
+            prewarm_engine: Lock::default(),
             clock: EpochClock::new(options.recorder.as_ref().is_some_and(Recorder::has_profile)),
             threads: Threads::new(),
             client: Arc::default(),
@@ -172,7 +173,7 @@ impl Engine {
         if !self.0.options.pooling || allocator::whole_slots(bytes) == 0 {
             return None;
         }
-        let mut shared = self.0.prewarm_engine.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shared = self.0.prewarm_engine.lock();
         if let Some(part) = shared.upgrade() {
             return Some(part);
         }
@@ -325,7 +326,7 @@ impl Engine {
 
     /// Links a component to everything it may import.
     pub(super) fn link(&self, component: &Component) -> Result<InstancePre<GuestState>, LoadError> {
-        let prewarm = self.0.prewarm_engine.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
+        let prewarm = self.0.prewarm_engine.lock().upgrade();
         let part = match &prewarm {
             Some(part) if wasmtime::Engine::same(&part.engine, component.engine()) => part,
             _ => self.calls()?,

@@ -5,7 +5,7 @@ pub(crate) mod prewarm_code;
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
 
@@ -31,6 +31,7 @@ use crate::wasi::http::{Injection, Injections, Responder};
 use haft_core::call::{Offers, ToolDef};
 use haft_core::limit::Limits;
 use haft_core::manifest;
+use haft_core::sync::Lock;
 
 /// A component whose tools are known. Clones share everything.
 #[derive(Clone)]
@@ -58,7 +59,7 @@ pub(super) struct PluginShared {
     /// Whether a task that drops expired instances is running.
     pub(super) is_expiring: AtomicBool,
     /// Used instances that wait for a thread to drop them.
-    pub(super) discarded: Mutex<Vec<Instance>>,
+    pub(super) discarded: Lock<Vec<Instance>>,
     pub(super) is_discarding: AtomicBool,
 }
 
@@ -138,7 +139,7 @@ impl Plugin {
             calls,
             is_prewarming,
             is_expiring,
-            discarded: Mutex::default(),
+            discarded: Lock::default(),
             is_discarding,
         }))
     }

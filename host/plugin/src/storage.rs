@@ -3,9 +3,10 @@
 
 use std::io;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use haft_core::grant::{Grant, Root};
+use haft_core::sync::Lock;
 use haft_state::{FileQuota, Homes, Kept, Owner, Store};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -18,7 +19,7 @@ struct Place {
     homes: Homes,
     owner: Owner,
     /// Opened at its first use, with the quota that it was opened for.
-    store: Mutex<Option<(u64, Store)>>,
+    store: Lock<Option<(u64, Store)>>,
     /// Calls that use the store follow each other: one of haft's threads is enough for them.
     turns: Arc<Semaphore>,
 }
@@ -49,12 +50,12 @@ impl Storage {
     /// What `owner` keeps below `homes`.
     pub fn new(homes: Homes, owner: Owner) -> Self {
         let turns = Arc::new(Semaphore::new(1));
-        Self(Arc::new(Place { homes, owner, store: Mutex::default(), turns }))
+        Self(Arc::new(Place { homes, owner, store: Lock::default(), turns }))
     }
 
     /// The store, with room for `quota` bytes.
     pub(crate) fn store(&self, quota: u64) -> Store {
-        let mut store = self.0.store.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut store = self.0.store.lock();
         match &*store {
             Some((own, store)) if *own == quota => store.clone(),
             _ => store.insert((quota, self.0.homes.store(&self.0.owner, quota))).1.clone(),

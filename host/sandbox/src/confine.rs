@@ -25,7 +25,7 @@ pub(crate) mod wire;
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 pub use self::layers::{Layers, Verdict};
@@ -35,6 +35,7 @@ use self::session::HelperNotReady;
 pub(super) use self::session::{HelperEvent, HelperSession, Streams};
 pub(super) use self::wire::Command;
 use haft_core::grant::{Grant, Root};
+use haft_core::sync::Lock;
 
 /// How long a helper that was made ready is kept: longer than a model takes for a turn. It holds
 /// the mounts as they were when it was made.
@@ -54,7 +55,7 @@ pub struct Confiner(Arc<Inner>);
 struct Inner {
     /// Whether to use the layers as they are, none less and none judged.
     strict: bool,
-    state: Mutex<ConfinerState>,
+    state: Lock<ConfinerState>,
 }
 
 #[derive(Debug)]
@@ -118,7 +119,7 @@ impl Confiner {
     }
 
     fn with_programs(programs: Programs, layers: Layers, strict: bool) -> Self {
-        let state = Mutex::new(ConfinerState {
+        let state = Lock::new(ConfinerState {
             programs,
             layers,
             proven: strict,
@@ -290,7 +291,7 @@ impl Confiner {
     }
 
     fn state<T>(&self, with: impl FnOnce(&mut ConfinerState) -> T) -> T {
-        with(&mut self.0.state.lock().unwrap_or_else(PoisonError::into_inner))
+        with(&mut self.0.state.lock())
     }
 }
 

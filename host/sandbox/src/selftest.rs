@@ -3,6 +3,8 @@
 //! report.
 
 mod outcome;
+#[cfg_attr(target_os = "linux", path = "selftest/platform/linux.rs")]
+#[cfg_attr(target_os = "macos", path = "selftest/platform/macos.rs")]
 mod platform;
 
 use std::time::Duration;

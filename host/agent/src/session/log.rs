@@ -1,12 +1,13 @@
 //! Writes the lines of a running session. Masks secrets, and stops after a line that could not be written whole.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use super::answers::{Answers, Kept, Place};
 use super::file::File;
 use super::{Entry, Line, SessionError};
 use haft_core::secret::Redactor;
+use haft_core::sync::Lock;
 
 /// An open session. Clones add to the same file.
 #[derive(Clone, Debug)]
@@ -15,16 +16,16 @@ pub struct SessionLog(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     id: String,
-    file: Mutex<File>,
+    file: Lock<File>,
     redactor: Redactor,
     answers: Option<Answers>,
     /// What was kept of them, or could not be: what a model is told of it stays the same.
-    kept: Mutex<HashMap<Place, Option<Kept>>>,
+    kept: Lock<HashMap<Place, Option<Kept>>>,
 }
 
 impl SessionLog {
     pub(super) fn new(id: &str, file: File, redactor: Redactor, answers: Option<Answers>) -> Self {
-        let (id, file, kept) = (id.to_owned(), Mutex::new(file), Mutex::default());
+        let (id, file, kept) = (id.to_owned(), Lock::new(file), Lock::default());
         Self(Arc::new(Inner { id, file, redactor, answers, kept }))
     }
 
@@ -41,7 +42,7 @@ impl SessionLog {
     /// Keeps the whole of an answer of which the model is shown a part.
     pub(crate) fn keep_answer(&self, place: Place, text: &str) -> Option<Kept> {
         let answers = self.0.answers.as_ref()?;
-        let mut kept = self.0.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.0.kept.lock();
         kept.entry(place).or_insert_with(|| answers.keep(place, text, &self.0.redactor)).clone()
     }
 
@@ -49,7 +50,7 @@ impl SessionLog {
     pub(crate) fn note(&self, entry: Entry) -> Result<(), SessionError> {
         let sync = !matches!(entry, Entry::Turn(_) | Entry::Ended(_) | Entry::Resumed { .. });
         let line = text(Line::now(entry), &self.0.redactor);
-        self.0.file.lock().unwrap_or_else(PoisonError::into_inner).append(&line, sync)
+        self.0.file.lock().append(&line, sync)
     }
 }
 

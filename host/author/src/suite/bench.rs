@@ -1,7 +1,7 @@
 //! The component under test. Each call of it is one of a fresh instance that nothing else has touched.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -18,6 +18,7 @@ use haft_core::event::{Event, Events};
 use haft_core::grant::Grant;
 use haft_core::limit::Limits;
 use haft_core::report::nearest;
+use haft_core::sync::Lock;
 use haft_core::tool::{Session, Toolbox};
 use haft_plugin_host::{GrantPlace, Plugin, PluginTool, Responder};
 
@@ -125,18 +126,18 @@ impl Bench {
             let tool = PluginTool::new(&plugin, def, def.name.clone(), GrantPlace::Plugin);
             toolbox.insert(Arc::new(tool), grant.clone(), call.limits, "the test")?;
         }
-        let decisions = Arc::new(Mutex::new(Vec::new()));
+        let decisions = Arc::new(Lock::new(Vec::new()));
         let heard = decisions.clone();
         let events = Events::to(move |event| {
             if let Event::Decided { decision, .. } = event {
-                heard.lock().unwrap_or_else(PoisonError::into_inner).push(decision.clone());
+                heard.lock().push(decision.clone());
             }
         });
         let session = Session { events, cancel: self.cancel.child_token(), ..Session::default() };
         let arguments = Value::Object(call.arguments);
         let call = ToolCall { id: "test".into(), tool: call.tool.to_owned(), arguments };
         let result = toolbox.dispatch(call, &session).await;
-        let decisions = std::mem::take(&mut *decisions.lock().unwrap_or_else(PoisonError::into_inner));
+        let decisions = std::mem::take(&mut *decisions.lock());
         Ok((result, decisions))
     }
 

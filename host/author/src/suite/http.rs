@@ -3,13 +3,13 @@
 
 use std::io::{self, Read};
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
 
 use anyhow::Context;
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 
 use super::case::{Case, Http};
+use haft_core::sync::Lock;
 use haft_plugin_host::{CannedResponse, OutgoingRequest, Responder};
 
 /// Requests that nothing answers, of which so many are told.
@@ -19,7 +19,7 @@ const MAX_UNEXPECTED: usize = 10;
 const MAX_BODY: u64 = 256 << 20;
 
 /// Answers requests as a case says.
-pub(super) struct Replies(Mutex<State>);
+pub(super) struct Replies(Lock<State>);
 
 struct State {
     /// Those that were not asked for yet.
@@ -38,12 +38,12 @@ impl Replies {
         };
         let waiting = case.http.iter().map(|http| Ok((http.clone(), of_http(http)?)));
         let waiting = waiting.collect::<anyhow::Result<_>>()?;
-        Ok(Self(Mutex::new(State { waiting, unexpected: Vec::new() })))
+        Ok(Self(Lock::new(State { waiting, unexpected: Vec::new() })))
     }
 
     /// What went otherwise than the case says.
     pub(super) fn complaints(&self) -> Vec<String> {
-        let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = self.0.lock();
         let unexpected = state
             .unexpected
             .iter()
@@ -66,7 +66,7 @@ fn body(tests: &Path, file: &Path) -> io::Result<Vec<u8>> {
 
 impl Responder for Replies {
     fn respond(&self, asked: OutgoingRequest) -> Option<CannedResponse> {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.0.lock();
         let request = format!("{} {}", asked.method, asked.url);
         let sent = |part: &String| String::from_utf8_lossy(&asked.body).contains(part.as_str());
         let is_meant = |http: &Http| http.request == request && http.sent.as_ref().is_none_or(sent);

@@ -246,3 +246,15 @@ fn meet_keeps_what_either_closes() {
     assert_eq!(met.read_only().hidden(), met.hidden());
     assert_eq!(Grant::none().intersect(&asked).hidden(), met.hidden());
 }
+
+#[test]
+fn a_directory_is_opened_and_never_behind_a_link() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = directory.path().canonicalize().unwrap();
+    std::fs::create_dir_all(place.join("a/b")).unwrap();
+    std::os::unix::fs::symlink("a", place.join("link")).unwrap();
+    let opened = |path: &str| platform::open_without_links(&place.join(path));
+    assert!(opened("a/b").unwrap().metadata().unwrap().is_dir());
+    assert!(opened("link/b").is_err() && opened("link").is_err());
+    assert_eq!(opened("a/c").unwrap_err().kind(), std::io::ErrorKind::NotFound);
+}

@@ -2,11 +2,12 @@
 //! whether they were those, their SHA-256. Refuses to keep the beginning of a long one: a file that
 //! was written does not belong into the journal.
 
-use std::fmt::Write as _;
 use std::io;
 
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
+
+use crate::encoding::hex;
 
 /// Bytes of all arguments, as JSON. Any command and any path fit; whole files do not.
 const MAX_ARGUMENTS: usize = 16 << 10;
@@ -49,7 +50,7 @@ fn digest(value: &Value) -> Value {
         // Writing to it cannot fail.
         value => drop(serde_json::to_writer(&mut digested, value)),
     }
-    json!({ "sha256": hexadecimal(&digested.hash.finalize()), "bytes": digested.bytes })
+    json!({ "sha256": hex(&digested.hash.finalize()), "bytes": digested.bytes })
 }
 
 /// What was written, but for the text itself: that of a file's content is not made to be measured.
@@ -91,14 +92,6 @@ impl io::Write for Counted {
     }
 }
 
-fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(64), |mut text, byte| {
-        // Writing to a `String` cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
-}
-
 fn size(value: &Value) -> usize {
     // Shorter than its text, so that a file's content is not written out to be measured.
     match value {
@@ -118,7 +111,7 @@ mod tests {
     use super::*;
 
     fn sha256(bytes: &[u8]) -> String {
-        hexadecimal(&Sha256::digest(bytes))
+        hex(&Sha256::digest(bytes))
     }
 
     #[test]

@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::arguments;
 use crate::call::ToolCall;
 use crate::grant::{Grant, Reach};
+use crate::report::shortened;
 
 /// One call. Fields that are empty are left out of the line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -204,8 +205,8 @@ impl Record {
         Self {
             id: new_id(),
             time: now(),
-            tool: first(&call.tool, MAX_NAME),
-            call: first(&call.id, MAX_NAME),
+            tool: shortened(&call.tool, MAX_NAME),
+            call: shortened(&call.id, MAX_NAME),
             arguments,
             digested,
             program,
@@ -218,7 +219,7 @@ impl Record {
     /// The same call, with the beginning of `error`, which holds no secrets.
     #[must_use]
     pub fn failed(self, error: &str) -> Self {
-        Self { error: Some(first(error, MAX_ERROR)), ..self }
+        Self { error: Some(shortened(error, MAX_ERROR)), ..self }
     }
 
     /// Adds the line, its end included.
@@ -298,13 +299,6 @@ fn listed(entries: impl ExactSizeIterator<Item = String>) -> Vec<String> {
     let more = entries.len().saturating_sub(MAX_ENTRIES);
     let more = (more > 0).then(|| format!("and {more} more"));
     entries.take(MAX_ENTRIES).chain(more).collect()
-}
-
-fn first(text: &str, characters: usize) -> String {
-    match text.char_indices().nth(characters) {
-        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
-        None => text.to_owned(),
-    }
 }
 
 /// Now, as precisely as people compare times.

@@ -8,6 +8,7 @@ use base64::Engine;
 use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE};
 
 use super::MIN_SECRET;
+use crate::encoding::hex;
 
 /// Bytes of the shortest line of a secret that is one by itself. A key file's lines have 64, and
 /// turn up one by one where something numbers or indents them.
@@ -24,8 +25,8 @@ pub(super) fn encodings_of(secret: &str) -> BTreeSet<String> {
     encodings.insert(percent_encoded(secret, "0123456789ABCDEF"));
     encodings.insert(percent_encoded(secret, "0123456789abcdef"));
     encodings.extend((0..3).flat_map(|offset| in_base64(secret.as_bytes(), offset)));
-    encodings.insert(in_hex(secret, "0123456789ABCDEF"));
-    encodings.insert(in_hex(secret, "0123456789abcdef"));
+    let hex = hex(secret.as_bytes());
+    encodings.extend([hex.to_ascii_uppercase(), hex]);
     encodings.extend(lines(secret).map(str::to_owned));
     encodings.insert(secret.to_owned());
     encodings
@@ -50,12 +51,6 @@ fn percent_encoded(secret: &str, digits: &str) -> String {
         }
     }
     encoded
-}
-
-/// As `xxd -p` has it, with these digits.
-fn in_hex(secret: &str, digits: &str) -> String {
-    let digit = |nibble: u8| digits.chars().nth(nibble.into()).unwrap_or_default();
-    secret.bytes().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
 /// As base64 has it where `offset` bytes stand before it, as in `user:password`: the characters

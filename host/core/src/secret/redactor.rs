@@ -5,12 +5,13 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use aho_corasick::AhoCorasick;
 use secrecy::{ExposeSecret, SecretString};
 
 use super::{MIN_SECRET, REDACTED, encodings};
+use crate::sync::Lock;
 
 /// Texts come out of it without the secrets that it was told of. Clones share everything: what one
 /// learns, all leave out.
@@ -18,7 +19,7 @@ use super::{MIN_SECRET, REDACTED, encodings};
 /// A secret that was cut off is recognised too, by its first or last sixteen bytes (fewer where it
 /// is shorter than 32): much of what haft passes on was shortened on the way.
 #[derive(Clone, Default)]
-pub struct Redactor(Arc<RwLock<Arc<Known>>>);
+pub struct Redactor(Arc<Lock<Arc<Known>>>);
 
 /// What is left out.
 #[derive(Default)]
@@ -42,7 +43,7 @@ impl Redactor {
     pub fn add<'a>(&self, secrets: impl IntoIterator<Item = &'a SecretString>) {
         let new: BTreeSet<String> =
             secrets.into_iter().flat_map(|secret| encodings::encodings_of(secret.expose_secret())).collect();
-        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.0.lock();
         if !new.iter().all(|form| known.encodings.contains(form)) {
             *known = Arc::new(Known::new(new.into_iter().chain(known.encodings.iter().cloned()).collect()));
         }
@@ -86,7 +87,7 @@ impl Redactor {
     }
 
     pub(super) fn known(&self) -> Arc<Known> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.lock().clone()
     }
 }
 

@@ -102,7 +102,7 @@ impl Schema {
             return Err(SchemaError::TooDeep);
         }
         let validator = jsonschema::options().build(parameters);
-        let validator = validator.map_err(|error| SchemaError::Invalid(shorten(error.to_string())))?;
+        let validator = validator.map_err(|error| SchemaError::Invalid(shorten(&error.to_string())))?;
         Ok(Self { validator, written: parameters.clone(), subject: Subject::Arguments })
     }
 
@@ -115,7 +115,7 @@ impl Schema {
         let validator = jsonschema::options().should_validate_formats(true).build(schema);
         let validator = validator.map_err(|error| AnswerSchemaError::Invalid {
             place: error.instance_path().to_string(),
-            reason: shorten(error.to_string()),
+            reason: shorten(&error.to_string()),
         })?;
         Ok(Self { validator, written: schema.clone(), subject: Subject::Answer })
     }

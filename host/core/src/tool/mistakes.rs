@@ -5,7 +5,7 @@ use jsonschema::ValidationError;
 use jsonschema::error::ValidationErrorKind as Kind;
 use serde_json::{Map, Value};
 
-use crate::report::nearest;
+use crate::report::{nearest, shortened};
 
 /// Characters of a mistake's text: it quotes the value, which may be a whole file.
 const MAX_MISTAKE: usize = 300;
@@ -53,9 +53,9 @@ impl<'s> Mistakes<'s> {
             }
             Kind::AdditionalProperties { unexpected } if error.instance_path().as_str().is_empty() => {
                 let unknown = unexpected.iter().take(MAX_UNKNOWN).map(|name| self.unknown(name));
-                cut(unknown.collect::<Vec<_>>().join("; "), MAX_FORMS)
+                shortened(&unknown.collect::<Vec<_>>().join("; "), MAX_FORMS)
             }
-            _ => shorten(error.to_string()),
+            _ => shorten(&error.to_string()),
         };
         let place = error.instance_path().to_string();
         if place.is_empty() { message } else { format!("at `{place}`: {message}") }
@@ -72,7 +72,7 @@ impl<'s> Mistakes<'s> {
                 format!("expected {}", names().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", "))
             }
         };
-        format!("unknown {} `{}`: {way_out}", self.part, shorten(name.to_owned()))
+        format!("unknown {} `{}`: {way_out}", self.part, shorten(name))
     }
 
     /// What is wrong by the alternative that was meant, not being of another type nor of another tag; as
@@ -92,7 +92,7 @@ impl<'s> Mistakes<'s> {
             branch.iter().map(|inner| self.describe(inner)).collect::<Vec<_>>().join("; ")
         };
         if let ([(_, only)], Some(0 | 1)) = (meant.as_slice(), nearest) {
-            return Err(cut(described(only), MAX_FORMS));
+            return Err(shortened(&described(only), MAX_FORMS));
         }
         // Where a schema refers to another one, the path leads nowhere.
         let written = self.schema.pointer(error.schema_path().as_str()).and_then(Value::as_array);
@@ -104,7 +104,7 @@ impl<'s> Mistakes<'s> {
                 forms.push(form);
             }
         }
-        Ok(format!("{} is none of: {}", quoted(error), cut(forms.join("; "), MAX_FORMS)))
+        Ok(format!("{} is none of: {}", quoted(error), shortened(&forms.join("; "), MAX_FORMS)))
     }
 }
 
@@ -119,7 +119,7 @@ fn misses(outer: &ValidationError<'_>, inner: &ValidationError<'_>) -> u8 {
 
 /// The value that is wrong.
 fn quoted(error: &ValidationError<'_>) -> String {
-    shorten(error.instance().to_string())
+    shorten(&error.instance().to_string())
 }
 
 /// As many choices as there is room for, and how many more there are.
@@ -133,7 +133,7 @@ fn choices(options: &[Value], between: &str) -> String {
         if described > 0 {
             text.push_str(between);
         }
-        text.push_str(&cut(option, MAX_FORMS));
+        text.push_str(&shortened(&option, MAX_FORMS));
         described += 1;
     }
     match options.len() - described {
@@ -146,7 +146,7 @@ fn choices(options: &[Value], between: &str) -> String {
 fn form(schema: &Value, depth: usize) -> String {
     let Some(object) = schema.as_object().filter(|_| depth <= MAX_DEPTH) else { return "…".to_owned() };
     if let Some(only) = object.get("const") {
-        return shorten(only.to_string());
+        return shorten(&only.to_string());
     }
     if let Some(options) = object.get("enum").and_then(Value::as_array) {
         return choices(options, " | ");
@@ -195,13 +195,6 @@ fn typed(name: &str, schema: &Map<String, Value>, depth: usize) -> String {
 }
 
 /// A text of a mistake's length.
-pub(super) fn shorten(text: String) -> String {
-    cut(text, MAX_MISTAKE)
-}
-
-fn cut(text: String, length: usize) -> String {
-    match text.char_indices().nth(length) {
-        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
-        None => text,
-    }
+pub(super) fn shorten(text: &str) -> String {
+    shortened(text, MAX_MISTAKE)
 }

@@ -1,12 +1,14 @@
 //! The whole of an answer of which a caller is given a part. Refuses to hold more than [`Whole::MAX`] characters, and
 //! anything at all where nobody asked for it.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use crate::sync::Lock;
 
 /// Where a tool leaves the whole of what it had to shorten, for a caller that keeps it elsewhere. Nobody wants it by
 /// default. Clones are the same place; each call has its own.
 #[derive(Clone, Debug, Default)]
-pub struct Whole(Option<Arc<Mutex<Option<String>>>>);
+pub struct Whole(Option<Arc<Lock<Option<String>>>>);
 
 impl Whole {
     /// Characters: 4 million, what a build of a large program prints; of more the beginning and the end are kept.
@@ -27,13 +29,13 @@ impl Whole {
         let Some(place) = &self.0 else { return };
         let whole = whole();
         if whole.len() > answer.len() {
-            *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(whole);
+            *place.lock() = Some(whole);
         }
     }
 
     /// Takes what was left.
     pub fn take(&self) -> Option<String> {
-        self.0.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.0.as_ref()?.lock().take()
     }
 }
 

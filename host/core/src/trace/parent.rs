@@ -4,6 +4,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::encoding::hex;
+
 /// Characters of `tracestate` that are passed on: what the recommendation asks for at least.
 const MAX_STATE: usize = 512;
 
@@ -27,13 +29,13 @@ impl TraceParent {
     /// The one that the two headers say.
     pub fn parse(traceparent: &str, tracestate: Option<&str>) -> Option<Self> {
         let bytes = traceparent.as_bytes();
-        let version = hex::<1>(bytes.get(..2)?)?[0];
+        let version = bytes_of::<1>(bytes.get(..2)?)?[0];
         let is_long = version > 0 && bytes.get(LENGTH) == Some(&b'-');
         let is_whole = bytes.len() == LENGTH || is_long;
         let has_dashes = [2, 35, 52].iter().all(|at| bytes.get(*at) == Some(&b'-'));
-        let trace = hex::<16>(bytes.get(3..35)?)?;
-        let span = hex::<8>(bytes.get(36..52)?)?;
-        let [flags] = hex::<1>(bytes.get(53..LENGTH)?)?;
+        let trace = bytes_of::<16>(bytes.get(3..35)?)?;
+        let span = bytes_of::<8>(bytes.get(36..52)?)?;
+        let [flags] = bytes_of::<1>(bytes.get(53..LENGTH)?)?;
         let is_one = version != u8::MAX && is_whole && has_dashes && trace != [0; 16] && span != [0; 8];
         let state = tracestate.filter(|state| state.len() <= MAX_STATE && !state.is_empty());
         let state = state.filter(|state| state.bytes().all(|byte| (0x20..=0x7e).contains(&byte)));
@@ -52,16 +54,12 @@ impl TraceParent {
 /// `traceparent`.
 impl fmt::Display for TraceParent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("00-")?;
-        self.trace.iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
-        f.write_str("-")?;
-        self.span.iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
-        write!(f, "-{:02x}", u8::from(self.is_sampled))
+        write!(f, "00-{}-{}-{:02x}", hex(&self.trace), hex(&self.span), u8::from(self.is_sampled))
     }
 }
 
 /// `COUNT` bytes in lower-case hexadecimal.
-fn hex<const COUNT: usize>(text: &[u8]) -> Option<[u8; COUNT]> {
+fn bytes_of<const COUNT: usize>(text: &[u8]) -> Option<[u8; COUNT]> {
     let digit = |byte: u8| match byte {
         b'0'..=b'9' => Some(byte - b'0'),
         b'a'..=b'f' => Some(byte - b'a' + 10),

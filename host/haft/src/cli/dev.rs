@@ -13,7 +13,7 @@ use super::terminal::{DIM, Terminal};
 use super::{Exit, build, call, test};
 use crate::cli::disclosure_sheet::Sheet;
 use haft::program::{FILE_NAME, Options, Program};
-use haft_author::watch::Watch;
+use haft_author::watch::SourceWatch;
 use haft_author::{BuildLog, Interrupted, Language, Project, Workshop, language};
 use haft_core::call::{ToolCall, ToolDef};
 use haft_package::disclosure::Disclosure;
@@ -92,16 +92,16 @@ impl Dev {
 }
 
 /// Watches all of a project but what building it writes.
-fn watch(project: &Project) -> Watch {
+fn watch(project: &Project) -> SourceWatch {
     let outputs = language::of_project(project).map(Language::outputs).unwrap_or_default();
     let mut ignored: Vec<PathBuf> = outputs.iter().map(|path| project.folder.join(path)).collect();
     ignored.push(project.component.clone());
-    Watch::new(&project.folder, ignored)
+    SourceWatch::new(&project.folder, ignored)
 }
 
 impl Session<'_> {
     /// Builds, then waits for what comes first: a change, a line, the end.
-    async fn work(&mut self, watch: &mut Watch, lines: &mut Receiver<String>) -> anyhow::Result<()> {
+    async fn work(&mut self, watch: &mut SourceWatch, lines: &mut Receiver<String>) -> anyhow::Result<()> {
         let cancel = self.workshop.log.cancel.clone();
         self.rebuild().await?;
         let mut listening = true;

@@ -15,7 +15,7 @@ use crate::cli::dialogue::hinted;
 use haft::program::Dirs;
 use haft_agent::provider::Message;
 use haft_agent::{End, Restored, Saved};
-use haft_core::report::plain;
+use haft_core::report::{self, plain};
 
 /// Sessions that are shown where nothing is said: a screen.
 const DEFAULT_LINES: usize = 20;
@@ -152,11 +152,7 @@ fn title(restored: &Restored) -> String {
 
 /// The first words of a text, on a line.
 pub(super) fn shortened(text: &str) -> String {
-    let words = plain(&text.split_whitespace().collect::<Vec<_>>().join(" "));
-    match words.char_indices().nth(MAX_TITLE) {
-        Some((end, _)) => format!("{}…", words.get(..end).unwrap_or_default()),
-        None => words,
-    }
+    report::shortened(&plain(&text.split_whitespace().collect::<Vec<_>>().join(" ")), MAX_TITLE)
 }
 
 /// A time as clocks here show it.

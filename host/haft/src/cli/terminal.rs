@@ -14,7 +14,6 @@ mod tracer;
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal};
-use std::sync::{Mutex, PoisonError};
 
 use indicatif::HumanBytes;
 use serde::Serialize;
@@ -36,6 +35,7 @@ use haft_agent::provider::ProviderError;
 use haft_core::event::{Event, Events};
 use haft_core::report::{Problem, Report};
 use haft_core::secret::{Redactor, SecretError, Stream};
+use haft_core::sync::Lock;
 use haft_plugin_host::EVENT_TARGET;
 
 /// Where a person or a program reads what haft has to say.
@@ -207,10 +207,10 @@ impl Terminal {
 
     /// What is being done, and what programs that run for it write.
     pub(super) fn work(self) -> Events {
-        let written = Mutex::new(Stream::new(REDACTOR.clone()));
+        let written = Lock::new(Stream::new(REDACTOR.clone()));
         Events::to(move |event| match event {
             Event::Stderr { chunk, .. } => {
-                let text = written.lock().unwrap_or_else(PoisonError::into_inner).push(chunk);
+                let text = written.lock().push(chunk);
                 // If standard error is closed the message is lost.
                 let _ = Output::Messages.piece(&text);
             }

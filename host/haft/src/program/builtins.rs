@@ -147,6 +147,7 @@ fn search(switches: &Builtins) -> Grant {
 mod tests {
     use std::path::{Path, PathBuf};
 
+    use haft_core::encoding::hex;
     use haft_plugin_host::{Engine, EngineOptions, Plugin};
     use sha2::{Digest, Sha256};
 
@@ -203,8 +204,12 @@ mod tests {
                 panic!("{} has none", builtin.name)
             };
             let bytes = source.read().unwrap();
-            let own: String = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
-            assert_eq!((own.as_str(), bytes.len() as u64), (sum, source.size()), "{}", builtin.name);
+            assert_eq!(
+                (hex(&Sha256::digest(&bytes)).as_str(), bytes.len() as u64),
+                (sum, source.size()),
+                "{}",
+                builtin.name
+            );
         }
     }
 }

@@ -7,9 +7,9 @@ use std::path::PathBuf;
 
 use super::callers::{self, View};
 use super::replicas;
-use super::watch::{Moment, Watch};
 use super::{Ask, Options, Placement, Program, Running, Servers, mode_name};
 use haft_agent::Begun;
+use haft_author::watch::{FileWatch, Moment};
 use haft_callers::Callers;
 use haft_core::event::Events;
 use haft_core::manifest::{Serve, ToolPattern};
@@ -172,7 +172,7 @@ impl Live {
     }
 
     /// Waits for a change. Returns whether no client is served any more.
-    async fn waits(&self, watch: Option<&mut Watch>) -> bool {
+    async fn waits(&self, watch: Option<&mut FileWatch>) -> bool {
         let changed = async {
             match watch {
                 Some(watch) => watch.changed().await,
@@ -189,8 +189,8 @@ impl Live {
         }
     }
 
-    fn watch(&self) -> Option<Watch> {
-        let watch = Watch::start(&self.files).map_err(anyhow::Error::new);
+    fn watch(&self) -> Option<FileWatch> {
+        let watch = FileWatch::start(&self.files);
         watch.inspect_err(|error| (self.on_news)(News::Unwatched(error))).ok()
     }
 

@@ -2,8 +2,6 @@
 //! answered calls are dropped.
 #![expect(deprecated, reason = "servers of all versions log")]
 
-use std::sync::MutexGuard;
-
 use rmcp::model::{LoggingLevel, LoggingMessageNotificationParam, ProgressNotificationParam, ProgressToken};
 use serde_json::Value;
 
@@ -53,19 +51,19 @@ impl OngoingCalls {
         let _sending = self.sending.lock().await;
         let done = send.await?;
         let token = token(&done);
-        self.ongoing().push(Ongoing { token, listener: listener.clone(), done: f64::NEG_INFINITY });
+        self.ongoing.lock().push(Ongoing { token, listener: listener.clone(), done: f64::NEG_INFINITY });
         Ok(done)
     }
 
     /// The call is over.
     pub(super) fn end(&self, token: &ProgressToken) {
-        self.ongoing().retain(|ongoing| ongoing.token != *token);
+        self.ongoing.lock().retain(|ongoing| ongoing.token != *token);
     }
 
     /// Emits the progress of a call. Late or smaller values are dropped: messages may overtake each other.
     pub(super) async fn progress(&self, progress: ProgressNotificationParam) {
         drop(self.sending.lock().await);
-        let mut ongoing = self.ongoing();
+        let mut ongoing = self.ongoing.lock();
         let found = ongoing.iter_mut().find(|ongoing| ongoing.token == progress.progress_token);
         let Some(found) = found.filter(|found| progress.progress > found.done) else { return };
         found.done = progress.progress;
@@ -88,14 +86,10 @@ impl OngoingCalls {
             return;
         }
         tracing::info!(server, "{text}");
-        let listener = self.ongoing().last().map(|ongoing| ongoing.listener.clone());
+        let listener = self.ongoing.lock().last().map(|ongoing| ongoing.listener.clone());
         if let Some(Listener { call, events, .. }) = listener {
             events.emit(|| Event::Info { call, message: format!("{server}: {text}") });
         }
-    }
-
-    fn ongoing(&self) -> MutexGuard<'_, Vec<Ongoing>> {
-        self.ongoing.lock()
     }
 }
 

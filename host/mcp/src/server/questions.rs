@@ -19,7 +19,7 @@ use tokio::sync::OnceCell;
 
 use self::claims::{Claims, FolderClaims, MemoryClaims, ReplicaClaims, unix_seconds};
 use self::key::{Key, TAG};
-use super::random;
+use haft_core::random;
 use haft_core::replicas::Replicas;
 use haft_core::tool::Question;
 

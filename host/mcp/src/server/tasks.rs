@@ -17,7 +17,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use self::record::{Record, State};
-use super::random;
+use haft_core::encoding::hex;
+use haft_core::random;
 use haft_core::replicas::{Cancelled, KEPT, Replicas};
 
 /// How long a call may take before it becomes a task: most are over sooner, and no client waits less.
@@ -130,7 +131,7 @@ impl Tasks {
         stop: CancellationToken,
         place: OwnedSemaphorePermit,
     ) -> io::Result<(Task, Running)> {
-        let id = random::name()?;
+        let id = random::name::<{ random::KEY }>()?;
         let name = self.name(caller, &id);
         let cancelled = self.replicas.listen(&name).await?;
         let record = Record::begun();
@@ -143,8 +144,7 @@ impl Tasks {
     fn name(&self, caller: &str, id: &str) -> String {
         let program: [u8; 32] = Sha256::digest(&self.program).into();
         let hash = Sha256::new().chain_update("haft task\0").chain_update(program);
-        let digest = hash.chain_update(caller).chain_update([0]).chain_update(id).finalize();
-        digest.iter().map(|byte| format!("{byte:02x}")).collect()
+        hex(&hash.chain_update(caller).chain_update([0]).chain_update(id).finalize())
     }
 
     /// How far the task `id` of `caller` is.

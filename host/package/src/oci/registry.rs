@@ -1,7 +1,6 @@
 //! A conversation with one registry about one repository: who asks is shown when the registry
 //! wants to know, and what failed for a moment is asked again. It knows nothing of what is asked for.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use reqwest::header::{HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
@@ -16,6 +15,7 @@ use super::exchange::{Ask, Asking, exchange, explained, is_public, same_origin};
 use super::reference::Reference;
 use super::token::Asker;
 use haft_core::net::retry_after;
+use haft_core::sync::Lock;
 
 /// How long the registry may take to begin an answer to a question without a body.
 pub(super) const WITHIN: Duration = Duration::from_mins(1);
@@ -37,7 +37,7 @@ pub(super) struct Registry<'a> {
     /// Looked for when it is first wanted.
     credential: OnceCell<Option<Credential>>,
     /// What the registry accepted last.
-    shown: Mutex<Option<HeaderValue>>,
+    shown: Lock<Option<HeaderValue>>,
 }
 
 /// An attempt that failed, and how long the registry wants to be left alone.
@@ -75,7 +75,7 @@ impl<'a> Registry<'a> {
             scope: format!("repository:{}:{rights}", reference.repository()),
             access,
             credential: OnceCell::new(),
-            shown: Mutex::new(None),
+            shown: Lock::new(None),
         })
     }
 
@@ -125,7 +125,7 @@ impl<'a> Registry<'a> {
     }
 
     async fn attempt(&self, ask: &Ask, within: Duration) -> Result<Response, Miss> {
-        let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let shown = self.shown.lock().clone();
         let response = exchange(&self.asking, ask, shown.as_ref(), within).await?;
         // Somewhere else they may ask for a password as well; that is nothing to us.
         if response.status().as_u16() != 401 || !same_origin(response.url(), &self.base) {
@@ -135,7 +135,7 @@ impl<'a> Registry<'a> {
         let shown = self.authorize(&challenge, is_public(&response)).await?;
         let response = exchange(&self.asking, ask, Some(&shown), within).await?;
         if response.status().is_success() {
-            *self.shown.lock().unwrap_or_else(PoisonError::into_inner) = Some(shown);
+            *self.shown.lock() = Some(shown);
         }
         self.judged(response).await
     }

@@ -12,6 +12,8 @@ use rustix::fs::{FlockOperation, flock};
 use super::open::RELOAD;
 use super::question::{Given, Origin, Waiting, digest};
 use super::{Answer, Desk, ENDING, MAX_QUESTIONS, names};
+use haft_core::encoding::hex;
+use haft_core::random;
 use haft_core::tool::{Approver, Decision, Question};
 
 /// How often it is looked for an answer: soon enough for who gave it.
@@ -107,8 +109,7 @@ impl Desk {
         if names(&self.questions(), |name| name.ends_with(ENDING))?.len() >= MAX_QUESTIONS {
             return Ok(None);
         }
-        let random: [u8; 16] = crate::random::bytes()?;
-        let id = format!("{:032x}", u128::from_be_bytes(random));
+        let id = hex(&random::bytes::<16>()?);
         let waiting = Waiting::new(id.clone(), question, origin.clone(), PATIENCE, for_session);
         let bytes = serde_json::to_vec(&waiting)?;
         let new = self.questions().join(format!(".{id}"));

@@ -10,6 +10,8 @@ use std::time::Duration;
 use rustix::fs::{FlockOperation, flock};
 
 use super::{Desk, is_held, names};
+use haft_core::encoding::hex;
+use haft_core::random;
 use haft_core::sync::Lock;
 
 /// What the names of the files begin with.
@@ -68,8 +70,7 @@ impl Presence {
 
 impl Sign {
     fn raise(desk: &Desk) -> io::Result<Self> {
-        let random: [u8; 8] = crate::random::bytes()?;
-        let name = format!("{OPEN}{}-{:016x}", std::process::id(), u64::from_be_bytes(random));
+        let name = format!("{OPEN}{}-{}", std::process::id(), hex(&random::bytes::<8>()?));
         let (path, new) = (desk.folder.join(&name), desk.folder.join(format!(".{name}")));
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
         // Before anybody can find it: one without a lock is removed.

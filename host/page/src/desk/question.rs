@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
+use haft_core::encoding::hex;
 use haft_core::tool::{Keep, Question, clip};
 
 /// Characters of each text of the arguments; of a longer one the beginning and the end are shown, and the page says so.
@@ -98,7 +99,7 @@ impl Waiting {
 
 /// SHA-256 in hexadecimal digits.
 pub(super) fn digest(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+    hex(&Sha256::digest(bytes))
 }
 
 /// Arguments as they are shown, and whether something of them is left out.

@@ -10,8 +10,11 @@ use hyper::header::COOKIE;
 use secrecy::SecretString;
 use sha2::{Digest, Sha256};
 
-use crate::random;
+use haft_core::random;
 use haft_core::sync::Lock;
+
+/// Random bytes of a key: 128 bits. A longer link is broken by narrow terminals.
+const KEY: usize = 16;
 
 /// How long a link can be used.
 const LINK_LIFE: Duration = Duration::from_hours(1);
@@ -64,7 +67,7 @@ impl Keys {
 
     /// A new link, in the place of the one before.
     pub(super) fn link(&self) -> io::Result<Link> {
-        let key = random::name()?;
+        let key = random::name::<KEY>()?;
         self.state.lock().link = Some((hash(&key), Instant::now() + LINK_LIFE));
         let url = SecretString::from(format!("http://{}{OPEN}{key}", self.address));
         Ok(Link { url, key: SecretString::from(key) })
@@ -72,7 +75,7 @@ impl Keys {
 
     /// The cookie for the browser that brings the key of a link, which is used up then.
     pub(super) fn redeem(&self, key: &str) -> io::Result<Option<String>> {
-        let cookie = random::name()?;
+        let cookie = random::name::<KEY>()?;
         let mut state = self.state.lock();
         let is_good = |(own, until): &(Hash, Instant)| is_same(own, &hash(key)) && Instant::now() < *until;
         if state.link.take_if(|link| is_good(link)).is_none() {

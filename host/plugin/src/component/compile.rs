@@ -1,7 +1,7 @@
 //! Bounds how many components are compiled at once, and reports slow compilations as events.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
@@ -11,6 +11,7 @@ use wasmtime::{Config, OptLevel, RegallocAlgorithm};
 use crate::component::source::Digest;
 use crate::threads::Threads;
 use haft_core::event::{Event, Events};
+use haft_core::sync::Lock;
 
 /// Components compiled at once. Each uses every processor by itself where it has many functions; two
 /// keep them busy where it has few.
@@ -53,7 +54,7 @@ pub(crate) struct Compilations {
     /// Taken by the one that compiles again what was compiled quickly.
     optimizing: AsyncMutex<()>,
     /// A lock for each component that is being found out about, by the key of its record in the cache.
-    locks: Mutex<HashMap<Digest, Weak<ComponentLock>>>,
+    locks: Lock<HashMap<Digest, Weak<ComponentLock>>>,
     events: Events,
 }
 
@@ -72,7 +73,7 @@ struct CompileNotice {
     bytes: u64,
     begun: Instant,
     events: Events,
-    state: Mutex<NoticeState>,
+    state: Lock<NoticeState>,
 }
 
 /// Which of its events were emitted.
@@ -86,7 +87,7 @@ enum NoticeState {
 impl Compilations {
     pub(crate) fn new(events: Events) -> Self {
         let permits = Semaphore::new(MAX_AT_ONCE as usize);
-        Self { permits, optimizing: AsyncMutex::default(), locks: Mutex::default(), events }
+        Self { permits, optimizing: AsyncMutex::default(), locks: Lock::default(), events }
     }
 
     /// Waits until no other component is compiled again.
@@ -98,7 +99,7 @@ impl Compilations {
     /// would all compile, the first compiles for all, and the others read it in the cache.
     pub(crate) async fn lock(&self, record: &Digest) -> OwnedMutexGuard<()> {
         let lock = {
-            let mut locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut locks = self.locks.lock();
             locks.retain(|_, lock| lock.strong_count() > 0);
             let known = locks.get(record).and_then(Weak::upgrade).unwrap_or_default();
             locks.insert(record.clone(), Arc::downgrade(&known));
@@ -114,7 +115,7 @@ impl Compilations {
         // It is never closed, so there is a permit.
         let permit = self.permits.acquire_many(share).await.ok();
         tracing::info!(plugin, bytes, "compiling");
-        let (events, state) = (self.events.clone(), Mutex::new(NoticeState::Nothing));
+        let (events, state) = (self.events.clone(), Lock::new(NoticeState::Nothing));
         let notice = CompileNotice { plugin: plugin.to_owned(), bytes, begun: Instant::now(), events, state };
         let notice = Arc::new(notice);
         if self.events.has_listener() {
@@ -130,7 +131,7 @@ impl Compilations {
 
 impl CompileNotice {
     fn begin(&self) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         if *state == NoticeState::Nothing {
             *state = NoticeState::Beginning;
             self.events.emit(|| Event::Compiling { plugin: self.plugin.clone(), bytes: self.bytes });
@@ -138,7 +139,7 @@ impl CompileNotice {
     }
 
     fn end(&self) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         let duration = self.begun.elapsed();
         if std::mem::replace(&mut *state, NoticeState::End) == NoticeState::Beginning {
             self.events.emit(|| Event::Compiled { plugin: self.plugin.clone(), duration });

@@ -12,6 +12,8 @@ use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use haft_core::encoding::hex;
+
 /// The largest component that is read: ten times one with a whole Python inside.
 const MAX_COMPONENT: u64 = 256 << 20;
 
@@ -152,13 +154,7 @@ impl Source {
 
 impl Digest {
     pub(crate) fn compute(bytes: &[u8]) -> Self {
-        use std::fmt::Write;
-        let mut text = String::with_capacity(64);
-        for byte in Sha256::digest(bytes) {
-            // Writing to a `String` cannot fail.
-            let _ = write!(text, "{byte:02x}");
-        }
-        Self(text)
+        Self(hex(&Sha256::digest(bytes)))
     }
 
     /// The digest that is written so, in hexadecimal.

@@ -15,7 +15,7 @@ mod server;
 mod session;
 mod tool_list;
 
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use serde_json::{Map, Value, json};
 use wasmtime::Store;
@@ -32,6 +32,7 @@ use crate::contract::Request;
 use crate::contract::answer::Output;
 use crate::failure::LoadError;
 use crate::instance::state::GuestState;
+use haft_core::sync::Lock;
 use haft_core::tool::ToolError;
 
 /// Bytes of a page of tools; all that they say of themselves may have half as many.
@@ -57,7 +58,7 @@ pub(crate) struct McpComponent {
 struct Shared {
     manner: OnceLock<Manner>,
     /// How far the inquiry for its tools is.
-    inquiry: Mutex<Inquiry>,
+    inquiry: Lock<Inquiry>,
 }
 
 /// One instance of it.
@@ -65,7 +66,7 @@ pub(crate) struct McpGuest {
     guest: Server,
     shared: Arc<Shared>,
     /// Its session between two calls.
-    session: Mutex<Option<Session>>,
+    session: Lock<Option<Session>>,
 }
 
 impl McpComponent {
@@ -85,7 +86,7 @@ impl McpComponent {
 
     pub(crate) async fn instantiate(&self, store: &mut Store<GuestState>) -> wasmtime::Result<McpGuest> {
         let guest = self.component.instantiate(store).await?;
-        Ok(McpGuest { guest, shared: self.shared.clone(), session: Mutex::default() })
+        Ok(McpGuest { guest, shared: self.shared.clone(), session: Lock::default() })
     }
 }
 
@@ -96,10 +97,10 @@ impl McpGuest {
         store: &mut Store<GuestState>,
     ) -> wasmtime::Result<Result<Listed, LoadError>> {
         let mut channel = Channel::new(&self.guest, News::none(), MAX_PAGE);
-        let inquiry = std::mem::take(&mut *lock(&self.shared.inquiry));
+        let inquiry = std::mem::take(&mut *self.shared.inquiry.lock());
         match inquiry.go_on(&mut channel, store).await {
             Ok(Next::Again(inquiry)) => {
-                *lock(&self.shared.inquiry) = inquiry;
+                *self.shared.inquiry.lock() = inquiry;
                 Ok(Ok(Listed::Again))
             }
             Ok(Next::Listed(tools, manner)) => {
@@ -126,7 +127,7 @@ impl McpGuest {
 
     /// Whether it may be called again: it has a session, and is not at work.
     pub(crate) fn is_reusable(&self) -> bool {
-        lock(&self.session).is_some()
+        self.session.lock().is_some()
     }
 
     async fn request(
@@ -135,7 +136,7 @@ impl McpGuest {
         store: &mut Store<GuestState>,
         params: Map<String, Value>,
     ) -> Result<Value, Failure> {
-        let kept = lock(&self.session).take();
+        let kept = self.session.lock().take();
         let mut session = match (kept, self.shared.manner.get()) {
             (Some(kept), _) => kept,
             (None, Some(manner)) => Session::open(manner, channel, store).await?,
@@ -143,14 +144,10 @@ impl McpGuest {
         };
         let result = session.request(channel, store, "tools/call", params).await;
         if session.may_go_on() && !channel.is_spent() {
-            *lock(&self.session) = Some(session);
+            *self.session.lock() = Some(session);
         }
         result
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What `tools/call` is sent with. The call's own id is the token of its progress.

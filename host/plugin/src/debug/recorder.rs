@@ -3,12 +3,13 @@
 
 use std::collections::HashMap;
 use std::num::NonZero;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use wasmtime::{AsContext, AsContextMut, Config, WasmBacktrace, WasmCoreDump};
 
 use super::symbolizer::Symbolizer;
 use super::symbols::Stack;
+use haft_core::sync::Lock;
 
 /// Functions under way that are looked at.
 const MAX_DEPTH: usize = 256;
@@ -24,7 +25,7 @@ pub struct Recorder(Arc<Shared>);
 struct Shared {
     profile: bool,
     coredump: bool,
-    recorded: Mutex<Recorded>,
+    recorded: Lock<Recorded>,
 }
 
 #[derive(Debug, Default)]
@@ -37,18 +38,18 @@ struct Recorded {
 impl Recorder {
     /// What takes down where guests are (`profile`), and the state of one that traps (`coredump`).
     pub fn new(profile: bool, coredump: bool) -> Self {
-        Self(Arc::new(Shared { profile, coredump, recorded: Mutex::default() }))
+        Self(Arc::new(Shared { profile, coredump, recorded: Lock::default() }))
     }
 
     /// How often guests were seen in which functions, outermost first.
     pub fn profile(&self) -> Vec<(Vec<String>, u64)> {
-        self.lock().profile.clone()
+        self.0.recorded.lock().profile.clone()
     }
 
     /// The state of the guest that trapped last, as `wasm-tools` and debuggers read it: a module with the sections of
     /// the tool conventions of WebAssembly.
     pub fn coredump(&self) -> Option<Vec<u8>> {
-        self.lock().coredump.take()
+        self.0.recorded.lock().coredump.take()
     }
 
     /// Whether it is looked at every tick where guests are.
@@ -68,7 +69,7 @@ impl Recorder {
             return;
         }
         let stack = Stack::from(&WasmBacktrace::force_capture(store));
-        let samples = &mut self.lock().samples;
+        let samples = &mut self.0.recorded.lock().samples;
         if samples.len() < MAX_STACKS || samples.contains_key(&stack) {
             *samples.entry(stack).or_default() += 1;
         }
@@ -77,14 +78,14 @@ impl Recorder {
     /// A guest ended.
     pub(crate) fn ended(&self, error: &wasmtime::Error, store: impl AsContextMut, name: &str) {
         if let Some(dump) = error.downcast_ref::<WasmCoreDump>() {
-            self.lock().coredump = Some(dump.serialize(store, name));
+            self.0.recorded.lock().coredump = Some(dump.serialize(store, name));
         }
     }
 
     /// Names the functions of what was seen so far.
     pub(crate) fn name(&self, component: &[u8]) {
         let symbolizer = Symbolizer::new(component);
-        let mut recorded = self.lock();
+        let mut recorded = self.0.recorded.lock();
         let samples = std::mem::take(&mut recorded.samples);
         let mut named: HashMap<Vec<String>, u64> =
             std::mem::take(&mut recorded.profile).into_iter().collect();
@@ -93,9 +94,5 @@ impl Recorder {
         }
         recorded.profile = named.into_iter().collect();
         recorded.profile.sort();
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Recorded> {
-        self.0.recorded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

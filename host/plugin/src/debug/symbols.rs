@@ -2,12 +2,12 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 
 use wasmtime::WasmBacktrace;
 
 use super::frame::Frame;
 use super::symbolizer::Symbolizer;
+use haft_core::sync::Lock;
 
 /// Stacks of one plugin that are looked at: a component may be large, and a plugin can end as often as it is called.
 const MAX_STACKS: usize = 64;
@@ -21,7 +21,7 @@ pub(crate) struct Stack(Vec<usize>);
 
 /// What is known of the stacks of one plugin's guests.
 #[derive(Debug, Default)]
-pub(crate) struct Symbols(Mutex<HashMap<Stack, Vec<Frame>>>);
+pub(crate) struct Symbols(Lock<HashMap<Stack, Vec<Frame>>>);
 
 impl Stack {
     /// Where the guest of `error` was.
@@ -63,15 +63,14 @@ impl From<&WasmBacktrace> for Stack {
 impl Symbols {
     /// The frames of a stack; `read` gives the component's bytes, where they are still those that were compiled.
     pub(crate) fn frames(&self, stack: &Stack, read: impl FnOnce() -> Option<Vec<u8>>) -> Vec<Frame> {
-        let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(frames) = lock().get(stack) {
+        if let Some(frames) = self.0.lock().get(stack) {
             return frames.clone();
         }
-        if stack.is_empty() || lock().len() >= MAX_STACKS {
+        if stack.is_empty() || self.0.lock().len() >= MAX_STACKS {
             return Vec::new();
         }
         let frames = read().map(|bytes| stack.resolve(&Symbolizer::new(&bytes))).unwrap_or_default();
-        lock().insert(stack.clone(), frames.clone());
+        self.0.lock().insert(stack.clone(), frames.clone());
         frames
     }
 }

@@ -4,6 +4,7 @@
 use super::frame::{Frame, Place};
 use super::library::{is_generated, is_library};
 use haft_core::net::one_line;
+use haft_core::report::shortened;
 
 /// Characters of a message.
 const MAX_MESSAGE: usize = 300;
@@ -32,7 +33,7 @@ pub(crate) fn read(stderr: &str) -> Option<LastWords> {
 
 impl LastWords {
     fn new(message: &str) -> Self {
-        let message = bounded(&one_line(message.trim()));
+        let message = shortened(&one_line(message.trim()), MAX_MESSAGE);
         Self { message, is_panic: false, place: None, frames: Vec::new() }
     }
 
@@ -41,11 +42,6 @@ impl LastWords {
         let own = self.place.iter().filter(|place| !is_library(&place.file));
         own.chain(self.frames.iter().filter_map(|frame| frame.place.as_ref())).next()
     }
-}
-
-fn bounded(text: &str) -> String {
-    let whole = text.chars().count() <= MAX_MESSAGE;
-    if whole { text.to_owned() } else { text.chars().take(MAX_MESSAGE).chain(['…']).collect() }
 }
 
 /// Python: `Traceback (most recent call last):`, files and functions, the exception. Of several the last is the one that

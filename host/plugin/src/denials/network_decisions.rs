@@ -3,10 +3,11 @@
 
 use std::fmt::Display;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use haft_core::event::{Event, Events};
 use haft_core::grant::{AddressError, Destination};
+use haft_core::sync::Lock;
 
 /// Decisions of one call that are kept; a guest in a loop could be refused for ever.
 const MAX_DECISIONS: usize = 100;
@@ -19,7 +20,7 @@ const MAX_REFUSALS: usize = 4;
 
 /// The decisions for one guest. Clones share them, since wasmtime owns some of the callbacks that decide.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct NetworkDecisions(Arc<Mutex<DecisionList>>);
+pub(crate) struct NetworkDecisions(Arc<Lock<DecisionList>>);
 
 #[derive(Debug, Default)]
 struct DecisionList {
@@ -44,17 +45,17 @@ pub(crate) enum Refusal {
 impl NetworkDecisions {
     /// Records what was allowed.
     pub(crate) fn allow(&self, what: impl Display) {
-        self.lock().push(&format!("allowed {what}"));
+        self.0.lock().push(&format!("allowed {what}"));
     }
 
     /// Records what was refused, and why.
     pub(crate) fn refuse(&self, what: impl Display, why: impl Display) {
-        self.lock().push(&format!("refused {what}: {why}"));
+        self.0.lock().push(&format!("refused {what}: {why}"));
     }
 
     /// Keeps a refusal for the hints, if it is a new one and there is room.
     pub(crate) fn hint(&self, refusal: Refusal) {
-        let refusals = &mut self.lock().refusals;
+        let refusals = &mut self.0.lock().refusals;
         if refusals.len() < MAX_REFUSALS && !refusals.contains(&refusal) {
             refusals.push(refusal);
         }
@@ -62,14 +63,14 @@ impl NetworkDecisions {
 
     /// The decisions, each in one line; the last line counts those that were not kept.
     pub(crate) fn list(&self) -> Vec<String> {
-        let list = self.lock();
+        let list = self.0.lock();
         let more = (list.more > 0).then(|| format!("and {} decisions more", list.more));
         list.lines.iter().cloned().chain(more).collect()
     }
 
     /// Forgets all decisions, when they have been emitted.
     pub(crate) fn clear(&self) {
-        *self.lock() = DecisionList::default();
+        *self.0.lock() = DecisionList::default();
     }
 
     /// Emits every decision as an event of the call.
@@ -81,11 +82,7 @@ impl NetworkDecisions {
 
     /// The refusals, in order.
     pub(crate) fn refusals(&self) -> Vec<Refusal> {
-        self.lock().refusals.clone()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, DecisionList> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().refusals.clone()
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::pin::pin;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -98,7 +98,7 @@ impl PluginShared {
         limits: Limits,
     ) -> Option<Instance> {
         let Some(spare) = plugin.engine.idle_slot() else { return Some(instance) };
-        let mut discarded = plugin.discarded.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut discarded = plugin.discarded.lock();
         if discarded.len() >= MAX_DISCARDED {
             return Some(instance);
         }
@@ -124,14 +124,14 @@ impl PluginShared {
 
     /// Drops the queued instances; whether there were any.
     fn drop_discarded(&self) -> bool {
-        let discarded = std::mem::take(&mut *self.discarded.lock().unwrap_or_else(PoisonError::into_inner));
+        let discarded = std::mem::take(&mut *self.discarded.lock());
         !discarded.is_empty()
     }
 
     /// Stops dropping; whether to go on after all, since another instance was queued meanwhile.
     fn resume_if_discarded_meanwhile(&self) -> bool {
         self.is_discarding.store(false, Ordering::SeqCst);
-        let is_empty = self.discarded.lock().unwrap_or_else(PoisonError::into_inner).is_empty();
+        let is_empty = self.discarded.lock().is_empty();
         !is_empty && !self.is_discarding.swap(true, Ordering::SeqCst)
     }
 

@@ -4,7 +4,7 @@
 //! between calls.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use tokio::runtime;
@@ -17,6 +17,7 @@ use crate::threads::writable::{DirectoryId, Writable};
 use haft_core::grant::Grant;
 use haft_core::limit::Limits;
 use haft_core::manifest;
+use haft_core::sync::Lock;
 
 /// Calls of one plugin that wait for an instance. Each holds its arguments.
 const MAX_WAITING: usize = 256;
@@ -26,7 +27,7 @@ pub(crate) struct Reuse {
     settings: manifest::Reuse,
     permits: Arc<Semaphore>,
     waiting: AtomicUsize,
-    idle_instances: Mutex<IdleList>,
+    idle_instances: Lock<IdleList>,
 }
 
 #[derive(Default)]
@@ -78,7 +79,7 @@ impl Reuse {
     /// Without instances yet.
     pub(crate) fn new(settings: manifest::Reuse) -> Self {
         let permits = Arc::new(Semaphore::new(settings.max_concurrent as usize));
-        Self { settings, permits, waiting: AtomicUsize::new(0), idle_instances: Mutex::default() }
+        Self { settings, permits, waiting: AtomicUsize::new(0), idle_instances: Lock::default() }
     }
 
     /// The settings from program.toml.
@@ -106,7 +107,7 @@ impl Reuse {
     /// Takes an idle instance with exactly these rights. Where there is none, the oldest give
     /// way to one that is to be made. The caller holds a permit.
     pub(crate) fn take(&self, grant: &Grant, limits: &Limits, rights: &InstanceRights) -> Option<Instance> {
-        let mut idle_instances = self.lock();
+        let mut idle_instances = self.idle_instances.lock();
         let fits = |idle: &Idle| {
             idle.rights == *rights && idle.instance.is_for(grant, limits) && !self.is_stale(idle)
         };
@@ -135,7 +136,7 @@ impl Reuse {
         let Some(spare) = engine.idle_slot() else { return Some(instance) };
         instance.set_aside(spare);
         instance.renew(plugin);
-        let mut idle_instances = self.lock();
+        let mut idle_instances = self.idle_instances.lock();
         idle_instances.idle.push(Idle { instance, rights, since: Instant::now() });
         if !std::mem::replace(&mut idle_instances.is_watched, true) {
             engine.threads().spawn(expire_in_background(Arc::downgrade(self), self.settings.max_idle));
@@ -149,17 +150,13 @@ impl Reuse {
 
     /// Drops instances that were idle for too long; when to check again, or `None` when no instance is left.
     fn expire(&self) -> Option<Duration> {
-        let mut idle_instances = self.lock();
+        let mut idle_instances = self.idle_instances.lock();
         let stale: Vec<Idle> = idle_instances.idle.extract_if(.., |idle| self.is_stale(idle)).collect();
         let oldest = idle_instances.idle.iter().map(|idle| idle.since).min();
         idle_instances.is_watched = oldest.is_some();
         drop(idle_instances);
         drop(stale);
         oldest.map(|since| self.settings.max_idle.saturating_sub(since.elapsed()))
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, IdleList> {
-        self.idle_instances.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -2,14 +2,15 @@
 //! they ever used until it is dropped. So it is there while the plugin is called, and is loaded once more when it is called
 //! again.
 
-use std::sync::{Arc, Mutex, PoisonError, TryLockError};
+use std::sync::Arc;
 
 use crate::contract::dispatch::LinkedComponent;
 use crate::engine::EngineAndImports;
+use haft_core::sync::Lock;
 
 /// The code for prewarmed instances; clones share it.
 #[derive(Clone, Default)]
-pub(super) struct PrewarmCode(Arc<Mutex<Option<PrewarmComponent>>>);
+pub(super) struct PrewarmCode(Arc<Lock<Option<PrewarmComponent>>>);
 
 /// What prewarmed instances are made of.
 #[derive(Clone)]
@@ -45,22 +46,18 @@ impl PrewarmComponent {
 impl PrewarmCode {
     /// The component, if it is loaded; waits for nobody who loads it.
     pub(super) fn get(&self) -> Option<PrewarmComponent> {
-        match self.0.try_lock() {
-            Ok(loaded) => loaded.clone(),
-            Err(TryLockError::Poisoned(loaded)) => loaded.into_inner().clone(),
-            Err(TryLockError::WouldBlock) => None,
-        }
+        self.0.try_lock()?.clone()
     }
 
     /// Loads it, unless it is loaded; another thread that does so meanwhile waits.
     pub(super) fn load(&self, load: impl FnOnce() -> PrewarmComponent) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(load);
+        self.0.lock().get_or_insert_with(load);
     }
 
     /// Forgets it, and with the last of its engine all the memory that its instances ever used. What is to be dropped, which
     /// is slow.
     pub(super) fn release(&self) -> impl Sized + Send + 'static {
-        let mut loaded = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut loaded = self.0.lock();
         loaded.take_if(|loaded| matches!(loaded, PrewarmComponent::Separate(_)))
     }
 }

@@ -1,11 +1,13 @@
 //! The clock that advances wasmtime's epoch, at which running guests check for cancellation and their deadline. It
 //! stands still while no guest runs, so an idle haft uses no processor time.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar};
 use std::thread;
 use std::time::Duration;
 
 use wasmtime::EngineWeak;
+
+use haft_core::sync::Lock;
 
 /// Short enough that a person does not notice the delay of a cancel; long enough that 200 wake-ups a second cost
 /// nothing measurable.
@@ -19,7 +21,7 @@ pub(crate) struct EpochClock(Arc<Shared>);
 
 struct Shared {
     tick: Duration,
-    state: Mutex<ClockState>,
+    state: Lock<ClockState>,
     changed: Condvar,
 }
 
@@ -39,7 +41,7 @@ impl EpochClock {
     /// A clock that is quicker where it is looked at every tick where guests are.
     pub(crate) fn new(profiles: bool) -> Self {
         let tick = if profiles { PROFILE_TICK } else { TICK };
-        Self(Arc::new(Shared { tick, state: Mutex::default(), changed: Condvar::new() }))
+        Self(Arc::new(Shared { tick, state: Lock::default(), changed: Condvar::new() }))
     }
 
     /// Starts the clock's thread with its first engine, before which no guest can run.
@@ -52,14 +54,14 @@ impl EpochClock {
 
     /// Advances the epoch of another engine as well, as long as there is one.
     pub(crate) fn also(&self, engine: EngineWeak) {
-        let engines = &mut self.0.lock().engines;
+        let engines = &mut self.0.state.lock().engines;
         engines.retain(|known| known.upgrade().is_some());
         engines.push(engine);
     }
 
     /// Keeps the clock going until the answer is dropped.
     pub(crate) fn run(&self) -> EpochTicks {
-        let mut state = self.0.lock();
+        let mut state = self.0.state.lock();
         state.running += 1;
         if std::mem::take(&mut state.stands) {
             self.0.changed.notify_one();
@@ -69,14 +71,10 @@ impl EpochClock {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, ClockState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn tick(&self) {
         while self.wait_until_running() {
             thread::sleep(self.tick);
-            for engine in self.lock().engines.iter().filter_map(EngineWeak::upgrade) {
+            for engine in self.state.lock().engines.iter().filter_map(EngineWeak::upgrade) {
                 engine.increment_epoch();
             }
         }
@@ -84,23 +82,23 @@ impl Shared {
 
     /// Waits while no guest runs; `false` when the clock was dropped.
     fn wait_until_running(&self) -> bool {
-        let waited = self.changed.wait_while(self.lock(), |state| {
+        drop(self.changed.wait_while(self.state.lock(), |state| {
             state.stands = state.running == 0 && !state.stopped;
             state.stands
-        });
-        !waited.unwrap_or_else(PoisonError::into_inner).stopped
+        }));
+        !self.state.lock().stopped
     }
 }
 
 impl Drop for EpochTicks {
     fn drop(&mut self) {
-        self.0.lock().running -= 1;
+        self.0.state.lock().running -= 1;
     }
 }
 
 impl Drop for EpochClock {
     fn drop(&mut self) {
-        self.0.lock().stopped = true;
+        self.0.state.lock().stopped = true;
         self.0.changed.notify_one();
     }
 }

@@ -4,6 +4,8 @@
 //!
 //! haft itself is not restricted: it mounts file systems for its children.
 
+#[cfg_attr(target_os = "linux", path = "landlock/platform/linux.rs")]
+#[cfg_attr(target_os = "macos", path = "landlock/platform/macos.rs")]
 mod platform;
 
 use std::sync::OnceLock;

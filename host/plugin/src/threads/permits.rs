@@ -2,13 +2,14 @@
 //! the others waiting. Further calls wait in a bounded queue, each for as long as the call may take.
 
 use std::collections::{HashSet, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use crate::threads::shares::{Shares, Tenant};
+use haft_core::sync::Lock;
 
 /// Guests that run at once. Each holds a thread, a memory of its own and a few file descriptors. One
 /// client of one plugin gets a third of them at most.
@@ -26,7 +27,7 @@ const MAX_OF_ONE: usize = 256;
 
 /// The permits of an engine. Clones share them.
 #[derive(Clone)]
-pub(crate) struct Permits(Arc<Mutex<Queue>>);
+pub(crate) struct Permits(Arc<Lock<Queue>>);
 
 struct Queue {
     running: Shares,
@@ -70,7 +71,7 @@ pub(crate) enum NoPermit {
 impl Default for Permits {
     fn default() -> Self {
         let (running, waiting) = (Shares::new(MAX_GUESTS), Shares::new(MAX_WAITING));
-        Self(Arc::new(Mutex::new(Queue { running, waiting, waiters: VecDeque::new(), bytes: 0, next: 0 })))
+        Self(Arc::new(Lock::new(Queue { running, waiting, waiters: VecDeque::new(), bytes: 0, next: 0 })))
     }
 }
 
@@ -83,13 +84,13 @@ impl Permits {
         time: Duration,
         cancel: &CancellationToken,
     ) -> Result<Permit, NoPermit> {
-        if self.lock().take_free(tenant) {
+        if self.0.lock().take_free(tenant) {
             return Ok(Permit { permits: self.clone(), tenant });
         }
         // Without the lock: arguments of some MiB are gone through.
         let bytes = bytes();
         let (number, receiver) = {
-            let mut queue = self.lock();
+            let mut queue = self.0.lock();
             if queue.take_free(tenant) {
                 return Ok(Permit { permits: self.clone(), tenant });
             }
@@ -101,17 +102,13 @@ impl Permits {
             // The sender lives in the queue as long as this wait does.
             permit = receiver => permit.map_err(|_| NoPermit::Cancelled),
             () = cancel.cancelled() => Err(NoPermit::Cancelled),
-            () = tokio::time::sleep(time) => Err(NoPermit::Busy { running: self.lock().running.has(tenant), time }),
+            () = tokio::time::sleep(time) => Err(NoPermit::Busy { running: self.0.lock().running.has(tenant), time }),
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Queue> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Hands permits to the waiting calls that may have one.
     fn grant_waiting(&self) {
-        let ready = self.lock().ready();
+        let ready = self.0.lock().ready();
         for waiter in ready {
             // Where the receiver is gone, the permit is dropped and so returned at once.
             drop(waiter.sender.send(Permit { permits: self.clone(), tenant: waiter.tenant }));
@@ -184,7 +181,7 @@ impl Queue {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        self.permits.lock().running.give_back(self.tenant);
+        self.permits.0.lock().running.give_back(self.tenant);
         self.permits.grant_waiting();
     }
 }
@@ -197,7 +194,7 @@ struct QueuedWait<'a> {
 
 impl Drop for QueuedWait<'_> {
     fn drop(&mut self) {
-        self.permits.lock().leave(self.number);
+        self.permits.0.lock().leave(self.number);
     }
 }
 
@@ -253,7 +250,7 @@ mod tests {
         drop(result);
         assert!(matches!(now(second.as_mut()), Some(Ok(_))));
         drop((first, second, taken));
-        let queue = permits.lock();
+        let queue = permits.0.lock();
         assert_eq!(
             (queue.running.has(tenant(1)), queue.waiting.has(tenant(1)), queue.waiters.len()),
             (0, 0, 0)
@@ -274,7 +271,7 @@ mod tests {
         let count = |is: fn(&NoPermit) -> bool| ends.iter().flatten().filter(|end| is(end)).count();
         assert_eq!(count(|end| matches!(end, NoPermit::Crowded { waiting: 256 })), 300 - 256);
         assert_eq!(count(|end| matches!(end, NoPermit::Busy { running: 22, .. })), 256);
-        assert!(permits.lock().waiters.is_empty(), "nobody is left in the queue");
+        assert!(permits.0.lock().waiters.is_empty(), "nobody is left in the queue");
         let cancel = CancellationToken::new();
         cancel.cancel();
         assert_eq!(permits.acquire(tenant(1), || 0, LONG, &cancel).await.err(), Some(NoPermit::Cancelled));
@@ -296,7 +293,7 @@ mod tests {
             });
         }
         assert!(calls.join_all().await.into_iter().all(|served| served == Ok(())));
-        let queue = permits.lock();
+        let queue = permits.0.lock();
         assert_eq!((queue.waiters.len(), queue.waiting.plugins(), queue.running.plugins()), (0, 0, 0));
     }
 
@@ -315,7 +312,7 @@ mod tests {
         assert!(now(acquire(half).as_mut()).is_none());
         drop(taken);
         assert!(matches!(now(first.as_mut()), Some(Ok(_))));
-        assert_eq!(permits.lock().bytes, 0);
+        assert_eq!(permits.0.lock().bytes, 0);
     }
 
     /// A permit that was handed to a call that has just stopped waiting is returned.

@@ -5,7 +5,7 @@
 use std::cell::Cell;
 use std::io;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -13,6 +13,7 @@ use tokio::runtime::{Builder, Handle, Runtime};
 
 use crate::threads::landlock::{FirstState, LandlockRules, LandlockState, write_nowhere};
 use crate::threads::writable::{Extent, Writable};
+use haft_core::sync::Lock;
 
 /// Pools kept for calls to come. A program needs about two: one for the tools that read, one for
 /// those that write, and one more for each plugin with a grant of its own.
@@ -29,7 +30,7 @@ thread_local! {
 /// All pools of threads.
 pub(crate) struct ThreadPools {
     /// The one used last stands last.
-    pools: Mutex<Vec<Arc<Pool>>>,
+    pools: Lock<Vec<Arc<Pool>>>,
     verdict: Arc<FirstState>,
     /// Threads of one pool.
     threads: usize,
@@ -51,14 +52,14 @@ struct Confinement {
 impl ThreadPools {
     /// No pools yet; each will have at most `threads` threads.
     pub(crate) fn new(threads: usize) -> Self {
-        Self { pools: Mutex::default(), verdict: Arc::default(), threads }
+        Self { pools: Lock::default(), verdict: Arc::default(), threads }
     }
 
     /// The pool whose threads may write where `writable` says and nowhere else. Not to be called from a guest's thread:
     /// a new thread inherits the rules of the one that starts it.
     pub(crate) fn pool(&self, writable: &Writable) -> io::Result<Arc<Pool>> {
         let extent = writable.extent();
-        let mut pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pools = self.pools.lock();
         if let Some(known) = pools.iter().position(|pool| pool.extent == extent) {
             let pool = pools.remove(known);
             pools.push(pool.clone());

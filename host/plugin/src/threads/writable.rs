@@ -2,6 +2,8 @@
 //! its thread are made of the same open directories. None is opened a second time by name, since the name may lead
 //! elsewhere by then.
 
+#[cfg_attr(target_os = "linux", path = "writable/platform/linux.rs")]
+#[cfg_attr(target_os = "macos", path = "writable/platform/macos.rs")]
 mod platform;
 
 use std::collections::BTreeSet;

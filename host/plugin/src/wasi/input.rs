@@ -2,7 +2,7 @@
 
 use std::io;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -10,18 +10,20 @@ use tokio::io::{AsyncRead, ReadBuf};
 use wasmtime_wasi::cli::{IsTerminal, StdinStream};
 use wasmtime_wasi::p2::{InputStream, Pollable, StreamError, StreamResult};
 
+use haft_core::sync::Lock;
+
 /// What is left to be read. Clones share it, as all streams of a guest do.
 #[derive(Clone, Default)]
-pub(crate) struct Input(Arc<Mutex<Bytes>>);
+pub(crate) struct Input(Arc<Lock<Bytes>>);
 
 impl Input {
     /// Hands over what is to be read, in the place of what was left.
     pub(crate) fn fill(&self, bytes: Vec<u8>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = bytes.into();
+        *self.0.lock() = bytes.into();
     }
 
     fn take(&self, most: usize) -> Bytes {
-        let mut left = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut left = self.0.lock();
         let length = left.len().min(most);
         left.split_to(length)
     }

@@ -3,13 +3,15 @@
 
 use std::collections::VecDeque;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use tokio::io::AsyncWrite;
 use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
+
+use haft_core::sync::Lock;
 
 /// Bytes kept of each stream's beginning, and as many of its end: some hundred lines, and the
 /// last words of a guest however much it said before.
@@ -20,7 +22,7 @@ const CHUNK: usize = 64 << 10;
 
 /// One captured stream. Clones share what was captured.
 #[derive(Clone, Default)]
-pub(crate) struct Captured(Arc<Mutex<CapturedBytes>>);
+pub(crate) struct Captured(Arc<Lock<CapturedBytes>>);
 
 struct CapturedBytes {
     /// Bytes that are kept of the beginning.
@@ -39,12 +41,12 @@ impl Default for CapturedBytes {
 impl Captured {
     /// Keeps so many bytes of the beginning, of what is printed from now on.
     pub(crate) fn keep_first(&self, bytes: usize) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).room = bytes.max(MAX_KEPT);
+        self.0.lock().room = bytes.max(MAX_KEPT);
     }
 
     /// What was printed, with a note where not all was kept; invalid UTF-8 is replaced.
     pub(crate) fn text(&self) -> String {
-        let captured = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let captured = self.0.lock();
         let mut bytes = captured.first.clone();
         if captured.dropped > 0 {
             bytes.extend(format!("\n... ({} bytes were not kept)\n", captured.dropped).into_bytes());
@@ -55,11 +57,11 @@ impl Captured {
 
     /// Forgets what was printed.
     pub(crate) fn clear(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = CapturedBytes::default();
+        *self.0.lock() = CapturedBytes::default();
     }
 
     fn capture(&self, bytes: &[u8]) {
-        let mut captured = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut captured = self.0.lock();
         let room = captured.room.saturating_sub(captured.first.len()).min(bytes.len());
         let (first, rest) = bytes.split_at(room);
         captured.first.extend_from_slice(first);

@@ -3,7 +3,7 @@
 //! model's commands (the sandbox, the container, the account) holds these scripts too. It refuses
 //! devices, pipes and whatever else is no file.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::backend::message::no_directory;
@@ -12,6 +12,7 @@ use crate::backend::script::{FILE, READ, Script, WRITE, quoted, unguessable};
 use crate::backend::transport::{RunAs, Transport};
 use crate::error::BackendError;
 use crate::{OutputSink, Stream};
+use haft_core::sync::Lock;
 use haft_core::tool::Context;
 
 /// How long reading or writing may take: 100 kB over a slow line, or a disk that wakes up.
@@ -61,13 +62,13 @@ pub(crate) struct Files {
 /// Keeps the first bytes of standard output.
 struct Kept {
     limit: usize,
-    bytes: Mutex<Vec<u8>>,
+    bytes: Lock<Vec<u8>>,
 }
 
 impl OutputSink for Kept {
     fn take(&self, stream: Stream, bytes: &[u8]) {
         if stream == Stream::Output {
-            let mut kept = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut kept = self.bytes.lock();
             let room = self.limit.saturating_sub(kept.len());
             kept.extend(bytes.iter().take(room));
         }
@@ -93,9 +94,9 @@ impl Files {
     ) -> Result<Piece, BackendError> {
         let script = self.script("read", path)?;
         let script = script.with("offset", &offset.to_string()).with("limit", &limit.to_string()).then(READ);
-        let kept = Kept { limit, bytes: Mutex::default() };
+        let kept = Kept { limit, bytes: Lock::default() };
         let status = self.run("read", path, &script, Vec::new(), &kept, context).await?;
-        let bytes = kept.bytes.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let bytes = kept.bytes.into_inner();
         let total = status.parse().unwrap_or(bytes.len() as u64);
         Ok(Piece { bytes, total })
     }
@@ -109,7 +110,7 @@ impl Files {
         let mark = unguessable()?;
         let script = self.script("write", path)?;
         let script = script.with("mark", &mark).with("size", &bytes.len().to_string()).then(WRITE);
-        let kept = Kept { limit: 0, bytes: Mutex::default() };
+        let kept = Kept { limit: 0, bytes: Lock::default() };
         self.run("write", path, &script, bytes, &kept, context).await.map(drop)
     }
 

@@ -31,6 +31,8 @@ use crate::error::BackendError;
 use crate::process::detached;
 use crate::process::watch;
 use crate::{Backend, CommandEnd, CommandOutcome, HostContext, OutputSink, Task};
+use haft_core::report::{plain, shortened};
+use haft_core::sync::Lock;
 use haft_core::tool::Context;
 
 /// Tenths of a second that the pane's shell may take to begin a command: one that has just started reads its
@@ -51,8 +53,8 @@ pub(crate) struct Paned {
     plain: Arc<Plain>,
     session: TmuxSession,
     /// The pane, once it was found.
-    pane: std::sync::Mutex<String>,
-    notices: std::sync::Mutex<Vec<String>>,
+    pane: Lock<String>,
+    notices: Lock<Vec<String>>,
     /// What goes on in the pane after its call has ended.
     left: Arc<Mutex<Option<Left>>>,
 }
@@ -78,8 +80,8 @@ impl Paned {
         let paned = Self {
             session: TmuxSession::new(choice, host_context, &plain.transport.wrapper())?,
             plain,
-            pane: std::sync::Mutex::default(),
-            notices: std::sync::Mutex::default(),
+            pane: Lock::default(),
+            notices: Lock::default(),
             left: Arc::default(),
         };
         paned.make().await?;
@@ -133,8 +135,8 @@ impl Paned {
             }
             _ => None,
         };
-        lock(&self.notices).extend(notice);
-        (*pane).clone_into(&mut *lock(&self.pane));
+        self.notices.lock().extend(notice);
+        (*pane).clone_into(&mut *self.pane.lock());
         Ok(())
     }
 
@@ -146,7 +148,7 @@ impl Paned {
             ("!session", _) => self.failed("the session cannot be made"),
             ("!temporary", _) => self.failed("there is no directory for temporary files that can be written"),
             ("!missing", tool) => {
-                let tool = haft_core::report::plain(tool);
+                let tool = plain(tool);
                 self.failed(&format!(
                     "`{tool}` is missing there, and panes need it; `tmux = false` goes without one"
                 ))
@@ -154,13 +156,13 @@ impl Paned {
             ("!busy", what) => BackendError::Busy(format!(
                 "`{}` runs in the pane of session `{name}`: wait for its end, look at it with `capture-pane`, or \
                  interrupt it with `send-keys` and the key `C-c`",
-                haft_core::report::plain(what)
+                plain(what)
             )),
             ("!late", _) => BackendError::Busy(format!(
                 "the shell in the pane of session `{name}` did not begin the command in time, and it will \
                  not be run: look at the pane with `capture-pane`"
             )),
-            _ => self.failed(&haft_core::report::plain(status)),
+            _ => self.failed(&plain(status)),
         }
     }
 
@@ -169,7 +171,7 @@ impl Paned {
     }
 
     fn pane(&self) -> String {
-        lock(&self.pane).clone()
+        self.pane.lock().clone()
     }
 
     /// The pane for one command, or what else goes on in it.
@@ -249,21 +251,13 @@ impl Paned {
     }
 
     fn take_notices(&self) -> Vec<String> {
-        std::mem::take(&mut *lock(&self.notices))
+        std::mem::take(&mut *self.notices.lock())
     }
-}
-
-fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 /// A command on a line or several, safe to look at and bounded.
 fn shown(command: &str, limit: usize) -> String {
-    let lines = command.lines().map(haft_core::report::plain).collect::<Vec<_>>().join("\n");
-    match lines.char_indices().nth(limit) {
-        Some((end, _)) => format!("{}…", lines.get(..end).unwrap_or_default()),
-        None => lines,
-    }
+    shortened(&command.lines().map(plain).collect::<Vec<_>>().join("\n"), limit)
 }
 
 #[async_trait]

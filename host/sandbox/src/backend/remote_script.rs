@@ -3,7 +3,6 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::io::AsyncWriteExt;
@@ -21,6 +20,7 @@ use crate::error::BackendError;
 use crate::process::start::{command, started};
 use crate::process::{ProcessError, watch};
 use crate::{OutputSink, Stream};
+use haft_core::sync::Lock;
 
 /// How long a script may take to stop what it started, once it was hung up on: TERM, a grace of a
 /// second, KILL, and some for a slow connection.
@@ -95,7 +95,7 @@ pub(crate) async fn run(
 /// What a script writes: its output goes to the sink, the last line is parsed.
 struct Captured<'a> {
     out: &'a dyn OutputSink,
-    state: Mutex<Streams>,
+    state: Lock<Streams>,
 }
 
 /// Where both streams are.
@@ -111,11 +111,11 @@ impl<'a> Captured<'a> {
     fn new(nonce: &str, out: &'a dyn OutputSink) -> Self {
         let (before_output, before_errors) = (Preamble::new(nonce), Preamble::new(nonce));
         let state = Streams { before_output, before_errors, marker: Marker::new(nonce), words: Vec::new() };
-        Self { out, state: Mutex::new(state) }
+        Self { out, state: Lock::new(state) }
     }
 
     fn take(&self, stream: Stream, bytes: &[u8]) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         let Streams { before_output, before_errors, marker, words } = &mut *state;
         match stream {
             Stream::Output => pass(self.out, stream, &before_output.strip(bytes, |_| {})),
@@ -127,11 +127,11 @@ impl<'a> Captured<'a> {
     }
 
     fn is_over(&self) -> bool {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).marker.is_whole()
+        self.state.lock().marker.is_whole()
     }
 
     fn finish(self) -> (Option<String>, String) {
-        let state = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let state = self.state.into_inner();
         let Streams { before_errors, marker, mut words, .. } = state;
         keep(&mut words, &before_errors.finish());
         let status = marker.finish(|text| errors(self.out, &mut words, text));

@@ -6,10 +6,10 @@
 //! on its standard input.
 
 use std::fmt::Write;
-use std::fs::File;
-use std::io::Read;
 
 use crate::process::{ProcessError, watch};
+use haft_core::encoding::hex;
+use haft_core::random;
 
 /// What the target's shell is started with: it runs the first line that it reads.
 pub(crate) const BOOT: &str = r#"IFS= read -r haft; eval "$haft""#;
@@ -99,14 +99,8 @@ pub(crate) fn quoted(value: &str) -> String {
 
 /// An unguessable word of hexadecimal digits.
 pub(crate) fn unguessable() -> Result<String, ProcessError> {
-    let mut bytes = [0; RANDOM];
-    let read = File::open("/dev/urandom").and_then(|mut random| random.read_exact(&mut bytes));
-    read.map_err(watch("make a name that nobody can guess"))?;
-    Ok(bytes.iter().fold(String::new(), |mut text, byte| {
-        // Writing to a `String` cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    }))
+    let random = random::bytes::<RANDOM>().map_err(watch("make a name that nobody can guess"))?;
+    Ok(hex(&random))
 }
 
 #[cfg(test)]

@@ -6,6 +6,8 @@
 //! - the *command*, which lays the remaining layers around itself, waits to be told what to
 //!   become, and is executed in place.
 
+#[cfg_attr(target_os = "linux", path = "helper/platform/linux.rs")]
+#[cfg_attr(target_os = "macos", path = "helper/platform/macos.rs")]
 mod platform;
 
 use std::fs;

@@ -1,6 +1,8 @@
 //! The layers of the kernel's sandbox: which of them this machine offers, and whether those are
 //! enough. It refuses to settle for less in silence.
 
+#[cfg_attr(target_os = "linux", path = "layers/platform/linux.rs")]
+#[cfg_attr(target_os = "macos", path = "layers/platform/macos.rs")]
 mod platform;
 
 use serde::{Deserialize, Serialize};

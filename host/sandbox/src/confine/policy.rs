@@ -1,6 +1,8 @@
 //! What one child may do, as the helper is told it: a [`Grant`] and the layers that are to
 //! enforce it, with every path resolved. It refuses what the layers at hand cannot keep.
 
+#[cfg_attr(target_os = "linux", path = "policy/platform/linux.rs")]
+#[cfg_attr(target_os = "macos", path = "policy/platform/macos.rs")]
 mod platform;
 
 use std::path::{Path, PathBuf};

@@ -1,6 +1,8 @@
 //! Which program a helper is: this one, or the small one that lies beside it and starts in half
 //! the time. It refuses a file that was built from other sources, and one that tools may write.
 
+#[cfg_attr(target_os = "linux", path = "program/platform/linux.rs")]
+#[cfg_attr(target_os = "macos", path = "program/platform/macos.rs")]
 mod platform;
 
 use std::fs::File;

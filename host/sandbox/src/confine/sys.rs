@@ -2,6 +2,8 @@
 //! call from a process of a single thread. What only one system has is in `platform`.
 #![expect(unsafe_code, reason = "raw system calls; every one says why it is sound")]
 
+#[cfg_attr(target_os = "linux", path = "sys/platform/linux.rs")]
+#[cfg_attr(target_os = "macos", path = "sys/platform/macos.rs")]
 pub(crate) mod platform;
 
 use std::io;

@@ -6,6 +6,8 @@
 //! the command. The host holds the other ends and nothing else: when it is gone, however it
 //! ended, both close, and the helper ends everything.
 
+#[cfg_attr(target_os = "linux", path = "wire/platform/linux.rs")]
+#[cfg_attr(target_os = "macos", path = "wire/platform/macos.rs")]
 mod platform;
 
 use std::ffi::{OsStr, OsString};

@@ -14,7 +14,7 @@ use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::ExitStatus;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::unix::pipe::{Receiver, Sender};
@@ -26,6 +26,7 @@ use crate::confine::{Confiner, HelperEvent, HelperSession};
 use crate::process::start::{command, started};
 use crate::process::{ProcessError, watch as watching};
 use haft_core::grant::Grant;
+use haft_core::sync::Lock;
 
 mod words;
 
@@ -64,7 +65,7 @@ pub struct Life {
     /// Whether everything is to be stopped; closed when this is dropped.
     stop: watch::Sender<bool>,
     state: watch::Receiver<ServiceState>,
-    words: Arc<Mutex<LastLines>>,
+    words: Arc<Lock<LastLines>>,
 }
 
 #[derive(Clone, Debug)]
@@ -119,7 +120,7 @@ pub async fn start(
     let errors = Receiver::from_owned_fd(errors.into()).map_err(&failed)?;
     let session = started(confiner, grant, &command, streams).await?;
     confiner.refill(grant);
-    let words = Arc::new(Mutex::new(LastLines::default()));
+    let words = Arc::new(Lock::new(LastLines::default()));
     let errors = Errors { pipe: Some(errors), words: words.clone(), on_line: Box::new(on_line) };
     let (stop, orders) = watch::channel(false);
     let (sender, state) = watch::channel(ServiceState::Running);
@@ -146,7 +147,7 @@ impl Life {
 
     /// The last lines that it wrote to standard error, without what steers a terminal; bounded.
     pub fn last_words(&self) -> String {
-        self.words.lock().unwrap_or_else(PoisonError::into_inner).last()
+        self.words.lock().last()
     }
 
     /// Whether it was asked to.
@@ -233,7 +234,7 @@ impl Supervisor {
 struct Errors {
     /// `None` once all writing ends are closed.
     pipe: Option<Receiver>,
-    words: Arc<Mutex<LastLines>>,
+    words: Arc<Lock<LastLines>>,
     on_line: Box<dyn Fn(&str) + Send + Sync>,
 }
 
@@ -256,7 +257,7 @@ impl Errors {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Ok(count) if count > 0 => {
                     let bytes = buffer.get(..count).unwrap_or_default();
-                    let mut words = self.words.lock().unwrap_or_else(PoisonError::into_inner);
+                    let mut words = self.words.lock();
                     words.push(bytes, &*self.on_line);
                 }
                 Ok(_) | Err(_) => self.pipe = None,

@@ -2,18 +2,19 @@
 //! process has seen. It is not sent to them again.
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, PoisonError};
+
+use haft_core::sync::Lock;
 
 /// Names of models. A process asks a handful.
 #[derive(Debug, Default)]
-pub(super) struct Refusing(Mutex<BTreeSet<String>>);
+pub(super) struct Refusing(Lock<BTreeSet<String>>);
 
 impl Refusing {
     pub(super) fn has(&self, model: &str) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(model)
+        self.0.lock().contains(model)
     }
 
     pub(super) fn note(&self, model: &str) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(model.to_owned());
+        self.0.lock().insert(model.to_owned());
     }
 }

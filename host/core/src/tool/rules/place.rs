@@ -6,6 +6,7 @@ use std::path::{Component, Path, PathBuf};
 use url::Url;
 
 use super::glob::Glob;
+use crate::encoding::percent_decoded;
 use crate::manifest::RulePattern;
 
 /// Whether a rule that allows means this address: as it is written, and as it is understood.
@@ -20,35 +21,18 @@ pub(super) fn is_address_allowed(about: &str, address: &str) -> bool {
 pub(super) fn is_address_touched(about: &str, address: &str) -> bool {
     let of_host = |path: &str| path == "/" || about.ends_with('*');
     let is_meant = |url: &str| {
-        is_address_meant(about, url, of_host) || is_address_meant(&decoded(about), &decoded(url), of_host)
+        is_address_meant(about, url, of_host)
+            || is_address_meant(&percent_decoded(about), &percent_decoded(url), of_host)
     };
     let url = Url::parse(address.trim()).ok();
     // `%2f..%2f` is understood by whoever decodes it.
-    let plain = url.as_ref().and_then(|url| Url::parse(&decoded(url.as_str())).ok());
+    let plain = url.as_ref().and_then(|url| Url::parse(&percent_decoded(url.as_str())).ok());
     let is_anywhere = parted(about).is_none() && {
         let about = Glob::new(&about.to_lowercase());
         url.iter().any(|url| about.matches(&url.as_str().to_lowercase()))
     };
     let mut urls = url.iter().chain(&plain).map(Url::as_str);
     Glob::new(about).matches(address) || is_anywhere || urls.any(is_meant)
-}
-
-/// `text` with the characters that `%61` and its like stand for.
-fn decoded(text: &str) -> String {
-    let (mut bytes, mut rest) = (Vec::with_capacity(text.len()), text.as_bytes());
-    while let Some((first, after)) = rest.split_first() {
-        let escaped = after.split_at_checked(2).filter(|_| *first == b'%');
-        let byte = escaped.and_then(|(digits, after)| Some((hexadecimal(digits)?, after)));
-        let (byte, left) = byte.unwrap_or((*first, after));
-        bytes.push(byte);
-        rest = left;
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
-}
-
-fn hexadecimal(digits: &[u8]) -> Option<u8> {
-    let digits = std::str::from_utf8(digits).ok().filter(|digits| !digits.starts_with('+'))?;
-    u8::from_str_radix(digits, 16).ok()
 }
 
 /// A star before the path stands for a part of a host's name, and for nothing else. `of_host` says which paths a pattern

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::cli::terminal::{DIM, FAILED, HEAD, HostCall};
 use haft_core::manifest::units::format_size;
+use haft_core::report::shortened;
 use haft_core::tool::CallNotes;
 
 /// Lines for a person; whoever wants all of them reads the JSON.
@@ -108,10 +109,10 @@ impl Run<'_> {
         let (begun, took) = (milliseconds(*begun), milliseconds(self.took));
         let _ = write!(page, "  {begun:>9} {took:>9}  {module} {name}{times}");
         if self.count == 1 && !arguments.is_empty() {
-            let _ = write!(page, "  {DIM}{}{DIM:#}", shortened(arguments));
+            let _ = write!(page, "  {DIM}{}{DIM:#}", shortened(arguments, MAX_SHOWN));
         }
         if has_failed(result) {
-            let _ = write!(page, "  {FAILED}{}{FAILED:#}", shortened(result));
+            let _ = write!(page, "  {FAILED}{}{FAILED:#}", shortened(result, MAX_SHOWN));
         }
         page.push('\n');
     }
@@ -129,13 +130,6 @@ fn milliseconds(time: Duration) -> String {
 fn rounded(bytes: u64) -> String {
     let unit = if bytes < 1 << 20 { 1 << 10 } else { 1 << 20 };
     format_size(bytes.div_ceil(unit) * unit)
-}
-
-fn shortened(text: &str) -> String {
-    match text.char_indices().nth(MAX_SHOWN) {
-        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
-        None => text.to_owned(),
-    }
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use haft_core::call::ToolDef;
-use haft_core::report::plain;
+use haft_core::report::{plain, shortened};
 
 /// How deep types are written out: below that a reader is lost anyway.
 const MAX_DEPTH: usize = 3;
@@ -67,7 +67,7 @@ fn named(name: &str, schema: &Value, depth: usize) -> String {
             if item.contains(' ') { format!("({item})[]") } else { format!("{item}[]") }
         }
         "object" if schema.get("properties").is_some() && depth < MAX_DEPTH => {
-            format!("{{ {} }}", shortened(fields(schema, depth + 1), ", "))
+            format!("{{ {} }}", joined(fields(schema, depth + 1), ", "))
         }
         other => word(other),
     }
@@ -75,10 +75,10 @@ fn named(name: &str, schema: &Value, depth: usize) -> String {
 
 fn choice(mut kinds: Vec<String>) -> String {
     kinds.dedup();
-    shortened(kinds, " | ")
+    joined(kinds, " | ")
 }
 
-fn shortened(mut parts: Vec<String>, between: &str) -> String {
+fn joined(mut parts: Vec<String>, between: &str) -> String {
     if parts.len() > MAX_PARTS {
         parts.truncate(MAX_PARTS);
         parts.push("…".to_owned());
@@ -95,11 +95,7 @@ fn literal(value: &Value) -> String {
 
 /// A stranger's word: on one line, without what a terminal would obey, not too long.
 fn word(text: &str) -> String {
-    let text = plain(text);
-    match text.char_indices().nth(MAX_WORD) {
-        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
-        None => text,
-    }
+    shortened(&plain(text), MAX_WORD)
 }
 
 #[cfg(test)]

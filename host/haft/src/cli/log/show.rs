@@ -8,6 +8,7 @@ use jiff::tz::TimeZone;
 use super::outcome::outcome;
 use crate::cli::terminal::{Column, DIM, FAILED, Style};
 use haft_core::journal::{Granted, Outcome, Record};
+use haft_core::report::shortened;
 
 /// Digits of an id that tell a call from the others, nearly always.
 const SHORT_ID: usize = 8;
@@ -39,7 +40,7 @@ pub(super) fn row(record: &Record) -> String {
     };
     let tool = tool.replace('\n', "\\n");
     let duration = record.duration_ms.map(took).unwrap_or_default();
-    let arguments = shortened(&plain(&record.arguments.to_string()));
+    let arguments = shortened(&plain(&record.arguments.to_string()), MAX_ARGUMENTS);
     format!(
         "{DIM}{time} {id}{DIM:#} {tool:NAME$} {style}{outcome:9}{style:#} {duration:>8} {DIM}{arguments}{DIM:#}"
     )
@@ -142,13 +143,6 @@ fn plain(text: &str) -> String {
         as_is.into_iter().chain(escaped.filter(move |_| is_control))
     };
     text.chars().flat_map(shown).collect()
-}
-
-fn shortened(text: &str) -> String {
-    match text.char_indices().nth(MAX_ARGUMENTS) {
-        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
-        None => text.to_owned(),
-    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! Shows how far a fetch has come: a bar where a person looks, a line where a log is written.
 
 use std::io::{self, IsTerminal};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -9,6 +8,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use super::stream::Output;
 use super::{DIM, REDACTOR, Terminal};
 use haft_core::report::plain;
+use haft_core::sync::Lock;
 use haft_package::{Progress, Step};
 
 /// Characters of what is fetched, so that there is room for the bar.
@@ -31,9 +31,9 @@ impl Terminal {
         if !io::stderr().is_terminal() {
             return Progress::new(move |step| self.line(step));
         }
-        let bar: Mutex<Option<ProgressBar>> = Mutex::new(None);
+        let bar: Lock<Option<ProgressBar>> = Lock::new(None);
         Progress::new(move |step| {
-            let mut bar = bar.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut bar = bar.lock();
             match step {
                 Step::Started { what, total } => *bar = Some(started(what, total)),
                 Step::Sending { what, .. } => {

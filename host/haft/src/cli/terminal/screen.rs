@@ -3,8 +3,8 @@
 
 use std::collections::HashMap;
 use std::io::{self, IsTerminal};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -13,7 +13,8 @@ use super::markdown::Markdown;
 use super::{DIM, ERROR, Style, Terminal};
 use haft_core::call::{ToolCall, ToolResult};
 use haft_core::event::{Event, Events};
-use haft_core::report::plain;
+use haft_core::report::{plain, shortened};
+use haft_core::sync::Lock;
 
 /// Characters of a call's arguments in its line.
 const MAX_ARGUMENTS: usize = 100;
@@ -45,7 +46,7 @@ pub(in crate::cli) struct Screen {
     show: Show,
     /// Whether words are shown as they arrive.
     streams: AtomicBool,
-    state: Mutex<State>,
+    state: Lock<State>,
 }
 
 #[derive(Debug, Default)]
@@ -64,7 +65,7 @@ struct State {
 impl Screen {
     pub(in crate::cli) fn new(terminal: Terminal, show: Show) -> Arc<Self> {
         let streams = show == Show::All && io::stdout().is_terminal();
-        Arc::new(Self { terminal, show, streams: AtomicBool::new(streams), state: Mutex::default() })
+        Arc::new(Self { terminal, show, streams: AtomicBool::new(streams), state: Lock::default() })
     }
 
     /// Shows no words as they arrive: what they come to is shown when it is whole, or not at all.
@@ -90,7 +91,7 @@ impl Screen {
 
     /// Ends what was being shown.
     pub(in crate::cli) fn rest(&self) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         self.end_text(&mut state);
         state.still();
         state.calls.clear();
@@ -98,7 +99,7 @@ impl Screen {
 
     /// Clears the place for a question, until [`Self::answered`].
     pub(super) fn asking(&self) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         self.end_text(&mut state);
         state.still();
         state.held.get_or_insert_default();
@@ -106,7 +107,7 @@ impl Screen {
 
     /// The question is gone.
     pub(super) fn answered(&self) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         for line in state.held.take().unwrap_or_default() {
             self.terminal.message(line);
         }
@@ -118,7 +119,7 @@ impl Screen {
             // A program that follows a run and has gone away is noticed when the run ends.
             Show::Json => drop(self.terminal.json_line(&event.json())),
             Show::Quiet => {}
-            Show::All => self.show_event(event, &mut self.state()),
+            Show::All => self.show_event(event, &mut self.state.lock()),
         }
     }
 
@@ -245,10 +246,6 @@ impl Screen {
         };
         state.turn(text);
     }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl State {
@@ -309,13 +306,6 @@ fn time(duration: Duration) -> String {
 
 fn label(call: &ToolCall, characters: usize) -> String {
     plain(&shortened(&format!("{} {}", call.tool, call.arguments), characters))
-}
-
-fn shortened(text: &str, characters: usize) -> String {
-    match text.char_indices().nth(characters) {
-        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
-        None => text.to_owned(),
-    }
 }
 
 #[cfg(test)]

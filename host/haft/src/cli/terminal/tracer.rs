@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::fmt::{self, Debug};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tracing::field::{Field, Visit};
@@ -13,6 +13,8 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::LookupSpan;
+
+use haft_core::sync::Lock;
 
 /// The name that bindings give their spans.
 const SPAN: &str = "wit-bindgen import";
@@ -42,7 +44,7 @@ pub(in crate::cli) struct HostCall {
 
 /// Takes down what guests call. Clones write to the same list.
 #[derive(Clone, Debug, Default)]
-pub(in crate::cli) struct Tracer(Arc<Mutex<Seen>>);
+pub(in crate::cli) struct Tracer(Arc<Lock<Seen>>);
 
 #[derive(Debug, Default)]
 struct Seen {
@@ -62,14 +64,10 @@ impl Tracer {
 
     /// The calls so far in their order, and how many were not kept.
     pub(in crate::cli) fn take(&self) -> (Vec<HostCall>, usize) {
-        let mut seen = self.lock();
+        let mut seen = self.0.lock();
         let (mut calls, more) = (std::mem::take(&mut seen.calls), seen.more);
         calls.sort_by_key(|call| call.begun);
         (calls, more)
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Seen> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -78,7 +76,7 @@ impl<S: Subscriber + for<'s> LookupSpan<'s>> Layer<S> for Tracer {
         let mut fields = Fields::default();
         attributes.record(&mut fields);
         let now = Instant::now();
-        let mut seen = self.lock();
+        let mut seen = self.0.lock();
         let begun = now - *seen.began.get_or_insert(now);
         let call =
             HostCall { module: fields.module, function: fields.function, begun, ..HostCall::default() };
@@ -89,7 +87,7 @@ impl<S: Subscriber + for<'s> LookupSpan<'s>> Layer<S> for Tracer {
         let Some(span) = context.event_span(event) else { return };
         let mut fields = Fields::default();
         event.record(&mut fields);
-        if let Some((call, _)) = self.lock().open.get_mut(&span.id().into_u64()) {
+        if let Some((call, _)) = self.0.lock().open.get_mut(&span.id().into_u64()) {
             match fields.message.as_str() {
                 "call" => call.arguments = fields.others,
                 _ => call.result = fields.result,
@@ -98,7 +96,7 @@ impl<S: Subscriber + for<'s> LookupSpan<'s>> Layer<S> for Tracer {
     }
 
     fn on_close(&self, id: Id, _: Context<'_, S>) {
-        let mut seen = self.lock();
+        let mut seen = self.0.lock();
         let Some((mut call, begun)) = seen.open.remove(&id.into_u64()) else { return };
         call.took = begun.elapsed();
         if seen.calls.len() < MAX_CALLS { seen.calls.push(call) } else { seen.more += 1 }

@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv6Addr};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
 use haft_core::sync::Lock;
@@ -93,10 +93,6 @@ impl ConnectionSlots {
         }))
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.0.state.lock()
-    }
-
     /// The place of a connection that comes from `source`: where all are taken, that of the stranger who
     /// has been there for longest, of those who come from where most come from.
     pub(super) async fn admit(&self, source: IpAddr) -> ConnectionSlot {
@@ -112,7 +108,7 @@ impl ConnectionSlots {
 
     /// A place; how long to wait where every stranger came just now.
     fn try_admit(&self, source: IpAddr) -> Result<ConnectionSlot, Duration> {
-        let mut state = self.state();
+        let mut state = self.0.state.lock();
         if state.unauthenticated.len() >= self.0.unauthenticated_room
             && let Some(number) = state.next_to_evict()
         {
@@ -177,7 +173,7 @@ impl ConnectionSlot {
     /// A request of a client begins, who has shown what there is to show. Nothing where all places of
     /// clients are taken, or the connection was given away meanwhile.
     pub(super) fn begin(&self) -> Option<RequestGuard> {
-        let mut state = self.slots.state();
+        let mut state = self.slots.0.state.lock();
         if let Some(unauthenticated) = state.unauthenticated.get(&self.number) {
             let (closed, last) = (unauthenticated.closed.clone(), Instant::now());
             if !state.make_room(self.slots.0.room) {
@@ -212,7 +208,7 @@ impl ConnectionSlot {
 
 impl Drop for ConnectionSlot {
     fn drop(&mut self) {
-        let mut state = self.slots.state();
+        let mut state = self.slots.0.state.lock();
         let was_unauthenticated = state.unauthenticated.remove(&self.number).is_some();
         state.authenticated.remove(&self.number);
         drop(state);
@@ -225,7 +221,7 @@ impl Drop for ConnectionSlot {
 
 impl Drop for RequestGuard {
     fn drop(&mut self) {
-        if let Some(client) = self.slots.state().authenticated.get_mut(&self.number) {
+        if let Some(client) = self.slots.0.state.lock().authenticated.get_mut(&self.number) {
             client.busy = client.busy.saturating_sub(1);
             client.last = Instant::now();
         }
@@ -308,7 +304,7 @@ mod tests {
         assert!(second.begin().is_none() && !first.closed.is_cancelled() && !second.is_authenticated());
         drop(busy);
         assert!(second.begin().is_none(), "it was answered just now");
-        slots.state().authenticated.values_mut().for_each(|client| client.last -= IDLE);
+        slots.0.state.lock().authenticated.values_mut().for_each(|client| client.last -= IDLE);
         assert!(second.begin().is_some() && first.closed.is_cancelled() && second.is_authenticated());
     }
 

@@ -7,7 +7,7 @@ use hyper::header::AUTHORIZATION;
 use secrecy::{ExposeSecret, SecretString};
 use sha2::{Digest, Sha256};
 
-use crate::server::random;
+use haft_core::random;
 
 /// Characters below which a token could be guessed.
 const MIN_TOKEN: usize = 16;
@@ -39,7 +39,7 @@ impl Token {
 
     /// An unguessable token.
     pub fn generate() -> std::io::Result<Self> {
-        Ok(Self(SecretString::from(random::name()?)))
+        Ok(Self(SecretString::from(random::name::<{ random::KEY }>()?)))
     }
 
     /// The token itself, to be shown to the person who configures the client.

@@ -1,7 +1,7 @@
 //! Records which states have been used, so that each is used once: a state is claimed before its call runs.
 
 use std::collections::BTreeMap;
-use std::fmt::{Debug, Write};
+use std::fmt::Debug;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -12,6 +12,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use async_trait::async_trait;
 
 use super::key::TAG;
+use haft_core::encoding::hex;
 use haft_core::replicas::Replicas;
 use haft_core::sync::Lock;
 
@@ -138,14 +139,6 @@ fn full() -> io::Error {
 /// The name of a claim's file: when its state ends, and which it is.
 fn name(tag: &[u8; TAG], until: u64) -> String {
     format!("{until}-{}", hex(tag))
-}
-
-fn hex(tag: &[u8; TAG]) -> String {
-    tag.iter().fold(String::new(), |mut digits, byte| {
-        // Writing to a `String` cannot fail.
-        let _ = write!(digits, "{byte:02x}");
-        digits
-    })
 }
 
 fn until_of(name: &str) -> Option<u64> {

@@ -6,11 +6,10 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
+use haft_core::random;
 use haft_core::replicas::{KEY_BYTES, Replicas, SharedKey};
 use ring::hmac;
 use secrecy::ExposeSecret;
-
-use crate::server::random;
 
 /// Bytes of a key: as many as the signature has.
 const BYTES: usize = KEY_BYTES;

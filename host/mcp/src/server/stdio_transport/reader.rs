@@ -1,6 +1,8 @@
 //! The reader's thread: splits standard input into lines and parses them as messages. It holds one line at a
 //! time; of a line that is too long it keeps only the request id. It stops reading while the client takes no answers.
 
+#[cfg_attr(target_os = "linux", path = "reader/platform/linux.rs")]
+#[cfg_attr(target_os = "macos", path = "reader/platform/macos.rs")]
 mod platform;
 
 use std::fs::File;

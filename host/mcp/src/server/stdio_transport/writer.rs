@@ -5,7 +5,7 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Condvar, MutexGuard};
 use std::time::Duration;
 
 use rmcp::model::ServerJsonRpcMessage;
@@ -14,6 +14,7 @@ use serde::Serialize;
 use tokio::sync::{Notify, mpsc, watch};
 
 use super::hangup::Hangup;
+use haft_core::sync::Lock;
 
 /// Bytes that wait to be written before no more is read: two of the largest messages, so that a client that
 /// writes all its requests before it reads an answer has room for thousands, and a client that never reads
@@ -65,7 +66,7 @@ pub(super) struct WeakWriter(
 );
 
 struct WriterShared {
-    output: Mutex<OutputState>,
+    output: Lock<OutputState>,
     unwritten: Unwritten,
 }
 
@@ -77,7 +78,7 @@ struct Unwritten {
     /// Told when they become fewer, or nothing is written any more.
     fewer: Notify,
     /// Wakes a thread that blocks until they become fewer.
-    thread: (Mutex<()>, Condvar),
+    thread: (Lock<()>, Condvar),
     /// Whether nothing is written any more.
     is_closed: AtomicBool,
 }
@@ -95,7 +96,7 @@ impl Writer {
         let (sender, receiver) = mpsc::unbounded_channel();
         let (finished, done) = watch::channel(false);
         let output = OutputState { pipe: Box::new(output), held: (Vec::new(), 0) };
-        let shared = Arc::new(WriterShared { output: Mutex::new(output), unwritten: Unwritten::default() });
+        let shared = Arc::new(WriterShared { output: Lock::new(output), unwritten: Unwritten::default() });
         let own = shared.clone();
         let write = move || {
             if let Err(error) = own.write(receiver) {
@@ -133,7 +134,7 @@ impl Writer {
         // Another holder of the lock writes it.
         let is_pending =
             |mut output: MutexGuard<'_, OutputState>| output.held.1 > 0 && !output.write_at_once(&[]);
-        if self.shared.try_lock().is_some_and(is_pending) {
+        if self.shared.output.try_lock().is_some_and(is_pending) {
             // The thread writes it. Where the thread has ended, the client is gone.
             let _ = self.send_to_thread(Vec::new());
         }
@@ -228,8 +229,7 @@ impl Unwritten {
     /// Blocks until there is less, or for `most`.
     fn wait(&self, most: Duration) {
         let (lock, fewer) = &self.thread;
-        let guard = lock.lock().unwrap_or_else(PoisonError::into_inner);
-        drop(fewer.wait_timeout(guard, most));
+        drop(fewer.wait_timeout(lock.lock(), most));
     }
 }
 
@@ -263,28 +263,19 @@ impl WriterShared {
 
     /// The output, if nothing is queued for the thread.
     fn output_if_idle(&self) -> Option<MutexGuard<'_, OutputState>> {
-        self.try_lock().filter(|_| self.unwritten.is_none())
-    }
-
-    /// The output, unless it is locked.
-    fn try_lock(&self) -> Option<MutexGuard<'_, OutputState>> {
-        match self.output.try_lock() {
-            Ok(output) => Some(output),
-            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
-        }
+        self.output.try_lock().filter(|_| self.unwritten.is_none())
     }
 
     fn write(&self, mut receiver: mpsc::UnboundedReceiver<Vec<u8>>) -> io::Result<()> {
         while let Some(line) = receiver.blocking_recv() {
-            let mut output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut output = self.output.lock();
             let written = output.write(&line).and_then(|()| output.pipe.flush());
             drop(output);
             self.unwritten.remove(line.len() + OVERHEAD);
             written?;
         }
         // All writers are gone: what is held back is written here.
-        self.output.lock().unwrap_or_else(PoisonError::into_inner).write(&[])
+        self.output.lock().write(&[])
     }
 }
 

@@ -8,13 +8,13 @@ use std::path::Path;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, openat};
 
 /// A file in `folder` that has no name, on file systems that have such.
-pub(in crate::project) fn unnamed(folder: &Path) -> Option<File> {
+pub(super) fn unnamed(folder: &Path) -> Option<File> {
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
     openat(CWD, folder, flags, Mode::RUSR | Mode::WUSR).ok().map(File::from)
 }
 
 /// Gives such a file the path `name`, which must be free.
-pub(in crate::project) fn give_name(file: &File, name: &Path) -> io::Result<()> {
+pub(super) fn give_name(file: &File, name: &Path) -> io::Result<()> {
     let own = format!("/proc/self/fd/{}", file.as_raw_fd());
     Ok(linkat(CWD, own, CWD, name, AtFlags::SYMLINK_FOLLOW)?)
 }

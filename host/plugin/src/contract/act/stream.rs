@@ -1,7 +1,7 @@
 //! Collects a streamed answer until it ends, fails or is too long. Progress is passed on as it arrives.
 
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use ciborium::Value as Cbor;
@@ -13,6 +13,7 @@ use super::shapes::{Event, Part};
 use crate::contract::act::tool_list::annotation;
 use crate::contract::bindings::haft::plugin::host::Host;
 use crate::instance::state::GuestState;
+use haft_core::sync::Lock;
 
 /// Events taken at once.
 const AT_ONCE: usize = 64;
@@ -27,18 +28,18 @@ pub(super) async fn collect(
     stream: StreamReader<Event>,
 ) -> wasmtime::Result<Vec<Event>> {
     let (sender, ended) = oneshot::channel();
-    let events: Arc<Mutex<Vec<Event>>> = Arc::default();
+    let events: Arc<Lock<Vec<Event>>> = Arc::default();
     let limit = store.hostcall_fuel();
     let collector = Collector { events: events.clone(), size: 0, limit, _alive: sender };
     stream.pipe(&mut *store, collector)?;
     // The collector is dropped when nothing more comes.
     store.run_concurrent(async |_| ended.await).await?.ok();
-    let mut events = events.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut events = events.lock();
     Ok(std::mem::take(&mut *events))
 }
 
 struct Collector {
-    events: Arc<Mutex<Vec<Event>>>,
+    events: Arc<Lock<Vec<Event>>>,
     size: usize,
     limit: usize,
     /// Dropped with the collector, which ends the wait for it.
@@ -66,7 +67,7 @@ impl StreamConsumer<GuestState> for Collector {
             is_over |= matches!(event, Event::Error(_));
             this.size = this.size.saturating_add(size(&event));
             progress(store.data_mut(), &event);
-            this.events.lock().unwrap_or_else(PoisonError::into_inner).push(event);
+            this.events.lock().push(event);
         }
         let result =
             if is_over || this.size > this.limit { StreamResult::Dropped } else { StreamResult::Completed };

@@ -6,13 +6,14 @@ use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
 use std::io;
 use std::path::{Component, Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, fstat, openat, statat};
 
 use crate::denials::access::Protection;
 use crate::wasi::files::resolve::{HANDLE, Object, identity, real_path};
 use haft_core::grant::{Grant, Root};
+use haft_core::sync::Lock;
 
 /// Sets of protected paths that are cached: the plugins of a program have the same one.
 const MAX_KNOWN: usize = 8;
@@ -57,7 +58,7 @@ pub(crate) struct ProtectedPaths {
     top: Option<FileId>,
     /// Directories without a protected ancestor, with their paths. The same directory at the same path is not checked
     /// again: only a process that may write in protected places could have moved it there.
-    free: Mutex<HashSet<(FileId, PathBuf)>>,
+    free: Lock<HashSet<(FileId, PathBuf)>>,
     /// Handles of everything in `protected`: an inode number is not given to another object meanwhile.
     _held: OpenHandles,
 }
@@ -81,12 +82,12 @@ struct ProtectedDirectory {
 
 /// The protected paths of each program, resolved once: an object stays protected wherever it is moved.
 #[derive(Debug, Default)]
-pub(crate) struct ProtectedPathsCache(Mutex<Vec<Arc<ProtectedPaths>>>);
+pub(crate) struct ProtectedPathsCache(Lock<Vec<Arc<ProtectedPaths>>>);
 
 impl ProtectedPathsCache {
     /// The protected paths of a grant.
     pub(crate) fn for_grant(&self, grant: &Grant) -> Arc<ProtectedPaths> {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.0.lock();
         if let Some(protected_paths) = known.iter().find(|known| known.matches_grant(grant)) {
             return protected_paths.clone();
         }
@@ -114,7 +115,7 @@ impl ProtectedPaths {
             fixed: grant.fixed().into(),
             protected,
             top,
-            free: Mutex::default(),
+            free: Lock::default(),
             _held: handles,
         }
     }
@@ -209,7 +210,7 @@ impl ProtectedPaths {
     ) -> io::Result<()> {
         let own = identity(&fstat(directory)?);
         let known = (own, place.to_owned());
-        if self.free.lock().unwrap_or_else(PoisonError::into_inner).contains(&known) {
+        if self.free.lock().contains(&known) {
             return Ok(());
         }
         let mut ancestors = StrongestProtection::default();
@@ -236,7 +237,7 @@ impl ProtectedPaths {
     }
 
     fn remember(&self, free: (FileId, PathBuf)) {
-        let mut known = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.free.lock();
         if known.len() >= MAX_FREE {
             known.clear();
         }

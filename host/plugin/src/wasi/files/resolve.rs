@@ -2,6 +2,8 @@
 //! stays the same object whatever becomes of its path. `/proc` is refused, which would show a guest haft's
 //! environment and memory.
 
+#[cfg_attr(target_os = "linux", path = "resolve/platform/linux.rs")]
+#[cfg_attr(target_os = "macos", path = "resolve/platform/macos.rs")]
 mod platform;
 
 use std::fs::File;

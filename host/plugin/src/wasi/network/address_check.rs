@@ -2,7 +2,7 @@
 //! Refused addresses are recorded for hints.
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use wasmtime_wasi::WasiCtxBuilder;
 use wasmtime_wasi::sockets::SocketAddrUse;
@@ -10,11 +10,12 @@ use wasmtime_wasi::sockets::SocketAddrUse;
 use crate::denials::denied_access::PathSamples;
 use crate::denials::network_decisions::NetworkDecisions;
 use haft_core::grant::Grant;
+use haft_core::sync::Lock;
 
 /// Addresses that a guest was refused. Shared with the check, which wasmtime owns.
 #[derive(Clone, Debug)]
 pub(crate) struct RefusedAddresses {
-    addresses: Arc<Mutex<Addresses>>,
+    addresses: Arc<Lock<Addresses>>,
     decisions: NetworkDecisions,
 }
 
@@ -45,7 +46,7 @@ impl RefusedAddresses {
     }
 
     fn record(&self, address: SocketAddr, usage: SocketAddrUse) {
-        let mut addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut addresses = self.addresses.lock();
         match usage {
             SocketAddrUse::TcpConnect => addresses.connections.record(address.to_string()),
             _ => addresses.listening = true,
@@ -54,18 +55,18 @@ impl RefusedAddresses {
 
     /// Forgets what was refused.
     pub(crate) fn clear(&self) {
-        *self.addresses.lock().unwrap_or_else(PoisonError::into_inner) = Addresses::default();
+        *self.addresses.lock() = Addresses::default();
     }
 
     /// Addresses of refused connections, in order.
     pub(crate) fn connections(&self) -> Vec<String> {
-        let addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
+        let addresses = self.addresses.lock();
         addresses.connections.iter().map(|address| address.to_string()).collect()
     }
 
     /// Whether the guest tried to listen.
     pub(crate) fn listening(&self) -> bool {
-        self.addresses.lock().unwrap_or_else(PoisonError::into_inner).listening
+        self.addresses.lock().listening
     }
 }
 

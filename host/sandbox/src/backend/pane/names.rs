@@ -12,6 +12,7 @@ use crate::backend::target::{BackendConfig, Place};
 use crate::error::BackendError;
 use crate::process::attached;
 use crate::process::lookup::find_on_path;
+use haft_core::encoding::hex;
 
 /// The session's name where none is given.
 const NAME: &str = "haft";
@@ -112,8 +113,9 @@ fn check(name: &str) -> Result<(), BackendError> {
 
 /// A few characters that stand for `text`.
 fn digest(text: &str) -> String {
-    let digest = Sha256::digest(text.as_bytes());
-    digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    let mut digits = hex(&Sha256::digest(text.as_bytes()));
+    digits.truncate(16);
+    digits
 }
 
 #[cfg(test)]

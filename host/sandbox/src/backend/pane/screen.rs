@@ -1,14 +1,13 @@
 //! What a pane shows, and keys for it. It refuses every pane but haft's own: those beside it may be a
 //! person's, with more rights.
 
-use std::sync::{Mutex, PoisonError};
-
 use async_trait::async_trait;
 
 use super::{Nowhere, Paned, keys};
 use crate::backend::script::{CAPTURE, KEYS, SCREEN};
 use crate::error::BackendError;
 use crate::{OutputSink, Stream};
+use haft_core::sync::Lock;
 
 /// Bytes of a screen with its history that are looked at: the end of them.
 const MAX_SCREEN: usize = 4 << 20;
@@ -83,12 +82,12 @@ impl Snapshot {
 
 /// Keeps the end of what is written.
 #[derive(Default)]
-struct End(Mutex<Vec<u8>>);
+struct End(Lock<Vec<u8>>);
 
 impl OutputSink for End {
     fn take(&self, stream: Stream, bytes: &[u8]) {
         if stream == Stream::Output {
-            let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut kept = self.0.lock();
             kept.extend_from_slice(bytes);
             let surplus = kept.len().saturating_sub(MAX_SCREEN);
             kept.drain(..surplus);
@@ -133,7 +132,7 @@ impl Screen for Paned {
         let end = End::default();
         let status = self.ask(&script, &end).await?;
         let (_, fell_back) = self.shown_pane(&status)?;
-        let bytes = end.0.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let bytes = end.0.into_inner();
         Ok(Captured { text: String::from_utf8_lossy(&bytes).into_owned(), fell_back })
     }
 

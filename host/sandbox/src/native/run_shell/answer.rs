@@ -1,13 +1,13 @@
 //! What a command wrote and how it ended, as a model reads it: exit code, standard output, standard
 //! error, each stream with its own limit.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use super::wait::shown;
 use crate::{CommandEnd, CommandOutcome, OutputSink, Stream};
 use haft_core::call::ToolResult;
 use haft_core::event::{Event, Events};
+use haft_core::sync::Lock;
 use haft_core::tool::{Clipper, Keep};
 
 /// Characters of each stream. The end of a long one holds its errors, so both ends are shown.
@@ -20,22 +20,18 @@ pub(super) struct Streams {
     call: String,
     events: Events,
     /// `None` once the call has been answered: later output is dropped.
-    texts: Mutex<Option<[Clipper; 2]>>,
+    texts: Lock<Option<[Clipper; 2]>>,
 }
 
 impl Streams {
     pub(super) fn new(call: &str, events: &Events) -> Self {
         let clipper = || Clipper::new(MAX_STREAM, Keep::Ends);
-        Self {
-            call: call.to_owned(),
-            events: events.clone(),
-            texts: Mutex::new(Some([clipper(), clipper()])),
-        }
+        Self { call: call.to_owned(), events: events.clone(), texts: Lock::new(Some([clipper(), clipper()])) }
     }
 
     /// What was written so far. Takes in no more.
     pub(super) fn close(&self) -> [String; 2] {
-        let texts = self.texts.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let texts = self.texts.lock().take();
         texts.map(|texts| texts.map(|mut text| rendered(&mut text))).unwrap_or_default()
     }
 }
@@ -50,7 +46,7 @@ fn rendered(text: &mut Clipper) -> String {
 
 impl OutputSink for Streams {
     fn take(&self, stream: Stream, bytes: &[u8]) {
-        let mut texts = self.texts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut texts = self.texts.lock();
         let Some([output, errors]) = &mut *texts else { return };
         let text = if stream == Stream::Output { output } else { errors };
         let chunk = text.push(bytes);

@@ -9,7 +9,7 @@ use rmcp::transport::streamable_http_server::session::SessionId;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 
 use super::SessionError;
-use crate::server::random;
+use haft_core::random;
 
 /// What stands in an id between what nobody guesses and where the session lives.
 const AT: char = '@';
@@ -34,7 +34,7 @@ impl Home {
 
     /// Opens a session whose id says that it lives here.
     pub(super) async fn open(&self, manager: &LocalSessionManager) -> Result<Opened, SessionError> {
-        let id = SessionId::from(format!("{}{AT}{}", random::name()?, self.0));
+        let id = SessionId::from(format!("{}{AT}{}", random::name::<{ random::KEY }>()?, self.0));
         match manager.restore_session(id.clone()).await? {
             RestoreOutcome::Restored(transport) => Ok((id, transport)),
             _ => Err(io::Error::other("a session with this id is there already").into()),

@@ -1,7 +1,7 @@
 //! Takes what comes through a stream or a future, until it ends or is too much.
 
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use tokio::sync::oneshot;
@@ -14,6 +14,7 @@ use super::partial::Teller;
 use super::received::Received;
 use crate::failure::TooLong;
 use crate::instance::state::GuestState;
+use haft_core::sync::Lock;
 
 /// Everything that comes through a stream, told while it comes.
 pub(super) async fn stream<T: Item>(
@@ -23,7 +24,7 @@ pub(super) async fn stream<T: Item>(
 ) -> wasmtime::Result<Received> {
     let Val::Stream(stream) = stream else { return Err(Mismatch.into()) };
     let (sender, ended) = oneshot::channel();
-    let received: Arc<Mutex<Received>> = Arc::default();
+    let received: Arc<Lock<Received>> = Arc::default();
     let collector = Collector::<T> {
         received: received.clone(),
         teller: Teller::default(),
@@ -34,7 +35,7 @@ pub(super) async fn stream<T: Item>(
     stream.try_into_stream_reader::<T>()?.pipe(&mut *store, collector)?;
     // The collector is dropped when nothing more comes.
     store.run_concurrent(async |_| ended.await).await?.ok();
-    let received = std::mem::take(&mut *received.lock().unwrap_or_else(PoisonError::into_inner));
+    let received = std::mem::take(&mut *received.lock());
     if received.size() > most { Err(TooLong(most).into()) } else { Ok(received) }
 }
 
@@ -51,7 +52,7 @@ where
 }
 
 struct Collector<T> {
-    received: Arc<Mutex<Received>>,
+    received: Arc<Lock<Received>>,
     teller: Teller,
     taken: Vec<T>,
     most: u64,
@@ -75,7 +76,7 @@ impl<T: Item> StreamConsumer<GuestState> for Collector<T> {
         if this.taken.is_empty() && finish {
             return Poll::Ready(Ok(StreamResult::Cancelled));
         }
-        let mut received = this.received.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut received = this.received.lock();
         for item in this.taken.drain(..) {
             received.add_cost(T::COST);
             item.add_to(&mut received);

@@ -8,7 +8,7 @@ use rustix::fs::{AtFlags, StatxFlags, makedev, statx};
 use crate::threads::writable::DirectoryId;
 
 /// What an open directory is, whatever its name.
-pub(in crate::threads::writable) fn identity(directory: &File) -> io::Result<DirectoryId> {
+pub(super) fn identity(directory: &File) -> io::Result<DirectoryId> {
     let mask = StatxFlags::INO | StatxFlags::MNT_ID;
     let stat = statx(directory, "", AtFlags::EMPTY_PATH, mask)?;
     // Zero from kernels before 5.8, which do not know it.

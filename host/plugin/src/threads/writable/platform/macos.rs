@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use crate::threads::writable::DirectoryId;
 
 /// What an open directory is, whatever its name.
-pub(in crate::threads::writable) fn identity(directory: &File) -> io::Result<DirectoryId> {
+pub(super) fn identity(directory: &File) -> io::Result<DirectoryId> {
     let metadata = directory.metadata()?;
     Ok(DirectoryId { device: metadata.dev(), inode: metadata.ino(), mount: 0 })
 }

@@ -32,17 +32,17 @@ use crate::confine::wire::Command;
 const EXPENDABLE: &str = "1000";
 
 /// Asks to be ended before others when memory runs out. Where this is not allowed the child is no worse off than haft.
-pub(in crate::confine::helper) fn offer_to_oom_killer() {
+pub(super) fn offer_to_oom_killer() {
     let _ = fs::write("/proc/self/oom_score_adj", EXPENDABLE);
 }
 
 /// Whether a helper failed for want of namespaces, which may be done without.
-pub(in crate::confine::helper) fn is_lacking(error: &anyhow::Error) -> bool {
+pub(super) fn is_lacking(error: &anyhow::Error) -> bool {
     error.is::<NoNamespaces>()
 }
 
 /// Lays the outer layers around this process, starts the command in the innermost and watches over it.
-pub(in crate::confine::helper) fn serve(control: &OwnedFd, policy: &Policy, job: OwnedFd) -> Result<()> {
+pub(super) fn serve(control: &OwnedFd, policy: &Policy, job: OwnedFd) -> Result<()> {
     if !policy.layers.namespaces {
         set_child_subreaper(Some(rustix::process::getpid())).context("cannot adopt orphans")?;
         set_dumpable_behavior(DumpableBehavior::NotDumpable).context("cannot close itself to others")?;
@@ -79,7 +79,7 @@ fn wait(process: Pid) {
 }
 
 /// Lays the innermost layers around this process, which is to become the command.
-pub(in crate::confine::helper) fn confine(policy: &Policy) -> Result<()> {
+pub(super) fn confine(policy: &Policy) -> Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL)).context("cannot tie itself to its parent")?;
     let layers = policy.layers;
     if layers.capabilities {
@@ -98,6 +98,10 @@ pub(in crate::confine::helper) fn confine(policy: &Policy) -> Result<()> {
 }
 
 /// `command` as it is: it is this process that is confined.
-pub(in crate::confine::helper) fn wrapped(_: &Policy, command: Command) -> Command {
+pub(super) fn wrapped(_: &Policy, command: Command) -> Command {
     command
 }
+
+/// Only text, which every system's tests read.
+#[cfg(test)]
+mod seatbelt;

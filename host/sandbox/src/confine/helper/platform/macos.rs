@@ -2,33 +2,34 @@
 //!
 //! **Type-checked only:** nobody has run it on a Mac.
 
-mod watch;
+mod descent;
+mod seatbelt;
 
 use std::os::fd::OwnedFd;
 
 use anyhow::Result;
 
-pub(in crate::confine::helper) use super::seatbelt::wrapped;
+pub(super) use self::seatbelt::wrapped;
 use crate::confine::helper::fork_command;
 use crate::confine::policy::Policy;
 
 /// There is no such setting.
-pub(in crate::confine::helper) fn offer_to_oom_killer() {}
+pub(super) fn offer_to_oom_killer() {}
 
 /// Nothing may be done without.
-pub(in crate::confine::helper) fn is_lacking(_: &anyhow::Error) -> bool {
+pub(super) fn is_lacking(_: &anyhow::Error) -> bool {
     false
 }
 
 /// Starts the command and watches over it.
-pub(in crate::confine::helper) fn serve(control: &OwnedFd, policy: &Policy, job: OwnedFd) -> Result<()> {
+pub(super) fn serve(control: &OwnedFd, policy: &Policy, job: OwnedFd) -> Result<()> {
     let command = fork_command(policy, &job)?;
     drop(job);
-    watch::until_gone(control, command, policy.terminal)
+    descent::until_gone(control, command, policy.terminal)
 }
 
 /// The profile comes with the program that is started: see [`wrapped`].
 #[expect(clippy::unnecessary_wraps, reason = "the same signature as on Linux")]
-pub(in crate::confine::helper) fn confine(_: &Policy) -> Result<()> {
+pub(super) fn confine(_: &Policy) -> Result<()> {
     Ok(())
 }

@@ -4,7 +4,7 @@ use crate::confine::layers::Layers;
 use crate::confine::sys::platform::landlock_version;
 
 /// The layers that this kernel offers. Whether namespaces can be had shows when they are first made.
-pub(in crate::confine::layers) fn offered() -> Layers {
+pub(super) fn offered() -> Layers {
     let seccomp = cfg!(any(target_arch = "x86_64", target_arch = "aarch64"));
     let landlock = landlock_version();
     Layers { namespaces: true, landlock, seccomp, capabilities: true, seatbelt: false }

@@ -3,6 +3,6 @@
 use crate::confine::layers::Layers;
 
 /// Seatbelt alone.
-pub(in crate::confine::layers) fn offered() -> Layers {
+pub(super) fn offered() -> Layers {
     Layers { seatbelt: true, ..Layers::NONE }
 }

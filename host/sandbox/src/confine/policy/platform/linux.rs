@@ -14,7 +14,7 @@ const MOUNTS: &str = "/proc/self/mountinfo";
 
 /// `paths`, and under which other names the same files and directories can be reached. What is not
 /// there has no other names.
-pub(in crate::confine::policy) fn with_aliases(paths: Vec<PathBuf>) -> Vec<PathBuf> {
+pub(super) fn with_aliases(paths: Vec<PathBuf>) -> Vec<PathBuf> {
     if paths.is_empty() {
         return paths;
     }

@@ -3,6 +3,6 @@
 use std::path::PathBuf;
 
 /// File systems have no other names here for what is mounted once.
-pub(in crate::confine::policy) fn with_aliases(paths: Vec<PathBuf>) -> Vec<PathBuf> {
+pub(super) fn with_aliases(paths: Vec<PathBuf>) -> Vec<PathBuf> {
     paths
 }

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 
 /// This program, even where its file was replaced since it was started.
 #[expect(clippy::unnecessary_wraps, reason = "the same signature as on macOS, where it may fail")]
-pub(in crate::confine::program) fn this_program() -> Option<PathBuf> {
+pub(super) fn this_program() -> Option<PathBuf> {
     Some("/proc/self/exe".into())
 }
 
 /// The program that was opened, whatever has come to lie at its path.
-pub(in crate::confine::program) fn opened_program(file: &File, _path: &Path) -> PathBuf {
+pub(super) fn opened_program(file: &File, _path: &Path) -> PathBuf {
     Path::new("/proc/self/fd").join(file.as_raw_fd().to_string())
 }

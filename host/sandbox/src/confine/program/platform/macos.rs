@@ -4,11 +4,11 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 /// This program. Its file must not have been replaced since.
-pub(in crate::confine::program) fn this_program() -> Option<PathBuf> {
+pub(super) fn this_program() -> Option<PathBuf> {
     std::env::current_exe().ok()
 }
 
 /// The program at `path`: an open file cannot be started.
-pub(in crate::confine::program) fn opened_program(_file: &File, path: &Path) -> PathBuf {
+pub(super) fn opened_program(_file: &File, path: &Path) -> PathBuf {
     path.to_owned()
 }

@@ -3,4 +3,4 @@
 use rustix::event::PollFlags;
 
 /// What to ask `poll(2)` for.
-pub(in super::super) const HUNG_UP: PollFlags = PollFlags::HUP;
+pub(super) const HUNG_UP: PollFlags = PollFlags::HUP;

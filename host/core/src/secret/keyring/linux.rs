@@ -6,16 +6,16 @@ mod service;
 
 use crate::manifest::KeyringEntry;
 
-/// See [`super`].
-pub(in crate::secret) async fn read(entry: &KeyringEntry) -> Result<Option<Vec<u8>>, String> {
+/// What an entry holds: `None` where there is no such entry, an error where the keyring does not tell.
+pub(super) async fn read(entry: &KeyringEntry) -> Result<Option<Vec<u8>>, String> {
     if let Some(secret) = kernel::read(entry) {
         return Ok(Some(secret));
     }
     service::read(entry).await.map_err(|error| error.to_string())
 }
 
-/// See [`super`]. Where no desktop answers, the kernel's keyring is left.
-pub(in crate::secret) fn how_to_store(entry: &KeyringEntry, keyring_answers: bool) -> String {
+/// What a person types to store an entry. Where no desktop answers, the kernel's keyring is left.
+pub(super) fn how_to_store(entry: &KeyringEntry, keyring_answers: bool) -> String {
     if keyring_answers {
         let KeyringEntry { service, user } = entry;
         format!("`secret-tool store --label='{entry}' service '{service}' username '{user}'` stores it")

@@ -8,8 +8,8 @@ use crate::manifest::KeyringEntry;
 /// `errSecItemNotFound` of Security's `SecBase.h`.
 const NOT_FOUND: i32 = -25300;
 
-/// See [`super`].
-pub(in crate::secret) async fn read(entry: &KeyringEntry) -> Result<Option<Vec<u8>>, String> {
+/// What an entry holds: `None` where there is no such entry, an error where the keyring does not tell.
+pub(super) async fn read(entry: &KeyringEntry) -> Result<Option<Vec<u8>>, String> {
     let KeyringEntry { service, user } = entry.clone();
     // It waits for a person where the keychain is locked.
     let found = tokio::task::spawn_blocking(move || get_generic_password(&service, &user)).await;
@@ -20,8 +20,8 @@ pub(in crate::secret) async fn read(entry: &KeyringEntry) -> Result<Option<Vec<u
     }
 }
 
-/// See [`super`].
-pub(in crate::secret) fn how_to_store(entry: &KeyringEntry, _keyring_answers: bool) -> String {
+/// What a person types to store an entry.
+pub(super) fn how_to_store(entry: &KeyringEntry, _keyring_answers: bool) -> String {
     let KeyringEntry { service, user } = entry;
     format!("`security add-generic-password -s '{service}' -a '{user}' -w` asks for it and stores it")
 }

@@ -1,40 +1,36 @@
-//! Watching a few files for changes, those that are not there yet too. It says that something
-//! changed, once for many changes that belong together, and never what.
+//! Watching a few files for changes, those that are not there yet too. It says that something changed, and never
+//! which of them.
 
+#[cfg_attr(target_os = "linux", path = "files/platform/linux.rs")]
+#[cfg_attr(target_os = "macos", path = "files/platform/macos.rs")]
 mod platform;
 
 use std::collections::HashSet;
 use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use notify::event::{AccessKind, AccessMode, ModifyKind};
-use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
+use notify::{Event, EventKind};
 use rustix::time::{Timespec, clock_gettime};
-use tokio::sync::mpsc;
 
 use self::platform::FILE_CLOCK;
-
-/// How long files are left alone before a change counts: editors and compilers write in pieces.
-const SETTLED: Duration = Duration::from_millis(100);
-
-/// How long to wait for files that are never left alone.
-const MAX_UNSETTLED: Duration = Duration::from_secs(2);
+use super::Events;
 
 /// A moment, by the clock that changes of files are stamped by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Moment(i64, i64);
+pub struct Moment(i64, i64);
 
 impl Moment {
-    pub(super) fn now() -> Self {
+    /// This moment.
+    pub fn now() -> Self {
         let Timespec { tv_sec, tv_nsec } = clock_gettime(FILE_CLOCK);
         Self(tv_sec, tv_nsec)
     }
 
     /// Whether one of `files` was written or put there since: changes between reading a file and watching it produce
     /// no event.
-    pub(super) fn is_before_a_change_of(self, files: &[PathBuf]) -> bool {
+    pub fn is_before_a_change_of(self, files: &[PathBuf]) -> bool {
         let is_later = |metadata: Metadata| Self(metadata.ctime(), metadata.ctime_nsec()) >= self;
         // A link may have been put there, or what it leads to.
         let looked = files.iter().flat_map(|file| [fs::metadata(file), fs::symlink_metadata(file)]);
@@ -43,38 +39,30 @@ impl Moment {
 }
 
 /// Files that are watched.
-pub(super) struct Watch {
-    _watcher: RecommendedWatcher,
-    changes: mpsc::Receiver<()>,
-}
+#[derive(Debug)]
+pub struct FileWatch(Events);
 
-impl Watch {
+impl FileWatch {
     /// Watches `files`. What is watched is their folders: editors put new files in the place of old.
-    pub(super) fn start(files: &[PathBuf]) -> notify::Result<Self> {
+    ///
+    /// # Errors
+    /// The system watches no more folders, or one of these is not to be read.
+    pub fn start(files: &[PathBuf]) -> anyhow::Result<Self> {
         let files: HashSet<PathBuf> = files.iter().flat_map(|file| names(file)).collect();
         let folders: HashSet<PathBuf> =
             files.iter().filter_map(|file| file.parent()).map(Path::to_owned).collect();
-        let (sender, changes) = mpsc::channel(1);
-        let mut watcher = notify::recommended_watcher(move |event: notify::Result<Event>| {
-            if event.is_ok_and(|event| is_change(&event, &files)) {
-                // One that waits to be looked at is as good as two.
-                let _ = sender.try_send(());
-            }
-        })?;
+        let mut events = Events::new(move |event| event.is_ok_and(|event| is_change(&event, &files)))?;
         for folder in folders.iter().filter(|folder| folder.is_dir()) {
-            watcher.watch(folder, RecursiveMode::NonRecursive)?;
+            events.watch(folder)?;
         }
-        Ok(Self { _watcher: watcher, changes })
+        Ok(Self(events))
     }
 
     /// Waits until a file has changed and is left alone.
-    pub(super) async fn changed(&mut self) {
-        if self.changes.recv().await.is_none() {
-            // Whatever told of changes is gone.
-            return std::future::pending().await;
+    pub async fn changed(&mut self) {
+        if !self.0.settled().await {
+            std::future::pending().await
         }
-        let unsettled = async { while tokio::time::timeout(SETTLED, self.changes.recv()).await.is_ok() {} };
-        let _ = tokio::time::timeout(MAX_UNSETTLED, unsettled).await;
     }
 }
 
@@ -98,12 +86,16 @@ fn is_change(event: &Event, files: &HashSet<PathBuf>) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use notify::{RecursiveMode, Watcher};
+
     use super::*;
 
     /// So long a change takes to be noticed only where it never is.
     const HANG: Duration = Duration::from_mins(5);
 
-    async fn notices(watch: &mut Watch) -> bool {
+    async fn notices(watch: &mut FileWatch) -> bool {
         tokio::time::timeout(HANG, watch.changed()).await.is_ok()
     }
 
@@ -150,7 +142,7 @@ mod tests {
         let (file, later) = (folder.path().join("a"), folder.path().join("b"));
         let names = HashSet::from([file.clone(), later.clone()]);
         fs::write(&file, "1").unwrap();
-        let mut watch = Watch::start(&[file.clone(), later.clone()]).unwrap();
+        let mut watch = FileWatch::start(&[file.clone(), later.clone()]).unwrap();
         assert!(!events(folder.path(), &file).iter().any(|event| is_change(event, &names)));
         for change in [
             &|| fs::write(&file, "2").unwrap(),
@@ -172,7 +164,7 @@ mod tests {
         fs::create_dir_all(&here).unwrap();
         fs::write(there.join("a"), "1").unwrap();
         std::os::unix::fs::symlink(there.join("a"), here.join("a")).unwrap();
-        let mut watch = Watch::start(&[here.join("a")]).unwrap();
+        let mut watch = FileWatch::start(&[here.join("a")]).unwrap();
         fs::write(there.join("a"), "2").unwrap();
         assert!(notices(&mut watch).await);
     }

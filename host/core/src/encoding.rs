@@ -1,0 +1,41 @@
+//! Bytes as text: in hexadecimal, and behind the percent signs of URLs.
+
+/// `bytes` in lower-case hexadecimal.
+pub fn hex(bytes: &[u8]) -> String {
+    let digit = |nibble: u8| char::from_digit(nibble.into(), 16);
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).flatten().collect()
+}
+
+/// `text` with the bytes that `%61` and its like stand for.
+pub fn percent_decoded(text: &str) -> String {
+    let (mut bytes, mut rest) = (Vec::with_capacity(text.len()), text.as_bytes());
+    while let Some((first, after)) = rest.split_first() {
+        let escaped = after.split_at_checked(2).filter(|_| *first == b'%');
+        let byte = escaped.and_then(|(digits, after)| Some((byte(digits)?, after)));
+        let (byte, left) = byte.unwrap_or((*first, after));
+        bytes.push(byte);
+        rest = left;
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// The byte that two hexadecimal digits stand for.
+fn byte(digits: &[u8]) -> Option<u8> {
+    let digits = std::str::from_utf8(digits).ok().filter(|digits| !digits.starts_with('+'))?;
+    u8::from_str_radix(digits, 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_have_two_digits_each() {
+        assert_eq!((hex(&[0, 10, 255]).as_str(), hex(&[]).as_str()), ("000aff", ""));
+    }
+
+    #[test]
+    fn what_is_no_escape_stays() {
+        assert_eq!(percent_decoded("a%20b%2F%zz%+1%4"), "a b/%zz%+1%4");
+    }
+}
