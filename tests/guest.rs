@@ -10,8 +10,9 @@ use haft::grant::Grant;
 use haft::limit::Limits;
 use haft::plugin::{GrantPlace, Injection, Plugin, PluginTool, Source};
 use haft::tool::{Session, Toolbox};
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use crate::common::wait::eventually_some;
 use crate::common::{HANG, engine, hostile, repository, toolbox};
 
 /// A component's tools with one grant and one set of limits, under the name `guest`.
@@ -97,6 +98,15 @@ impl Guest {
         let result = self.call(tool, arguments).await;
         assert!(result.is_error, "{tool}: {}", result.content);
         result.content
+    }
+
+    /// Calls a tool until it answers: what takes no time at all may take longer than a brief call may, on a busy machine.
+    pub(crate) async fn is_still_here(&self) {
+        eventually_some("the guest is still here", async || {
+            let answer = self.call("echo", json!({ "text": "still here" })).await;
+            (answer.content == "still here").then_some(())
+        })
+        .await;
     }
 
     /// What was heard so far, but for the beginnings and ends of calls.

@@ -3,9 +3,10 @@
 
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use haft::call::ToolCall;
+use haft::event::{Event, Events};
 use haft::grant::Grant;
 use haft::limit::Limits;
 use haft::manifest::Reuse;
@@ -13,8 +14,10 @@ use haft::plugin::{GrantPlace, Plugin, PluginTool, Source};
 use haft::tool::inline::{self, ThreadLoad};
 use haft::tool::{Session, Toolbox};
 use serde_json::{Value, json};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-use crate::common::{HANG, call, engine, grant, hostile};
+use crate::common::wait::{eventually, eventually_some, until_some, within};
+use crate::common::{call, engine, grant, hostile};
 
 /// Long enough that nothing expires by itself.
 const USUAL: Reuse = Reuse { max_calls: 100, max_idle: Duration::from_mins(5), max_concurrent: 1 };
@@ -41,11 +44,20 @@ async fn only(reuse: Reuse) -> Toolbox {
 
 /// How many calls of `count_calls` the instance has had that serves this one.
 async fn count(toolbox: &Toolbox) -> String {
-    // An instance is back a moment after its caller has the answer.
-    tokio::time::sleep(Duration::from_millis(50)).await;
     let result = call(toolbox, "count_calls", json!({})).await;
     assert!(!result.is_error, "{}", result.content);
     result.content
+}
+
+/// A session, and what is heard when a call in it runs.
+fn heard() -> (Session, UnboundedReceiver<()>) {
+    let (sender, receiver) = unbounded_channel();
+    let events = Events::to(move |event| {
+        if matches!(event, Event::Running { .. } | Event::Progress { .. }) {
+            let _ = sender.send(());
+        }
+    });
+    (Session { events, ..Session::default() }, receiver)
 }
 
 async fn fails(toolbox: &Toolbox, tool: &str, arguments: Value) -> String {
@@ -86,11 +98,11 @@ async fn an_instance_that_ended_is_replaced() {
 #[tokio::test]
 async fn an_instance_whose_call_took_too_long_is_replaced() {
     let plugin = plugin(USUAL).await;
-    let limits = Limits { time: Duration::from_millis(500), ..Limits::default() };
+    let limits = Limits { time: Duration::from_secs(2), ..Limits::default() };
     let toolbox = agent(&plugin, &Grant::none(), limits);
     assert_eq!(count(&toolbox).await, "1");
     for tool in ["spin", "sleep_forever"] {
-        assert!(fails(&toolbox, tool, json!({})).await.contains("timed out after 500ms"), "{tool}");
+        assert!(fails(&toolbox, tool, json!({})).await.contains("timed out after 2s"), "{tool}");
         assert_eq!(count(&toolbox).await, "1", "{tool}");
     }
 }
@@ -99,25 +111,31 @@ async fn an_instance_whose_call_took_too_long_is_replaced() {
 async fn an_instance_whose_call_was_cancelled_is_replaced() {
     let toolbox = only(USUAL).await;
     assert_eq!(count(&toolbox).await, "1");
-    for (tool, arguments) in [("spin", json!({})), ("wait_cancel", json!({ "ms": 10_000 }))] {
-        let session = Session::default();
+    // Both say something first: one computes, the other sleeps for an hour.
+    for (tool, arguments) in
+        [("flood_host", json!({ "calls": u32::MAX })), ("progress", json!({ "steps": 2, "ms": 3_600_000 }))]
+    {
+        let (session, mut heard) = heard();
         let cancel = session.cancel.clone();
         let call = ToolCall { id: "1".into(), tool: tool.into(), arguments };
         let own = toolbox.clone();
         let under_way = tokio::spawn(async move { own.dispatch(call, &session).await });
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        for _ in ["it runs", "its guest has begun"] {
+            within(tool, heard.recv()).await.unwrap();
+        }
         cancel.cancel();
-        under_way.await.unwrap();
+        assert!(under_way.await.unwrap().content.contains("was cancelled"), "{tool}");
         assert_eq!(count(&toolbox).await, "1", "{tool}");
     }
 }
 
 #[tokio::test]
 async fn an_idle_instance_is_given_up() {
-    let toolbox = only(Reuse { max_idle: Duration::from_millis(50), ..USUAL }).await;
-    assert_eq!(count(&toolbox).await, "1");
-    tokio::time::sleep(Duration::from_millis(300)).await;
-    assert_eq!(count(&toolbox).await, "1");
+    let toolbox = only(Reuse { max_calls: u32::MAX, max_idle: Duration::from_millis(1), ..USUAL }).await;
+    for _ in 0..2 {
+        eventually_some("a fresh instance serves", async || (count(&toolbox).await == "1").then_some(()))
+            .await;
+    }
     let never = only(Reuse { max_idle: Duration::ZERO, ..USUAL }).await;
     assert_eq!((count(&never).await, count(&never).await), ("1".into(), "1".into()));
 }
@@ -125,58 +143,63 @@ async fn an_idle_instance_is_given_up() {
 /// Calls beyond `max_concurrent` wait their turn, and every one is served.
 #[tokio::test]
 async fn so_many_calls_at_once_and_the_others_wait() {
-    let toolbox = only(Reuse { max_concurrent: 2, ..USUAL }).await;
-    let begun = Instant::now();
-    let sleepers: Vec<_> = (0..6)
-        .map(|_| {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str, number: usize| directory.path().join(format!("{name}-{number}"));
+    let plugin = plugin(Reuse { max_concurrent: 2, ..USUAL }).await;
+    let toolbox = agent(&plugin, &grant(&[], &[directory.path()]), Limits::default());
+    std::fs::write(directory.path().join("held"), "served").unwrap();
+    let holders: Vec<_> = (0..6)
+        .map(|number| {
+            let (ready, go) = (path("ready", number), path("go", number));
+            let hold = json!({ "directory": directory.path(), "ready": ready, "go": go, "name": "held" });
             let toolbox = toolbox.clone();
-            tokio::spawn(async move { call(&toolbox, "sleep", json!({ "ms": 100 })).await.is_error })
+            tokio::spawn(async move { call(&toolbox, "hold", hold).await.content })
         })
         .collect();
-    for sleeper in sleepers {
-        assert!(!sleeper.await.unwrap());
+    let begun = || (0..6).filter(|number| path("ready", *number).exists()).collect::<Vec<_>>();
+    for turn in 1..=3 {
+        eventually("two more have begun", || begun().len() >= 2 * turn).await;
+        assert_eq!(begun().len(), 2 * turn);
+        begun().into_iter().for_each(|number| std::fs::write(path("go", number), "").unwrap());
     }
-    assert!(begun.elapsed() >= Duration::from_millis(300), "{:?}", begun.elapsed());
+    for holder in holders {
+        assert_eq!(holder.await.unwrap(), "served");
+    }
 }
 
 /// Whoever waits waits no longer than the call may take, and not at all once it is cancelled.
 #[tokio::test]
 async fn waiting_for_an_instance_is_bounded() {
     let plugin = plugin(USUAL).await;
-    let patient = agent(&plugin, &Grant::none(), Limits::default());
+    let patient =
+        agent(&plugin, &Grant::none(), Limits { time: Duration::from_hours(1), ..Limits::default() });
     let hasty =
         agent(&plugin, &Grant::none(), Limits { time: Duration::from_millis(200), ..Limits::default() });
     // Compiled by the first call.
     count(&patient).await;
     let session = Session::default();
     let (busy, own) = (session.cancel.clone(), patient.clone());
-    let sleep = ToolCall { id: "1".into(), tool: "sleep".into(), arguments: json!({ "ms": 60_000 }) };
+    let sleep = ToolCall { id: "1".into(), tool: "sleep".into(), arguments: json!({ "ms": 3_600_000 }) };
     let sleeper = tokio::spawn(async move { own.dispatch(sleep, &session).await });
-    let begun = Instant::now();
-    // Until the sleeper is the first.
-    let late = loop {
-        let late = call(&hasty, "count_calls", json!({})).await;
-        if late.is_error {
-            break late.content;
-        }
-        assert!(begun.elapsed() < HANG);
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    };
+    let late = eventually_some("the sleeper is the first", async || {
+        let late = call(&hasty, "count_calls", json!({})).await.content;
+        late.contains("instances of its plugin were busy").then_some(late)
+    })
+    .await;
     assert!(
         late.contains("`count_calls` timed out after 200ms: all 1 instances of its plugin were busy"),
         "{late}"
     );
-    let session = Session::default();
+    let (session, mut heard) = heard();
     let cancel = session.cancel.clone();
     let waiting = tokio::spawn(async move {
         let call = ToolCall { id: "1".into(), tool: "count_calls".into(), arguments: json!({}) };
         patient.dispatch(call, &session).await.content
     });
-    tokio::time::sleep(Duration::from_millis(50)).await;
+    // The task that says so goes on until it waits.
+    within("the call runs", heard.recv()).await.unwrap();
     cancel.cancel();
-    let begun = Instant::now();
-    assert!(waiting.await.unwrap().contains("was cancelled while it waited"));
-    assert!(begun.elapsed() < HANG);
+    assert!(within("the call ends", waiting).await.unwrap().contains("was cancelled while it waited"));
     busy.cancel();
     sleeper.await.unwrap();
 }
@@ -278,18 +301,17 @@ fn count_at_once(toolbox: &Toolbox) -> Option<String> {
 #[test]
 fn short_calls_of_a_reused_instance_run_inline() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let toolbox = runtime.block_on(only(USUAL));
+    let toolbox = runtime.block_on(only(Reuse { max_calls: u32::MAX, ..USUAL }));
     let reader = move || {
         inline::enable();
         let _inside = runtime.enter();
         // A call that took long, as any may on a busy machine, is none to be followed inline.
-        let two = (0..50).find_map(|_| {
+        until_some("two calls run inline", || {
             runtime.block_on(count(&toolbox));
             let two = count_at_once(&toolbox).zip(count_at_once(&toolbox));
             inline::run_cleanups(ThreadLoad::Idle);
             two
-        });
-        two.expect("no call ran inline")
+        })
     };
     let (first, second) = std::thread::spawn(reader).join().unwrap();
     assert_eq!(first.parse::<u32>().unwrap() + 1, second.parse::<u32>().unwrap());

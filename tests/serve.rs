@@ -13,7 +13,7 @@ pub(crate) mod peer;
 mod priming;
 pub(crate) mod reload;
 mod replicas;
-mod room;
+pub(crate) mod room;
 pub(crate) mod servers;
 mod short_path;
 mod stdio;
@@ -22,12 +22,18 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Once;
 
+use serde_json::{Value, json};
+
+use crate::common::wait::until;
 use crate::common::{cache, hostile};
 
 /// A home and a program with the hostile guest in it.
 pub(crate) struct Stage {
     directory: tempfile::TempDir,
 }
+
+/// What lets the guest write in the folder with the program.
+pub(crate) const WRITES_HERE: &str = "[plugins.grant]\nwrite = [\".\"]\n";
 
 /// Once for all tests: what haft does with plugins that it never saw is a test of its own.
 static SEEN: Once = Once::new();
@@ -56,6 +62,25 @@ impl Stage {
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join("work").join(name)
+    }
+
+    /// The arguments of a call of `guest__hold`, which goes on until [`release`](Self::release). Its guest needs
+    /// [`WRITES_HERE`].
+    pub(crate) fn hold(&self, name: &str) -> Value {
+        fs::write(self.path("held"), "held to the end").unwrap();
+        let [directory, ready, go] =
+            [String::new(), format!("{name}.ready"), "go".into()].map(|name| self.path(&name));
+        json!({"directory": directory, "ready": ready, "go": go, "name": "held"})
+    }
+
+    /// Waits until a call of `guest__hold` is under way.
+    pub(crate) fn await_held(&self, name: &str) {
+        until("the guest holds", || self.path(&format!("{name}.ready")).exists());
+    }
+
+    /// Lets the calls of `guest__hold` end, with this answer: "held to the end".
+    pub(crate) fn release(&self) {
+        fs::write(self.path("go"), "").unwrap();
     }
 
     pub(crate) fn home(&self) -> &Path {

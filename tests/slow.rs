@@ -13,6 +13,8 @@ mod mcp;
 mod memory;
 mod nats;
 mod parsing;
+mod pieces;
 mod providers;
+mod reading;
 mod shares;
 mod spinning;

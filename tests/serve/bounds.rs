@@ -1,21 +1,10 @@
-//! Bounds of one client on standard input and output: what is not read, what is too much at once, what is no
-//! JSON, and what is asked right before hanging up.
-
-use std::io::{BufRead, BufReader, Write};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+//! Bounds of one client on standard input and output: what is too much at once, what is no JSON, and what is asked
+//! right before hanging up.
 
 use serde_json::{Map, Value, json};
 
 use super::Stage;
-use super::peer::{LONG, Peer, text};
-
-/// Bytes of the text of a call, and of its answer.
-const TEXT: usize = 64 << 10;
-
-/// Calls of a client that reads nothing: answers of more bytes than may ever wait.
-const CALLS: usize = 1800;
+use super::peer::{Peer, text};
 
 pub(crate) fn opened() -> String {
     let client = json!({"name": "raw", "version": "0"});
@@ -26,57 +15,6 @@ pub(crate) fn opened() -> String {
 pub(crate) fn called(id: usize, tool: &str, arguments: &Value) -> String {
     let params = json!({"name": tool, "arguments": arguments});
     format!("{}\n", json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}))
-}
-
-/// Waits until a count stands still for a second; the count.
-fn settled(count: &AtomicUsize) -> usize {
-    let started = Instant::now();
-    let mut last = (0, Instant::now());
-    loop {
-        std::thread::sleep(Duration::from_millis(50));
-        let now = count.load(Ordering::SeqCst);
-        if now != last.0 {
-            last = (now, Instant::now());
-        }
-        if (now > 0 && last.1.elapsed() > Duration::from_secs(3)) || started.elapsed() > LONG * 4 {
-            return now;
-        }
-    }
-}
-
-/// S14: of a client that takes no answers no more is read; once it reads, everything is answered.
-#[test]
-fn s14_a_client_that_does_not_read_is_not_read_from() {
-    let stage = Stage::new("");
-    let mut child = stage.command(&["serve"]).stderr(std::process::Stdio::null()).spawn().unwrap();
-    let (mut input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-    let written = Arc::new(AtomicUsize::new(0));
-    let own = written.clone();
-    let writing = std::thread::spawn(move || {
-        let arguments = json!({"text": "x".repeat(TEXT)});
-        input.write_all(opened().as_bytes()).unwrap();
-        for id in 0..CALLS {
-            input.write_all(called(id, "guest__echo", &arguments).as_bytes()).unwrap();
-            own.fetch_add(1, Ordering::SeqCst);
-        }
-    });
-    let stood = settled(&written);
-    let answers = BufReader::new(output).lines().map_while(Result::ok);
-    let answers: Vec<Value> = answers
-        .map(|line| serde_json::from_str(&line).unwrap())
-        .filter(|answer: &Value| !answer["id"].is_null())
-        .take(CALLS + 1)
-        .collect();
-    assert_eq!(answers.len(), CALLS + 1, "everything is answered in the end");
-    // On a slow machine calls come faster than they are made: those beyond the bound of calls are refused, and
-    // leave nothing that waits.
-    let refused = answers.iter().filter(|answer| answer["error"].is_object()).count();
-    assert!(
-        stood.saturating_sub(refused) < CALLS * 2 / 3,
-        "{stood} of {CALLS} calls were read, {refused} refused"
-    );
-    writing.join().unwrap();
-    assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 
 /// S15: a message that would block all clients is refused by its id, before it is parsed whole.
@@ -110,7 +48,7 @@ fn s15_one_message_stalls_nobody() {
 fn s15_an_id_is_that_of_one_request() {
     let stage = Stage::new("");
     let mut peer = Peer::open(&stage);
-    let command = json!({"command": "sleep 0.5; echo answered >> ran"});
+    let command = json!({"command": "until [ -e refused ]; do sleep 0.01; done; echo answered >> ran"});
     for _ in 0..3 {
         peer.write(&called(7, "bash", &command));
     }
@@ -122,6 +60,7 @@ fn s15_an_id_is_that_of_one_request() {
             (&json!(-32600), &json!(report))
         );
     }
+    std::fs::write(stage.path("refused"), "").unwrap();
     assert!(peer.answer(7)["result"].is_object());
     let ran = peer.request("tools/call", json!({"name": "bash", "arguments": {"command": "cat ran"}}));
     assert_eq!(text(&ran["result"]).matches("answered").count(), 1, "{ran}");

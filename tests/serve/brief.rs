@@ -1,12 +1,10 @@
 //! Short calls run on the thread that reads them; one that takes long after all blocks no other.
 
-use std::time::Duration;
-
 use serde_json::json;
 
 use super::Stage;
 use super::peer::{Peer, text};
-use crate::common::HANG;
+use crate::common::wait::until;
 
 /// Calls until those of the tool are known to be over in a moment, on however slow a machine.
 const KNOWN: u64 = 20;
@@ -32,13 +30,13 @@ fn a_call_that_was_brief_may_take_long() {
         );
         assert_eq!(text(&peer.call("guest__sleep", json!({"ms": 0}))), "slept 0 ms");
     }
-    let sleeping = peer.ask("tools/call", json!({"name": "guest__sleep", "arguments": {"ms": 3000}}));
     let waiting = peer.ask("tools/call", json!({"name": "guest__wait_cancel", "arguments": {"ms": 600_000}}));
+    let sleeping = peer.ask("tools/call", json!({"name": "guest__sleep", "arguments": {"ms": 300}}));
     assert_eq!(peer.request("ping", json!({}))["result"], json!({}));
     assert_eq!(text(&peer.call("guest__echo", json!({"text": "meanwhile"}))), "meanwhile");
-    assert!(!peer.aside.iter().any(|answer| answer["id"] == sleeping), "neither waits for what sleeps");
+    assert!(!peer.aside.iter().any(|answer| answer["id"] == waiting), "neither waits for what waits");
     peer.notify("notifications/cancelled", json!({"requestId": waiting}));
-    assert_eq!(text(&peer.answer(sleeping)["result"]), "slept 3000 ms");
+    assert_eq!(text(&peer.answer(sleeping)["result"]), "slept 300 ms");
     assert_eq!(peer.hang_up(), Some(0));
     let journal = stage.command(&["log", "--json", "--tool", "guest__wait_cancel"]).output().unwrap();
     let journal = String::from_utf8_lossy(&journal.stdout);
@@ -85,11 +83,11 @@ fn what_was_answered_is_noted_when_haft_ends_at_once() {
     let stage = Stage::new("");
     let mut peer = after_known_calls(&stage);
     let id = rustix::process::Pid::from_child(&peer.child);
-    while peer.child.try_wait().unwrap().is_none() {
+    until("haft ends", || {
         // The second signal ends haft without patience.
         let _ = rustix::process::kill_process(id, rustix::process::Signal::TERM);
-        std::thread::sleep(Duration::from_millis(1));
-    }
+        peer.child.try_wait().unwrap().is_some()
+    });
     let journal = std::fs::read_to_string(journal(&stage).join("journal.jsonl")).unwrap();
     assert_eq!(journal.matches("\"outcome\":\"ok\"").count() as u64, KNOWN, "{journal}");
 }
@@ -99,12 +97,9 @@ fn what_was_answered_is_noted_when_haft_ends_at_once() {
 fn brief_calls_are_noted_while_nothing_else_happens() {
     let stage = Stage::new("");
     let mut peer = after_known_calls(&stage);
-    let (begun, current) = (std::time::Instant::now(), journal(&stage).join("journal.jsonl"));
+    let current = journal(&stage).join("journal.jsonl");
     let ended = || std::fs::read_to_string(&current).unwrap().matches("\"outcome\":\"ok\"").count() as u64;
-    while ended() < KNOWN {
-        assert!(begun.elapsed() < HANG, "{} of {KNOWN}", ended());
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    until("every call is noted", || ended() >= KNOWN);
     assert_eq!(peer.hang_up(), Some(0));
 }
 
@@ -139,17 +134,23 @@ fn brief_calls_are_noted_when_the_journal_moves() {
     let mut peer = Peer::open(&stage);
     let directory = journal(&stage);
     let (current, aside) = (directory.join("journal.jsonl"), directory.join("journal-20200101T000000.jsonl"));
-    for turn in 0..KNOWN {
-        peer.call("guest__echo", json!({"text": "x"}));
-        if turn == KNOWN / 2 {
-            std::fs::rename(&current, &aside).unwrap();
-            // It is heard of a moment later.
-            std::thread::sleep(Duration::from_millis(200));
-        }
-    }
+    let mut calls = 0;
+    let mut call = |times: u64| {
+        (0..times).for_each(|_| drop(peer.call("guest__echo", json!({"text": "x"}))));
+        calls += times;
+    };
+    call(KNOWN / 2);
+    until("the journal is there", || current.exists());
+    std::fs::rename(&current, &aside).unwrap();
+    // It is heard of a moment later.
+    until("the journal is begun anew", || {
+        call(1);
+        current.exists()
+    });
+    call(KNOWN / 2);
     assert_eq!(peer.hang_up(), Some(0));
     let all = [current, aside].map(|path| std::fs::read_to_string(path).unwrap()).concat();
-    assert_eq!(all.matches("\"outcome\":\"ok\"").count() as u64, KNOWN, "{all}");
+    assert_eq!(all.matches("\"outcome\":\"ok\"").count() as u64, calls, "{all}");
 }
 
 /// What was asked in one go is answered whole, also where nothing that is a message follows.

@@ -11,12 +11,10 @@ use serde_json::{Value, json};
 
 use super::Stage;
 use super::http::{Reply, Site, reply};
+use crate::common::wait::{until, until_some};
 
 const ADA: &str = "the-token-of-ada-0815";
 const BOB: &str = "the-token-of-bob-4711";
-
-/// By then every line is in the journal: calls without effects may be noted 5 ms later.
-const SETTLED: std::time::Duration = std::time::Duration::from_millis(500);
 
 /// `Authorization` with a token.
 pub(crate) fn bearer(token: &str) -> String {
@@ -70,7 +68,18 @@ fn get(site: &Site, path: &str) -> Reply {
 /// The lines of the journal.
 fn journal(stage: &Stage) -> Vec<Value> {
     let text = std::fs::read_to_string(stage.home().join("state/haft/journal/journal.jsonl")).unwrap();
-    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    // The last one may be written just now.
+    let lines = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+    lines.map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// The lines of the journal, once it has so many calls of `caller` that went well: they may be noted a moment later.
+fn journal_with(stage: &Stage, caller: &str, calls: usize) -> Vec<Value> {
+    until_some("the calls are noted", || {
+        let lines = journal(stage);
+        let is_meant = |line: &&Value| line["caller"] == caller && line["outcome"] == "ok";
+        (lines.iter().filter(is_meant).count() >= calls).then_some(lines)
+    })
 }
 
 /// Each sees and calls its own tools; another's are as if they were not there. The journal knows who called.
@@ -92,10 +101,10 @@ fn each_caller_has_its_own_tools() {
         let reply = site.modern(&[("authorization", stranger)], "tools/list", json!({}));
         assert_eq!(reply.status, 401, "{stranger:?}");
     }
-    std::thread::sleep(SETTLED);
-    drop(site);
-    let callers: Vec<_> = journal(&stage).iter().map(|line| line["caller"].clone()).collect();
-    assert!(callers.contains(&json!("ada")) && callers.contains(&json!("bob")), "{callers:?}");
+    assert_eq!(call(&site, BOB, "guest__sleep", &json!({"ms": 1}))["result"]["isError"], false);
+    for caller in ["ada", "bob"] {
+        journal_with(&stage, caller, 1);
+    }
 }
 
 /// A session is the caller's that opened it: to others it is not there, whatever they do with it.
@@ -151,12 +160,9 @@ fn a_grant_only_narrows() {
     };
     assert_eq!(write(BOB)["result"]["isError"], true);
     assert!(!stage.home().join("tmp/new").exists());
-    // Lines may wait for a moment.
-    std::thread::sleep(SETTLED);
-    drop(site);
     let of_bob = |line: &&Value| line["caller"] == "bob" && line["tool"] == "guest__env";
-    let lines = journal(&stage);
-    assert_eq!(lines.iter().find(of_bob).unwrap()["grant"]["env"], json!(["TWO"]));
+    let noted = until_some("the call is noted", || journal(&stage).iter().find(of_bob).cloned());
+    assert_eq!(noted["grant"]["env"], json!(["TWO"]));
 }
 
 /// A server that runs has the program's rights: a caller with fewer does not get its tools.
@@ -183,24 +189,30 @@ fn calls_are_counted() {
     let (stage, _) = two("tools = [\"*\"]\ncalls_per_minute = 3", "tools = [\"*\"]\ncalls_at_once = 1");
     let site = serve(&stage);
     let echo = |token| call(&site, token, "guest__echo", &json!({"text": "x"}))["result"].clone();
-    for _ in 0..3 {
-        assert_eq!(echo(ADA)["isError"], false);
-    }
-    let refused = echo(ADA);
+    let mut answered = 0;
+    let refused = until_some("a call is too much", || {
+        let answer = echo(ADA);
+        answered += usize::from(answer["isError"] == false);
+        (answer["isError"] == true).then_some(answer)
+    });
+    // A machine on which they take so long has earned more by then.
+    assert!(answered >= 3, "{refused}");
     let said = refused["content"][0]["text"].as_str().unwrap();
-    assert!(refused["isError"] == true && said.contains("3 calls a minute: try again in"), "{refused}");
+    assert!(said.contains("3 calls a minute: try again in"), "{refused}");
+    let command = json!({"command": "touch begun; until [ -e go ]; do sleep 0.01; done"});
     std::thread::scope(|scope| {
-        let slow = scope.spawn(|| call(&site, BOB, "guest__sleep", &json!({"ms": 3000})));
-        std::thread::sleep(std::time::Duration::from_secs(1));
+        let slow = scope.spawn(|| call(&site, BOB, "bash", &command));
+        until("the call is under way", || stage.path("begun").exists());
         let said = echo(BOB);
+        std::fs::write(stage.path("go"), "").unwrap();
         assert!(said["content"][0]["text"].as_str().unwrap().contains("1 calls under way"), "{said}");
         assert_eq!(slow.join().unwrap()["result"]["isError"], false);
     });
     assert_eq!(echo(BOB)["isError"], false);
-    drop(site);
-    let ada =
-        journal(&stage).iter().filter(|line| line["caller"] == "ada" && line["outcome"] == "ok").count();
-    assert_eq!(ada, 3, "what is too much is in no journal");
+    journal_with(&stage, "bob", 2);
+    let lines = journal_with(&stage, "ada", answered);
+    let ada = lines.iter().filter(|line| line["caller"] == "ada" && line["outcome"] == "ok").count();
+    assert_eq!(ada, answered, "what is too much is in no journal");
 }
 
 /// A caller that program.toml does not name any more is nobody with its next request.
@@ -212,11 +224,7 @@ fn a_caller_that_is_taken_away_is_gone() {
     let (kept, _) = text.rsplit_once("[[serve.callers]]").unwrap();
     stage.program(&kept.replace("tools = [\"*\"]", "tools = [\"time\"]"));
     let status = || site.modern(&[("authorization", &bearer(BOB))], "tools/list", json!({})).status;
-    let begun = std::time::Instant::now();
-    while status() != 401 {
-        assert!(begun.elapsed() < super::peer::LONG);
-        std::thread::sleep(std::time::Duration::from_millis(50));
-    }
+    until("bob is nobody", || status() == 401);
     assert_eq!(names(&site, ADA), ["time"]);
 }
 
@@ -226,11 +234,7 @@ fn health_is_told_without_a_token() {
     let (stage, _) = two("tools = [\"*\"]", "tools = [\"*\"]");
     let site = serve(&stage);
     assert_eq!((get(&site, "/healthz").status, get(&site, "/healthz").body.as_str()), (200, "ok\n"));
-    let begun = std::time::Instant::now();
-    while get(&site, "/readyz").status != 200 {
-        assert!(begun.elapsed() < super::peer::LONG);
-        std::thread::sleep(std::time::Duration::from_millis(50));
-    }
+    until("haft is ready", || get(&site, "/readyz").status == 200);
     let posted = site.connect();
     let head = site.head("POST", &[("authorization", "")], 0).replace(" /mcp ", " /healthz ");
     (&posted).write_all(head.as_bytes()).unwrap();

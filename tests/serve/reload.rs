@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::Stage;
 use super::eras::modern;
 use super::peer::{Peer, text};
+use super::{Stage, WRITES_HERE};
 
 pub(crate) fn names(peer: &mut Peer) -> Vec<String> {
     let tools = peer.request("tools/list", json!({}))["result"]["tools"].take();
@@ -21,17 +21,18 @@ pub(crate) fn hears_of_it(peer: &mut Peer) -> Value {
 /// nothing.
 #[test]
 fn another_program_is_served_without_dropping_a_call() {
-    let stage = Stage::new("");
+    let stage = Stage::new(WRITES_HERE);
     let mut peer = Peer::open(&stage);
     assert!(!names(&mut peer).contains(&"program__stage__say".to_owned()));
-    peer.call("guest__sleep", json!({"ms": 1}));
-    let slow = peer.ask("tools/call", json!({"name": "guest__sleep", "arguments": {"ms": 3000}}));
+    let slow = peer.ask("tools/call", json!({"name": "guest__hold", "arguments": stage.hold("call")}));
+    stage.await_held("call");
     stage.program("\n[[tools]]\nname = \"say\"\ndescription = \"Says it\"\ncommand = \"echo\"\n");
     hears_of_it(&mut peer);
     assert!(names(&mut peer).contains(&"program__stage__say".to_owned()));
     assert_eq!(text(&peer.call("program__stage__say", json!({"args": ["new"]}))), "new\n");
+    stage.release();
     let answer = peer.answer(slow);
-    assert_eq!(text(&answer["result"]), "slept 3000 ms", "{answer}");
+    assert_eq!(text(&answer["result"]), "held to the end", "{answer}");
     stage.program("\n[[tools]]\nname = \"say\"\nno_such_key = 1\n");
     let said = peer.says("what was served before still is");
     assert!(said.contains("no_such_key"), "{said}");

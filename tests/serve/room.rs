@@ -3,31 +3,29 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
-use std::time::{Duration, Instant};
 
-use haft::mcp::server::http::Patience;
 use serde_json::{Value, json};
 
 use super::Stage;
 use super::http::{Site, reply};
-use super::peer::LONG;
+use crate::common::wait::{until, until_some};
 
 /// Whether the other side has hung up.
 fn is_closed(mut stream: &TcpStream) -> bool {
-    stream.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
+    stream.set_nonblocking(true).unwrap();
     match stream.read(&mut [0; 1]) {
         Ok(read) => read == 0,
-        Err(error) => !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut),
+        Err(error) => error.kind() != ErrorKind::WouldBlock,
     }
 }
 
-/// S11: connections that send nothing, or half a request, keep no client out.
-#[test]
-fn s11_connections_without_a_token_give_way() {
-    let stage = Stage::new("\n[serve]\nmax_connections = 800\n");
-    let site = Site::open(&stage);
-    let (mut silent, began) = (Vec::new(), Instant::now());
-    for count in 0..400 {
+/// A program that has room for so many connections.
+pub(crate) const CROWDED: &str = "\n[serve]\nmax_connections = 800\n";
+
+/// Opens 400 connections that send nothing, half a request or no token, while a client is served.
+pub(crate) fn crowd(site: &Site) -> Vec<TcpStream> {
+    let is_served = || site.modern(&[], "tools/list", json!({})).status == 200;
+    let silent = |count: usize| {
         let mut stream = site.connect();
         match count % 3 {
             0 => {}
@@ -37,20 +35,23 @@ fn s11_connections_without_a_token_give_way() {
                 stream.write_all(head.as_bytes()).unwrap();
             }
         }
-        silent.push(stream);
-        if count % 50 == 0 {
-            assert_eq!(site.modern(&[], "tools/list", json!({})).status, 200, "after {count}");
-        }
-    }
-    assert_eq!(site.modern(&[], "tools/list", json!({})).status, 200);
-    assert!(
-        began.elapsed() < Patience::default().first,
-        "nobody waited until the time of strangers was over"
-    );
-    let started = Instant::now();
-    while silent.iter().filter(|stream| is_closed(stream)).count() < 250 {
-        assert!(started.elapsed() < LONG, "an eighth of the places is theirs");
-    }
+        assert!(!count.is_multiple_of(50) || is_served(), "after {count}");
+        stream
+    };
+    let silent = (0..400).map(silent).collect();
+    assert!(is_served());
+    silent
+}
+
+/// S11: connections that send nothing, or half a request, keep no client out.
+#[test]
+fn s11_connections_without_a_token_give_way() {
+    let stage = Stage::new(CROWDED);
+    let site = Site::open(&stage);
+    let silent = crowd(&site);
+    until("an eighth of the places is theirs", || {
+        silent.iter().filter(|stream| is_closed(stream)).count() >= 250
+    });
 }
 
 /// S11: a body that comes a byte at a time holds the place of its own sender alone, and not for long.
@@ -154,20 +155,12 @@ fn c05_a_full_house_of_connections_says_so() {
         stream.read_exact(&mut status).unwrap();
         (&status == b"HTTP/1.1 200").then_some(stream)
     };
-    let started = Instant::now();
-    let mut streams: Vec<TcpStream> = Vec::new();
-    while streams.len() < 2 {
-        assert!(started.elapsed() < LONG);
-        streams.extend(opened());
-    }
+    let streams = [(); 2].map(|()| until_some("a stream is opened", opened));
     let refused = site.modern(&[], "tools/list", json!({}));
     assert_eq!((refused.status, refused.header("connection")), (503, Some("close")), "{refused:?}");
     assert!(refused.header("retry-after").is_some());
     drop(streams);
-    let started = Instant::now();
-    while site.modern(&[], "tools/list", json!({})).status != 200 {
-        assert!(started.elapsed() < LONG);
-    }
+    until("there is room", || site.modern(&[], "tools/list", json!({})).status == 200);
     let mut stream = site.connect();
     stream.write_all(site.head("GET", &[("authorization", "")], 0).as_bytes()).unwrap();
     assert_eq!(reply(stream).status, 401);

@@ -1,15 +1,20 @@
 //! Who is waited for and for how long: for answers when a client hangs up, for a server before the tools are listed. The
 //! measure is the patience that haft promises.
 
+use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
 use haft::mcp::server::PATIENCE;
+use haft::mcp::server::http::Patience;
 use serde_json::{Value, json};
 
+use crate::common::wait::ended;
 use crate::serve::Stage;
 use crate::serve::bounds::{called, opened};
+use crate::serve::http::Site;
 use crate::serve::peer::{Peer, text};
 use crate::serve::reload::names;
+use crate::serve::room::{CROWDED, crowd};
 use crate::serve::servers::stage;
 
 fn timed<T>(work: impl FnOnce() -> T) -> (Duration, T) {
@@ -97,4 +102,36 @@ fn mc08_a_server_that_hangs_is_waited_for_within_bounds() {
     assert!(names.contains(&"guest__echo".to_owned()));
     assert!(took < PATIENCE * 3 / 2, "{took:?}");
     assert_eq!(peer.hang_up(), Some(0));
+}
+
+/// A stream that waits for notifications does not keep a server from ending.
+#[test]
+#[ignore = "by night: it measures time"]
+fn a_signal_does_not_wait_for_streams() {
+    let stage = Stage::new("");
+    let mut site = Site::open(&stage);
+    let session = site.session();
+    let mut idle = site.connect();
+    let own = [
+        ("mcp-session-id", session.as_str()),
+        ("mcp-protocol-version", "2025-11-25"),
+        ("content-length", ""),
+    ];
+    idle.write_all(site.head("GET", &own, 0).as_bytes()).unwrap();
+    idle.read_exact(&mut [0; 12]).unwrap();
+    let pid = rustix::process::Pid::from_child(&site.child);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    let (took, end) = timed(|| ended(&mut site.child));
+    assert_eq!(end.code(), Some(0));
+    assert!(took < PATIENCE / 2, "{took:?}");
+}
+
+/// S11: who sends nothing gives way at once: no client waits until the time of strangers is over.
+#[test]
+#[ignore = "by night: it measures time"]
+fn s11_connections_without_a_token_give_way_at_once() {
+    let stage = Stage::new(CROWDED);
+    let site = Site::open(&stage);
+    let (took, _silent) = timed(|| crowd(&site));
+    assert!(took < Patience::default().first, "{took:?}");
 }

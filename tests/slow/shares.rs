@@ -1,5 +1,7 @@
 //! Plugins and clients that want everything: the others are served all the same.
 
+use std::io::Write;
+use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -11,8 +13,10 @@ use haft::tool::{Client, Session, Toolbox};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use crate::common::wait::within;
+use crate::common::wait::{until, within};
 use crate::common::{cache, hostile, repository};
+use crate::serve::Stage;
+use crate::serve::http::{Site, reply};
 
 /// Calls of one client of one plugin that run or wait.
 const RUN: usize = 22;
@@ -73,4 +77,46 @@ async fn s08_one_plugin_keeps_nobody_waiting() {
     assert_eq!(ended.len(), RUN + WAIT);
     assert!(ended.iter().all(|end| end.content.contains("was cancelled")), "{:?}", ended.first());
     assert_eq!(says(&toolbox, &Session::default(), "greedy__echo", json!({ "text": "on" })).await, "on");
+}
+
+/// Threads of guests in a process.
+fn guests(pid: u32) -> usize {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    let name = |thread: std::io::Result<std::fs::DirEntry>| {
+        std::fs::read_to_string(thread.ok()?.path().join("comm")).ok()
+    };
+    threads.filter_map(name).filter(|name| name.starts_with("haft-guest")).count()
+}
+
+/// S08: a client with more guests that never end than there is room for keeps no other client waiting,
+/// whether it opens a session or not, and not its own other tools either.
+#[test]
+#[ignore = "by night: it measures time"]
+fn s08_one_client_keeps_no_other_waiting() {
+    let stage = Stage::new("[plugins.limits]\ntime = \"10m\"\n");
+    let site = Site::open(&stage);
+    let call = |session: &str, tool: &str, arguments: Value| {
+        let headers = [("mcp-session-id", session), ("mcp-protocol-version", "2025-11-25")];
+        let params = json!({"name": tool, "arguments": arguments});
+        let body = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params}).to_string();
+        let mut stream = site.connect();
+        stream.write_all(site.head("POST", &headers, body.len()).as_bytes()).unwrap();
+        stream.write_all(body.as_bytes()).unwrap();
+        stream
+    };
+    let text = |stream| reply(stream).answer()["result"]["content"][0]["text"].as_str().unwrap().to_owned();
+    let (greedy, other) = (site.session(), site.session());
+    assert_eq!(text(call(&greedy, "guest__echo", json!({"text": "compiled"}))), "compiled");
+    let spinning: Vec<TcpStream> = (0..80).map(|_| call(&greedy, "guest__spin", json!({}))).collect();
+    // Its share of the 64 there are.
+    until("its share of the guests has begun", || guests(site.child.id()) >= 20);
+    std::thread::sleep(Duration::from_millis(500));
+    assert_eq!(text(call(&other, "guest__echo", json!({"text": "other"}))), "other");
+    let file = json!({"file_path": stage.path("program.toml")});
+    assert!(text(call(&other, "read", file.clone())).contains("[program]"));
+    assert!(text(call(&greedy, "read", file)).contains("[program]"));
+    let modern =
+        site.modern(&[], "tools/call", json!({"name": "guest__echo", "arguments": {"text": "modern"}}));
+    assert_eq!(modern.answer()["result"]["content"][0]["text"], "modern", "{modern:?}");
+    drop(spinning);
 }

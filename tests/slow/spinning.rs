@@ -3,9 +3,13 @@
 
 use std::time::{Duration, Instant};
 
+use haft::grant::Grant;
+use haft::limit::Limits;
 use serde_json::json;
 
+use crate::common::repository;
 use crate::common::wait::until;
+use crate::guest::Guest;
 use crate::serve::Stage;
 use crate::serve::peer::{Peer, text};
 
@@ -124,4 +128,31 @@ fn wa03_spinning_guests_do_not_keep_haft_from_ending() {
     let journal = stage.command(&["log", "--json"]).output().unwrap();
     let cancelled = String::from_utf8_lossy(&journal.stdout).matches("\"cancelled\"").count();
     assert!(cancelled >= 8, "what was stopped is noted down: {}", String::from_utf8_lossy(&journal.stdout));
+}
+
+/// WA03: with more spinning guests than processors, every other call and every timer goes on; cancelled,
+/// all of them end by themselves and not because the toolbox gave up on them after 3 s.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "by night: it measures time"]
+async fn wa03_spinning_guests_starve_nobody_and_end_when_cancelled() {
+    let limits = Limits { time: Duration::from_mins(10), ..Limits::default() };
+    let guest = Guest::within(Grant::none(), limits).await;
+    let spinning: Vec<_> = (0..8)
+        .map(|number| {
+            let guest = guest.clone();
+            let tool = if number % 2 == 0 { "spin" } else { "spin_calling" };
+            tokio::spawn(async move { guest.fails(tool, json!({})).await })
+        })
+        .collect();
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let other =
+        Guest::of(&repository().join("plugins/built/hello.wasm"), Grant::none(), Limits::default()).await;
+    assert_eq!(other.says("hello", json!({ "name": "you" })).await, "hello you");
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    assert!(spinning.iter().all(|guest| !guest.is_finished()));
+    guest.session.cancel.cancel();
+    for (number, end) in spinning.into_iter().enumerate() {
+        let tool = if number % 2 == 0 { "spin" } else { "spin_calling" };
+        assert_eq!(end.await.unwrap(), format!("Tool error (haft): `{tool}` was cancelled"));
+    }
 }

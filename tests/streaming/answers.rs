@@ -1,18 +1,15 @@
 //! What comes piece by piece.
 
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use haft::call::ToolCall;
-use haft::event::{Event, Events};
 use haft::grant::Grant;
 use haft::limit::Limits;
 use haft::plugin::{Contract, Plugin, Source};
-use haft::tool::Session;
 use serde_json::json;
 
-use super::{component, guest, pieces};
-use crate::common::{engine, toolbox};
+use super::{component, guest, pieces, within};
+use crate::common::engine;
+use crate::common::wait::eventually;
 
 /// WA01: every function is a tool, whether it is asynchronous or not.
 #[tokio::test]
@@ -65,62 +62,16 @@ async fn wa01_streams_and_futures_are_arguments() {
     assert!(wrong.contains("number"), "{wrong}");
 }
 
-/// What a call took and when it was heard of.
-struct Told {
-    calls: Arc<Mutex<Vec<(Instant, String)>>>,
-    session: Session,
-}
-
-impl Told {
-    fn new() -> Self {
-        let calls: Arc<Mutex<Vec<(Instant, String)>>> = Arc::default();
-        let own = calls.clone();
-        let events = Events::to(move |event| {
-            if let Event::Partial { text, .. } = event {
-                own.lock().unwrap().push((Instant::now(), text.clone()));
-            }
-        });
-        Self { calls, session: Session { events, ..Session::default() } }
-    }
-}
-
-/// A thousand pieces are told as they are made, and a call that is cancelled between them ends at once. The bounds catch
-/// what is told at the end, or never ended, and no more.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_thousand_pieces_are_told_as_they_are_made() {
-    let (told, tools) = (Told::new(), toolbox(&component(), Grant::none(), Limits::default()).await);
-    let call = |count: u32, milliseconds: u32| {
-        let arguments = json!({ "count": count, "milliseconds": milliseconds });
-        ToolCall { id: "call-1".into(), tool: "count".into(), arguments }
+/// Pieces are told as they are made, and a call that is cancelled between them ends.
+#[tokio::test]
+async fn pieces_are_told_as_they_are_made() {
+    let guest = within(Grant::none(), Limits { time: Duration::from_hours(1), ..Limits::default() }).await;
+    // Twenty are made in no time, and all of them in hours.
+    let counted = guest.fails("count", json!({ "count": 1_000_000, "milliseconds": 10 }));
+    let cancel = async {
+        eventually("pieces are told", || pieces(&guest).len() >= 20).await;
+        guest.session.cancel.cancel();
     };
-    let answer = tools.dispatch(call(1000, 1), &told.session).await;
-    assert!(!answer.is_error, "{}", answer.content);
-    let heard = std::mem::take(&mut *told.calls.lock().unwrap());
-    assert_eq!(heard.len(), 1000);
-    // Both clocks count from different beginnings: the quickest piece is the measure of the others.
-    let made = |text: &str| text.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap();
-    let first = made(&heard[0].1);
-    let late = heard.iter().map(|(when, text)| {
-        (*when - heard[0].0).as_secs_f64() * 1e3
-            - Duration::from_nanos(made(text) - first).as_secs_f64() * 1e3
-    });
-    let mut late: Vec<f64> = late.collect();
-    late.sort_by(f64::total_cmp);
-    let least = late[0];
-    let median = late[500] - least;
-    eprintln!("pieces: p50 {median:.3} ms, p99 {:.3} ms behind the quickest", late[990] - least);
-    assert!(median < 100.0, "told {median} ms after they were made");
-
-    let cancel = told.session.cancel.clone();
-    let running =
-        tokio::spawn(async move { (tools.dispatch(call(1000, 10), &told.session).await, Instant::now()) });
-    while told.calls.lock().unwrap().len() < 20 {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
-    let cancelled = Instant::now();
-    cancel.cancel();
-    let (answer, ended) = running.await.unwrap();
-    eprintln!("cancelled: ended after {:?}", ended - cancelled);
-    assert_eq!(answer.content, "Tool error (haft): `count` was cancelled");
-    assert!(ended - cancelled < crate::common::HANG);
+    let (end, ()) = tokio::join!(counted, cancel);
+    assert_eq!(end, "Tool error (haft): `count` was cancelled");
 }

@@ -192,6 +192,13 @@ impl Plugin {
         Self(Arc::new(inner))
     }
 
+    /// How many instances wait for a call, made ahead of it ([`EngineOptions::ahead`]): at most twice that number.
+    ///
+    /// [`EngineOptions::ahead`]: crate::EngineOptions::ahead
+    pub fn waiting_instances(&self) -> usize {
+        self.0.warm_pool.waiting()
+    }
+
     /// The tools it lists, by the names it gives them.
     pub fn tools(&self) -> &[ToolDef] {
         &self.0.discovered.listing.tools

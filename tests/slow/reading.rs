@@ -1,0 +1,63 @@
+//! A client that reads nothing: that no more is read of it shows when nothing happens for a while.
+
+use std::io::{BufRead, BufReader, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::common::wait::{ended, until_some};
+use crate::serve::Stage;
+use crate::serve::bounds::{called, opened};
+
+/// Bytes of the text of a call, and of its answer.
+const TEXT: usize = 64 << 10;
+
+/// Calls of a client that reads nothing: answers of more bytes than may ever wait.
+const CALLS: usize = 1800;
+
+/// Waits until a count stands still for three seconds; the count.
+fn settled(count: &AtomicUsize) -> usize {
+    until_some("the count stands still", || {
+        let before = count.load(Ordering::SeqCst);
+        std::thread::sleep(Duration::from_secs(3));
+        (before > 0 && count.load(Ordering::SeqCst) == before).then_some(before)
+    })
+}
+
+/// S14: of a client that takes no answers no more is read; once it reads, everything is answered.
+#[test]
+#[ignore = "by night: it measures time"]
+fn s14_a_client_that_does_not_read_is_not_read_from() {
+    let stage = Stage::new("");
+    let mut child = stage.command(&["serve"]).stderr(std::process::Stdio::null()).spawn().unwrap();
+    let (mut input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    let written = Arc::new(AtomicUsize::new(0));
+    let own = written.clone();
+    let writing = std::thread::spawn(move || {
+        let arguments = json!({"text": "x".repeat(TEXT)});
+        input.write_all(opened().as_bytes()).unwrap();
+        for id in 0..CALLS {
+            input.write_all(called(id, "guest__echo", &arguments).as_bytes()).unwrap();
+            own.fetch_add(1, Ordering::SeqCst);
+        }
+    });
+    let stood = settled(&written);
+    let answers = BufReader::new(output).lines().map_while(Result::ok);
+    let answers: Vec<Value> = answers
+        .map(|line| serde_json::from_str(&line).unwrap())
+        .filter(|answer: &Value| !answer["id"].is_null())
+        .take(CALLS + 1)
+        .collect();
+    assert_eq!(answers.len(), CALLS + 1, "everything is answered in the end");
+    // On a slow machine calls come faster than they are made: those beyond the bound of calls are refused, and
+    // leave nothing that waits.
+    let refused = answers.iter().filter(|answer| answer["error"].is_object()).count();
+    assert!(
+        stood.saturating_sub(refused) < CALLS * 2 / 3,
+        "{stood} of {CALLS} calls were read, {refused} refused"
+    );
+    writing.join().unwrap();
+    assert_eq!(ended(&mut child).code(), Some(0));
+}
