@@ -46,7 +46,7 @@ fn s15_one_message_stalls_nobody() {
 /// S15: what counts requests is not led astray by an id that many of them have.
 #[test]
 fn s15_an_id_is_that_of_one_request() {
-    let stage = Stage::new("");
+    let stage = Stage::new("\n[sandbox]\nworkspace = \".\"\n");
     let mut peer = Peer::open(&stage);
     let command = json!({"command": "until [ -e refused ]; do sleep 0.01; done; echo answered >> ran"});
     for _ in 0..3 {

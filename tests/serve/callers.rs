@@ -186,7 +186,10 @@ fn what_a_grant_does_not_reach_is_left_out() {
 /// What is over the quota is answered at once, with when to try again; what is given back can be used.
 #[test]
 fn calls_are_counted() {
-    let (stage, _) = two("tools = [\"*\"]\ncalls_per_minute = 3", "tools = [\"*\"]\ncalls_at_once = 1");
+    let (stage, _) = two(
+        "tools = [\"*\"]\ncalls_per_minute = 3",
+        "tools = [\"*\"]\ncalls_at_once = 1\n[sandbox]\nworkspace = \".\"",
+    );
     let site = serve(&stage);
     let echo = |token| call(&site, token, "guest__echo", &json!({"text": "x"}))["result"].clone();
     let mut answered = 0;
