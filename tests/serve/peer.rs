@@ -10,8 +10,6 @@ use super::Stage;
 use crate::common::HANG;
 use crate::common::wait::ended;
 
-pub(crate) use crate::common::HANG as LONG;
-
 /// haft on the other end of two pipes.
 pub(crate) struct Peer {
     pub(crate) child: Child,

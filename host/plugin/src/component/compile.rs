@@ -188,7 +188,7 @@ mod tests {
         let threads = Threads::new();
         let (events, recorded) = record_events();
         // The notice of one that is over when it would be told of.
-        let state = Mutex::new(NoticeState::Nothing);
+        let state = Lock::new(NoticeState::Nothing);
         let short = CompileNotice {
             plugin: "short".into(),
             bytes: 1,
@@ -215,7 +215,7 @@ mod tests {
         assert!(!waits(compilations.lock(&other)));
         drop(first);
         assert!(!waits(compilations.lock(&one)));
-        assert_eq!(compilations.locks.lock().unwrap().len(), 1, "the last one's");
+        assert_eq!(compilations.locks.lock().len(), 1, "the last one's");
     }
 
     /// A large component is compiled alone, small ones two at a time.

@@ -260,11 +260,8 @@ mod tests {
         let known = slots.admit(from(2)).await;
         assert!(known.begin().is_some());
         let _fourth = slots.admit(from(1)).await;
-        slots
-            .state()
-            .unauthenticated
-            .values_mut()
-            .for_each(|stranger| stranger.since = Instant::now() + GRACE);
+        let since = Instant::now() + GRACE;
+        slots.0.state.lock().unauthenticated.values_mut().for_each(|stranger| stranger.since = since);
         assert!(slots.try_admit(from(3)).is_err(), "whoever came just now is left alone for a moment");
         assert!(!first.closed.is_cancelled());
         let _fifth = slots.admit(from(3)).await;

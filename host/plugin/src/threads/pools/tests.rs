@@ -313,7 +313,7 @@ fn pools_are_bounded_and_none_in_use_is_dropped() {
     for directory in &directories {
         pools.pool(&writable(directory)).unwrap();
     }
-    let remaining = pools.pools.lock().unwrap().clone();
+    let remaining = pools.pools.lock().clone();
     assert_eq!(remaining.len(), MAX_POOLS);
     assert!(remaining.iter().any(|pool| pool.extent == writable(&first).extent()));
     let last = directories.last().unwrap();
@@ -378,7 +378,7 @@ fn sb08_a_wall_that_fails_once_it_held_is_an_error() {
     let held = Arc::new(FirstState::from(LandlockState::Full));
     without(&[RESTRICT], libc::EPERM.cast_unsigned(), move || {
         let (outside, writable) = (fixture.path("outside/new"), fixture.granted());
-        let pools = ThreadPools { pools: Mutex::default(), verdict: held, threads: 4 };
+        let pools = ThreadPools { pools: Lock::default(), verdict: held, threads: 4 };
         let (sender, receiver) = mpsc::channel();
         pools.pool(&writable).unwrap().start(move |inside| {
             let outcome = inside.map(|_| fs::write(outside, "").is_ok());

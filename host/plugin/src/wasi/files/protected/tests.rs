@@ -155,5 +155,5 @@ fn sb05_depth_and_memory_are_bounded() {
             None
         );
     }
-    assert!(protected_paths.free.lock().unwrap().len() <= MAX_FREE);
+    assert!(protected_paths.free.lock().len() <= MAX_FREE);
 }
