@@ -1,22 +1,15 @@
 //! A component of the `act:tools` world: tools that answer at once or piece by piece, with text,
 //! data and pictures, and that fail in every way there is.
 
-#![allow(clippy::used_underscore_items, reason = "what is generated calls itself that way")]
 #![allow(clippy::panic, reason = "one of the ways to fail")]
 
-#[allow(
-    clippy::allow_attributes_without_reason,
-    clippy::panic,
-    clippy::pedantic,
-    clippy::unwrap_used,
-    dead_code,
-    missing_docs,
-    unreachable_pub,
-    unsafe_code,
-    unused_qualifications,
-    reason = "generated"
-)]
-mod bindings;
+#[allow(clippy::pedantic, unsafe_code, reason = "generated")]
+mod bindings {
+    use super::Acts;
+
+    wit_bindgen::generate!({ path: "src/act.wit", generate_all });
+    export!(Acts with_types_in self);
+}
 mod listed;
 mod parts;
 
@@ -34,14 +27,6 @@ static ABOUT: [u8; 102] = *b"\xa1cstd\xa4dnamedactsgversione1.2.3kdescriptiondAc
 
 /// The component.
 struct Acts;
-
-/// What the component exports.
-#[allow(clippy::allow_attributes_without_reason, unsafe_code, reason = "generated")]
-mod exported {
-    use super::{Acts, bindings};
-
-    bindings::export!(Acts with_types_in bindings);
-}
 
 impl Guest for Acts {
     async fn list_tools(_: Metadata) -> Result<ListToolsResponse, Error> {

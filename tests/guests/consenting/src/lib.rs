@@ -1,21 +1,13 @@
 //! A component of `act:tools@0.2` that asks its host for leave (`act:consent`) and for secrets (`act:credentials`), and
 //! answers what it was answered.
 
-#![allow(clippy::used_underscore_items, reason = "what is generated calls itself that way")]
+#[allow(clippy::pedantic, unsafe_code, reason = "generated")]
+mod bindings {
+    use super::Consenting;
 
-#[allow(
-    clippy::allow_attributes_without_reason,
-    clippy::panic,
-    clippy::pedantic,
-    clippy::unwrap_used,
-    dead_code,
-    missing_docs,
-    unreachable_pub,
-    unsafe_code,
-    unused_qualifications,
-    reason = "generated"
-)]
-mod bindings;
+    wit_bindgen::generate!({ path: "src/consenting.wit", generate_all });
+    export!(Consenting with_types_in self);
+}
 
 use bindings::act::consent::consent_authority::{ConsentRequest, Decision, request};
 use bindings::act::core::types::LocalizedString;
@@ -35,14 +27,6 @@ static ABOUT: [u8; 132] = *b"\xa1cstd\xa3dnamejconsentinggversione1.0.0lcapabili
 
 /// The component.
 struct Consenting;
-
-/// What the component exports.
-#[allow(clippy::allow_attributes_without_reason, unsafe_code, reason = "generated")]
-mod exported {
-    use super::{Consenting, bindings};
-
-    bindings::export!(Consenting with_types_in bindings);
-}
 
 impl Guest for Consenting {
     async fn list_tools(_: Metadata) -> Result<ListToolsResponse, Error> {

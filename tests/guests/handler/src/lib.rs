@@ -1,24 +1,16 @@
 //! An MCP server in a component of WASI 0.3 (`wasi:http/handler`), which answers as JSON or in events. It knows nothing of
 //! haft.
 
-#![allow(clippy::used_underscore_items, reason = "what is generated calls itself that way")]
 #![allow(clippy::indexing_slicing, reason = "JSON without a member is null")]
 #![allow(clippy::panic, reason = "one of the ways to misbehave")]
-#![allow(async_fn_in_trait, reason = "what is generated has such traits")]
 
-#[allow(
-    clippy::allow_attributes_without_reason,
-    clippy::panic,
-    clippy::pedantic,
-    clippy::unwrap_used,
-    dead_code,
-    missing_docs,
-    unreachable_pub,
-    unsafe_code,
-    unused_qualifications,
-    reason = "generated"
-)]
-mod bindings;
+#[allow(clippy::pedantic, unsafe_code, reason = "generated")]
+mod bindings {
+    use super::Handler;
+
+    wit_bindgen::generate!({ path: "src/handler.wit", generate_all });
+    export!(Handler with_types_in self);
+}
 
 use serde_json::{Value, json};
 use wit_bindgen::spawn_local;
@@ -30,14 +22,6 @@ use bindings::{wit_future, wit_stream};
 
 /// The component.
 struct Handler;
-
-/// What the component exports.
-#[allow(clippy::allow_attributes_without_reason, unsafe_code, reason = "generated")]
-mod exported {
-    use super::{Handler, bindings};
-
-    bindings::export!(Handler with_types_in bindings);
-}
 
 /// Nanoseconds between two events.
 const PAUSE: u64 = 5_000_000;

@@ -1,20 +1,12 @@
 //! A hook that does what the arguments of a call say: it refuses, traps, spins, or tries what it has no right to.
 
-#![allow(clippy::used_underscore_items, reason = "what is generated calls itself that way")]
+#[allow(clippy::pedantic, unsafe_code, reason = "generated")]
+mod bindings {
+    use super::Hook;
 
-#[allow(
-    clippy::allow_attributes_without_reason,
-    clippy::panic,
-    clippy::pedantic,
-    clippy::unwrap_used,
-    dead_code,
-    missing_docs,
-    unreachable_pub,
-    unsafe_code,
-    unused_qualifications,
-    reason = "generated"
-)]
-mod bindings;
+    wit_bindgen::generate!({ path: "../../../wit", world: "hook" });
+    export!(Hook with_types_in self);
+}
 
 use std::io::Write;
 
@@ -22,14 +14,6 @@ use bindings::exports::haft::plugin::hooks::{Call, Guest, Outcome};
 
 /// The component.
 struct Hook;
-
-/// What the component exports.
-#[allow(clippy::allow_attributes_without_reason, unsafe_code, reason = "generated")]
-mod exported {
-    use super::{Hook, bindings};
-
-    bindings::export!(Hook with_types_in bindings);
-}
 
 impl Guest for Hook {
     fn before_call(call: Call) -> Result<(), String> {

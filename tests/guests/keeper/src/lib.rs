@@ -1,21 +1,13 @@
 //! A plugin that keeps things: keys and values, files, and what its configuration says. It does what it is told to, and
 //! hands on what the host answers.
 
-#![allow(clippy::used_underscore_items, reason = "what is generated calls itself that way")]
+#[allow(clippy::pedantic, unsafe_code, reason = "generated")]
+mod bindings {
+    use super::Keeper;
 
-#[allow(
-    clippy::allow_attributes_without_reason,
-    clippy::panic,
-    clippy::pedantic,
-    clippy::unwrap_used,
-    clippy::all,
-    missing_docs,
-    unreachable_pub,
-    unsafe_code,
-    unused_qualifications,
-    reason = "generated"
-)]
-mod bindings;
+    wit_bindgen::generate!({ path: ["../../../host/plugin/wit", "src/keeper.wit"], world: "tests:keeper/keeper", generate_all });
+    export!(Keeper with_types_in self);
+}
 
 use std::fs;
 use std::io::Write;
@@ -29,14 +21,6 @@ use bindings::wasi::logging::logging;
 
 /// The component.
 struct Keeper;
-
-/// What the component exports.
-#[allow(clippy::allow_attributes_without_reason, unsafe_code, reason = "generated")]
-mod exported {
-    use super::{Keeper, bindings};
-
-    bindings::export!(Keeper with_types_in bindings);
-}
 
 /// An error of the store in words.
 fn text(error: Error) -> String {

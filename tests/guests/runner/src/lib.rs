@@ -1,23 +1,15 @@
 //! A program of WASI 0.3 (`wasi:cli/run@0.3`): words on the command line, standard streams that are streams, a file, an exit
 //! code, and what a program must not get away with.
 
-#![allow(clippy::used_underscore_items, reason = "what is generated calls itself that way")]
-#![allow(async_fn_in_trait, reason = "what is generated has such traits")]
 #![allow(clippy::panic, reason = "what a program does")]
 
-#[allow(
-    clippy::allow_attributes_without_reason,
-    clippy::panic,
-    clippy::pedantic,
-    clippy::unwrap_used,
-    dead_code,
-    missing_docs,
-    unreachable_pub,
-    unsafe_code,
-    unused_qualifications,
-    reason = "generated"
-)]
-mod bindings;
+#[allow(clippy::pedantic, unsafe_code, reason = "generated")]
+mod bindings {
+    use super::Runner;
+
+    wit_bindgen::generate!({ path: "src/runner.wit", generate_all });
+    export!(Runner with_types_in self);
+}
 
 use bindings::exports::wasi::cli::run::Guest;
 use bindings::wasi::cli::{environment, exit, stderr, stdin, stdout};
@@ -25,14 +17,6 @@ use bindings::wit_stream;
 
 /// The component.
 struct Runner;
-
-/// What the component exports.
-#[allow(clippy::allow_attributes_without_reason, unsafe_code, reason = "generated")]
-mod exported {
-    use super::{Runner, bindings};
-
-    bindings::export!(Runner with_types_in bindings);
-}
 
 impl Guest for Runner {
     async fn run() -> Result<(), ()> {

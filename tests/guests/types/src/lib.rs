@@ -1,20 +1,12 @@
 //! Functions of every WIT type, which know nothing of tools.
 
-#![allow(clippy::used_underscore_items, reason = "what is generated calls itself that way")]
+#[allow(clippy::pedantic, unsafe_code, reason = "generated")]
+mod bindings {
+    use super::Types;
 
-#[allow(
-    clippy::allow_attributes_without_reason,
-    clippy::panic,
-    clippy::pedantic,
-    clippy::unwrap_used,
-    dead_code,
-    missing_docs,
-    unreachable_pub,
-    unsafe_code,
-    unused_qualifications,
-    reason = "generated"
-)]
-mod bindings;
+    wit_bindgen::generate!({ path: "src/types.wit" });
+    export!(Types with_types_in self);
+}
 mod counters;
 mod files;
 mod values;
@@ -23,14 +15,6 @@ use bindings::exports::test::types::lands;
 
 /// The component.
 struct Types;
-
-/// What the component exports.
-#[allow(clippy::allow_attributes_without_reason, unsafe_code, reason = "generated")]
-mod exported {
-    use super::{Types, bindings};
-
-    bindings::export!(Types with_types_in bindings);
-}
 
 impl bindings::Guest for Types {
     fn greet(name: String) -> String {
