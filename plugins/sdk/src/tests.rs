@@ -3,7 +3,6 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use sha2::{Digest, Sha256};
 
 use crate::{Content, Context, Error, Output, Tool, testing};
 
@@ -51,34 +50,6 @@ impl Tool for Search {
 
 fn call(arguments: &serde_json::Value) -> Result<Output, Error> {
     testing::call::<Search>(arguments, &Context::for_tests("/project", "/home/me"))
-}
-
-/// The committed bindings are those of the contract.
-#[test]
-fn bindings_were_generated_from_the_contract() {
-    let contract = include_bytes!("../../../wit/plugin.wit");
-    let digest =
-        Sha256::digest(contract).iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"));
-    let line = format!("//! sha256 of wit/plugin.wit: {digest}");
-    let header = include_str!("bindings.rs");
-    assert!(
-        header.lines().any(|found| found == line),
-        "generate src/bindings.rs anew, as its first lines say: {digest}"
-    );
-}
-
-/// And those of what is offered beside tools.
-#[test]
-fn offer_bindings_were_generated_from_the_contract() {
-    let contract = include_bytes!("../../../wit/offers.wit");
-    let digest =
-        Sha256::digest(contract).iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"));
-    let line = format!("//! sha256 of wit/offers.wit: {digest}");
-    let header = include_str!("offer_bindings.rs");
-    assert!(
-        header.lines().any(|found| found == line),
-        "generate src/offer_bindings.rs anew, as its first lines say: {digest}"
-    );
 }
 
 #[test]

@@ -266,6 +266,40 @@ mod tests {
         }
     }
 
+    fn sdk_bindings(module: &str) -> Box<dyn wit_bindgen_core::WorldGenerator> {
+        let options = wit_bindgen_rust::Opts {
+            format: true,
+            pub_export_macro: true,
+            default_bindings_module: Some(module.to_owned()),
+            ..Default::default()
+        };
+        Box::new(options.build())
+    }
+
+    /// With `HAFT_RECORD` it writes them.
+    #[test]
+    fn the_bindings_of_the_sdk_are_those_of_the_wit() {
+        const NOTICE: &str = "//! The component ABI of a world of `wit`, generated. Committed, since the macro in its place more \
+            than doubles the\n//! time that an author's first build takes.\n#![cfg_attr(rustfmt, rustfmt_skip)]\n\n";
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let worlds: [(&str, Generator, &str); 2] = [
+            ("plugin", || sdk_bindings("haft_plugin::bindings"), "bindings.rs"),
+            ("offering", || sdk_bindings("haft_plugin::offer_bindings"), "offer_bindings.rs"),
+        ];
+        for (world, generator, file) in worlds {
+            let files = bindings::make(generator, &root.join("wit"), Some(world)).unwrap();
+            let made = [NOTICE.as_bytes(), &files[0].1].concat();
+            let path = root.join("plugins/sdk/src").join(file);
+            if std::env::var_os("HAFT_RECORD").is_some() {
+                bindings::write_changed(&path, &made).unwrap();
+            }
+            assert!(
+                std::fs::read(&path).unwrap() == made,
+                "{file} is not of the WIT: `HAFT_RECORD=1 cargo test --lib the_bindings_of_the_sdk`, then `plugins/build`"
+            );
+        }
+    }
+
     #[test]
     fn the_component_is_found_among_what_cargo_says() {
         let dependency =
