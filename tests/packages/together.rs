@@ -216,7 +216,7 @@ fn c19_a_killed_change_is_repaired_by_the_next() {
         let before = files();
         let point = || {
             looks.set(looks.get() - 1);
-            looks.get() == 0 || version % 3 == 0 && files() != before
+            looks.get() == 0 || (version.is_multiple_of(3) && files() != before)
         };
         let line: &[&str] = match version % 4 {
             0 => &["remove", "one"],
