@@ -187,7 +187,7 @@ async fn wa03_a_sleeping_guest_ends_when_cancelled() {
 async fn a_cancelled_guest_may_leave_things_tidy() {
     // One that a busy machine does not let run in the moment after the cancellation is stopped before it can ask.
     eventually_some("a guest learns that it was cancelled", async || {
-        was_tidy_when_cancelled().await.then_some(())
+        Box::pin(was_tidy_when_cancelled()).await.then_some(())
     })
     .await;
 }

@@ -208,7 +208,9 @@ fn calls_run_at_the_same_time() {
     let ask =
         |name: &str| peer.ask("tools/call", json!({"name": "guest__hold", "arguments": stage.hold(name)}));
     let calls = names.map(ask);
-    names.iter().for_each(|name| stage.await_held(name));
+    for name in names {
+        stage.await_held(name);
+    }
     peer.request("ping", json!({}));
     assert!(peer.aside.is_empty(), "a ping waits for calls: {:?}", peer.aside);
     stage.release();
