@@ -61,7 +61,7 @@ impl FileWatch {
     /// Waits until a file has changed and is left alone.
     pub async fn changed(&mut self) {
         if !self.0.settled().await {
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     }
 }
