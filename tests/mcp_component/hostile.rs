@@ -81,6 +81,6 @@ async fn a_cancelled_call_ends() {
         guest.session.cancel.cancel();
     };
     let call = guest.call("hostile", json!({ "how": "never" }));
-    let (ended, ()) = within("the call ends", async { tokio::join!(call, later) }).await;
+    let (ended, ()) = Box::pin(within("the call ends", async { tokio::join!(call, later) })).await;
     assert!(ended.is_error && ended.content.contains("cancelled"), "{}", ended.content);
 }

@@ -155,7 +155,9 @@ const NAMES: [&str; 2] = ["eu-1", "eu-2"];
 /// Two workers, at least one of which is there at any time.
 fn workers(world: &World) -> [Worker; 2] {
     let both = NAMES.map(|name| world.worker(name, &["--label", "eu"]));
-    NAMES.iter().for_each(|name| until_beaten(world, name, 1));
+    for name in NAMES {
+        until_beaten(world, name, 1);
+    }
     both
 }
 

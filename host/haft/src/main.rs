@@ -8,7 +8,7 @@ use clap::Parser;
 
 use self::cli::Cli;
 
-/// That of musl has one lock for all threads, and `haft serve` allocates on many.
+/// musl's allocator has one lock for all threads, and `haft serve` allocates on many.
 #[cfg(target_env = "musl")]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
