@@ -78,13 +78,9 @@ impl SourceWatch {
 
     /// Waits for an event and for the quiet after it.
     async fn wake(&mut self) {
-        match &mut self.events {
-            None => sleep(LOOK).await,
-            Some(events) => {
-                if !events.settled().await {
-                    self.events = None;
-                }
-            }
+        let Some(events) = &mut self.events else { return sleep(LOOK).await };
+        if !events.settled().await {
+            self.events = None;
         }
     }
 
