@@ -377,9 +377,9 @@ fn nesting_is_bounded_where_it_is_allowed() {
     assert!(report.contains("nested too deeply"), "{report}");
 }
 
-/// What would take quadratic time or memory if it were read carelessly.
+/// What would not end, or fill the memory, if it were read carelessly. How long it takes is measured by `tests/slow/parsing.rs`.
 #[test]
-fn long_files_take_no_longer_than_they_are() {
+fn the_longest_files_are_read_to_their_end() {
     let full = |piece: &str| piece.repeat(MAX_FILE / piece.len());
     let keys = "k".repeat(MAX_FILE / 2);
     let long_key = format!("[provider.extra_body]\n{keys} = [{}]", "nan,".repeat(MAX_FILE / 10));

@@ -58,8 +58,8 @@ fn is_later(component: &Component) -> bool {
 /// refused where no host is granted, and drafts of WASI for what a plugin keeps.
 fn linker(engine: &wasmtime::Engine) -> wasmtime::Result<Linker<GuestState>> {
     let mut linker = Linker::new(engine);
-    link_cli_and_random(&mut linker)?;
-    link_tcp_and_udp(&mut linker)?;
+    link_basics(&mut linker)?;
+    link_sockets(&mut linker)?;
     wasmtime_wasi_http::p2::add_only_http_to_linker_async(&mut linker)?;
     filesystem::types::add_to_linker::<GuestState, files::HasFiles>(&mut linker, files::guest_files)?;
     filesystem::preopens::add_to_linker::<GuestState, files::HasFiles>(&mut linker, files::guest_files)?;
@@ -80,9 +80,9 @@ fn linker(engine: &wasmtime::Engine) -> wasmtime::Result<Linker<GuestState>> {
     Ok(linker)
 }
 
-/// The interfaces of `wasi:cli` as wasmtime implements them. Its function that links all of WASI is not called: what haft
-/// implements itself would be compiled a second time, for nothing.
-fn link_cli_and_random(linker: &mut Linker<GuestState>) -> wasmtime::Result<()> {
+/// `wasi:io`, `wasi:clocks`, `wasi:random` and `wasi:cli` as wasmtime implements them, without the environment. wasmtime's
+/// function that links all of WASI is not called: it would have the interfaces compiled that haft implements itself.
+fn link_basics(linker: &mut Linker<GuestState>) -> wasmtime::Result<()> {
     p2::add_to_linker_proxy_interfaces_async(linker)?;
     random::insecure::add_to_linker::<_, WasiRandom>(linker, |state| state.ctx().ctx.random())?;
     random::insecure_seed::add_to_linker::<_, WasiRandom>(linker, |state| state.ctx().ctx.random())?;
@@ -94,8 +94,8 @@ fn link_cli_and_random(linker: &mut Linker<GuestState>) -> wasmtime::Result<()> 
     cli::terminal_stderr::add_to_linker::<_, WasiCli>(linker, GuestState::cli)
 }
 
-/// The sockets as wasmtime implements them.
-fn link_tcp_and_udp(linker: &mut Linker<GuestState>) -> wasmtime::Result<()> {
+/// `wasi:sockets` as wasmtime implements it, without what haft refuses: names, and the creation of UDP sockets.
+fn link_sockets(linker: &mut Linker<GuestState>) -> wasmtime::Result<()> {
     sockets::tcp::add_to_linker::<_, WasiSockets>(linker, GuestState::sockets)?;
     sockets::tcp_create_socket::add_to_linker::<_, WasiSockets>(linker, GuestState::sockets)?;
     sockets::udp::add_to_linker::<_, WasiSockets>(linker, GuestState::sockets)?;
