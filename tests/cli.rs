@@ -83,7 +83,7 @@ impl Home {
         arguments: &[&str],
         typed: &str,
     ) -> Option<String> {
-        let Some(script) = haft::backend::lookup::find_on_path("script") else {
+        let Some(script) = haft::lookup::find_on_path("script") else {
             eprintln!("SKIPPED: no terminal to ask at: `script` (util-linux) is not installed");
             return None;
         };
@@ -397,7 +397,7 @@ fn init_writes_a_program_that_checks_and_never_overwrites_one() {
 fn s02_typing_ahead_agrees_to_nothing() {
     let home = Home::new();
     fs::copy(repository().join("plugins/built/wordcount.wasm"), home.work().join("words.wasm")).unwrap();
-    let Some(script) = haft::backend::lookup::find_on_path("script") else {
+    let Some(script) = haft::lookup::find_on_path("script") else {
         eprintln!("SKIPPED: no terminal to ask at: `script` (util-linux) is not installed");
         return;
     };

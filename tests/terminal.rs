@@ -18,7 +18,7 @@ pub(crate) const HOSTILE: &str = "a\u{1b}]52;c;aGk=\u{7}b\u{1b}]0;t\u{7}c\u{1b}[
 
 /// What haft, as `own` would be run, shows a person at a terminal of so many columns; `None` where nothing makes one.
 pub(crate) fn shown(own: &Command, columns: usize, arguments: &[&str]) -> Option<String> {
-    let Some(script) = haft::backend::lookup::find_on_path("script") else {
+    let Some(script) = haft::lookup::find_on_path("script") else {
         eprintln!("SKIPPED: no terminal: `script` (util-linux) is not installed");
         return None;
     };

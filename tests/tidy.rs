@@ -92,7 +92,6 @@ const HOMES: &[(&str, &[&str])] = &[
     ("async_nats::", &["nats/src"]),
     ("agent_client_protocol_schema::", &["acp/src"]),
     ("similar::", &["package/src/disclosure", "author/src/suite", "page/src/diff.rs"]),
-    ("zbus::", &["core/src/secret/keyring"]),
     ("linux_keyutils::", &["core/src/secret/keyring"]),
     (
         "jiff::",
@@ -111,6 +110,7 @@ const HOMES: &[(&str, &[&str])] = &[
     (
         "process::Command",
         &[
+            "core/src/secret/keyring/service.rs",
             "sandbox/src/confine/helper.rs",
             "sandbox/src/confine/session.rs",
             "sandbox/src/process/detached.rs",

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use haft::backend::lookup::find_on_path;
+use haft::lookup::find_on_path;
 use haft::backend::{
     self, Backend, BackendConfig, BackendError, CommandEnd, CommandOutcome, Engine, HostContext, OutputSink,
     Place, Stream, Task,

@@ -52,7 +52,7 @@ impl Shims {
         let programs = home.work().join("../programs");
         fs::create_dir(&programs).unwrap();
         for name in USUAL {
-            symlink(haft::backend::lookup::find_on_path(name).unwrap(), programs.join(name)).unwrap();
+            symlink(haft::lookup::find_on_path(name).unwrap(), programs.join(name)).unwrap();
         }
         symlink("/usr/bin/basename", programs.join("basename")).unwrap();
         Self { home, programs: programs.canonicalize().unwrap() }

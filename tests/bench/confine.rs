@@ -19,7 +19,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use haft::backend::confine::{Confiner, Layers};
-use haft::backend::lookup::{find_on_path, search_path};
+use haft::lookup::{find_on_path, search_path};
 use haft::backend::process::{ExitReason, Output, ProcessSpec, run};
 use haft::backend::start::ENVIRONMENT;
 use haft::grant::{Grant, Root, SandboxMode};

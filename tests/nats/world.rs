@@ -129,7 +129,7 @@ impl World {
     /// A server that asks for what `setup` says, of a program with `more` in it.
     pub(crate) fn with(setup: Setup, more: &str) -> Option<Self> {
         let named = std::env::var_os(VARIABLE).map(PathBuf::from);
-        let found = named.or_else(|| haft::backend::lookup::find_on_path("nats-server"));
+        let found = named.or_else(|| haft::lookup::find_on_path("nats-server"));
         let Some(program) = found else {
             eprintln!(
                 "\nSKIPPED: no NATS server was started, since `{VARIABLE}` does not say where one is\n"

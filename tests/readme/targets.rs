@@ -19,7 +19,7 @@ fn a_task_runs_where_its_line_says() {
     let model = Model::start(|_| Says::text("Nothing was wrong."));
     let reader = Reader::new().with("podman", ENGINE).with("ssh", SSH);
     for name in USUAL.iter().chain(&["basename"]) {
-        symlink(haft::backend::lookup::find_on_path(name).unwrap(), reader.programs.join(name)).unwrap();
+        symlink(haft::lookup::find_on_path(name).unwrap(), reader.programs.join(name)).unwrap();
     }
     let program = format!(
         "[program]\nname = \"test\"\nversion = \"0.1.0\"\n[provider]\nname = \"openai\"\n\

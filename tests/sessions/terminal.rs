@@ -14,7 +14,7 @@ pub(super) struct Terminal {
 impl Terminal {
     /// A terminal in which haft runs; `None` where there is no tmux, which is said.
     pub(super) fn start(place: &Place, name: &str, arguments: &[&str]) -> Option<Self> {
-        let Some(tmux) = haft::backend::lookup::find_on_path("tmux") else {
+        let Some(tmux) = haft::lookup::find_on_path("tmux") else {
             eprintln!("SKIPPED: no terminal to talk at: tmux is not installed");
             return None;
         };

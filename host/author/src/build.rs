@@ -14,7 +14,7 @@ use haft_core::event::Event;
 use haft_core::report::{Problem, Report};
 use haft_core::sync::Lock;
 use haft_plugin_host::debug::{self, Kept};
-use haft_sandbox::lookup::{find_on_path, is_executable};
+use haft_core::lookup::{find_on_path, is_executable};
 
 /// One build under way: what a language works with.
 #[derive(Debug)]

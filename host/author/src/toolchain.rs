@@ -13,7 +13,7 @@ use haft_core::grant::{Grant, Root};
 use haft_core::report::{Problem, Report};
 use haft_core::tool::{Context, Own};
 use haft_sandbox::confine::Confiner;
-use haft_sandbox::lookup::find_on_path;
+use haft_core::lookup::find_on_path;
 use haft_sandbox::process::{self, ExitReason, Finished, Output, ProcessSpec};
 
 /// How long one run of a tool may take: longer than any first build on a slow machine.

@@ -24,6 +24,8 @@ pub mod heap;
 
 pub mod net;
 
+pub mod lookup;
+
 pub mod replicas;
 
 pub mod grant;

@@ -18,7 +18,7 @@ use haft_core::manifest::{self, Component, Located, Manifest, Name, NameError, P
 use haft_core::report::Report;
 use haft_core::skill::{FILE as SKILL, MAX_FILE, Skill, server_keys};
 use haft_plugin_host::inspect::{self, Sections, SectionsError};
-use haft_sandbox::lookup::find_on_path;
+use haft_core::lookup::find_on_path;
 
 /// A package: its program.toml and what lies beside it.
 #[derive(Clone, Debug)]

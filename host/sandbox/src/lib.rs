@@ -30,7 +30,7 @@ pub use self::backend::pane::{Captured, Screen, Snapshot};
 pub use self::backend::target::{BackendConfig, Engine, Place};
 use self::confine::Confiner;
 pub use self::error::BackendError;
-pub use self::process::{attached, lookup, service, start};
+pub use self::process::{attached, service, start};
 use haft_core::grant::Grant;
 use haft_core::tool::Context;
 

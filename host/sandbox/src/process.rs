@@ -12,7 +12,6 @@ pub mod attached;
 pub(crate) mod capture;
 pub(crate) mod detached;
 mod error;
-pub mod lookup;
 pub mod service;
 pub mod start;
 
@@ -50,7 +49,7 @@ pub const STOP_BOUND: Duration = Duration::from_secs(5);
 /// What to run.
 #[derive(Clone, Debug)]
 pub struct ProcessSpec {
-    /// An executable, as [`crate::process::lookup::find_on_path`] finds it.
+    /// An executable, as [`haft_core::lookup::find_on_path`] finds it.
     pub program: PathBuf,
     /// Its arguments, passed on as they are; none longer than [`MAX_ARGUMENT`].
     pub arguments: Vec<OsString>,

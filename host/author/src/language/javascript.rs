@@ -16,7 +16,7 @@ use crate::file::File;
 use crate::wit::Wit;
 use crate::{Build, Need, Tool};
 use haft_core::report::{Problem, Report};
-use haft_sandbox::lookup::{find_on_path, is_executable};
+use haft_core::lookup::{find_on_path, is_executable};
 
 /// JavaScript.
 #[derive(Debug)]

@@ -12,7 +12,7 @@ use crate::file::File;
 use crate::wit::Wit;
 use crate::{Build, Need, Tool};
 use haft_core::report::{Problem, Report};
-use haft_sandbox::lookup::find_on_path;
+use haft_core::lookup::find_on_path;
 
 /// Python.
 #[derive(Debug)]

@@ -11,7 +11,7 @@ use crate::bindings::{self, Generator};
 use crate::file::File;
 use crate::{Build, Need, Tool};
 use haft_core::report::{Problem, Report};
-use haft_sandbox::lookup::{find_on_path, is_executable};
+use haft_core::lookup::{find_on_path, is_executable};
 
 /// Rust.
 #[derive(Debug)]

@@ -17,7 +17,7 @@ use haft::program::{FILE_NAME, InstallContext, Options, Program};
 use haft_core::manifest::{CommandTool, McpServer, Transport};
 use haft_core::report::Problem;
 use haft_core::tool::{bytes, tokens};
-use haft_sandbox::lookup::{find_on_path, is_executable};
+use haft_core::lookup::{find_on_path, is_executable};
 
 #[derive(Debug, Args)]
 pub(super) struct Check {

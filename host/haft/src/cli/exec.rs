@@ -15,7 +15,7 @@ use haft::program::{Options, Program, Target};
 use haft_core::grant::Grant;
 use haft_sandbox::attached::{self, PaneRights};
 use haft_sandbox::confine::Confiner;
-use haft_sandbox::lookup::find_on_path;
+use haft_core::lookup::find_on_path;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\

@@ -12,7 +12,7 @@ use crate::cli::install_session::InstallSession;
 use haft_core::manifest::Manifest;
 use haft_core::report::plain;
 use haft_package::{Kind, Offered, ProjectEntry, ToolLister};
-use haft_sandbox::lookup::find_on_path;
+use haft_core::lookup::find_on_path;
 use haft_state::Usage;
 
 #[derive(Debug, Args)]

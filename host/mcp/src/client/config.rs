@@ -11,7 +11,7 @@ use secrecy::SecretString;
 
 use super::ServerError;
 use haft_core::report::Problem;
-use haft_sandbox::lookup::{find_on_path, is_executable};
+use haft_core::lookup::{find_on_path, is_executable};
 
 /// A server, as program.toml declares it.
 #[derive(Clone, Debug)]

@@ -13,7 +13,7 @@ use crate::backend::target::Engine;
 use crate::backend::transport::{Line, RunAs, Transport, shell, transport_line};
 use crate::confine::Confiner;
 use crate::error::BackendError;
-use crate::process::lookup::find_on_path;
+use haft_core::lookup::find_on_path;
 use crate::process::{self, ExitReason, Output, ProcessSpec};
 use haft_core::tool::Own;
 

@@ -8,7 +8,7 @@ use crate::HostContext;
 use crate::backend::transport::{Line, RunAs, Transport, shell, transport_line};
 use crate::confine::Confiner;
 use crate::error::BackendError;
-use crate::process::lookup::find_on_path;
+use haft_core::lookup::find_on_path;
 
 /// This machine.
 #[derive(Debug)]

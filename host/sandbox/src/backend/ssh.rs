@@ -21,7 +21,7 @@ use crate::backend::script::{BOOT, Script, quoted, unguessable};
 use crate::backend::transport::{Line, RunAs, Transport, transport_line};
 use crate::confine::Confiner;
 use crate::error::BackendError;
-use crate::process::lookup::find_on_path;
+use haft_core::lookup::find_on_path;
 use crate::process::service::{self, Life, ServiceSpec};
 
 /// How long a connection may take, keys and all.

@@ -10,7 +10,7 @@ use super::answer::{self, answer, character_limit};
 use super::deny::Denied;
 use super::line::{self, command};
 use crate::confine::Confiner;
-use crate::process::lookup::find_on_path;
+use haft_core::lookup::find_on_path;
 use crate::process::{self, MAX_ARGUMENT, Output, ProcessSpec};
 use haft_core::call::{Hints, ToolCall, ToolDef, ToolResult};
 use haft_core::limit::Limits;

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use crate::confine::{Command, Confiner, HelperSession, Streams, sys};
 use crate::process::error::{ProcessError, watch};
-use crate::process::lookup::search_path;
+use haft_core::lookup::search_path;
 use haft_core::grant::Grant;
 
 /// What a child sees of the host's environment without being granted it: who and where the user

@@ -11,7 +11,7 @@ use crate::backend::script::{Script, quoted};
 use crate::backend::target::{BackendConfig, Place};
 use crate::error::BackendError;
 use crate::process::attached;
-use crate::process::lookup::find_on_path;
+use haft_core::lookup::find_on_path;
 use haft_core::encoding::hex;
 
 /// The session's name where none is given.
