@@ -16,6 +16,7 @@ use haft::call::ToolResult;
 use haft::mcp::client::{
     Config, Elicitor, Endpoint, Host, Server, ServerError, ServerTool, ToolList, Values,
 };
+use haft::secret::Redactor;
 use haft::tool::ToolError;
 use secrecy::SecretString;
 use serde_json::{Value, json};
@@ -78,7 +79,13 @@ impl Fixture {
 
     fn of(endpoint: Endpoint, timeout: Duration, change: impl FnOnce(Host) -> Host) -> Self {
         let workspace = Workspace::new();
-        let config = Config { name: "fake".into(), endpoint, timeout, max_result: 1000 };
+        let config = Config {
+            name: "fake".into(),
+            endpoint,
+            timeout,
+            max_result: 1000,
+            redactor: Redactor::default(),
+        };
         Self { server: Server::new(config, change(host(&workspace))), workspace }
     }
 

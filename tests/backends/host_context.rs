@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use haft::lookup::find_on_path;
 use haft::backend::{
     self, Backend, BackendConfig, BackendError, CommandEnd, CommandOutcome, Engine, HostContext, OutputSink,
     Place, Stream, Task,
@@ -14,6 +13,7 @@ use haft::call::{ToolCall, ToolResult};
 use haft::event::Events;
 use haft::grant::{Grant, Root};
 use haft::limit::Limits;
+use haft::lookup::find_on_path;
 use haft::tool::{Caller, Client, Context, Notes, Session, Tool, ToolError, Whole};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;

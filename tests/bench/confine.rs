@@ -19,10 +19,10 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use haft::backend::confine::{Confiner, Layers};
-use haft::lookup::{find_on_path, search_path};
 use haft::backend::process::{ExitReason, Output, ProcessSpec, run};
 use haft::backend::start::ENVIRONMENT;
 use haft::grant::{Grant, Root, SandboxMode};
+use haft::lookup::{find_on_path, search_path};
 use haft::tool::Own;
 
 use crate::rounds::rounds;

@@ -146,6 +146,40 @@ fn cl04_a_server_s_secret_is_its_own() {
     assert!(answer.code == 1 && answer.stderr.contains("`MY_TOKEN` cannot be had"), "{}", answer.stderr);
 }
 
+/// X10, CL04: nor in what the server says of its tools, to a client or in the list that is kept.
+#[test]
+fn x10_what_a_server_says_of_its_tools_shows_no_secret() {
+    let home = Home::new();
+    home.write("token", "sk-a-secret-of-the-server");
+    let like = toml::Value::String(json!({ "tools": "telling" }).to_string());
+    let server = format!(
+        "{HEAD}[[mcp_servers]]\nname = \"s\"\ncommand = {:?}\n[mcp_servers.env]\n{} = {like}\nMY_TOKEN = {{ file = \"token\" }}\n",
+        fake::command(),
+        fake::LIKE
+    );
+    home.write("program.toml", &server);
+    // The second time from what is kept.
+    for _ in 0..2 {
+        let listed = home.haft(&["tools", "--json"]);
+        assert!(listed.stdout.contains("Connected as ***"), "{}\n{}", listed.stdout, listed.stderr);
+        assert!(!listed.stdout.contains("secret-of-the-server"), "{}", listed.stdout);
+    }
+}
+
+/// X1: a schema of 2 KB that takes 2^32 steps is told of, and nothing waits for it.
+#[test]
+fn x1_a_schema_that_doubles_ends_no_more_than_its_call() {
+    let home = Home::new();
+    home.write("program.toml", &format!("{HEAD}{}", fake::toml("s", &json!({ "tools": "doubling" }), "")));
+    let answer = home.haft(&["call", "mcp__s__echo", "{\"x\": \"s\"}"]);
+    assert!(
+        answer.stderr.contains("the arguments cannot be checked: the schema takes more"),
+        "{}",
+        answer.stderr
+    );
+    assert!(!fake::methods(&home.work()).contains(&"tools/call".to_owned()));
+}
+
 /// MC10: haft that is killed leaves no server.
 #[test]
 fn mc10_haft_killed_leaves_no_process() {

@@ -233,6 +233,24 @@ impl Fake {
             }
             Some("hang") => return,
             Some("odd") => json!({ "tools": [tool("a.b/c d"), tool(&"x".repeat(100))] }),
+            Some("telling") => {
+                let secret = std::env::var("MY_TOKEN").unwrap();
+                let properties = json!({ "token": { "type": "string", "default": secret } });
+                json!({ "tools": [{
+                    "name": "tell", "title": secret, "description": format!("Connected as {secret}"),
+                    "inputSchema": { "type": "object", "properties": properties },
+                }] })
+            }
+            Some("doubling") => {
+                let next = |level: usize| json!({ "$ref": format!("#/$defs/a{}", level + 1) });
+                let level = |level| (format!("a{level}"), json!({ "allOf": [next(level), next(level)] }));
+                let mut levels: serde_json::Map<String, Value> = (0..32).map(level).collect();
+                levels.insert("a32".into(), json!({ "type": "string" }));
+                let properties = json!({ "x": { "$ref": "#/$defs/a0" } });
+                json!({ "tools": [{
+                    "name": "echo", "inputSchema": { "type": "object", "properties": properties, "$defs": levels },
+                }] })
+            }
             _ => json!({ "tools": tools }),
         };
         if self.is("speaks", "2026-07-28") {

@@ -11,10 +11,10 @@ use super::project::Project;
 use super::toolchain::{Need, Runner, Tool};
 use super::wit::Wit;
 use haft_core::event::Event;
+use haft_core::lookup::{find_on_path, is_executable};
 use haft_core::report::{Problem, Report};
 use haft_core::sync::Lock;
 use haft_plugin_host::debug::{self, Kept};
-use haft_core::lookup::{find_on_path, is_executable};
 
 /// One build under way: what a language works with.
 #[derive(Debug)]

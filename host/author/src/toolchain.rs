@@ -10,10 +10,10 @@ use tokio_util::sync::CancellationToken;
 
 use haft_core::event::{Event, Events};
 use haft_core::grant::{Grant, Root};
+use haft_core::lookup::find_on_path;
 use haft_core::report::{Problem, Report};
 use haft_core::tool::{Context, Own};
 use haft_sandbox::confine::Confiner;
-use haft_core::lookup::find_on_path;
 use haft_sandbox::process::{self, ExitReason, Finished, Output, ProcessSpec};
 
 /// How long one run of a tool may take: longer than any first build on a slow machine.

@@ -16,6 +16,7 @@ mod redacting_events;
 mod redactor;
 mod stream;
 
+pub use self::encodings::encodings_of;
 pub use self::error::SecretError;
 pub use self::read::Secrets;
 pub use self::redacting_events::RedactingEvents;

@@ -10,8 +10,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Fetching, MAX_SIZE, Step};
 use haft_core::grant::{Grant, Root};
-use haft_core::tool::{Context, Own};
 use haft_core::lookup::find_on_path;
+use haft_core::tool::{Context, Own};
 use haft_sandbox::process::{self, ExitReason, Finished, Output, ProcessSpec};
 
 /// How long one of git's commands may take.

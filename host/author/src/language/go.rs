@@ -15,8 +15,8 @@ use crate::bindings::{self, Generator};
 use crate::file::File;
 use crate::wit::Wit;
 use crate::{Build, Need, Tool};
-use haft_core::report::{Problem, Report};
 use haft_core::lookup::find_on_path;
+use haft_core::report::{Problem, Report};
 
 /// Go.
 #[derive(Debug)]

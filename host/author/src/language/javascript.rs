@@ -15,8 +15,8 @@ use crate::bindings::write_changed;
 use crate::file::File;
 use crate::wit::Wit;
 use crate::{Build, Need, Tool};
-use haft_core::report::{Problem, Report};
 use haft_core::lookup::{find_on_path, is_executable};
+use haft_core::report::{Problem, Report};
 
 /// JavaScript.
 #[derive(Debug)]

@@ -11,8 +11,8 @@ use crate::bindings::write_changed;
 use crate::file::File;
 use crate::wit::Wit;
 use crate::{Build, Need, Tool};
-use haft_core::report::{Problem, Report};
 use haft_core::lookup::find_on_path;
+use haft_core::report::{Problem, Report};
 
 /// Python.
 #[derive(Debug)]

@@ -10,8 +10,8 @@ use super::{Language, Style};
 use crate::bindings::{self, Generator};
 use crate::file::File;
 use crate::{Build, Need, Tool};
-use haft_core::report::{Problem, Report};
 use haft_core::lookup::{find_on_path, is_executable};
+use haft_core::report::{Problem, Report};
 
 /// Rust.
 #[derive(Debug)]

@@ -7,8 +7,8 @@ use anyhow::Context;
 
 use crate::sweep::INSTALLED;
 use crate::{Build, Need, Tool};
-use haft_core::report::{Problem, Report};
 use haft_core::lookup::is_executable;
+use haft_core::report::{Problem, Report};
 
 /// Where it is, below the project's folder.
 pub(super) const FOLDER: &str = ".venv";

@@ -1,5 +1,6 @@
 //! The encodings in which a secret can turn up in a text: as it is, and in those that programs use without being
-//! asked (JSON, percent, base64, hex). It searches no text.
+//! asked (JSON, HTML, forms, percent, base64, hex). The one list of them, for what haft shows and for what a plugin is
+//! answered. It searches no text.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -14,28 +15,66 @@ use crate::encoding::hex;
 /// turn up one by one where something numbers or indents them.
 const MIN_LINE: usize = 16;
 
-/// Every form of `secret`; none if it is too short to be told from ordinary words.
-pub(super) fn encodings_of(secret: &str) -> BTreeSet<String> {
-    let mut encodings = BTreeSet::new();
+/// Every form of `secret`. One of less than [`MIN_SECRET`] bytes has no form in base64 or hex: two or three characters
+/// are in any text.
+pub fn encodings_of(secret: &str) -> BTreeSet<String> {
     let secret = secret.trim();
-    if secret.len() < MIN_SECRET {
-        return encodings;
+    let mut encodings = BTreeSet::from([secret.to_owned(), in_html(secret)]);
+    encodings.extend(in_json(secret));
+    encodings.extend(["0123456789ABCDEF", "0123456789abcdef"].map(|digits| percent_encoded(secret, digits)));
+    encodings.extend(["%20", "+"].map(|space| in_form(secret, space)));
+    if secret.len() >= MIN_SECRET {
+        encodings.extend((0..3).flat_map(|offset| in_base64(secret.as_bytes(), offset)));
+        let hex = hex(secret.as_bytes());
+        encodings.extend([hex.to_ascii_uppercase(), hex]);
+        encodings.extend(lines(secret).map(str::to_owned));
     }
-    encodings.insert(in_json(secret));
-    encodings.insert(percent_encoded(secret, "0123456789ABCDEF"));
-    encodings.insert(percent_encoded(secret, "0123456789abcdef"));
-    encodings.extend((0..3).flat_map(|offset| in_base64(secret.as_bytes(), offset)));
-    let hex = hex(secret.as_bytes());
-    encodings.extend([hex.to_ascii_uppercase(), hex]);
-    encodings.extend(lines(secret).map(str::to_owned));
-    encodings.insert(secret.to_owned());
+    encodings.retain(|form| !form.is_empty());
     encodings
 }
 
-/// As a JSON text has it between its quotes.
-fn in_json(secret: &str) -> String {
+/// As a JSON text has it between its quotes: as most programs write it, as PHP does (`\/`), as Python does (ASCII
+/// alone), and as Go does (safe in HTML).
+fn in_json(secret: &str) -> [String; 5] {
     let quoted = serde_json::Value::from(secret).to_string();
-    quoted.trim_start_matches('"').strip_suffix('"').unwrap_or_default().to_owned()
+    let plain = quoted.trim_start_matches('"').strip_suffix('"').unwrap_or_default().to_owned();
+    let ascii = with_escapes(&plain, |letter| !letter.is_ascii());
+    let slashes = |text: &str| text.replace('/', "\\/");
+    let html = with_escapes(&plain, |letter| "<>&".contains(letter));
+    [slashes(&plain), slashes(&ascii), html, ascii, plain]
+}
+
+/// `text` with `\u` and four hexadecimal digits in the place of some letters (RFC 8259, section 7).
+fn with_escapes(text: &str, is_escaped: impl Fn(char) -> bool) -> String {
+    text.chars().fold(String::with_capacity(text.len()), |mut escaped, letter| {
+        if is_escaped(letter) {
+            for unit in letter.encode_utf16(&mut [0; 2]) {
+                // Writing to a `String` cannot fail.
+                let _ = write!(escaped, "\\u{unit:04x}");
+            }
+        } else {
+            escaped.push(letter);
+        }
+        escaped
+    })
+}
+
+/// As HTML and XML have it in texts and attributes.
+fn in_html(secret: &str) -> String {
+    let escape = |letter: char| match letter {
+        '&' => "&amp;".to_owned(),
+        '<' => "&lt;".to_owned(),
+        '>' => "&gt;".to_owned(),
+        '"' => "&quot;".to_owned(),
+        '\'' => "&#39;".to_owned(),
+        letter => letter.into(),
+    };
+    secret.chars().map(escape).collect()
+}
+
+/// As a form has it (WHATWG URL, `application/x-www-form-urlencoded`), and the query of many clients.
+fn in_form(secret: &str, space: &str) -> String {
+    url::form_urlencoded::byte_serialize(secret.as_bytes()).collect::<String>().replace('+', space)
 }
 
 /// As a URL has it (RFC 3986, section 2.1), with these hexadecimal digits.
@@ -82,7 +121,24 @@ mod tests {
         {
             assert!(encodings.contains(form), "{form}: {encodings:?}");
         }
-        assert!(encodings_of("seven77").is_empty());
+        assert!(!encodings_of("seven77").contains("736576656e3737"));
+    }
+
+    /// HA1: the forms that one of two lists had, and those of other common encoders.
+    #[test]
+    fn forms_of_php_python_go_html_and_forms_are_known() {
+        let encodings = encodings_of("ab/cd & <ö>'x\"");
+        for form in [
+            "ab\\/cd & <\\u00f6>'x\\\"",
+            "ab/cd & <\\u00f6>'x\\\"",
+            "ab\\/cd & <ö>'x\\\"",
+            "ab/cd \\u0026 \\u003cö\\u003e'x\\\"",
+            "ab/cd &amp; &lt;ö&gt;&#39;x&quot;",
+            "ab%2Fcd+%26+%3C%C3%B6%3E%27x%22",
+            "ab%2Fcd%20%26%20%3C%C3%B6%3E%27x%22",
+        ] {
+            assert!(encodings.contains(form), "{form}: {encodings:?}");
+        }
     }
 
     /// S18: in both cases, whatever stands around it.

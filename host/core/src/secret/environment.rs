@@ -26,7 +26,8 @@ impl Redactor {
 /// A path under such a name (`GOOGLE_APPLICATION_CREDENTIALS`) says where the secret is.
 fn is_secret((name, value): &(String, String)) -> bool {
     let path = Path::new(value);
-    is_credential(name) && !(path.is_absolute() && path.exists())
+    let is_key = name.to_ascii_lowercase().ends_with("key");
+    (is_key || is_credential(name)) && !(path.is_absolute() && path.exists())
 }
 
 #[cfg(test)]
@@ -46,6 +47,7 @@ mod tests {
             "AWS_SECRET_ACCESS_KEY",
             "AWS_SESSION_TOKEN",
             "PGPASSWORD",
+            "MYKEY",
         ] {
             assert!(secret(name, "0123456789"), "{name}");
         }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use aho_corasick::AhoCorasick;
 use secrecy::{ExposeSecret, SecretString};
 
-use super::{MIN_SECRET, REDACTED, encodings};
+use super::{MIN_SECRET, REDACTED, encodings_of};
 use crate::sync::Lock;
 
 /// Texts come out of it without the secrets that it was told of. Clones share everything: what one
@@ -41,8 +41,12 @@ const MIN_EDGE: usize = 12;
 impl Redactor {
     /// Leaves out `secrets` from now on.
     pub fn add<'a>(&self, secrets: impl IntoIterator<Item = &'a SecretString>) {
-        let new: BTreeSet<String> =
-            secrets.into_iter().flat_map(|secret| encodings::encodings_of(secret.expose_secret())).collect();
+        let new: BTreeSet<String> = secrets
+            .into_iter()
+            .map(ExposeSecret::expose_secret)
+            .filter(|text| text.trim().len() >= MIN_SECRET)
+            .flat_map(encodings_of)
+            .collect();
         let mut known = self.0.lock();
         if !new.iter().all(|form| known.encodings.contains(form)) {
             *known = Arc::new(Known::new(new.into_iter().chain(known.encodings.iter().cloned()).collect()));

@@ -3,16 +3,21 @@
 //! Never fetches a schema from anywhere.
 
 use jsonschema::error::ValidationErrorKind as Kind;
-use jsonschema::{ValidationError, Validator};
+use jsonschema::{PatternOptions, ValidationError, ValidationOptions, Validator};
 use serde_json::Value;
 
+use self::work::Work;
 use super::mistakes::{Mistakes, shorten};
+
+mod work;
 
 /// A tool's parameter schema, or that of an answer, compiled.
 pub struct Schema {
     validator: Validator,
     /// As it was written, for what is said of mistakes.
     written: Value,
+    /// What a check of it costs.
+    work: Work,
     subject: Subject,
 }
 
@@ -55,6 +60,9 @@ pub enum SchemaError {
     /// A schema so deep that checking it could exhaust the stack.
     #[error("the parameters nest deeper than {MAX_DEPTH} levels")]
     TooDeep,
+    /// Compiling it would take too long.
+    #[error("the parameters have more than {MAX_PATTERNS} patterns")]
+    TooManyPatterns,
     /// The schema contradicts the JSON Schema specification.
     #[error("the parameters are not a valid JSON Schema: {0}")]
     Invalid(String),
@@ -66,6 +74,9 @@ pub enum AnswerSchemaError {
     /// Checking it could exhaust the stack.
     #[error("the schema nests deeper than {MAX_DEPTH} levels")]
     TooDeep,
+    /// Compiling it would take too long.
+    #[error("the schema has more than {MAX_PATTERNS} patterns")]
+    TooManyPatterns,
     /// It contradicts the JSON Schema specification, or refers to another document.
     #[error("not a valid JSON Schema{}: {reason}", place_of(.place))]
     Invalid {
@@ -89,6 +100,9 @@ pub struct ArgumentsError(String);
 /// As many as a model can mend at once; an array of a million wrong items has a million.
 const MAX_MISTAKES: usize = 8;
 
+/// Patterns of a schema: each is compiled, which takes milliseconds where it has classes of Unicode.
+const MAX_PATTERNS: usize = 1000;
+
 /// Half of what `serde_json` accepts, and far more than a tool's arguments ever need.
 const MAX_DEPTH: usize = 64;
 
@@ -101,9 +115,13 @@ impl Schema {
         if is_deeper(parameters, MAX_DEPTH) {
             return Err(SchemaError::TooDeep);
         }
-        let validator = jsonschema::options().build(parameters);
+        if patterns(parameters) > MAX_PATTERNS {
+            return Err(SchemaError::TooManyPatterns);
+        }
+        let validator = options().build(parameters);
         let validator = validator.map_err(|error| SchemaError::Invalid(shorten(&error.to_string())))?;
-        Ok(Self { validator, written: parameters.clone(), subject: Subject::Arguments })
+        let work = Work::of(parameters).map_err(|error| SchemaError::Invalid(shorten(&error.to_string())))?;
+        Ok(Self { validator, written: parameters.clone(), work, subject: Subject::Arguments })
     }
 
     /// Compiles the schema of a model's answer, of any JSON type. Formats (`date`, `email`, …) are checked too; a
@@ -112,17 +130,25 @@ impl Schema {
         if is_deeper(schema, MAX_DEPTH) {
             return Err(AnswerSchemaError::TooDeep);
         }
-        let validator = jsonschema::options().should_validate_formats(true).build(schema);
-        let validator = validator.map_err(|error| AnswerSchemaError::Invalid {
-            place: error.instance_path().to_string(),
-            reason: shorten(&error.to_string()),
-        })?;
-        Ok(Self { validator, written: schema.clone(), subject: Subject::Answer })
+        if patterns(schema) > MAX_PATTERNS {
+            return Err(AnswerSchemaError::TooManyPatterns);
+        }
+        let invalid = |place, reason: String| AnswerSchemaError::Invalid { place, reason: shorten(&reason) };
+        let validator = options().should_validate_formats(true).build(schema);
+        let validator =
+            validator.map_err(|error| invalid(error.instance_path().to_string(), error.to_string()))?;
+        let work = Work::of(schema).map_err(|error| invalid(String::new(), error.to_string()))?;
+        Ok(Self { validator, written: schema.clone(), work, subject: Subject::Answer })
     }
 
     /// Compiles the schema of a plugin's configuration, an object.
     pub fn of_configuration(schema: &Value) -> Result<Self, SchemaError> {
         Ok(Self { subject: Subject::Configuration, ..Self::compile(schema)? })
+    }
+
+    /// Whether a check of `arguments` takes microseconds. Any other ends too, within seconds.
+    pub(super) fn is_quick(&self, arguments: &Value) -> bool {
+        self.work.is_little(arguments)
     }
 
     /// Checks `arguments`, or an answer; the error lists what is wrong and where.
@@ -136,6 +162,8 @@ impl Schema {
             let name = self.subject.name();
             return Err(ArgumentsError(format!("the {name} must not nest deeper than {MAX_DEPTH} levels")));
         }
+        let unchecked = |why| ArgumentsError(format!("the {} cannot be checked: {why}", self.subject.name()));
+        self.work.admits(&self.written, arguments).map_err(unchecked)?;
         if self.validator.is_valid(arguments) {
             return Ok(());
         }
@@ -167,6 +195,27 @@ impl Schema {
 impl std::fmt::Debug for Schema {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Schema").finish_non_exhaustive()
+    }
+}
+
+/// With patterns that may go back, but not for long.
+fn options<'i>() -> ValidationOptions<'i> {
+    let patterns = PatternOptions::fancy_regex().backtrack_limit(10_000).size_limit(1 << 20);
+    jsonschema::options().with_pattern_options(patterns)
+}
+
+/// How many patterns a schema has.
+fn patterns(schema: &Value) -> usize {
+    match schema {
+        Value::Array(items) => items.iter().map(patterns).sum(),
+        Value::Object(fields) => {
+            let own = |(key, field): (&String, &Value)| match key.as_str() {
+                "patternProperties" => field.as_object().map_or(0, serde_json::Map::len),
+                key => usize::from(key == "pattern" || key == "format"),
+            };
+            fields.iter().map(own).chain(fields.values().map(patterns)).sum()
+        }
+        _ => 0,
     }
 }
 

@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 use std::time::Duration;
 
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::approval::{Asked, Decision};
@@ -40,7 +41,7 @@ pub struct Entry {
     /// What sees its calls.
     hooks: Vec<Arc<dyn Hook>>,
     /// Compiled at the first call: most tools of a program are never called in a run.
-    schema: OnceLock<Result<Schema, SchemaError>>,
+    schema: Arc<OnceLock<Result<Schema, SchemaError>>>,
 }
 
 /// How long a tool may take to stop by itself, after a cancel or at its deadline, before its
@@ -53,7 +54,7 @@ const PREPARATION: Duration = Duration::from_mins(10);
 
 impl Entry {
     pub(super) fn new(tool: Arc<dyn Tool>, grant: Grant, limits: Limits, origin: impl Into<String>) -> Self {
-        let (origin, setting, rules, schema) = (origin.into(), None, None, OnceLock::new());
+        let (origin, setting, rules, schema) = (origin.into(), None, None, Arc::default());
         let (bounds, hooks) = (Vec::new(), Vec::new());
         Self { tool, grant, limits, origin, setting, rules, bounds, hooks, schema }
     }
@@ -162,7 +163,7 @@ impl Entry {
     fn again(&self) -> Self {
         let same = Self::new(self.tool.clone(), self.grant.clone(), self.limits, self.origin.clone());
         let (setting, rules, bounds) = (self.setting.clone(), self.rules.clone(), self.bounds.clone());
-        Self { setting, rules, bounds, hooks: self.hooks.clone(), ..same }
+        Self { setting, rules, bounds, hooks: self.hooks.clone(), schema: self.schema.clone(), ..same }
     }
 
     /// SHA-256 of what is run, where the tool is a component.
@@ -177,7 +178,7 @@ impl Entry {
         watch: &Watch<'_>,
         session: &Session,
     ) -> Result<bool, Ended> {
-        self.check(call).map_err(Ended::Failed)?;
+        self.check(call, &session.cancel).await.map_err(Ended::Failed)?;
         if let Some(refusal) = self.tool.refusal(&call.arguments) {
             watch.notes().decision(|| format!("refused: {refusal}"));
             return Err(refused(refusal.to_string()));
@@ -314,12 +315,31 @@ impl Entry {
         ToolError::Host(format!("`{}` was cancelled", self.def().name))
     }
 
-    fn check(&self, call: &ToolCall) -> Result<(), ToolError> {
-        let schema = self.schema.get_or_init(|| Schema::compile(&self.def().parameters));
-        match schema {
-            Ok(schema) => {
-                schema.check(&call.arguments).map_err(|e| ToolError::InvalidArguments(e.to_string()))
+    /// Checks the call's arguments: on another thread where the schema, a stranger's, may take long.
+    async fn check(&self, call: &ToolCall, cancel: &CancellationToken) -> Result<(), ToolError> {
+        let is_quick = |schema: &Schema| schema.is_quick(&call.arguments);
+        if let Some(schema) = self.schema.get().filter(|schema| schema.as_ref().is_ok_and(is_quick)) {
+            return self.checked(schema, &call.arguments);
+        }
+        let (entry, arguments) = (self.again(), call.arguments.clone());
+        let check = tokio::task::spawn_blocking(move || {
+            let schema = entry.schema.get_or_init(|| Schema::compile(&entry.def().parameters));
+            entry.checked(schema, &arguments)
+        });
+        let cannot = |why: String| ToolError::Host(format!("`{}` cannot be called: {why}", self.def().name));
+        tokio::select! {
+            biased;
+            checked = check => checked.map_err(|error| cannot(error.to_string()))?,
+            () = cancelled_and_waited(cancel) => Err(self.cancelled()),
+            () = tokio::time::sleep(self.limits.time) => {
+                Err(cannot(format!("its arguments were not checked within {:?}", self.limits.time)))
             }
+        }
+    }
+
+    fn checked(&self, schema: &Result<Schema, SchemaError>, arguments: &Value) -> Result<(), ToolError> {
+        match schema {
+            Ok(schema) => schema.check(arguments).map_err(|e| ToolError::InvalidArguments(e.to_string())),
             Err(error) => Err(ToolError::Host(format!("`{}` cannot be called: {error}", self.def().name))),
         }
     }

@@ -14,10 +14,10 @@ use super::common::{Common, proposed_pane};
 use super::terminal::Terminal;
 use super::{guidance, mended};
 use haft::program::{FILE_NAME, InstallContext, Options, Program};
+use haft_core::lookup::{find_on_path, is_executable};
 use haft_core::manifest::{CommandTool, McpServer, Transport};
 use haft_core::report::Problem;
 use haft_core::tool::{bytes, tokens};
-use haft_core::lookup::{find_on_path, is_executable};
 
 #[derive(Debug, Args)]
 pub(super) struct Check {

@@ -13,9 +13,9 @@ use super::common::Common;
 use crate::cli::terminal::Terminal;
 use haft::program::{Options, Program, Target};
 use haft_core::grant::Grant;
+use haft_core::lookup::find_on_path;
 use haft_sandbox::attached::{self, PaneRights};
 use haft_sandbox::confine::Confiner;
-use haft_core::lookup::find_on_path;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\

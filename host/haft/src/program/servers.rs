@@ -193,6 +193,7 @@ impl Declared<'_> {
             endpoint,
             timeout: self.server.timeout,
             max_result: self.server.max_result.try_into().unwrap_or(usize::MAX),
+            redactor: redactor.clone(),
         }
     }
 

@@ -10,8 +10,9 @@ use async_trait::async_trait;
 use secrecy::SecretString;
 
 use super::ServerError;
-use haft_core::report::Problem;
 use haft_core::lookup::{find_on_path, is_executable};
+use haft_core::report::Problem;
+use haft_core::secret::Redactor;
 
 /// A server, as program.toml declares it.
 #[derive(Clone, Debug)]
@@ -24,6 +25,8 @@ pub struct Config {
     pub timeout: Duration,
     /// Characters of one answer that the model is shown.
     pub max_result: usize,
+    /// Leaves out of its list of tools what it was given in secret; answers of calls are cleaned where all are.
+    pub redactor: Redactor,
 }
 
 /// How a server is reached.

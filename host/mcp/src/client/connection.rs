@@ -24,6 +24,7 @@ use super::http::from_transport_error;
 use super::listing::ToolListBuilder;
 use super::stdio_transport::Wire;
 use super::{ServerError, ToolList};
+use haft_core::secret::Redactor;
 use haft_core::trace::TraceParent;
 use haft_sandbox::service::Life;
 
@@ -102,8 +103,12 @@ impl Connection {
         self.handler.changed.notified().await;
     }
 
-    /// All its tools.
-    pub(super) async fn list(&self, limits: RequestLimits<'_>) -> Result<ToolList, ServerError> {
+    /// All its tools, without secrets.
+    pub(super) async fn list(
+        &self,
+        limits: RequestLimits<'_>,
+        redactor: &Redactor,
+    ) -> Result<ToolList, ServerError> {
         let mut listing = ToolListBuilder::default();
         if self.peer.peer_info().is_some_and(|info| info.capabilities.tools.is_none()) {
             return Ok(listing.finish());
@@ -112,8 +117,13 @@ impl Connection {
         loop {
             let params = PaginatedRequestParams::default().with_cursor(cursor);
             let request = ClientRequest::ListToolsRequest(ListToolsRequest::with_param(params));
-            let result = value(&self.request("tools/list", request, None, limits).await?)?;
-            cursor = listing.page(&result)?;
+            let mut result = value(&self.request("tools/list", request, None, limits).await?)?;
+            redactor.clean(&mut result);
+            // The schemas of a thousand tools are compiled: that takes a while.
+            let read = move || (listing.page(&result), listing);
+            let read = tokio::task::spawn_blocking(read).await;
+            let (next, read) = read.map_err(|error| ServerError::Protocol(error.to_string()))?;
+            (cursor, listing) = (next?, read);
             if cursor.is_none() {
                 return Ok(listing.finish());
             }

@@ -295,7 +295,7 @@ impl Server {
     /// Asks for the list, and remembers it.
     async fn refresh(&self, connection: &Connection) -> Result<Arc<ToolList>, ServerError> {
         let limits = RequestLimits { timeout: self.config.timeout, cancel: &self.closing };
-        let listed = Arc::new(connection.list(limits).await?);
+        let listed = Arc::new(connection.list(limits, &self.config.redactor).await?);
         let before = self.known();
         let known = KnownTools { listed: listed.clone(), is_fresh: true, age: Duration::ZERO };
         *self.known.lock() = Some(known);

@@ -10,9 +10,9 @@ use serde::Deserialize;
 
 use super::credential::Secret;
 use haft_core::grant::{Grant, Root};
+use haft_core::lookup::find_on_path;
 use haft_core::tool::Own;
 use haft_sandbox::confine::Confiner;
-use haft_core::lookup::find_on_path;
 use haft_sandbox::process::{self, ExitReason, Finished, Output, ProcessSpec};
 
 /// A keychain that is locked asks its owner, who is sitting there or is not.

@@ -13,8 +13,8 @@ use crate::backend::target::Engine;
 use crate::backend::transport::{Line, RunAs, Transport, shell, transport_line};
 use crate::confine::Confiner;
 use crate::error::BackendError;
-use haft_core::lookup::find_on_path;
 use crate::process::{self, ExitReason, Output, ProcessSpec};
+use haft_core::lookup::find_on_path;
 use haft_core::tool::Own;
 
 /// How long an engine may take to say whether a container runs; one whose service hangs takes for ever.

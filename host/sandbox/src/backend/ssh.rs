@@ -21,8 +21,8 @@ use crate::backend::script::{BOOT, Script, quoted, unguessable};
 use crate::backend::transport::{Line, RunAs, Transport, transport_line};
 use crate::confine::Confiner;
 use crate::error::BackendError;
-use haft_core::lookup::find_on_path;
 use crate::process::service::{self, Life, ServiceSpec};
+use haft_core::lookup::find_on_path;
 
 /// How long a connection may take, keys and all.
 const CONNECT: Duration = Duration::from_secs(20);

@@ -10,10 +10,10 @@ use super::answer::{self, answer, character_limit};
 use super::deny::Denied;
 use super::line::{self, command};
 use crate::confine::Confiner;
-use haft_core::lookup::find_on_path;
 use crate::process::{self, MAX_ARGUMENT, Output, ProcessSpec};
 use haft_core::call::{Hints, ToolCall, ToolDef, ToolResult};
 use haft_core::limit::Limits;
+use haft_core::lookup::find_on_path;
 use haft_core::tool::{Context, Subject, Tool, ToolError};
 
 /// The tool's name.

@@ -12,10 +12,10 @@ use serde_json::Value;
 
 use super::answer::{answer, character_limit, limits};
 use crate::confine::Confiner;
-use haft_core::lookup::{find_on_path, is_executable};
 use crate::process::{self, Output, ProcessSpec};
 use haft_core::call::{Hints, ToolCall, ToolDef, ToolResult};
 use haft_core::limit::Limits;
+use haft_core::lookup::{find_on_path, is_executable};
 use haft_core::manifest::Argument;
 use haft_core::tool::{Context, Subject, Tool, ToolError};
 

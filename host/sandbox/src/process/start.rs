@@ -8,8 +8,8 @@ use std::path::Path;
 
 use crate::confine::{Command, Confiner, HelperSession, Streams, sys};
 use crate::process::error::{ProcessError, watch};
-use haft_core::lookup::search_path;
 use haft_core::grant::Grant;
+use haft_core::lookup::search_path;
 
 /// What a child sees of the host's environment without being granted it: who and where the user
 /// is, and how they want text and time. `LC_*` too; nothing here ever holds a secret.

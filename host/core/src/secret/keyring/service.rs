@@ -57,7 +57,10 @@ pub(super) async fn read(entry: &KeyringEntry) -> Result<Option<Vec<u8>>, Servic
 }
 
 /// Runs one subcommand. At most one byte more than a secret has is read; a dropped future kills the program.
-async fn ask(subcommand: &str, KeyringEntry { service, user }: &KeyringEntry) -> Result<Answer, ServiceError> {
+async fn ask(
+    subcommand: &str,
+    KeyringEntry { service, user }: &KeyringEntry,
+) -> Result<Answer, ServiceError> {
     let program = find_on_path(PROGRAM).ok_or(ServiceError::Missing)?;
     let mut command = Command::new(program);
     command.args([subcommand, "service", service, "username", user]).kill_on_drop(true);

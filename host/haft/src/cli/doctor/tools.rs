@@ -11,9 +11,9 @@ use tokio::task::JoinSet;
 use super::page::{Line, Mark};
 use haft::program::Dirs;
 use haft_core::grant::{Grant, Root};
+use haft_core::lookup::find_on_path;
 use haft_core::tool::Own;
 use haft_sandbox::confine::Confiner;
-use haft_core::lookup::find_on_path;
 use haft_sandbox::process::{self, ExitReason, Output, ProcessSpec};
 
 /// How long one may take to say its version. An engine that is asleep may need some seconds.

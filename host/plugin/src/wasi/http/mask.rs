@@ -1,13 +1,15 @@
 //! Masks secrets in responses with as many `*`, also where one arrives in pieces. Holds back only bytes that may be the
 //! beginning of a secret.
 
-use std::fmt::Write;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use aho_corasick::AhoCorasick;
 use hyper::body::Bytes;
 
-/// Finds some secrets, in upper and lower case, as they are and as JSON and URLs write them.
+use haft_core::secret::encodings_of;
+
+/// Finds some secrets, in upper and lower case, in every encoding that haft knows.
 pub(super) struct Mask {
     finder: AhoCorasick,
     patterns: Vec<Vec<u8>>,
@@ -16,10 +18,8 @@ pub(super) struct Mask {
 impl Mask {
     /// `None` where the secrets are too many or too long for a search automaton.
     pub(super) fn new<'a>(secrets: impl Iterator<Item = &'a str>) -> Option<Self> {
-        let mut patterns: Vec<Vec<u8>> = secrets.flat_map(encodings).map(String::into_bytes).collect();
-        patterns.retain(|pattern| !pattern.is_empty());
-        patterns.sort();
-        patterns.dedup();
+        let patterns: BTreeSet<String> = secrets.flat_map(encodings_of).collect();
+        let patterns: Vec<Vec<u8>> = patterns.into_iter().map(String::into_bytes).collect();
         let finder = AhoCorasick::builder().ascii_case_insensitive(true).build(&patterns).ok()?;
         Some(Self { finder, patterns })
     }
@@ -54,25 +54,6 @@ impl Mask {
         };
         self.patterns.iter().filter_map(open).max().unwrap_or(0)
     }
-}
-
-/// The ways a secret is written: in text, in JSON, in JSON as PHP writes it, in a URL.
-fn encodings(secret: &str) -> Vec<String> {
-    let json = serde_json::Value::from(secret).to_string();
-    let json = json.trim_start_matches('"').strip_suffix('"').unwrap_or(secret).to_owned();
-    let escaped = json.replace('/', "\\/");
-    vec![secret.to_owned(), json, escaped, percent_encoded(secret)]
-}
-
-fn percent_encoded(text: &str) -> String {
-    text.bytes().fold(String::new(), |mut encoded, byte| {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            encoded.push(char::from(byte));
-        } else {
-            let _ = write!(encoded, "%{byte:02X}");
-        }
-        encoded
-    })
 }
 
 /// Masks a body that comes in pieces.
@@ -149,6 +130,7 @@ mod tests {
             (&["\"ab/c+d\\\"e=\""], "\"**********\""),
             (&["\"ab\\/c+d\\\"e=\""], "\"***********\""),
             (&["?k=ab%2Fc%2bd%22e%3D&"], "?k=*****************&"),
+            (&["61622f632b64", "22653d"], "******************"),
             (&["x ab/", "c+d", "\"e", "= y"], "x ********* y"),
             (&["x a", "b/c+d\"e="], "x *********"),
             (&["ab/c+d\"e"], "ab/c+d\"e"),

@@ -11,8 +11,8 @@ use crate::backend::script::{Script, quoted};
 use crate::backend::target::{BackendConfig, Place};
 use crate::error::BackendError;
 use crate::process::attached;
-use haft_core::lookup::find_on_path;
 use haft_core::encoding::hex;
+use haft_core::lookup::find_on_path;
 
 /// The session's name where none is given.
 const NAME: &str = "haft";

@@ -1,0 +1,365 @@
+//! Bounds the work of a check before it is done: a schema of 2 KB can ask for 2^32 steps, or for endless ones, since a
+//! definition is checked anew from every place that refers to it. Counts each schema once for each value that it is
+//! checked against, so that the count itself is bounded. Checks nothing.
+
+use std::collections::HashMap;
+
+use jsonschema::{Draft, Registry};
+use referencing::Resolver;
+use serde_json::Value;
+
+/// Steps that a check may take: seconds. Arguments of common tools take a few hundred.
+const MAX_STEPS: u64 = 30_000_000;
+
+/// Schemas that a check may be within at once, nested or referred to: each takes stack.
+const MAX_DEPTH: usize = 256;
+
+/// Pairs of a schema and a value that are counted: each takes memory.
+const MAX_PAIRS: usize = 1 << 18;
+
+/// Steps of a check that need no counting: they take less time than one for another thread would.
+const FEW_STEPS: usize = 50_000;
+
+/// Steps for a pattern: it may have to go back.
+const PATTERN: u64 = 200;
+
+/// Where the resolver starts: what `jsonschema` uses for a schema without `$id`.
+const BASE: &str = "json-schema:///";
+
+/// Keywords whose checks depend on more than the schemas that are nested in them.
+const REFERRING: [&str; 5] =
+    ["$ref", "$dynamicRef", "$recursiveRef", "unevaluatedItems", "unevaluatedProperties"];
+
+/// The work of a schema.
+pub(super) struct Work {
+    draft: Draft,
+    /// How many values the schema has, nested ones counted.
+    size: usize,
+    /// What references are resolved with; `None` where nothing in the schema refers to another part of it.
+    registry: Option<Registry<'static>>,
+}
+
+/// Why a check is not done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum TooMuch {
+    #[error("a definition of the schema refers to itself without end")]
+    Endless,
+    #[error("the schema goes through more than {MAX_DEPTH} definitions at once")]
+    Deep,
+    #[error("the schema takes more than {MAX_STEPS} steps to check this")]
+    Steps,
+    #[error("a reference of the schema leads nowhere")]
+    Nowhere,
+}
+
+impl Work {
+    /// Of a schema that is one.
+    pub(super) fn of(schema: &Value) -> Result<Self, referencing::Error> {
+        let draft = Draft::default().detect(schema);
+        let registry = refers(schema).then(|| {
+            let resource = draft.create_resource(schema.clone());
+            Registry::new().draft(draft).add(BASE, resource)?.prepare()
+        });
+        Ok(Self { draft, size: size(schema), registry: registry.transpose()? })
+    }
+
+    /// Whether a check of `value` takes less time than another thread would.
+    pub(super) fn is_little(&self, value: &Value) -> bool {
+        self.registry.is_none() && self.size.saturating_mul(size(value)) <= FEW_STEPS
+    }
+
+    /// Whether `value` can be checked against `schema`, which this is of.
+    pub(super) fn admits(&self, schema: &Value, value: &Value) -> Result<(), TooMuch> {
+        if self.is_little(value) {
+            return Ok(());
+        }
+        let empty;
+        let registry = match &self.registry {
+            Some(registry) => registry,
+            None => {
+                empty = Registry::new().prepare().map_err(|_| TooMuch::Nowhere)?;
+                &empty
+            }
+        };
+        let base = jsonschema::uri::from_str(BASE).map_err(|_| TooMuch::Nowhere)?;
+        let resolver = registry.resolver(base);
+        let mut count = Count { draft: self.draft, counted: HashMap::new() };
+        let steps = count.steps(At { schema, resolver: &resolver, depth: 0 }, value)?;
+        if steps > MAX_STEPS { Err(TooMuch::Steps) } else { Ok(()) }
+    }
+}
+
+fn refers(schema: &Value) -> bool {
+    match schema {
+        Value::Array(items) => items.iter().any(refers),
+        Value::Object(fields) => {
+            fields.iter().any(|(key, field)| REFERRING.contains(&key.as_str()) || refers(field))
+        }
+        _ => false,
+    }
+}
+
+fn size(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => items.iter().map(size).sum::<usize>() + 1,
+        Value::Object(fields) => fields.values().map(size).sum::<usize>() + 1,
+        Value::String(text) => 1 + text.len() / 64,
+        _ => 1,
+    }
+}
+
+/// A schema, and how it was reached.
+#[derive(Clone, Copy)]
+struct At<'a, 's> {
+    schema: &'a Value,
+    resolver: &'a Resolver<'s>,
+    depth: usize,
+}
+
+impl<'a> At<'a, '_> {
+    fn within(self, schema: &'a Value) -> Self {
+        Self { schema, depth: self.depth + 1, ..self }
+    }
+}
+
+/// One count.
+struct Count {
+    draft: Draft,
+    /// Steps by the places of a schema and a value in memory; `None` while they are counted. Values without parts share
+    /// one place.
+    counted: HashMap<(*const Value, *const Value), Option<u64>>,
+}
+
+impl Count {
+    /// The most steps that checking `value` takes.
+    fn steps(&mut self, at: At<'_, '_>, value: &Value) -> Result<u64, TooMuch> {
+        let Some(keywords) = at.schema.as_object() else { return Ok(1) };
+        if at.depth > MAX_DEPTH {
+            return Err(TooMuch::Deep);
+        }
+        let has_parts = value.is_array() || value.is_object();
+        let pair = (std::ptr::from_ref(at.schema), if has_parts { value } else { std::ptr::null() });
+        match self.counted.get(&pair) {
+            Some(Some(steps)) => return Ok(*steps),
+            Some(None) => return Err(TooMuch::Endless),
+            None if self.counted.len() >= MAX_PAIRS => return Err(TooMuch::Steps),
+            None => self.counted.insert(pair, None),
+        };
+        let resource = self.draft.create_resource_ref(at.schema);
+        let resolver = at.resolver.in_subresource(resource).map_err(|_| TooMuch::Nowhere)?;
+        let at = At { resolver: &resolver, ..at };
+        // What is not evaluated is found by evaluating everything once more.
+        let again = keywords.keys().any(|keyword| keyword.starts_with("unevaluated"));
+        let mut steps = 1_u64;
+        for (keyword, operand) in keywords {
+            let own = self.keyword(keyword, at.within(operand), value)?;
+            steps = steps.saturating_add(own.saturating_mul(if again { 3 } else { 1 }));
+        }
+        if steps > MAX_STEPS {
+            return Err(TooMuch::Steps);
+        }
+        self.counted.insert(pair, Some(steps));
+        Ok(steps)
+    }
+
+    /// The steps of one keyword, whose operand `at` stands at.
+    fn keyword(&mut self, keyword: &str, at: At<'_, '_>, value: &Value) -> Result<u64, TooMuch> {
+        match keyword {
+            "$ref" | "$dynamicRef" | "$recursiveRef" => self.reference(at, value),
+            "allOf" | "anyOf" | "oneOf" | "not" | "if" | "then" | "else" => self.all(at, [value]),
+            "dependentSchemas" | "dependencies" => self.each(at, [value]),
+            "properties" => self.properties(at, value),
+            "patternProperties" => {
+                Ok(self.each(at, parts(value))?.saturating_add(PATTERN * parts(value).count() as u64))
+            }
+            "propertyNames" => {
+                let names = value.as_object().map_or(0, serde_json::Map::len) as u64;
+                Ok(self.all(at, [&Value::Null])?.saturating_mul(names))
+            }
+            "additionalProperties"
+            | "unevaluatedProperties"
+            | "items"
+            | "prefixItems"
+            | "additionalItems"
+            | "unevaluatedItems"
+            | "contains" => self.all(at, parts(value)),
+            "pattern" => Ok(PATTERN + value.as_str().map_or(0, str::len) as u64 / 8),
+            _ => Ok(at.schema.as_array().map_or(1, Vec::len) as u64),
+        }
+    }
+
+    fn reference(&mut self, at: At<'_, '_>, value: &Value) -> Result<u64, TooMuch> {
+        let reference = at.schema.as_str().unwrap_or("#");
+        let resolved = at.resolver.lookup(reference).map_err(|_| TooMuch::Nowhere)?;
+        self.steps(At { schema: resolved.contents(), resolver: resolved.resolver(), ..at }, value)
+    }
+
+    fn properties(&mut self, at: At<'_, '_>, value: &Value) -> Result<u64, TooMuch> {
+        let (Some(schemas), Some(fields)) = (at.schema.as_object(), value.as_object()) else { return Ok(1) };
+        let mut steps = schemas.len() as u64;
+        for (schema, field) in schemas.iter().filter_map(|(name, schema)| Some((schema, fields.get(name)?))) {
+            steps = steps.saturating_add(self.steps(at.within(schema), field)?);
+        }
+        Ok(steps)
+    }
+
+    /// Of a schema, or of a list of schemas, for every one of `values`.
+    fn all<'v>(
+        &mut self,
+        at: At<'_, '_>,
+        values: impl IntoIterator<Item = &'v Value> + Clone,
+    ) -> Result<u64, TooMuch> {
+        match at.schema.as_array() {
+            Some(schemas) => self.sum(at, schemas.iter(), values),
+            None => self.sum(at, std::iter::once(at.schema), values),
+        }
+    }
+
+    /// Of every schema of a map, for every one of `values`.
+    fn each<'v>(
+        &mut self,
+        at: At<'_, '_>,
+        values: impl IntoIterator<Item = &'v Value> + Clone,
+    ) -> Result<u64, TooMuch> {
+        self.sum(at, at.schema.as_object().into_iter().flat_map(serde_json::Map::values), values)
+    }
+
+    fn sum<'a, 'v>(
+        &mut self,
+        at: At<'a, '_>,
+        schemas: impl Iterator<Item = &'a Value>,
+        values: impl IntoIterator<Item = &'v Value> + Clone,
+    ) -> Result<u64, TooMuch> {
+        let mut steps = 0_u64;
+        for schema in schemas {
+            for value in values.clone() {
+                steps = steps.saturating_add(self.steps(at.within(schema), value)?);
+                if steps > MAX_STEPS {
+                    return Err(TooMuch::Steps);
+                }
+            }
+        }
+        Ok(steps)
+    }
+}
+
+/// What `value` is made of.
+fn parts(value: &Value) -> impl Iterator<Item = &Value> + Clone {
+    let items = value.as_array().into_iter().flatten();
+    let fields = value.as_object().into_iter().flat_map(serde_json::Map::values);
+    items.chain(fields)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use crate::tool::Schema;
+
+    use super::*;
+
+    fn check(schema: &Value, value: &Value) -> Result<(), String> {
+        let schema = Schema::compile(schema).map_err(|error| error.to_string())?;
+        schema.check(value).map_err(|error| error.to_string())
+    }
+
+    fn object(x: &Value, definitions: &Value) -> Value {
+        json!({ "type": "object", "properties": { "x": x }, "$defs": definitions })
+    }
+
+    /// A definition of `levels`, each of which asks for the next one as `twice` says.
+    fn doubled(levels: usize, twice: impl Fn(Value) -> Value) -> Value {
+        let next = |level: usize| json!({ "$ref": format!("#/$defs/a{}", level + 1) });
+        let mut all: serde_json::Map<String, Value> =
+            (0..levels).map(|level| (format!("a{level}"), twice(next(level)))).collect();
+        all.insert(format!("a{levels}"), json!({ "type": "string" }));
+        object(&json!({ "$ref": "#/$defs/a0" }), &all.into())
+    }
+
+    /// X1: a schema of 2 KB that takes 2^32 steps, in every way to ask twice.
+    #[test]
+    fn x1_a_schema_that_doubles_is_not_followed() {
+        let ways: [fn(Value) -> Value; 5] = [
+            |next| json!({ "allOf": [next, next] }),
+            |next| json!({ "anyOf": [{ "not": next }, next] }),
+            |next| json!({ "if": next, "then": next, "else": next }),
+            |next| json!({ "$ref": next["$ref"], "unevaluatedProperties": next }),
+            |next| json!({ "dependentSchemas": { "a": next }, "oneOf": [next] }),
+        ];
+        for twice in ways {
+            let said = check(&doubled(48, twice), &json!({ "x": { "a": 1, "b": "s" } })).unwrap_err();
+            assert!(
+                said.starts_with("the arguments cannot be checked: the schema takes more than"),
+                "{said}"
+            );
+        }
+        assert_eq!(check(&doubled(8, ways[0]), &json!({ "x": "s" })), Ok(()));
+    }
+
+    /// Its anchors and ids hide nothing.
+    #[test]
+    fn x1_a_schema_that_doubles_by_anchors_and_ids_is_not_followed() {
+        for (name, reference) in [("$anchor", "#"), ("$dynamicAnchor", "#"), ("$id", "http://a.example/")] {
+            let mut all = serde_json::Map::new();
+            for level in 0..40 {
+                let own =
+                    if name == "$id" { format!("http://a.example/a{level}") } else { format!("a{level}") };
+                let next = json!({ "$ref": format!("{reference}a{}", level + 1) });
+                all.insert(format!("d{level}"), json!({ name: own, "allOf": [next, next] }));
+            }
+            let own = if name == "$id" { "http://a.example/a40" } else { "a40" };
+            all.insert("d40".into(), json!({ name: own }));
+            let schema = object(&json!({ "$ref": format!("{reference}a0") }), &all.into());
+            let said = check(&schema, &json!({ "x": 1 })).unwrap_err();
+            assert!(said.contains("steps"), "{name}: {said}");
+        }
+    }
+
+    #[test]
+    fn x1_a_schema_without_an_end_is_not_followed() {
+        for definition in [
+            json!({ "$ref": "#/$defs/a" }),
+            json!({ "allOf": [{ "$ref": "#/$defs/a" }] }),
+            json!({ "not": { "$ref": "#/$defs/a" } }),
+        ] {
+            let schema = object(&json!({ "$ref": "#/$defs/a" }), &json!({ "a": definition }));
+            let said = check(&schema, &json!({ "x": 1 })).unwrap_err();
+            assert!(said.contains("without end"), "{said}");
+        }
+        let said = check(&doubled(5000, |next| next), &json!({ "x": 1 })).unwrap_err();
+        assert!(said.contains("at once"), "{said}");
+    }
+
+    /// Recursive definitions are common, and doubling by what a value has is bounded by the value.
+    #[test]
+    fn recursive_definitions_are_followed_as_far_as_the_value_goes() {
+        let json = json!({ "anyOf": [
+            { "type": ["string", "number", "boolean", "null"] },
+            { "type": "array", "items": { "$ref": "#/$defs/a" } },
+            { "type": "object", "additionalProperties": { "$ref": "#/$defs/a" } },
+        ] });
+        let schema = object(&json!({ "$ref": "#/$defs/a" }), &json!({ "a": json }));
+        let many: Vec<Value> = (0..200_000).map(Value::from).collect();
+        let deep = (0..50).fold(json!("s"), |inner, _| json!({ "k": [inner] })["k"].clone());
+        for value in [json!(1), json!({ "a": [1, { "b": null }] }), many.into(), deep] {
+            assert_eq!(check(&schema, &json!({ "x": value })), Ok(()));
+        }
+        // Every level asks twice for the next one.
+        let twice =
+            json!({ "allOf": [{ "items": { "$ref": "#/$defs/a" } }, { "items": { "$ref": "#/$defs/a" } }] });
+        let schema = object(&json!({ "$ref": "#/$defs/a" }), &json!({ "a": twice }));
+        let deep = (0..50).fold(json!(1), |inner, _| json!([inner]));
+        assert!(check(&schema, &json!({ "x": deep })).unwrap_err().contains("steps"));
+    }
+
+    #[test]
+    fn patterns_are_bounded() {
+        let properties: serde_json::Map<String, Value> =
+            (0..1001).map(|number| (format!("p{number}"), json!({ "pattern": "\\w{20}" }))).collect();
+        let schema = json!({ "type": "object", "properties": properties });
+        assert_eq!(check(&schema, &json!({})).unwrap_err(), "the parameters have more than 1000 patterns");
+        // Goes back without a bound.
+        let schema = json!({ "type": "object", "properties": { "x": { "pattern": "^(?=(a+)+$)\\1b" } } });
+        assert!(check(&schema, &json!({ "x": "a".repeat(10_000) })).is_err());
+    }
+}
