@@ -68,6 +68,8 @@ mod registry;
 mod reuse;
 mod rights;
 mod rules;
+
+mod sealed;
 mod search;
 mod secrets;
 mod serve;

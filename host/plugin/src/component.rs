@@ -7,7 +7,7 @@ pub(crate) mod compile;
 pub(crate) mod discover;
 pub mod inspect;
 pub(crate) mod listing;
-pub(crate) mod nesting;
+pub(crate) mod bounds;
 pub(crate) mod offered;
 pub(crate) mod record;
 pub(crate) mod sections;

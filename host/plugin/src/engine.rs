@@ -17,7 +17,7 @@ use crate::component::adapt;
 use crate::component::cache::{Cache, CompiledCode};
 use crate::component::compile::{Compilations, Tier};
 use crate::component::listing::LISTING;
-use crate::component::nesting;
+use crate::component::bounds;
 use crate::component::source::{Digest, Source};
 use crate::debug::{Recorder, strip};
 use crate::instance::allocator::{self, MemoryStrategy};
@@ -295,7 +295,7 @@ impl Engine {
     ) -> Result<(Component, Option<CompiledCode>), LoadError> {
         let bytes = &*adapt::component(bytes)?;
         let invalid = |error: wasmtime::Error| LoadError::not_a_component(bytes, &error);
-        nesting::check(bytes).map_err(|error| invalid(error.into()))?;
+        bounds::check(bytes).map_err(invalid)?;
         // Components that differ in nothing else are compiled once.
         let stripped = strip::for_compiler(bytes);
         let (engine, bytes) = (self.wasmtime()?, &*stripped);

@@ -45,12 +45,20 @@ impl Root {
         other.real.starts_with(&self.real)
     }
 
+    /// The places of the links that the path as it was granted leads through now.
+    pub fn links(&self) -> Vec<PathBuf> {
+        links(&self.path)
+    }
+
     /// Opens the directory. Fails when any component of the resolved path is a link: it was made after the grant, and
     /// following it would move the grant.
     pub fn open(&self) -> io::Result<File> {
         platform::open_without_links(&self.real)
     }
 }
+
+/// Links on one path, as many as the kernel follows.
+const MAX_LINKS: usize = 40;
 
 impl PartialEq for Root {
     fn eq(&self, other: &Self) -> bool {
@@ -84,5 +92,55 @@ fn real_path(path: &Path) -> io::Result<PathBuf> {
             _ => Err(error),
         },
         Err(error) => Err(error),
+    }
+}
+
+/// The places of the links that `path` leads through.
+fn links(path: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut place = PathBuf::from("/");
+    let mut parts: Vec<PathBuf> = parts(path).collect();
+    while let Some(part) = parts.pop() {
+        if part.as_os_str() == ".." {
+            place.pop();
+            continue;
+        }
+        let next = place.join(&part);
+        match std::fs::read_link(&next) {
+            Ok(target) if found.len() < MAX_LINKS => {
+                if target.is_absolute() {
+                    place = PathBuf::from("/");
+                }
+                parts.extend(self::parts(&target));
+                found.push(next);
+            }
+            _ => place = next,
+        }
+    }
+    found
+}
+
+/// The parts of a path, last first, without those that lead nowhere.
+fn parts(path: &Path) -> impl Iterator<Item = PathBuf> {
+    let named =
+        path.components().rev().filter(|part| matches!(part, Component::Normal(_) | Component::ParentDir));
+    named.map(|part| PathBuf::from(part.as_os_str()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn circles_of_links_come_to_an_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path().canonicalize().unwrap();
+        symlink("circle", folder.join("circle")).unwrap();
+        assert_eq!(links(&folder.join("circle/file")).len(), MAX_LINKS);
+        std::fs::create_dir(folder.join("real")).unwrap();
+        symlink("real", folder.join("link")).unwrap();
+        assert_eq!(links(&folder.join("link/file")), [folder.join("link")]);
     }
 }

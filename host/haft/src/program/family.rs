@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::grants::closing;
 use haft_core::grant::{Grant, Root};
 use haft_core::manifest::{AgentKind, AgentTool, Located, Manifest};
 use haft_core::report::{Problem, Report, Span};
@@ -25,7 +26,10 @@ pub(super) struct Family {
     /// The files of the programs that this one works for, and its own.
     chain: Vec<PathBuf>,
     members: Vec<Manifest>,
+    /// Their files, without links.
     seen: Vec<PathBuf>,
+    /// Their files by every way that leads to them.
+    named: Vec<PathBuf>,
     /// Agents of the program itself that cannot be used.
     broken: Vec<(Span, Problem)>,
 }
@@ -49,6 +53,7 @@ impl Family {
             let AgentKind::Program(program) = &agent.kind else { continue };
             let path = file(manifest, program, home);
             let real = canonical(&path);
+            self.named.push(path.clone());
             if let Some(why) = self.refusal(chain, &real) {
                 let problem =
                     Problem::new(format!("agent `{}` cannot be called: {why}", agent.name.as_str()));
@@ -123,12 +128,12 @@ impl Family {
     pub(super) fn sealed(&self, home: &Path) -> anyhow::Result<Grant> {
         let mut grant = Grant::none();
         let root = |path: &Path| Root::resolve(Path::new("/"), path);
-        for file in self.files() {
+        for file in self.named.iter().flat_map(|file| [file.clone(), lock_path(file)]) {
             grant = grant.with_fixed(root(&file)?);
         }
         for member in &self.members {
-            for key in member.secret_files() {
-                grant = grant.with_hidden(root(&member.resolve(key, home))?);
+            for (seal, path) in member.sealed(home) {
+                grant = closing(grant, seal, root(&path)?);
             }
         }
         Ok(grant)

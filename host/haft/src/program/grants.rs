@@ -1,13 +1,13 @@
 //! From what program.toml and the command line say to grants. Nothing is granted here that is
 //! not written in one of the two; what a path means is settled now, once.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use super::Dirs;
-use haft_core::grant::{Grant, Right, RightError, Root, SandboxMode};
-use haft_core::manifest::{GrantTable, Located, Manifest, Package, Plugin};
-use haft_core::report::{Problem, nearest};
+use haft_core::grant::{Grant, Reach, Right, RightError, Root, SandboxMode};
+use haft_core::manifest::{GrantTable, Located, Manifest, Package, Plugin, Seal};
+use haft_core::report::{Problem, Report, nearest};
 use haft_package::{Bundle, lock_path};
 
 /// A right for one run: `[PLUGIN:]read=DIR`, `write=DIR`, `host=HOST`, `env=NAME`, `state=SIZE` or `cache=SIZE`. Without a
@@ -145,14 +145,13 @@ fn protected(manifest: &Manifest, dirs: &Dirs) -> anyhow::Result<Grant> {
     Ok(dirs.answers_for_read()?.into_iter().fold(closed, Grant::with_hidden))
 }
 
-/// What is closed to every tool of a program: haft's own directories, the keys that program.toml names
-/// and, for writing, program.toml itself: a tool that could write it would grant itself what it
-/// likes for the next run. Allows nothing.
+/// What is closed to every tool of a program: haft's own directories and, with what else it names and is sealed,
+/// program.toml itself: a tool that could write it would grant itself what it likes for the next run. Allows nothing.
 fn closed(manifest: &Manifest, dirs: &Dirs) -> anyhow::Result<Grant> {
     let base = std::env::current_dir()?;
     let mut grant = dirs.own()?.iter().cloned().fold(Grant::none(), Grant::with_hidden);
-    for key in manifest.secret_files() {
-        grant = grant.with_hidden(root(&base, &manifest.resolve(key, &dirs.home))?);
+    for (seal, path) in manifest.sealed(&dirs.home) {
+        grant = closing(grant, seal, root(&base, &path)?);
     }
     if let Some(kept) = dirs.store_for_tools()? {
         grant = grant.with_fixed(root(&base, kept)?);
@@ -162,6 +161,33 @@ fn closed(manifest: &Manifest, dirs: &Dirs) -> anyhow::Result<Grant> {
         grant = grant.with_fixed(root(&base, &lock_path(&manifest.path))?);
     }
     Ok(grant)
+}
+
+/// `grant`, closed to a file.
+pub(super) fn closing(grant: Grant, seal: Seal, root: Root) -> Grant {
+    match seal {
+        Seal::Hidden => grant.with_hidden(root),
+        Seal::Fixed => grant.with_fixed(root),
+    }
+}
+
+/// Fails where a tool with `grant` could put another file in the place of a sealed one: a link on the way to it stands
+/// in a directory that the tool may write, and nothing can be mounted over a link.
+pub(super) fn refuse_links(grant: &Grant) -> anyhow::Result<()> {
+    let Reach::Roots(writable) = grant.writable() else { return Ok(()) };
+    for sealed in grant.hidden().iter().chain(grant.fixed()) {
+        let replaceable = |link: &PathBuf| writable.iter().any(|root| link.starts_with(root.real()));
+        if let Some(link) = sealed.links().into_iter().find(replaceable) {
+            let (link, real) = (link.display(), sealed.real().display());
+            let problem = Problem::new(format!(
+                "`{link}` is a link in a directory that tools may write, and leads to `{real}`: a tool could put another \
+                 one in the place of the file that says what tools may do"
+            ));
+            let way_out = format!("name `{real}` itself, or let tools work elsewhere: `[sandbox] workspace`");
+            return Err(Report::new(vec![problem.hint(way_out)]).into());
+        }
+    }
+    Ok(())
 }
 
 /// What `git` may do while a package is fetched, besides writing where it is fetched to.
@@ -311,7 +337,7 @@ fn allowed(grant: Grant, allow: &[Allow], plugin: Option<&str>, dirs: &Dirs) -> 
 fn written_roots(
     manifest: &Manifest,
     dirs: &Dirs,
-    written: &[Located<std::path::PathBuf>],
+    written: &[Located<PathBuf>],
     problems: &mut Vec<Problem>,
 ) -> anyhow::Result<Vec<Root>> {
     written.iter().map(|path| written_root(manifest, dirs, path, problems)).collect()
@@ -322,7 +348,7 @@ fn written_roots(
 fn written_root(
     manifest: &Manifest,
     dirs: &Dirs,
-    written: &Located<std::path::PathBuf>,
+    written: &Located<PathBuf>,
     problems: &mut Vec<Problem>,
 ) -> anyhow::Result<Root> {
     let root = root(&std::env::current_dir()?, &manifest.resolve(&written.value, &dirs.home))?;

@@ -46,6 +46,8 @@ impl Rights {
         let sealed = loaded.family.sealed(&dirs.home)?;
         let grant = bound(grant, options, &mut problems).with_protected_paths_of(&sealed);
         let files = bound(files, options, &mut Vec::new()).with_protected_paths_of(&sealed);
+        grants::refuse_links(&grant)?;
+        grants::refuse_links(&files)?;
         let plugins = grants::plugins(manifest, dirs, &options.allow, &grant, &mut problems)?;
         let confiner = options.confiner.clone().unwrap_or_default();
         let of_program = (&grant, options.allow.as_slice());

@@ -170,19 +170,15 @@ impl Count {
             "dependentSchemas" | "dependencies" => self.each(at, [value]),
             "properties" => self.properties(at, value),
             "patternProperties" => {
-                Ok(self.each(at, parts(value))?.saturating_add(PATTERN * parts(value).count() as u64))
+                Ok(self.each(at, fields(value))?.saturating_add(PATTERN * fields(value).count() as u64))
             }
             "propertyNames" => {
-                let names = value.as_object().map_or(0, serde_json::Map::len) as u64;
-                Ok(self.all(at, [&Value::Null])?.saturating_mul(names))
+                Ok(self.all(at, [&Value::Null])?.saturating_mul(fields(value).count() as u64))
             }
-            "additionalProperties"
-            | "unevaluatedProperties"
-            | "items"
-            | "prefixItems"
-            | "additionalItems"
-            | "unevaluatedItems"
-            | "contains" => self.all(at, parts(value)),
+            "additionalProperties" | "unevaluatedProperties" => self.all(at, fields(value)),
+            "items" | "prefixItems" | "additionalItems" | "unevaluatedItems" | "contains" => {
+                self.all(at, items(value))
+            }
             "pattern" => Ok(PATTERN + value.as_str().map_or(0, str::len) as u64 / 8),
             _ => Ok(at.schema.as_array().map_or(1, Vec::len) as u64),
         }
@@ -195,9 +191,9 @@ impl Count {
     }
 
     fn properties(&mut self, at: At<'_, '_>, value: &Value) -> Result<u64, TooMuch> {
-        let (Some(schemas), Some(fields)) = (at.schema.as_object(), value.as_object()) else { return Ok(1) };
+        let (Some(schemas), Some(own)) = (at.schema.as_object(), value.as_object()) else { return Ok(1) };
         let mut steps = schemas.len() as u64;
-        for (schema, field) in schemas.iter().filter_map(|(name, schema)| Some((schema, fields.get(name)?))) {
+        for (schema, field) in schemas.iter().filter_map(|(name, schema)| Some((schema, own.get(name)?))) {
             steps = steps.saturating_add(self.steps(at.within(schema), field)?);
         }
         Ok(steps)
@@ -243,11 +239,12 @@ impl Count {
     }
 }
 
-/// What `value` is made of.
-fn parts(value: &Value) -> impl Iterator<Item = &Value> + Clone {
-    let items = value.as_array().into_iter().flatten();
-    let fields = value.as_object().into_iter().flat_map(serde_json::Map::values);
-    items.chain(fields)
+fn items(value: &Value) -> impl Iterator<Item = &Value> + Clone {
+    value.as_array().into_iter().flatten()
+}
+
+fn fields(value: &Value) -> impl Iterator<Item = &Value> + Clone {
+    value.as_object().into_iter().flat_map(serde_json::Map::values)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
 use std::io;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, fstat, openat, statat};
@@ -20,9 +20,6 @@ const MAX_KNOWN: usize = 8;
 
 /// Directories cached as unprotected: more than one call visits, at a few hundred bytes each.
 const MAX_FREE: usize = 1024;
-
-/// Links on one path, as many as the kernel follows.
-const MAX_LINKS: usize = 40;
 
 /// Directories above one another. A path of the kernel has at most 4096 bytes, and each step up
 /// takes three.
@@ -262,7 +259,7 @@ impl StrongestProtection {
 
 impl ProtectedDirectory {
     fn new(level: Protection, root: &Root, handles: &mut OpenHandles) -> Self {
-        let mut link_paths = links(root.path());
+        let mut link_paths = root.links();
         link_paths.push(root.real().to_owned());
         let ancestors = link_paths.iter().flat_map(|path| path.ancestors());
         let link_ids = ancestors.filter_map(|place| open_handle(place, handles)).collect();
@@ -286,38 +283,6 @@ fn open_handle(path: &Path, handles: &mut OpenHandles) -> Option<FileId> {
     let identity = identity(&fstat(&file).ok()?);
     handles.insert(path.to_owned(), (file, identity));
     Some(identity)
-}
-
-/// The places of the links that `path` leads through.
-fn links(path: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    let mut place = PathBuf::from("/");
-    let mut parts: Vec<PathBuf> = parts(path).collect();
-    while let Some(part) = parts.pop() {
-        if part.as_os_str() == ".." {
-            place.pop();
-            continue;
-        }
-        let next = place.join(&part);
-        match std::fs::read_link(&next) {
-            Ok(target) if found.len() < MAX_LINKS => {
-                if target.is_absolute() {
-                    place = PathBuf::from("/");
-                }
-                parts.extend(self::parts(&target));
-                found.push(next);
-            }
-            _ => place = next,
-        }
-    }
-    found
-}
-
-/// The parts of a path, last first, without those that lead nowhere.
-fn parts(path: &Path) -> impl Iterator<Item = PathBuf> {
-    let named =
-        path.components().rev().filter(|part| matches!(part, Component::Normal(_) | Component::ParentDir));
-    named.map(|part| PathBuf::from(part.as_os_str()))
 }
 
 /// The directory that the object at `path` stands in, if it does.

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::component::nesting::tests::nested;
+use crate::component::bounds::tests::nested;
 
 const WIT: &str = "package a:b@1.0.0;\n/// I\ninterface c {\n/// R\nrecord r {\n/// X\nx: option<list<u8>> }\n\
     /// Does it.\n/// - r: the r\nf: func(r: r) -> result<r, string>; }\nworld w { export c;\n/// G\nexport g: func(); }";

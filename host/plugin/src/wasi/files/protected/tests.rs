@@ -127,13 +127,6 @@ fn sb05_names_on_the_way_are_closed() {
     assert_eq!(entry("absent", "other"), None);
 }
 
-#[test]
-fn circles_of_links_come_to_an_end() {
-    let fixture = Fixture::new();
-    symlink("circle", fixture.path("circle")).unwrap();
-    assert_eq!(links(&fixture.path("circle/file")).len(), MAX_LINKS);
-}
-
 /// SB05: what is too deep to be judged is refused, and memory stays bounded.
 #[test]
 fn sb05_depth_and_memory_are_bounded() {

@@ -1,0 +1,223 @@
+//! The files that a program.toml names and that decide what tools may do, or that haft or a tool with more rights reads
+//! or runs. No tool may write one, and none may read a key. It opens no file, but looks which words of a command are
+//! scripts.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use super::{AnswerForm, CallerProof, Component, KeysAt, Manifest, Transport};
+
+/// What tools may not do with a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seal {
+    /// Neither read nor write it.
+    Hidden,
+    /// Not write it.
+    Fixed,
+}
+
+/// Ends of the names of what an interpreter runs.
+const SCRIPTS: &[&str] = &["bash", "cjs", "js", "lua", "mjs", "php", "pl", "ps1", "py", "rb", "sh", "ts"];
+
+impl Manifest {
+    /// Every sealed file, absolute, where `~` is `home`. Programs of agents are sealed with the files that they name.
+    pub fn sealed(&self, home: &Path) -> Vec<(Seal, PathBuf)> {
+        let hidden =
+            self.secret_files().into_iter().chain(self.nats.certificate.iter().map(|(_, key)| &**key));
+        let hidden = hidden.map(|path| (Seal::Hidden, self.resolve(path, home)));
+        let fixed = self.deciding().into_iter().map(|path| (Seal::Fixed, self.resolve(path, home)));
+        let words = self.commands().flatten().flat_map(|word| self.scripts(Path::new(word), home));
+        hidden.chain(fixed).chain(words.map(|path| (Seal::Fixed, path))).collect()
+    }
+
+    /// What is read by haft itself, as written.
+    fn deciding(&self) -> Vec<&Path> {
+        let nats = self.nats.certificate.iter().map(|(certificate, _)| &**certificate);
+        let authority = self.nats.ca.iter().chain(&self.backend.ssh_config).map(|path| &*path.value);
+        let keys = self.serve.callers.iter().filter_map(|caller| match &caller.proof {
+            CallerProof::Jwt(rule) => match &rule.keys {
+                KeysAt::File(path) => Some(&**path),
+                KeysAt::Url(_) => None,
+            },
+            CallerProof::Token(_) => None,
+        });
+        let components = self.plugins.iter().filter_map(|plugin| match &plugin.component.value {
+            Component::File(path) => Some(&**path),
+            Component::Url(_) | Component::Oci(_) => None,
+        });
+        let schema = self.agent.output.iter().filter_map(|form| match &form.value {
+            AnswerForm::File(path) => Some(&**path),
+            AnswerForm::Table(_) => None,
+        });
+        nats.chain(authority).chain(keys).chain(components).chain(schema).collect()
+    }
+
+    /// The words of everything that is started.
+    fn commands(&self) -> impl Iterator<Item = &Vec<String>> {
+        let servers = self.mcp_servers.iter().filter_map(|server| match &server.transport {
+            Transport::Stdio { command, .. } => Some(&command.value),
+            Transport::Http { .. } => None,
+        });
+        self.tools.iter().map(|tool| &tool.command.value).chain(servers)
+    }
+
+    /// The files that `word` may mean and that are programs: one that is data stays as it is. A server's relative words
+    /// start from its workspace.
+    fn scripts(&self, word: &Path, home: &Path) -> Vec<PathBuf> {
+        let workspace = self.sandbox.workspace.iter().map(|path| self.resolve(&path.value, home).join(word));
+        let meant = std::iter::once(self.resolve(word, home)).chain(workspace);
+        let is_script = |path: &PathBuf| {
+            let end = path.extension().and_then(|end| end.to_str());
+            let runs = |found: std::fs::Metadata| found.is_file() && found.permissions().mode() & 0o111 != 0;
+            end.is_some_and(|end| SCRIPTS.contains(&end)) || std::fs::metadata(path).is_ok_and(runs)
+        };
+        meant.filter(is_script).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::super::catalogue::{Kind, ROOT, Table};
+    use super::*;
+
+    /// Every key of a program.toml that takes a path is sealed, or stands here with the reason why it is not.
+    const NOT_SEALED: &[(&str, &str)] = &[
+        ("build.wit", "read when a person builds; what comes of it is a component, which is sealed"),
+        ("plugins.grant.read", "directories of the plugin"),
+        ("plugins.grant.write", "directories of the plugin"),
+        ("packages.grant.read", "directories of the package"),
+        ("packages.grant.write", "directories of the package"),
+        ("packages.source", "copied and pinned by its digest when it is installed"),
+        ("sandbox.read", "directories of tools"),
+        ("sandbox.workspace", "the directory of tools"),
+        ("sandbox.write", "directories of tools"),
+    ];
+
+    /// A program.toml with every sealed key, and the file that each names.
+    const ALL: &str = r#"
+[program]
+name = "p"
+version = "0.1.0"
+[[tools]]
+name = "t"
+description = "d"
+command = "./tools.command.sh"
+[[mcp_servers]]
+name = "s"
+command = "./mcp_servers.command.sh"
+args = ["./mcp_servers.args.py", "--data", "./data.db"]
+env = { A = { file = "mcp_servers.env.file" } }
+[[mcp_servers]]
+name = "h"
+url = "https://example.com"
+headers = { A = { file = "mcp_servers.headers.file" } }
+[[plugins]]
+name = "x"
+component = "plugins.component"
+[plugins.config]
+api_token = { file = "plugins.config.file" }
+[plugins.secrets.key]
+host = "example.com"
+header = "A"
+file = "plugins.secrets.file"
+[[packages]]
+name = "y"
+source = "./y"
+[packages.config]
+api_token = { file = "packages.config.file" }
+[packages.secrets.key]
+host = "example.com"
+header = "A"
+file = "packages.secrets.file"
+[provider]
+name = "openai"
+model = "m"
+api_key = { file = "provider.api_key.file" }
+headers = { A = { file = "provider.headers.file" } }
+[agent]
+output = "agent.output"
+[[serve.callers]]
+name = "c"
+tools = ["*"]
+token = { file = "serve.callers.token.file" }
+[[serve.callers]]
+name = "j"
+tools = ["*"]
+[serve.callers.jwt]
+issuer = "https://i.example"
+audience = "a"
+jwks_file = "serve.callers.jwt.jwks_file"
+[telemetry]
+endpoint = "https://t.example"
+headers = { A = { file = "telemetry.headers.file" } }
+[nats]
+urls = ["tls://n.example"]
+user = { file = "nats.user.file" }
+password = { file = "nats.password.file" }
+ca = "nats.ca"
+certificate = "nats.certificate"
+key = "nats.key"
+[backend]
+ssh = "box"
+ssh_config = "backend.ssh_config"
+"#;
+
+    /// Keys whose files are secrets, and alternatives of keys that `ALL` has.
+    const ALTERNATIVES: &[(&str, &str)] = &[
+        ("nats.token.file", "nats.password.file"),
+        ("nats.credentials.file", "nats.password.file"),
+        ("nats.nkey.file", "nats.password.file"),
+        ("agents.program", "sealed with its family, by the program"),
+    ];
+
+    fn keys(table: &'static Table, above: &str, found: &mut BTreeSet<String>) {
+        for key in table.keys {
+            kinds(&key.kind, &format!("{above}{}", key.name), found);
+        }
+    }
+
+    fn kinds(kind: &'static Kind, name: &str, found: &mut BTreeSet<String>) {
+        match kind {
+            Kind::Path | Kind::PathOrJson | Kind::Command => {
+                found.insert(name.to_owned());
+            }
+            Kind::List(inner) | Kind::Map(inner) => kinds(inner, name, found),
+            Kind::Table(table) | Kind::Tables(table) | Kind::NamedTables(table) => {
+                keys(table, &format!("{name}."), found);
+            }
+            Kind::TextOrSecret | Kind::Setting => {
+                found.insert(format!("{name}.file"));
+            }
+            _ => {}
+        }
+    }
+
+    /// X14, X15: what program.toml names is sealed, and a key that takes a path cannot be forgotten.
+    #[test]
+    fn x14_every_key_that_takes_a_path_is_sealed() {
+        let folder = tempfile::tempdir().unwrap();
+        let manifest = Manifest::parse(ALL, &folder.path().join("program.toml")).unwrap();
+        let sealed = manifest.sealed(Path::new("/home"));
+        let files: BTreeSet<String> = sealed
+            .iter()
+            .map(|(_, path)| path.strip_prefix(folder.path()).unwrap().to_string_lossy().into_owned())
+            .collect();
+        let mut all = BTreeSet::from(["mcp_servers.args".to_owned(), "plugins.component".to_owned()]);
+        keys(&ROOT, "", &mut all);
+        for key in all {
+            let is_named = files.iter().any(|file| file.trim_start_matches("./").starts_with(&key));
+            let alternative = ALTERNATIVES.iter().chain(NOT_SEALED).any(|(name, _)| *name == key);
+            assert!(is_named || alternative, "`{key}` is neither sealed nor an exception: {files:?}");
+        }
+        assert!(!files.contains("data.db"));
+        let is_hidden = |path: &Path| {
+            let name = path.to_string_lossy();
+            name.ends_with(".file") || name.ends_with("nats.key")
+        };
+        for (seal, path) in sealed {
+            assert_eq!(seal == Seal::Hidden, is_hidden(&path), "{}", path.display());
+        }
+    }
+}

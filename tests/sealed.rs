@@ -1,0 +1,122 @@
+//! What says what tools may do is no tool's to change: tried by bash, by the built-in tools and by a guest, on files that
+//! program.toml names and on links that lead to them.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use serde_json::json;
+
+use crate::cli::Home;
+use crate::common::hostile;
+
+const HEAD: &str = "[program]\nname = \"p\"\nversion = \"0.1.0\"\n[sandbox]\nworkspace = \".\"\n";
+
+/// Tries to write `file` with everything that can write, and says who did.
+fn writers(home: &Home, file: &str) -> Vec<&'static str> {
+    let path = home.work().join(file);
+    let before = fs::read(&path).unwrap();
+    let command = format!("echo changed > {file}; rm -f {file}; mv -f other {file}");
+    let arguments = [
+        ("bash", json!({ "command": command })),
+        ("write", json!({ "file_path": file, "content": "changed" })),
+        ("x__write", json!({ "path": file, "text": "changed" })),
+    ];
+    let mut who = Vec::new();
+    for (tool, arguments) in arguments {
+        fs::write(home.work().join("other"), "changed").unwrap();
+        home.haft(&["call", tool, &arguments.to_string()]);
+        if fs::read(&path).unwrap_or_default() != before {
+            who.push(tool);
+            fs::write(&path, &before).unwrap();
+        }
+    }
+    who
+}
+
+/// X8, X14: the files that program.toml names are sealed, whoever tries.
+#[test]
+fn x14_files_that_decide_rights_are_not_written() {
+    let home = Home::new();
+    let named = [
+        (
+            "jwks.json",
+            "[[serve.callers]]\nname = \"ops\"\ntools = [\"*\"]\n[serve.callers.jwt]\nissuer = \"https://i.example\"\n\
+             audience = \"x\"\njwks_file = \"jwks.json\"\n",
+        ),
+        ("ca.pem", "[nats]\nurls = [\"tls://127.0.0.1:4222\"]\nca = \"ca.pem\"\n"),
+        ("t.sh", "[[tools]]\nname = \"t\"\ndescription = \"d\"\ncommand = \"./t.sh\"\n"),
+        (
+            "s.py",
+            "[[mcp_servers]]\nname = \"s\"\nenabled = false\ncommand = \"python3\"\nargs = [\"./s.py\"]\n",
+        ),
+        ("answer.json", "[agent]\noutput = \"answer.json\"\n"),
+    ];
+    for (file, section) in named {
+        let plugin = format!(
+            "[[plugins]]\nname = \"x\"\ncomponent = {:?}\n[plugins.grant]\nwrite = [\".\"]\n",
+            hostile().display().to_string()
+        );
+        fs::write(home.work().join(file), "{}\n").unwrap();
+        home.write("program.toml", &format!("{HEAD}{section}{plugin}"));
+        assert_eq!(writers(&home, file), [""; 0], "{file}");
+        fs::write(home.work().join("free.txt"), "").unwrap();
+    }
+    assert_eq!(writers(&home, "free.txt"), ["bash", "write", "x__write"]);
+}
+
+/// X14: with a backend elsewhere, a command of this machine rewrites no `ssh_config`: haft's own `ssh` would run its
+/// `ProxyCommand`, which nothing confines. X15: the key of a certificate is read by nobody.
+#[test]
+fn x15_what_ssh_and_nats_are_told_is_closed_to_commands() {
+    let home = Home::new();
+    let run = |script: &str| {
+        let tool = format!(
+            "[[tools]]\nname = \"t\"\ndescription = \"d\"\ncommand = [\"sh\", \"-c\", \"{script}\"]\n"
+        );
+        let backend = "[backend]\nssh = \"box\"\nssh_config = \"ssh_config\"\ntmux = false\n";
+        let nats = "[nats]\nurls = [\"tls://127.0.0.1:4222\"]\ncertificate = \"pem\"\nkey = \"client.key\"\n";
+        home.write("program.toml", &format!("{HEAD}{tool}{backend}{nats}"));
+        home.haft(&["call", "program__p__t", "{}"])
+    };
+    for file in ["ssh_config", "pem", "client.key"] {
+        home.write(file, "the-bytes-of-it\n");
+    }
+    let wrote = run("echo changed | tee ssh_config pem client.key other; true");
+    for file in ["ssh_config", "pem", "client.key"] {
+        assert_eq!(
+            fs::read_to_string(home.work().join(file)).unwrap(),
+            "the-bytes-of-it\n",
+            "{file}: {}",
+            wrote.stderr
+        );
+    }
+    assert_eq!(fs::read_to_string(home.work().join("other")).unwrap(), "changed\n");
+    let read = run("cat client.key; cat pem");
+    assert_eq!(read.stdout.matches("the-bytes-of-it").count(), 1, "{}{}", read.stdout, read.stderr);
+}
+
+/// X2: a link on the way to program.toml, in a directory that tools may write, is refused with the way out; one
+/// elsewhere is none of a tool's.
+#[test]
+fn x2_a_link_that_a_tool_could_replace_is_refused() {
+    let home = Home::new();
+    for folder in ["conf", "rel1", "rel1/work"] {
+        fs::create_dir(home.work().join(folder)).unwrap();
+    }
+    home.write("conf/real.toml", HEAD);
+    symlink("conf/real.toml", home.work().join("program.toml")).unwrap();
+    home.write("rel1/program.toml", &HEAD.replace("\".\"", "\"..\""));
+    symlink("rel1", home.work().join("current")).unwrap();
+    let call = ["call", "bash", "{\"command\": \"echo ran\"}"];
+    for (program, real) in [(None, "conf/real.toml"), (Some("current/program.toml"), "rel1/program.toml")] {
+        let named = program.map_or(vec![], |program| vec!["-p", program]);
+        let refused = home.haft(&[&named[..], &call[..]].concat());
+        assert!(refused.code != 0 && refused.stdout.is_empty(), "{program:?}: {}", refused.stdout);
+        for word in ["is a link in a directory that tools may write", "hint: name `", real] {
+            assert!(refused.stderr.contains(word), "{word}: {}", refused.stderr);
+        }
+    }
+    home.write("conf/real.toml", &HEAD.replace("\".\"", "\"rel1/work\""));
+    let ran = home.haft(&call);
+    assert_eq!((ran.stdout.as_str(), ran.code), ("ran\n", 0), "{}", ran.stderr);
+}
