@@ -24,11 +24,11 @@ pub mod heap;
 
 pub mod net;
 
-pub mod lookup;
-
 pub mod replicas;
 
 pub mod grant;
+
+pub mod lookup;
 
 pub mod event;
 

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, access};
 
+use crate::grant::{Grant, Reach, Root};
+
 /// What POSIX systems search where `PATH` is not set.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
@@ -20,14 +22,56 @@ pub fn search_path() -> OsString {
     std::env::var_os("PATH").unwrap_or_else(|| DEFAULT_PATH.into())
 }
 
+/// The programs that haft runs itself, unconfined (`ssh`, `docker`, `git`, helpers for credentials). One that a tool may
+/// have put there is none: directories that tools may write are not searched.
+#[derive(Clone, Debug, Default)]
+pub struct HostPrograms {
+    writable: Vec<Root>,
+}
+
+impl HostPrograms {
+    /// Those that no tool with `grant` may have written. Where it may write everything, by `mode = "rwx"`, all of them.
+    pub fn of(grant: &Grant) -> Self {
+        match grant.writable() {
+            Reach::Anywhere => Self::default(),
+            Reach::Roots(roots) => Self { writable: roots.clone() },
+        }
+    }
+
+    /// The executable file that a bare `name` stands for.
+    pub fn find(&self, name: &str) -> Option<PathBuf> {
+        let is_own = |file: &PathBuf| is_executable(file) && !self.may_be_written(file);
+        candidates(name, &search_path()).find(is_own)
+    }
+
+    /// The directories that are searched, for those that such a program starts itself.
+    pub fn path(&self) -> OsString {
+        let path = search_path();
+        let own = std::env::split_paths(&path).filter(|directory| directory.is_absolute());
+        std::env::join_paths(own.filter(|directory| !self.may_be_written(directory))).unwrap_or_default()
+    }
+
+    /// Whether a tool may put another file in the place of this one.
+    fn may_be_written(&self, path: &Path) -> bool {
+        let Ok(found) = Root::resolve(Path::new("/"), path) else { return true };
+        let places = found.links().into_iter().chain([found.real().to_owned()]);
+        places.into_iter().any(|place| self.writable.iter().any(|root| place.starts_with(root.real())))
+    }
+}
+
+fn find(name: &str, path: &OsStr) -> Option<PathBuf> {
+    candidates(name, path).find(|file| is_executable(file))
+}
+
 /// Relative directories of `path` are skipped: they would be resolved in the workspace, where tools can write
 /// programs.
-fn find(name: &str, path: &OsStr) -> Option<PathBuf> {
-    if name.is_empty() || name.contains('/') {
-        return None;
-    }
-    let absolute = std::env::split_paths(path).filter(|directory| directory.is_absolute());
-    absolute.map(|directory| directory.join(name)).find(|file| is_executable(file))
+fn candidates(name: &str, path: &OsStr) -> impl Iterator<Item = PathBuf> {
+    let is_name = !name.is_empty() && !name.contains('/');
+    let directories: Vec<PathBuf> = std::env::split_paths(path).filter(|_| is_name).collect();
+    directories.into_iter().filter(|directory| directory.is_absolute()).map({
+        let name = name.to_owned();
+        move |directory| directory.join(&name)
+    })
 }
 
 /// Whether this user may run `file`.
@@ -57,6 +101,32 @@ mod tests {
         assert_eq!(find("tool", &path), Some(second.join("tool")));
         assert_eq!(find("folder", &path), None);
         assert_eq!(find("", &path), None);
+    }
+
+    /// X9: where tools may write, by the directory itself or by a link, no program is haft's to run.
+    #[test]
+    fn x9_a_program_that_a_tool_may_have_written_is_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path().canonicalize().unwrap();
+        for place in ["work", "own"] {
+            fs::create_dir(folder.join(place)).unwrap();
+            fs::write(folder.join(place).join("tool"), "").unwrap();
+            fs::set_permissions(folder.join(place).join("tool"), fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        std::os::unix::fs::symlink(folder.join("work/tool"), folder.join("own/link")).unwrap();
+        std::os::unix::fs::symlink(folder.join("own"), folder.join("work/way")).unwrap();
+        let work = Root::resolve(&folder, Path::new("work")).unwrap();
+        let programs = HostPrograms::of(&Grant::none().with_write(work));
+        for (path, is_none) in [
+            ("work/tool", true),
+            ("own/link", true),
+            ("work/way/tool", true),
+            ("work/new", true),
+            ("own/tool", false),
+        ] {
+            assert_eq!(programs.may_be_written(&folder.join(path)), is_none, "{path}");
+        }
+        assert!(programs.find("sh").is_some());
     }
 
     /// PR05: a path is not a bare name.

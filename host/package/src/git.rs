@@ -10,7 +10,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Fetching, MAX_SIZE, Step};
 use haft_core::grant::{Grant, Root};
-use haft_core::lookup::find_on_path;
 use haft_core::tool::{Context, Own};
 use haft_sandbox::process::{self, ExitReason, Finished, Output, ProcessSpec};
 
@@ -98,7 +97,7 @@ struct Git<'a> {
 
 impl<'a> Git<'a> {
     fn new(url: &str, fetching: &'a Fetching<'a>) -> Result<Self, GitError> {
-        let program = find_on_path("git").ok_or(GitError::Missing)?;
+        let program = fetching.access.programs.find("git").ok_or(GitError::Missing)?;
         let root = Root::resolve(Path::new("/"), fetching.directory)
             .map_err(|error| GitError::Start(error.to_string()))?;
         let grant = fetching.grant.clone().with_write(root.clone()).with_workspace(root);
@@ -158,7 +157,10 @@ impl<'a> Git<'a> {
             output: Output::Separate,
             limit,
             timeout,
-            environment: reaching_out(),
+            environment: reaching_out()
+                .into_iter()
+                .chain([("PATH".into(), self.fetching.access.programs.path())])
+                .collect(),
         };
         let (own, cancel) = (Own::default(), CancellationToken::new());
         let context = Context { cancel: &cancel, ..own.context(&self.grant) };

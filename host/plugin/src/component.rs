@@ -2,12 +2,12 @@
 //! tools of a built-in one are recorded when it is built.
 
 pub(crate) mod adapt;
+pub(crate) mod bounds;
 pub(crate) mod cache;
 pub(crate) mod compile;
 pub(crate) mod discover;
 pub mod inspect;
 pub(crate) mod listing;
-pub(crate) mod bounds;
 pub(crate) mod offered;
 pub(crate) mod record;
 pub(crate) mod sections;

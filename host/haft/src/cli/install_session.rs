@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 use super::common::Common;
 use super::terminal::{Hinted, Terminal};
 use haft::program::{FILE_NAME, InstallContext};
-use haft_package::oci::{Access, CredentialFiles};
 use haft_package::signature::{PublicKey, Trust};
 use haft_package::{
     Held, InstallError, Installed, Installer, Kind, PackageSource, Project, ProjectError, Request,
@@ -16,12 +15,6 @@ use haft_package::{
 pub(super) struct InstallSession {
     pub(super) project: Project,
     pub(super) context: InstallContext,
-}
-
-/// As whom registries are asked.
-pub(super) fn access(home: &std::path::Path, terminal: Terminal) -> Access {
-    let credentials = CredentialFiles::from_environment(home);
-    Access { credentials, redactor: terminal.redactor(), ..Access::default() }
 }
 
 /// The key named on the command line.
@@ -42,7 +35,7 @@ impl InstallSession {
         let path = common.program.clone().unwrap_or_else(|| FILE_NAME.into());
         let project = Project::open(&path).map_err(project_error)?;
         let mut context = InstallContext::new(&common.options(terminal, false)?, &project.manifest)?;
-        context.access = access(&context.dirs.home, terminal);
+        context.access.redactor = terminal.redactor();
         context.progress = terminal.progress();
         Ok(Self { project, context })
     }

@@ -12,8 +12,8 @@ use serde_json::json;
 use super::Exit;
 use super::check::component::{self, Checked};
 use super::terminal::{Hinted, Terminal, rounded};
-use crate::cli::install_session::{access, with_hint};
-use haft::program::{Dirs, FILE_NAME, InstallContext};
+use crate::cli::install_session::{InstallSession, with_hint};
+use haft::program::FILE_NAME;
 use haft_author::archive::Package;
 use haft_author::pack;
 use haft_core::manifest::{self, Manifest};
@@ -57,7 +57,7 @@ struct Ready {
 impl Publish {
     pub(super) async fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
         let reference = self.reference()?;
-        let context = InstallContext::new(&common.options(terminal, false)?, &Manifest::default())?;
+        let InstallSession { context, .. } = InstallSession::open(common, terminal)?;
         let engine = context.engine()?;
         let ready = if self.what.is_dir() {
             self.package(engine, terminal).await?
@@ -71,9 +71,8 @@ impl Publish {
                 .message(format_args!("would publish `{reference}` ({}); nothing was sent", rounded(size)));
             return Ok(Exit::Success);
         }
-        let access = access(&Dirs::of_this_machine()?.home, terminal);
         let progress = terminal.progress();
-        let pushing = push(&reference, &ready.publication, self.force, &access, &progress);
+        let pushing = push(&reference, &ready.publication, self.force, &context.access, &progress);
         let pushed = tokio::select! {
             pushed = pushing => pushed.map_err(|error: OciError| with_hint(error.hint().as_deref(), error))?,
             _ = tokio::signal::ctrl_c() => return Ok(Exit::Interrupted),

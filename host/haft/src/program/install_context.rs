@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 use super::options::Options;
 use super::{Dirs, grants, rights};
 use haft_core::grant::Grant;
+use haft_core::lookup::HostPrograms;
 use haft_core::manifest::{Manifest, Prewarm};
 use haft_package::oci::{Access, CredentialFiles};
 use haft_package::{Installer, Progress, Project, Store};
@@ -43,7 +44,7 @@ impl InstallContext {
         let declared = grants::plugins(manifest, &dirs, &[], &sandbox, &mut problems)?;
         let (git_grant, store) = (grants::git(&dirs)?, Store::new(&dirs.store));
         let credentials = CredentialFiles::from_environment(&dirs.home);
-        let access = Access { credentials, ..Access::default() };
+        let access = Access { credentials, programs: HostPrograms::of(&sandbox), ..Access::default() };
         let (confiner, engine) = (options.confiner.clone().unwrap_or_default(), OnceLock::new());
         let (options, progress) = (options.clone(), Progress::default());
         Ok(Self { dirs, store, access, progress, sandbox, git_grant, confiner, options, declared, engine })

@@ -1,6 +1,7 @@
 //! Credentials for registries, and how often a request is tried.
 
 use super::credentials::CredentialFiles;
+use haft_core::lookup::HostPrograms;
 use haft_core::net::Retry;
 use haft_core::secret::Redactor;
 
@@ -13,4 +14,6 @@ pub struct Access {
     pub redactor: Redactor,
     /// When a request that failed is sent again.
     pub retry: Retry,
+    /// Where `git` and helpers for credentials are found.
+    pub programs: HostPrograms,
 }

@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 use super::credential::{Credential, Secret};
 use super::helper;
 use super::reference::Reference;
+use haft_core::lookup::HostPrograms;
 
 /// Bytes of a file with credentials: ten times one with a hundred registries.
 const MAX_FILE: u64 = 1 << 20;
@@ -60,7 +61,11 @@ impl CredentialFiles {
     }
 
     /// The first credential that was stored for this registry or this repository of it.
-    pub(super) async fn find(&self, reference: &Reference) -> Result<Option<Credential>, String> {
+    pub(super) async fn find(
+        &self,
+        programs: &HostPrograms,
+        reference: &Reference,
+    ) -> Result<Option<Credential>, String> {
         for path in &self.0 {
             let Some(stored) =
                 read(path).map_err(|why| format!("cannot read `{}`: {why}", path.display()))?
@@ -72,7 +77,7 @@ impl CredentialFiles {
                     return Ok(Some(Credential { secret, place: format!("`{}`", path.display()) }));
                 }
                 Some(Found::Helper { name, server }) => {
-                    if let Some(secret) = helper::stored_secret(&name, &server).await? {
+                    if let Some(secret) = helper::stored_secret(programs, &name, &server).await? {
                         return Ok(Some(Credential { secret, place: format!("`docker-credential-{name}`") }));
                     }
                 }
@@ -212,7 +217,7 @@ mod tests {
         let file = folder.path().join("config.json");
         std::fs::write(&file, text).unwrap();
         let missing = folder.path().join("none/auth.json");
-        CredentialFiles::at([missing, file]).find(&reference.parse().unwrap()).await
+        CredentialFiles::at([missing, file]).find(&HostPrograms::default(), &reference.parse().unwrap()).await
     }
 
     fn display(credential: Option<Credential>) -> String {

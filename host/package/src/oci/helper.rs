@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use super::credential::Secret;
 use haft_core::grant::{Grant, Root};
-use haft_core::lookup::find_on_path;
+use haft_core::lookup::HostPrograms;
 use haft_core::tool::Own;
 use haft_sandbox::confine::Confiner;
 use haft_sandbox::process::{self, ExitReason, Finished, Output, ProcessSpec};
@@ -59,19 +59,24 @@ struct Answer {
 }
 
 /// What the helper `docker-credential-NAME` keeps for `server`.
-pub(super) async fn stored_secret(name: &str, server: &str) -> Result<Option<Secret>, String> {
+pub(super) async fn stored_secret(
+    programs: &HostPrograms,
+    name: &str,
+    server: &str,
+) -> Result<Option<Secret>, String> {
     let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     if name.len() > MAX_NAME || !name.chars().all(is_name) {
         return Err("the credential helper that is named for the registry has a name that is none".to_owned());
     }
     let program = format!("docker-credential-{name}");
-    let found = find_on_path(&program);
+    let found = programs.find(&program);
     let path = found.ok_or_else(|| format!("the credential helper `{program}` is not on PATH"))?;
-    let finished = run(&path, server).await.map_err(|why| format!("cannot ask `{program}`: {why}"))?;
+    let finished =
+        run(programs, &path, server).await.map_err(|why| format!("cannot ask `{program}`: {why}"))?;
     answered(finished).map_err(|why| format!("`{program}` {why}"))
 }
 
-async fn run(program: &Path, server: &str) -> Result<Finished, String> {
+async fn run(programs: &HostPrograms, program: &Path, server: &str) -> Result<Finished, String> {
     let root = Root::resolve(Path::new("/"), Path::new("/")).map_err(|error| error.to_string())?;
     let grant = Grant::none().with_read_anywhere().with_workspace(root);
     let grant = ENVIRONMENT.iter().fold(grant, |grant, name| grant.with_env(*name));
@@ -80,7 +85,7 @@ async fn run(program: &Path, server: &str) -> Result<Finished, String> {
         arguments: vec!["get".into()],
         input: server.as_bytes().to_vec(),
         output: Output::Separate,
-        environment: Vec::new(),
+        environment: vec![("PATH".into(), programs.path())],
         limit: MAX_OUTPUT,
         timeout: TIMEOUT,
     };

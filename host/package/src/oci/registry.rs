@@ -155,7 +155,8 @@ impl<'a> Registry<'a> {
 
     async fn credential(&self) -> Result<Option<&Credential>, Failure> {
         let find = || async {
-            let found = self.access.credentials.find(self.reference).await.map_err(Failure::Credentials)?;
+            let Access { credentials, programs, .. } = self.access;
+            let found = credentials.find(programs, self.reference).await.map_err(Failure::Credentials)?;
             if let Some(credential) = &found {
                 self.access.redactor.add(&credential.secrets());
             }

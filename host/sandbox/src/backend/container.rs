@@ -14,7 +14,7 @@ use crate::backend::transport::{Line, RunAs, Transport, shell, transport_line};
 use crate::confine::Confiner;
 use crate::error::BackendError;
 use crate::process::{self, ExitReason, Output, ProcessSpec};
-use haft_core::lookup::find_on_path;
+use haft_core::lookup::HostPrograms;
 use haft_core::tool::Own;
 
 /// How long an engine may take to say whether a container runs; one whose service hangs takes for ever.
@@ -28,6 +28,7 @@ pub(crate) struct Container {
     name: String,
     engine: Engine,
     transport_confiner: Confiner,
+    programs: HostPrograms,
 }
 
 impl Container {
@@ -39,8 +40,9 @@ impl Container {
     ) -> Result<Self, BackendError> {
         check(name)?;
         let candidates = engine.map_or_else(|| Engine::ALL.to_vec(), |engine| vec![engine]);
+        let programs = HostPrograms::of(&host_context.grant);
         let there: Vec<_> =
-            candidates.into_iter().filter(|engine| find_on_path(engine.name()).is_some()).collect();
+            candidates.into_iter().filter(|engine| programs.find(engine.name()).is_some()).collect();
         if there.is_empty() {
             return Err(BackendError::Missing(match engine {
                 Some(engine) => format!("`{}` was not found in PATH", engine.name()),
@@ -53,6 +55,7 @@ impl Container {
                 name: name.to_owned(),
                 engine,
                 transport_confiner: host_context.transport_confiner.clone(),
+                programs: programs.clone(),
             };
             match container.state().await? {
                 Ok(state) if state == "true" => return Ok(container),
@@ -98,10 +101,10 @@ impl Container {
 
     fn engine_line(&self, arguments: Vec<OsString>) -> Result<Line, BackendError> {
         let name = self.engine.name();
-        let program = find_on_path(name);
+        let program = self.programs.find(name);
         let program =
             program.ok_or_else(|| BackendError::Missing(format!("`{name}` was not found in PATH")))?;
-        Ok(transport_line(&self.transport_confiner, program, arguments))
+        Ok(transport_line((&self.transport_confiner, &self.programs), program, arguments))
     }
 }
 

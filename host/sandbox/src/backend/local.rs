@@ -8,13 +8,14 @@ use crate::HostContext;
 use crate::backend::transport::{Line, RunAs, Transport, shell, transport_line};
 use crate::confine::Confiner;
 use crate::error::BackendError;
-use haft_core::lookup::find_on_path;
+use haft_core::lookup::HostPrograms;
 
 /// This machine.
 #[derive(Debug)]
 pub(crate) struct Local {
     confiner: Confiner,
     transport_confiner: Confiner,
+    programs: HostPrograms,
 }
 
 impl Local {
@@ -22,6 +23,7 @@ impl Local {
         Self {
             confiner: host_context.confiner.clone(),
             transport_confiner: host_context.transport_confiner.clone(),
+            programs: HostPrograms::of(&host_context.grant),
         }
     }
 }
@@ -42,9 +44,9 @@ impl Transport for Local {
 
     async fn line(&self, run_as: RunAs<'_>) -> Result<Line, BackendError> {
         let [name, arguments @ ..] = shell();
-        let program = name.to_str().and_then(find_on_path);
+        let program = name.to_str().and_then(|name| self.programs.find(name));
         let program = program.ok_or_else(|| BackendError::Missing("`sh` is not on PATH".into()))?;
-        let line = transport_line(&self.transport_confiner, program, arguments.into());
+        let line = transport_line((&self.transport_confiner, &self.programs), program, arguments.into());
         Ok(match run_as {
             RunAs::Haft => line,
             RunAs::Model(grant) => Line {

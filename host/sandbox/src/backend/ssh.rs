@@ -22,7 +22,7 @@ use crate::backend::transport::{Line, RunAs, Transport, transport_line};
 use crate::confine::Confiner;
 use crate::error::BackendError;
 use crate::process::service::{self, Life, ServiceSpec};
-use haft_core::lookup::find_on_path;
+use haft_core::lookup::HostPrograms;
 
 /// How long a connection may take, keys and all.
 const CONNECT: Duration = Duration::from_secs(20);
@@ -69,6 +69,7 @@ pub(crate) struct Ssh {
     config: Option<PathBuf>,
     program: PathBuf,
     transport_confiner: Confiner,
+    programs: HostPrograms,
     /// Where the socket is; removed at the end.
     folder: Folder,
     master: Mutex<Option<Life>>,
@@ -96,14 +97,19 @@ impl Ssh {
         config: Option<&Path>,
     ) -> Result<Self, BackendError> {
         check(target)?;
-        let program = find_on_path("ssh");
-        let program = program.ok_or_else(|| BackendError::Missing("`ssh` was not found in PATH".into()))?;
+        let program = HostPrograms::of(&host_context.grant).find("ssh");
+        let program = program.ok_or_else(|| {
+            BackendError::Missing(
+                "`ssh` was not found in PATH, but for directories that tools may write".into(),
+            )
+        })?;
         let folder = folder(&host_context.state)?;
         let host = Self {
             target: target.to_owned(),
             config: config.map(Path::to_owned),
             program,
             transport_confiner: host_context.transport_confiner.clone(),
+            programs: HostPrograms::of(&host_context.grant),
             folder,
             master: Mutex::default(),
             slots: Arc::new(Semaphore::new(MAX_SCRIPTS)),
@@ -143,7 +149,7 @@ impl Ssh {
         let mut arguments = self.words();
         arguments.extend(["-M", "-N", "-T", "-o", "StdinNull=yes", "--", &self.target].map(OsString::from));
         let Line { program, arguments, environment, confiner, grant, .. } =
-            transport_line(&self.transport_confiner, self.program.clone(), arguments);
+            transport_line((&self.transport_confiner, &self.programs), self.program.clone(), arguments);
         let job = ServiceSpec { program, arguments, environment };
         let life = service::start(&confiner, &job, &grant, |_| {}).await?.life;
         let begun = Instant::now();
@@ -215,7 +221,8 @@ impl Transport for Ssh {
                 .map(OsString::from),
         );
         arguments.push(format!("exec sh -c {}", quoted(BOOT)).into());
-        let line = transport_line(&self.transport_confiner, self.program.clone(), arguments);
+        let line =
+            transport_line((&self.transport_confiner, &self.programs), self.program.clone(), arguments);
         let place = self.slots.clone().acquire_owned().await.ok();
         Ok(Line { place, ..line })
     }

@@ -10,6 +10,7 @@ use crate::backend::script::BOOT;
 use crate::confine::Confiner;
 use crate::error::BackendError;
 use haft_core::grant::{Grant, Root};
+use haft_core::lookup::HostPrograms;
 
 /// On whose behalf a shell is started.
 #[derive(Clone, Copy, Debug)]
@@ -66,14 +67,19 @@ const MESSENGERS: &[&str] =
     &["CONTAINER", "DOCKER_", "PODMAN_", "SSH_AUTH_SOCK", "XDG_", "DBUS_SESSION_BUS_ADDRESS"];
 
 /// The line for a transport process of haft's own.
-pub(crate) fn transport_line(confiner: &Confiner, program: PathBuf, arguments: Vec<OsString>) -> Line {
+pub(crate) fn transport_line(
+    (confiner, programs): (&Confiner, &HostPrograms),
+    program: PathBuf,
+    arguments: Vec<OsString>,
+) -> Line {
     let everywhere = Root::everything();
     let grant = Grant::none().with_read_anywhere().with_network(true).with_workspace(everywhere);
     let is_needed = |name: &OsString| {
         let name = name.to_str();
         name.is_some_and(|name| MESSENGERS.iter().any(|known| name.starts_with(known)))
     };
-    let environment = std::env::vars_os().filter(|(name, _)| is_needed(name)).collect();
+    let path = (OsString::from("PATH"), programs.path());
+    let environment = std::env::vars_os().filter(|(name, _)| is_needed(name)).chain([path]).collect();
     Line { program, arguments, environment, confiner: confiner.clone(), grant, place: None }
 }
 

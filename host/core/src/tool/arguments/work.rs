@@ -172,9 +172,7 @@ impl Count {
             "patternProperties" => {
                 Ok(self.each(at, fields(value))?.saturating_add(PATTERN * fields(value).count() as u64))
             }
-            "propertyNames" => {
-                Ok(self.all(at, [&Value::Null])?.saturating_mul(fields(value).count() as u64))
-            }
+            "propertyNames" => Ok(self.all(at, [&Value::Null])?.saturating_mul(fields(value).count() as u64)),
             "additionalProperties" | "unevaluatedProperties" => self.all(at, fields(value)),
             "items" | "prefixItems" | "additionalItems" | "unevaluatedItems" | "contains" => {
                 self.all(at, items(value))
