@@ -148,13 +148,16 @@ fn s04_a_linked_program_toml_counts_from_the_link() {
     let [kept, used] = ["kept", "used"].map(|name| home.work().join(name));
     for (folder, words) in [(&kept, "one two three"), (&used, "one two")] {
         fs::create_dir_all(folder.join("notes")).unwrap();
+        fs::create_dir(folder.join("work")).unwrap();
         fs::write(folder.join("notes/a.md"), words).unwrap();
         fs::write(folder.join("key"), folder.file_name().unwrap().as_encoded_bytes()).unwrap();
         script(&folder.join("greet"), "pwd");
         script(&folder.join("server"), "echo \"$KEY\" >key-was");
         fs::copy(repository().join("plugins/built/wordcount.wasm"), folder.join("wordcount.wasm")).unwrap();
     }
-    fs::write(kept.join("program.toml"), [PROGRAM, wordcount, server].concat()).unwrap();
+    // The link itself stands where no tool may write.
+    let program = PROGRAM.replace("workspace = \".\"", "workspace = \"work\"");
+    fs::write(kept.join("program.toml"), [&program, wordcount, server].concat()).unwrap();
     symlink("../kept/program.toml", used.join("program.toml")).unwrap();
     for (folder, program) in [(&used, "program.toml"), (&home.work(), "used/program.toml")] {
         let haft = |words: &[&str]| {
@@ -162,13 +165,19 @@ fn s04_a_linked_program_toml_counts_from_the_link() {
             Answer::from(haft.current_dir(folder).output().unwrap())
         };
         let greeted = haft(&["call", "program__own__greet", r#"{"name":"you"}"#]);
-        assert_eq!(greeted.stdout.trim_end(), used.to_str().unwrap(), "{program}: {}", greeted.stderr);
-        let counted = haft(&["call", "words__count", "--arg", "path=notes/a.md"]);
+        assert_eq!(
+            greeted.stdout.trim_end(),
+            used.join("work").to_str().unwrap(),
+            "{program}: {}",
+            greeted.stderr
+        );
+        let counted =
+            haft(&["call", "words__count", "--arg", &format!("path={}/notes/a.md", used.display())]);
         assert!(counted.stdout.contains("2 words"), "{program}: {}{}", counted.stdout, counted.stderr);
         haft(&["tools", "--refresh"]);
-        let key = fs::read_to_string(used.join("key-was")).unwrap_or_default();
+        let key = fs::read_to_string(used.join("work/key-was")).unwrap_or_default();
         assert_eq!(key, "used\n", "{program}");
-        fs::remove_file(used.join("key-was")).unwrap();
+        fs::remove_file(used.join("work/key-was")).unwrap();
     }
 }
 

@@ -328,7 +328,7 @@ async fn pl20_a_dropped_run_leaves_a_valid_history() {
     let (mut history, started) = (History::default(), CancellationToken::new());
     let trigger = started.clone();
     let events = Events::to(move |event| {
-        if matches!(event, Event::Started(_)) {
+        if matches!(event, Event::Running { .. }) {
             trigger.cancel();
         }
     });

@@ -65,6 +65,28 @@ struct State {
     asked: i64,
 }
 
+/// A tool whose description repeats a secret.
+fn telling() -> Value {
+    let secret = std::env::var("MY_TOKEN").unwrap();
+    let properties = json!({ "token": { "type": "string", "default": secret } });
+    json!({ "tools": [{
+        "name": "tell", "title": secret, "description": format!("Connected as {secret}"),
+        "inputSchema": { "type": "object", "properties": properties },
+    }] })
+}
+
+/// A tool whose schema takes 2^32 steps.
+fn doubling() -> Value {
+    let next = |level: usize| json!({ "$ref": format!("#/$defs/a{}", level + 1) });
+    let level = |level| (format!("a{level}"), json!({ "allOf": [next(level), next(level)] }));
+    let mut levels: serde_json::Map<String, Value> = (0..32).map(level).collect();
+    levels.insert("a32".into(), json!({ "type": "string" }));
+    let properties = json!({ "x": { "$ref": "#/$defs/a0" } });
+    json!({ "tools": [{
+        "name": "echo", "inputSchema": { "type": "object", "properties": properties, "$defs": levels },
+    }] })
+}
+
 fn fatal(why: &str) -> ! {
     eprintln!("violation: {why}");
     std::process::exit(9)
@@ -233,24 +255,8 @@ impl Fake {
             }
             Some("hang") => return,
             Some("odd") => json!({ "tools": [tool("a.b/c d"), tool(&"x".repeat(100))] }),
-            Some("telling") => {
-                let secret = std::env::var("MY_TOKEN").unwrap();
-                let properties = json!({ "token": { "type": "string", "default": secret } });
-                json!({ "tools": [{
-                    "name": "tell", "title": secret, "description": format!("Connected as {secret}"),
-                    "inputSchema": { "type": "object", "properties": properties },
-                }] })
-            }
-            Some("doubling") => {
-                let next = |level: usize| json!({ "$ref": format!("#/$defs/a{}", level + 1) });
-                let level = |level| (format!("a{level}"), json!({ "allOf": [next(level), next(level)] }));
-                let mut levels: serde_json::Map<String, Value> = (0..32).map(level).collect();
-                levels.insert("a32".into(), json!({ "type": "string" }));
-                let properties = json!({ "x": { "$ref": "#/$defs/a0" } });
-                json!({ "tools": [{
-                    "name": "echo", "inputSchema": { "type": "object", "properties": properties, "$defs": levels },
-                }] })
-            }
+            Some("telling") => telling(),
+            Some("doubling") => doubling(),
             _ => json!({ "tools": tools }),
         };
         if self.is("speaks", "2026-07-28") {

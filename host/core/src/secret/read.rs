@@ -10,6 +10,8 @@ use rustix::fs::OFlags;
 use secrecy::SecretString;
 
 use super::{MAX_SECRET, MIN_SECRET, Redactor, SecretError, keyring};
+use crate::grant::{Grant, Root};
+use crate::lookup::HostPrograms;
 use crate::manifest::{KeyringEntry, Manifest, SecretSource};
 
 /// Reads the secrets that a program.toml names.
@@ -31,7 +33,7 @@ impl<'a> Secrets<'a> {
     /// A locked keyring asks the user to unlock it; the wait is bounded.
     pub async fn read(&self, source: &SecretSource) -> Result<SecretString, SecretError> {
         let bytes = match source {
-            SecretSource::Keyring(entry) => in_keyring(entry).await?,
+            SecretSource::Keyring(entry) => in_keyring(entry, &self.programs()).await?,
             source => self.at_once(source)?,
         };
         self.known(source, bytes)
@@ -48,6 +50,16 @@ impl<'a> Secrets<'a> {
                 tracing::debug!("{error}");
             }
         }
+    }
+
+    /// The programs that can be asked for a secret: none that `bash` or a command may have written.
+    fn programs(&self) -> HostPrograms {
+        let sandbox = &self.manifest.sandbox;
+        let written = sandbox.workspace.iter().chain(&sandbox.write);
+        let written = written.map(|path| self.manifest.resolve(&path.value, self.home));
+        let roots =
+            written.chain([std::env::temp_dir()]).filter_map(|path| Root::resolve("/".as_ref(), &path).ok());
+        HostPrograms::of(&roots.fold(Grant::none(), Grant::with_write))
     }
 
     fn at_once(&self, source: &SecretSource) -> Result<Vec<u8>, SecretError> {
@@ -115,8 +127,8 @@ fn read_file(path: &Path) -> io::Result<Vec<u8>> {
 }
 
 /// What the user's keyring has.
-async fn in_keyring(entry: &KeyringEntry) -> Result<Vec<u8>, SecretError> {
-    match keyring::read(entry).await {
+async fn in_keyring(entry: &KeyringEntry, programs: &HostPrograms) -> Result<Vec<u8>, SecretError> {
+    match keyring::read(entry, programs).await {
         Ok(Some(secret)) => Ok(secret),
         Ok(None) => Err(SecretError::NotInKeyring(entry.clone())),
         Err(why) => Err(SecretError::Keyring { entry: entry.clone(), why }),

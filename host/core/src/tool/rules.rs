@@ -77,11 +77,16 @@ impl Rules {
         self
     }
 
-    /// The same for calls that a person types: that is their answer to every question.
+    /// The same for calls that a person types: that is their answer to every question, and what is denied stays so.
     #[must_use]
     pub fn for_a_person(mut self) -> Self {
-        self.rules.retain(|rule| rule.effect != Effect::Ask);
-        self.otherwise = None;
+        self.otherwise.take_if(|(effect, _)| *effect != Effect::Deny);
+        if self.otherwise.is_some() {
+            let asking = self.rules.iter_mut().filter(|rule| rule.effect == Effect::Ask);
+            asking.for_each(|rule| rule.effect = Effect::Allow);
+        } else {
+            self.rules.retain(|rule| rule.effect != Effect::Ask);
+        }
         self
     }
 }

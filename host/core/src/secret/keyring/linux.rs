@@ -4,14 +4,15 @@
 mod kernel;
 mod service;
 
+use crate::lookup::HostPrograms;
 use crate::manifest::KeyringEntry;
 
 /// What an entry holds: `None` where there is no such entry, an error where the keyring does not tell.
-pub(super) async fn read(entry: &KeyringEntry) -> Result<Option<Vec<u8>>, String> {
+pub(super) async fn read(entry: &KeyringEntry, programs: &HostPrograms) -> Result<Option<Vec<u8>>, String> {
     if let Some(secret) = kernel::read(entry) {
         return Ok(Some(secret));
     }
-    service::read(entry).await.map_err(|error| error.to_string())
+    service::read(entry, programs).await.map_err(|error| error.to_string())
 }
 
 /// What a person types to store an entry. Where no desktop answers, the kernel's keyring is left.

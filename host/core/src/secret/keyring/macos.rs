@@ -3,13 +3,14 @@
 use security_framework::base::Error;
 use security_framework::passwords::get_generic_password;
 
+use crate::lookup::HostPrograms;
 use crate::manifest::KeyringEntry;
 
 /// `errSecItemNotFound` of Security's `SecBase.h`.
 const NOT_FOUND: i32 = -25300;
 
 /// What an entry holds: `None` where there is no such entry, an error where the keyring does not tell.
-pub(super) async fn read(entry: &KeyringEntry) -> Result<Option<Vec<u8>>, String> {
+pub(super) async fn read(entry: &KeyringEntry, _programs: &HostPrograms) -> Result<Option<Vec<u8>>, String> {
     let KeyringEntry { service, user } = entry.clone();
     // It waits for a person where the keychain is locked.
     let found = tokio::task::spawn_blocking(move || get_generic_password(&service, &user)).await;

@@ -10,7 +10,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::Command;
 use tokio::time::timeout;
 
-use crate::lookup::find_on_path;
+use crate::lookup::HostPrograms;
 use crate::manifest::KeyringEntry;
 use crate::secret::MAX_SECRET;
 
@@ -42,26 +42,35 @@ struct Answer {
 }
 
 /// The entry's value; `None` where the service does not have it. A locked keyring asks its user.
-pub(super) async fn read(entry: &KeyringEntry) -> Result<Option<Vec<u8>>, ServiceError> {
+pub(super) async fn read(
+    entry: &KeyringEntry,
+    programs: &HostPrograms,
+) -> Result<Option<Vec<u8>>, ServiceError> {
     let read = async {
-        let found = ask("lookup", entry).await?;
+        let found = ask(programs, "lookup", entry).await?;
         match found {
             Answer { succeeded: true, output, .. } => Ok(Some(output)),
             Answer { complaint, .. } if !complaint.is_empty() => Err(ServiceError::NotAsked(complaint)),
             // A search lists locked items too.
-            _ if ask("search", entry).await?.output.is_empty() => Ok(None),
+            _ if ask(programs, "search", entry).await?.output.is_empty() => Ok(None),
             _ => Err(ServiceError::Locked),
         }
     };
     timeout(PATIENCE, read).await.unwrap_or(Err(ServiceError::TimedOut))
 }
 
-/// Runs one subcommand. At most one byte more than a secret has is read; a dropped future kills the program.
+/// Runs one subcommand, unconfined: it is the user's own, and is given nothing but the name of an entry. At most one byte
+/// more than a secret has is read; a dropped future kills the program.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "core stands below what confines children, which closes the service's socket to them"
+)]
 async fn ask(
+    programs: &HostPrograms,
     subcommand: &str,
     KeyringEntry { service, user }: &KeyringEntry,
 ) -> Result<Answer, ServiceError> {
-    let program = find_on_path(PROGRAM).ok_or(ServiceError::Missing)?;
+    let program = programs.find(PROGRAM).ok_or(ServiceError::Missing)?;
     let mut command = Command::new(program);
     command.args([subcommand, "service", service, "username", user]).kill_on_drop(true);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());

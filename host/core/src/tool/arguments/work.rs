@@ -74,12 +74,11 @@ impl Work {
             return Ok(());
         }
         let empty;
-        let registry = match &self.registry {
-            Some(registry) => registry,
-            None => {
-                empty = Registry::new().prepare().map_err(|_| TooMuch::Nowhere)?;
-                &empty
-            }
+        let registry = if let Some(registry) = &self.registry {
+            registry
+        } else {
+            empty = Registry::new().prepare().map_err(|_| TooMuch::Nowhere)?;
+            &empty
         };
         let base = jsonschema::uri::from_str(BASE).map_err(|_| TooMuch::Nowhere)?;
         let resolver = registry.resolver(base);
@@ -166,16 +165,18 @@ impl Count {
     fn keyword(&mut self, keyword: &str, at: At<'_, '_>, value: &Value) -> Result<u64, TooMuch> {
         match keyword {
             "$ref" | "$dynamicRef" | "$recursiveRef" => self.reference(at, value),
-            "allOf" | "anyOf" | "oneOf" | "not" | "if" | "then" | "else" => self.all(at, [value]),
-            "dependentSchemas" | "dependencies" => self.each(at, [value]),
+            "allOf" | "anyOf" | "oneOf" | "not" | "if" | "then" | "else" => self.all(at, &[value]),
+            "dependentSchemas" | "dependencies" => self.each(at, &[value]),
             "properties" => self.properties(at, value),
             "patternProperties" => {
-                Ok(self.each(at, fields(value))?.saturating_add(PATTERN * fields(value).count() as u64))
+                Ok(self.each(at, &fields(value))?.saturating_add(PATTERN * fields(value).count() as u64))
             }
-            "propertyNames" => Ok(self.all(at, [&Value::Null])?.saturating_mul(fields(value).count() as u64)),
-            "additionalProperties" | "unevaluatedProperties" => self.all(at, fields(value)),
+            "propertyNames" => {
+                Ok(self.all(at, &[&Value::Null])?.saturating_mul(fields(value).count() as u64))
+            }
+            "additionalProperties" | "unevaluatedProperties" => self.all(at, &fields(value)),
             "items" | "prefixItems" | "additionalItems" | "unevaluatedItems" | "contains" => {
-                self.all(at, items(value))
+                self.all(at, &items(value))
             }
             "pattern" => Ok(PATTERN + value.as_str().map_or(0, str::len) as u64 / 8),
             _ => Ok(at.schema.as_array().map_or(1, Vec::len) as u64),
@@ -201,7 +202,7 @@ impl Count {
     fn all<'v>(
         &mut self,
         at: At<'_, '_>,
-        values: impl IntoIterator<Item = &'v Value> + Clone,
+        values: &(impl IntoIterator<Item = &'v Value> + Clone),
     ) -> Result<u64, TooMuch> {
         match at.schema.as_array() {
             Some(schemas) => self.sum(at, schemas.iter(), values),
@@ -213,7 +214,7 @@ impl Count {
     fn each<'v>(
         &mut self,
         at: At<'_, '_>,
-        values: impl IntoIterator<Item = &'v Value> + Clone,
+        values: &(impl IntoIterator<Item = &'v Value> + Clone),
     ) -> Result<u64, TooMuch> {
         self.sum(at, at.schema.as_object().into_iter().flat_map(serde_json::Map::values), values)
     }
@@ -222,7 +223,7 @@ impl Count {
         &mut self,
         at: At<'a, '_>,
         schemas: impl Iterator<Item = &'a Value>,
-        values: impl IntoIterator<Item = &'v Value> + Clone,
+        values: &(impl IntoIterator<Item = &'v Value> + Clone),
     ) -> Result<u64, TooMuch> {
         let mut steps = 0_u64;
         for schema in schemas {

@@ -184,6 +184,14 @@ async fn a_person_who_types_the_call_is_not_asked_by_a_rule() {
     assert_eq!((content.as_str(), asked.len()), ("ran", 0));
     let (content, _) = dispatched(&toolbox, "git__log", json!({})).await;
     assert!(content.contains("did not run"), "{content}");
+    let own = rules(&written, Some(Effect::Deny));
+    let toolbox = self::toolbox(&own).ruled(&own.for_a_person());
+    let (content, asked) = dispatched(&toolbox, "read", json!({})).await;
+    assert_eq!((content.as_str(), asked.len()), ("ran", 0));
+    for (tool, arguments) in [("git__log", json!({})), ("bash", json!({ "command": "pwd" }))] {
+        let (content, _) = dispatched(&toolbox, tool, arguments).await;
+        assert!(content.contains("did not run"), "{tool}: {content}");
+    }
 }
 
 #[tokio::test]
