@@ -15,7 +15,7 @@ use crate::encoding::hex;
 /// turn up one by one where something numbers or indents them.
 const MIN_LINE: usize = 16;
 
-/// Every form of `secret`. One of less than [`MIN_SECRET`] bytes has no form in base64 or hex: two or three characters
+/// Every form of `secret`. One of less than eight bytes has no form in base64 or hex: two or three characters
 /// are in any text.
 pub fn encodings_of(secret: &str) -> BTreeSet<String> {
     let secret = secret.trim();
