@@ -111,10 +111,13 @@ fn a_person_s_own_call_is_only_refused() {
         "[sandbox]\nworkspace = \".\"\n[agent]\nask = [\"bash\"]\ndeny = [\"bash(touch *)\"]\notherwise = \"deny\"\n",
     );
     assert_eq!(home.call("bash", &json!({"command": "echo 1"})).stdout, "1\n");
-    assert_eq!(home.call("time", &json!({})).code, 0);
+    let refused = home.call("time", &json!({}));
+    assert!(refused.stderr.contains("`otherwise = \"deny\"` in `[agent]`"), "{}", refused.stderr);
     let refused = home.call("bash", &json!({"command": "true && touch x"}));
     assert!(refused.stderr.contains("the rule `bash(touch *)` in `deny` of `[agent]`"), "{}", refused.stderr);
     assert!(!home.work().join("x").exists());
+    home.write("program.toml", "[agent]\notherwise = \"ask\"\n");
+    assert_eq!(home.call("time", &json!({})).code, 0);
 }
 
 /// Calls of a model that nobody sits before: what is asked about is refused, and the journal says which rule it was.
