@@ -44,6 +44,11 @@ impl HostPrograms {
         candidates(name, &search_path()).find(is_own)
     }
 
+    /// What is said where `name` is not found.
+    pub fn missing(name: &str) -> String {
+        format!("`{name}` was not found in PATH; directories that tools may write are not searched")
+    }
+
     /// The directories that are searched, for those that such a program starts itself.
     pub fn path(&self) -> OsString {
         let path = search_path();

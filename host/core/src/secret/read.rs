@@ -57,8 +57,9 @@ impl<'a> Secrets<'a> {
         let sandbox = &self.manifest.sandbox;
         let written = sandbox.workspace.iter().chain(&sandbox.write);
         let written = written.map(|path| self.manifest.resolve(&path.value, self.home));
-        let roots =
-            written.chain([std::env::temp_dir()]).filter_map(|path| Root::resolve("/".as_ref(), &path).ok());
+        let roots = written
+            .chain([std::env::temp_dir(), self.home.join(".haft")])
+            .filter_map(|path| Root::resolve("/".as_ref(), &path).ok());
         HostPrograms::of(&roots.fold(Grant::none(), Grant::with_write))
     }
 

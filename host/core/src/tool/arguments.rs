@@ -61,8 +61,10 @@ pub enum SchemaError {
     #[error("the parameters nest deeper than {MAX_DEPTH} levels")]
     TooDeep,
     /// Compiling it would take too long.
-    #[error("the parameters have more than {MAX_PATTERNS} patterns")]
-    TooManyPatterns,
+    #[error(
+        "the parameters have more than {MAX_PATTERNS} patterns, or more than {MAX_REFERENCES} references"
+    )]
+    TooLarge,
     /// The schema contradicts the JSON Schema specification.
     #[error("the parameters are not a valid JSON Schema: {0}")]
     Invalid(String),
@@ -75,8 +77,8 @@ pub enum AnswerSchemaError {
     #[error("the schema nests deeper than {MAX_DEPTH} levels")]
     TooDeep,
     /// Compiling it would take too long.
-    #[error("the schema has more than {MAX_PATTERNS} patterns")]
-    TooManyPatterns,
+    #[error("the schema has more than {MAX_PATTERNS} patterns, or more than {MAX_REFERENCES} references")]
+    TooLarge,
     /// It contradicts the JSON Schema specification, or refers to another document.
     #[error("not a valid JSON Schema{}: {reason}", place_of(.place))]
     Invalid {
@@ -100,8 +102,11 @@ pub struct ArgumentsError(String);
 /// As many as a model can mend at once; an array of a million wrong items has a million.
 const MAX_MISTAKES: usize = 8;
 
-/// Patterns of a schema: each is compiled, which takes milliseconds where it has classes of Unicode.
-const MAX_PATTERNS: usize = 1000;
+/// Patterns of a schema: each is compiled, which takes up to a tenth of a second where it repeats classes of Unicode.
+const MAX_PATTERNS: usize = 300;
+
+/// References of a schema: a chain of a hundred thousand takes minutes to compile.
+const MAX_REFERENCES: usize = 5000;
 
 /// Half of what `serde_json` accepts, and far more than a tool's arguments ever need.
 const MAX_DEPTH: usize = 64;
@@ -115,12 +120,13 @@ impl Schema {
         if is_deeper(parameters, MAX_DEPTH) {
             return Err(SchemaError::TooDeep);
         }
-        if patterns(parameters) > MAX_PATTERNS {
-            return Err(SchemaError::TooManyPatterns);
+        if is_too_large(parameters) {
+            return Err(SchemaError::TooLarge);
         }
         let validator = options().build(parameters);
         let validator = validator.map_err(|error| SchemaError::Invalid(shorten(&error.to_string())))?;
-        let work = Work::of(parameters).map_err(|error| SchemaError::Invalid(shorten(&error.to_string())))?;
+        let work = Work::of(parameters, patterns(parameters))
+            .map_err(|error| SchemaError::Invalid(shorten(&error.to_string())))?;
         Ok(Self { validator, written: parameters.clone(), work, subject: Subject::Arguments })
     }
 
@@ -130,14 +136,15 @@ impl Schema {
         if is_deeper(schema, MAX_DEPTH) {
             return Err(AnswerSchemaError::TooDeep);
         }
-        if patterns(schema) > MAX_PATTERNS {
-            return Err(AnswerSchemaError::TooManyPatterns);
+        if is_too_large(schema) {
+            return Err(AnswerSchemaError::TooLarge);
         }
         let invalid = |place, reason: String| AnswerSchemaError::Invalid { place, reason: shorten(&reason) };
         let validator = options().should_validate_formats(true).build(schema);
         let validator =
             validator.map_err(|error| invalid(error.instance_path().to_string(), error.to_string()))?;
-        let work = Work::of(schema).map_err(|error| invalid(String::new(), error.to_string()))?;
+        let work =
+            Work::of(schema, patterns(schema)).map_err(|error| invalid(String::new(), error.to_string()))?;
         Ok(Self { validator, written: schema.clone(), work, subject: Subject::Answer })
     }
 
@@ -200,20 +207,31 @@ impl std::fmt::Debug for Schema {
 
 /// With patterns that may go back, but not for long.
 fn options<'i>() -> ValidationOptions<'i> {
-    let patterns = PatternOptions::fancy_regex().backtrack_limit(10_000).size_limit(1 << 20);
+    let patterns = PatternOptions::fancy_regex().backtrack_limit(10_000);
     jsonschema::options().with_pattern_options(patterns)
+}
+
+/// Whether compiling takes long, or memory.
+fn is_too_large(schema: &Value) -> bool {
+    patterns(schema) > MAX_PATTERNS
+        || occurrences(schema, &|key, _| usize::from(matches!(key, "$ref" | "$dynamicRef" | "$recursiveRef")))
+            > MAX_REFERENCES
 }
 
 /// How many patterns a schema has.
 fn patterns(schema: &Value) -> usize {
+    occurrences(schema, &|key, field| match key {
+        "patternProperties" => field.as_object().map_or(0, serde_json::Map::len),
+        key => usize::from(key == "pattern"),
+    })
+}
+
+/// The sum of `count` over all keys of a schema.
+fn occurrences(schema: &Value, count: &impl Fn(&str, &Value) -> usize) -> usize {
     match schema {
-        Value::Array(items) => items.iter().map(patterns).sum(),
+        Value::Array(items) => items.iter().map(|item| occurrences(item, count)).sum(),
         Value::Object(fields) => {
-            let own = |(key, field): (&String, &Value)| match key.as_str() {
-                "patternProperties" => field.as_object().map_or(0, serde_json::Map::len),
-                key => usize::from(key == "pattern" || key == "format"),
-            };
-            fields.iter().map(own).chain(fields.values().map(patterns)).sum()
+            fields.iter().map(|(key, field)| count(key, field) + occurrences(field, count)).sum()
         }
         _ => 0,
     }

@@ -319,12 +319,11 @@ impl Entry {
     async fn check(&self, call: &ToolCall, cancel: &CancellationToken) -> Result<(), ToolError> {
         let is_quick = |schema: &Schema| schema.is_quick(&call.arguments);
         if let Some(schema) = self.schema.get().filter(|schema| schema.as_ref().is_ok_and(is_quick)) {
-            return self.checked(schema, &call.arguments);
+            return checked(schema, self.def(), &call.arguments);
         }
-        let (entry, arguments) = (self.again(), call.arguments.clone());
+        let (schema, tool, arguments) = (self.schema.clone(), self.tool.clone(), call.arguments.clone());
         let check = tokio::task::spawn_blocking(move || {
-            let schema = entry.schema.get_or_init(|| Schema::compile(&entry.def().parameters));
-            entry.checked(schema, &arguments)
+            checked(schema.get_or_init(|| Schema::compile(&tool.def().parameters)), tool.def(), &arguments)
         });
         let cannot = |why: String| ToolError::Host(format!("`{}` cannot be called: {why}", self.def().name));
         tokio::select! {
@@ -334,13 +333,6 @@ impl Entry {
             () = tokio::time::sleep(self.limits.time) => {
                 Err(cannot(format!("its arguments were not checked within {:?}", self.limits.time)))
             }
-        }
-    }
-
-    fn checked(&self, schema: &Result<Schema, SchemaError>, arguments: &Value) -> Result<(), ToolError> {
-        match schema {
-            Ok(schema) => schema.check(arguments).map_err(|e| ToolError::InvalidArguments(e.to_string())),
-            Err(error) => Err(ToolError::Host(format!("`{}` cannot be called: {error}", self.def().name))),
         }
     }
 
@@ -386,6 +378,13 @@ impl Entry {
                 Err(ToolError::Host(format!("`{name}` was not ready to be called after {PREPARATION:?}")))
             }
         }
+    }
+}
+
+fn checked(schema: &Result<Schema, SchemaError>, def: &ToolDef, arguments: &Value) -> Result<(), ToolError> {
+    match schema {
+        Ok(schema) => schema.check(arguments).map_err(|e| ToolError::InvalidArguments(e.to_string())),
+        Err(error) => Err(ToolError::Host(format!("`{}` cannot be called: {error}", def.name))),
     }
 }
 

@@ -70,7 +70,7 @@ pub(super) async fn stored_secret(
     }
     let program = format!("docker-credential-{name}");
     let found = programs.find(&program);
-    let path = found.ok_or_else(|| format!("the credential helper `{program}` is not on PATH"))?;
+    let path = found.ok_or_else(|| format!("the credential helper {}", HostPrograms::missing(&program)))?;
     let finished =
         run(programs, &path, server).await.map_err(|why| format!("cannot ask `{program}`: {why}"))?;
     answered(finished).map_err(|why| format!("`{program}` {why}"))

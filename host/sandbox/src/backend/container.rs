@@ -45,7 +45,7 @@ impl Container {
             candidates.into_iter().filter(|engine| programs.find(engine.name()).is_some()).collect();
         if there.is_empty() {
             return Err(BackendError::Missing(match engine {
-                Some(engine) => format!("`{}` was not found in PATH", engine.name()),
+                Some(engine) => HostPrograms::missing(engine.name()),
                 None => "neither `docker` nor `podman` was found in PATH".into(),
             }));
         }
@@ -102,8 +102,7 @@ impl Container {
     fn engine_line(&self, arguments: Vec<OsString>) -> Result<Line, BackendError> {
         let name = self.engine.name();
         let program = self.programs.find(name);
-        let program =
-            program.ok_or_else(|| BackendError::Missing(format!("`{name}` was not found in PATH")))?;
+        let program = program.ok_or_else(|| BackendError::Missing(HostPrograms::missing(name)))?;
         Ok(transport_line((&self.transport_confiner, &self.programs), program, arguments))
     }
 }

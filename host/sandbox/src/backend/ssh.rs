@@ -98,11 +98,7 @@ impl Ssh {
     ) -> Result<Self, BackendError> {
         check(target)?;
         let program = HostPrograms::of(&host_context.grant).find("ssh");
-        let program = program.ok_or_else(|| {
-            BackendError::Missing(
-                "`ssh` was not found in PATH, but for directories that tools may write".into(),
-            )
-        })?;
+        let program = program.ok_or_else(|| BackendError::Missing(HostPrograms::missing("ssh")))?;
         let folder = folder(&host_context.state)?;
         let host = Self {
             target: target.to_owned(),

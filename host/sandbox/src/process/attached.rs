@@ -98,7 +98,7 @@ pub(crate) fn command_line(host: &HostContext, shell: &Path) -> String {
     // Paths that are not UTF-8 are no directories of a program.
     let rights = serde_json::to_string(&rights).unwrap_or_default();
     let words = ["exec", "--terminal", "--rights", &rights, "--", &shell.to_string_lossy()].map(quoted);
-    format!("exec {} {}", quoted(&host.haft.to_string_lossy()), words.join(" "))
+    format!("{} {}", quoted(&host.haft.to_string_lossy()), words.join(" "))
 }
 
 /// Runs `program` on this process's own streams to its end. With `terminal` it stays in the session

@@ -21,7 +21,7 @@ const MAX_PAIRS: usize = 1 << 18;
 const FEW_STEPS: usize = 50_000;
 
 /// Steps for a pattern: it may have to go back.
-const PATTERN: u64 = 200;
+const PATTERN: usize = 200;
 
 /// Where the resolver starts: what `jsonschema` uses for a schema without `$id`.
 const BASE: &str = "json-schema:///";
@@ -33,7 +33,7 @@ const REFERRING: [&str; 5] =
 /// The work of a schema.
 pub(super) struct Work {
     draft: Draft,
-    /// How many values the schema has, nested ones counted.
+    /// How many values the schema has, nested ones counted, and the steps of its patterns.
     size: usize,
     /// What references are resolved with; `None` where nothing in the schema refers to another part of it.
     registry: Option<Registry<'static>>,
@@ -53,14 +53,14 @@ pub(super) enum TooMuch {
 }
 
 impl Work {
-    /// Of a schema that is one.
-    pub(super) fn of(schema: &Value) -> Result<Self, referencing::Error> {
+    /// Of a schema that is one, with so many patterns.
+    pub(super) fn of(schema: &Value, patterns: usize) -> Result<Self, referencing::Error> {
         let draft = Draft::default().detect(schema);
         let registry = refers(schema).then(|| {
             let resource = draft.create_resource(schema.clone());
             Registry::new().draft(draft).add(BASE, resource)?.prepare()
         });
-        Ok(Self { draft, size: size(schema), registry: registry.transpose()? })
+        Ok(Self { draft, size: size(schema) + patterns * PATTERN, registry: registry.transpose()? })
     }
 
     /// Whether a check of `value` takes less time than another thread would.
@@ -169,8 +169,10 @@ impl Count {
             "dependentSchemas" | "dependencies" => self.each(at, &[value]),
             "properties" => self.properties(at, value),
             "patternProperties" => {
-                Ok(self.each(at, &fields(value))?.saturating_add(PATTERN * fields(value).count() as u64))
+                Ok(self.each(at, &fields(value))?.saturating_add((PATTERN * fields(value).count()) as u64))
             }
+            // No name has names of its own: a schema that refers to itself for names ends there.
+            "propertyNames" if fields(value).next().is_none() => Ok(1),
             "propertyNames" => {
                 Ok(self.all(at, &[&Value::Null])?.saturating_mul(fields(value).count() as u64))
             }
@@ -178,7 +180,7 @@ impl Count {
             "items" | "prefixItems" | "additionalItems" | "unevaluatedItems" | "contains" => {
                 self.all(at, &items(value))
             }
-            "pattern" => Ok(PATTERN + value.as_str().map_or(0, str::len) as u64 / 8),
+            "pattern" => Ok((PATTERN + value.as_str().map_or(0, str::len) / 8) as u64),
             _ => Ok(at.schema.as_array().map_or(1, Vec::len) as u64),
         }
     }
@@ -322,8 +324,10 @@ mod tests {
             let said = check(&schema, &json!({ "x": 1 })).unwrap_err();
             assert!(said.contains("without end"), "{said}");
         }
-        let said = check(&doubled(5000, |next| next), &json!({ "x": 1 })).unwrap_err();
+        let said = check(&doubled(4000, |next| next), &json!({ "x": 1 })).unwrap_err();
         assert!(said.contains("at once"), "{said}");
+        let said = check(&doubled(100_000, |next| next), &json!({ "x": 1 })).unwrap_err();
+        assert!(said.contains("more than 5000 references"), "{said}");
     }
 
     /// Recursive definitions are common, and doubling by what a value has is bounded by the value.
@@ -340,6 +344,10 @@ mod tests {
         for value in [json!(1), json!({ "a": [1, { "b": null }] }), many.into(), deep] {
             assert_eq!(check(&schema, &json!({ "x": value })), Ok(()));
         }
+        // Names are checked by what checks the value that they are in.
+        let named = json!({ "propertyNames": { "$ref": "#/$defs/a" } });
+        let schema = object(&json!({ "$ref": "#/$defs/a" }), &json!({ "a": named }));
+        assert_eq!(check(&schema, &json!({ "x": { "k": 1 } })), Ok(()));
         // Every level asks twice for the next one.
         let twice =
             json!({ "allOf": [{ "items": { "$ref": "#/$defs/a" } }, { "items": { "$ref": "#/$defs/a" } }] });
@@ -351,9 +359,14 @@ mod tests {
     #[test]
     fn patterns_are_bounded() {
         let properties: serde_json::Map<String, Value> =
-            (0..1001).map(|number| (format!("p{number}"), json!({ "pattern": "\\w{20}" }))).collect();
+            (0..301).map(|number| (format!("p{number}"), json!({ "pattern": "\\w{20}" }))).collect();
         let schema = json!({ "type": "object", "properties": properties });
-        assert_eq!(check(&schema, &json!({})).unwrap_err(), "the parameters have more than 1000 patterns");
+        assert_eq!(
+            check(&schema, &json!({})).unwrap_err(),
+            "the parameters have more than 300 patterns, or more than 5000 references"
+        );
+        let schema = json!({ "type": "object", "properties": { "x": { "pattern": "^[\\w-]{1,255}$" } } });
+        assert_eq!(check(&schema, &json!({ "x": "usual" })), Ok(()));
         // Goes back without a bound.
         let schema = json!({ "type": "object", "properties": { "x": { "pattern": "^(?=(a+)+$)\\1b" } } });
         assert!(check(&schema, &json!({ "x": "a".repeat(10_000) })).is_err());

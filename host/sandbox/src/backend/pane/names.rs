@@ -12,7 +12,7 @@ use crate::backend::target::{BackendConfig, Place};
 use crate::error::BackendError;
 use crate::process::attached;
 use haft_core::encoding::hex;
-use haft_core::lookup::find_on_path;
+use haft_core::lookup::{find_on_path, search_path};
 
 /// The session's name where none is given.
 const NAME: &str = "haft";
@@ -64,8 +64,11 @@ impl TmuxSession {
         }
         let socket = host_context.state.join("tmux");
         let socket = quoted(&socket.to_string_lossy());
-        let shell = attached::command_line(host_context, &own_shell(choice)?);
-        let key = digest(&shell);
+        let line = attached::command_line(host_context, &own_shell(choice)?);
+        let key = digest(&line);
+        // tmux is found where no tool writes; what the pane runs is confined, and searches all that a command searches.
+        let path = quoted(&format!("PATH={}", search_path().to_string_lossy()));
+        let shell = format!("exec env {path} {line}");
         Ok(Self { name, is_local, tmux: format!("-u -f /dev/null -S {socket}"), shell, key })
     }
 
