@@ -9,6 +9,7 @@ mod editor;
 mod library;
 mod permissions;
 mod tasks;
+mod trust;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -56,6 +56,7 @@ impl Home {
             .args(arguments)
             .current_dir(self.work())
             .env("HOME", self.directory.path())
+            .env("HAFT_TRUST", "1")
             .env("TMPDIR", self.directory.path().join("tmp"))
             .env("XDG_CACHE_HOME", cache())
             .env("OPENAI_API_KEY", SECRET)

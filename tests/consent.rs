@@ -24,7 +24,7 @@ fn place(rest: &str) -> TempDir {
 
 fn command(folder: &Path, arguments: &[&str]) -> std::process::Command {
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_haft"));
-    command.args(arguments).current_dir(folder).env("HOME", folder);
+    command.args(arguments).current_dir(folder).env("HOME", folder).env("HAFT_TRUST", "1");
     command.env("XDG_CACHE_HOME", cache()).env_remove("HAFT_LOG");
     command
 }

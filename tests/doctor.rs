@@ -141,6 +141,7 @@ impl Home {
             .args(arguments)
             .current_dir(self.path("work"))
             .env("HOME", self.0.path())
+            .env("HAFT_TRUST", "1")
             .env("TMPDIR", self.path("tmp"))
             .env("XDG_CACHE_HOME", cache())
             .env("OPENAI_API_KEY", SECRET)

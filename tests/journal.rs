@@ -66,6 +66,7 @@ impl Home {
             .args(arguments)
             .current_dir(self.path("work"))
             .env("HOME", self.directory.path())
+            .env("HAFT_TRUST", "1")
             .env("TMPDIR", self.path("tmp"))
             .env("XDG_CACHE_HOME", cache())
             .env("XDG_STATE_HOME", self.path("state"))
@@ -360,7 +361,12 @@ async fn a_dropped_call_is_noted_as_cancelled() {
     let folder = tempfile::tempdir().unwrap();
     let journal =
         haft::journal::Journal::new(&folder.path().join("journal"), haft::journal::Program::default());
-    let options = Options { no_journal: true, confiner: Some(confiner()), ..Options::default() };
+    let options = Options {
+        trust: haft::program::Trust::Everything,
+        no_journal: true,
+        confiner: Some(confiner()),
+        ..Options::default()
+    };
     let program = Program::load(&options).await.unwrap();
     let session = haft::tool::Session { journal, ..haft::tool::Session::default() };
     let call = haft::call::ToolCall {

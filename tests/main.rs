@@ -82,6 +82,7 @@ mod tidy;
 mod time;
 mod tiny;
 mod trace;
+mod trust;
 mod typed;
 mod wassette;
 mod web;

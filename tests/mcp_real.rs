@@ -74,6 +74,7 @@ fn program(bin: &Path, work: &Path) -> String {
 /// The program, with its places in the home of this test.
 async fn load(home: &Home) -> Program {
     let options = Options {
+        trust: haft::program::Trust::Everything,
         program: Some(home.work().join("program.toml")),
         ask: Ask::WhereUnknown,
         no_journal: true,

@@ -53,7 +53,11 @@ impl Place {
     fn command(&self, arguments: &[&str]) -> std::process::Command {
         let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_haft"));
         command.args(arguments).current_dir(self.folder.path());
-        command.env("HOME", self.folder.path()).env("XDG_CACHE_HOME", cache()).env_remove("HAFT_LOG");
+        command
+            .env("HOME", self.folder.path())
+            .env("HAFT_TRUST", "1")
+            .env("XDG_CACHE_HOME", cache())
+            .env_remove("HAFT_LOG");
         command
     }
 

@@ -71,6 +71,7 @@ impl Home {
             .args(arguments)
             .current_dir(self.path("work"))
             .env("HOME", self.directory.path())
+            .env("HAFT_TRUST", "1")
             .env("TMPDIR", self.path("tmp"))
             .env("XDG_CACHE_HOME", self.path("cache"))
             .env("XDG_STATE_HOME", self.path("state"))

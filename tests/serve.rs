@@ -60,6 +60,14 @@ impl Stage {
         fs::write(self.path("program.toml"), named).unwrap();
     }
 
+    /// Agrees to what a program that says `text` asks for: it may be put there while it is served.
+    pub(crate) fn agree_to(&self, text: &str) {
+        let before = fs::read(self.path("program.toml")).unwrap();
+        self.program(text);
+        assert!(self.command(&["trust", "--yes"]).status().unwrap().success());
+        fs::write(self.path("program.toml"), before).unwrap();
+    }
+
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join("work").join(name)
     }
@@ -94,6 +102,7 @@ impl Stage {
             .args(arguments)
             .current_dir(self.path(""))
             .env("HOME", self.home())
+            .env("HAFT_TRUST", "1")
             .env("TMPDIR", self.home().join("tmp"))
             .env("XDG_CACHE_HOME", cache())
             .env_remove("HAFT_LOG")

@@ -44,6 +44,7 @@ impl Web {
             .args(arguments)
             .current_dir(self.directory.path())
             .env("HOME", self.directory.path())
+            .env("HAFT_TRUST", "1")
             .env("TMPDIR", self.directory.path().join("tmp"))
             .env("XDG_CACHE_HOME", cache())
             .env_remove("HAFT_LOG")

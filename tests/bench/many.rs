@@ -79,6 +79,7 @@ fn measure() {
 fn at_home<'c>(command: &'c mut Command, folder: &Path) -> &'c mut Command {
     command
         .env("HOME", folder)
+        .env("HAFT_TRUST", "1")
         .env("XDG_CACHE_HOME", folder.join("cache"))
         .env("XDG_STATE_HOME", folder.join("state"))
 }
@@ -127,7 +128,12 @@ fn compare(title: &'static str, folder: &Path, arguments: &[&str]) -> [f64; 2] {
 fn dispatch(folder: &Path) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let loaded = COUNTS.map(|count| {
-        let options = Options { program: Some(file(folder, count)), many_calls: true, ..Options::default() };
+        let options = Options {
+            trust: haft::program::Trust::Everything,
+            program: Some(file(folder, count)),
+            many_calls: true,
+            ..Options::default()
+        };
         runtime.block_on(Program::load(&options)).unwrap()
     });
     let mut table = Table::new("one call of one tool, the whole program loaded, journal and all");

@@ -300,6 +300,7 @@ async fn inside_haft() {
             .args(["call", "guest__http_get", &arguments])
             .current_dir(&folder)
             .env("HOME", &folder)
+            .env("HAFT_TRUST", "1")
             .env("XDG_CACHE_HOME", cache())
             .output()
             .unwrap();

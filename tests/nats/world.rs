@@ -177,6 +177,7 @@ impl World {
         };
         let url: Option<NatsUrl> = with_server.then(|| self.url().parse().unwrap());
         let options = Options {
+            trust: haft::program::Trust::Everything,
             program: Some(home.join("program.toml")),
             no_journal: true,
             confiner: Some(confiner()),

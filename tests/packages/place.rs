@@ -97,6 +97,7 @@ impl Place {
             .args(arguments)
             .current_dir(self.work())
             .env("HOME", self.home())
+            .env("HAFT_TRUST", "1")
             .env("TMPDIR", self.home().join("tmp"))
             .env("XDG_CACHE_HOME", cache())
             .env("XDG_DATA_HOME", self.home().join("data"))

@@ -5,11 +5,16 @@ use serde_json::{Value, json};
 use super::eras::modern;
 use super::peer::{Peer, text};
 use super::{Stage, WRITES_HERE};
+use crate::common::wait::until;
 
 pub(crate) fn names(peer: &mut Peer) -> Vec<String> {
     let tools = peer.request("tools/list", json!({}))["result"]["tools"].take();
     tools.as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
 }
+
+/// Programs with a command more.
+const SAY: &str = "\n[[tools]]\nname = \"say\"\ndescription = \"Says it\"\ncommand = \"echo\"\n";
+const TELL: &str = "\n[[tools]]\nname = \"tell\"\ndescription = \"Says it\"\ncommand = \"echo\"\n";
 
 const CHANGED: &str = "notifications/tools/list_changed";
 
@@ -22,11 +27,12 @@ pub(crate) fn hears_of_it(peer: &mut Peer) -> Value {
 #[test]
 fn another_program_is_served_without_dropping_a_call() {
     let stage = Stage::new(WRITES_HERE);
+    [SAY, TELL].into_iter().for_each(|text| stage.agree_to(text));
     let mut peer = Peer::open(&stage);
     assert!(!names(&mut peer).contains(&"program__stage__say".to_owned()));
     let slow = peer.ask("tools/call", json!({"name": "guest__hold", "arguments": stage.hold("call")}));
     stage.await_held("call");
-    stage.program("\n[[tools]]\nname = \"say\"\ndescription = \"Says it\"\ncommand = \"echo\"\n");
+    stage.program(SAY);
     hears_of_it(&mut peer);
     assert!(names(&mut peer).contains(&"program__stage__say".to_owned()));
     assert_eq!(text(&peer.call("program__stage__say", json!({"args": ["new"]}))), "new\n");
@@ -38,10 +44,10 @@ fn another_program_is_served_without_dropping_a_call() {
     assert!(said.contains("no_such_key"), "{said}");
     assert!(names(&mut peer).contains(&"program__stage__say".to_owned()));
     // The same tools again: no notification.
-    stage.program("\n[[tools]]\nname = \"say\"\ndescription = \"Says it\"\ncommand = \"echo\"\n# the same\n");
+    stage.program(&format!("{SAY}# the same\n"));
     peer.says("program loaded again");
     // What would have been told of them comes before what is told of others.
-    stage.program("\n[[tools]]\nname = \"tell\"\ndescription = \"Says it\"\ncommand = \"echo\"\n");
+    stage.program(TELL);
     peer.says("program loaded again");
     hears_of_it(&mut peer);
     assert!(names(&mut peer).contains(&"program__stage__tell".to_owned()));
@@ -105,6 +111,7 @@ fn another_component_is_served() {
 #[test]
 fn a_subscriber_is_told() {
     let stage = Stage::new("");
+    stage.agree_to(SAY);
     let mut peer = Peer::start(&stage, &[]);
     let filter = json!({"notifications": {"toolsListChanged": true, "promptsListChanged": true}});
     peer.send(&modern("subscriptions/listen", "s", filter));
@@ -113,8 +120,29 @@ fn a_subscriber_is_told() {
     let accepted = &acknowledged["params"]["notifications"];
     assert_eq!(accepted["toolsListChanged"], true, "{acknowledged}");
     assert_ne!(accepted["promptsListChanged"], true, "{acknowledged}");
-    stage.program("\n[[tools]]\nname = \"say\"\ndescription = \"Says it\"\ncommand = \"echo\"\n");
+    stage.program(SAY);
     let report = hears_of_it(&mut peer);
     assert_eq!(report["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], "s", "{report}");
     assert_eq!(peer.hang_up(), Some(0));
+}
+
+/// X6, X7: a change of program.toml widens no right by itself, whoever made it; what a person agrees to does, at once.
+#[test]
+fn x6_a_reload_widens_no_right_by_itself() {
+    let stage = Stage::new("");
+    let outside = crate::common::outside();
+    let mut peer = Peer::open(&stage);
+    let wider = format!("\n[sandbox]\nworkspace = \".\"\nwrite = [{:?}]\n", outside.path());
+    let write = |peer: &mut Peer, name: &str| {
+        let command = format!("echo x > {}", outside.path().join(name).display());
+        peer.call("bash", json!({"command": command}))["isError"] == false
+    };
+    assert!(!write(&mut peer, "before"));
+    stage.program(&wider);
+    let said = peer.says("left out, since nobody agreed to it here yet");
+    assert!(said.contains("sandbox    writes"), "{said}");
+    peer.says("program loaded again");
+    assert!(!write(&mut peer, "changed"));
+    assert!(stage.command(&["trust", "--yes"]).status().unwrap().success());
+    until("the right holds", || write(&mut peer, "agreed"));
 }

@@ -68,11 +68,13 @@ fn mc06_a_server_s_other_tools_are_told() {
 #[test]
 fn mc09_a_server_outlives_a_change_of_the_program() {
     let stage = stage(&json!({}));
+    let say = "\n[[tools]]\nname = \"say\"\ndescription = \"Says it\"\ncommand = \"echo\"\n";
+    stage.agree_to(&program(&json!({}), say));
+    stage.agree_to(&program(&json!({"other": true}), say));
     let mut peer = Peer::open(&stage);
     names_with(&mut peer, "mcp__own__sleep");
     let before = starts(&stage);
     let slow = peer.ask("tools/call", json!({"name": "mcp__own__sleep", "arguments": {}}));
-    let say = "\n[[tools]]\nname = \"say\"\ndescription = \"Says it\"\ncommand = \"echo\"\n";
     stage.program(&program(&json!({}), say));
     names_with(&mut peer, "program__stage__say");
     assert_eq!(text(&peer.call("mcp__own__echo", json!({}))), "{}");

@@ -49,6 +49,8 @@ mod terminal;
 mod test;
 mod tools;
 mod transcript;
+mod trust;
+mod trusted;
 mod update;
 mod verify;
 mod work;
@@ -114,6 +116,8 @@ enum Verb {
     List(list::List),
     /// Compare what is installed with what was agreed to
     Verify(verify::Verify),
+    /// Show what program.toml asks for, and agree to it once
+    Trust(trust::TrustVerb),
     /// Look into a package or a component, installed or not
     Inspect(inspect::Inspect),
     /// Remove what no program refers to any more from this machine
@@ -196,13 +200,14 @@ impl Cli {
             Verb::Update(verb) => Box::pin(verb.execute(&self.common, terminal)),
             Verb::List(verb) => Box::pin(verb.execute(&self.common, terminal)),
             Verb::Verify(verb) => Box::pin(ready(verb.execute(&self.common, terminal))),
+            Verb::Trust(verb) => Box::pin(verb.execute(&self.common, terminal)),
             Verb::Inspect(verb) => Box::pin(verb.execute(&self.common, terminal)),
             Verb::Gc(verb) => Box::pin(ready(verb.execute(terminal))),
             Verb::Check(verb) => Box::pin(verb.execute(&self.common, terminal)),
             Verb::Doctor(verb) => Box::pin(verb.execute(&self.common, terminal)),
             Verb::Log(verb) => Box::pin(verb.execute(&self.common, terminal)),
             Verb::Page(verb) => Box::pin(verb.execute(&self.common, terminal)),
-            Verb::Init(verb) => Box::pin(ready(verb.execute(terminal))),
+            Verb::Init(verb) => Box::pin(verb.execute(terminal)),
             Verb::New(verb) => Box::pin(ready(verb.execute(terminal))),
             Verb::Build(verb) => Box::pin(verb.execute(terminal)),
             Verb::Dev(verb) => Box::pin(verb.execute(&self.common, terminal)),
@@ -218,6 +223,10 @@ impl Cli {
                 return Exit::Interrupted;
             }
             terminal.fail(&error);
+            if trusted::is_refused(&error) {
+                terminal.hint("`haft trust` asks you, `haft trust --yes` agrees; `haft check` looks without running anything");
+                return Exit::Declined;
+            }
             if error.is::<Report>() { Exit::Program } else { Exit::Failure }
         })
     }

@@ -41,6 +41,7 @@ mod servers;
 mod target;
 pub mod telemetry;
 mod tool_lister;
+mod trust;
 mod under;
 mod watching;
 mod worker_servers;
@@ -74,6 +75,8 @@ pub use self::running::Running;
 pub use self::server_set::Servers;
 pub use self::target::Target;
 pub use self::tool_lister::command_tools;
+use self::trust::LeftOut;
+pub use self::trust::{Agreement, Known, Trust, Untrusted};
 pub use self::under::Under;
 use self::watching::Watching;
 use haft_agent::{Begun, Sessions};
@@ -127,6 +130,10 @@ pub struct Program {
     unseen: Unseen,
     /// Where its tools live, and what sends calls to workers.
     pub placement: Placement,
+    /// What it asks for, and what a person agreed to.
+    pub agreement: Agreement,
+    /// What is left out of it, since nobody agreed to it.
+    left_out: LeftOut,
     /// What its gates and workers have to agree on.
     pub identity: Identity,
     machines: Machines,
@@ -147,12 +154,13 @@ impl Program {
         let all = options.all_for_agents();
         let options = all.as_ref().unwrap_or(options);
         let loaded = Loaded::read(options).await?;
-        let mut problems = Vec::new();
+        let mut problems = loaded.told_of_left_out(options);
         let trace = telemetry::of(&loaded, &mut problems).await;
         let installed = packages::installed(&loaded.manifest, &loaded.pinned(), &mut problems);
         let rights = Rights::resolve(options, &loaded, &installed, problems)?;
         let (grant, confiner) = (rights.grant.clone(), rights.confiner.clone());
-        let unseen = packages::unused(&loaded.manifest, &installed);
+        let mut unseen = packages::unused(&loaded.manifest, &installed);
+        unseen.extend(loaded.left_out.unseen.clone());
         let assembly = Assembly::new(&loaded.manifest, unseen, options.known_only);
         let assembly = assembly.placed(options.machines.placement(
             (&loaded.manifest, &loaded.lock),
@@ -168,7 +176,8 @@ impl Program {
         let Assembly { toolbox, hooks, problems, uncallable, is_complete, files, unseen, placement, .. } =
             assembly;
         drop(installed);
-        let Loaded { dirs, manifest, redactor, .. } = loaded;
+        let files = [files, loaded.agreement.files().collect()].concat();
+        let Loaded { dirs, manifest, redactor, agreement, left_out, .. } = loaded;
         let toolbox = watching::on(&toolbox.ruled(&call_rules::of(&manifest, &dirs.home)), &hooks);
         let journal = if options.no_journal { Journal::none() } else { journal(&manifest, &dirs) };
         let is_without_pane = backend::is_without_pane(&manifest, &options.target);
@@ -190,6 +199,8 @@ impl Program {
             files,
             unseen,
             placement,
+            agreement,
+            left_out,
             identity,
             machines: options.machines.clone(),
             hooks,
@@ -197,6 +208,13 @@ impl Program {
             packaged_skills,
             guidance: OnceLock::new(),
         })
+    }
+
+    /// Whether `tool` is not what program.toml says, since nobody agreed to that: it is left out, or its rights are.
+    pub fn is_withheld(&self, tool: &str) -> bool {
+        let names = |(prefix, _): &(String, String)| tool.starts_with(prefix.as_str());
+        let is_there = self.toolbox.find(tool).is_some();
+        self.left_out.changes_rights() || (!is_there && self.left_out.unseen.iter().any(names))
     }
 
     /// Ends what the program keeps running: its MCP servers, in order and within a few seconds.

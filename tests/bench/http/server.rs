@@ -97,6 +97,7 @@ impl Server {
             .args(&words[1..])
             .current_dir(folder)
             .env("HOME", folder)
+            .env("HAFT_TRUST", "1")
             .env("XDG_CACHE_HOME", folder.join(".cache"))
             .env("HAFT_BENCH_TOKEN", TOKEN)
             .envs(command.environment.iter().cloned())

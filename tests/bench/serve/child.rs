@@ -23,6 +23,7 @@ impl Child {
             .args(arguments)
             .current_dir(folder)
             .env("HOME", folder)
+            .env("HAFT_TRUST", "1")
             .env("XDG_CACHE_HOME", folder.join(".cache"))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

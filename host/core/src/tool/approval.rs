@@ -165,7 +165,8 @@ impl Approvals {
         }
     }
 
-    async fn question(&self, question: &Question) -> Decision {
+    /// Asks a question that is about no call.
+    pub async fn question(&self, question: &Question) -> Decision {
         let Some(approver) = &self.approver else {
             return Decision::Unasked("there is nobody to ask".into());
         };

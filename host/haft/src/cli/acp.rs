@@ -5,6 +5,7 @@ mod programs;
 mod servers;
 mod snippet;
 mod talk;
+mod unagreed;
 
 use std::sync::Arc;
 

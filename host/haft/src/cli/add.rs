@@ -7,9 +7,11 @@ use serde_json::json;
 
 use super::Exit;
 use super::terminal::Terminal;
+use super::trusted::{self, Kept};
 use crate::cli::install_args::{Rights, parse_source};
 use crate::cli::install_consent::TerminalConsent;
-use crate::cli::install_session::{InstallSession, install_error, installed_json, trust};
+use crate::cli::install_session::{InstallSession, install_error, installed_json, signer};
+use haft::program::Agreement;
 use haft_core::manifest::Name;
 use haft_core::report::plain;
 use haft_package::{Addition, Digest, Expected, Installed, ProjectEntry, Restored};
@@ -53,11 +55,14 @@ impl Add {
                 None => self.restore(&session, terminal).await,
             }
         };
-        tokio::select! {
-            done = installing => done,
+        let kept = Kept::before(&session.project.path).await;
+        let exit = tokio::select! {
+            done = installing => done?,
             // Whatever was fetched goes with the future that is dropped.
-            _ = tokio::signal::ctrl_c() => Ok(Exit::Interrupted),
-        }
+            _ = tokio::signal::ctrl_c() => return Ok(Exit::Interrupted),
+        };
+        kept.renew().await?;
+        Ok(exit)
     }
 
     async fn add(&self, session: &InstallSession, written: &str, terminal: Terminal) -> anyhow::Result<Exit> {
@@ -65,7 +70,7 @@ impl Add {
         let addition = Addition {
             source: parse_source(written, &here, session.project.folder())?,
             name: self.name.clone(),
-            expected: Expected { digest: self.digest.clone(), trust: trust(self.key.as_deref())? },
+            expected: Expected { digest: self.digest.clone(), trust: signer(self.key.as_deref())? },
             allow_missing_programs: self.force,
         };
         let full_command = format!("haft inspect --full {}", shell_words::quote(&plain(written)));
@@ -82,6 +87,9 @@ impl Add {
 
     /// Fetches what is pinned and not there, and asks about what is not pinned.
     async fn restore(&self, session: &InstallSession, terminal: Terminal) -> anyhow::Result<Exit> {
+        if !self.agreed_to_lock(session, terminal).await? {
+            return Ok(Exit::Declined);
+        }
         let (mut fetched, mut exit) = (Vec::new(), Exit::Success);
         // What is there already, since another program installed it, is this one's too from now on.
         session.installer().register().map_err(install_error)?;
@@ -108,6 +116,26 @@ impl Add {
             terminal.message("everything is installed");
         }
         Ok(exit)
+    }
+}
+
+impl Add {
+    /// Whether a person agreed to what is pinned: a program.lock that came with its folder is nobody's consent.
+    async fn agreed_to_lock(&self, session: &InstallSession, terminal: Terminal) -> anyhow::Result<bool> {
+        let agreement = Agreement::of(Some(&session.project.path)).await?;
+        let lines = agreement.packages();
+        if lines.is_empty() || trusted::is_everything_agreed_to()? {
+            return Ok(true);
+        }
+        terminal
+            .message(format_args!("program.lock pins what nobody agreed to here:\n  {}", lines.join("\n  ")));
+        let is_agreed = self.rights.yes || (terminal.has_person() && terminal.confirm("install it?").await?);
+        if is_agreed {
+            agreement.agree_to_packages()?;
+        } else {
+            terminal.hint("`haft inspect SOURCE` looks into it; `haft add --yes` agrees");
+        }
+        Ok(is_agreed)
     }
 }
 

@@ -12,7 +12,7 @@ use self::component::Checked;
 use super::Exit;
 use super::common::{Common, proposed_pane};
 use super::terminal::Terminal;
-use super::{guidance, mended};
+use super::{guidance, mended, trusted};
 use haft::program::{FILE_NAME, InstallContext, Options, Program};
 use haft_core::lookup::{find_on_path, is_executable};
 use haft_core::manifest::{CommandTool, McpServer, Transport};
@@ -29,6 +29,7 @@ pub(super) struct Check {
 impl Check {
     pub(super) async fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
         let mut options = common.options(terminal, false)?;
+        options.trust = trusted::or_left_out(options.trust);
         match self.what {
             Some(path) if path.is_dir() => options.program = Some(path.join(FILE_NAME)),
             Some(path) => return component::execute(&path, common, terminal).await,

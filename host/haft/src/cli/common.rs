@@ -6,6 +6,7 @@ use clap::{ArgAction, Args};
 
 use super::elicitation;
 use super::terminal::Terminal;
+use super::trusted;
 use haft::program::{Allow, Ask, FILE_NAME, Machines, Options, Program, Servers, Target};
 use haft_agent::{Begun, Saved};
 use haft_core::manifest::NatsUrl;
@@ -105,7 +106,7 @@ impl Common {
         if self.unsafe_no_sandbox {
             terminal.warning("no sandbox: `bash` and commands may read, write and end whatever you may");
         }
-        let program = Program::load(options).await?;
+        let program = trusted::loaded(options, terminal).await?;
         if let Some(report) = program.report() {
             terminal.warn(&report);
         }
@@ -139,6 +140,7 @@ impl Common {
     pub(super) fn options(&self, terminal: Terminal, many_calls: bool) -> anyhow::Result<Options> {
         Ok(Options {
             program: self.program.clone(),
+            trust: trusted::of_environment()?,
             folder: None,
             allow: self.allow.clone(),
             many_calls,

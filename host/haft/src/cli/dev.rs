@@ -10,7 +10,7 @@ use tokio::sync::mpsc::Receiver;
 use tokio_util::sync::CancellationToken;
 
 use super::terminal::{DIM, Terminal};
-use super::{Exit, build, call, test};
+use super::{Exit, build, call, test, trusted};
 use crate::cli::disclosure_sheet::Sheet;
 use haft::program::{FILE_NAME, Options, Program};
 use haft_author::watch::SourceWatch;
@@ -160,7 +160,7 @@ impl Session<'_> {
         build::report_built(self.terminal, &project, &built);
         let options = self.common.options(self.terminal, false)?;
         let options = Options { program: Some(project.folder.join(FILE_NAME)), ..options };
-        let program = Program::load(&options).await?;
+        let program = trusted::loaded(&options, self.terminal).await?;
         let good = Good { program, plugin: project.plugin };
         match good.program.report() {
             // Nothing of the plugin could be loaded: what was there before is the better one.

@@ -29,6 +29,7 @@ use self::workers::Workers;
 use super::Exit;
 use super::common::Common;
 use super::terminal::Terminal;
+use super::trusted;
 use haft::program::{Dirs, Options, Program};
 
 #[derive(Debug, Args)]
@@ -54,7 +55,9 @@ struct Diagnosis {
 
 impl Doctor {
     pub(super) async fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
-        let diagnosis = Diagnosis::make(common.options(terminal, false)?).await?;
+        let options = common.options(terminal, false)?;
+        let trust = trusted::or_left_out(options.trust.clone());
+        let diagnosis = Diagnosis::make(Options { trust, ..options }).await?;
         if terminal.json {
             terminal.json(&diagnosis)?;
         } else {

@@ -11,7 +11,8 @@ use clap::Args;
 use super::Exit;
 use super::common::Common;
 use crate::cli::terminal::Terminal;
-use haft::program::{Options, Program, Target};
+use crate::cli::trusted;
+use haft::program::{Options, Target};
 use haft_core::grant::Grant;
 use haft_core::lookup::find_on_path;
 use haft_sandbox::attached::{self, PaneRights};
@@ -70,7 +71,7 @@ impl Exec {
         // The name of a tool that nothing has to be loaded for.
         let only = Some(haft_sandbox::native::bash::NAME.to_owned());
         let options = Options { only, target, ..common.options(terminal, false)? };
-        let program = Program::load(&options).await?;
+        let program = trusted::loaded(&options, terminal).await?;
         Ok((program.grant.clone(), program.confiner.clone()))
     }
 }

@@ -19,7 +19,7 @@ pub(crate) enum Exit {
     Failure,
     /// `haft doctor`: children are not confined as they should be, or not at all.
     Sandbox,
-    /// The user did not agree to what `haft add` or `haft update` showed.
+    /// Nobody agreed to what `haft add` or `haft update` showed, or to what program.toml asks for.
     Declined,
     /// `haft verify`: something installed is not what was agreed to.
     Changed,
@@ -39,7 +39,7 @@ Exit codes:
   4    the model was asked as often as allowed, or had used up its budget, and was not done
   5    haft could not do its part (provider, disk, …)
   6    haft doctor: the sandbox does not hold what it should
-  7    haft add, haft update: nobody agreed to what was shown
+  7    nobody agreed to what was shown: to a package, or to what program.toml asks for
   8    haft verify: something installed is not what was agreed to
   130  interrupted";
 

@@ -9,7 +9,7 @@ use clap::Args;
 
 use super::Exit;
 use super::terminal::Terminal;
-use haft::program::FILE_NAME;
+use haft::program::{Agreement, FILE_NAME};
 
 /// What the first line of the program.toml names.
 const SCHEMA: &str = "program.schema.json";
@@ -22,7 +22,7 @@ pub(super) struct Init {
 }
 
 impl Init {
-    pub(super) fn execute(self, terminal: Terminal) -> anyhow::Result<Exit> {
+    pub(super) async fn execute(self, terminal: Terminal) -> anyhow::Result<Exit> {
         let path = self.folder.join(FILE_NAME);
         let shown = path.display();
         std::fs::create_dir_all(&self.folder)
@@ -44,6 +44,8 @@ impl Init {
             let text = serde_json::to_string_pretty(&haft_core::manifest::json_schema())? + "\n";
             std::fs::write(&schema, text).with_context(|| format!("cannot write `{}`", schema.display()))?;
         }
+        // What haft itself writes needs no other consent.
+        Agreement::of(Some(&path)).await?.agree()?;
         terminal
             .message(format_args!("wrote `{shown}`; `haft check` checks it, `haft tools` lists its tools"));
         Ok(Exit::Success)

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use self::component::{Component, Subject};
 use super::Exit;
 use super::terminal::{Hinted, Terminal, rounded};
-use crate::cli::install_session::{InstallSession, install_error, trust};
+use crate::cli::install_session::{InstallSession, install_error, signer};
 use haft::program::{builtin, builtin_names, command_tools};
 use haft_core::limit::Limits;
 use haft_core::report::{nearest, plain};
@@ -180,7 +180,7 @@ impl Inspect {
 
     /// Something from anywhere else.
     async fn source(&self, session: &InstallSession, source: PackageSource) -> anyhow::Result<Found> {
-        let trust = trust(self.key.as_deref())?;
+        let trust = signer(self.key.as_deref())?;
         let installing = session.context.store.install()?;
         let expected = Expected { digest: None, trust };
         let fetched = session.installer().fetch(installing.directory(), &source, expected).await;

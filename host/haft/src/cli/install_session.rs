@@ -25,7 +25,7 @@ pub(super) fn public_key(key: Option<&str>) -> anyhow::Result<Option<PublicKey>>
 }
 
 /// The signature that is wanted with such a key.
-pub(super) fn trust(key: Option<&str>) -> anyhow::Result<Trust> {
+pub(super) fn signer(key: Option<&str>) -> anyhow::Result<Trust> {
     Ok(public_key(key)?.map_or(Trust::Nobody, Trust::Named))
 }
 

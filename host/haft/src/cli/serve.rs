@@ -17,10 +17,10 @@ use self::snippet::Client;
 use super::common::{Common, propose_pane};
 use super::pipes::{signals, streams};
 use super::terminal::Terminal;
-use super::{approvals, given, page};
+use super::{approvals, given, page, trusted};
 use crate::cli::Exit;
 use crate::cli::elicitation;
-use haft::program::{Dirs, Live, News, ToolChoice};
+use haft::program::{Dirs, Live, News, Options, ToolChoice};
 use haft_callers::Callers;
 use haft_core::journal;
 use haft_core::manifest::{self, KeyringEntry, Manifest, SecretSource, ToolPattern, Variable};
@@ -89,6 +89,7 @@ impl Serve {
             terminal.warning("no sandbox: `bash` and commands may read, write and end whatever you may");
         }
         let options = common.options(terminal, true)?;
+        let options = Options { trust: trusted::or_left_out(options.trust.clone()), ..options };
         let for_callers = self.http.is_some();
         let choice = ToolChoice { patterns: self.tools.clone(), plugin: self.plugin.clone(), for_callers };
         let (live, offers) = Live::start(options, choice, move |news| report_news(terminal, &news)).await?;

@@ -7,7 +7,8 @@ use super::Exit;
 use super::common::Common;
 use super::mended;
 use super::terminal::{Column, Terminal};
-use haft::program::Ask;
+use super::trusted;
+use haft::program::{Ask, Options};
 use haft_core::call::ToolDef;
 use haft_core::tool::{Entry, Toolbox, bytes, tokens};
 
@@ -32,7 +33,9 @@ pub(super) struct Tools {
 impl Tools {
     pub(super) async fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
         let ask = if self.refresh { Ask::Always } else { Ask::WhereUnknown };
-        let program = common.program_asking(terminal, false, ask).await?;
+        let options = common.options(terminal, false)?;
+        let trust = trusted::or_left_out(options.trust.clone());
+        let program = common.load(terminal, &Options { ask, trust, ..options }).await?;
         let uncallable = program.uncallable.clone();
         let toolbox = if self.agent { program.agent_tools(&[]) } else { program.toolbox.clone() };
         let tools = toolbox.offered();

@@ -10,6 +10,7 @@ use super::install_args::Rights;
 use super::install_consent::TerminalConsent;
 use super::install_session::{InstallSession, install_error, installed_json, project_error, public_key};
 use super::terminal::Terminal;
+use super::trusted::Kept;
 use haft_package::disclosure::Change;
 use haft_package::{Pin, ProjectEntry, Updated};
 
@@ -39,11 +40,14 @@ enum Outcome {
 impl Update {
     pub(super) async fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
         let session = InstallSession::open(common, terminal)?;
-        tokio::select! {
-            done = self.update_all(&session, terminal) => done,
+        let kept = Kept::before(&session.project.path).await;
+        let exit = tokio::select! {
+            done = self.update_all(&session, terminal) => done?,
             // Whatever was fetched goes with the future that is dropped.
-            _ = tokio::signal::ctrl_c() => Ok(Exit::Interrupted),
-        }
+            _ = tokio::signal::ctrl_c() => return Ok(Exit::Interrupted),
+        };
+        kept.renew().await?;
+        Ok(exit)
     }
 
     async fn update_all(&self, session: &InstallSession, terminal: Terminal) -> anyhow::Result<Exit> {

@@ -93,6 +93,11 @@ impl Dirs {
         Homes { state: self.plugin_state.clone(), cache: self.cache.join("plugins") }
     }
 
+    /// Where it is noted down which programs were agreed to: below [`Self::state`].
+    pub(super) fn trust(&self) -> PathBuf {
+        self.state.join("trust")
+    }
+
     /// Where approvals are signed and used up: below [`Self::state`].
     pub fn approvals(&self) -> PathBuf {
         self.state.join("approvals")
@@ -148,7 +153,7 @@ fn is_forbidden(error: &io::Error) -> bool {
 }
 
 /// Makes a directory and its parents, readable by this user alone.
-fn create_private(directory: &Path) -> io::Result<()> {
+pub(super) fn create_private(directory: &Path) -> io::Result<()> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(|error| {
         io::Error::new(error.kind(), format!("cannot create directory `{}`: {error}", directory.display()))
     })

@@ -103,6 +103,16 @@ impl Family {
         &self.chain
     }
 
+    /// The programs that work for it.
+    pub(super) fn members(&self) -> &[Manifest] {
+        &self.members
+    }
+
+    /// Closes to tools what `manifest` names, too: the program before something was left out of it.
+    pub(super) fn keep_sealed(&mut self, manifest: Manifest) {
+        self.members.push(manifest);
+    }
+
     /// What is wrong with agents of the program itself.
     pub(super) fn problems(&self) -> impl Iterator<Item = &Problem> {
         self.broken.iter().map(|(_, problem)| problem)
@@ -146,7 +156,7 @@ pub(super) fn file(manifest: &Manifest, program: &Located<PathBuf>, home: &Path)
     if path.is_dir() { path.join(FILE_NAME) } else { path }
 }
 
-fn canonical(path: &Path) -> PathBuf {
+pub(super) fn canonical(path: &Path) -> PathBuf {
     path.canonicalize().or_else(|_| std::path::absolute(path)).unwrap_or_else(|_| path.to_owned())
 }
 

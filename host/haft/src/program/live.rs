@@ -6,8 +6,9 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use super::callers::{self, View};
+use super::dirs::create_private;
 use super::replicas;
-use super::{Ask, Options, Placement, Program, Running, Servers, mode_name};
+use super::{Ask, Known, Options, Placement, Program, Running, Servers, Trust, Untrusted, mode_name};
 use haft_agent::Begun;
 use haft_author::watch::{FileWatch, Moment};
 use haft_callers::Callers;
@@ -87,6 +88,10 @@ impl Live {
         if is_complete && let Some(report) = program.report() {
             on_news(News::Problems(&report));
         }
+        if choice.for_callers && program.left_out.has_callers() {
+            return Err(Untrusted(Box::new(program.agreement.clone())).into());
+        }
+        options.trust = program.trusted_from_now_on(&options.trust);
         let (files, running) = (program.files.clone(), Running::default());
         running.put(&program);
         let (first, problems) = snapshot(&program, &choice)?;
@@ -250,6 +255,20 @@ impl Live {
             anyhow::Ok(served)
         };
         admit.await.inspect_err(|error| (self.on_news)(News::Broken(error))).ok()
+    }
+}
+
+impl Program {
+    /// What its changes are trusted with: what holds already, and what a person agrees to meanwhile. A change of files
+    /// widens no right by itself.
+    fn trusted_from_now_on(&self, trust: &Trust) -> Trust {
+        // Only a folder that is there can be watched. Where haft may not make it, nobody can agree to anything.
+        let _ = create_private(&self.dirs.trust());
+        Trust::LeftOut(match trust {
+            Trust::Everything => self.agreement.known(),
+            Trust::LeftOut(known) => known.clone(),
+            Trust::Agreed => Known::default(),
+        })
     }
 }
 

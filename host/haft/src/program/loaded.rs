@@ -7,6 +7,7 @@ use super::family::FILE_NAME;
 use super::family::Family;
 use super::options::Options;
 use super::pins::Pinned;
+use super::trust::{Agreement, LeftOut, Trust, Untrusted};
 use super::under::Under;
 use haft_core::manifest::Manifest;
 use haft_core::report::{Problem, Report};
@@ -22,6 +23,10 @@ pub(super) struct Loaded {
     pub(super) redactor: Redactor,
     /// The programs that work for it as agents.
     pub(super) family: Family,
+    /// What it asks for, and what a person agreed to.
+    pub(super) agreement: Agreement,
+    /// What of it is left out.
+    pub(super) left_out: LeftOut,
 }
 
 impl Loaded {
@@ -34,14 +39,21 @@ impl Loaded {
             here = folder.join(FILE_NAME);
         }
         let (mut manifest, lock) = read(options.program.as_deref(), &here).await?;
-        manifest.mcp_servers.extend(options.further_servers.iter().cloned());
         let (store, redactor) = (Store::new(&dirs.store), options.redactor.clone());
         let above = options.under.as_ref().map_or(&[][..], Under::chain);
-        let family = Family::read(&manifest, above, &dirs.home)?;
+        let mut family = Family::read(&manifest, above, &dirs.home)?;
+        let agreement = Agreement::new(&manifest, &lock, &family, &dirs);
+        let left_out = trusted(&options.trust, &agreement, &mut manifest, &mut family)?;
+        manifest.mcp_servers.extend(options.further_servers.iter().cloned());
         family.learn(&dirs.home, &redactor);
-        let loaded = Self { dirs, manifest, lock, store, redactor, family };
+        let loaded = Self { dirs, manifest, lock, store, redactor, family, agreement, left_out };
         loaded.secrets().learn();
         Ok(loaded)
+    }
+
+    /// What is left out, unless a single tool is called.
+    pub(super) fn told_of_left_out(&self, options: &Options) -> Vec<Problem> {
+        self.left_out.problem().into_iter().filter(|_| options.only.is_none()).collect()
     }
 
     pub(super) fn pinned(&self) -> Pinned<'_> {
@@ -50,6 +62,37 @@ impl Loaded {
 
     pub(super) fn secrets(&self) -> Secrets<'_> {
         Secrets::new(&self.manifest, &self.dirs.home, &self.redactor)
+    }
+}
+
+impl Agreement {
+    /// What the program.toml at `path`, or the one in the current directory, asks for.
+    ///
+    /// # Errors
+    /// The file, or one of an agent, cannot be read.
+    pub async fn of(path: Option<&Path>) -> anyhow::Result<Self> {
+        let dirs = Dirs::of_this_machine()?;
+        let (manifest, lock) = read(path, Path::new(FILE_NAME)).await?;
+        let family = Family::read(&manifest, &[], &dirs.home)?;
+        Ok(Self::new(&manifest, &lock, &family, &dirs))
+    }
+}
+
+/// Refuses `manifest` or takes out of it what nobody agreed to, as `trust` says.
+fn trusted(
+    trust: &Trust,
+    agreement: &Agreement,
+    manifest: &mut Manifest,
+    family: &mut Family,
+) -> anyhow::Result<LeftOut> {
+    match trust {
+        Trust::Everything => Ok(LeftOut::default()),
+        Trust::Agreed if agreement.is_complete() => Ok(LeftOut::default()),
+        Trust::Agreed => Err(Untrusted(Box::new(agreement.clone())).into()),
+        Trust::LeftOut(known) => {
+            family.keep_sealed(manifest.clone());
+            Ok(agreement.leave_out(known, manifest))
+        }
     }
 }
 

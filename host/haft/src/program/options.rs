@@ -7,6 +7,7 @@ use super::grants::Allow;
 use super::machines::Machines;
 use super::server_set::Servers;
 use super::target::Target;
+use super::trust::Trust;
 use super::under::Under;
 use haft_core::event::Events;
 use haft_core::manifest::McpServer;
@@ -20,6 +21,8 @@ use haft_sandbox::confine::Confiner;
 pub struct Options {
     /// The program.toml; `None` for the one in the current directory, if there is one.
     pub program: Option<PathBuf>,
+    /// What happens to what it asks for and nobody agreed to.
+    pub trust: Trust,
     /// The folder that it is run in, absolute; `None` for the current directory.
     pub folder: Option<PathBuf>,
     /// Rights for this run, on top of what the program.toml grants.

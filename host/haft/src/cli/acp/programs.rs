@@ -7,16 +7,18 @@ use async_trait::async_trait;
 
 use super::servers::declared;
 use super::talk::{Talk, failure};
+use super::unagreed::{Opened, Unagreed};
 use crate::cli::common::Common;
 use crate::cli::dialogue::{Dialogue, hinted};
 use crate::cli::model_args::ModelArgs;
 use crate::cli::sessions::shortened;
 use crate::cli::terminal::Terminal;
-use haft::program::{Ask, Dirs, Options};
+use haft::program::{Ask, Dirs, Options, Untrusted};
 use haft_acp::{Conversation, Failure, Host, Opening, Summary};
 use haft_agent::{Saved, SessionError, Sessions};
 
 /// The programs of the folders that an editor opens.
+#[derive(Clone)]
 pub(super) struct Programs {
     common: Common,
     choice: ModelArgs,
@@ -74,9 +76,21 @@ impl Host for Programs {
     }
 
     async fn begin(&self, opening: Opening) -> Result<Box<dyn Conversation>, Failure> {
-        let dialogue = self.dialogue(&opening).await.map_err(failure)?;
-        let id = opening.id.unwrap_or_else(Sessions::promise);
-        Ok(Box::new(Talk::begun(dialogue, id)))
+        let id = opening.id.clone().unwrap_or_else(Sessions::promise);
+        match self.dialogue(&opening).await {
+            Ok(dialogue) => Ok(Box::new(Talk::begun(dialogue, id))),
+            Err(error) => match error.downcast::<Untrusted>() {
+                Ok(Untrusted(agreement)) => {
+                    let programs = self.clone();
+                    let open = move || -> Opened {
+                        let (programs, opening) = (programs.clone(), opening.clone());
+                        Box::pin(async move { programs.dialogue(&opening).await })
+                    };
+                    Ok(Box::new(Unagreed::new(open, *agreement, id)))
+                }
+                Err(error) => Err(failure(error)),
+            },
+        }
     }
 
     async fn resume(&self, id: &str, opening: Opening) -> Result<Box<dyn Conversation>, Failure> {

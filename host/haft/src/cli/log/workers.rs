@@ -5,7 +5,8 @@ use tempfile::TempDir;
 use super::Log;
 use crate::cli::common::Common;
 use crate::cli::terminal::Terminal;
-use haft::program::{Ask, Options, Program};
+use crate::cli::trusted;
+use haft::program::{Ask, Options};
 use haft_nats::{Link, Server, fetch};
 
 /// A copy of what the workers have sent, which goes with the value; nothing where this machine's journal is meant.
@@ -22,7 +23,7 @@ pub(super) async fn copied(
     }
     let options = Options { known_only: true, ask: Ask::Never, ..common.options(terminal, false)? };
     // Only where NATS is: nothing of the program is loaded, and nothing of it reported.
-    let program = Box::pin(Program::load(&options)).await?;
+    let program = Box::pin(trusted::loaded(&options, terminal)).await?;
     let link = Link::connect(&program.nats().settings().await?, "haft-log").await?;
     let folder = TempDir::with_prefix("haft-log-")?;
     fetch(&link, log.since.map(|since| since.0.into()), folder.path()).await?;

@@ -7,7 +7,7 @@ use tokio::runtime::Handle;
 
 use crate::cli::common::Common;
 use crate::cli::terminal::{Terminal, told};
-use crate::cli::verify;
+use crate::cli::{trusted, verify};
 use haft::program::{Ask, Options, Program};
 use haft_core::event::Events;
 use haft_core::journal::Granted;
@@ -30,9 +30,9 @@ pub(super) struct ProgramCatalogue {
 
 impl ProgramCatalogue {
     pub(super) fn new(common: &Common, terminal: Terminal) -> anyhow::Result<Self> {
-        let (events, ask) = (Events::none(), Ask::Never);
-        let options =
-            Options { events, ask, known_only: true, person: None, ..common.options(terminal, false)? };
+        let (events, ask, usual) = (Events::none(), Ask::Never, common.options(terminal, false)?);
+        let trust = trusted::or_left_out(usual.trust.clone());
+        let options = Options { trust, events, ask, known_only: true, person: None, ..usual };
         Ok(Self {
             common: common.clone(),
             options,

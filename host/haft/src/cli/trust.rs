@@ -1,0 +1,66 @@
+//! `haft trust`: what program.toml asks for, agreed to once. Every verb that needs it asks the same question.
+
+use clap::Args;
+use serde_json::json;
+
+use super::Exit;
+use super::common::Common;
+use super::terminal::Terminal;
+use haft::program::Agreement;
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+What stays in the folder of program.toml, takes no key and starts no process needs no consent; neither does what \
+`haft init`, `haft new` and `haft add` wrote there. Consent holds for this place, and until program.toml or \
+program.lock ask for more. `HAFT_TRUST=1` in the environment agrees to every program.toml: for CI and services.
+
+Examples:
+  haft trust
+  haft trust --yes
+  haft -p agents/reviewer/program.toml trust")]
+pub(super) struct TrustVerb {
+    /// Agree without being asked
+    #[arg(short, long)]
+    yes: bool,
+    /// Forget what was agreed to here
+    #[arg(long, conflicts_with = "yes")]
+    forget: bool,
+}
+
+impl TrustVerb {
+    pub(super) async fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
+        let agreement = Agreement::of(common.program.as_deref()).await?;
+        if self.forget {
+            let was_there = agreement.forget()?;
+            terminal.message(if was_there { "forgotten" } else { "nothing was agreed to here" });
+            return Ok(Exit::Success);
+        }
+        show(&agreement, terminal)?;
+        if agreement.is_complete() {
+            return Ok(Exit::Success);
+        }
+        let is_agreed = self.yes || (terminal.has_person() && terminal.confirm("agree to this?").await?);
+        if !is_agreed {
+            return Ok(Exit::Declined);
+        }
+        agreement.agree()?;
+        terminal.message("agreed; `haft trust --forget` takes it back");
+        Ok(Exit::Success)
+    }
+}
+
+fn show(agreement: &Agreement, terminal: Terminal) -> anyhow::Result<()> {
+    let lines = agreement.lines();
+    if terminal.json {
+        let line = |(line, agreed): &(String, bool)| json!({ "asks": line, "agreed": agreed });
+        terminal.json(&lines.iter().map(line).collect::<Vec<_>>())?;
+    } else if lines.is_empty() {
+        terminal.message("nothing to agree to: it asks for no more than tools that work in its folder");
+    } else if agreement.is_complete() {
+        let lines: String = lines.iter().map(|(line, _)| format!("\n  {line}")).collect();
+        terminal.message(format_args!("agreed to here:{lines}"));
+    } else {
+        terminal.message(agreement.sheet());
+    }
+    Ok(())
+}

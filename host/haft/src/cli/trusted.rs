@@ -1,0 +1,93 @@
+//! How a verb comes by a program that counts: what nobody agreed to is asked about at the terminal, refused or left out.
+
+use std::path::Path;
+
+use super::terminal::Terminal;
+use haft::program::{Agreement, Options, Program, Trust, Untrusted};
+
+/// What agrees to every program.toml, for machines on which nobody can be asked.
+const VARIABLE: &str = "HAFT_TRUST";
+
+/// Loads a program; where nobody agreed to it yet, a person at the terminal is asked. A tool that is as program.toml says
+/// without the rest needs no consent to the rest.
+pub(super) async fn loaded(options: &Options, terminal: Terminal) -> anyhow::Result<Program> {
+    if let (Some(tool), Trust::Agreed) = (&options.only, &options.trust) {
+        let trust = or_left_out(Trust::Agreed);
+        let program = Program::load(&Options { trust, ..options.clone() }).await?;
+        if !program.is_withheld(tool) {
+            return Ok(program);
+        }
+        program.close().await;
+    }
+    match Program::load(options).await {
+        Err(error) if terminal.has_person() && !terminal.json => {
+            let Untrusted(agreement) = error.downcast::<Untrusted>()?;
+            terminal.message(agreement.sheet());
+            if !terminal.confirm("agree to this?").await? {
+                return Err(Refused.into());
+            }
+            agreement.agree()?;
+            Program::load(options).await
+        }
+        loaded => loaded,
+    }
+}
+
+/// The person was shown what a program.toml asks for, and did not agree.
+#[derive(Debug, thiserror::Error)]
+#[error("nothing of program.toml was used: it was not agreed to")]
+struct Refused;
+
+/// Whether `error` says that nobody agreed to a program.toml.
+pub(super) fn is_refused(error: &anyhow::Error) -> bool {
+    error.is::<Untrusted>() || error.is::<Refused>()
+}
+
+/// Whether all that a program.toml asks for was agreed to before haft itself changes it: what it writes then is
+/// agreed to as well.
+pub(super) struct Kept<'a> {
+    path: &'a Path,
+    is_complete: bool,
+}
+
+impl<'a> Kept<'a> {
+    /// As it is now, the file of nobody included.
+    pub(super) async fn before(path: &'a Path) -> Self {
+        let is_there = path.exists();
+        let is_complete = !is_there || Agreement::of(Some(path)).await.is_ok_and(|own| own.is_complete());
+        Self { path, is_complete }
+    }
+
+    /// Notes down what it asks for now.
+    pub(super) async fn renew(self) -> anyhow::Result<()> {
+        if self.is_complete && self.path.exists() {
+            Agreement::of(Some(self.path)).await?.agree()
+        } else {
+            Ok(())
+        }
+    }
+}
+
+/// What becomes of a program.toml that nobody agreed to: it is refused, unless the environment says otherwise.
+pub(super) fn of_environment() -> anyhow::Result<Trust> {
+    match std::env::var(VARIABLE).unwrap_or_default().as_str() {
+        "" | "0" => Ok(Trust::Agreed),
+        "1" => Ok(Trust::Everything),
+        other => anyhow::bail!(
+            "`{VARIABLE}` is `{other}`; expected `1`, which agrees to every program.toml, or `0`"
+        ),
+    }
+}
+
+/// Whether the environment agrees to every program.toml.
+pub(super) fn is_everything_agreed_to() -> anyhow::Result<bool> {
+    Ok(matches!(of_environment()?, Trust::Everything))
+}
+
+/// The same for a verb that works without what nobody agreed to.
+pub(super) fn or_left_out(trust: Trust) -> Trust {
+    match trust {
+        Trust::Agreed => Trust::LeftOut(Default::default()),
+        trust => trust,
+    }
+}

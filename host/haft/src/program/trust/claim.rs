@@ -1,0 +1,86 @@
+//! One thing that a program.toml asks for, in a line, and the part of the file that it is about.
+
+use std::fmt;
+
+use haft_core::report::plain;
+
+/// Before the digest of what is pinned.
+pub(super) const PINNED: &str = ", pinned as ";
+
+/// The part of a program.toml that a claim is about: what is left out without consent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    /// `[provider]`.
+    Provider,
+    /// The address of `web_search`.
+    Search,
+    /// Addresses of `fetch_url` that are not public.
+    Fetch,
+    /// One of `[[mcp_servers]]`.
+    Server(String),
+    /// One of `[[tools]]`.
+    Command(String),
+    /// What servers, commands and packages start.
+    Children,
+    /// One of `[[plugins]]`.
+    Plugin(String),
+    /// One of `[[packages]]`.
+    Package(String),
+    /// All of `[[agents]]` that are programs.
+    Agents,
+    /// `[nats]`.
+    Nats,
+    /// `[telemetry]`.
+    Telemetry,
+    /// `[backend]`.
+    Backend,
+    /// One of `[[serve.callers]]`.
+    Caller(String),
+    /// `[sandbox] workspace`.
+    Workspace,
+    /// The rest of `[sandbox]`.
+    Sandbox,
+}
+
+/// One thing that a program.toml asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Claim {
+    pub(super) part: Part,
+    /// All of it, in one line: another right is another text.
+    pub(super) text: String,
+}
+
+impl Claim {
+    /// Whether it is about a package, a plugin that was fetched, or what packages start.
+    pub(super) fn is_of_package(&self) -> bool {
+        matches!(self.part, Part::Package(_) | Part::Children) || self.text.contains(PINNED)
+    }
+}
+
+impl fmt::Display for Claim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:<10} {}", self.part.title(), plain(&self.text))
+    }
+}
+
+impl Part {
+    /// The word before a claim.
+    fn title(&self) -> &'static str {
+        match self {
+            Self::Provider => "provider",
+            Self::Search => "web_search",
+            Self::Fetch => "fetch_url",
+            Self::Server(_) => "server",
+            Self::Command(_) => "command",
+            Self::Children => "processes",
+            Self::Plugin(_) => "plugin",
+            Self::Package(_) => "package",
+            Self::Agents => "agent",
+            Self::Nats => "nats",
+            Self::Telemetry => "telemetry",
+            Self::Backend => "backend",
+            Self::Caller(_) => "caller",
+            Self::Workspace | Self::Sandbox => "sandbox",
+        }
+    }
+}

@@ -1,0 +1,410 @@
+//! What a program.toml asks for beyond tools that work in its own folder: each process, key, address and right is a line
+//! that a person agrees to. Every field of a table is named here, so that a new one cannot be forgotten.
+
+use std::path::{Path, PathBuf};
+
+use super::claim::{Claim, PINNED, Part};
+use haft_agent::provider;
+use haft_core::grant::{Root, SandboxMode};
+use haft_core::manifest::{
+    AgentKind, AgentTool, BackendTable, Builtins, CallerProof, CallerTable, CommandTool, Component,
+    ContainerEngine, GrantTable, KeysAt, Located, Manifest, McpServer, NatsLogin, NatsTable, NatsUrl,
+    Package, Plugin, PluginSecret, Provider, Sandbox, SecretSource, Serve, Setting, Settings, TelemetryTable,
+    TextOrSecret, Transport,
+};
+use haft_package::{Kind, Lock};
+
+/// Finds the claims of one program.toml.
+struct Finder<'a> {
+    manifest: &'a Manifest,
+    lock: &'a Lock,
+    home: &'a Path,
+    /// What needs no consent: the folder of program.toml. `None` where it cannot be found.
+    folder: Option<Root>,
+    claims: Vec<Claim>,
+}
+
+/// What `manifest` asks for, where `lock` pins its packages and `home` is `~`. Nothing without a file.
+pub(super) fn claims(manifest: &Manifest, lock: &Lock, home: &Path) -> Vec<Claim> {
+    if manifest.path.as_os_str().is_empty() {
+        return Vec::new();
+    }
+    let folder = Root::resolve(Path::new("/"), &manifest.folder).ok();
+    let mut finder = Finder { manifest, lock, home, folder, claims: Vec::new() };
+    finder.all();
+    finder.claims
+}
+
+impl Finder<'_> {
+    fn all(&mut self) {
+        let Manifest {
+            tools,
+            plugins,
+            packages,
+            mcp_servers,
+            provider,
+            agents,
+            serve,
+            telemetry,
+            nats,
+            sandbox,
+            backend,
+            builtins,
+            // Not rights.
+            path: _,
+            folder: _,
+            source: _,
+            written: _,
+            program: _,
+            required_tools: _,
+            journal: _,
+            prewarm: _,
+            agent: _,
+            // Looked for on PATH, and never run.
+            host_requirements: _,
+            // Run by `haft build` and `haft dev` alone, as other build tools run the code of a project.
+            build: _,
+        } = self.manifest;
+        provider.iter().for_each(|own| self.provider(own));
+        mcp_servers.iter().filter(|server| server.enabled).for_each(|server| self.server(server));
+        tools.iter().for_each(|tool| self.command(tool));
+        packages.iter().filter(|package| package.enabled).for_each(|package| self.package(package));
+        if self.manifest.has_commands() || packages.iter().any(|package| package.enabled) {
+            self.children(sandbox);
+        }
+        plugins.iter().filter(|plugin| plugin.enabled).for_each(|plugin| self.plugin(plugin));
+        agents.iter().filter(|agent| agent.enabled).for_each(|agent| self.agent(agent));
+        self.sandbox(sandbox);
+        self.backend(backend);
+        self.builtins(builtins);
+        self.nats(nats);
+        telemetry.iter().for_each(|telemetry| self.telemetry(telemetry));
+        self.serve(serve);
+    }
+
+    fn claim(&mut self, part: Part, text: impl Into<String>) {
+        self.claims.push(Claim { part, text: text.into() });
+    }
+
+    fn provider(&mut self, own: &Provider) {
+        let Provider {
+            name,
+            base_url,
+            api_key,
+            headers,
+            format: _,
+            model: _,
+            model_fast: _,
+            model_complex: _,
+            extra_body: _,
+            stream: _,
+            effort: _,
+            max_tokens: _,
+            context_window: _,
+            timeout: _,
+            connect_timeout: _,
+            first_byte_timeout: _,
+            idle_timeout: _,
+            max_retries: _,
+            prices: _,
+        } = own;
+        let name = name.value.as_str();
+        let usual = provider::kind(name).map_or("", |kind| kind.key_variable);
+        let is_usual =
+            |key: &SecretSource| matches!(key, SecretSource::Env(variable) if variable.as_str() == usual);
+        let secrets = headers.iter().any(|(_, value)| matches!(value, TextOrSecret::Secret(_)));
+        let own_key = api_key.as_ref().filter(|key| base_url.is_some() || !is_usual(key));
+        if base_url.is_none() && own_key.is_none() && !secrets {
+            return;
+        }
+        let address = base_url.as_ref().map_or("its own address", |url| &url.value);
+        let key = own_key.map(place).or_else(|| Some(format!("${usual}")).filter(|_| !usual.is_empty()));
+        let key = key.map(|key| format!(", gets the key in {key}")).unwrap_or_default();
+        self.claim(Part::Provider, format!("{name} at {address}{key}{}", values("; header", headers)));
+    }
+
+    fn server(&mut self, server: &McpServer) {
+        let McpServer { name, transport, enabled: _, tools: _, timeout: _, max_result: _, on: _ } = server;
+        let name = name.as_str();
+        let text = match transport {
+            Transport::Stdio { command, env } => {
+                format!("`{name}`: {}{}", shell_words::join(&command.value), values("; with", env))
+            }
+            Transport::Http { url, headers } => {
+                format!("`{name}` at {}{}", url.value, values("; header", headers))
+            }
+        };
+        self.claim(Part::Server(name.to_owned()), text);
+    }
+
+    fn command(&mut self, tool: &CommandTool) {
+        let CommandTool {
+            name,
+            command,
+            env,
+            description: _,
+            arguments: _,
+            extra_args: _,
+            timeout: _,
+            confirm: _,
+            on: _,
+        } = tool;
+        let sees = if env.is_empty() { String::new() } else { format!("; sees ${}", env.join(", $")) };
+        let text = format!("`{}`: {}{sees}", name.as_str(), shell_words::join(&command.value));
+        self.claim(Part::Command(name.as_str().to_owned()), text);
+    }
+
+    /// What processes may do in the sandbox: without it, a line less in `[sandbox]` would be more rights.
+    fn children(&mut self, sandbox: &Sandbox) {
+        let read = match &sandbox.read {
+            None => "what you may read".to_owned(),
+            Some(paths) if paths.is_empty() => "what they may write".to_owned(),
+            Some(paths) => self.paths(paths),
+        };
+        let network = if sandbox.network { ", with the network" } else { "" };
+        self.claim(Part::Children, format!("read {read}{network}"));
+    }
+
+    fn plugin(&mut self, plugin: &Plugin) {
+        let Plugin {
+            name,
+            component,
+            hooks,
+            grant,
+            config,
+            secrets,
+            enabled: _,
+            tools: _,
+            descriptions: _,
+            titles: _,
+            hints: _,
+            confirm: _,
+            limits: _,
+            reuse: _,
+            on: _,
+        } = plugin;
+        let part = Part::Plugin(name.as_str().to_owned());
+        let (name, lock) = (name.as_str(), self.lock);
+        match &component.value {
+            Component::File(_) => {}
+            Component::Url(from) | Component::Oci(from) => {
+                self.claim(part.clone(), format!("`{name}` from {from}{}", pinned(lock, Kind::Plugin, name)));
+            }
+        }
+        if let Some(hooks) = hooks {
+            let hooks = hooks.iter().map(|hook| hook.value.as_str()).collect::<Vec<_>>().join(", ");
+            self.claim(part.clone(), format!("`{name}` sees and may refuse the calls of {hooks}"));
+        }
+        self.granted(&part, name, (grant, config.as_ref(), secrets));
+    }
+
+    fn package(&mut self, package: &Package) {
+        let Package { name, source, grant, config, secrets, enabled: _, tools: _ } = package;
+        let part = Part::Package(name.as_str().to_owned());
+        let (name, lock) = (name.as_str(), self.lock);
+        let pin = pinned(lock, Kind::Package, name);
+        self.claim(part.clone(), format!("`{name}` from {}{pin}", source.value));
+        self.granted(&part, name, (grant, config.as_ref(), secrets));
+    }
+
+    fn granted(&mut self, part: &Part, name: &str, with: (&GrantTable, Option<&Settings>, &[PluginSecret])) {
+        let (GrantTable { read, write, hosts, env, state: _, cache: _ }, config, secrets) = with;
+        for path in self.outside(read) {
+            self.claim(part.clone(), format!("`{name}` reads {path}"));
+        }
+        for path in self.outside(write) {
+            self.claim(part.clone(), format!("`{name}` writes {path}"));
+        }
+        for host in hosts {
+            self.claim(part.clone(), format!("`{name}` reaches {host}"));
+        }
+        for variable in env {
+            self.claim(part.clone(), format!("`{name}` sees ${variable}"));
+        }
+        for (key, setting) in config.into_iter().flatten() {
+            if let Setting::Secret(source) = setting {
+                self.claim(part.clone(), format!("`{name}` has {} as `{}`", place(source), key.value));
+            }
+        }
+        for PluginSecret { host, header, source, name: _, prefix: _ } in secrets {
+            self.claim(part.clone(), format!("`{name}` sends {} to {host} as {header}", place(source)));
+        }
+    }
+
+    fn agent(&mut self, agent: &AgentTool) {
+        let AgentTool { name, kind, description: _, enabled: _, max_turns: _, timeout: _, output: _ } = agent;
+        if let AgentKind::Program(program) = kind {
+            let path = self.manifest.resolve(&program.value, self.home);
+            self.claim(Part::Agents, format!("`{}`: {}", name.as_str(), path.display()));
+        }
+    }
+
+    fn sandbox(&mut self, sandbox: &Sandbox) {
+        let Sandbox { mode, workspace, write, unix_sockets, read: _, network: _ } = sandbox;
+        for path in self.outside(workspace.as_slice()) {
+            self.claim(Part::Workspace, format!("`bash` and the tools for files work in {path}"));
+        }
+        if *mode == SandboxMode::Rwx {
+            self.claim(Part::Sandbox, "mode rwx: `bash`, commands and servers write anywhere");
+        }
+        for path in self.outside(write) {
+            self.claim(Part::Sandbox, format!("writes {path}"));
+        }
+        if *unix_sockets {
+            self.claim(
+                Part::Sandbox,
+                "unix_sockets: `bash`, commands and servers use services of this machine",
+            );
+        }
+    }
+
+    fn backend(&mut self, backend: &BackendTable) {
+        let BackendTable {
+            container,
+            engine,
+            ssh,
+            ssh_config,
+            shell,
+            directory,
+            // Within what is reached; a pane holds what a command without one does.
+            tmux: _,
+            session: _,
+            files: _,
+            target_tools: _,
+        } = backend;
+        let config = ssh_config.as_ref().map(|path| format!(" by {}", path.value.display()));
+        let place = [shell.as_ref().map(|shell| format!(", shell {shell}"))]
+            .into_iter()
+            .chain([directory.as_ref().map(|directory| format!(", in {directory}"))]);
+        let place: String = place.flatten().collect();
+        if let Some(ssh) = ssh {
+            let text = format!("commands run on {}{}{place}", ssh.value, config.unwrap_or_default());
+            self.claim(Part::Backend, text);
+        }
+        if let Some(container) = container {
+            let engine = match engine {
+                Some(ContainerEngine::Docker) => " of docker",
+                Some(ContainerEngine::Podman) => " of podman",
+                None => "",
+            };
+            self.claim(Part::Backend, format!("commands run in the container {container}{engine}{place}"));
+        }
+    }
+
+    fn builtins(&mut self, builtins: &Builtins) {
+        let Builtins {
+            search_url,
+            fetch_allow,
+            shell: _,
+            files: _,
+            fetch: _,
+            search: _,
+            time: _,
+            tmux: _,
+            shell_confirm: _,
+            shell_deny: _,
+            fetch_confirm: _,
+            shell_timeout: _,
+            fetch_block: _,
+            on: _,
+        } = builtins;
+        if *search_url != Builtins::default().search_url {
+            self.claim(Part::Search, format!("asks {search_url}"));
+        }
+        for host in fetch_allow {
+            self.claim(Part::Fetch, format!("reaches {host}"));
+        }
+    }
+
+    fn nats(&mut self, nats: &NatsTable) {
+        let NatsTable { urls, login, ca, certificate, prefix } = nats;
+        let login = login.as_ref().map(|login| match login {
+            NatsLogin::User(TextOrSecret::Secret(user), password) => {
+                format!(" with {} and {}", place(user), place(password))
+            }
+            NatsLogin::User(TextOrSecret::Text(user), password) => {
+                format!(" as {user} with {}", place(password))
+            }
+            NatsLogin::Token(source) | NatsLogin::Credentials(source) | NatsLogin::Nkey(source) => {
+                format!(" with {}", place(source))
+            }
+        });
+        let ca = ca.as_ref().map(|ca| format!(", trusts {}", ca.value.display()));
+        let key = certificate
+            .as_ref()
+            .map(|(own, key)| format!(", shows {} with the key in {}", own.display(), key.display()));
+        let prefix = prefix.as_ref().map(|prefix| format!(", prefix {}", prefix.as_str()));
+        let with: String = [login, ca, key, prefix].into_iter().flatten().collect();
+        let urls = urls.iter().map(NatsUrl::as_str).collect::<Vec<_>>().join(", ");
+        if !urls.is_empty() || !with.is_empty() {
+            self.claim(Part::Nats, format!("{urls}{with}"));
+        }
+    }
+
+    fn telemetry(&mut self, telemetry: &TelemetryTable) {
+        let TelemetryTable { endpoint, headers, service_name: _ } = telemetry;
+        let headers = values("; header", headers);
+        self.claim(Part::Telemetry, format!("calls are told to {}{headers}", endpoint.value));
+    }
+
+    fn serve(&mut self, serve: &Serve) {
+        let Serve { callers, max_sessions: _, max_connections: _, url: _ } = serve;
+        for caller in callers {
+            let CallerTable { name, proof, tools: _, grant, calls_per_minute: _, calls_at_once: _ } = caller;
+            let proof = match proof {
+                CallerProof::Token(source) => format!("has the token in {}", place(source)),
+                CallerProof::Jwt(rule) => match &rule.keys {
+                    KeysAt::Url(url) => format!("comes from {}, whose keys are at {url}", rule.issuer),
+                    KeysAt::File(file) => {
+                        format!("comes from {}, whose keys are in {}", rule.issuer, file.display())
+                    }
+                },
+            };
+            let name = name.as_str();
+            let part = Part::Caller(name.to_owned());
+            self.claim(part.clone(), format!("`{name}` {proof}"));
+            if let Some(grant) = grant {
+                self.granted(&part, name, (&grant.value, None, &[]));
+            }
+        }
+    }
+
+    /// Those of `paths` that are not in the folder of program.toml, as they really are.
+    fn outside(&self, paths: &[Located<PathBuf>]) -> Vec<String> {
+        let resolved = paths.iter().map(|path| self.manifest.resolve(&path.value, self.home));
+        let outside = resolved.filter_map(|path| match Root::resolve(Path::new("/"), &path) {
+            Ok(root) if self.folder.as_ref().is_some_and(|folder| folder.contains(&root)) => None,
+            Ok(root) => Some(root.real().display().to_string()),
+            Err(_) => Some(path.display().to_string()),
+        });
+        outside.collect()
+    }
+
+    fn paths(&self, paths: &[Located<PathBuf>]) -> String {
+        let resolved = paths.iter().map(|path| self.manifest.resolve(&path.value, self.home));
+        resolved.map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// Where a secret is kept.
+fn place(source: &SecretSource) -> String {
+    match source {
+        SecretSource::Env(name) => format!("${name}"),
+        SecretSource::File(path) => path.display().to_string(),
+        SecretSource::Keyring(entry) => format!("the keyring's {entry}"),
+    }
+}
+
+/// Names with their values, or where these are kept.
+fn values(head: &str, values: &[(String, TextOrSecret)]) -> String {
+    let value = |(name, value): &(String, TextOrSecret)| match value {
+        TextOrSecret::Text(text) => format!("{head} {name}={}", shell_words::quote(text)),
+        TextOrSecret::Secret(source) => format!("{head} {name} from {}", place(source)),
+    };
+    values.iter().map(value).collect()
+}
+
+/// What is pinned of an entry, and so is run.
+fn pinned(lock: &Lock, kind: Kind, name: &str) -> String {
+    lock.find(kind, name).map(|pin| format!("{PINNED}{}", pin.kept)).unwrap_or_default()
+}
