@@ -115,6 +115,8 @@ struct Reader {
     programs: PathBuf,
     /// What stands on a page, and what it is here.
     others: Vec<(String, String)>,
+    /// Whether they agreed to the program.toml that they wrote themselves.
+    has_agreed: bool,
 }
 
 impl Reader {
@@ -123,7 +125,12 @@ impl Reader {
         let programs = home.work().with_file_name("programs");
         fs::create_dir(&programs).unwrap();
         symlink(env!("CARGO_BIN_EXE_haft"), programs.join("haft")).unwrap();
-        Self { home, programs, others: Vec::new() }
+        Self { home, programs, others: Vec::new(), has_agreed: true }
+    }
+
+    /// Who agreed to nothing: all is in haft's repository, or written by haft itself.
+    fn asked(self) -> Self {
+        Self { has_agreed: false, ..self }
     }
 
     /// With a program that a page takes for granted.
@@ -151,6 +158,9 @@ impl Reader {
         shell.args(["-c", &here]).current_dir(self.home.work());
         same_environment(&own, &mut shell);
         shell.env("PATH", path).env_remove("TMUX").env_remove("TMUX_PANE");
+        if !self.has_agreed {
+            shell.env_remove("HAFT_TRUST");
+        }
         shell.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         shell
     }

@@ -20,7 +20,7 @@ pub(super) const LINES: &[&str] = &[
 ];
 
 fn reader(registry: &Fake) -> Reader {
-    let reader = Reader::new().where_is("ghcr.io", registry.address.to_string());
+    let reader = Reader::new().asked().where_is("ghcr.io", registry.address.to_string());
     let component = repository().join("plugins/built/wordcount.wasm");
     for name in ["wordcount.wasm", "words.wasm"] {
         fs::copy(&component, reader.home.work().join(name)).unwrap();

@@ -22,7 +22,7 @@ fn logged(line: &str) -> String {
 
 #[test]
 fn the_tour_goes_as_it_is_shown() {
-    let reader = Reader::new();
+    let reader = Reader::new().asked();
     reader.home.write("plan.md", "Buy milk, mend the roof.\n");
     reader.runs("mkdir ~/shared");
     let component = repository().join("plugins/built/wordcount.wasm");

@@ -29,7 +29,7 @@ pub(super) const KEPT: &[&str] = &[
 
 #[test]
 fn a_file_outside_the_grant_is_refused_with_the_way_out() {
-    let reader = Reader::new();
+    let reader = Reader::new().asked();
     // The example's tools may write below the repository, where the tests' own cache may lie.
     let cache = tempfile::tempdir().unwrap();
     let mut shell = reader.shell(LINES[0]);
@@ -44,7 +44,7 @@ fn a_file_outside_the_grant_is_refused_with_the_way_out() {
 #[test]
 fn what_stands_under_using_it_works() {
     let model = Model::start(|_| Says::text("A program.toml."));
-    let reader = Reader::new().where_is("http://localhost:8080/v1", model.base_url());
+    let reader = Reader::new().asked().where_is("http://localhost:8080/v1", model.base_url());
     reader.runs("git init --quiet .");
     for line in &LINES[1..] {
         let initialize = json!({
@@ -78,7 +78,7 @@ fn what_stands_under_using_it_works() {
 
 #[test]
 fn completions_and_manual_pages_lie_where_they_are_looked_for() {
-    let reader = Reader::new();
+    let reader = Reader::new().asked();
     reader.runs("mkdir -p ~/.local/share/bash-completion/completions");
     for line in KEPT {
         reader.runs(line);
@@ -92,7 +92,7 @@ fn completions_and_manual_pages_lie_where_they_are_looked_for() {
 fn the_doctor_says_what_the_readme_shows() {
     let blocks = super::blocks();
     let block = blocks.iter().find(|block| block.starts_with("Sandbox\n")).unwrap();
-    let reader = Reader::new();
+    let reader = Reader::new().asked();
     reader.home.write("program.toml", "[program]\nname = \"a\"\nversion = \"0.1.0\"\n");
     let said = reader.types("haft doctor", "").stdout;
     if !said.contains("✓ verdict       full") {

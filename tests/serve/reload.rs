@@ -139,8 +139,8 @@ fn x6_a_reload_widens_no_right_by_itself() {
     };
     assert!(!write(&mut peer, "before"));
     stage.program(&wider);
-    let said = peer.says("left out, since nobody agreed to it here yet");
-    assert!(said.contains("sandbox    writes"), "{said}");
+    peer.says("left out, since nobody agreed to it here yet");
+    peer.says("sandbox    writes");
     peer.says("program loaded again");
     assert!(!write(&mut peer, "changed"));
     assert!(stage.command(&["trust", "--yes"]).status().unwrap().success());

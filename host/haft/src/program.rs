@@ -178,6 +178,7 @@ impl Program {
         drop(installed);
         let files = [files, loaded.agreement.files().collect()].concat();
         let Loaded { dirs, manifest, redactor, agreement, left_out, .. } = loaded;
+        let toolbox = toolbox.withholding(left_out.unseen.iter().cloned());
         let toolbox = watching::on(&toolbox.ruled(&call_rules::of(&manifest, &dirs.home)), &hooks);
         let journal = if options.no_journal { Journal::none() } else { journal(&manifest, &dirs) };
         let is_without_pane = backend::is_without_pane(&manifest, &options.target);

@@ -30,6 +30,8 @@ pub struct Toolbox {
     offers: Vec<Arc<Entry>>,
     /// What models are told of where not everything fits.
     pub(super) offered: Option<Offered>,
+    /// What the names of tools begin with that are not here, and why.
+    withheld: Arc<[(String, String)]>,
 }
 
 /// Two tools of one name.
@@ -118,6 +120,19 @@ impl Toolbox {
         Ok(())
     }
 
+    /// The same tools, where each prefix of `withheld` is that of tools which are not here, with the reason.
+    #[must_use]
+    pub fn withholding(self, withheld: impl IntoIterator<Item = (String, String)>) -> Self {
+        Self { withheld: withheld.into_iter().collect(), ..self }
+    }
+
+    /// Why the tool `name` is not here, where that is known.
+    pub fn withheld(&self, name: &str) -> Option<&str> {
+        let is_meant =
+            |(prefix, _): &&(String, String)| !prefix.is_empty() && name.starts_with(prefix.as_str());
+        self.withheld.iter().find(is_meant).map(|(_, why)| why.as_str())
+    }
+
     /// Lets callers write `alias` for the tool `name`. A tool's own name always wins over an alias.
     pub fn alias(&mut self, alias: impl Into<String>, name: &str) {
         if let Some(index) = self.names.get(name).copied() {
@@ -150,7 +165,8 @@ impl Toolbox {
         let narrowed =
             |entry: &Arc<Entry>| grant.map_or_else(|| entry.clone(), |grant| Arc::new(entry.narrowed(grant)));
         let offers = self.offers.iter().filter(|offer| is_meant(&offer.def().name)).map(narrowed).collect();
-        Self { entries: entries.map(narrowed).collect(), names: names.collect(), offers, offered: None }
+        let (entries, names) = (entries.map(narrowed).collect(), names.collect());
+        Self { entries, names, offers, offered: None, withheld: self.withheld.clone() }
     }
 
     /// The same tools, with rules for their calls. Rules may name a tool by its alias too.

@@ -39,7 +39,7 @@ const CLOSING: Duration = Duration::from_secs(10);
 #[command(after_help = "\
 The list of tools is answered from what is known of the plugins and MCP servers; what was never seen before is \
 looked at meanwhile, and waited for 8 s at most. Changes to program.toml, program.lock and plugin files take effect \
-at once. When standard input ends, what was asked right before it is answered, for 10 s at most; older calls are \
+at once; what asks for more than was agreed to (`haft trust`) is left out. When standard input ends, what was asked right before it is answered, for 10 s at most; older calls are \
 stopped.
 
 Examples:
@@ -238,6 +238,12 @@ fn report_news(terminal: Terminal, news: &News<'_>) {
         News::Broken(error) => {
             terminal.fail(error);
             terminal.hint("what was served before still is; it is loaded again when the file changes");
+        }
+        News::Held => {
+            terminal.warning(
+                "the program has changed, and what was served before still is until haft is started again",
+            );
+            terminal.hint("this kernel keeps no command from writing program.toml: it may have been one");
         }
         News::Reloaded(is_other) => {
             let tools = if *is_other { ", with other tools" } else { "" };

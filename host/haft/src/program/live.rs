@@ -17,6 +17,7 @@ use haft_core::manifest::{Serve, ToolPattern};
 use haft_core::report::{Problem, Report};
 use haft_core::tool::Toolbox;
 use haft_mcp::server::{Publisher, ServerInfo, ToolSnapshot, ToolSnapshots};
+use haft_sandbox::confine::{Confiner, Layers};
 
 /// What a person should know of a program that is served.
 #[derive(Debug)]
@@ -25,6 +26,8 @@ pub enum News<'a> {
     Problems(&'a Report),
     /// It cannot be loaded any more; what was served before still is.
     Broken(&'a anyhow::Error),
+    /// Its files have changed, and are not read before the next start: a tool may have written them.
+    Held,
     /// It was loaded again. Whether clients see other tools.
     Reloaded(bool),
     /// Changes are not noticed.
@@ -39,6 +42,10 @@ pub struct Live {
     files: Vec<PathBuf>,
     /// When they began to be read.
     read: Moment,
+    /// The same at the start.
+    started: Moment,
+    /// Where it is noted down what was agreed to: no tool writes there.
+    agreements: PathBuf,
     is_complete: bool,
     running: Running,
     serve: Serve,
@@ -109,6 +116,8 @@ impl Live {
             publisher,
             files,
             read,
+            started: read,
+            agreements: program.dirs.trust(),
             is_complete,
             running,
             serve,
@@ -161,6 +170,11 @@ impl Live {
             if !is_due && self.waits(watch.as_mut()).await {
                 return;
             }
+            if self.is_held() {
+                (self.on_news)(News::Held);
+                is_due = false;
+                continue;
+            }
             let files = self.files.clone();
             self.read = Moment::now();
             let loaded = self.load().await;
@@ -174,6 +188,15 @@ impl Live {
                 self.read.is_before_a_change_of(&self.files)
             };
         }
+    }
+
+    /// Whether its files have changed where the kernel does not keep tools from writing them.
+    fn is_held(&self) -> bool {
+        let layers = self.options.confiner.as_ref().map_or(Layers::NONE, Confiner::layers);
+        let own = self.files.iter().filter(|file| !file.starts_with(&self.agreements));
+        layers != Layers::NONE
+            && !layers.fix_files()
+            && self.started.is_before_a_change_of(&own.cloned().collect::<Vec<_>>())
     }
 
     /// Waits for a change. Returns whether no client is served any more.
@@ -363,6 +386,10 @@ fn about(program: &Program) -> ServerInfo {
     }
     instructions
         .push_str("\nWhere a tool is refused something, the hint in its answer is for the person to act on.");
+    if program.left_out.problem().is_some() {
+        instructions
+            .push_str(" Some tools are left out until the person runs `haft trust` in the program's folder.");
+    }
     let end = instructions.char_indices().nth(MAX_INSTRUCTIONS).map(|(end, _)| end);
     instructions.truncate(end.unwrap_or(instructions.len()));
     ServerInfo { title: own.map(|own| own.name.as_str().to_owned()), instructions }

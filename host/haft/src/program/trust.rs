@@ -296,7 +296,8 @@ fn prefix(manifest: &Manifest, part: &Part) -> Option<String> {
         Part::Plugin(name) => Some(plugin_prefix(name)),
         // What packages hold may be called anything.
         Part::Package(_) | Part::Children => Some(String::new()),
-        Part::Agents => Some(exposed_name(&["agent", ""])),
+        // Agents ask the provider.
+        Part::Agents | Part::Provider => Some(exposed_name(&["agent", ""])),
         _ => None,
     }
 }
@@ -308,3 +309,6 @@ fn guidance(manifest: &Manifest) -> Vec<String> {
     let there = named.into_iter().filter(|(name, is_on)| *is_on && manifest.folder.join(name).exists());
     there.map(|(name, _)| format!("{name} speaks to the model")).collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -39,6 +39,11 @@ impl Layers {
     /// The first version of Landlock that keeps processes outside from being signalled.
     pub(crate) const SIGNALS: u32 = 6;
 
+    /// Whether a file stays as it is in a directory that a child may write.
+    pub fn fix_files(self) -> bool {
+        self.namespaces || self.seatbelt
+    }
+
     /// What these layers cannot keep.
     pub fn verdict(self) -> Verdict {
         if self == Self::NONE {
@@ -54,7 +59,7 @@ impl Layers {
         if !self.namespaces {
             gaps.push("modes, owners and times of files outside the sandbox can be changed");
             gaps.push("names of other processes can be seen");
-            gaps.push("a program.toml that lies where tools may write can be rewritten for the next run");
+            gaps.push("a program.toml that lies where tools may write can be rewritten, and counts at the next start");
             gaps.push("shared memory of other programs (`/dev/shm`) can be written");
             gaps.push("a command may start as many processes as its user may");
             if self.landlock < Some(Self::SIGNALS) {

@@ -92,6 +92,9 @@ impl Toolbox {
     }
 
     fn unknown(&self, name: &str) -> String {
+        if let Some(why) = self.withheld(name) {
+            return format!("`{name}` cannot be called: {why}");
+        }
         let likeness = |entry: &&Entry| strsim::jaro_winkler(&entry.def().name, name);
         let nearest = self.entries().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
         match nearest.filter(|entry| likeness(entry) >= MIN_LIKENESS) {

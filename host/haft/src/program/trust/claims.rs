@@ -266,28 +266,24 @@ impl Finder<'_> {
             ssh_config,
             shell,
             directory,
-            // Within what is reached; a pane holds what a command without one does.
+            files,
+            // A pane holds what a command without one does.
             tmux: _,
             session: _,
-            files: _,
             target_tools: _,
         } = backend;
-        let config = ssh_config.as_ref().map(|path| format!(" by {}", path.value.display()));
-        let place = [shell.as_ref().map(|shell| format!(", shell {shell}"))]
-            .into_iter()
-            .chain([directory.as_ref().map(|directory| format!(", in {directory}"))]);
-        let place: String = place.flatten().collect();
-        if let Some(ssh) = ssh {
-            let text = format!("commands run on {}{}{place}", ssh.value, config.unwrap_or_default());
-            self.claim(Part::Backend, text);
-        }
-        if let Some(container) = container {
-            let engine = match engine {
-                Some(ContainerEngine::Docker) => " of docker",
-                Some(ContainerEngine::Podman) => " of podman",
-                None => "",
-            };
-            self.claim(Part::Backend, format!("commands run in the container {container}{engine}{place}"));
+        let with = [
+            engine.map(|engine| format!(", by {}", engine_name(engine))),
+            ssh_config.as_ref().map(|path| format!(", by {}", path.value.display())),
+            shell.as_ref().map(|shell| format!(", with {shell}")),
+            directory.as_ref().map(|directory| format!(", in {directory}")),
+            files.as_ref().map(|files| format!(", files in {}", files.join(", "))),
+        ];
+        let with: String = with.into_iter().flatten().collect();
+        let place = ssh.as_ref().map(|ssh| ssh.value.clone());
+        let place = place.or_else(|| container.as_ref().map(|name| format!("the container {name}")));
+        if let Some(place) = place {
+            self.claim(Part::Backend, format!("commands run on {place}{with}"));
         }
     }
 
@@ -383,6 +379,13 @@ impl Finder<'_> {
     fn paths(&self, paths: &[Located<PathBuf>]) -> String {
         let resolved = paths.iter().map(|path| self.manifest.resolve(&path.value, self.home));
         resolved.map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
+    }
+}
+
+fn engine_name(engine: ContainerEngine) -> &'static str {
+    match engine {
+        ContainerEngine::Docker => "docker",
+        ContainerEngine::Podman => "podman",
     }
 }
 

@@ -133,7 +133,7 @@ impl Handler {
         let snapshot = self.shared.snapshots.with_tool(&request.name).await;
         let own = snapshot.own_name(&request.name);
         let entry = snapshot.toolbox().find(&own);
-        let is_known = entry.is_some();
+        let is_known = entry.is_some() || snapshot.toolbox().withheld(&own).is_some();
         let has_schema = snapshot.tool(&request.name).is_some_and(|tool| tool.output_schema.is_some());
         let target = Target { entry, own, is_offer: false };
         match self.run(&snapshot, target, request, &context).await? {

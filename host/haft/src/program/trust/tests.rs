@@ -1,0 +1,149 @@
+//! What is asked for, what is left without it, and what notes hold.
+
+use super::*;
+
+/// A program.toml that asks for something by each part.
+const ALL: &str = r#"
+[program]
+name = "p"
+version = "0.1.0"
+[sandbox]
+mode = "rwx"
+workspace = "/srv/work"
+write = ["/srv/out", "./inside"]
+unix_sockets = true
+[provider]
+name = "openai"
+model = "m"
+base_url = "https://llm.example/v1"
+headers = { X-Team = { env = "TEAM" } }
+[builtins]
+search_url = "https://search.example/"
+fetch_allow = ["http://localhost:8080"]
+[[tools]]
+name = "t"
+description = "d"
+command = ["sh", "-c", "echo  two words"]
+env = ["LANG"]
+[[mcp_servers]]
+name = "s"
+command = "./server"
+env = { MODE = "fast", KEY = { file = "~/key" } }
+[[mcp_servers]]
+name = "off"
+enabled = false
+command = "never"
+[[plugins]]
+name = "x"
+component = "https://example.com/x.wasm"
+hooks = ["bash"]
+[plugins.grant]
+read = ["/etc", "./docs"]
+hosts = ["api.example.com"]
+env = ["HOME"]
+[plugins.config]
+api_token = { env = "X_TOKEN" }
+[plugins.secrets.key]
+host = "api.example.com"
+header = "Authorization"
+env = "X_KEY"
+[[plugins]]
+name = "inside"
+component = "inside.wasm"
+[plugins.grant]
+read = ["."]
+state = "1MiB"
+[[packages]]
+name = "y"
+source = "./y"
+[[agents]]
+name = "a"
+description = "d"
+program = "./a"
+[telemetry]
+endpoint = "https://t.example"
+[nats]
+urls = ["tls://n.example"]
+token = { env = "NATS" }
+[backend]
+ssh = "box"
+[[serve.callers]]
+name = "c"
+tools = ["*"]
+token = { env = "C_TOKEN" }
+"#;
+
+/// What is shown of it.
+const SHEET: &str = "`FOLDER/program.toml` asks for more than tools that work in its folder:
+  provider   openai at https://llm.example/v1, gets the key in $OPENAI_API_KEY; header X-Team from $TEAM
+  server     `s`: ./server; with MODE=fast; with KEY from ~/key
+  command    `t`: sh -c 'echo  two words'; sees $LANG
+  package    `y` from ./y
+  processes  read what you may read, with the network
+  plugin     `x` from https://example.com/x.wasm
+  plugin     `x` sees and may refuse the calls of bash
+  plugin     `x` reads /etc
+  plugin     `x` reaches api.example.com
+  plugin     `x` sees $HOME
+  plugin     `x` has $X_TOKEN as `api_token`
+  plugin     `x` sends $X_KEY to api.example.com as Authorization
+  agent      `a`: FOLDER/./a
+  sandbox    `bash` and the tools for files work in /srv/work
+  sandbox    mode rwx: `bash`, commands and servers write anywhere
+  sandbox    writes /srv/out
+  sandbox    unix_sockets: `bash`, commands and servers use services of this machine
+  backend    commands run on box
+  web_search asks https://search.example/
+  fetch_url  reaches http://localhost:8080
+  nats       tls://n.example with $NATS
+  telemetry  calls are told to https://t.example
+  caller     `c` has the token in $C_TOKEN";
+
+fn parsed(folder: &Path) -> Manifest {
+    Manifest::parse(ALL, &folder.join("program.toml")).unwrap()
+}
+
+fn agreement(folder: &Path, manifest: &Manifest) -> Agreement {
+    let claims = claims(manifest, &Lock::default(), Path::new("/home/ada"));
+    let asking = Asking { place: manifest.path.clone(), claims };
+    Agreement { records: folder.join("trust"), programs: vec![asking], guidance: Vec::new() }
+}
+
+/// What a person reads: everything that reaches out of the folder, and nothing that stays in it.
+#[test]
+fn every_part_is_shown_in_a_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let sheet = agreement(folder.path(), &parsed(folder.path())).sheet();
+    let place = folder.path().display().to_string();
+    assert_eq!(sheet.replace(&place, "FOLDER"), SHEET);
+}
+
+/// Without consent nothing is left that needs some, and what needs none stays.
+#[test]
+fn what_is_left_asks_for_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut manifest = parsed(folder.path());
+    let asked = agreement(folder.path(), &manifest);
+    let left = asked.leave_out(&Known::default(), &mut manifest);
+    let rest = agreement(folder.path(), &manifest);
+    assert_eq!(rest.lines(), Vec::new());
+    assert!(left.changes_rights() && left.has_callers() && left.problem().is_some());
+    assert_eq!(manifest.plugins.iter().map(|own| own.name.as_str()).collect::<Vec<_>>(), ["inside"]);
+    let known = asked.known();
+    assert!(asked.missing(&known).next().is_none() && !asked.is_complete());
+}
+
+/// A note that is another program's, or damaged, agrees to nothing.
+#[test]
+fn a_note_holds_for_its_own_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let asked = agreement(folder.path(), &parsed(folder.path()));
+    asked.agree().unwrap();
+    assert!(asked.is_complete());
+    let file = asked.files().next().unwrap();
+    let written = fs::read_to_string(&file).unwrap();
+    fs::write(&file, written.replace("program.toml", "other.toml")).unwrap();
+    assert!(!asked.is_complete());
+    fs::write(&file, &written[..written.len() / 2]).unwrap();
+    assert!(!asked.is_complete());
+}
