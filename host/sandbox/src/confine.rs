@@ -234,7 +234,7 @@ impl Confiner {
         let seals = policy.layers.namespaces.then(|| Seals::of(grant, &policy));
         let mut session = self.unsealed_session(grant, policy).await?;
         if let Some(seals) = seals {
-            self.0.living.take_in(session.seal(seals)).map_err(ConfineError::Failed)?;
+            self.0.living.take_in(&session.seal(seals)).map_err(ConfineError::Failed)?;
         }
         Ok(session)
     }

@@ -88,7 +88,7 @@ impl LivingChild {
 
 impl Living {
     /// Takes in a child before it becomes a command, and ends it where it is sealed against another file already.
-    pub(super) fn take_in(self: &Arc<Self>, child: Arc<LivingChild>) -> io::Result<()> {
+    pub(super) fn take_in(self: &Arc<Self>, child: &Arc<LivingChild>) -> io::Result<()> {
         if child.seals.paths().next().is_none() {
             return Ok(());
         }
@@ -163,7 +163,9 @@ impl Living {
             state.children.retain(|child| !is_gone(&child.control, Duration::ZERO));
             state.children.clone()
         };
-        children.iter().for_each(|child| child.check());
+        for child in &children {
+            child.check();
+        }
         !children.is_empty()
     }
 
