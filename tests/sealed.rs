@@ -8,6 +8,9 @@ use serde_json::json;
 
 use crate::cli::Home;
 use crate::common::hostile;
+use crate::common::wait::until;
+use crate::mcp::fake;
+use crate::serve::peer::{Peer, text};
 
 const HEAD: &str = "[program]\nname = \"p\"\nversion = \"0.1.0\"\n[sandbox]\nworkspace = \".\"\n";
 
@@ -119,4 +122,111 @@ fn x2_a_link_that_a_tool_could_replace_is_refused() {
     home.write("conf/real.toml", &HEAD.replace("\".\"", "\"rel1/work\""));
     let ran = home.haft(&call);
     assert_eq!((ran.stdout.as_str(), ran.code), ("ran\n", 0), "{}", ran.stderr);
+}
+
+/// What programs of the following tests say besides [`HEAD`].
+const KEY: &str = "[provider]\nname = \"openai\"\nmodel = \"m\"\napi_key = { file = \"key.txt\" }\n";
+
+fn serve(home: &Home) -> Peer {
+    let mut command = home.command(&["serve"]);
+    command.env_remove("OPENAI_API_KEY");
+    let mut peer = Peer::of(command);
+    peer.initialize("2025-11-25", &json!({}));
+    peer.notify("notifications/initialized", json!({}));
+    peer
+}
+
+/// Puts another file in the place of one, as editors do and `haft add`.
+fn replace(home: &Home, file: &str, text: &str) {
+    home.write("new", text);
+    fs::rename(home.work().join("new"), home.work().join(file)).unwrap();
+}
+
+/// Begins a command that waits until it is let go, and then does `more`.
+fn begin(peer: &mut Peer, home: &Home, more: &str) -> i64 {
+    for file in ["begun", "go"] {
+        let _ = fs::remove_file(home.work().join(file));
+    }
+    let command = format!("touch begun; until test -e go; do sleep 0.05; done; {more}");
+    let call = json!({ "name": "bash", "arguments": { "command": command } });
+    let call = peer.ask("tools/call", call);
+    until("the command runs", || home.work().join("begun").exists());
+    call
+}
+
+/// X6: a command that runs is ended when what it is sealed against is replaced, and the next one is sealed anew.
+#[test]
+fn x6_a_command_is_ended_when_a_sealed_file_is_replaced() {
+    let home = Home::new();
+    let program = format!("{HEAD}{KEY}");
+    home.write("program.toml", &program);
+    home.write("key.txt", "first-key-0123456789\n");
+    let mut peer = serve(&home);
+    let files = [
+        ("program.toml", format!("{program}# saved\n")),
+        ("key.txt", "second-key-9876543210\n".to_owned()),
+        // Not there before.
+        ("program.lock", String::new()),
+    ];
+    for (file, new) in files {
+        let more = format!("rev {file}; echo changed >> {file}");
+        let call = begin(&mut peer, &home, &more);
+        replace(&home, file, &new);
+        let ended = peer.answer(call)["result"].take();
+        assert_eq!(ended["isError"], true, "{ended}");
+        let named = format!("{file}`, which is closed to it, was replaced");
+        assert!(text(&ended).contains(&named), "{ended}");
+        home.write("go", "");
+        let next = peer.call("bash", json!({ "command": more }));
+        assert_eq!(fs::read_to_string(home.work().join(file)).unwrap(), new, "{file}: {next}");
+        assert!(!next.to_string().contains("0123456789-yek"), "{next}");
+    }
+}
+
+/// X6: whoever edits a sealed file where it is, or works with any other, ends nothing.
+#[test]
+fn x6_what_leaves_the_sealed_files_where_they_are_ends_nothing() {
+    let home = Home::new();
+    let program = format!("{HEAD}{KEY}");
+    home.write("program.toml", &program);
+    home.write("key.txt", "first-key-0123456789\n");
+    let mut peer = serve(&home);
+    let call = begin(&mut peer, &home, "echo done");
+    let slow = begin(&mut peer, &home, "echo done");
+    for round in 0..50 {
+        home.write("program.toml", &format!("{program}# {round}\n"));
+        home.write("key.txt", &format!("key-0123456789-{round}\n"));
+        replace(&home, "other.toml", "");
+        fs::create_dir_all(home.work().join("folder/program.toml")).unwrap();
+        fs::remove_dir_all(home.work().join("folder")).unwrap();
+        peer.call("bash", json!({ "command": "touch a.tmp; mv a.tmp a; rm a" }));
+    }
+    home.write("go", "");
+    for call in [call, slow] {
+        let answer = peer.answer(call);
+        assert_eq!(text(&answer["result"]), "done\n", "{answer}");
+    }
+}
+
+/// X6: a server that runs is ended too; the call that it was at says why, and the next has a new one, sealed anew.
+#[test]
+fn x6_a_server_is_started_anew_when_a_sealed_file_is_replaced() {
+    let home = Home::new();
+    let like = json!({ "outside": home.work().join("program.toml") });
+    let program = format!("{HEAD}{}", fake::toml("own", &like, ""));
+    home.write("program.toml", &program);
+    let mut peer = serve(&home);
+    let refused = "outside: Read-only file system";
+    assert!(text(&peer.call("mcp__own__env", json!({}))).contains(refused));
+    let slow = peer.ask("tools/call", json!({ "name": "mcp__own__count", "arguments": {} }));
+    until("the server is at it", || home.work().join("counted").exists());
+    let new = format!("{program}# saved\n");
+    replace(&home, "program.toml", &new);
+    let ended = peer.answer(slow);
+    assert!(ended.to_string().contains("program.toml`, which is closed to it, was replaced"), "{ended}");
+    let next = peer.call("mcp__own__env", json!({}));
+    assert!(text(&next).contains(refused), "{next}");
+    assert_eq!(fs::read_to_string(home.work().join("program.toml")).unwrap(), new);
+    let methods = fake::methods(&home.work());
+    assert!(methods.iter().filter(|method| *method == "initialize").count() >= 2, "{methods:?}");
 }

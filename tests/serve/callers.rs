@@ -107,6 +107,19 @@ fn each_caller_has_its_own_tools() {
     }
 }
 
+/// X11: what one caller's calls leave in the memory of an instance no other caller's call sees.
+#[test]
+fn x11_an_instance_serves_the_calls_of_one_caller() {
+    let (stage, text) = two("tools = [\"*\"]", "tools = [\"*\"]");
+    stage.program(&format!("[plugins.reuse]\nmax_calls = 100\n{text}"));
+    let site = serve(&stage);
+    let count = |token| {
+        let answer = call(&site, token, "guest__count_calls", &json!({}));
+        answer["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned()
+    };
+    assert_eq!([ADA, ADA, BOB, BOB].map(count), ["1", "2", "1", "2"]);
+}
+
 /// A session is the caller's that opened it: to others it is not there, whatever they do with it.
 #[test]
 fn a_session_belongs_to_its_caller() {

@@ -72,6 +72,8 @@ struct Job {
     trace: Option<TraceParent>,
     /// Whether a person approved of it.
     approved: bool,
+    /// Who makes it, where a server tells its callers apart.
+    caller: Option<Arc<str>>,
 }
 
 /// Why a call has no result.
@@ -193,6 +195,7 @@ impl PluginTool {
             runs_inline: self.may_run_inline(context.grant),
             trace: context.caller.trace().parent().cloned(),
             approved: context.approved,
+            caller: context.caller.name().map(Arc::from),
         }
     }
 
@@ -326,8 +329,8 @@ impl Cleanup {
 impl PluginShared {
     /// Runs one job. Returns its outcome, and the instance where it is to be dropped once the caller has its answer.
     async fn answer(self: &Arc<Self>, job: &Job) -> (CallOutcome, Option<Instance>) {
-        let rights =
-            job.instance_permit.as_ref().map(|_| InstanceRights::for_call(&job.grant, &job.writable));
+        let rights = || InstanceRights::for_call(job.caller.clone(), &job.grant, &job.writable);
+        let rights = job.instance_permit.as_ref().map(|_| rights());
         let instance = match self.instance(job, rights.as_ref()).await {
             Ok(instance) => instance,
             Err(end) => return (Err(self.ended(end, None, job)), None),

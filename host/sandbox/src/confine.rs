@@ -16,8 +16,10 @@
 
 mod helper;
 mod layers;
+mod living;
 mod policy;
 mod program;
+mod seals;
 mod session;
 pub(crate) mod sys;
 pub(crate) mod wire;
@@ -29,12 +31,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 pub use self::layers::{Layers, Verdict};
+use self::living::Living;
 use self::policy::Policy;
 use self::program::Programs;
+use self::seals::{Identity, Seals, identity, meant};
 use self::session::HelperNotReady;
 pub(super) use self::session::{HelperEvent, HelperSession, Streams};
 pub(super) use self::wire::Command;
-use haft_core::grant::{Grant, Root};
+use haft_core::grant::Grant;
 use haft_core::sync::Lock;
 
 /// How long a helper that was made ready is kept: longer than a model takes for a turn. It holds
@@ -56,6 +60,7 @@ struct Inner {
     /// Whether to use the layers as they are, none less and none judged.
     strict: bool,
     state: Lock<ConfinerState>,
+    living: Arc<Living>,
 }
 
 #[derive(Debug)]
@@ -80,9 +85,6 @@ struct Ready {
     identities: Vec<Option<Identity>>,
     made: Instant,
 }
-
-/// Device and inode.
-pub(super) type Identity = (u64, u64);
 
 /// Why a child cannot be confined.
 #[derive(Debug, thiserror::Error)]
@@ -128,7 +130,7 @@ impl Confiner {
             ahead: false,
             ready: None,
         });
-        Self(Arc::new(Inner { strict, state }))
+        Self(Arc::new(Inner { strict, state, living: Arc::default() }))
     }
 
     /// Leaves children in the session of the terminal that haft was started at, whose keys then reach them. Only for
@@ -209,10 +211,35 @@ impl Confiner {
         Ok(())
     }
 
+    /// Ends every child that is sealed against another file than is there now, and waits until nothing of it is left.
+    /// After that no process can change, or read, a file that took the place of a sealed one before the call.
+    ///
+    /// # Errors
+    /// Where the kernel could not end one in time.
+    pub async fn end_outdated(&self) -> Result<(), ConfineError> {
+        let living = self.0.living.clone();
+        let ended = tokio::task::spawn_blocking(move || living.end_outdated()).await;
+        match ended {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(ConfineError::Failed(io::ErrorKind::TimedOut.into())),
+            Err(error) => Err(ConfineError::Failed(error.into())),
+        }
+    }
+
     /// A helper for one child with this grant: the one in waiting, or one that is making itself
-    /// ready.
+    /// ready. From here on it is ended when what it is sealed against is replaced.
     pub(super) async fn session(&self, grant: &Grant) -> Result<HelperSession, ConfineError> {
         let policy = self.policy(grant)?;
+        // Looked at before the helper makes its mounts: what is replaced meanwhile counts as replaced.
+        let seals = policy.layers.namespaces.then(|| Seals::of(grant, &policy));
+        let mut session = self.unsealed_session(grant, policy).await?;
+        if let Some(seals) = seals {
+            self.0.living.take_in(&session.seal(seals)).map_err(ConfineError::Failed)?;
+        }
+        Ok(session)
+    }
+
+    async fn unsealed_session(&self, grant: &Grant, policy: Policy) -> Result<HelperSession, ConfineError> {
         let ready = self.state(|state| state.ready.take());
         if let Some(ready) = ready.filter(|ready| ready.is_for(&policy, &identities(grant))) {
             return Ok(ready.session);
@@ -313,11 +340,5 @@ impl Ready {
 fn identities(grant: &Grant) -> Vec<Option<Identity>> {
     let writable = grant.writable().roots();
     let all = writable.iter().chain(grant.hidden()).chain(grant.fixed());
-    all.map(identity).collect()
-}
-
-pub(super) fn identity(root: &Root) -> Option<Identity> {
-    use std::os::unix::fs::MetadataExt;
-    let found = std::fs::metadata(root.real()).ok()?;
-    Some((found.dev(), found.ino()))
+    all.flat_map(meant).map(|path| identity(&path)).collect()
 }

@@ -195,8 +195,12 @@ impl Running {
         if let Some(why) = session.not_started() {
             return Err(ProcessError::Start(why));
         }
+        let replaced = session.replaced();
         if !gone {
             session.finish().await;
+        }
+        if let Some(path) = replaced {
+            return Err(ProcessError::Replaced { path });
         }
         let lost = || watch("take the child's exit status")(io::ErrorKind::TimedOut.into());
         let end = match (end, ended) {

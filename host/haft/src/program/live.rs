@@ -175,6 +175,7 @@ impl Live {
                 is_due = false;
                 continue;
             }
+            self.end_outdated().await;
             let files = self.files.clone();
             self.read = Moment::now();
             let loaded = self.load().await;
@@ -187,6 +188,15 @@ impl Live {
                 watch = self.watch();
                 self.read.is_before_a_change_of(&self.files)
             };
+        }
+    }
+
+    /// Ends the processes that are sealed against other files than are there, before these count.
+    async fn end_outdated(&self) {
+        if let Some(confiner) = &self.options.confiner
+            && let Err(error) = confiner.end_outdated().await
+        {
+            (self.on_news)(News::Broken(&error.into()));
         }
     }
 

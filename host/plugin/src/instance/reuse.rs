@@ -1,5 +1,5 @@
 //! Instances that serve several calls, where program.toml asks for it (`[plugins.reuse]`). Each serves one call at a
-//! time, and only calls with exactly the rights, limits and directories it was made with. It is replaced after a
+//! time, and only calls of one caller, with exactly the rights, limits and directories it was made with. It is replaced after a
 //! trap, a time-out or a cancel, when it left something open, and when it is old or idle. Its memory is not cleared
 //! between calls.
 
@@ -44,10 +44,12 @@ struct Idle {
     since: Instant,
 }
 
-/// What an instance depends on besides its grant: its open directories, and the runtime that drives its timers and
-/// sockets.
+/// What an instance depends on besides its grant: who calls, since its memory knows what earlier calls were about; its
+/// open directories, and the runtime that drives its timers and sockets.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct InstanceRights {
+    /// Where a server tells its callers apart.
+    caller: Option<Arc<str>>,
     runtime: runtime::Id,
     directories: Vec<Option<DirectoryId>>,
 }
@@ -70,8 +72,9 @@ pub(crate) enum NoInstance {
 
 impl InstanceRights {
     /// The rights of a call on the current thread, which is a guest's.
-    pub(crate) fn for_call(grant: &Grant, writable: &Writable) -> Self {
-        Self { runtime: runtime::Handle::current().id(), directories: writable.identities(grant) }
+    pub(crate) fn for_call(caller: Option<Arc<str>>, grant: &Grant, writable: &Writable) -> Self {
+        let (runtime, directories) = (runtime::Handle::current().id(), writable.identities(grant));
+        Self { caller, runtime, directories }
     }
 }
 

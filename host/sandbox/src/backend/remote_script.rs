@@ -84,6 +84,9 @@ pub(crate) async fn run(
         let _: Result<(), _> = timeout(HANG_UP, process.read_until_end(&captured)).await;
     }
     process.end(&captured).await;
+    if let Some(path) = process.session.replaced() {
+        return Err(ProcessError::Replaced { path }.into());
+    }
     let (status, words) = captured.finish();
     match status {
         Some(status) => Ok(Report::Status(status)),

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use self::platform::with_aliases;
 use super::layers::Layers;
+use super::seals::meant;
 use haft_core::grant::{Grant, Reach, Root};
 
 /// The order to confine a child.
@@ -36,7 +37,7 @@ pub(super) struct Policy {
 impl Policy {
     /// What `grant` means where `layers` enforce it.
     pub(super) fn new(grant: &Grant, layers: Layers) -> Self {
-        let paths = |roots: &[Root]| roots.iter().map(|root| root.real().to_owned()).collect();
+        let paths = |roots: &[Root]| roots.iter().flat_map(meant).collect();
         Self {
             layers,
             write: outermost(grant.writable()),

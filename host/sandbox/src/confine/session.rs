@@ -2,10 +2,13 @@
 //! that it started. It serves one command.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::Arc;
 use std::time::Duration;
+
+use rustix::net::{Shutdown, shutdown};
 
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -13,8 +16,10 @@ use tokio::process::{Child, Command as Starter};
 use tokio::time::timeout;
 
 use super::helper::VERB;
+use super::living::LivingChild;
 use super::policy::Policy;
 use super::program::SOURCES;
+use super::seals::Seals;
 use super::wire::{self, Command, ENDED, ExitReport, FAILED, GONE, JOB, LACKING, READY, SETUP, STOP};
 
 /// How long a helper may take to make itself ready; it takes a few milliseconds.
@@ -31,10 +36,22 @@ pub(crate) type Streams = [OwnedFd; 3];
 /// A helper.
 #[derive(Debug)]
 pub(crate) struct HelperSession {
-    control: AsyncFd<OwnedFd>,
+    control: Control,
     job: AsyncFd<OwnedFd>,
     child: Child,
     received: usize,
+    /// Who looks whether it is still sealed.
+    living: Option<Arc<LivingChild>>,
+}
+
+/// The socket that the helper lives by. Who looks after living children has it too, so that a drop has to close it for all.
+#[derive(Debug)]
+struct Control(AsyncFd<Arc<OwnedFd>>);
+
+impl Drop for Control {
+    fn drop(&mut self) {
+        let _ = shutdown(self.0.get_ref(), Shutdown::Both);
+    }
 }
 
 /// What a helper has to say while its command runs.
@@ -76,7 +93,20 @@ impl HelperSession {
         let child = starter(helper).stdin(Stdio::from(theirs)).spawn()?;
         wire::send_text(&control, SETUP, &text, &[&their_job])?;
         drop(their_job);
-        Ok(Self { control: watched(control)?, job: watched(job)?, child, received: 0 })
+        let control = Control(watched(Arc::new(control))?);
+        Ok(Self { control, job: watched(job)?, child, received: 0, living: None })
+    }
+
+    /// Ends it, with all that it started, once something else is where `seals` was found.
+    pub(super) fn seal(&mut self, seals: Seals) -> Arc<LivingChild> {
+        let child = Arc::new(LivingChild::new(self.control.0.get_ref().clone(), seals));
+        self.living = Some(child.clone());
+        child
+    }
+
+    /// The sealed file that was replaced, for whose sake it was ended.
+    pub(crate) fn replaced(&self) -> Option<PathBuf> {
+        self.living.as_ref()?.replaced().map(Path::to_owned)
     }
 
     /// Tells the helper what to become. It does once it is ready.
@@ -94,9 +124,9 @@ impl HelperSession {
                     Ok(Some(message)) if message.kind == READY => Ok(()),
                     Ok(Some(message)) => Err(HelperNotReady::from(Ok(Some(message)))),
                     // It has ended; why is told on the other socket, if at all.
-                    _ => Err(HelperNotReady::from(receive(&self.control).await)),
+                    _ => Err(HelperNotReady::from(receive(&self.control.0).await)),
                 },
-                message = receive(&self.control) => Err(HelperNotReady::from(message)),
+                message = receive(&self.control.0) => Err(HelperNotReady::from(message)),
             }
         };
         let late = || Err(HelperNotReady { lacking: false, why: io::Error::other(SILENT) });
@@ -105,13 +135,19 @@ impl HelperSession {
 
     /// Waits for what the helper has to say. May be dropped and called again.
     pub(crate) async fn news(&mut self) -> io::Result<HelperEvent> {
-        let message = receive(&self.control).await?;
+        let message = receive(&self.control.0).await?;
         self.received += 1;
         let Some(message) = message.filter(|_| self.received <= MAX_MESSAGES) else {
             return Err(io::Error::other("the process that watches over the command has ended"));
         };
         match message.kind {
-            ENDED => ExitReport::decode(&message.body).map(HelperEvent::Ended).ok_or_else(|| failure(None)),
+            ENDED => {
+                let ended = ExitReport::decode(&message.body).ok_or_else(|| failure(None))?;
+                if let Some(living) = self.living.as_ref().filter(|_| !ended.left) {
+                    living.ended();
+                }
+                Ok(HelperEvent::Ended(ended))
+            }
             GONE => {
                 let count = message.body.first_chunk().copied().map(u32::from_le_bytes);
                 Ok(HelperEvent::Gone(count.unwrap_or_default()))
@@ -133,7 +169,7 @@ impl HelperSession {
 
     /// Asks the helper to end everything.
     pub(crate) fn stop(&self) -> io::Result<()> {
-        wire::send(self.control.get_ref(), STOP, &[], &[] as &[OwnedFd])
+        wire::send(self.control.0.get_ref(), STOP, &[], &[] as &[OwnedFd])
     }
 
     /// Waits for the helper itself, which ends when nothing is left.
@@ -149,12 +185,12 @@ impl HelperSession {
     deprecated,
     reason = "the successor is `unsafe` for descriptors that may close; an `OwnedFd` does not"
 )]
-fn watched(socket: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+fn watched<T: AsFd + AsRawFd>(socket: T) -> io::Result<AsyncFd<T>> {
     rustix::io::ioctl_fionbio(&socket, true)?;
     AsyncFd::with_interest(socket, Interest::READABLE)
 }
 
-async fn receive(socket: &AsyncFd<OwnedFd>) -> io::Result<Option<wire::Message>> {
+async fn receive<T: AsFd + AsRawFd>(socket: &AsyncFd<T>) -> io::Result<Option<wire::Message>> {
     loop {
         let mut guard = socket.readable().await?;
         if let Ok(message) = guard.try_io(|socket| wire::receive(socket.get_ref().as_fd())) {

@@ -138,7 +138,11 @@ pub async fn run(
     if let Some(why) = session.not_started() {
         return Err(ProcessError::Start(why));
     }
+    let replaced = session.replaced();
     session.finish().await;
+    if let Some(path) = replaced {
+        return Err(ProcessError::Replaced { path });
+    }
     ended
         .map(ExitStatus::from_raw)
         .ok_or_else(|| watch("take the command's exit status")(io::ErrorKind::TimedOut.into()))

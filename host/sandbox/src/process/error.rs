@@ -25,6 +25,12 @@ pub enum ProcessError {
     /// The program cannot be started.
     #[error("{0}")]
     Start(String),
+    /// A file that is closed to the child was replaced: the child could have changed or read the new one.
+    #[error("ended, since `{}`, which is closed to it, was replaced by another file while it ran", path.display())]
+    Replaced {
+        /// The file.
+        path: PathBuf,
+    },
     /// The system refused what watching a child takes.
     #[error("cannot {action}: {source}")]
     Watch {

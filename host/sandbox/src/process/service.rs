@@ -84,6 +84,8 @@ pub enum Ending {
     Exited(ExitStatus),
     /// It was never started, and why.
     NotStarted(String),
+    /// It was ended, since this file, which is closed to it, was replaced.
+    Replaced(PathBuf),
     /// The way it ended is unknown.
     Unknown(String),
 }
@@ -96,6 +98,7 @@ impl std::fmt::Display for Ending {
                 // The standard library names the signal: `signal: 9 (SIGKILL)`.
                 None => write!(f, "{status}"),
             },
+            Self::Replaced(path) => ProcessError::Replaced { path: path.clone() }.fmt(f),
             Self::NotStarted(why) | Self::Unknown(why) => f.write_str(why),
         }
     }
@@ -223,6 +226,9 @@ impl Supervisor {
     }
 
     fn ending(&self, status: i32) -> Ending {
+        if let Some(path) = self.session.replaced() {
+            return Ending::Replaced(path);
+        }
         match self.session.not_started() {
             Some(why) => Ending::NotStarted(why),
             None => Ending::Exited(ExitStatus::from_raw(status)),

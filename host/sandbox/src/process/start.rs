@@ -15,7 +15,8 @@ use haft_core::lookup::search_path;
 /// is, and how they want text and time. `LC_*` too; nothing here ever holds a secret.
 pub const ENVIRONMENT: &[&str] = &["HOME", "LANG", "LANGUAGE", "LOGNAME", "TMPDIR", "TZ", "USER"];
 
-/// A helper that is becoming `command`. One in waiting may have ended meanwhile; the next has not.
+/// A helper that is becoming `command`. One in waiting may have ended meanwhile, or what it is sealed against was
+/// replaced; the next has not.
 pub(crate) async fn started(
     confiner: &Confiner,
     grant: &Grant,
@@ -23,10 +24,13 @@ pub(crate) async fn started(
     streams: Streams,
 ) -> Result<HelperSession, ProcessError> {
     let session = confiner.session(grant).await?;
-    if session.become_command(command, &streams).is_ok() {
+    if session.replaced().is_none() && session.become_command(command, &streams).is_ok() {
         return Ok(session);
     }
     let session = confiner.session(grant).await?;
+    if let Some(path) = session.replaced() {
+        return Err(ProcessError::Replaced { path });
+    }
     session.become_command(command, &streams).map_err(watch("hand over the command"))?;
     Ok(session)
 }
