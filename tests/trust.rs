@@ -103,9 +103,7 @@ fn x13_serve_leaves_out_what_nobody_agreed_to() {
     // Callers that are not told apart would be anybody.
     home.write(
         "program.toml",
-        &format!(
-            "{HEAD}[[serve.callers]]\nname = \"a\"\ntoken = {{ env = \"OPENAI_API_KEY\" }}\ntools = [\"*\"]\n"
-        ),
+        &format!("{HEAD}[[serve.callers]]\nname = \"a\"\ntoken = {{ file = \"token\" }}\ntools = [\"*\"]\n"),
     );
     assert_eq!(untrusting(&home, &["serve", "--http", "127.0.0.1:0"]).code, 7);
 }

@@ -175,7 +175,10 @@ impl Live {
                 is_due = false;
                 continue;
             }
-            self.end_outdated().await;
+            if !self.has_ended_outdated().await {
+                is_due = false;
+                continue;
+            }
             let files = self.files.clone();
             self.read = Moment::now();
             let loaded = self.load().await;
@@ -192,12 +195,11 @@ impl Live {
     }
 
     /// Ends the processes that are sealed against other files than are there, before these count.
-    async fn end_outdated(&self) {
-        if let Some(confiner) = &self.options.confiner
-            && let Err(error) = confiner.end_outdated().await
-        {
-            (self.on_news)(News::Broken(&error.into()));
-        }
+    /// Where one cannot be ended the change does not count.
+    async fn has_ended_outdated(&self) -> bool {
+        let Some(confiner) = &self.options.confiner else { return true };
+        let ended = confiner.end_outdated().await;
+        ended.map_err(|error| (self.on_news)(News::Broken(&error.into()))).is_ok()
     }
 
     /// Whether its files have changed where the kernel does not keep tools from writing them.

@@ -10,7 +10,7 @@ use haft_core::manifest::{
     AgentKind, AgentTool, BackendTable, Builtins, CallerProof, CallerTable, CommandTool, Component,
     ContainerEngine, GrantTable, KeysAt, Located, Manifest, McpServer, NatsLogin, NatsTable, NatsUrl,
     Package, Plugin, PluginSecret, Provider, Sandbox, SecretSource, Serve, Setting, Settings, TelemetryTable,
-    TextOrSecret, Transport,
+    TextOrSecret, Transport, is_credential,
 };
 use haft_package::{Kind, Lock};
 
@@ -347,20 +347,12 @@ impl Finder<'_> {
         let Serve { callers, max_sessions: _, max_connections: _, url: _ } = serve;
         for caller in callers {
             let CallerTable { name, proof, tools: _, grant, calls_per_minute: _, calls_at_once: _ } = caller;
-            let proof = match proof {
-                CallerProof::Token(source) => format!("has the token in {}", place(source)),
-                CallerProof::Jwt(rule) => match &rule.keys {
-                    KeysAt::Url(url) => format!("comes from {}, whose keys are at {url}", rule.issuer),
-                    KeysAt::File(file) => {
-                        format!("comes from {}, whose keys are in {}", rule.issuer, file.display())
-                    }
-                },
-            };
-            let name = name.as_str();
-            let part = Part::Caller(name.to_owned());
-            self.claim(part.clone(), format!("`{name}` {proof}"));
+            let part = Part::Caller(name.as_str().to_owned());
+            if let Some(proof) = shown(proof) {
+                self.claim(part.clone(), format!("`{}` {proof}", name.as_str()));
+            }
             if let Some(grant) = grant {
-                self.granted(&part, name, (&grant.value, None, &[]));
+                self.granted(&part, name.as_str(), (&grant.value, None, &[]));
             }
         }
     }
@@ -386,6 +378,22 @@ fn engine_name(engine: ContainerEngine) -> &'static str {
     match engine {
         ContainerEngine::Docker => "docker",
         ContainerEngine::Podman => "podman",
+    }
+}
+
+/// What a caller shows that whoever wrote program.toml may know. The value of a variable that is called as credentials are
+/// is the person's own, and is compared and sent nowhere.
+fn shown(proof: &CallerProof) -> Option<String> {
+    match proof {
+        CallerProof::Token(SecretSource::Env(name)) if is_credential(name.as_str()) => None,
+        CallerProof::Token(source) => Some(format!("has the token in {}", place(source))),
+        CallerProof::Jwt(rule) => {
+            let keys = match &rule.keys {
+                KeysAt::Url(url) => format!("at {url}"),
+                KeysAt::File(file) => format!("in {}", file.display()),
+            };
+            Some(format!("comes from {}, whose keys are {keys}", rule.issuer))
+        }
     }
 }
 

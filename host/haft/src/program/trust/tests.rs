@@ -70,7 +70,7 @@ ssh = "box"
 [[serve.callers]]
 name = "c"
 tools = ["*"]
-token = { env = "C_TOKEN" }
+token = { file = "c.token" }
 "#;
 
 /// What is shown of it.
@@ -97,7 +97,7 @@ const SHEET: &str = "`FOLDER/program.toml` asks for more than tools that work in
   fetch_url  reaches http://localhost:8080
   nats       tls://n.example with $NATS
   telemetry  calls are told to https://t.example
-  caller     `c` has the token in $C_TOKEN";
+  caller     `c` has the token in c.token";
 
 fn parsed(folder: &Path) -> Manifest {
     Manifest::parse(ALL, &folder.join("program.toml")).unwrap()
