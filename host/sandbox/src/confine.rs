@@ -15,6 +15,7 @@
 //! one ([`Confiner::prepare`]), so that confinement costs the call next to nothing.
 
 mod helper;
+mod identity;
 mod layers;
 mod living;
 mod policy;
@@ -30,11 +31,12 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use self::identity::{Identity, identity, meant};
 pub use self::layers::{Layers, Verdict};
 use self::living::Living;
 use self::policy::Policy;
 use self::program::Programs;
-use self::seals::{Identity, Seals, identity, meant};
+use self::seals::Seals;
 use self::session::HelperNotReady;
 pub(super) use self::session::{HelperEvent, HelperSession, Streams};
 pub(super) use self::wire::Command;

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use self::platform::with_aliases;
+use super::identity::meant;
 use super::layers::Layers;
-use super::seals::meant;
 use haft_core::grant::{Grant, Reach, Root};
 
 /// The order to confine a child.

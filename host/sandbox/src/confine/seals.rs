@@ -1,14 +1,11 @@
 //! What a child was sealed against: the identities of the files and directories that its mounts cover. A mount covers
 //! one file, and the kernel takes it away in the child when another file is put in that one's place outside.
 
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use super::identity::{Identity, identity, meant};
 use super::policy::Policy;
 use haft_core::grant::{Grant, Root};
-
-/// Device and inode.
-pub(super) type Identity = (u64, u64);
 
 /// What sealed paths meant at one moment.
 #[derive(Clone, Debug)]
@@ -42,19 +39,7 @@ impl Seals {
     }
 }
 
-/// The paths at which `root` is sealed: where it was when it was resolved, and where a link to it leads now.
-pub(super) fn meant(root: &Root) -> impl Iterator<Item = PathBuf> {
-    let now = Some(root.path()).filter(|path| *path != root.real()).and_then(|path| path.canonicalize().ok());
-    std::iter::once(root.real().to_owned()).chain(now.filter(|now| now != root.real()))
-}
-
 fn found(roots: &[Root]) -> Vec<(PathBuf, Option<Identity>)> {
     let paths = roots.iter().flat_map(meant);
     paths.map(|path| (path.clone(), identity(&path))).collect()
-}
-
-/// What is at `path` now. A link there is none of what was meant.
-pub(super) fn identity(path: &Path) -> Option<Identity> {
-    let found = std::fs::symlink_metadata(path).ok()?;
-    Some((found.dev(), found.ino()))
 }
