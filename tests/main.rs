@@ -61,6 +61,7 @@ mod page;
 mod paths;
 mod patterns;
 mod plugin;
+mod promises;
 mod providers;
 mod readme;
 mod reference;

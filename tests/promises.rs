@@ -1,0 +1,89 @@
+//! Each promise about rights and secrets has a test, by name, in `docs/promises.md`; and each list of promises on a page is
+//! there as a whole.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use crate::common::repository;
+
+/// The pages that promise, and the heading below which each point of a list is a promise.
+const PAGES: &[(&str, &[&str])] = &[
+    ("README.md", &[]),
+    ("SECURITY.md", &["## Promised"]),
+    ("docs/grants.md", &["# Grants and secrets", "## Consent to a folder"]),
+    ("docs/sandbox.md", &["# The sandbox"]),
+];
+
+/// A row of the table: a page, the words of a promise, and its tests.
+struct Row {
+    page: String,
+    promise: String,
+    tests: Vec<String>,
+}
+
+fn rows() -> Vec<Row> {
+    let page = read("docs/promises.md");
+    let cells = page.lines().filter(|line| line.starts_with("| ") && line.contains('`'));
+    cells
+        .map(|line| {
+            let cells: Vec<_> = line.trim_matches('|').split(" | ").map(str::trim).collect();
+            let [page, promise, tests] = cells[..] else { panic!("{line}") };
+            let tests = tests.split(", ").map(|test| test.trim_matches('`').to_owned()).collect();
+            Row { page: page.to_owned(), promise: promise.to_owned(), tests }
+        })
+        .collect()
+}
+
+/// A page, with one blank where a line is broken.
+fn read(page: &str) -> String {
+    fs::read_to_string(repository().join(page)).unwrap()
+}
+
+fn flat(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// The points of the lists below `heading`, up to the next heading.
+fn points(text: &str, heading: &str) -> Vec<String> {
+    let (_, below) = text.split_once(&format!("{heading}\n")).unwrap_or_else(|| panic!("{heading}"));
+    let below = below.split("\n#").next().unwrap();
+    below.split("\n- ").skip(1).map(|point| flat(point.split("\n\n").next().unwrap())).collect()
+}
+
+/// The names of all tests of the repository.
+fn tests(folder: &Path, found: &mut BTreeSet<String>) {
+    for entry in fs::read_dir(folder).unwrap().flatten() {
+        let (path, name) = (entry.path(), entry.file_name());
+        if path.is_dir() && name != "target" && name != "guests" {
+            tests(&path, found);
+        } else if path.extension().is_some_and(|end| end == "rs") {
+            let text = fs::read_to_string(&path).unwrap();
+            let after = text.split("#[test]").skip(1).chain(text.split("#[tokio::test").skip(1));
+            let named = after.filter_map(|rest| rest.split_once("fn ")?.1.split_once('('));
+            found.extend(named.map(|(name, _)| name.to_owned()));
+        }
+    }
+}
+
+#[test]
+fn every_promise_has_a_test() {
+    let mut all = BTreeSet::new();
+    for folder in ["tests", "host"] {
+        tests(&repository().join(folder), &mut all);
+    }
+    let rows = rows();
+    assert!(rows.len() > 40, "{}", rows.len());
+    for Row { page, promise, tests } in &rows {
+        assert!(flat(&read(page)).contains(promise), "{page} does not say: {promise}");
+        let gone: Vec<_> = tests.iter().filter(|test| !all.contains(*test)).collect();
+        assert!(gone.is_empty(), "{promise}: no test is called {gone:?}");
+    }
+    for (page, headings) in PAGES {
+        let own: Vec<_> = rows.iter().filter(|row| row.page == *page).collect();
+        assert!(!own.is_empty(), "{page}");
+        for point in headings.iter().flat_map(|heading| points(&read(page), heading)) {
+            assert!(own.iter().any(|row| point.contains(&row.promise)), "without a test, {page}: {point}");
+        }
+    }
+}
