@@ -38,6 +38,8 @@ mod rights;
 mod running;
 mod server_set;
 mod servers;
+mod start_up;
+mod stores;
 mod target;
 pub mod telemetry;
 mod tool_lister;

@@ -11,7 +11,7 @@ use crate::denials::grant_place::GrantPlace;
 use crate::denials::network_decisions::Refusal;
 use crate::failure::Limit;
 use crate::instance::state::{ExceededLimit, GuestState, bytes};
-use haft_core::grant::{AddressError, Destination, Proposal};
+use haft_core::grant::{AddressError, Destination, Grant, Proposal};
 use haft_core::limit::Limits;
 use haft_core::units::format_size;
 use haft_state::Kept;
@@ -127,7 +127,8 @@ const DEFAULT_STATE: &str = "10MiB";
 
 fn files(context: &HintContext<'_>, state: &GuestState) -> Vec<String> {
     let (denied, table) = (&state.denied, context.table());
-    let mut hints: Vec<String> = denied.protected.iter().map(protected).collect();
+    let mut hints: Vec<String> =
+        denied.protected.iter().map(|refused| protected(refused, &state.grant, &table)).collect();
     if context.only_reads && !denied.writes.is_empty() {
         hints.push("the tool says that it only reads, and is held to it".into());
     } else {
@@ -176,8 +177,15 @@ fn unnamed_paths(context: &HintContext<'_>, state: &GuestState, message: &str) -
     proposals(right, std::iter::once(path.as_path()), &context.table())
 }
 
-/// What no line of program.toml allows.
-fn protected((level, what_for, path): &(Protection, AccessKind, PathBuf)) -> String {
+/// What opens a path that stays closed whatever else is granted, or that no line of program.toml does.
+fn protected(
+    (level, what_for, path): &(Protection, AccessKind, PathBuf),
+    grant: &Grant,
+    table: &str,
+) -> String {
+    if let Some(hint) = grant.closed_at(path).and_then(|closed| closed.hint(table)) {
+        return hint;
+    }
     let path = path.display();
     match (level, what_for) {
         (Protection::Hidden, AccessKind::Read) => {

@@ -36,13 +36,12 @@ pub(super) struct Policy {
 impl Policy {
     /// What `grant` means where `layers` enforce it.
     pub(super) fn new(grant: &Grant, layers: Layers) -> Self {
-        let paths = |roots: &[Root]| roots.iter().map(|root| root.real().to_owned()).collect();
         Self {
             layers,
             write: outermost(grant.writable()),
             read: outermost(&grant.readable()),
-            hidden: with_aliases(paths(grant.hidden())),
-            fixed: with_aliases(paths(grant.fixed())),
+            hidden: with_aliases(real_paths(grant.hidden())),
+            fixed: with_aliases(real_paths(grant.fixed())),
             network: grant.network(),
             unix_sockets: grant.unix_sockets(),
             terminal: false,
@@ -82,6 +81,10 @@ impl Policy {
             Some(roots) => roots.iter().find(|root| path.starts_with(root)).map(PathBuf::as_path),
         }
     }
+}
+
+fn real_paths<'r>(roots: impl Iterator<Item = &'r Root>) -> Vec<PathBuf> {
+    roots.map(|root| root.real().to_owned()).collect()
 }
 
 /// The directories of `reach` that lie in no other of them.
