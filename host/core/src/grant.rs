@@ -27,7 +27,7 @@ pub use self::address::{AddressError, local};
 pub use self::blocked::{HostName, HostNameError};
 use self::closed::Sealed;
 pub use self::closed::{Closed, Why};
-pub use self::credentials::{Store, StoreError, in_home};
+pub use self::credentials::{CredentialStore, CredentialStoreError, in_home};
 pub use self::destination::{Destination, Scheme};
 pub use self::folder::{Content, Folder, Kind, Listed};
 pub use self::host::{HostPattern, HostPatternError};
@@ -72,7 +72,7 @@ pub struct Grant {
     kept: Kept,
     children: Children,
     /// Credential stores that are not closed.
-    credentials: BTreeSet<Store>,
+    credentials: BTreeSet<CredentialStore>,
     /// What stays closed; shared by all tools of a program.
     sealed: Arc<Sealed>,
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{Grant, HostName, Root, Store};
+use super::{CredentialStore, Grant, HostName, Root};
 
 /// Why a file or a directory, with what is below it, is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -15,7 +15,7 @@ pub enum Why {
     /// `deny` names it.
     Denied,
     /// It is a part of this credential store. [`Grant::with_credentials`] opens it.
-    Store(Store),
+    Store(CredentialStore),
     /// Programs run what it says without being told to. It may be read; naming it in `write` opens it.
     StartUp,
 }
@@ -55,13 +55,13 @@ impl Grant {
 
     /// Closes a place of a credential store in the same way, unless the store is opened.
     #[must_use]
-    pub fn with_store(self, store: Store, root: Root) -> Self {
+    pub fn with_store(self, store: CredentialStore, root: Root) -> Self {
         self.hiding(Closed { root, why: Why::Store(store) })
     }
 
     /// Opens a credential store: what belongs to it is a file like others.
     #[must_use]
-    pub fn with_credentials(mut self, store: Store) -> Self {
+    pub fn with_credentials(mut self, store: CredentialStore) -> Self {
         self.credentials.insert(store);
         self
     }
@@ -96,7 +96,7 @@ impl Grant {
     }
 
     /// Credential stores that are open.
-    pub fn credentials(&self) -> &BTreeSet<Store> {
+    pub fn credentials(&self) -> &BTreeSet<CredentialStore> {
         &self.credentials
     }
 
@@ -220,7 +220,7 @@ mod tests {
         Root::resolve(Path::new("/"), Path::new(path)).unwrap()
     }
 
-    fn store(name: &str) -> Store {
+    fn store(name: &str) -> CredentialStore {
         name.parse().unwrap()
     }
 

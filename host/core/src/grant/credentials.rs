@@ -155,14 +155,14 @@ impl Row {
 
 /// A credential store: what `credentials` in a grant opens by its name.
 #[derive(Clone, Copy)]
-pub struct Store(&'static Row);
+pub struct CredentialStore(&'static Row);
 
-/// Why a text is not a [`Store`].
+/// Why a text is not a [`CredentialStore`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no credential store is called `{0}`; {1}")]
-pub struct StoreError(String, String);
+pub struct CredentialStoreError(String, String);
 
-impl Store {
+impl CredentialStore {
     /// Where the keys are that `config` of `ssh` names.
     pub const SSH: &'static str = "ssh";
 
@@ -203,48 +203,48 @@ pub fn in_home(path: &Path, home: &Path) -> PathBuf {
     path.strip_prefix("~").map_or_else(|_| path.to_owned(), |rest| home.join(rest))
 }
 
-impl FromStr for Store {
-    type Err = StoreError;
+impl FromStr for CredentialStore {
+    type Err = CredentialStoreError;
 
-    fn from_str(text: &str) -> Result<Self, StoreError> {
+    fn from_str(text: &str) -> Result<Self, CredentialStoreError> {
         let names = || Self::all().map(Self::name);
         Self::all().find(|store| store.name() == text).ok_or_else(|| {
             let hint = match nearest(text, names()) {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => format!("there are {}", names().collect::<Vec<_>>().join(", ")),
             };
-            StoreError(text.to_owned(), hint)
+            CredentialStoreError(text.to_owned(), hint)
         })
     }
 }
 
-impl fmt::Display for Store {
+impl fmt::Display for CredentialStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.0.name)
     }
 }
 
-impl fmt::Debug for Store {
+impl fmt::Debug for CredentialStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Store({})", self.0.name)
+        write!(f, "CredentialStore({})", self.0.name)
     }
 }
 
-impl PartialEq for Store {
+impl PartialEq for CredentialStore {
     fn eq(&self, other: &Self) -> bool {
         self.0.name == other.0.name
     }
 }
 
-impl Eq for Store {}
+impl Eq for CredentialStore {}
 
-impl Ord for Store {
+impl Ord for CredentialStore {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         self.0.name.cmp(other.0.name)
     }
 }
 
-impl PartialOrd for Store {
+impl PartialOrd for CredentialStore {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
@@ -258,7 +258,7 @@ mod tests {
 
     #[test]
     fn f1_each_store_and_place_is_there_once() {
-        let names: BTreeSet<_> = Store::all().collect();
+        let names: BTreeSet<_> = CredentialStore::all().collect();
         assert_eq!(names.len(), ROWS.len());
         let places = || ROWS.iter().flat_map(|row| row.places);
         assert_eq!(places().collect::<BTreeSet<_>>().len(), places().count());
@@ -279,7 +279,8 @@ mod tests {
             "CARGO_HOME" => Some("/c".into()),
             _ => None,
         };
-        let places = |name: &str| name.parse::<Store>().unwrap().places(Path::new("/home/me"), environment);
+        let places =
+            |name: &str| name.parse::<CredentialStore>().unwrap().places(Path::new("/home/me"), environment);
         let paths = |texts: &[&str]| texts.iter().map(PathBuf::from).collect::<Vec<_>>();
         assert_eq!(places("gh"), paths(&["/home/me/.config/gh", "/x/gh"]));
         assert_eq!(
@@ -299,7 +300,7 @@ mod tests {
 
     #[test]
     fn f1_an_unknown_store_is_told_with_the_nearest() {
-        let error = |text: &str| text.parse::<Store>().unwrap_err().to_string();
+        let error = |text: &str| text.parse::<CredentialStore>().unwrap_err().to_string();
         assert_eq!(error("shh"), "no credential store is called `shh`; did you mean `ssh`?");
         assert!(error("something-else").contains("there are ssh, gnupg"));
     }

@@ -5,7 +5,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::credentials::{Store, StoreError};
+use super::credentials::{CredentialStore, CredentialStoreError};
 use super::host::{HostPattern, HostPatternError};
 use crate::limit::Limits;
 use crate::units::{format_size, parse_size};
@@ -22,7 +22,7 @@ pub enum Right {
     /// To see an environment variable.
     Env(String),
     /// To read a credential store like other files.
-    Credentials(Store),
+    Credentials(CredentialStore),
     /// To keep so many bytes of keys and values, and as many of files.
     State(u64),
     /// To keep so many bytes of files that may be removed at any time.
@@ -42,7 +42,7 @@ pub enum RightError {
     Host(#[from] HostPatternError),
     /// The credential store is none.
     #[error("{0}")]
-    Store(#[from] StoreError),
+    Store(#[from] CredentialStoreError),
 }
 
 impl FromStr for Right {

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::arguments;
 use crate::call::ToolCall;
-use crate::grant::{Grant, Reach, Store};
+use crate::grant::{CredentialStore, Grant, Reach};
 use crate::report::shortened;
 
 /// One call. Fields that are empty are left out of the line.
@@ -300,8 +300,8 @@ fn roots(reach: &Reach) -> Vec<String> {
     }
 }
 
-fn stores(open: &BTreeSet<Store>) -> Vec<String> {
-    if open.len() == Store::all().count() {
+fn stores(open: &BTreeSet<CredentialStore>) -> Vec<String> {
+    if open.len() == CredentialStore::all().count() {
         return vec!["*".to_owned()];
     }
     listed(open.iter().map(ToString::to_string))

@@ -12,7 +12,7 @@ use super::provider::{self, Provider};
 use super::serve::Serve;
 use super::server::McpServer;
 use super::tool::ARGUMENT_TYPES;
-use crate::grant::Store;
+use crate::grant::CredentialStore;
 
 /// A table: the keys it may have.
 pub(super) struct Table {
@@ -127,8 +127,8 @@ const RULES: Kind = Kind::List(&Kind::Pattern("^[A-Za-z0-9_:*-]+(\\(.+\\))?$"));
 const TOOL_PATTERNS: Kind = Kind::List(&Kind::Pattern("^[A-Za-z0-9_:*-]+$"));
 const VARIABLES: Kind = Kind::List(&VARIABLE);
 const PATHS: Kind = Kind::List(&Kind::Path);
-/// Names of credential stores; the parser of [`Store`] decides.
-const STORES: Kind = Kind::List(&Kind::OneOf(|| Store::all().map(Store::name).collect()));
+/// Names of credential stores; the parser of [`CredentialStore`] decides.
+const STORES: Kind = Kind::List(&Kind::OneOf(|| CredentialStore::all().map(CredentialStore::name).collect()));
 const TEXTS: Kind = Kind::List(&Kind::Text);
 const URL: Kind = Kind::Pattern("^https?://[^/?#@]");
 

@@ -15,7 +15,7 @@ use super::secret::{SecretSource, check_header, secret_source};
 use super::section::{Section, note_duplicates};
 use super::source::PackageSource;
 use super::values::{check_url, host_of};
-use crate::grant::{HostPattern, Right, Store};
+use crate::grant::{CredentialStore, HostPattern, Right};
 use crate::limit::Limits;
 use crate::net::is_loopback;
 
@@ -86,7 +86,7 @@ pub struct GrantTable {
     /// What it may neither read nor write, wherever it lies.
     pub deny: Vec<Located<PathBuf>>,
     /// Credential stores that are not closed to it.
-    pub credentials: Vec<Store>,
+    pub credentials: Vec<CredentialStore>,
     /// Destinations it may reach.
     pub hosts: Vec<HostPattern>,
     /// Variables of haft's environment that it may see.

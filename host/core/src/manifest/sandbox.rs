@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::catalogue::SANDBOX;
 use super::entry::{Entry, Located};
 use super::section::Section;
-use crate::grant::{SandboxMode, Store};
+use crate::grant::{CredentialStore, SandboxMode};
 
 /// The modes, as program.toml calls them.
 pub(super) const MODES: &[(&str, SandboxMode)] =
@@ -29,7 +29,7 @@ pub struct Sandbox {
     /// What is neither read nor written, wherever it lies.
     pub deny: Vec<Located<PathBuf>>,
     /// Credential stores that are not closed.
-    pub credentials: Vec<Store>,
+    pub credentials: Vec<CredentialStore>,
     /// Whether child processes reach the network.
     pub network: bool,
     /// Whether child processes reach unix sockets, behind which other programs act for them.

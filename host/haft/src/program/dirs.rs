@@ -10,7 +10,7 @@ use etcetera::BaseStrategy;
 
 use super::stores;
 use haft_agent::Sessions;
-use haft_core::grant::{Root, Store};
+use haft_core::grant::{CredentialStore, Root};
 use haft_page::Desk;
 use haft_state::Homes;
 
@@ -43,7 +43,7 @@ pub struct Dirs {
     /// [`Self::own`], once it was found.
     own: OnceLock<Vec<Root>>,
     /// [`Self::credentials`], once they were found.
-    credentials: OnceLock<Vec<(Store, Root)>>,
+    credentials: OnceLock<Vec<(CredentialStore, Root)>>,
 }
 
 impl Dirs {
@@ -128,7 +128,7 @@ impl Dirs {
     }
 
     /// What there is of each credential store. What is made later is found by the next program that is loaded.
-    pub fn credentials(&self) -> &[(Store, Root)] {
+    pub fn credentials(&self) -> &[(CredentialStore, Root)] {
         self.credentials.get_or_init(|| stores::find(&self.home))
     }
 

@@ -2,79 +2,13 @@
 //! not written in one of the two; what a path means is settled now, once.
 
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 
+use super::allow::Allow;
 use super::{Dirs, start_up};
-use haft_core::grant::{Closed, Grant, Reach, Right, RightError, Root, SandboxMode, Store, Why};
+use haft_core::grant::{Closed, CredentialStore, Grant, Reach, Right, Root, SandboxMode, Why};
 use haft_core::manifest::{GrantTable, Located, Manifest, Package, Plugin, Seal};
 use haft_core::report::{Problem, Report, nearest};
 use haft_package::{Bundle, lock_path};
-
-/// A right for one run: `[PLUGIN:]read=DIR`, `write=DIR`, `host=HOST`, `env=NAME`, `credentials=STORE`, `state=SIZE` or
-/// `cache=SIZE`. Without a plugin it is for the built-in tools, `bash` and commands.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Allow {
-    plugin: Option<String>,
-    right: Right,
-}
-
-/// Why a text is not an [`Allow`].
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum AllowError {
-    /// Not of the form at all.
-    #[error(
-        "expected `[PLUGIN:]read=DIR`, `write=DIR`, `host=HOST`, `env=NAME`, `credentials=STORE`, `state=SIZE` or `cache=SIZE`"
-    )]
-    Form,
-    /// The host is none.
-    #[error("{0}")]
-    Host(#[from] haft_core::grant::HostPatternError),
-    /// The credential store is none.
-    #[error("{0}")]
-    Store(#[from] haft_core::grant::StoreError),
-}
-
-impl FromStr for Allow {
-    type Err = AllowError;
-
-    fn from_str(text: &str) -> Result<Self, AllowError> {
-        let (what, _) = text.split_once('=').ok_or(AllowError::Form)?;
-        let (plugin, right) = match what.split_once(':') {
-            Some((plugin, _)) => (Some(plugin.to_owned()), text.get(plugin.len() + 1..).unwrap_or_default()),
-            None => (None, text),
-        };
-        match right.parse() {
-            Ok(right) => Ok(Self { plugin, right }),
-            Err(RightError::Form) => Err(AllowError::Form),
-            Err(RightError::Host(error)) => Err(AllowError::Host(error)),
-            Err(RightError::Store(error)) => Err(AllowError::Store(error)),
-        }
-    }
-}
-
-impl Allow {
-    /// The same with an absolute directory, from the current one on.
-    #[must_use]
-    pub fn absolute(&self) -> Self {
-        let whole = |path: &String| match std::path::absolute(path) {
-            Ok(whole) if !path.starts_with("~/") => whole.to_string_lossy().into_owned(),
-            _ => path.clone(),
-        };
-        let right = match &self.right {
-            Right::Read(path) => Right::Read(whole(path)),
-            Right::Write(path) => Right::Write(whole(path)),
-            right => right.clone(),
-        };
-        Self { right, ..self.clone() }
-    }
-}
-
-impl std::fmt::Display for Allow {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.plugin.iter().try_for_each(|plugin| write!(f, "{plugin}:"))?;
-        self.right.fmt(f)
-    }
-}
 
 /// Adds a right; relative paths start where the program is run, as on any command line.
 fn with_right(right: &Right, grant: Grant, dirs: &Dirs) -> anyhow::Result<Grant> {
@@ -148,7 +82,7 @@ pub(super) fn sandbox(
 /// `grant` with the credential stores that `[sandbox]` opens: all, where it asks for no limit.
 fn with_credentials(grant: Grant, manifest: &Manifest) -> Grant {
     match manifest.sandbox.mode {
-        SandboxMode::Rwx => Store::all().fold(grant, Grant::with_credentials),
+        SandboxMode::Rwx => CredentialStore::all().fold(grant, Grant::with_credentials),
         SandboxMode::Sandbox | SandboxMode::Rx => {
             manifest.sandbox.credentials.iter().copied().fold(grant, Grant::with_credentials)
         }
@@ -173,8 +107,8 @@ fn protected(manifest: &Manifest, dirs: &Dirs) -> anyhow::Result<Grant> {
     Ok(dirs.answers_for_read()?.into_iter().fold(closed, Grant::with_hidden))
 }
 
-/// What is closed to every tool of a program: credential stores that its grant does not open, haft's own directories and, with what else it names and is sealed,
-/// program.toml itself: a tool that could write it would grant itself what it likes for the next run. Allows nothing.
+/// What is closed to every tool of a program: credential stores that its grant does not open, haft's own directories and,
+/// with what else it names and is sealed, program.toml itself: a tool that could write it would grant itself what it likes for the next run. Allows nothing.
 fn closed(manifest: &Manifest, dirs: &Dirs) -> anyhow::Result<Grant> {
     let base = std::env::current_dir()?;
     let mut grant = dirs.own()?.iter().cloned().fold(Grant::none(), Grant::with_hidden);

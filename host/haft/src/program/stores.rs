@@ -6,21 +6,21 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use haft_core::grant::{Root, Store, in_home};
+use haft_core::grant::{CredentialStore, Root, in_home};
 
 /// Bytes of `~/.ssh/config` that are looked at: more than anyone writes.
 const MAX_CONFIG: u64 = 1 << 20;
 
 /// What there is of each store, for the person whose home directory is `home`. What is neither a file nor a directory
 /// (`HISTFILE=/dev/null`) holds nothing, and what `home` lies in is no store.
-pub(super) fn find(home: &Path) -> Vec<(Store, Root)> {
-    let places = |store: Store| {
-        let keys = if store.name() == Store::SSH { keys_of_ssh(home) } else { Vec::new() };
+pub(super) fn find(home: &Path) -> Vec<(CredentialStore, Root)> {
+    let places = |store: CredentialStore| {
+        let keys = if store.name() == CredentialStore::SSH { keys_of_ssh(home) } else { Vec::new() };
         store.places(home, variable).into_iter().chain(keys).map(move |place| (store, place))
     };
     let own = Root::resolve(Path::new("/"), home).ok();
-    let mut found: Vec<(Store, Root)> = Vec::new();
-    for (store, place) in Store::all().flat_map(places).filter(|(_, place)| is_kept_in(place)) {
+    let mut found: Vec<(CredentialStore, Root)> = Vec::new();
+    for (store, place) in CredentialStore::all().flat_map(places).filter(|(_, place)| is_kept_in(place)) {
         let Ok(root) = Root::resolve(Path::new("/"), &place) else { continue };
         let is_wider = own.as_ref().is_some_and(|own| root.contains(own));
         if !is_wider && !found.contains(&(store, root.clone())) {
