@@ -125,7 +125,7 @@ fn f1_an_unknown_store_is_an_error_with_the_nearest() {
     let refused = home.haft(&["check"]);
     assert!(refused.code != 0, "{}", refused.stdout);
     let all = format!("{}{}", refused.stdout, refused.stderr);
-    assert!(all.contains("no credential store is called `shh`; did you mean `ssh`?"), "{all}");
+    assert!(all.contains("no credential store has this name; did you mean `ssh`?"), "{all}");
 }
 
 #[test]

@@ -157,10 +157,10 @@ impl Row {
 #[derive(Clone, Copy)]
 pub struct CredentialStore(&'static Row);
 
-/// Why a text is not a [`CredentialStore`].
+/// Why a text is not a [`CredentialStore`]. It does not repeat the text, which may be a secret in the wrong place.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no credential store is called `{0}`; {1}")]
-pub struct CredentialStoreError(String, String);
+#[error("no credential store has this name; {0}")]
+pub struct CredentialStoreError(String);
 
 impl CredentialStore {
     /// Where the keys are that `config` of `ssh` names.
@@ -213,7 +213,7 @@ impl FromStr for CredentialStore {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => format!("there are {}", names().collect::<Vec<_>>().join(", ")),
             };
-            CredentialStoreError(text.to_owned(), hint)
+            CredentialStoreError(hint)
         })
     }
 }
@@ -301,7 +301,7 @@ mod tests {
     #[test]
     fn f1_an_unknown_store_is_told_with_the_nearest() {
         let error = |text: &str| text.parse::<CredentialStore>().unwrap_err().to_string();
-        assert_eq!(error("shh"), "no credential store is called `shh`; did you mean `ssh`?");
+        assert_eq!(error("shh"), "no credential store has this name; did you mean `ssh`?");
         assert!(error("something-else").contains("there are ssh, gnupg"));
     }
 }
