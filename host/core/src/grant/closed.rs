@@ -173,8 +173,8 @@ impl Closed {
             Why::Own => None,
             Why::Denied => Some(format!("`{path}` is closed by `deny` in {table}")),
             Why::Store(store) => Some(format!(
-                "`{path}` is closed: it belongs to the credential store `{store}`; to open that, add `credentials = \
-                 [\"{store}\"]` to {table}"
+                "`{path}` is closed: it belongs to the credential store `{store}`; to let tools read it, add \
+                 `credentials = [\"{store}\"]` to {table}"
             )),
             Why::StartUp => {
                 // A path as program.toml writes it: TOML's strings are JSON's.

@@ -128,7 +128,7 @@ const DEFAULT_STATE: &str = "10MiB";
 fn files(context: &HintContext<'_>, state: &GuestState) -> Vec<String> {
     let (denied, table) = (&state.denied, context.table());
     let mut hints: Vec<String> =
-        denied.protected.iter().map(|refused| protected(refused, &state.grant, &table)).collect();
+        denied.protected.iter().flat_map(|refused| protected(refused, &state.grant, &table)).collect();
     if context.only_reads && !denied.writes.is_empty() {
         hints.push("the tool says that it only reads, and is held to it".into());
     } else {
@@ -182,12 +182,19 @@ fn protected(
     (level, what_for, path): &(Protection, AccessKind, PathBuf),
     grant: &Grant,
     table: &str,
-) -> String {
-    if let Some(hint) = grant.closed_at(path).and_then(|closed| closed.hint(table)) {
-        return hint;
+) -> Vec<String> {
+    let closed = grant.closed_at(path).and_then(|closed| Some((closed, closed.hint(table)?)));
+    if let Some((closed, hint)) = closed {
+        // What may not be written anyway is not written once it is opened.
+        let is_to_no_avail = *what_for == AccessKind::Write && !grant.writable().covers(&closed.root);
+        return if is_to_no_avail {
+            proposals("write", std::iter::once(path.as_path()), table)
+        } else {
+            vec![hint]
+        };
     }
     let path = path.display();
-    match (level, what_for) {
+    vec![match (level, what_for) {
         (Protection::Hidden, AccessKind::Read) => {
             format!("`{path}` belongs to haft itself: tools may not read it")
         }
@@ -195,7 +202,7 @@ fn protected(
             format!("`{path}` belongs to haft itself: tools may not change it")
         }
         (Protection::ReadOnly, _) => format!("`{path}` says what tools may do: tools may not change it"),
-    }
+    }]
 }
 
 /// What is kept between calls, and the configuration.

@@ -44,7 +44,9 @@ pub(super) fn answer(
     let is_error = !matches!(finished.end, ExitReason::Exited(status) if status.success());
     let mut notices = notices(&finished, timeout, silent);
     if is_error {
-        append(&mut notices, &hints(grant, &output(&mut finished.stdout, finished.stderr.as_mut(), limit)));
+        let hints = hints(grant, &output(&mut finished.stdout, finished.stderr.as_mut(), limit));
+        // Where there is little room, it is the output's.
+        append(&mut notices, if hints.chars().count() < limit / 2 { &hints } else { "" });
     }
     let mut text = |limit: usize| {
         let room = limit.saturating_sub(notices.chars().count() + 1);
