@@ -98,7 +98,7 @@ async fn s07_a_name_cannot_write_a_line_of_its_own() {
 fn s07_what_holds_too_much_is_never_proposed() {
     let home = Home::new();
     let folder = home.work().parent().unwrap().to_owned();
-    fs::create_dir(folder.join(".ssh")).unwrap();
+    fs::create_dir(folder.join(".settings")).unwrap();
     fs::copy(repository().join("plugins/built/wordcount.wasm"), home.work().join("wordcount.wasm")).unwrap();
     home.write(
         "program.toml",
@@ -111,7 +111,7 @@ fn s07_what_holds_too_much_is_never_proposed() {
         ("/etc/passwd".into(), "/etc"),
         ("/usr/lib/x".into(), "/usr/lib"),
         ("~/x".into(), &own),
-        (format!("{own}/.ssh/id"), &format!("{own}/.ssh")),
+        (format!("{own}/.settings/id"), &format!("{own}/.settings")),
     ] {
         let counted = home.call("wordcount__count", &json!({ "path": path }));
         let mut refused = vec![counted.stderr];

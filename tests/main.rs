@@ -22,6 +22,7 @@ mod backends;
 mod bash;
 mod cache;
 mod cli;
+mod closed;
 mod command;
 mod command_later;
 mod command_plugin;

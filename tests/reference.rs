@@ -3,7 +3,9 @@
 //! `HAFT_WRITE_REFERENCE=1 cargo test --test haft-tests reference` writes them anew.
 
 use std::fs;
+use std::path::Path;
 
+use haft::grant::CredentialStore;
 use serde_json::{Map, Value};
 
 use crate::cli::Home;
@@ -84,6 +86,10 @@ fn written(value: &Value) -> String {
         return alternatives.iter().map(written).collect::<Vec<_>>().join(", or ");
     }
     if let Some(names) = value["enum"].as_array() {
+        let stores = || CredentialStore::all().map(CredentialStore::name);
+        if names.iter().map(|name| name.as_str().unwrap()).eq(stores()) {
+            return "names of [credential stores](#credential-stores)".to_owned();
+        }
         return names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
     }
     match value["type"].as_str() {
@@ -144,6 +150,20 @@ fn rows(at: &str, schema: &Value, properties: &Map<String, Value>) -> String {
     format!("| key | value | meaning |\n|---|---|---|\n{}", properties.iter().map(row).collect::<String>())
 }
 
+/// Where each store is, unless a variable moves it.
+fn credential_stores() -> String {
+    let places = |store: CredentialStore| {
+        let places = store.places(Path::new("~"), |_| None);
+        places.iter().map(|place| format!("`{}`", place.display())).collect::<Vec<_>>().join(", ")
+    };
+    let row = |store: CredentialStore| format!("| `{store}` | {} |\n", places(store));
+    let rows: String = CredentialStore::all().map(row).collect();
+    format!(
+        "\n## Credential stores\n\nWhat `credentials` opens, where a program keeps it by default.\n\n\
+         | name | places |\n|---|---|\n{rows}"
+    )
+}
+
 fn key_section(at: &str, section: &Section<'_>) -> String {
     let heading = if at.is_empty() { "The tables".to_owned() } else { format!("`{}`", section.header) };
     let doc = section.schema["description"].as_str().unwrap();
@@ -172,7 +192,8 @@ fn the_reference_of_keys_is_what_schema_prints() {
     let page = format!(
         "# Reference: every key of program.toml\n\n\
          This page is generated from what `haft schema` prints; [program.toml](program-toml.md) is the overview. \
-         NAME stands for a name of your own.\n{sections}"
+         NAME stands for a name of your own.\n{sections}{}",
+        credential_stores()
     );
     let mut every = Vec::new();
     keys(&schema, &mut every);

@@ -6,6 +6,8 @@
 mod address;
 mod authority;
 mod blocked;
+mod closed;
+mod credentials;
 mod destination;
 mod folder;
 mod host;
@@ -23,6 +25,9 @@ use std::sync::Arc;
 
 pub use self::address::{AddressError, local};
 pub use self::blocked::{HostName, HostNameError};
+use self::closed::Sealed;
+pub use self::closed::{Closed, Why};
+pub use self::credentials::{CredentialStore, CredentialStoreError, in_home};
 pub use self::destination::{Destination, Scheme};
 pub use self::folder::{Content, Folder, Kind, Listed};
 pub use self::host::{HostPattern, HostPatternError};
@@ -66,7 +71,9 @@ pub struct Grant {
     hosts: Vec<HostPattern>,
     kept: Kept,
     children: Children,
-    /// Shared by all tools of a program.
+    /// Credential stores that are not closed.
+    credentials: BTreeSet<CredentialStore>,
+    /// What stays closed; shared by all tools of a program.
     sealed: Arc<Sealed>,
 }
 
@@ -76,14 +83,6 @@ pub struct Grant {
 struct Children {
     network: bool,
     unix_sockets: bool,
-}
-
-/// What stays closed whatever else a grant allows.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Sealed {
-    hidden: Vec<Root>,
-    fixed: Vec<Root>,
-    hosts: Vec<HostName>,
 }
 
 /// One directory a guest gets, under one name.
@@ -109,6 +108,7 @@ impl Grant {
             hosts: Vec::new(),
             kept: Kept::default(),
             children: Children::default(),
+            credentials: BTreeSet::new(),
             sealed: Arc::default(),
         }
     }
@@ -192,28 +192,6 @@ impl Grant {
         self
     }
 
-    /// Closes a file or a directory and what is below it: it is neither read nor written, even
-    /// where everything else is.
-    #[must_use]
-    pub fn with_hidden(mut self, root: Root) -> Self {
-        push_new(&mut Arc::make_mut(&mut self.sealed).hidden, root);
-        self
-    }
-
-    /// Keeps a file or a directory and what is below it as it is: it may be read, not written.
-    #[must_use]
-    pub fn with_fixed(mut self, root: Root) -> Self {
-        push_new(&mut Arc::make_mut(&mut self.sealed).fixed, root);
-        self
-    }
-
-    /// Closes what is closed in `other` too.
-    #[must_use]
-    pub fn with_protected_paths_of(mut self, other: &Self) -> Self {
-        self.sealed = self.sealed.join(&other.sealed);
-        self
-    }
-
     /// What both allow: asked ∩ given. Never wider than either.
     #[must_use]
     pub fn intersect(&self, other: &Self) -> Self {
@@ -233,6 +211,7 @@ impl Grant {
             hosts,
             kept: self.kept.intersect(other.kept),
             children: self.children.intersect(other.children),
+            credentials: self.credentials.intersection(&other.credentials).copied().collect(),
             sealed: self.sealed.join(&other.sealed),
         }
     }
@@ -322,21 +301,6 @@ impl Grant {
         self.children.unix_sockets
     }
 
-    /// Files and directories that are neither read nor written, whatever else is allowed.
-    pub fn hidden(&self) -> &[Root] {
-        &self.sealed.hidden
-    }
-
-    /// Whether `root` is hidden, or lies in something that is.
-    pub fn hides(&self, root: &Root) -> bool {
-        self.sealed.hidden.iter().any(|hidden| hidden.contains(root))
-    }
-
-    /// Files and directories that are not written, whatever else is allowed.
-    pub fn fixed(&self) -> &[Root] {
-        &self.sealed.fixed
-    }
-
     /// The directory that relative paths start from, whether it may be read or not. Its name is no
     /// right: a guest that knows it can say what it was granted by the paths that people use.
     pub fn base(&self) -> Option<&Root> {
@@ -361,24 +325,6 @@ impl Grant {
 impl Children {
     fn intersect(self, other: Self) -> Self {
         Self { network: self.network && other.network, unix_sockets: self.unix_sockets && other.unix_sockets }
-    }
-}
-
-impl Sealed {
-    /// What either closes.
-    fn join(self: &Arc<Self>, other: &Arc<Self>) -> Arc<Self> {
-        if Arc::ptr_eq(self, other) || **other == Self::default() {
-            return self.clone();
-        }
-        if **self == Self::default() {
-            return other.clone();
-        }
-        let mut joined = Self::clone(self);
-        other.hidden.iter().for_each(|root| push_new(&mut joined.hidden, root.clone()));
-        other.fixed.iter().for_each(|root| push_new(&mut joined.fixed, root.clone()));
-        let new = other.hosts.iter().filter(|host| !self.hosts.contains(host));
-        joined.hosts.extend(new.cloned());
-        Arc::new(joined)
     }
 }
 

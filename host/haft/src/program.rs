@@ -3,6 +3,7 @@
 
 mod agent_settings;
 mod agents;
+mod allow;
 mod approvals;
 mod assemble;
 mod assembly;
@@ -38,6 +39,8 @@ mod rights;
 mod running;
 mod server_set;
 mod servers;
+mod start_up;
+mod stores;
 mod target;
 pub mod telemetry;
 mod tool_lister;
@@ -50,13 +53,14 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 pub use self::agents::Agents;
+pub use self::allow::{Allow, AllowError};
 use self::assemble::Started;
 use self::assembly::Assembly;
 pub use self::builtins::{builtin, builtin_names};
 pub use self::children::command_spec;
 pub use self::dirs::Dirs;
 pub use self::family::{FILE_NAME, MAX_DEPTH as MAX_AGENT_DEPTH};
-pub use self::grants::{Allow, AllowError, mode_name};
+pub use self::grants::mode_name;
 pub use self::guidance::Guidance;
 pub use self::hooks::ProgramHook;
 pub use self::install_context::InstallContext;

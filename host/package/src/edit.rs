@@ -155,6 +155,7 @@ fn list_entry(right: &Right) -> Option<(&'static str, String)> {
         Right::Write(path) => Some(("write", path.clone())),
         Right::Host(host) => Some(("hosts", host.to_string())),
         Right::Env(name) => Some(("env", name.clone())),
+        Right::Credentials(store) => Some(("credentials", store.to_string())),
         Right::State(_) | Right::Cache(_) => None,
     }
 }

@@ -138,10 +138,11 @@ impl<'a> Git<'a> {
             ExitReason::Exited(status) if status.success() => Ok(stdout.render(MAX_OUTPUT)),
             ExitReason::Exited(_) => {
                 let why = stderr.map(|mut stderr| stderr.render(MAX_OUTPUT)).unwrap_or_default();
-                Err(GitError::Failed {
-                    action,
-                    why: haft_core::report::plain(&haft_core::net::one_line(&why)),
-                })
+                let hints =
+                    self.grant.closed_in(&why).into_iter().filter_map(|closed| closed.hint("`[sandbox]`"));
+                let hints: String = hints.map(|hint| format!("\nhint: {hint}")).collect();
+                let why = haft_core::report::plain(&haft_core::net::one_line(&why)) + &hints;
+                Err(GitError::Failed { action, why })
             }
             ExitReason::TimedOut => Err(GitError::TimedOut(action)),
             ExitReason::Cancelled => Err(GitError::TooLarge),

@@ -1,10 +1,11 @@
-//! One right as a person writes it on a command line: `read=DIR`, `write=DIR`, `host=HOST`, `env=NAME`, `state=SIZE`,
-//! `cache=SIZE`.
+//! One right as a person writes it on a command line: `read=DIR`, `write=DIR`, `host=HOST`, `env=NAME`,
+//! `credentials=STORE`, `state=SIZE`, `cache=SIZE`.
 //! A text alone: no path is resolved and nothing is granted by it.
 
 use std::fmt;
 use std::str::FromStr;
 
+use super::credentials::{CredentialStore, CredentialStoreError};
 use super::host::{HostPattern, HostPatternError};
 use crate::limit::Limits;
 use crate::units::{format_size, parse_size};
@@ -20,6 +21,8 @@ pub enum Right {
     Host(HostPattern),
     /// To see an environment variable.
     Env(String),
+    /// To read a credential store like other files.
+    Credentials(CredentialStore),
     /// To keep so many bytes of keys and values, and as many of files.
     State(u64),
     /// To keep so many bytes of files that may be removed at any time.
@@ -27,14 +30,19 @@ pub enum Right {
 }
 
 /// Why a text is not a [`Right`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RightError {
     /// Not of the form at all.
-    #[error("expected `read=DIR`, `write=DIR`, `host=HOST`, `env=NAME`, `state=SIZE` or `cache=SIZE`")]
+    #[error(
+        "expected `read=DIR`, `write=DIR`, `host=HOST`, `env=NAME`, `credentials=STORE`, `state=SIZE` or `cache=SIZE`"
+    )]
     Form,
     /// The host is none.
     #[error("{0}")]
     Host(#[from] HostPatternError),
+    /// The credential store is none.
+    #[error("{0}")]
+    Store(#[from] CredentialStoreError),
 }
 
 impl FromStr for Right {
@@ -48,6 +56,7 @@ impl FromStr for Right {
             "write" => Ok(Self::Write(value.into())),
             "host" => Ok(Self::Host(value.parse()?)),
             "env" => Ok(Self::Env(value.into())),
+            "credentials" => Ok(Self::Credentials(value.parse()?)),
             "state" => size(value, Limits::MAX_STATE).map(Self::State),
             "cache" => size(value, Limits::MAX_CACHE).map(Self::Cache),
             _ => Err(RightError::Form),
@@ -62,6 +71,7 @@ impl fmt::Display for Right {
             Self::Write(path) => write!(f, "write={path}"),
             Self::Host(host) => write!(f, "host={host}"),
             Self::Env(name) => write!(f, "env={name}"),
+            Self::Credentials(store) => write!(f, "credentials={store}"),
             Self::State(bytes) => write!(f, "state={}", format_size(*bytes)),
             Self::Cache(bytes) => write!(f, "cache={}", format_size(*bytes)),
         }
@@ -76,6 +86,7 @@ impl Right {
             | (Self::Read(ours), Self::Read(theirs)) => lies_in(theirs, ours),
             (Self::Host(ours), Self::Host(theirs)) => ours.contains(theirs),
             (Self::Env(ours), Self::Env(theirs)) => ours == theirs,
+            (Self::Credentials(ours), Self::Credentials(theirs)) => ours == theirs,
             (Self::State(ours), Self::State(theirs)) | (Self::Cache(ours), Self::Cache(theirs)) => {
                 ours >= theirs
             }
@@ -117,6 +128,7 @@ mod tests {
             "host=*.a.test",
             "host=http://localhost:80",
             "env=LANG",
+            "credentials=ssh",
             "state=10MiB",
             "cache=1GiB",
         ] {
@@ -140,6 +152,7 @@ mod tests {
             ("host=*.a.test", "host=b.a.test"),
             ("host=*", "host=b.a.test"),
             ("env=A", "env=A"),
+            ("credentials=ssh", "credentials=ssh"),
             ("state=2MiB", "state=1MiB"),
         ] {
             assert!(right(ours).covers(&right(theirs)), "{ours} {theirs}");
@@ -155,6 +168,8 @@ mod tests {
             ("host=b.a.test", "host=*.a.test"),
             ("host=a.test", "host=http://a.test"),
             ("env=A", "env=B"),
+            ("credentials=ssh", "credentials=gh"),
+            ("read=~", "credentials=ssh"),
             ("env=A", "read=A"),
             ("state=1MiB", "state=2MiB"),
             ("state=1MiB", "cache=1MiB"),

@@ -1,5 +1,6 @@
 //! A line of the journal. Every field is bounded. The code that makes a record has masked the secrets in it.
 
+use std::collections::BTreeSet;
 use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
 
@@ -9,7 +10,7 @@ use serde_json::Value;
 
 use super::arguments;
 use crate::call::ToolCall;
-use crate::grant::{Grant, Reach};
+use crate::grant::{CredentialStore, Grant, Reach};
 use crate::report::shortened;
 
 /// One call. Fields that are empty are left out of the line.
@@ -136,6 +137,9 @@ pub struct Granted {
     /// What it might see of the environment.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub env: Vec<String>,
+    /// Credential stores that were open to it; `*`: all.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub credentials: Vec<String>,
     /// Whether its processes might use the network.
     #[serde(skip_serializing_if = "is_false")]
     pub network: bool,
@@ -282,6 +286,7 @@ impl From<&Grant> for Granted {
             workspace: grant.workspace().map(|root| root.path().display().to_string()),
             hosts: listed(grant.hosts().iter().map(ToString::to_string)),
             env: listed(grant.env().iter().cloned()),
+            credentials: stores(grant.credentials()),
             network: grant.network(),
             unix_sockets: grant.unix_sockets(),
         }
@@ -293,6 +298,13 @@ fn roots(reach: &Reach) -> Vec<String> {
         Reach::Anywhere => vec!["*".to_owned()],
         Reach::Roots(roots) => listed(roots.iter().map(|root| root.path().display().to_string())),
     }
+}
+
+fn stores(open: &BTreeSet<CredentialStore>) -> Vec<String> {
+    if open.len() == CredentialStore::all().count() {
+        return vec!["*".to_owned()];
+    }
+    listed(open.iter().map(ToString::to_string))
 }
 
 fn listed(entries: impl ExactSizeIterator<Item = String>) -> Vec<String> {

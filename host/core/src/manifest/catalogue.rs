@@ -12,6 +12,7 @@ use super::provider::{self, Provider};
 use super::serve::Serve;
 use super::server::McpServer;
 use super::tool::ARGUMENT_TYPES;
+use crate::grant::CredentialStore;
 
 /// A table: the keys it may have.
 pub(super) struct Table {
@@ -126,6 +127,8 @@ const RULES: Kind = Kind::List(&Kind::Pattern("^[A-Za-z0-9_:*-]+(\\(.+\\))?$"));
 const TOOL_PATTERNS: Kind = Kind::List(&Kind::Pattern("^[A-Za-z0-9_:*-]+$"));
 const VARIABLES: Kind = Kind::List(&VARIABLE);
 const PATHS: Kind = Kind::List(&Kind::Path);
+/// Names of credential stores; the parser of [`CredentialStore`] decides.
+const STORES: Kind = Kind::List(&Kind::OneOf(|| CredentialStore::all().map(CredentialStore::name).collect()));
 const TEXTS: Kind = Kind::List(&Kind::Text);
 const URL: Kind = Kind::Pattern("^https?://[^/?#@]");
 
@@ -377,9 +380,14 @@ pub(super) static GRANT: Table = Table {
     keys: GRANT_KEYS,
 };
 
+const DENY: &str = "files and directories that are closed, wherever they lie";
+const CREDENTIALS: &str = "credential stores that are opened, such as `ssh` or `gh`; default none";
+
 const GRANT_KEYS: &[Key] = &[
     Key::new("read", PATHS, "directories it may read").also(&["dirs", "files", "paths", "preopens"]),
     Key::new("write", PATHS, "directories it may read and write"),
+    Key::new("deny", PATHS, DENY).also(&["hide", "hidden", "exclude"]),
+    Key::new("credentials", STORES, CREDENTIALS).also(&["secrets", "stores"]),
     Key::new(
         "hosts",
         Kind::List(&HOST),
@@ -915,7 +923,14 @@ pub(super) static SANDBOX: Table = Table {
             "cwd",
         ]),
         Key::new("read", PATHS, "the only directories that may be read, besides the workspace; default all"),
-        Key::new("write", PATHS, "more directories that may be written"),
+        Key::new(
+            "write",
+            PATHS,
+            "more directories that may be written, and files in the workspace that programs run by themselves, such as \
+             `.git/config`",
+        ),
+        Key::new("deny", PATHS, DENY).also(&["hide", "hidden", "exclude"]),
+        Key::new("credentials", STORES, CREDENTIALS).also(&["secrets", "stores"]),
         Key::new("network", Kind::Flag, "whether child processes reach the network; default true")
             .also(&["net"]),
         Key::new("unix_sockets", Kind::Flag, "whether child processes reach unix sockets; default false"),

@@ -15,7 +15,7 @@ use super::secret::{SecretSource, check_header, secret_source};
 use super::section::{Section, note_duplicates};
 use super::source::PackageSource;
 use super::values::{check_url, host_of};
-use crate::grant::{HostPattern, Right};
+use crate::grant::{CredentialStore, HostPattern, Right};
 use crate::limit::Limits;
 use crate::net::is_loopback;
 
@@ -83,6 +83,10 @@ pub struct GrantTable {
     pub read: Vec<Located<PathBuf>>,
     /// Directories it may read and write.
     pub write: Vec<Located<PathBuf>>,
+    /// What it may neither read nor write, wherever it lies.
+    pub deny: Vec<Located<PathBuf>>,
+    /// Credential stores that are not closed to it.
+    pub credentials: Vec<CredentialStore>,
     /// Destinations it may reach.
     pub hosts: Vec<HostPattern>,
     /// Variables of haft's environment that it may see.
@@ -193,14 +197,17 @@ impl GrantTable {
         let read = self.read.iter().map(|path| Right::Read(text(path)));
         let hosts = self.hosts.iter().cloned().map(Right::Host);
         let env = self.env.iter().cloned().map(Right::Env);
+        let credentials = self.credentials.iter().copied().map(Right::Credentials);
         let kept = self.state.map(Right::State).into_iter().chain(self.cache.map(Right::Cache));
-        write.chain(read).chain(hosts).chain(env).chain(kept).collect()
+        write.chain(read).chain(credentials).chain(hosts).chain(env).chain(kept).collect()
     }
 
     pub(super) fn read(section: &Section<'_>) -> Self {
         Self {
             read: section.list("read", Entry::located_path),
             write: section.list("write", Entry::located_path),
+            deny: section.list("deny", Entry::located_path),
+            credentials: section.list("credentials", Entry::parse),
             hosts: section.list("hosts", Entry::parse),
             env: section.list("env", Entry::variable),
             state: section.get("state", |entry| entry.size(Limits::MIN_KEPT..=Limits::MAX_STATE)),

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::catalogue::SANDBOX;
 use super::entry::{Entry, Located};
 use super::section::Section;
-use crate::grant::SandboxMode;
+use crate::grant::{CredentialStore, SandboxMode};
 
 /// The modes, as program.toml calls them.
 pub(super) const MODES: &[(&str, SandboxMode)] =
@@ -26,6 +26,10 @@ pub struct Sandbox {
     pub read: Option<Vec<Located<PathBuf>>>,
     /// Directories that may be written besides the workspace and the temporary directory.
     pub write: Vec<Located<PathBuf>>,
+    /// What is neither read nor written, wherever it lies.
+    pub deny: Vec<Located<PathBuf>>,
+    /// Credential stores that are not closed.
+    pub credentials: Vec<CredentialStore>,
     /// Whether child processes reach the network.
     pub network: bool,
     /// Whether child processes reach unix sockets, behind which other programs act for them.
@@ -35,7 +39,16 @@ pub struct Sandbox {
 impl Default for Sandbox {
     fn default() -> Self {
         let mode = SandboxMode::default();
-        Self { mode, workspace: None, read: None, write: Vec::new(), network: true, unix_sockets: false }
+        Self {
+            mode,
+            workspace: None,
+            read: None,
+            write: Vec::new(),
+            deny: Vec::new(),
+            credentials: Vec::new(),
+            network: true,
+            unix_sockets: false,
+        }
     }
 }
 
@@ -50,6 +63,8 @@ impl Sandbox {
             workspace: section.get("workspace", Entry::located_path),
             read: section.get("read", |entry| entry.list(Entry::located_path)),
             write: section.list("write", Entry::located_path),
+            deny: section.list("deny", Entry::located_path),
+            credentials: section.list("credentials", Entry::parse),
             network: section.get("network", Entry::flag).unwrap_or(default.network),
             unix_sockets: section.get("unix_sockets", Entry::flag).unwrap_or(default.unix_sockets),
         }

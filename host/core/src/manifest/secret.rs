@@ -13,6 +13,7 @@ use super::catalogue::Table;
 use super::entry::Entry;
 use super::name::Variable;
 use super::section::Section;
+use crate::grant::CredentialStore;
 use crate::report::Span;
 
 /// Where a secret is kept.
@@ -166,7 +167,7 @@ pub(super) fn written_secrets(root: &DeTable<'_>) -> Vec<Span> {
         root.iter().map(|(key, value)| (&**key.get_ref(), value)).collect();
     while let Some((name, value)) = work.pop() {
         match value.get_ref() {
-            DeValue::String(text) if hides(name) || user_in_url(text).is_some() => {
+            DeValue::String(text) if hides(name) && !names_a_store(text) || user_in_url(text).is_some() => {
                 spans.push(value.span().into());
             }
             DeValue::Array(array) => work.extend(array.iter().map(|value| (name, value))),
@@ -192,6 +193,11 @@ fn user_in_url(text: &str) -> Option<Range<usize>> {
     let end = rest.find(|c: char| c.is_whitespace() || "/?#\"'".contains(c)).unwrap_or(rest.len());
     let user = rest.get(..end)?.rfind('@')?;
     Some(start..start + user)
+}
+
+/// What `credentials` of a grant names is no secret.
+fn names_a_store(text: &str) -> bool {
+    text.parse::<CredentialStore>().is_ok()
 }
 
 /// `secrets` is the table of a plugin; the keys in it are any names.

@@ -26,7 +26,7 @@ pub(super) struct Common {
     /// The program to run [default: ./program.toml if there is one]
     #[arg(short, long, global = true, value_name = "FILE")]
     pub(super) program: Option<PathBuf>,
-    /// Allow more for this run: `read=DIR`, `write=DIR`, `host=HOST`, `env=NAME`;
+    /// Allow more for this run: `read=DIR`, `write=DIR`, `host=HOST`, `env=NAME`, `credentials=STORE`;
     /// `PLUGIN:read=DIR` for a plugin
     #[arg(long, global = true, value_name = "RIGHT")]
     pub(super) allow: Vec<Allow>,

@@ -272,7 +272,12 @@ fn commands_may(grant: &Grant) -> String {
     };
     let (read, write) = (dirs(&grant.readable()), dirs(grant.writable()));
     let network = if grant.network() { "use the network" } else { "use no network" };
-    format!("read {read}; write {write}; {network}")
+    let stores: Vec<_> = grant.credentials().iter().map(ToString::to_string).collect();
+    let stores = match stores.as_slice() {
+        [] => String::new(),
+        some => format!("; open the credentials of {}", some.join(", ")),
+    };
+    format!("read {read}{stores}; write {write}; {network}")
 }
 
 /// A stranger's text on one line, of bounded length.

@@ -18,7 +18,7 @@ pub(super) struct Rights {
     #[arg(short, long)]
     pub(super) yes: bool,
     /// Grant this instead of all that is asked for: `read=DIR`, `write=DIR`, `host=HOST`, `env=NAME`,
-    /// `state=SIZE`, `cache=SIZE`, `secret=NAME`
+    /// `credentials=STORE`, `state=SIZE`, `cache=SIZE`, `secret=NAME`
     #[arg(long, value_name = "RIGHT", conflicts_with = "no_grant")]
     pub(super) grant: Vec<RightsChoice>,
     /// Grant nothing of what is asked for
@@ -46,11 +46,12 @@ impl FromStr for RightsChoice {
             Some(name) if !name.is_empty() => Ok(Self::Secret(name.to_owned())),
             _ => text.parse().map(Self::Right).map_err(|error: RightError| match error {
                 RightError::Form => {
-                    "expected `read=DIR`, `write=DIR`, `host=HOST`, `env=NAME`, `state=SIZE`, `cache=SIZE` or \
-                     `secret=NAME`"
+                    "expected `read=DIR`, `write=DIR`, `host=HOST`, `env=NAME`, `credentials=STORE`, `state=SIZE`, \
+                     `cache=SIZE` or `secret=NAME`"
                         .to_owned()
                 }
                 RightError::Host(error) => error.to_string(),
+                RightError::Store(error) => error.to_string(),
             }),
         }
     }

@@ -8,8 +8,9 @@ use std::sync::OnceLock;
 use anyhow::Context;
 use etcetera::BaseStrategy;
 
+use super::stores;
 use haft_agent::Sessions;
-use haft_core::grant::Root;
+use haft_core::grant::{CredentialStore, Root};
 use haft_page::Desk;
 use haft_state::Homes;
 
@@ -41,6 +42,8 @@ pub struct Dirs {
     pub plugin_state: PathBuf,
     /// [`Self::own`], once it was found.
     own: OnceLock<Vec<Root>>,
+    /// [`Self::credentials`], once they were found.
+    credentials: OnceLock<Vec<(CredentialStore, Root)>>,
 }
 
 impl Dirs {
@@ -65,6 +68,7 @@ impl Dirs {
             plugin_state: base.data_dir().join("haft/state"),
             home,
             own: OnceLock::new(),
+            credentials: OnceLock::new(),
         })
     }
 
@@ -126,6 +130,11 @@ impl Dirs {
             }
         }
         Ok(self.own.get_or_init(|| own))
+    }
+
+    /// What there is of each credential store. What is made later is found by the next program that is loaded.
+    pub fn credentials(&self) -> &[(CredentialStore, Root)] {
+        self.credentials.get_or_init(|| stores::find(&self.home))
     }
 
     /// What tools may read and never write: what was installed. Made for the same reason.

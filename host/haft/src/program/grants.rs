@@ -2,75 +2,13 @@
 //! not written in one of the two; what a path means is settled now, once.
 
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 
-use super::Dirs;
-use haft_core::grant::{Grant, Reach, Right, RightError, Root, SandboxMode};
+use super::allow::Allow;
+use super::{Dirs, start_up};
+use haft_core::grant::{Closed, CredentialStore, Grant, Reach, Right, Root, SandboxMode, Why};
 use haft_core::manifest::{GrantTable, Located, Manifest, Package, Plugin, Seal};
 use haft_core::report::{Problem, Report, nearest};
 use haft_package::{Bundle, lock_path};
-
-/// A right for one run: `[PLUGIN:]read=DIR`, `write=DIR`, `host=HOST`, `env=NAME`, `state=SIZE` or `cache=SIZE`. Without a
-/// plugin it is for the built-in tools, `bash` and commands.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Allow {
-    plugin: Option<String>,
-    right: Right,
-}
-
-/// Why a text is not an [`Allow`].
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum AllowError {
-    /// Not of the form at all.
-    #[error(
-        "expected `[PLUGIN:]read=DIR`, `write=DIR`, `host=HOST`, `env=NAME`, `state=SIZE` or `cache=SIZE`"
-    )]
-    Form,
-    /// The host is none.
-    #[error("{0}")]
-    Host(#[from] haft_core::grant::HostPatternError),
-}
-
-impl FromStr for Allow {
-    type Err = AllowError;
-
-    fn from_str(text: &str) -> Result<Self, AllowError> {
-        let (what, _) = text.split_once('=').ok_or(AllowError::Form)?;
-        let (plugin, right) = match what.split_once(':') {
-            Some((plugin, _)) => (Some(plugin.to_owned()), text.get(plugin.len() + 1..).unwrap_or_default()),
-            None => (None, text),
-        };
-        match right.parse() {
-            Ok(right) => Ok(Self { plugin, right }),
-            Err(RightError::Form) => Err(AllowError::Form),
-            Err(RightError::Host(error)) => Err(AllowError::Host(error)),
-        }
-    }
-}
-
-impl Allow {
-    /// The same with an absolute directory, from the current one on.
-    #[must_use]
-    pub fn absolute(&self) -> Self {
-        let whole = |path: &String| match std::path::absolute(path) {
-            Ok(whole) if !path.starts_with("~/") => whole.to_string_lossy().into_owned(),
-            _ => path.clone(),
-        };
-        let right = match &self.right {
-            Right::Read(path) => Right::Read(whole(path)),
-            Right::Write(path) => Right::Write(whole(path)),
-            right => right.clone(),
-        };
-        Self { right, ..self.clone() }
-    }
-}
-
-impl std::fmt::Display for Allow {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.plugin.iter().try_for_each(|plugin| write!(f, "{plugin}:"))?;
-        self.right.fmt(f)
-    }
-}
 
 /// Adds a right; relative paths start where the program is run, as on any command line.
 fn with_right(right: &Right, grant: Grant, dirs: &Dirs) -> anyhow::Result<Grant> {
@@ -87,6 +25,7 @@ fn with_right(right: &Right, grant: Grant, dirs: &Dirs) -> anyhow::Result<Grant>
         Right::Write(path) => grant.with_write(root(path)?),
         Right::Host(host) => grant.with_host(host.clone()),
         Right::Env(name) => grant.with_env(name),
+        Right::Credentials(store) => grant.with_credentials(*store),
         Right::State(bytes) => grant.with_state(*bytes),
         Right::Cache(bytes) => grant.with_cache(*bytes),
     })
@@ -126,7 +65,9 @@ pub(super) fn sandbox(
     if sandbox.unix_sockets {
         grant = grant.with_unix_sockets(true);
     }
-    let (grant, closed) = (allowed(grant, allow, None, dirs)?, closed(manifest, dirs)?);
+    let grant = denied(with_credentials(grant, manifest), manifest, dirs, &sandbox.deny, problems)?;
+    let (grant, closed) = (start_up::fixing(allowed(grant, allow, None, dirs)?), closed(manifest, dirs)?);
+    check_workspace(&grant.clone().with_protected_paths_of(&closed))?;
     let Some(answers) = dirs.answers_for_read()? else {
         let tools = grant.with_protected_paths_of(&closed);
         return Ok(Sandbox { files: tools.clone(), tools });
@@ -138,6 +79,27 @@ pub(super) fn sandbox(
     })
 }
 
+/// `grant` with the credential stores that `[sandbox]` opens: all, where it asks for no limit.
+fn with_credentials(grant: Grant, manifest: &Manifest) -> Grant {
+    match manifest.sandbox.mode {
+        SandboxMode::Rwx => CredentialStore::all().fold(grant, Grant::with_credentials),
+        SandboxMode::Sandbox | SandboxMode::Rx => {
+            manifest.sandbox.credentials.iter().copied().fold(grant, Grant::with_credentials)
+        }
+    }
+}
+
+/// Fails where tools would work in what is closed to them.
+fn check_workspace(grant: &Grant) -> anyhow::Result<()> {
+    let Some(workspace) = grant.base() else { return Ok(()) };
+    let Some(closed) = grant.closed_at(workspace.real()).filter(|_| grant.hides(workspace)) else {
+        return Ok(());
+    };
+    let problem = Problem::new(format!("tools cannot work in `{}`", workspace.path().display()));
+    let hint = closed.hint("`[sandbox]`").unwrap_or_else(|| "name another `[sandbox] workspace`".to_owned());
+    Err(Report::new(vec![problem.hint(hint)]).into())
+}
+
 /// What is closed to every tool of a program but the built-in ones for files: the following, and the whole of long
 /// answers.
 fn protected(manifest: &Manifest, dirs: &Dirs) -> anyhow::Result<Grant> {
@@ -145,11 +107,14 @@ fn protected(manifest: &Manifest, dirs: &Dirs) -> anyhow::Result<Grant> {
     Ok(dirs.answers_for_read()?.into_iter().fold(closed, Grant::with_hidden))
 }
 
-/// What is closed to every tool of a program: haft's own directories and, with what else it names and is sealed,
-/// program.toml itself: a tool that could write it would grant itself what it likes for the next run. Allows nothing.
+/// What is closed to every tool of a program: credential stores that its grant does not open, haft's own directories and,
+/// with what else it names and is sealed, program.toml itself: a tool that could write it would grant itself what it likes for the next run. Allows nothing.
 fn closed(manifest: &Manifest, dirs: &Dirs) -> anyhow::Result<Grant> {
     let base = std::env::current_dir()?;
     let mut grant = dirs.own()?.iter().cloned().fold(Grant::none(), Grant::with_hidden);
+    for (store, root) in dirs.credentials() {
+        grant = grant.with_store(*store, root.clone());
+    }
     for (seal, path) in manifest.sealed(&dirs.home) {
         grant = closing(grant, seal, root(&base, &path)?);
     }
@@ -175,13 +140,15 @@ pub(super) fn closing(grant: Grant, seal: Seal, root: Root) -> Grant {
 /// in a directory that the tool may write, and nothing can be mounted over a link.
 pub(super) fn refuse_links(grant: &Grant) -> anyhow::Result<()> {
     let Reach::Roots(writable) = grant.writable() else { return Ok(()) };
-    for sealed in grant.hidden().iter().chain(grant.fixed()) {
+    // What is found, and not named, is closed where it really is: that `~/.npmrc` is a link keeps nobody from working in `~`.
+    for sealed in grant.closed().filter(|closed| matches!(closed.why, Why::Own | Why::Denied)) {
         let replaceable = |link: &PathBuf| writable.iter().any(|root| link.starts_with(root.real()));
-        if let Some(link) = sealed.links().into_iter().find(replaceable) {
-            let (link, real) = (link.display(), sealed.real().display());
+        if let Some(link) = sealed.root.links().into_iter().find(replaceable) {
+            let (link, real) = (link.display(), sealed.root.real().display());
             let problem = Problem::new(format!(
                 "`{link}` is a link in a directory that tools may write, and leads to `{real}`: a tool could put another \
-                 one in the place of the file that says what tools may do"
+                 one in the place of {}",
+                replaced(sealed)
             ));
             let way_out = format!("name `{real}` itself, or let tools work elsewhere: `[sandbox] workspace`");
             return Err(Report::new(vec![problem.hint(way_out)]).into());
@@ -190,9 +157,20 @@ pub(super) fn refuse_links(grant: &Grant) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What `git` may do while a package is fetched, besides writing where it is fetched to.
-pub(super) fn git(dirs: &Dirs) -> anyhow::Result<Grant> {
-    let grant = Grant::none().with_read_anywhere().with_network(true);
+/// What a link leads to that a tool could replace.
+fn replaced(sealed: &Closed) -> &'static str {
+    if sealed.why == Why::Denied { "what `deny` closes" } else { "the file that says what tools may do" }
+}
+
+/// What `git` may do while a package is fetched, besides writing where it is fetched to: it has the credentials that the
+/// program's tools have.
+pub(super) fn git(manifest: &Manifest, dirs: &Dirs, allow: &[Allow]) -> anyhow::Result<Grant> {
+    let grant = with_credentials(Grant::none().with_read_anywhere().with_network(true), manifest);
+    let opened = allow.iter().filter(|allow| allow.plugin.is_none()).filter_map(|allow| match allow.right {
+        Right::Credentials(store) => Some(store),
+        _ => None,
+    });
+    let grant = opened.fold(grant, Grant::with_credentials);
     Ok(grant.with_protected_paths_of(&protected(&Manifest::default(), dirs)?))
 }
 
@@ -209,11 +187,12 @@ pub(super) fn package(
     let granted = table(manifest, dirs, &declared.grant, problems)?;
     let protected = protected(manifest, dirs)?;
     let grant = |(plugin, _, _): (&Plugin, _, _)| {
-        let mut grant = asked(manifest, dirs, &plugin.grant.rights())?.intersect(&granted);
+        let grant = asked(manifest, dirs, &plugin.grant.rights())?.intersect(&granted);
+        let mut grant = denied(grant, manifest, dirs, &plugin.grant.deny, &mut Vec::new())?;
         if let Some(workspace) = sandbox.workspace() {
             grant = grant.with_workspace(workspace.clone());
         }
-        let grant = allowed(grant, allow, Some(plugin.name.as_str()), dirs)?;
+        let grant = start_up::fixing(allowed(grant, allow, Some(plugin.name.as_str()), dirs)?);
         Ok(grant.with_protected_paths_of(&protected))
     };
     bundle.components().map(grant).collect()
@@ -235,6 +214,7 @@ fn asked(manifest: &Manifest, dirs: &Dirs, rights: &[Right]) -> anyhow::Result<G
             }
             Right::Host(host) => grant.with_host(host.clone()),
             Right::Env(name) => grant.with_env(name),
+            Right::Credentials(store) => grant.with_credentials(*store),
             Right::State(bytes) => grant.with_state(*bytes),
             Right::Cache(bytes) => grant.with_cache(*bytes),
         };
@@ -287,7 +267,7 @@ pub(super) fn plugins(
         if let Some(workspace) = sandbox.workspace() {
             grant = grant.with_workspace(workspace.clone());
         }
-        let grant = allowed(grant, allow, Some(plugin.name.as_str()), dirs)?;
+        let grant = start_up::fixing(allowed(grant, allow, Some(plugin.name.as_str()), dirs)?);
         Ok(grant.with_protected_paths_of(&protected))
     };
     manifest.plugins.iter().map(grant).collect()
@@ -325,6 +305,8 @@ pub(super) fn table(
     let grant = write.into_iter().fold(grant, Grant::with_write);
     let grant = table.hosts.iter().cloned().fold(grant, Grant::with_host);
     let grant = table.env.iter().fold(grant, Grant::with_env);
+    let grant = table.credentials.iter().copied().fold(grant, Grant::with_credentials);
+    let grant = denied(grant, manifest, dirs, &table.deny, problems)?;
     let grant = table.state.into_iter().fold(grant, Grant::with_state);
     Ok(table.cache.into_iter().fold(grant, Grant::with_cache))
 }
@@ -343,6 +325,25 @@ fn written_roots(
     written.iter().map(|path| written_root(manifest, dirs, path, problems)).collect()
 }
 
+/// `grant`, closed to what `deny` names. What is not there may be a slip of the pen, and is closed once it is.
+fn denied(
+    grant: Grant,
+    manifest: &Manifest,
+    dirs: &Dirs,
+    deny: &[Located<PathBuf>],
+    problems: &mut Vec<Problem>,
+) -> anyhow::Result<Grant> {
+    deny.iter().try_fold(grant, |grant, written| {
+        let root = root(&std::env::current_dir()?, &manifest.resolve(&written.value, &dirs.home))?;
+        if !root.real().exists() {
+            let problem =
+                Problem::new(format!("`{}`, which `deny` names, is not there", root.path().display()));
+            problems.push(problem.warning().at(written.span, "closed once it is"));
+        }
+        Ok(grant.with_denied(root))
+    })
+}
+
 /// A directory that program.toml names. One that cannot be opened is a problem, not the end:
 /// it may be made before the first call.
 fn written_root(
@@ -356,7 +357,9 @@ fn written_root(
         let problem = Problem::new(refusal).at(written.span, "granted here");
         return Err(manifest.report(vec![problem.hint("name a directory outside of it")]).into());
     }
-    if let Err(error) = root.open() {
+    if let Err(error) = root.open()
+        && !start_up::is_file(&root)
+    {
         let path = root.path().display();
         let problem = Problem::new(format!("granted directory `{path}` cannot be opened: {error}"));
         let problem = problem.at(written.span, "granted here").hint(format!("`mkdir -p {path}` makes it"));

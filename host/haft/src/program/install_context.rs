@@ -42,7 +42,7 @@ impl InstallContext {
         let mut problems = Vec::new();
         let sandbox = grants::sandbox(manifest, &dirs, &options.allow, &mut problems)?.tools;
         let declared = grants::plugins(manifest, &dirs, &[], &sandbox, &mut problems)?;
-        let (git_grant, store) = (grants::git(&dirs)?, Store::new(&dirs.store));
+        let (git_grant, store) = (grants::git(manifest, &dirs, &options.allow)?, Store::new(&dirs.store));
         let credentials = CredentialFiles::from_environment(&dirs.home);
         let access = Access { credentials, programs: HostPrograms::of(&sandbox), ..Access::default() };
         let (confiner, engine) = (options.confiner.clone().unwrap_or_default(), OnceLock::new());

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::grants::Allow;
+use super::allow::Allow;
 use super::machines::Machines;
 use super::server_set::Servers;
 use super::target::Target;

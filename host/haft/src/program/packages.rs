@@ -4,9 +4,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use super::allow::Allow;
 use super::assembly::Assembly;
 use super::children::command_spec;
-use super::grants::Allow;
 use super::patterns::Unseen;
 use super::pending_plugin::{PendingPlugin, offers};
 use super::pins::{Agreed, Pinned, agreed, not_installed};

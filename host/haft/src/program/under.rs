@@ -82,10 +82,12 @@ impl Under {
         let write = wanted.writable().roots().into_iter().filter(|root| !left.writable().covers(root));
         let hosts = wanted.hosts().iter().filter(|host| !left.hosts().contains(host));
         let variables = wanted.env().difference(left.env());
+        let stores = wanted.credentials().difference(left.credentials());
         let mut all: Vec<String> = read.map(|root| format!("read `{}`", path(&root))).collect();
         all.extend(write.map(|root| format!("write `{}`", path(&root))));
         all.extend(hosts.map(|host| format!("reach `{host}`")));
         all.extend(variables.map(|name| format!("see `{name}`")));
+        all.extend(stores.map(|store| format!("open the credential store `{store}`")));
         all.extend((wanted.state() != left.state()).then(|| "keep as much state".to_owned()));
         all.extend((wanted.cache() != left.cache()).then(|| "keep as large a cache".to_owned()));
         all.extend((wanted.network() && !left.network()).then(|| "use the network".to_owned()));

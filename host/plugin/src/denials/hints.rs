@@ -11,7 +11,7 @@ use crate::denials::grant_place::GrantPlace;
 use crate::denials::network_decisions::Refusal;
 use crate::failure::Limit;
 use crate::instance::state::{ExceededLimit, GuestState, bytes};
-use haft_core::grant::{AddressError, Destination, Proposal};
+use haft_core::grant::{AddressError, Destination, Grant, Proposal};
 use haft_core::limit::Limits;
 use haft_core::units::format_size;
 use haft_state::Kept;
@@ -127,7 +127,8 @@ const DEFAULT_STATE: &str = "10MiB";
 
 fn files(context: &HintContext<'_>, state: &GuestState) -> Vec<String> {
     let (denied, table) = (&state.denied, context.table());
-    let mut hints: Vec<String> = denied.protected.iter().map(protected).collect();
+    let mut hints: Vec<String> =
+        denied.protected.iter().flat_map(|refused| protected(refused, &state.grant, &table)).collect();
     if context.only_reads && !denied.writes.is_empty() {
         hints.push("the tool says that it only reads, and is held to it".into());
     } else {
@@ -176,10 +177,24 @@ fn unnamed_paths(context: &HintContext<'_>, state: &GuestState, message: &str) -
     proposals(right, std::iter::once(path.as_path()), &context.table())
 }
 
-/// What no line of program.toml allows.
-fn protected((level, what_for, path): &(Protection, AccessKind, PathBuf)) -> String {
+/// What opens a path that stays closed whatever else is granted, or that no line of program.toml does.
+fn protected(
+    (level, what_for, path): &(Protection, AccessKind, PathBuf),
+    grant: &Grant,
+    table: &str,
+) -> Vec<String> {
+    let closed = grant.closed_at(path).and_then(|closed| Some((closed, closed.hint(table)?)));
+    if let Some((closed, hint)) = closed {
+        // What may not be written anyway is not written once it is opened.
+        let is_to_no_avail = *what_for == AccessKind::Write && !grant.writable().covers(&closed.root);
+        return if is_to_no_avail {
+            proposals("write", std::iter::once(path.as_path()), table)
+        } else {
+            vec![hint]
+        };
+    }
     let path = path.display();
-    match (level, what_for) {
+    vec![match (level, what_for) {
         (Protection::Hidden, AccessKind::Read) => {
             format!("`{path}` belongs to haft itself: tools may not read it")
         }
@@ -187,7 +202,7 @@ fn protected((level, what_for, path): &(Protection, AccessKind, PathBuf)) -> Str
             format!("`{path}` belongs to haft itself: tools may not change it")
         }
         (Protection::ReadOnly, _) => format!("`{path}` says what tools may do: tools may not change it"),
-    }
+    }]
 }
 
 /// What is kept between calls, and the configuration.

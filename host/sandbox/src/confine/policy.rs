@@ -37,13 +37,12 @@ pub(super) struct Policy {
 impl Policy {
     /// What `grant` means where `layers` enforce it.
     pub(super) fn new(grant: &Grant, layers: Layers) -> Self {
-        let paths = |roots: &[Root]| roots.iter().flat_map(meant).collect();
         Self {
             layers,
             write: outermost(grant.writable()),
             read: outermost(&grant.readable()),
-            hidden: with_aliases(paths(grant.hidden())),
-            fixed: with_aliases(paths(grant.fixed())),
+            hidden: with_aliases(grant.hidden().flat_map(meant).collect()),
+            fixed: with_aliases(grant.fixed().flat_map(meant).collect()),
             network: grant.network(),
             unix_sockets: grant.unix_sockets(),
             terminal: false,

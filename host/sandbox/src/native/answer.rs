@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::process::{ExitReason, Finished, STOP_BOUND};
 use haft_core::call::ToolResult;
+use haft_core::grant::{Closed, Grant};
 use haft_core::limit::Limits;
 use haft_core::tool::{Clipper, Whole};
 
@@ -27,11 +28,26 @@ pub(super) fn limits(timeout: Duration) -> Limits {
     Limits { time, ..Limits::default() }
 }
 
-/// The answer of at most `limit` characters. What it leaves out stays in `whole`, where that is wanted.
-pub(super) fn answer(mut finished: Finished, timeout: Duration, limit: usize, whole: &Whole) -> ToolResult {
+/// What is closed and named by what failed, one line each; more would bury the message.
+const MAX_HINTS: usize = 4;
+
+/// The answer of at most `limit` characters to a child that had `grant`. What it leaves out stays in `whole`, where that
+/// is wanted.
+pub(super) fn answer(
+    mut finished: Finished,
+    timeout: Duration,
+    limit: usize,
+    (whole, grant): (&Whole, &Grant),
+) -> ToolResult {
     let silent =
         finished.stdout.total() == 0 && finished.stderr.as_ref().is_none_or(|text| text.total() == 0);
-    let notices = notices(&finished, timeout, silent);
+    let is_error = !matches!(finished.end, ExitReason::Exited(status) if status.success());
+    let mut notices = notices(&finished, timeout, silent);
+    if is_error {
+        let hints = hints(grant, &output(&mut finished.stdout, finished.stderr.as_mut(), limit));
+        // Where there is little room, it is the output's.
+        append(&mut notices, if hints.chars().count() < limit / 2 { &hints } else { "" });
+    }
     let mut text = |limit: usize| {
         let room = limit.saturating_sub(notices.chars().count() + 1);
         let mut content = output(&mut finished.stdout, finished.stderr.as_mut(), room);
@@ -40,7 +56,6 @@ pub(super) fn answer(mut finished: Finished, timeout: Duration, limit: usize, wh
     };
     let content = text(limit);
     whole.leave(&content, || text(Whole::MAX));
-    let is_error = !matches!(finished.end, ExitReason::Exited(status) if status.success());
     ToolResult { content, is_error, ..ToolResult::default() }
 }
 
@@ -54,6 +69,13 @@ fn output(stdout: &mut Clipper, stderr: Option<&mut Clipper>, room: usize) -> St
     let mut text = stdout.render(room - stderr.chars().count());
     append(&mut text, &stderr);
     text
+}
+
+/// What program.toml could open of what `output`, of a child that failed, is about.
+fn hints(grant: &Grant, output: &str) -> String {
+    let closed = grant.closed_in(output);
+    let lines = closed.into_iter().filter_map(|closed: &Closed| closed.hint("`[sandbox]`")).take(MAX_HINTS);
+    lines.map(|line| format!("hint: {line}")).collect::<Vec<_>>().join("\n")
 }
 
 fn notices(finished: &Finished, timeout: Duration, silent: bool) -> String {
@@ -112,7 +134,12 @@ mod tests {
     #[test]
     fn te12_both_streams_and_the_notices_share_one_limit() {
         for (stdout, stderr) in [(0, 0), (5, 0), (0, 5), (900, 5), (5, 900), (900, 900), (1500, 1500)] {
-            let answer = answer(finished(0x100, stdout, stderr), Duration::ZERO, 1000, &Whole::default());
+            let answer = answer(
+                finished(0x100, stdout, stderr),
+                Duration::ZERO,
+                1000,
+                (&Whole::default(), &Grant::none()),
+            );
             assert!(answer.content.chars().count() <= 1000, "{stdout} {stderr}");
             assert!(answer.content.ends_with("(exit code: 1)") && answer.is_error);
         }
@@ -121,7 +148,12 @@ mod tests {
     #[test]
     fn a_short_stream_leaves_its_share_to_the_other() {
         for (stdout, stderr) in [(5, 900), (900, 5), (600, 300)] {
-            let answer = answer(finished(0, stdout, stderr), Duration::ZERO, 1000, &Whole::default());
+            let answer = answer(
+                finished(0, stdout, stderr),
+                Duration::ZERO,
+                1000,
+                (&Whole::default(), &Grant::none()),
+            );
             assert!(!answer.content.contains("truncated"), "{stdout} {stderr}");
         }
     }
@@ -129,7 +161,7 @@ mod tests {
     /// TE18
     #[test]
     fn te18_a_signal_is_named() {
-        let answer = answer(finished(9, 0, 0), Duration::ZERO, 1000, &Whole::default());
+        let answer = answer(finished(9, 0, 0), Duration::ZERO, 1000, (&Whole::default(), &Grant::none()));
         assert_eq!(answer.content, "(killed by signal: 9 (SIGKILL))");
         assert!(answer.is_error);
     }

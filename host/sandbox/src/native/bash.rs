@@ -121,7 +121,7 @@ impl Tool for Bash {
         let job = job(command, timeout, context.whole.room(limit))?;
         let finished = process::run(&self.confiner, &job, &call.id, context).await;
         let finished = finished.map_err(|error| ToolError::ExecutionFailed(error.to_string()))?;
-        Ok(answer(finished, timeout, limit, context.whole))
+        Ok(answer(finished, timeout, limit, (context.whole, context.grant)))
     }
 }
 

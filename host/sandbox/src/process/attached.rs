@@ -38,10 +38,9 @@ pub struct PaneRights {
 impl PaneRights {
     /// Those of `grant`, as `confiner` keeps them.
     pub fn from_grant(grant: &Grant, confiner: &Confiner) -> Self {
-        let paths = |roots: &[Root]| roots.iter().map(|root| root.path().to_owned()).collect();
         let reach = |reach: &Reach| match reach {
             Reach::Anywhere => None,
-            Reach::Roots(roots) => Some(paths(roots)),
+            Reach::Roots(roots) => Some(paths(roots.iter())),
         };
         Self {
             workspace: grant.workspace().map_or_else(|| "/".into(), |root| root.path().to_owned()),
@@ -90,6 +89,10 @@ impl PaneRights {
     pub fn confiner(&self) -> Confiner {
         if self.open { Confiner::open() } else { Confiner::new() }
     }
+}
+
+fn paths<'r>(roots: impl Iterator<Item = &'r Root>) -> Vec<PathBuf> {
+    roots.map(|root| root.path().to_owned()).collect()
 }
 
 /// The command line of a local pane's process, for tmux's shell.

@@ -176,7 +176,14 @@ fn asks(asked: &GrantTable) -> Value {
         paths.iter().map(|path| path.display().to_string()).collect()
     };
     let hosts: Vec<String> = asked.hosts.iter().map(ToString::to_string).collect();
-    json!({ "read": paths(&asked.read), "write": paths(&asked.write), "hosts": hosts, "env": asked.env })
+    let credentials: Vec<&str> = asked.credentials.iter().map(|store| store.name()).collect();
+    json!({
+        "read": paths(&asked.read),
+        "write": paths(&asked.write),
+        "credentials": credentials,
+        "hosts": hosts,
+        "env": asked.env,
+    })
 }
 
 /// `nothing`, or what it asks for as program.toml writes it.

@@ -99,7 +99,8 @@ fn grant(dirs: &Dirs) -> Grant {
     let grant = Grant::none().with_read_anywhere().with_workspace(Root::everything());
     let own = [&dirs.state, &dirs.cache, &dirs.config];
     let hidden = own.into_iter().filter_map(|path| Root::resolve(&dirs.home, path).ok());
-    hidden.fold(grant, Grant::with_hidden)
+    let grant = hidden.fold(grant, Grant::with_hidden);
+    dirs.credentials().iter().fold(grant, |grant, (store, root)| grant.with_store(*store, root.clone()))
 }
 
 impl Asker {

@@ -113,6 +113,7 @@ fn grant(granted: &Granted) -> String {
         list("write", &granted.write),
         list("reach", &granted.hosts),
         list("see", &granted.env),
+        list("open credentials", &granted.credentials),
         flag("network for processes", granted.network),
         flag("unix sockets for processes", granted.unix_sockets),
         granted.workspace.as_ref().map(|workspace| format!("workspace {workspace}")),

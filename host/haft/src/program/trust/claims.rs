@@ -162,7 +162,8 @@ impl Finder<'_> {
             Some(paths) => self.paths(paths),
         };
         let network = if sandbox.network { ", with the network" } else { "" };
-        self.claim(Part::Children, format!("read {read}{network}"));
+        let but = self.but(&sandbox.deny);
+        self.claim(Part::Children, format!("read {read}{but}{network}"));
     }
 
     fn plugin(&mut self, plugin: &Plugin) {
@@ -208,15 +209,20 @@ impl Finder<'_> {
     }
 
     fn granted(&mut self, part: &Part, name: &str, with: (&GrantTable, Option<&Settings>, &[PluginSecret])) {
-        let (GrantTable { read, write, hosts, env, state: _, cache: _ }, config, secrets) = with;
+        let (table, config, secrets) = with;
+        let GrantTable { read, write, hosts, env, deny, credentials, state: _, cache: _ } = table;
+        let but = self.but(deny);
         for path in self.outside(read) {
-            self.claim(part.clone(), format!("`{name}` reads {path}"));
+            self.claim(part.clone(), format!("`{name}` reads {path}{but}"));
         }
         for path in self.outside(write) {
-            self.claim(part.clone(), format!("`{name}` writes {path}"));
+            self.claim(part.clone(), format!("`{name}` writes {path}{but}"));
         }
         for host in hosts {
             self.claim(part.clone(), format!("`{name}` reaches {host}"));
+        }
+        for store in credentials {
+            self.claim(part.clone(), format!("`{name}` has your credentials of {store}"));
         }
         for variable in env {
             self.claim(part.clone(), format!("`{name}` sees ${variable}"));
@@ -240,7 +246,8 @@ impl Finder<'_> {
     }
 
     fn sandbox(&mut self, sandbox: &Sandbox) {
-        let Sandbox { mode, workspace, write, unix_sockets, read: _, network: _ } = sandbox;
+        let Sandbox { mode, workspace, write, unix_sockets, credentials, read: _, network: _, deny: _ } =
+            sandbox;
         for path in self.outside(workspace.as_slice()) {
             self.claim(Part::Workspace, format!("`bash` and the tools for files work in {path}"));
         }
@@ -249,6 +256,12 @@ impl Finder<'_> {
         }
         for path in self.outside(write) {
             self.claim(Part::Sandbox, format!("writes {path}"));
+        }
+        for store in credentials {
+            self.claim(
+                Part::Sandbox,
+                format!("`bash`, commands and servers have your credentials of {store}"),
+            );
         }
         if *unix_sockets {
             self.claim(
@@ -366,6 +379,11 @@ impl Finder<'_> {
             Err(_) => Some(path.display().to_string()),
         });
         outside.collect()
+    }
+
+    /// What is taken away of what is read: without it, a line less would be more rights.
+    fn but(&self, deny: &[Located<PathBuf>]) -> String {
+        if deny.is_empty() { String::new() } else { format!(", but not {}", self.paths(deny)) }
     }
 
     fn paths(&self, paths: &[Located<PathBuf>]) -> String {

@@ -12,6 +12,8 @@ mode = "rwx"
 workspace = "/srv/work"
 write = ["/srv/out", "./inside"]
 unix_sockets = true
+credentials = ["ssh"]
+deny = ["/srv/private"]
 [provider]
 name = "openai"
 model = "m"
@@ -79,7 +81,7 @@ const SHEET: &str = "`FOLDER/program.toml` asks for more than tools that work in
   server     `s`: ./server; with MODE=fast; with KEY from ~/key
   command    `t`: sh -c 'echo  two words'; sees $LANG
   package    `y` from ./y
-  processes  read what you may read, with the network
+  processes  read what you may read, but not /srv/private, with the network
   plugin     `x` from https://example.com/x.wasm
   plugin     `x` sees and may refuse the calls of bash
   plugin     `x` reads /etc
@@ -91,6 +93,7 @@ const SHEET: &str = "`FOLDER/program.toml` asks for more than tools that work in
   sandbox    `bash` and the tools for files work in /srv/work
   sandbox    mode rwx: `bash`, commands and servers write anywhere
   sandbox    writes /srv/out
+  sandbox    `bash`, commands and servers have your credentials of ssh
   sandbox    unix_sockets: `bash`, commands and servers use services of this machine
   backend    commands run on box
   web_search asks https://search.example/

@@ -61,7 +61,9 @@ impl Files<'_> {
         let object = Object::from_file(directory).map_err(|error| error.to_string())?;
         match self.protected_paths.protection_of(&object).map_err(|error| error.to_string())? {
             Some(protection) if protection.level == Protection::Hidden => {
-                Err("it belongs to haft itself".into())
+                let closed = self.grant.closed_at(preopen.root.real());
+                let hint = closed.and_then(|closed| closed.hint("its grant"));
+                Err(hint.unwrap_or_else(|| "it belongs to haft itself".into()))
             }
             protection => Ok((object.file, protection.map(|protection| protection.level))),
         }

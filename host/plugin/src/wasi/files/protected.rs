@@ -100,16 +100,16 @@ impl ProtectedPathsCache {
 impl ProtectedPaths {
     fn from_grant(grant: &Grant) -> Self {
         let mut handles = OpenHandles::new();
-        let hidden = grant.hidden().iter().map(|root| (Protection::Hidden, root));
-        let fixed = grant.fixed().iter().map(|root| (Protection::ReadOnly, root));
+        let hidden = grant.hidden().map(|root| (Protection::Hidden, root));
+        let fixed = grant.fixed().map(|root| (Protection::ReadOnly, root));
         let protected = hidden
             .chain(fixed)
             .map(|(level, root)| ProtectedDirectory::new(level, root, &mut handles))
             .collect();
         let top = statat(CWD, "/", AtFlags::empty()).ok().map(|stat| identity(&stat));
         Self {
-            hidden: grant.hidden().into(),
-            fixed: grant.fixed().into(),
+            hidden: grant.hidden().cloned().collect(),
+            fixed: grant.fixed().cloned().collect(),
             protected,
             top,
             free: Lock::default(),
@@ -118,7 +118,7 @@ impl ProtectedPaths {
     }
 
     fn matches_grant(&self, grant: &Grant) -> bool {
-        self.hidden == grant.hidden() && self.fixed == grant.fixed()
+        self.hidden.iter().eq(grant.hidden()) && self.fixed.iter().eq(grant.fixed())
     }
 
     /// Whether nothing is hidden.

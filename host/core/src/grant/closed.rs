@@ -1,0 +1,278 @@
+//! What stays closed whatever else a grant allows, why, and what would open it. Closing joins: of two grants that meet,
+//! what either closes is closed.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::{CredentialStore, Grant, HostName, Root};
+
+/// Why a file or a directory, with what is below it, is closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Why {
+    /// It is haft's own, or says what tools may do: nothing opens it.
+    Own,
+    /// `deny` names it.
+    Denied,
+    /// It is a part of this credential store. [`Grant::with_credentials`] opens it.
+    Store(CredentialStore),
+    /// Programs run what it says without being told to. It may be read; naming it in `write` opens it.
+    StartUp,
+}
+
+/// One closed file or directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Closed {
+    /// What is closed.
+    pub root: Root,
+    /// Why it is.
+    pub why: Why,
+}
+
+/// All that is closed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Sealed {
+    /// What is neither read nor written.
+    hidden: Vec<Closed>,
+    /// What is not written.
+    fixed: Vec<Closed>,
+    pub(super) hosts: Vec<HostName>,
+}
+
+impl Grant {
+    /// Closes a file or a directory and what is below it: it is neither read nor written, even
+    /// where everything else is.
+    #[must_use]
+    pub fn with_hidden(self, root: Root) -> Self {
+        self.hiding(Closed { root, why: Why::Own })
+    }
+
+    /// Closes what `deny` names in the same way.
+    #[must_use]
+    pub fn with_denied(self, root: Root) -> Self {
+        self.hiding(Closed { root, why: Why::Denied })
+    }
+
+    /// Closes a place of a credential store in the same way, unless the store is opened.
+    #[must_use]
+    pub fn with_store(self, store: CredentialStore, root: Root) -> Self {
+        self.hiding(Closed { root, why: Why::Store(store) })
+    }
+
+    /// Opens a credential store: what belongs to it is a file like others.
+    #[must_use]
+    pub fn with_credentials(mut self, store: CredentialStore) -> Self {
+        self.credentials.insert(store);
+        self
+    }
+
+    /// Keeps a file or a directory and what is below it as it is: it may be read, not written.
+    #[must_use]
+    pub fn with_fixed(self, root: Root) -> Self {
+        self.fixing(Closed { root, why: Why::Own })
+    }
+
+    /// Keeps in the same way what programs run without being told to.
+    #[must_use]
+    pub fn with_start_up(self, root: Root) -> Self {
+        self.fixing(Closed { root, why: Why::StartUp })
+    }
+
+    /// Closes what is closed in `other` too.
+    #[must_use]
+    pub fn with_protected_paths_of(mut self, other: &Self) -> Self {
+        self.sealed = self.sealed.join(&other.sealed);
+        self
+    }
+
+    fn hiding(mut self, closed: Closed) -> Self {
+        push_new(&mut Arc::make_mut(&mut self.sealed).hidden, closed);
+        self
+    }
+
+    fn fixing(mut self, closed: Closed) -> Self {
+        push_new(&mut Arc::make_mut(&mut self.sealed).fixed, closed);
+        self
+    }
+
+    /// Credential stores that are open.
+    pub fn credentials(&self) -> &BTreeSet<CredentialStore> {
+        &self.credentials
+    }
+
+    /// Files and directories that are neither read nor written, whatever else is allowed.
+    pub fn hidden(&self) -> impl Iterator<Item = &Root> + Clone {
+        self.hidden_for_reasons().map(|closed| &closed.root)
+    }
+
+    /// Whether `root` is hidden, or lies in something that is.
+    pub fn hides(&self, root: &Root) -> bool {
+        self.hidden().any(|hidden| hidden.contains(root))
+    }
+
+    /// Files and directories that are not written, whatever else is allowed.
+    pub fn fixed(&self) -> impl Iterator<Item = &Root> + Clone {
+        self.sealed.fixed.iter().map(|closed| &closed.root)
+    }
+
+    /// All that is hidden or fixed, with the reasons.
+    pub fn closed(&self) -> impl Iterator<Item = &Closed> + Clone {
+        self.hidden_for_reasons().chain(&self.sealed.fixed)
+    }
+
+    fn hidden_for_reasons(&self) -> impl Iterator<Item = &Closed> + Clone {
+        let is_open = |closed: &&Closed| match closed.why {
+            Why::Store(store) => self.credentials.contains(&store),
+            Why::Own | Why::Denied | Why::StartUp => false,
+        };
+        self.sealed.hidden.iter().filter(move |closed| !is_open(closed))
+    }
+
+    /// What closes the file at `path`, which the kernel knows by that name; of several, what is hardest to open.
+    pub fn closed_at(&self, path: &Path) -> Option<&Closed> {
+        let around = self.closed().filter(|closed| path.starts_with(closed.root.real()));
+        around.min_by_key(|closed| closed.why)
+    }
+
+    /// What program.toml could open of what `text` is about, which a program printed that failed: it names a closed
+    /// path, or says what it says where a store is closed.
+    pub fn closed_in(&self, text: &str) -> Vec<&Closed> {
+        let mut found: Vec<&Closed> = Vec::new();
+        for closed in self.closed().filter(|closed| closed.why != Why::Own) {
+            let is_told = |other: &&Closed| other.why == closed.why && matches!(closed.why, Why::Store(_));
+            if !found.iter().any(is_told) && self.is_about(text, closed) {
+                found.push(closed);
+            }
+        }
+        found
+    }
+
+    fn is_about(&self, text: &str, closed: &Closed) -> bool {
+        let Closed { root, why } = closed;
+        let signs = if let Why::Store(store) = why { store.signs() } else { &[] };
+        // Programs name what stands where they work by its path from there.
+        let inside = self.base().and_then(|base| root.path().strip_prefix(base.path()).ok());
+        let inside = inside.filter(|_| *why == Why::StartUp);
+        let paths = [root.path(), root.real()].into_iter().chain(inside);
+        signs.iter().any(|sign| text.contains(sign)) || paths.into_iter().any(|path| names(text, path))
+    }
+}
+
+/// Whether `path` stands in `text`, and not only as the beginning of another name.
+fn names(text: &str, path: &Path) -> bool {
+    let Some(path) = path.to_str().filter(|path| !path.is_empty()) else { return false };
+    let goes_on = |rest: &str| rest.starts_with(|c: char| c.is_alphanumeric() || matches!(c, '-' | '_'));
+    text.match_indices(path).any(|(at, _)| !goes_on(text.get(at + path.len()..).unwrap_or_default()))
+}
+
+impl Closed {
+    /// The line of `table` in program.toml that would open it, for the hint of a refusal; `None` where none does.
+    pub fn hint(&self, table: &str) -> Option<String> {
+        let path = self.root.path().display();
+        match self.why {
+            Why::Own => None,
+            Why::Denied => Some(format!("`{path}` is closed by `deny` in {table}")),
+            Why::Store(store) => Some(format!(
+                "`{path}` is closed: it belongs to the credential store `{store}`; to let tools read it, add \
+                 `credentials = [\"{store}\"]` to {table}"
+            )),
+            Why::StartUp => {
+                // A path as program.toml writes it: TOML's strings are JSON's.
+                let written = serde_json::Value::from(self.root.path().to_string_lossy());
+                Some(format!(
+                    "programs run what `{path}` says without being told to: tools may not change it; to allow it, add \
+                     `write = [{written}]` to {table}"
+                ))
+            }
+        }
+    }
+}
+
+impl Sealed {
+    /// What either closes.
+    pub(super) fn join(self: &Arc<Self>, other: &Arc<Self>) -> Arc<Self> {
+        if Arc::ptr_eq(self, other) || **other == Self::default() {
+            return self.clone();
+        }
+        if **self == Self::default() {
+            return other.clone();
+        }
+        let mut joined = Self::clone(self);
+        other.hidden.iter().for_each(|closed| push_new(&mut joined.hidden, closed.clone()));
+        other.fixed.iter().for_each(|closed| push_new(&mut joined.fixed, closed.clone()));
+        let new = other.hosts.iter().filter(|host| !self.hosts.contains(host));
+        joined.hosts.extend(new.cloned());
+        Arc::new(joined)
+    }
+}
+
+fn push_new(all: &mut Vec<Closed>, closed: Closed) {
+    if !all.contains(&closed) {
+        all.push(closed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn root(path: &str) -> Root {
+        Root::resolve(Path::new("/"), Path::new(path)).unwrap()
+    }
+
+    fn store(name: &str) -> CredentialStore {
+        name.parse().unwrap()
+    }
+
+    fn closing() -> Grant {
+        let grant = Grant::none().with_workspace(root("/nowhere/work"));
+        let grant = grant.with_hidden(root("/nowhere/haft")).with_denied(root("/nowhere/private"));
+        grant.with_store(store("ssh"), root("/nowhere/.ssh")).with_start_up(root("/nowhere/work/.git/config"))
+    }
+
+    /// What opens a store opens nothing else, and two grants that meet open what both do.
+    #[test]
+    fn f1_a_store_is_opened_by_its_name_and_by_both_grants() {
+        let opened = closing().with_credentials(store("ssh"));
+        assert!(closing().hides(&root("/nowhere/.ssh/id")) && !opened.hides(&root("/nowhere/.ssh/id")));
+        assert!(opened.hides(&root("/nowhere/haft/x")) && opened.hides(&root("/nowhere/private")));
+        assert!(closing().with_credentials(store("gh")).hides(&root("/nowhere/.ssh")));
+        assert!(opened.intersect(&Grant::none()).hides(&root("/nowhere/.ssh")));
+        assert!(
+            !opened.intersect(&Grant::none().with_credentials(store("ssh"))).hides(&root("/nowhere/.ssh"))
+        );
+        let own = opened.with_hidden(root("/nowhere/.ssh/key"));
+        assert!(own.hides(&root("/nowhere/.ssh/key")) && !own.hides(&root("/nowhere/.ssh/id")));
+    }
+
+    #[test]
+    fn f1_a_failure_is_about_what_it_names_or_what_a_closed_store_sounds_like() {
+        let about =
+            |text: &str| -> Vec<Why> { closing().closed_in(text).iter().map(|closed| closed.why).collect() };
+        let ssh = Why::Store(store("ssh"));
+        assert_eq!(about("cat: /nowhere/.ssh/id: Permission denied"), [ssh]);
+        assert_eq!(about("git@host: Permission denied (publickey)."), [ssh]);
+        assert_eq!(about("cat: /nowhere/.sshd: Permission denied"), []);
+        assert_eq!(about("cat: /nowhere/haft: Permission denied"), []);
+        assert_eq!(about("could not lock config file .git/config: busy"), [Why::StartUp]);
+        assert_eq!(about("/nowhere/private/a, /nowhere/private/b"), [Why::Denied]);
+        let opened = closing().with_credentials(store("ssh"));
+        assert!(opened.closed_in("/nowhere/.ssh/id").is_empty());
+    }
+
+    #[test]
+    fn f1_the_hint_is_the_line_that_opens() {
+        let hint =
+            |path: &str| closing().closed_at(Path::new(path)).and_then(|closed| closed.hint("`[sandbox]`"));
+        let line = "add `credentials = [\"ssh\"]` to `[sandbox]`";
+        assert!(hint("/nowhere/.ssh/id").unwrap().ends_with(line));
+        assert!(
+            hint("/nowhere/work/.git/config").unwrap().contains("`write = [\"/nowhere/work/.git/config\"]`")
+        );
+        assert_eq!(
+            hint("/nowhere/private/x").unwrap(),
+            "`/nowhere/private` is closed by `deny` in `[sandbox]`"
+        );
+        assert_eq!((hint("/nowhere/haft"), hint("/nowhere/other")), (None, None));
+    }
+}

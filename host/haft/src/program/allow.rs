@@ -1,0 +1,74 @@
+//! What `--allow` adds to a grant for one run, as it is written. Grants nothing itself.
+
+use std::fmt;
+use std::str::FromStr;
+
+use haft_core::grant::{CredentialStoreError, HostPatternError, Right, RightError};
+
+/// A right for one run: `[PLUGIN:]read=DIR`, `write=DIR`, `host=HOST`, `env=NAME`, `credentials=STORE`, `state=SIZE` or
+/// `cache=SIZE`. Without a plugin it is for the built-in tools, `bash` and commands.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Allow {
+    /// The plugin that gets it.
+    pub(super) plugin: Option<String>,
+    /// What it gets.
+    pub(super) right: Right,
+}
+
+/// Why a text is not an [`Allow`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AllowError {
+    /// Not of the form at all.
+    #[error(
+        "expected `[PLUGIN:]read=DIR`, `write=DIR`, `host=HOST`, `env=NAME`, `credentials=STORE`, `state=SIZE` or `cache=SIZE`"
+    )]
+    Form,
+    /// The host is none.
+    #[error("{0}")]
+    Host(#[from] HostPatternError),
+    /// The credential store is none.
+    #[error("{0}")]
+    Store(#[from] CredentialStoreError),
+}
+
+impl FromStr for Allow {
+    type Err = AllowError;
+
+    fn from_str(text: &str) -> Result<Self, AllowError> {
+        let (what, _) = text.split_once('=').ok_or(AllowError::Form)?;
+        let (plugin, right) = match what.split_once(':') {
+            Some((plugin, _)) => (Some(plugin.to_owned()), text.get(plugin.len() + 1..).unwrap_or_default()),
+            None => (None, text),
+        };
+        match right.parse() {
+            Ok(right) => Ok(Self { plugin, right }),
+            Err(RightError::Form) => Err(AllowError::Form),
+            Err(RightError::Host(error)) => Err(AllowError::Host(error)),
+            Err(RightError::Store(error)) => Err(AllowError::Store(error)),
+        }
+    }
+}
+
+impl Allow {
+    /// The same with an absolute directory, from the current one on.
+    #[must_use]
+    pub fn absolute(&self) -> Self {
+        let whole = |path: &String| match std::path::absolute(path) {
+            Ok(whole) if !path.starts_with("~/") => whole.to_string_lossy().into_owned(),
+            _ => path.clone(),
+        };
+        let right = match &self.right {
+            Right::Read(path) => Right::Read(whole(path)),
+            Right::Write(path) => Right::Write(whole(path)),
+            right => right.clone(),
+        };
+        Self { right, ..self.clone() }
+    }
+}
+
+impl fmt::Display for Allow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.plugin.iter().try_for_each(|plugin| write!(f, "{plugin}:"))?;
+        self.right.fmt(f)
+    }
+}

@@ -1,0 +1,92 @@
+//! What programs of this machine run without being told to, in directories that tools may write: a tool that could change
+//! it would have a person's `git`, editor or shell run what it likes, outside of the sandbox.
+
+use haft_core::grant::{Grant, Reach, Root};
+
+/// Files, and directories with a `/` at their end; what is of the other kind is another thing. Not here: what is run when
+/// somebody says so (`Makefile`, `package.json`, `.husky/`), which is what tools are there to work on.
+const PLACES: &[&str] = &[
+    // `fsmonitor`, `pager`, filters and hooks are run by `git status` and the prompts of shells. Where `.git` is a file, it
+    // says where all this is.
+    ".git",
+    ".git/config",
+    ".git/config.worktree",
+    ".git/hooks/",
+    ".gitconfig",
+    ".config/git/config",
+    // Tasks and the paths of interpreters, when the folder is opened.
+    ".vscode/",
+    ".idea/",
+    ".zed/",
+    ".exrc",
+    ".nvimrc",
+    ".nvim.lua",
+    ".vimrc",
+    // Run when a shell starts or enters the folder.
+    ".envrc",
+    ".profile",
+    ".bashrc",
+    ".bash_profile",
+    ".bash_login",
+    ".bash_logout",
+    ".zshenv",
+    ".zprofile",
+    ".zshrc",
+    ".zlogin",
+    ".zlogout",
+    ".config/fish/config.fish",
+    // Servers that agents start.
+    ".mcp.json",
+];
+
+/// `grant`, which keeps what there is of them in its directories as it is. What it names itself to be written, or a
+/// directory on the way there, is not kept.
+pub(super) fn fixing(grant: Grant) -> Grant {
+    let Reach::Roots(writable) = grant.writable().clone() else { return grant };
+    let is_named = |directory: &Root, place: &Root| {
+        writable.iter().any(|named| named != directory && directory.contains(named) && named.contains(place))
+    };
+    let places = writable.iter().flat_map(|directory| {
+        let places = PLACES.iter().filter_map(|place| there_is(directory, place));
+        places.filter(|place| !is_named(directory, place))
+    });
+    places.fold(grant, Grant::with_start_up)
+}
+
+/// Whether `root` is one of them, and a file: nothing is preopened for it, but the directory around it is.
+pub(super) fn is_file(root: &Root) -> bool {
+    PLACES.iter().any(|place| root.path().ends_with(place)) && root.path().is_file()
+}
+
+fn there_is(directory: &Root, place: &str) -> Option<Root> {
+    let path = directory.path().join(place);
+    let is_one = if place.ends_with('/') { path.is_dir() } else { path.is_file() };
+    is_one.then(|| Root::resolve(directory.path(), &path).ok()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn f1_what_starts_by_itself_is_kept_unless_it_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        for path in [".git/hooks", ".vscode"] {
+            std::fs::create_dir_all(folder.path().join(path)).unwrap();
+        }
+        std::fs::write(folder.path().join(".git/config"), "").unwrap();
+        let root = |path: &str| Root::resolve(folder.path(), path.as_ref()).unwrap();
+        let kept = |named: &[&str]| {
+            let grant = Grant::none().with_write(root("."));
+            let grant = fixing(named.iter().fold(grant, |grant, path| grant.with_write(root(path))));
+            let places =
+                grant.fixed().map(|place| place.real().strip_prefix(root(".").real()).unwrap().to_owned());
+            places.map(|place| place.display().to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(kept(&[]), [".git/config", ".git/hooks", ".vscode"]);
+        assert_eq!(kept(&[".git/config"]), [".git/hooks", ".vscode"]);
+        assert_eq!(kept(&[".git", ".vscode"]), [""; 0]);
+        assert_eq!(kept(&["."]), kept(&[]));
+        assert!(is_file(&root(".git/config")) && !is_file(&root(".vscode")) && !is_file(&root("x")));
+    }
+}
