@@ -233,9 +233,10 @@ impl Confiner {
     pub(super) async fn session(&self, grant: &Grant) -> Result<HelperSession, ConfineError> {
         let policy = self.policy(grant)?;
         // Looked at before the helper makes its mounts: what is replaced meanwhile counts as replaced.
-        let seals = policy.layers.namespaces.then(|| Seals::of(grant, &policy));
+        let seals = Seals::of(grant, &policy);
         let mut session = self.unsealed_session(grant, policy).await?;
-        if let Some(seals) = seals {
+        // That there are none may have shown only now.
+        if self.layers().namespaces {
             self.0.living.take_in(&session.seal(seals)).map_err(ConfineError::Failed)?;
         }
         Ok(session)
