@@ -1,8 +1,6 @@
 //! A folder's program.toml counts once a person agreed to what it asks for: a cloned one starts nothing and sends nothing
 //! before that, whatever verb meets it.
 
-#![expect(clippy::disallowed_methods, reason = "these tests start haft itself")]
-
 use std::fs;
 use std::io::Write;
 use std::net::TcpListener;

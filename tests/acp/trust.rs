@@ -17,9 +17,9 @@ fn a22_an_editor_is_asked_before_anything_of_a_folder_counts() {
         Says::text("hello from the model")
     });
     let (folder, ran) = (place.folder(), place.folder().join("ran"));
-    let mut text = fs::read_to_string(folder.join("program.toml")).unwrap();
-    text +=
-        &format!("[[mcp_servers]]\nname = \"s\"\ncommand = [\"sh\", \"-c\", \"touch {}\"]\n", ran.display());
+    let server =
+        format!("[[mcp_servers]]\nname = \"s\"\ncommand = [\"sh\", \"-c\", \"touch {}\"]\n", ran.display());
+    let text = fs::read_to_string(folder.join("program.toml")).unwrap() + &server;
     fs::write(folder.join("program.toml"), text).unwrap();
     let mut command = place.home.command(&["acp"]);
     command.current_dir("/").env_remove("HAFT_TRUST");

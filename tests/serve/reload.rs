@@ -27,7 +27,9 @@ pub(crate) fn hears_of_it(peer: &mut Peer) -> Value {
 #[test]
 fn another_program_is_served_without_dropping_a_call() {
     let stage = Stage::new(WRITES_HERE);
-    [SAY, TELL].into_iter().for_each(|text| stage.agree_to(text));
+    for text in [SAY, TELL] {
+        stage.agree_to(text);
+    }
     let mut peer = Peer::open(&stage);
     assert!(!names(&mut peer).contains(&"program__stage__say".to_owned()));
     let slow = peer.ask("tools/call", json!({"name": "guest__hold", "arguments": stage.hold("call")}));

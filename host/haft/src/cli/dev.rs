@@ -160,7 +160,7 @@ impl Session<'_> {
         build::report_built(self.terminal, &project, &built);
         let options = self.common.options(self.terminal, false)?;
         let options = Options { program: Some(project.folder.join(FILE_NAME)), ..options };
-        let program = trusted::loaded(&options, self.terminal).await?;
+        let program = Box::pin(trusted::loaded(&options, self.terminal)).await?;
         let good = Good { program, plugin: project.plugin };
         match good.program.report() {
             // Nothing of the plugin could be loaded: what was there before is the better one.

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::terminal::Terminal;
-use haft::program::{Agreement, Options, Program, Trust, Untrusted};
+use haft::program::{Agreement, Known, Options, Program, Trust, Untrusted};
 
 /// What agrees to every program.toml, for machines on which nobody can be asked.
 const VARIABLE: &str = "HAFT_TRUST";
@@ -13,13 +13,14 @@ const VARIABLE: &str = "HAFT_TRUST";
 pub(super) async fn loaded(options: &Options, terminal: Terminal) -> anyhow::Result<Program> {
     if let (Some(tool), Trust::Agreed) = (&options.only, &options.trust) {
         let trust = or_left_out(Trust::Agreed);
-        let program = Program::load(&Options { trust, ..options.clone() }).await?;
+        let program = Box::pin(Program::load(&Options { trust, ..options.clone() })).await?;
         if !program.is_withheld(tool) {
             return Ok(program);
         }
         program.close().await;
     }
-    match Program::load(options).await {
+    // In boxes: its future would be three times that of loading.
+    match Box::pin(Program::load(options)).await {
         Err(error) if terminal.has_person() && !terminal.json => {
             let Untrusted(agreement) = error.downcast::<Untrusted>()?;
             terminal.message(agreement.sheet());
@@ -27,7 +28,7 @@ pub(super) async fn loaded(options: &Options, terminal: Terminal) -> anyhow::Res
                 return Err(Refused.into());
             }
             agreement.agree()?;
-            Program::load(options).await
+            Box::pin(Program::load(options)).await
         }
         loaded => loaded,
     }
@@ -87,7 +88,7 @@ pub(super) fn is_everything_agreed_to() -> anyhow::Result<bool> {
 /// The same for a verb that works without what nobody agreed to.
 pub(super) fn or_left_out(trust: Trust) -> Trust {
     match trust {
-        Trust::Agreed => Trust::LeftOut(Default::default()),
+        Trust::Agreed => Trust::LeftOut(Known::default()),
         trust => trust,
     }
 }

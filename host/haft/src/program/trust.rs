@@ -20,7 +20,7 @@ use super::Dirs;
 use super::family::{Family, canonical};
 use super::patterns::{plugin_prefix, server_prefix};
 use haft_core::encoding::hex;
-use haft_core::manifest::{AgentKind, Builtins, Manifest, Sandbox};
+use haft_core::manifest::{AgentKind, BackendTable, Builtins, Manifest, NatsTable, Sandbox};
 use haft_core::report::Problem;
 use haft_core::tool::exposed_name;
 use haft_package::Lock;
@@ -275,9 +275,9 @@ fn take_out(manifest: &mut Manifest, part: &Part) {
         Part::Plugin(name) => manifest.plugins.retain(|plugin| plugin.name.as_str() != name),
         Part::Package(name) => manifest.packages.retain(|package| package.name.as_str() != name),
         Part::Agents => manifest.agents.retain(|agent| !matches!(agent.kind, AgentKind::Program(_))),
-        Part::Nats => manifest.nats = Default::default(),
+        Part::Nats => manifest.nats = NatsTable::default(),
         Part::Telemetry => manifest.telemetry = None,
-        Part::Backend => manifest.backend = Default::default(),
+        Part::Backend => manifest.backend = BackendTable::default(),
         Part::Caller(name) => manifest.serve.callers.retain(|caller| caller.name.as_str() != name),
         Part::Workspace => manifest.sandbox.workspace = None,
         Part::Sandbox => {

@@ -60,7 +60,8 @@ impl Installer<'_> {
         name: Option<Name>,
     ) -> Result<Candidate, InstallError> {
         let installing = self.store.install()?;
-        let fetched = self.fetch(installing.directory(), &source, expected).await?;
+        // Its future holds more than everything around it.
+        let fetched = Box::pin(self.fetch(installing.directory(), &source, expected)).await?;
         let offered = Offered::new(&fetched.content, &fetched.kept, name, &source_stem(&source))?;
         let tools = self.tools.list_tools(&offered).await?;
         let disclosure = Disclosure::new(&offered, &tools)?;

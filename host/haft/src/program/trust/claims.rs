@@ -65,9 +65,13 @@ impl Finder<'_> {
             // Run by `haft build` and `haft dev` alone, as other build tools run the code of a project.
             build: _,
         } = self.manifest;
-        provider.iter().for_each(|own| self.provider(own));
+        if let Some(provider) = provider {
+            self.provider(provider);
+        }
         mcp_servers.iter().filter(|server| server.enabled).for_each(|server| self.server(server));
-        tools.iter().for_each(|tool| self.command(tool));
+        for tool in tools {
+            self.command(tool);
+        }
         packages.iter().filter(|package| package.enabled).for_each(|package| self.package(package));
         if self.manifest.has_commands() || packages.iter().any(|package| package.enabled) {
             self.children(sandbox);
@@ -78,7 +82,9 @@ impl Finder<'_> {
         self.backend(backend);
         self.builtins(builtins);
         self.nats(nats);
-        telemetry.iter().for_each(|telemetry| self.telemetry(telemetry));
+        if let Some(telemetry) = telemetry {
+            self.telemetry(telemetry);
+        }
         self.serve(serve);
     }
 

@@ -147,6 +147,6 @@ fn a_note_holds_for_its_own_place() {
     let written = fs::read_to_string(&file).unwrap();
     fs::write(&file, written.replace("program.toml", "other.toml")).unwrap();
     assert!(!asked.is_complete());
-    fs::write(&file, &written[..written.len() / 2]).unwrap();
+    fs::write(&file, written.trim_end_matches('}')).unwrap();
     assert!(!asked.is_complete());
 }
