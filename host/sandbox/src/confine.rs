@@ -231,9 +231,10 @@ impl Confiner {
     pub(super) async fn session(&self, grant: &Grant) -> Result<HelperSession, ConfineError> {
         let policy = self.policy(grant)?;
         // Looked at before the helper makes its mounts: what is replaced meanwhile counts as replaced.
-        let seals = policy.layers.namespaces.then(|| Seals::of(grant, &policy));
+        let seals = policy.layers.namespaces.then(|| Seals::of(policy.sealed(grant)));
         let mut session = self.unsealed_session(grant, policy).await?;
-        if let Some(seals) = seals {
+        // Where the helper did without namespaces nothing is mounted over anything.
+        if let Some(seals) = seals.filter(|_| self.layers().namespaces) {
             self.0.living.take_in(&session.seal(seals)).map_err(ConfineError::Failed)?;
         }
         Ok(session)
@@ -249,7 +250,7 @@ impl Confiner {
             let started = self.program(&policy).and_then(|program| HelperSession::start(&program, &policy));
             return started.map_err(ConfineError::Failed);
         }
-        Ok(self.started(grant).await?.0)
+        Ok(Box::pin(self.started(grant)).await?.0)
     }
 
     /// Starts a helper and waits until all its layers are laid; where namespaces cannot be had,

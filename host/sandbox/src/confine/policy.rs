@@ -71,6 +71,12 @@ impl Policy {
         })
     }
 
+    /// What is closed of `grant` by mounts: what is hidden, and what is fixed where the child may write.
+    pub(super) fn sealed(&self, grant: &Grant) -> Vec<Root> {
+        let fixed = grant.fixed().iter().filter(|root| self.may_write(root.real()));
+        grant.hidden().iter().chain(fixed).cloned().collect()
+    }
+
     /// Whether a directory that may be written contains `path`.
     pub(super) fn may_write(&self, path: &Path) -> bool {
         self.write_root(path).is_some()

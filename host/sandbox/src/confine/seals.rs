@@ -4,8 +4,7 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::policy::Policy;
-use haft_core::grant::{Grant, Root};
+use haft_core::grant::Root;
 
 /// Device and inode.
 pub(super) type Identity = (u64, u64);
@@ -18,10 +17,8 @@ pub(super) struct Seals {
 }
 
 impl Seals {
-    /// What is sealed now in a child with `grant`: what is hidden, and what is fixed where it may write.
-    pub(super) fn of(grant: &Grant, policy: &Policy) -> Self {
-        let fixed = grant.fixed().iter().filter(|root| policy.may_write(root.real()));
-        let roots: Vec<Root> = grant.hidden().iter().chain(fixed).cloned().collect();
+    /// What is at `roots` now.
+    pub(super) fn of(roots: Vec<Root>) -> Self {
         Self { found: found(&roots), roots }
     }
 
