@@ -4,6 +4,9 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
+use haft::backend::service::{Ending, Service, ServiceSpec, start};
+use haft::grant::{Grant, Root};
+use rustix::io::{Errno, read};
 use serde_json::json;
 
 use crate::cli::Home;
@@ -11,6 +14,7 @@ use crate::common::hostile;
 use crate::common::wait::until;
 use crate::mcp::fake;
 use crate::serve::peer::{Peer, text};
+use crate::workspace::{Workspace, confiner};
 
 const HEAD: &str = "[program]\nname = \"p\"\nversion = \"0.1.0\"\n[sandbox]\nworkspace = \".\"\n";
 
@@ -229,4 +233,27 @@ fn x6_a_server_is_started_anew_when_a_sealed_file_is_replaced() {
     assert_eq!(fs::read_to_string(home.work().join("program.toml")).unwrap(), new);
     let methods = fake::methods(&home.work());
     assert!(methods.iter().filter(|method| *method == "initialize").count() >= 2, "{methods:?}");
+}
+
+/// X6: what asks for it goes on when no process lives that is sealed against another file, and all others do.
+#[tokio::test]
+async fn x6_whoever_asks_waits_until_nothing_outdated_lives() {
+    let workspace = Workspace::unheard();
+    let (file, confiner) = (workspace.path("program.toml"), confiner());
+    fs::write(&file, "old").unwrap();
+    let spec =
+        ServiceSpec { program: "/bin/sleep".into(), arguments: vec!["1000".into()], environment: vec![] };
+    let service = async |grant: &Grant| start(&confiner, &spec, grant, |_| {}).await.unwrap();
+    let root = Root::resolve(&workspace.path(""), &file).unwrap();
+    let (sealed, free) =
+        (service(&workspace.grant.clone().with_fixed(root)).await, service(&workspace.grant).await);
+    // Ready for a command, and perhaps at it.
+    let ends = |service: &Service| read(&service.output, &mut [0; 1]);
+    confiner.end_outdated().await.unwrap();
+    assert_eq!([&sealed, &free].map(ends), [Err(Errno::AGAIN); 2]);
+    fs::write(workspace.path("new"), "new").unwrap();
+    fs::rename(workspace.path("new"), &file).unwrap();
+    confiner.end_outdated().await.unwrap();
+    assert_eq!([&sealed, &free].map(ends), [Ok(0), Err(Errno::AGAIN)]);
+    assert_eq!(sealed.life.ended().await, Ending::Replaced(file.canonicalize().unwrap()));
 }

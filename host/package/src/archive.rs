@@ -3,10 +3,10 @@
 //! much of too. Reads the format itself where a library would remember what an archive tells it.
 
 use std::fs::{self, File};
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-use flate2::read::MultiGzDecoder;
+use flate2::bufread::GzDecoder;
 use tar::{Archive, EntryType};
 
 use super::MAX_SIZE;
@@ -19,6 +19,10 @@ const MAX_UNPACKED: u64 = MAX_SIZE + (32 << 20);
 
 /// Bytes of what describes the next entry: a path of the greatest length many times over.
 const MAX_DESCRIPTION: u64 = 64 << 10;
+
+/// Parts that are compressed by themselves, one after another: some tools make one for each file or 64 KiB. An empty one
+/// takes 20 bytes and some microseconds, and counts for no byte of what is unpacked.
+const MAX_MEMBERS: u32 = 65_536;
 
 /// What bytes are, by themselves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +39,7 @@ pub enum ArchiveError {
     #[error("the archive cannot be read: {0}")]
     Damaged(io::Error),
     /// It has more in it than is let out.
-    #[error("the archive has more than {} MiB in it", MAX_UNPACKED >> 20)]
+    #[error("the archive has more than {} MiB in it, or {MAX_MEMBERS} parts", MAX_UNPACKED >> 20)]
     Bomb,
     /// It holds what no package may hold.
     #[error(transparent)]
@@ -85,7 +89,7 @@ pub(super) fn unpack(file: &Path, form: Form, to: &Path) -> Result<PathBuf, Arch
 fn pass(file: &Path, form: Form, to: Option<&Path>) -> Result<(), ArchiveError> {
     let reader = BufReader::new(File::open(file).map_err(ArchiveError::Damaged)?);
     match form {
-        Form::Gzip => unpack_tar(Bounded::new(MultiGzDecoder::new(reader)), to),
+        Form::Gzip => unpack_tar(Bounded::new(Members::new(reader)), to),
         Form::Tar | Form::Component => unpack_tar(Bounded::new(reader), to),
     }
 }
@@ -248,6 +252,35 @@ fn damaged(error: io::Error) -> ArchiveError {
 fn written(path: &Path) -> impl FnOnce(io::Error) -> ArchiveError {
     let path = path.to_owned();
     move |source| ArchiveError::Write { path, source }
+}
+
+/// What gzip compressed, in one or more parts; fails beyond [`MAX_MEMBERS`].
+struct Members<R> {
+    /// `None` at the end.
+    member: Option<GzDecoder<R>>,
+    left: u32,
+}
+
+impl<R: BufRead> Members<R> {
+    fn new(reader: R) -> Self {
+        Self { member: Some(GzDecoder::new(reader)), left: MAX_MEMBERS }
+    }
+}
+
+impl<R: BufRead> Read for Members<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while let Some(member) = &mut self.member {
+            let read = member.read(buffer)?;
+            if read > 0 || buffer.is_empty() {
+                return Ok(read);
+            }
+            self.left = self.left.checked_sub(1).ok_or(io::ErrorKind::FileTooLarge)?;
+            let mut rest = self.member.take().map(GzDecoder::into_inner);
+            let is_over = rest.as_mut().map_or(Ok(true), |rest| rest.fill_buf().map(<[u8]>::is_empty))?;
+            self.member = rest.filter(|_| !is_over).map(GzDecoder::new);
+        }
+        Ok(0)
+    }
 }
 
 /// A reader that fails beyond [`MAX_UNPACKED`] bytes.

@@ -122,9 +122,13 @@ impl Store {
         if found == *kept { Ok(()) } else { Err(StoreError::Changed(file)) }
     }
 
-    /// Begins an install; waits for a running `gc`.
+    /// Begins an install; waits for a running `gc`. What an install left behind that was killed is removed, where no other
+    /// is under way.
     pub fn install(&self) -> Result<Installing, StoreError> {
         self.create(&self.root)?;
+        if let Ok(_alone) = self.lock(FlockOperation::NonBlockingLockExclusive, Duration::ZERO) {
+            self.clear_remains(false)?;
+        }
         let lock = self.lock(FlockOperation::NonBlockingLockShared, LOCK_TIMEOUT)?;
         let directory = tempfile::Builder::new().prefix(INCOMING).tempdir_in(&self.root);
         let directory = directory.map_err(io_error("make a directory in", &self.root))?;

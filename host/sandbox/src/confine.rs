@@ -233,9 +233,9 @@ impl Confiner {
     pub(super) async fn session(&self, grant: &Grant) -> Result<HelperSession, ConfineError> {
         let policy = self.policy(grant)?;
         // Looked at before the helper makes its mounts: what is replaced meanwhile counts as replaced.
-        let seals = Seals::of(grant, &policy);
+        let seals = Seals::of(policy.sealed(grant));
         let mut session = self.unsealed_session(grant, policy).await?;
-        // That there are none may have shown only now.
+        // Where the helper did without namespaces, which may have shown only now, nothing is mounted over anything.
         if self.layers().namespaces {
             self.0.living.take_in(&session.seal(seals)).map_err(ConfineError::Failed)?;
         }
@@ -252,7 +252,7 @@ impl Confiner {
             let started = self.program(&policy).and_then(|program| HelperSession::start(&program, &policy));
             return started.map_err(ConfineError::Failed);
         }
-        Ok(self.started(grant).await?.0)
+        Ok(Box::pin(self.started(grant)).await?.0)
     }
 
     /// Starts a helper and waits until all its layers are laid; where namespaces cannot be had,

@@ -90,6 +90,18 @@ fn pr07_both_layouts_are_unpacked() {
     assert!(unpacked(&two).unwrap_err().starts_with("no `program.toml`"));
 }
 
+/// X12: several parts are one archive, and parts without a byte are bounded too.
+#[test]
+fn x12_compressed_parts_are_bounded() {
+    let tar = program().file("a", &[b'y'; 5000]).end();
+    let (first, last) = tar.split_at(1000);
+    let parts = |count: usize| [gzip(first), gzip(b"").repeat(count), gzip(last)].concat();
+    assert_eq!(unpacked(&parts(1000)).unwrap(), ["a", "program.toml"]);
+    let refused = unpacked(&parts(70_000)).unwrap_err();
+    assert!(refused.contains("65536 parts"), "{refused}");
+    assert!(unpacked(&[gzip(&tar), b"more".to_vec()].concat()).is_err());
+}
+
 /// C19: what is refused is refused before anything of it was written.
 #[test]
 fn c19_an_archive_is_refused_before_it_is_unpacked() {

@@ -90,7 +90,7 @@ impl Store {
     }
 
     /// Removes what installs left behind that did not come to their end; its bytes.
-    fn clear_remains(&self, dry_run: bool) -> Result<u64, TreeError> {
+    pub(super) fn clear_remains(&self, dry_run: bool) -> Result<u64, TreeError> {
         let mut bytes = 0;
         for entry in fs::read_dir(&self.root).map_err(io_error("list", &self.root))? {
             let entry = entry.map_err(io_error("list", &self.root))?;

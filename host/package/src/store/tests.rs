@@ -60,6 +60,21 @@ fn pr08_what_is_not_kept_is_gone() {
     assert_eq!(names(&store), [LOCK]);
 }
 
+/// X12: what a killed install left is removed by the next, and nothing of one that is under way.
+#[test]
+fn x12_what_a_killed_install_left_is_removed_by_the_next() {
+    let (_directory, store) = store();
+    fs::create_dir_all(store.root().join(".incomingdead/tree")).unwrap();
+    let first = store.install().unwrap();
+    assert!(!store.root().join(".incomingdead").exists());
+    fs::create_dir(store.root().join(".incomingdead")).unwrap();
+    let second = store.install().unwrap();
+    assert!(first.directory().exists() && second.directory().exists());
+    drop((first, second));
+    drop(store.install().unwrap());
+    assert_eq!(names(&store), [LOCK]);
+}
+
 #[test]
 fn content_is_kept_once_and_mended_where_it_was_damaged() {
     let (_directory, store) = store();

@@ -1,30 +1,96 @@
 //! What a component may have before it is compiled. wasmtime reads types by recursion without a bound, so that a file of
-//! some hundred kilobytes would end the process, and takes 6 KiB for a function of four bytes, so that one of a megabyte
-//! would take gigabytes.
+//! some hundred kilobytes would end the process, and takes gigabytes for some files of a kilobyte. So what compiling takes
+//! is estimated from what is in the file, and too much is refused.
+
+mod body;
+mod expansion;
+
+use std::collections::BTreeMap;
 
 use wasmparser::{Parser, Payload};
 
-/// Functions of all modules: half a gigabyte while they are compiled.
-const MAX_FUNCTIONS: u32 = 90_000;
+use self::expansion::Expansion;
 
-/// Reads every type of `bytes` with a parser that has a bound of 100 levels, and counts its functions.
+/// Functions of all modules: half a gigabyte while they are compiled.
+const MAX_FUNCTIONS: u64 = 80_000;
+/// Bytes that compiling may take by the estimate: half as much again as for a whole Python.
+const MAX_ESTIMATE: u64 = 1 << 30;
+
+/// A part of a component, and what compiling one takes, bytes. Measured with the parts that take most of their kind, in
+/// components that have nothing else; twice that where a person's program has few.
+#[derive(Clone, Copy)]
+struct Part(&'static str, u64);
+
+/// The file itself: it is read, stripped, compiled and kept.
+const FILE: Part = Part("bytes", 4);
+const FUNCTION: Part = Part("functions", 6 << 10);
+const CODE: Part = Part("bytes of code", 26);
+/// An unused one takes time and no memory.
+const LOCAL: Part = Part("local variables", 4);
+const CALL: Part = Part("calls", 170);
+/// A call by a table, or an instruction of a table or memory that becomes one.
+const INDIRECT: Part = Part("indirect calls", 1 << 10);
+/// Bytes that a function takes beyond what one of several at a time may.
+const WORK: Part = Part("largest functions", 1);
+/// Each becomes a page, twice.
+const SEGMENT: Part = Part("data segments", 18 << 10);
+const MODULE: Part = Part("modules", 14 << 10);
+const INSTANCE: Part = Part("instances, with those in what is instantiated more than once", 10 << 10);
+/// A byte of a type, once for each function that is lowered and may need code to pass values of it.
+const PASSED: Part = Part("types of functions between components", 60);
+
+/// What compiling a component takes.
+#[derive(Default)]
+struct Estimate(BTreeMap<&'static str, u64>);
+
+impl Estimate {
+    fn add(&mut self, Part(name, each): Part, count: u64) {
+        let bytes = self.0.entry(name).or_default();
+        *bytes = bytes.saturating_add(count.saturating_mul(each));
+    }
+
+    /// # Errors
+    /// That it is too much, and what most of it is for.
+    fn check(&self) -> Result<(), wasmtime::Error> {
+        let sum = self.0.values().fold(0_u64, |sum, bytes| sum.saturating_add(*bytes));
+        let most = self.0.iter().max_by_key(|(_, bytes)| **bytes).map_or("", |(name, _)| *name);
+        wasmtime::ensure!(
+            sum <= MAX_ESTIMATE,
+            "compiling it would take more than {} MiB of memory, most of it for its {most}",
+            MAX_ESTIMATE >> 20
+        );
+        Ok(())
+    }
+}
+
+/// Reads every type of `bytes` with a parser that has a bound of 100 levels, and estimates what compiling it takes.
 ///
 /// # Errors
-/// The first type that cannot be read, or that there are more than [`MAX_FUNCTIONS`]. What is wrong elsewhere in the
-/// file is left to wasmtime, which says it better.
+/// The first type that cannot be read, or that compiling takes too much. What is wrong elsewhere in the file is left to
+/// wasmtime, which says it better.
 pub(crate) fn check(bytes: &[u8]) -> Result<(), wasmtime::Error> {
-    let mut functions = 0_u32;
+    let (mut estimate, mut expansion, mut functions) = (Estimate::default(), Expansion::default(), 0_u64);
+    estimate.add(FILE, bytes.len() as u64);
     for payload in Parser::new(0).parse_all(bytes).map_while(Result::ok) {
+        expansion.read(&payload)?;
         match payload {
             Payload::ComponentTypeSection(types) => types.into_iter().try_for_each(|read| read.map(drop))?,
             Payload::CoreTypeSection(types) => types.into_iter().try_for_each(|read| read.map(drop))?,
-            Payload::FunctionSection(own) => functions = functions.saturating_add(own.count()),
-            Payload::ComponentCanonicalSection(own) => functions = functions.saturating_add(own.count()),
+            Payload::FunctionSection(own) => functions += u64::from(own.count()),
+            Payload::ModuleSection { .. } => estimate.add(MODULE, 1),
+            Payload::DataSection(data) => estimate.add(SEGMENT, data.count().into()),
+            Payload::CodeSectionEntry(body) => body::add(&mut estimate, &body),
             _ => {}
         }
-        wasmtime::ensure!(functions <= MAX_FUNCTIONS, "it has more than {MAX_FUNCTIONS} functions");
+        estimate.check()?;
     }
-    Ok(())
+    let whole = expansion.whole();
+    functions = functions.saturating_add(whole.canonical);
+    wasmtime::ensure!(functions <= MAX_FUNCTIONS, "it has more than {MAX_FUNCTIONS} functions");
+    estimate.add(FUNCTION, functions);
+    estimate.add(INSTANCE, whole.instances);
+    estimate.add(PASSED, whole.passed);
+    estimate.check()
 }
 
 #[cfg(test)]
@@ -35,15 +101,32 @@ pub(crate) mod tests {
     pub(crate) fn nested(depth: usize) -> Vec<u8> {
         let mut types = b"\x41\x01\x01".repeat(depth);
         types.extend(b"\x41\x00");
-        let mut length = types.len() + 1;
-        let mut section = vec![7];
-        while length > 127 {
-            section.push(u8::try_from(length & 127).unwrap() | 128);
-            length >>= 7;
+        [b"\0asm\x0d\0\x01\0".to_vec(), section(7, 1, &types)].concat()
+    }
+
+    fn number(mut number: usize) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        while number > 127 {
+            bytes.push(u8::try_from(number & 127).unwrap() | 128);
+            number >>= 7;
         }
-        section.push(u8::try_from(length).unwrap());
-        section.push(1);
-        [b"\0asm\x0d\0\x01\0".to_vec(), section, types].concat()
+        bytes.push(u8::try_from(number).unwrap());
+        bytes
+    }
+
+    /// A section with `count` of something.
+    fn section(id: u8, count: usize, all: &[u8]) -> Vec<u8> {
+        let content = [&number(count), all].concat();
+        [&[id], &*number(content.len()), &content].concat()
+    }
+
+    /// A module with `count` functions of 50,000 variables each.
+    fn locals(count: usize) -> Vec<u8> {
+        let body = [&[1], &*number(50_000), b"\x7f\x0b"].concat();
+        let body = [number(body.len()), body].concat();
+        let types = section(1, 1, b"\x60\0\0");
+        let functions = section(3, count, &vec![0; count]);
+        [b"\0asm\x01\0\0\0".to_vec(), types, functions, section(10, count, &body.repeat(count))].concat()
     }
 
     #[test]
@@ -55,14 +138,52 @@ pub(crate) mod tests {
         std::thread::Builder::new().stack_size(2 << 20).spawn(read).unwrap().join().unwrap();
     }
 
-    /// X12: what would take gigabytes to compile is refused before.
+    /// The text of a component with so many of something.
+    type Shape<'a> = &'a dyn Fn(usize) -> String;
+
+    fn refusal(text: &str) -> Option<String> {
+        check(&wat::parse_str(text).unwrap()).err().map(|error| error.to_string())
+    }
+
+    /// X12: what would take gigabytes to compile is refused before, whatever it is that there is too much of.
     #[test]
-    fn x12_functions_are_bounded() {
-        let component = |functions: usize| {
-            let many = "(func)".repeat(functions);
-            wat::parse_str(format!("(component (core module {many}) (core module {many}))")).unwrap()
+    fn x12_what_compiling_takes_is_bounded() {
+        let module = |fields: &str| format!("(component (core module {fields}))");
+        let function =
+            |code: &str| module(&format!("(memory 1) (table 1 funcref) (func (local i32) {code})"));
+        let doubled = |count: usize| {
+            let inner = "(component $a0 (core module $m) (core instance (instantiate $m)))".to_owned();
+            let levels = (0..count).map(|n| {
+                let twice = "(instance (instantiate $a))".repeat(2);
+                format!("(component $a{} (alias outer 1 $a{n} (component $a)) {twice})", n + 1)
+            });
+            let all: String = std::iter::once(inner).chain(levels).collect();
+            format!("(component {all} (instance (instantiate $a{count})))")
         };
-        check(&component(1000)).unwrap();
-        assert!(check(&component(50_000)).unwrap_err().to_string().contains("more than 90000 functions"));
+        let joins = |count: usize| {
+            let writes: String = (0..count).map(|n| format!("(local.set {n} (i32.const 1))")).collect();
+            let blocks = "block ".repeat(count) + &"end ".repeat(count);
+            module(&format!("(func (local {}) {writes} {blocks})", "i32 ".repeat(count)))
+        };
+        let segments = |count: usize| {
+            let all: String = (0..count).map(|n| format!("(data (i32.const {}) \"a\")", n * 4096)).collect();
+            module(&format!("(memory 9999) {all}"))
+        };
+        let shapes: [(&str, Shape<'_>, usize, usize); 5] = [
+            ("data segments", &segments, 20_000, 70_000),
+            ("instances", &doubled, 8, 30),
+            ("largest functions", &joins, 300, 2500),
+            ("largest functions", &|n| function(&"(call_indirect (i32.const 0))".repeat(n)), 20_000, 200_000),
+            ("functions", &|n| module(&"(func)".repeat(n)), 1000, 81_000),
+        ];
+        for (what, shape, few, many) in shapes {
+            assert_eq!(refusal(&shape(few)), None, "{what}");
+            let refused = refusal(&shape(many)).unwrap_or_else(|| panic!("{what} are let through"));
+            assert!(refused.contains(what), "{what}: {refused}");
+        }
+        check(&locals(100)).unwrap();
+        assert!(check(&locals(6000)).unwrap_err().to_string().contains("local variables"));
+        let passed = "(component (import \"c\" (component)))";
+        assert!(refusal(passed).unwrap().contains("imports a component"));
     }
 }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use self::platform::with_aliases;
 use super::identity::meant;
 use super::layers::Layers;
-use haft_core::grant::{Grant, Reach, Root};
+use haft_core::grant::{Grant, Reach, Root, Why};
 
 /// The order to confine a child.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,6 +68,16 @@ impl Policy {
                 hidden.display()
             )
         })
+    }
+
+    /// What a child is sealed against: what is hidden, and what is fixed where it may write. Not credential stores and what
+    /// starts by itself: other programs replace these files every day, and no right hangs on them.
+    pub(super) fn sealed(&self, grant: &Grant) -> Vec<Root> {
+        let own = grant.closed().filter(|closed| matches!(closed.why, Why::Own | Why::Denied));
+        let covered = own
+            .map(|closed| &closed.root)
+            .filter(|root| grant.hidden().any(|hidden| hidden == *root) || self.may_write(root.real()));
+        covered.cloned().collect()
     }
 
     /// Whether a directory that may be written contains `path`.

@@ -4,8 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use super::identity::{Identity, identity, meant};
-use super::policy::Policy;
-use haft_core::grant::{Grant, Root, Why};
+use haft_core::grant::Root;
 
 /// What sealed paths meant at one moment.
 #[derive(Clone, Debug)]
@@ -15,14 +14,8 @@ pub(super) struct Seals {
 }
 
 impl Seals {
-    /// What is sealed now in a child with `grant`: what is hidden, and what is fixed where it may write. Not credential
-    /// stores and what starts by itself: other programs replace these files every day, and no right hangs on them.
-    pub(super) fn of(grant: &Grant, policy: &Policy) -> Self {
-        let own = grant.closed().filter(|closed| matches!(closed.why, Why::Own | Why::Denied));
-        let covered = own
-            .map(|closed| &closed.root)
-            .filter(|root| grant.hidden().any(|hidden| hidden == *root) || policy.may_write(root.real()));
-        let roots: Vec<Root> = covered.cloned().collect();
+    /// What is at `roots` now.
+    pub(super) fn of(roots: Vec<Root>) -> Self {
         Self { found: found(&roots), roots }
     }
 
