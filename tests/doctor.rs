@@ -396,3 +396,22 @@ fn cl03_tools_are_asked_within_bounds() {
     assert!(tmux["Err"].is_string() || tmux["Ok"] == "tmux [2J1", "{tmux}");
     assert!(!home.path("written").exists() && !Path::new("/here").exists(), "it could write");
 }
+
+/// X2, X6, X14, X15: each kind of file that decides rights is tried by `bash`, by guests and by a process that ran before it
+/// was replaced; without the sandbox each try of `bash` gets through, so that the test can fail.
+#[test]
+fn x14_doctor_tries_each_kind_of_sealed_file() {
+    let home = Home::new();
+    let (doctor, code) = home.doctor(Lacks::Nothing);
+    let done = &doctor["sealed"]["done"];
+    assert_eq!(
+        (done["tried"].as_u64(), &done["held"], code),
+        (Some(31), &done["tried"], Some(0)),
+        "{doctor:#}"
+    );
+    let open = home.haft(Lacks::Nothing, &["doctor", "--json", "--unsafe-no-sandbox"]);
+    let open: Value = serde_json::from_str(&open.stdout).unwrap();
+    let through: Vec<_> = open["sealed"]["done"]["got_through"].as_array().unwrap().clone();
+    let by_bash = through.iter().filter(|what| what.as_str().unwrap().ends_with(", by `bash`")).count();
+    assert!(by_bash == 14 && through.len() == 15, "{through:#?}");
+}

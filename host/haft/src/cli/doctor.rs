@@ -8,6 +8,7 @@ mod plugins;
 mod program;
 mod providers;
 mod sandbox;
+mod sealed;
 mod servers;
 mod tools;
 mod workers;
@@ -23,6 +24,7 @@ use self::program::Found;
 use self::providers::Providers;
 pub(super) use self::providers::is_ollama_there;
 use self::sandbox::Sandbox;
+use self::sealed::Sealed;
 use self::servers::Server;
 use self::tools::Tool;
 use self::workers::Workers;
@@ -44,6 +46,7 @@ pub(super) struct Doctor {}
 struct Diagnosis {
     machine: Machine,
     sandbox: Sandbox,
+    sealed: Sealed,
     plugins: Plugins,
     program: Found,
     servers: Vec<Server>,
@@ -77,6 +80,7 @@ impl Diagnosis {
         let program = loaded.as_ref().ok();
         let grant = program.map(|program| &program.grant);
         let sandbox = Sandbox::test(&confiner, grant, &dirs, machine.container).await;
+        let sealed = Sealed::test(&confiner, &dirs).await;
         Ok(Self {
             tools: tools::find_tools(&confiner, &dirs, sandbox.is_refused()).await,
             providers: Providers::gather(program).await,
@@ -87,12 +91,16 @@ impl Diagnosis {
             plugins: Plugins::gather(),
             machine,
             sandbox,
+            sealed,
         })
     }
 
     fn sections(&self) -> [Section; 8] {
         [
-            Section { title: "Sandbox", lines: self.sandbox.lines() },
+            Section {
+                title: "Sandbox",
+                lines: self.sandbox.lines().into_iter().chain([self.sealed.line()]).collect(),
+            },
             Section { title: "Plugins", lines: vec![self.plugins.line()] },
             Section { title: "Program", lines: self.program.lines() },
             Section { title: "MCP servers", lines: self.servers.iter().map(Server::line).collect() },
@@ -105,7 +113,7 @@ impl Diagnosis {
 
     /// The most serious comes first.
     fn exit(&self) -> Exit {
-        if !self.sandbox.holds() {
+        if !self.sandbox.holds() || !self.sealed.holds() {
             Exit::Sandbox
         } else if !self.program.is_right() {
             Exit::Program

@@ -77,7 +77,7 @@ impl LivingChild {
             return;
         }
         let Some(path) = self.seals.broken() else { return };
-        tracing::warn!("ended a process: `{}` was replaced", path.display());
+        tracing::info!("ended a process: `{}` was replaced", path.display());
         let is_first = self.fate.set(Some(path)).is_ok();
         if is_first {
             // The helper takes it for the end of haft, and kills at once.
