@@ -1,8 +1,8 @@
 //! Whether a program.toml counts: what it asks for beyond tools that work in its own folder is agreed to once by a
 //! person, for the place where it lies. What was not agreed to is refused or left out. It asks nobody, and starts nothing.
 
-mod claim;
-mod claims;
+mod permission;
+mod permissions;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -14,8 +14,8 @@ use anyhow::Context;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use self::claim::{Claim, Part};
-use self::claims::claims;
+use self::permission::{Part, Permission};
+use self::permissions::permissions;
 use super::Dirs;
 use super::family::{Family, canonical};
 use super::patterns::{plugin_prefix, server_prefix};
@@ -28,7 +28,7 @@ use haft_package::Lock;
 /// Bytes of a record: what the longest program.toml can ask for.
 const MAX_RECORD: u64 = 1 << 20;
 
-/// The claims of programs that hold without being asked for again, by their places.
+/// The permissions of programs that hold without being asked for again, by their places.
 pub type Known = Arc<BTreeMap<PathBuf, BTreeSet<String>>>;
 
 /// What happens to what a program.toml asks for and nobody agreed to.
@@ -58,7 +58,7 @@ pub struct Agreement {
 #[derive(Clone, Debug)]
 struct Asking {
     place: PathBuf,
-    claims: Vec<Claim>,
+    permissions: Vec<Permission>,
 }
 
 /// A program.toml asks for what nobody agreed to.
@@ -77,7 +77,7 @@ impl Agreement {
     pub(super) fn new(manifest: &Manifest, lock: &Lock, family: &Family, dirs: &Dirs) -> Self {
         let asking = |manifest: &Manifest, lock: &Lock| Asking {
             place: canonical(&manifest.path),
-            claims: claims(manifest, lock, &dirs.home),
+            permissions: permissions(manifest, lock, &dirs.home),
         };
         let own = std::iter::once(asking(manifest, lock));
         // A lock file that cannot be read pins nothing, and the program that it is for is not loaded.
@@ -97,11 +97,16 @@ impl Agreement {
     /// The lines that a person agrees to, those that nobody agreed to yet first; whether each was agreed to.
     pub fn lines(&self) -> Vec<(String, bool)> {
         let nothing = Known::default();
-        let missing: Vec<&Claim> = self.missing(&nothing).map(|(_, claim)| claim).collect();
-        let all = || self.programs.iter().flat_map(|program| &program.claims);
-        let is_missing = |claim: &&Claim| missing.contains(claim);
-        let new = all().filter(is_missing).map(|claim| (claim.to_string(), false));
-        new.chain(all().filter(|claim| !is_missing(claim)).map(|claim| (claim.to_string(), true))).collect()
+        let missing: Vec<&Permission> = self.missing(&nothing).map(|(_, permission)| permission).collect();
+        let all = || self.programs.iter().flat_map(|program| &program.permissions);
+        let is_missing = |permission: &&Permission| missing.contains(permission);
+        let new = all().filter(is_missing).map(|permission| (permission.to_string(), false));
+        new.chain(
+            all()
+                .filter(|permission| !is_missing(permission))
+                .map(|permission| (permission.to_string(), true)),
+        )
+        .collect()
     }
 
     /// What is asked for and was not agreed to, for a person to read.
@@ -126,21 +131,21 @@ impl Agreement {
     /// # Errors
     /// As [`Self::agree`].
     pub fn agree_to_packages(&self) -> anyhow::Result<()> {
-        self.programs.first().map_or(Ok(()), |own| self.agree_to(own, Claim::is_of_package))
+        self.programs.first().map_or(Ok(()), |own| self.agree_to(own, Permission::is_of_package))
     }
 
-    fn agree_to(&self, program: &Asking, is_meant: impl Fn(&Claim) -> bool) -> anyhow::Result<()> {
+    fn agree_to(&self, program: &Asking, is_meant: impl Fn(&Permission) -> bool) -> anyhow::Result<()> {
         let mut agreed = self.record(&program.place);
-        let meant = program.claims.iter().filter(|claim| is_meant(claim));
-        agreed.extend(meant.map(|claim| claim.text.clone()));
+        let meant = program.permissions.iter().filter(|permission| is_meant(permission));
+        agreed.extend(meant.map(|permission| permission.text.clone()));
         self.write(&program.place, agreed)
     }
 
     /// The lines about packages that nobody agreed to.
     pub fn packages(&self) -> Vec<String> {
         let nothing = Known::default();
-        let missing = self.missing(&nothing).map(|(_, claim)| claim);
-        missing.filter(|claim| claim.is_of_package()).map(Claim::to_string).collect()
+        let missing = self.missing(&nothing).map(|(_, permission)| permission);
+        missing.filter(|permission| permission.is_of_package()).map(Permission::to_string).collect()
     }
 
     /// Forgets what was agreed to at this place. Returns whether there was anything.
@@ -163,17 +168,18 @@ impl Agreement {
 
     /// All that is asked for now.
     pub(super) fn known(&self) -> Known {
-        let texts = |program: &Asking| program.claims.iter().map(|claim| claim.text.clone()).collect();
+        let texts =
+            |program: &Asking| program.permissions.iter().map(|permission| permission.text.clone()).collect();
         Arc::new(self.programs.iter().map(|program| (program.place.clone(), texts(program))).collect())
     }
 
     /// Takes out of `manifest` what nobody agreed to and is not `known`. A warning says so.
     pub(super) fn leave_out(&self, known: &Known, manifest: &mut Manifest) -> LeftOut {
         let mut left = LeftOut::default();
-        for (index, claim) in self.missing(known) {
+        for (index, permission) in self.missing(known) {
             // An agent's program is as good as it is agreed to.
-            let part = if index == 0 { claim.part.clone() } else { Part::Agents };
-            left.add(manifest, part, claim);
+            let part = if index == 0 { permission.part.clone() } else { Part::Agents };
+            left.add(manifest, part, permission);
         }
         for (part, _) in &left.parts {
             take_out(manifest, part);
@@ -182,15 +188,16 @@ impl Agreement {
     }
 
     /// What nobody agreed to and is not `known`, with the number of the program that asks for it.
-    fn missing<'a>(&'a self, known: &'a Known) -> impl Iterator<Item = (usize, &'a Claim)> {
+    fn missing<'a>(&'a self, known: &'a Known) -> impl Iterator<Item = (usize, &'a Permission)> {
         self.programs.iter().enumerate().flat_map(|(index, program)| {
             let agreed =
-                if program.claims.is_empty() { BTreeSet::new() } else { self.record(&program.place) };
+                if program.permissions.is_empty() { BTreeSet::new() } else { self.record(&program.place) };
             let known = known.get(&program.place);
-            let is_new = move |claim: &&Claim| {
-                !agreed.contains(&claim.text) && !known.is_some_and(|known| known.contains(&claim.text))
+            let is_new = move |permission: &&Permission| {
+                !agreed.contains(&permission.text)
+                    && !known.is_some_and(|known| known.contains(&permission.text))
             };
-            program.claims.iter().filter(is_new).map(move |claim| (index, claim))
+            program.permissions.iter().filter(is_new).map(move |permission| (index, permission))
         })
     }
 
@@ -232,10 +239,10 @@ pub(super) struct LeftOut {
 }
 
 impl LeftOut {
-    fn add(&mut self, manifest: &Manifest, part: Part, claim: &Claim) {
+    fn add(&mut self, manifest: &Manifest, part: Part, permission: &Permission) {
         let why = "it is left out until you agree to it: `haft trust`";
         self.unseen.extend(prefix(manifest, &part).map(|prefix| (prefix, why.to_owned())));
-        self.parts.push((part, claim.to_string()));
+        self.parts.push((part, permission.to_string()));
     }
 
     /// Whether the rights of tools that are there are others than program.toml says.

@@ -107,8 +107,8 @@ fn parsed(folder: &Path) -> Manifest {
 }
 
 fn agreement(folder: &Path, manifest: &Manifest) -> Agreement {
-    let claims = claims(manifest, &Lock::default(), Path::new("/home/ada"));
-    let asking = Asking { place: manifest.path.clone(), claims };
+    let permissions = permissions(manifest, &Lock::default(), Path::new("/home/ada"));
+    let asking = Asking { place: manifest.path.clone(), permissions };
     Agreement { records: folder.join("trust"), programs: vec![asking], guidance: Vec::new() }
 }
 

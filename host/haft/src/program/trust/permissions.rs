@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::claim::{Claim, PINNED, Part};
+use super::permission::{PINNED, Part, Permission};
 use haft_agent::provider;
 use haft_core::grant::{Root, SandboxMode};
 use haft_core::manifest::{
@@ -14,25 +14,25 @@ use haft_core::manifest::{
 };
 use haft_package::{Kind, Lock};
 
-/// Finds the claims of one program.toml.
+/// Finds the permissions of one program.toml.
 struct Finder<'a> {
     manifest: &'a Manifest,
     lock: &'a Lock,
     home: &'a Path,
     /// What needs no consent: the folder of program.toml. `None` where it cannot be found.
     folder: Option<Root>,
-    claims: Vec<Claim>,
+    permissions: Vec<Permission>,
 }
 
 /// What `manifest` asks for, where `lock` pins its packages and `home` is `~`. Nothing without a file.
-pub(super) fn claims(manifest: &Manifest, lock: &Lock, home: &Path) -> Vec<Claim> {
+pub(super) fn permissions(manifest: &Manifest, lock: &Lock, home: &Path) -> Vec<Permission> {
     if manifest.path.as_os_str().is_empty() {
         return Vec::new();
     }
     let folder = Root::resolve(Path::new("/"), &manifest.folder).ok();
-    let mut finder = Finder { manifest, lock, home, folder, claims: Vec::new() };
+    let mut finder = Finder { manifest, lock, home, folder, permissions: Vec::new() };
     finder.all();
-    finder.claims
+    finder.permissions
 }
 
 impl Finder<'_> {
@@ -88,8 +88,8 @@ impl Finder<'_> {
         self.serve(serve);
     }
 
-    fn claim(&mut self, part: Part, text: impl Into<String>) {
-        self.claims.push(Claim { part, text: text.into() });
+    fn ask(&mut self, part: Part, text: impl Into<String>) {
+        self.permissions.push(Permission { part, text: text.into() });
     }
 
     fn provider(&mut self, own: &Provider) {
@@ -126,7 +126,7 @@ impl Finder<'_> {
         let address = base_url.as_ref().map_or("its own address", |url| &url.value);
         let key = own_key.map(place).or_else(|| Some(format!("${usual}")).filter(|_| !usual.is_empty()));
         let key = key.map(|key| format!(", gets the key in {key}")).unwrap_or_default();
-        self.claim(Part::Provider, format!("{name} at {address}{key}{}", values("; header", headers)));
+        self.ask(Part::Provider, format!("{name} at {address}{key}{}", values("; header", headers)));
     }
 
     fn server(&mut self, server: &McpServer) {
@@ -140,7 +140,7 @@ impl Finder<'_> {
                 format!("`{name}` at {}{}", url.value, values("; header", headers))
             }
         };
-        self.claim(Part::Server(name.to_owned()), text);
+        self.ask(Part::Server(name.to_owned()), text);
     }
 
     fn command(&mut self, tool: &CommandTool) {
@@ -157,7 +157,7 @@ impl Finder<'_> {
         } = tool;
         let sees = if env.is_empty() { String::new() } else { format!("; sees ${}", env.join(", $")) };
         let text = format!("`{}`: {}{sees}", name.as_str(), shell_words::join(&command.value));
-        self.claim(Part::Command(name.as_str().to_owned()), text);
+        self.ask(Part::Command(name.as_str().to_owned()), text);
     }
 
     /// What processes may do in the sandbox: without it, a line less in `[sandbox]` would be more rights.
@@ -169,7 +169,7 @@ impl Finder<'_> {
         };
         let network = if sandbox.network { ", with the network" } else { "" };
         let but = self.but(&sandbox.deny);
-        self.claim(Part::Children, format!("read {read}{but}{network}"));
+        self.ask(Part::Children, format!("read {read}{but}{network}"));
     }
 
     fn plugin(&mut self, plugin: &Plugin) {
@@ -195,12 +195,12 @@ impl Finder<'_> {
         match &component.value {
             Component::File(_) => {}
             Component::Url(from) | Component::Oci(from) => {
-                self.claim(part.clone(), format!("`{name}` from {from}{}", pinned(lock, Kind::Plugin, name)));
+                self.ask(part.clone(), format!("`{name}` from {from}{}", pinned(lock, Kind::Plugin, name)));
             }
         }
         if let Some(hooks) = hooks {
             let hooks = hooks.iter().map(|hook| hook.value.as_str()).collect::<Vec<_>>().join(", ");
-            self.claim(part.clone(), format!("`{name}` sees and may refuse the calls of {hooks}"));
+            self.ask(part.clone(), format!("`{name}` sees and may refuse the calls of {hooks}"));
         }
         self.granted(&part, name, (grant, config.as_ref(), secrets));
     }
@@ -210,7 +210,7 @@ impl Finder<'_> {
         let part = Part::Package(name.as_str().to_owned());
         let (name, lock) = (name.as_str(), self.lock);
         let pin = pinned(lock, Kind::Package, name);
-        self.claim(part.clone(), format!("`{name}` from {}{pin}", source.value));
+        self.ask(part.clone(), format!("`{name}` from {}{pin}", source.value));
         self.granted(&part, name, (grant, config.as_ref(), secrets));
     }
 
@@ -219,27 +219,27 @@ impl Finder<'_> {
         let GrantTable { read, write, hosts, env, deny, credentials, state: _, cache: _ } = table;
         let but = self.but(deny);
         for path in self.outside(read) {
-            self.claim(part.clone(), format!("`{name}` reads {path}{but}"));
+            self.ask(part.clone(), format!("`{name}` reads {path}{but}"));
         }
         for path in self.outside(write) {
-            self.claim(part.clone(), format!("`{name}` writes {path}{but}"));
+            self.ask(part.clone(), format!("`{name}` writes {path}{but}"));
         }
         for host in hosts {
-            self.claim(part.clone(), format!("`{name}` reaches {host}"));
+            self.ask(part.clone(), format!("`{name}` reaches {host}"));
         }
         for store in credentials {
-            self.claim(part.clone(), format!("`{name}` has your credentials of {store}"));
+            self.ask(part.clone(), format!("`{name}` has your credentials of {store}"));
         }
         for variable in env {
-            self.claim(part.clone(), format!("`{name}` sees ${variable}"));
+            self.ask(part.clone(), format!("`{name}` sees ${variable}"));
         }
         for (key, setting) in config.into_iter().flatten() {
             if let Setting::Secret(source) = setting {
-                self.claim(part.clone(), format!("`{name}` has {} as `{}`", place(source), key.value));
+                self.ask(part.clone(), format!("`{name}` has {} as `{}`", place(source), key.value));
             }
         }
         for PluginSecret { host, header, source, name: _, prefix: _ } in secrets {
-            self.claim(part.clone(), format!("`{name}` sends {} to {host} as {header}", place(source)));
+            self.ask(part.clone(), format!("`{name}` sends {} to {host} as {header}", place(source)));
         }
     }
 
@@ -247,7 +247,7 @@ impl Finder<'_> {
         let AgentTool { name, kind, description: _, enabled: _, max_turns: _, timeout: _, output: _ } = agent;
         if let AgentKind::Program(program) = kind {
             let path = self.manifest.resolve(&program.value, self.home);
-            self.claim(Part::Agents, format!("`{}`: {}", name.as_str(), path.display()));
+            self.ask(Part::Agents, format!("`{}`: {}", name.as_str(), path.display()));
         }
     }
 
@@ -255,22 +255,19 @@ impl Finder<'_> {
         let Sandbox { mode, workspace, write, unix_sockets, credentials, read: _, network: _, deny: _ } =
             sandbox;
         for path in self.outside(workspace.as_slice()) {
-            self.claim(Part::Workspace, format!("`bash` and the tools for files work in {path}"));
+            self.ask(Part::Workspace, format!("`bash` and the tools for files work in {path}"));
         }
         if *mode == SandboxMode::Rwx {
-            self.claim(Part::Sandbox, "mode rwx: `bash`, commands and servers write anywhere");
+            self.ask(Part::Sandbox, "mode rwx: `bash`, commands and servers write anywhere");
         }
         for path in self.outside(write) {
-            self.claim(Part::Sandbox, format!("writes {path}"));
+            self.ask(Part::Sandbox, format!("writes {path}"));
         }
         for store in credentials {
-            self.claim(
-                Part::Sandbox,
-                format!("`bash`, commands and servers have your credentials of {store}"),
-            );
+            self.ask(Part::Sandbox, format!("`bash`, commands and servers have your credentials of {store}"));
         }
         if *unix_sockets {
-            self.claim(
+            self.ask(
                 Part::Sandbox,
                 "unix_sockets: `bash`, commands and servers use services of this machine",
             );
@@ -302,7 +299,7 @@ impl Finder<'_> {
         let place = ssh.as_ref().map(|ssh| ssh.value.clone());
         let place = place.or_else(|| container.as_ref().map(|name| format!("the container {name}")));
         if let Some(place) = place {
-            self.claim(Part::Backend, format!("commands run on {place}{with}"));
+            self.ask(Part::Backend, format!("commands run on {place}{with}"));
         }
     }
 
@@ -324,10 +321,10 @@ impl Finder<'_> {
             on: _,
         } = builtins;
         if *search_url != Builtins::default().search_url {
-            self.claim(Part::Search, format!("asks {search_url}"));
+            self.ask(Part::Search, format!("asks {search_url}"));
         }
         for host in fetch_allow {
-            self.claim(Part::Fetch, format!("reaches {host}"));
+            self.ask(Part::Fetch, format!("reaches {host}"));
         }
     }
 
@@ -352,14 +349,14 @@ impl Finder<'_> {
         let with: String = [login, ca, key, prefix].into_iter().flatten().collect();
         let urls = urls.iter().map(NatsUrl::as_str).collect::<Vec<_>>().join(", ");
         if !urls.is_empty() || !with.is_empty() {
-            self.claim(Part::Nats, format!("{urls}{with}"));
+            self.ask(Part::Nats, format!("{urls}{with}"));
         }
     }
 
     fn telemetry(&mut self, telemetry: &TelemetryTable) {
         let TelemetryTable { endpoint, headers, service_name: _ } = telemetry;
         let headers = values("; header", headers);
-        self.claim(Part::Telemetry, format!("calls are told to {}{headers}", endpoint.value));
+        self.ask(Part::Telemetry, format!("calls are told to {}{headers}", endpoint.value));
     }
 
     fn serve(&mut self, serve: &Serve) {
@@ -368,7 +365,7 @@ impl Finder<'_> {
             let CallerTable { name, proof, tools: _, grant, calls_per_minute: _, calls_at_once: _ } = caller;
             let part = Part::Caller(name.as_str().to_owned());
             if let Some(proof) = shown(proof) {
-                self.claim(part.clone(), format!("`{}` {proof}", name.as_str()));
+                self.ask(part.clone(), format!("`{}` {proof}", name.as_str()));
             }
             if let Some(grant) = grant {
                 self.granted(&part, name.as_str(), (&grant.value, None, &[]));

@@ -7,7 +7,7 @@ use haft_core::report::plain;
 /// Before the digest of what is pinned.
 pub(super) const PINNED: &str = ", pinned as ";
 
-/// The part of a program.toml that a claim is about: what is left out without consent.
+/// The part of a program.toml that a permission is about: what is left out without consent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Part {
     /// `[provider]`.
@@ -44,27 +44,27 @@ pub(super) enum Part {
 
 /// One thing that a program.toml asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Claim {
+pub(super) struct Permission {
     pub(super) part: Part,
     /// All of it, in one line: another right is another text.
     pub(super) text: String,
 }
 
-impl Claim {
+impl Permission {
     /// Whether it is about a package, a plugin that was fetched, or what packages start.
     pub(super) fn is_of_package(&self) -> bool {
         matches!(self.part, Part::Package(_) | Part::Children) || self.text.contains(PINNED)
     }
 }
 
-impl fmt::Display for Claim {
+impl fmt::Display for Permission {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:<10} {}", self.part.title(), plain(&self.text))
     }
 }
 
 impl Part {
-    /// The word before a claim.
+    /// The word before a permission.
     fn title(&self) -> &'static str {
         match self {
             Self::Provider => "provider",
