@@ -41,6 +41,7 @@ impl TrustVerb {
         }
         let is_agreed = self.yes || (terminal.has_person() && terminal.confirm("agree to this?").await?);
         if !is_agreed {
+            terminal.hint("`haft trust --yes` agrees where nobody can be asked");
             return Ok(Exit::Declined);
         }
         agreement.agree()?;
