@@ -2,7 +2,7 @@
 
 use wasmparser::{FunctionBody, Operator};
 
-use super::{CALL, CODE, Estimate, INDIRECT, LOCAL, WORK};
+use super::{CALL, CODE, Estimate, INDIRECT, LOCAL};
 
 /// Bytes that compiling a function may take without being counted: some are compiled at a time, and what they take is
 /// given back.
@@ -32,7 +32,7 @@ pub(super) fn add(estimate: &mut Estimate, body: &FunctionBody<'_>) {
     // Where control joins, each variable that was written may have become another.
     let joins = locals.min(counts.writes).saturating_mul(counts.edges);
     let work = 150 * bytes + 750 * counts.calls + 7000 * counts.indirect + 500 * counts.edges;
-    estimate.add(WORK, work.saturating_add(joins.saturating_mul(300)).saturating_sub(USUAL));
+    estimate.at_once(work.saturating_add(joins.saturating_mul(300)).saturating_sub(USUAL));
 }
 
 fn locals(body: &FunctionBody<'_>) -> u64 {
