@@ -13,8 +13,9 @@ use self::expansion::Expansion;
 
 /// Functions of all modules: half a gigabyte while they are compiled.
 const MAX_FUNCTIONS: u64 = 80_000;
-/// Bytes that compiling may take by the estimate: half as much again as for a whole Python.
-const MAX_ESTIMATE: u64 = 1 << 30;
+/// Bytes that compiling may take by the estimate: a third more than for the official TypeScript SDK with its engine, the most
+/// of what was tried.
+const MAX_ESTIMATE: u64 = 3 << 29;
 
 /// A part of a component, and what compiling one takes, bytes. Measured with the parts that take most of their kind, in
 /// components that have nothing else; twice that where a person's program has few.
@@ -189,7 +190,7 @@ pub(crate) mod tests {
             module(&format!("(memory 9999) {all}"))
         };
         let shapes: [(&str, Shape<'_>, usize, usize); 5] = [
-            ("data segments", &segments, 20_000, 70_000),
+            ("data segments", &segments, 20_000, 95_000),
             ("instances", &doubled, 8, 30),
             ("largest functions", &joins, 300, 2500),
             ("largest functions", &|n| function(&"(call_indirect (i32.const 0))".repeat(n)), 20_000, 200_000),
@@ -201,7 +202,7 @@ pub(crate) mod tests {
             assert!(refused.contains(what), "{what}: {refused}");
         }
         check(&locals(100)).unwrap();
-        assert!(check(&locals(6000)).unwrap_err().to_string().contains("local variables"));
+        assert!(check(&locals(9000)).unwrap_err().to_string().contains("local variables"));
         let passed = "(component (import \"c\" (component)))";
         assert!(refusal(passed).unwrap().contains("imports a component"));
     }
