@@ -16,6 +16,7 @@ use seccompiler::{
 use serde_json::{Value, json};
 
 use crate::common::cache;
+use crate::serve::peer::Peer;
 
 const HAFT: &str = env!("CARGO_BIN_EXE_haft");
 const SECRET: &str = "sk-never-to-be-seen-0815";
@@ -414,4 +415,23 @@ fn x14_doctor_tries_each_kind_of_sealed_file() {
     let through: Vec<_> = open["sealed"]["done"]["got_through"].as_array().unwrap().clone();
     let by_bash = through.iter().filter(|what| what.as_str().unwrap().ends_with(", by `bash`")).count();
     assert!(by_bash == 14 && through.len() == 15, "{through:#?}");
+}
+
+/// X7: where the kernel keeps no command from writing program.toml, `haft serve` takes no change of it.
+#[test]
+fn x7_without_namespaces_a_changed_program_waits_for_the_next_start() {
+    let home = Home::new();
+    fs::write(home.path("work/program.toml"), "[sandbox]\nworkspace = \".\"\n").unwrap();
+    let command = home.command(&["serve"]);
+    let serving = std::thread::spawn(move || {
+        Lacks::Namespaces.filters().iter().for_each(|filter| seccompiler::apply_filter(filter).unwrap());
+        Peer::of(command)
+    });
+    let mut peer = serving.join().unwrap();
+    peer.initialize("2025-11-25", &json!({}));
+    peer.notify("notifications/initialized", json!({}));
+    let change = "printf '[builtins]\\ntime = false\\n' > program.toml && echo done";
+    assert_eq!(peer.call("bash", json!({ "command": change }))["isError"], false);
+    peer.says("what was served before still is until haft is started again");
+    assert!(peer.request("tools/list", json!({})).to_string().contains("\"time\""));
 }

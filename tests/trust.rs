@@ -96,6 +96,9 @@ fn x13_serve_leaves_out_what_nobody_agreed_to() {
         "{}",
         answer.stdout
     );
+    // Who knows a tool of before is told why it is not here.
+    let withheld = answer.stdout.lines().find(|line| line.contains("\"id\":3")).unwrap();
+    assert!(withheld.contains("\"isError\":true") && withheld.contains("`haft trust`"), "{withheld}");
     assert!(answer.stderr.contains("left out, since nobody agreed to it here yet"), "{}", answer.stderr);
     assert!(is_untouched(&home, &listener));
     // Callers that are not told apart would be anybody.
@@ -117,6 +120,7 @@ fn served(home: &Home, arguments: &[&str]) -> Answer {
         json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": version }),
         json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }),
         json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/list" }),
+        json!({ "jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": { "name": "mcp__s__t" } }),
     ] {
         writeln!(input, "{message}").unwrap();
     }

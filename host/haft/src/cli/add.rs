@@ -120,18 +120,20 @@ impl Add {
 }
 
 impl Add {
-    /// Whether a person agreed to what is pinned: a program.lock that came with its folder is nobody's consent.
+    /// Whether a person agreed to the packages and plugins: a program.lock that came with its folder is nobody's consent.
     async fn agreed_to_lock(&self, session: &InstallSession, terminal: Terminal) -> anyhow::Result<bool> {
         let agreement = Agreement::of(Some(&session.project.path)).await?;
-        let lines = agreement.packages();
+        let lines = agreement.installed();
         if lines.is_empty() || trusted::is_everything_agreed_to()? {
             return Ok(true);
         }
-        terminal
-            .message(format_args!("program.lock pins what nobody agreed to here:\n  {}", lines.join("\n  ")));
+        terminal.message(format_args!(
+            "nobody agreed here to what program.toml and program.lock install:\n  {}",
+            lines.join("\n  ")
+        ));
         let is_agreed = self.rights.yes || (terminal.has_person() && terminal.confirm("install it?").await?);
         if is_agreed {
-            agreement.agree_to_packages()?;
+            agreement.agree_to_installed()?;
         } else {
             terminal.hint("`haft inspect SOURCE` looks into it; `haft add --yes` agrees");
         }

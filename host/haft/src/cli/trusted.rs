@@ -59,10 +59,10 @@ impl<'a> Kept<'a> {
         Self { path, is_complete }
     }
 
-    /// Notes down what it asks for now.
+    /// Notes down what its packages and plugins ask for now, and nothing that somebody else wrote there meanwhile.
     pub(super) async fn renew(self) -> anyhow::Result<()> {
         if self.is_complete && self.path.exists() {
-            Agreement::of(Some(self.path)).await?.agree()
+            Agreement::of(Some(self.path)).await?.agree_to_installed()
         } else {
             Ok(())
         }

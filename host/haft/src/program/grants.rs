@@ -108,7 +108,8 @@ fn protected(manifest: &Manifest, dirs: &Dirs) -> anyhow::Result<Grant> {
 }
 
 /// What is closed to every tool of a program: credential stores that its grant does not open, haft's own directories and,
-/// with what else it names and is sealed, program.toml itself: a tool that could write it would grant itself what it likes for the next run. Allows nothing.
+/// with what else it names and is sealed, program.toml itself: a tool that could write it would grant itself what it likes
+/// for the next run. Allows nothing.
 fn closed(manifest: &Manifest, dirs: &Dirs) -> anyhow::Result<Grant> {
     let base = std::env::current_dir()?;
     let mut grant = dirs.own()?.iter().cloned().fold(Grant::none(), Grant::with_hidden);

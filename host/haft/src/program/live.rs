@@ -165,14 +165,17 @@ impl Live {
     pub async fn keep(mut self) {
         let mut watch = self.watch();
         let has_changed = self.read.is_before_a_change_of(&self.files);
+        let mut was_told = false;
         let (mut is_due, mut is_again) = (!self.is_complete || has_changed, self.is_complete || has_changed);
         loop {
             if !is_due && self.waits(watch.as_mut()).await {
                 return;
             }
             if self.is_held() {
-                (self.on_news)(News::Held);
-                is_due = false;
+                if !was_told {
+                    (self.on_news)(News::Held);
+                }
+                (was_told, is_due) = (true, false);
                 continue;
             }
             if !self.has_ended_outdated().await {
@@ -398,7 +401,7 @@ fn about(program: &Program) -> ServerInfo {
     }
     instructions
         .push_str("\nWhere a tool is refused something, the hint in its answer is for the person to act on.");
-    if program.left_out.problem().is_some() {
+    if !program.left_out.is_empty() {
         instructions
             .push_str(" Some tools are left out until the person runs `haft trust` in the program's folder.");
     }

@@ -90,8 +90,12 @@ fn trusted(
         Trust::Agreed if agreement.is_complete() => Ok(LeftOut::default()),
         Trust::Agreed => Err(Untrusted(Box::new(agreement.clone())).into()),
         Trust::LeftOut(known) => {
-            family.keep_sealed(manifest.clone());
-            Ok(agreement.leave_out(known, manifest))
+            let whole = manifest.clone();
+            let left_out = agreement.leave_out(known, manifest);
+            if !left_out.is_empty() {
+                family.keep_sealed(whole);
+            }
+            Ok(left_out)
         }
     }
 }

@@ -3,6 +3,7 @@
 
 mod permission;
 mod permissions;
+mod wording;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -126,26 +127,26 @@ impl Agreement {
         self.programs.iter().try_for_each(|program| self.agree_to(program, |_| true))
     }
 
-    /// The same of its packages alone.
+    /// The same of what `haft add` writes alone: packages and plugins.
     ///
     /// # Errors
     /// As [`Self::agree`].
-    pub fn agree_to_packages(&self) -> anyhow::Result<()> {
-        self.programs.first().map_or(Ok(()), |own| self.agree_to(own, Permission::is_of_package))
+    pub fn agree_to_installed(&self) -> anyhow::Result<()> {
+        self.programs.first().map_or(Ok(()), |own| self.agree_to(own, Permission::is_installed))
     }
 
     fn agree_to(&self, program: &Asking, is_meant: impl Fn(&Permission) -> bool) -> anyhow::Result<()> {
         let mut agreed = self.record(&program.place);
         let meant = program.permissions.iter().filter(|permission| is_meant(permission));
-        agreed.extend(meant.map(|permission| permission.text.clone()));
+        agreed.extend(meant.map(|permission| permission.text().to_owned()));
         self.write(&program.place, agreed)
     }
 
-    /// The lines about packages that nobody agreed to.
-    pub fn packages(&self) -> Vec<String> {
+    /// The lines about these that nobody agreed to.
+    pub fn installed(&self) -> Vec<String> {
         let nothing = Known::default();
         let missing = self.missing(&nothing).map(|(_, permission)| permission);
-        missing.filter(|permission| permission.is_of_package()).map(Permission::to_string).collect()
+        missing.filter(|permission| permission.is_installed()).map(Permission::to_string).collect()
     }
 
     /// Forgets what was agreed to at this place. Returns whether there was anything.
@@ -161,15 +162,16 @@ impl Agreement {
         }
     }
 
-    /// Where it is noted down what was agreed to, in a folder that is there: it can be watched.
+    /// Where it is noted down what was agreed to.
     pub(super) fn files(&self) -> impl Iterator<Item = PathBuf> {
         self.programs.iter().map(|program| self.file(&program.place))
     }
 
     /// All that is asked for now.
     pub(super) fn known(&self) -> Known {
-        let texts =
-            |program: &Asking| program.permissions.iter().map(|permission| permission.text.clone()).collect();
+        let texts = |program: &Asking| {
+            program.permissions.iter().map(|permission| permission.text().to_owned()).collect()
+        };
         Arc::new(self.programs.iter().map(|program| (program.place.clone(), texts(program))).collect())
     }
 
@@ -194,8 +196,8 @@ impl Agreement {
                 if program.permissions.is_empty() { BTreeSet::new() } else { self.record(&program.place) };
             let known = known.get(&program.place);
             let is_new = move |permission: &&Permission| {
-                !agreed.contains(&permission.text)
-                    && !known.is_some_and(|known| known.contains(&permission.text))
+                !agreed.contains(permission.text())
+                    && !known.is_some_and(|known| known.contains(permission.text()))
             };
             program.permissions.iter().filter(is_new).map(move |permission| (index, permission))
         })
@@ -245,6 +247,10 @@ impl LeftOut {
         self.parts.push((part, permission.to_string()));
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.parts.is_empty()
+    }
+
     /// Whether the rights of tools that are there are others than program.toml says.
     pub(super) fn changes_rights(&self) -> bool {
         let changes = |part: &Part| {
@@ -263,7 +269,7 @@ impl LeftOut {
         let lines: String = self.parts.iter().map(|(_, line)| format!("\n  {line}")).collect();
         let problem = Problem::new(format!("left out, since nobody agreed to it here yet:{lines}")).warning();
         let hint = "`haft trust` shows what program.toml asks for, and asks you once";
-        (!self.parts.is_empty()).then(|| problem.hint(hint))
+        (!self.is_empty()).then(|| problem.hint(hint))
     }
 }
 

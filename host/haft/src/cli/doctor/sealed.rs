@@ -84,15 +84,18 @@ command = ["python3", "./server.py"]
 /// What stands in a file that may be read by nobody.
 const SECRET: &str = "a-secret-that-the-self-test-made-up";
 
-/// How long a process may go on that should have been ended.
-const BOUND: Duration = Duration::from_secs(10);
+/// How long a process may go on that should have been ended; it takes some milliseconds.
+const BOUND: Duration = Duration::from_mins(1);
+
+/// The same where nothing is known to end it.
+const NOTHING_ENDS_IT: Duration = Duration::from_secs(2);
 
 /// What came of it.
 #[derive(Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Sealed {
     Done { tried: usize, held: usize, milliseconds: u128, got_through: Vec<String>, is_gap: bool },
-    NotRun { why: String },
+    NotRun { why: String, is_failure: bool },
 }
 
 /// The program, in a folder that is gone afterwards.
@@ -104,11 +107,12 @@ struct Fixture {
 impl Sealed {
     pub(super) async fn test(confiner: &Confiner, dirs: &Dirs) -> Self {
         if matches!(confiner.layers().verdict(), Verdict::Refused(_)) {
-            return Self::NotRun { why: "nothing is started under less than is needed".into() };
+            let why = "nothing is started under less than is needed".into();
+            return Self::NotRun { why, is_failure: false };
         }
         match Box::pin(tried(confiner, dirs)).await {
             Ok(done) => done,
-            Err(error) => Self::NotRun { why: format!("{error:#}") },
+            Err(error) => Self::NotRun { why: format!("{error:#}"), is_failure: true },
         }
     }
 
@@ -116,13 +120,16 @@ impl Sealed {
     pub(super) fn holds(&self) -> bool {
         match self {
             Self::Done { got_through, is_gap, .. } => got_through.is_empty() || *is_gap,
-            Self::NotRun { .. } => true,
+            Self::NotRun { is_failure, .. } => !is_failure,
         }
     }
 
     pub(super) fn line(&self) -> Line {
         match self {
-            Self::NotRun { why } => Line::new(Mark::Absent, "sealed files", format!("not tried: {why}")),
+            Self::NotRun { why, is_failure } => {
+                let mark = if *is_failure { Mark::Bad } else { Mark::Absent };
+                Line::new(mark, "sealed files", format!("not tried: {why}"))
+            }
             Self::Done { tried, held, milliseconds, got_through, is_gap } => {
                 let (mark, word) = match (got_through.is_empty(), is_gap) {
                     (true, _) => (Mark::Good, ""),
@@ -142,8 +149,12 @@ impl Sealed {
 async fn tried(confiner: &Confiner, dirs: &Dirs) -> anyhow::Result<Sealed> {
     let began = Instant::now();
     let fixture = Fixture::new(confiner, dirs).await?;
+    if let Some(why) = confiner.refusal(&fixture.program.grant) {
+        // What could not be closed to it is not open to it either.
+        return Ok(Sealed::NotRun { why: format!("`bash` is {why}"), is_failure: false });
+    }
     let mut got_through = Vec::new();
-    fixture.by_bash().await;
+    fixture.by_bash().await?;
     for (kind, file, seal) in SEALED {
         if fixture.is_changed(file)? || (*seal == Hidden && fixture.was_read(file)) {
             got_through.push(format!("{kind}, by `bash`"));
@@ -158,18 +169,19 @@ async fn tried(confiner: &Confiner, dirs: &Dirs) -> anyhow::Result<Sealed> {
             got_through.push(format!("{kind}, by `read`"));
         }
     }
-    if !fixture.is_ended_when_replaced("key").await? {
+    let layers = confiner.layers();
+    let is_gap = layers == Layers::NONE || !layers.fix_files();
+    if !fixture.is_ended_when_replaced("key", if is_gap { NOTHING_ENDS_IT } else { BOUND }).await? {
         got_through.push("a key that was replaced, by a process that ran before".to_owned());
     }
     fixture.program.close().await;
     let reads = SEALED.iter().filter(|(_, _, seal)| *seal == Hidden).count();
     let tried = 2 * SEALED.len() + reads + 1;
-    let layers = confiner.layers();
     Ok(Sealed::Done {
         tried,
         held: tried - got_through.len(),
         milliseconds: began.elapsed().as_millis(),
-        is_gap: layers == Layers::NONE || !layers.fix_files(),
+        is_gap,
         got_through,
     })
 }
@@ -196,7 +208,7 @@ impl Fixture {
     }
 
     /// Has `bash` try to read and to change each file, in every way there is.
-    async fn by_bash(&self) {
+    async fn by_bash(&self) -> anyhow::Result<()> {
         let tries = |(at, (_, file, _)): (usize, &(&str, &str, Seal))| {
             let file = shell_words::quote(file);
             format!(
@@ -204,7 +216,10 @@ impl Fixture {
             )
         };
         let command: String = SEALED.iter().enumerate().map(tries).collect();
-        self.call("bash", json!({ "command": command }), &Session::default()).await;
+        let answer = self.call("bash", json!({ "command": command }), &Session::default()).await;
+        // That nothing became of the files says something only where it ran.
+        anyhow::ensure!(self.path("out0").exists(), "`bash` did not try: {answer}");
+        Ok(())
     }
 
     /// Whether a file is not what it was, which it is again.
@@ -223,24 +238,26 @@ impl Fixture {
         fs::read_to_string(self.path(&format!("out{at}"))).unwrap_or_default().contains(SECRET)
     }
 
-    /// Whether a process that runs is ended when the file is replaced.
-    async fn is_ended_when_replaced(&self, file: &str) -> anyhow::Result<bool> {
+    /// Whether a process that runs is ended within `bound` when the file is replaced.
+    async fn is_ended_when_replaced(&self, file: &str, bound: Duration) -> anyhow::Result<bool> {
         let begun = self.path("begun");
         let session = Session::default();
         let command = format!("touch begun; sleep {}", BOUND.as_secs() * 2);
-        let running = self.call("bash", json!({ "command": command }), &session);
-        let replaced = async {
+        let mut running = std::pin::pin!(self.call("bash", json!({ "command": command }), &session));
+        let has_begun = async {
             while !begun.exists() {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
-            fs::write(self.path("new"), content(file))?;
-            fs::rename(self.path("new"), self.path(file))?;
-            anyhow::Ok(())
         };
-        let both = async { tokio::join!(running, replaced) };
-        let ended = tokio::time::timeout(BOUND, both).await;
+        tokio::select! {
+            answer = &mut running => anyhow::bail!("`bash` does not go on: {answer}"),
+            () = has_begun => {}
+        }
+        fs::write(self.path("new"), content(file))?;
+        fs::rename(self.path("new"), self.path(file))?;
+        let ended = tokio::time::timeout(bound, running).await;
         session.cancel.cancel();
-        Ok(ended.is_ok_and(|(answer, replaced)| replaced.is_ok() && answer.contains("replaced")))
+        Ok(ended.is_ok_and(|answer| answer.contains("replaced")))
     }
 
     async fn call(&self, tool: &str, arguments: serde_json::Value, session: &Session) -> String {

@@ -4,9 +4,6 @@ use std::fmt;
 
 use haft_core::report::plain;
 
-/// Before the digest of what is pinned.
-pub(super) const PINNED: &str = ", pinned as ";
-
 /// The part of a program.toml that a permission is about: what is left out without consent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Part {
@@ -46,20 +43,29 @@ pub(super) enum Part {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Permission {
     pub(super) part: Part,
-    /// All of it, in one line: another right is another text.
-    pub(super) text: String,
+    /// All of it, in one line, after what it is about: another right is another text.
+    text: String,
 }
 
 impl Permission {
-    /// Whether it is about a package, a plugin that was fetched, or what packages start.
-    pub(super) fn is_of_package(&self) -> bool {
-        matches!(self.part, Part::Package(_) | Part::Children) || self.text.contains(PINNED)
+    pub(super) fn new(part: Part, text: &str) -> Self {
+        Self { text: format!("{:<10} {text}", part.title()), part }
+    }
+
+    /// What is noted down, and compared.
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether it is about what `haft add` writes: packages, plugins, and what packages start.
+    pub(super) fn is_installed(&self) -> bool {
+        matches!(self.part, Part::Package(_) | Part::Plugin(_) | Part::Children)
     }
 }
 
 impl fmt::Display for Permission {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:<10} {}", self.part.title(), plain(&self.text))
+        f.write_str(&plain(&self.text))
     }
 }
 

@@ -3,14 +3,14 @@
 
 use std::path::{Path, PathBuf};
 
-use super::permission::{PINNED, Part, Permission};
+use super::permission::{Part, Permission};
+use super::wording::{engine_name, pinned, place, shown, values, words};
 use haft_agent::provider;
 use haft_core::grant::{Root, SandboxMode};
 use haft_core::manifest::{
-    AgentKind, AgentTool, BackendTable, Builtins, CallerProof, CallerTable, CommandTool, Component,
-    ContainerEngine, GrantTable, KeysAt, Located, Manifest, McpServer, NatsLogin, NatsTable, NatsUrl,
-    Package, Plugin, PluginSecret, Provider, Sandbox, SecretSource, Serve, Setting, Settings, TelemetryTable,
-    TextOrSecret, Transport, is_credential,
+    AgentKind, AgentTool, BackendTable, Builtins, CallerTable, CommandTool, Component, GrantTable, Located,
+    Manifest, McpServer, NatsLogin, NatsTable, NatsUrl, Package, Plugin, PluginSecret, Provider, Sandbox,
+    SecretSource, Serve, Setting, Settings, TelemetryTable, TextOrSecret, Transport,
 };
 use haft_package::{Kind, Lock};
 
@@ -88,8 +88,8 @@ impl Finder<'_> {
         self.serve(serve);
     }
 
-    fn ask(&mut self, part: Part, text: impl Into<String>) {
-        self.permissions.push(Permission { part, text: text.into() });
+    fn ask(&mut self, part: Part, text: impl AsRef<str>) {
+        self.permissions.push(Permission::new(part, text.as_ref()));
     }
 
     fn provider(&mut self, own: &Provider) {
@@ -148,15 +148,17 @@ impl Finder<'_> {
             name,
             command,
             env,
-            description: _,
-            arguments: _,
+            arguments,
+            // Words of a call.
             extra_args: _,
+            description: _,
             timeout: _,
             confirm: _,
             on: _,
         } = tool;
         let sees = if env.is_empty() { String::new() } else { format!("; sees ${}", env.join(", $")) };
-        let text = format!("`{}`: {}{sees}", name.as_str(), shell_words::join(&command.value));
+        let words: String = arguments.iter().map(words).collect();
+        let text = format!("`{}`: {}{words}{sees}", name.as_str(), shell_words::join(&command.value));
         self.ask(Part::Command(name.as_str().to_owned()), text);
     }
 
@@ -191,18 +193,21 @@ impl Finder<'_> {
             on: _,
         } = plugin;
         let part = Part::Plugin(name.as_str().to_owned());
-        let (name, lock) = (name.as_str(), self.lock);
-        match &component.value {
-            Component::File(_) => {}
-            Component::Url(from) | Component::Oci(from) => {
-                self.ask(part.clone(), format!("`{name}` from {from}{}", pinned(lock, Kind::Plugin, name)));
-            }
-        }
+        let (name, before) = (name.as_str(), self.permissions.len());
         if let Some(hooks) = hooks {
             let hooks = hooks.iter().map(|hook| hook.value.as_str()).collect::<Vec<_>>().join(", ");
             self.ask(part.clone(), format!("`{name}` sees and may refuse the calls of {hooks}"));
         }
         self.granted(&part, name, (grant, config.as_ref(), secrets));
+        let (from, is_fetched) = match &component.value {
+            Component::File(path) => (path.display().to_string(), false),
+            Component::Url(from) | Component::Oci(from) => (from.clone(), true),
+        };
+        // With rights it is another plugin that has another component.
+        if is_fetched || self.permissions.len() > before {
+            let text = format!("`{name}` from {from}{}", pinned(self.lock, Kind::Plugin, name));
+            self.permissions.insert(before, Permission::new(part, &text));
+        }
     }
 
     fn package(&mut self, package: &Package) {
@@ -393,50 +398,4 @@ impl Finder<'_> {
         let resolved = paths.iter().map(|path| self.manifest.resolve(&path.value, self.home));
         resolved.map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
     }
-}
-
-fn engine_name(engine: ContainerEngine) -> &'static str {
-    match engine {
-        ContainerEngine::Docker => "docker",
-        ContainerEngine::Podman => "podman",
-    }
-}
-
-/// What a caller shows that whoever wrote program.toml may know. The value of a variable that is called as credentials are
-/// is the person's own, and is compared and sent nowhere.
-fn shown(proof: &CallerProof) -> Option<String> {
-    match proof {
-        CallerProof::Token(SecretSource::Env(name)) if is_credential(name.as_str()) => None,
-        CallerProof::Token(source) => Some(format!("has the token in {}", place(source))),
-        CallerProof::Jwt(rule) => {
-            let keys = match &rule.keys {
-                KeysAt::Url(url) => format!("at {url}"),
-                KeysAt::File(file) => format!("in {}", file.display()),
-            };
-            Some(format!("comes from {}, whose keys are {keys}", rule.issuer))
-        }
-    }
-}
-
-/// Where a secret is kept.
-fn place(source: &SecretSource) -> String {
-    match source {
-        SecretSource::Env(name) => format!("${name}"),
-        SecretSource::File(path) => path.display().to_string(),
-        SecretSource::Keyring(entry) => format!("the keyring's {entry}"),
-    }
-}
-
-/// Names with their values, or where these are kept.
-fn values(head: &str, values: &[(String, TextOrSecret)]) -> String {
-    let value = |(name, value): &(String, TextOrSecret)| match value {
-        TextOrSecret::Text(text) => format!("{head} {name}={}", shell_words::quote(text)),
-        TextOrSecret::Secret(source) => format!("{head} {name} from {}", place(source)),
-    };
-    values.iter().map(value).collect()
-}
-
-/// What is pinned of an entry, and so is run.
-fn pinned(lock: &Lock, kind: Kind, name: &str) -> String {
-    lock.find(kind, name).map(|pin| format!("{PINNED}{}", pin.kept)).unwrap_or_default()
 }

@@ -27,6 +27,7 @@ name = "t"
 description = "d"
 command = ["sh", "-c", "echo  two words"]
 env = ["LANG"]
+arguments = [{ name = "n", description = "d", type = "integer", flag = "-n", default = 3 }]
 [[mcp_servers]]
 name = "s"
 command = "./server"
@@ -79,7 +80,7 @@ token = { file = "c.token" }
 const SHEET: &str = "`FOLDER/program.toml` asks for more than tools that work in its folder:
   provider   openai at https://llm.example/v1, gets the key in $OPENAI_API_KEY; header X-Team from $TEAM
   server     `s`: ./server; with MODE=fast; with KEY from ~/key
-  command    `t`: sh -c 'echo  two words'; sees $LANG
+  command    `t`: sh -c 'echo  two words' -n 3; sees $LANG
   package    `y` from ./y
   processes  read what you may read, but not /srv/private, with the network
   plugin     `x` from https://example.com/x.wasm
@@ -149,4 +150,37 @@ fn a_note_holds_for_its_own_place() {
     assert!(!asked.is_complete());
     fs::write(&file, written.trim_end_matches('}')).unwrap();
     assert!(!asked.is_complete());
+}
+
+fn permits(own: &str) -> Vec<Permission> {
+    let text = format!("[program]\nname = \"p\"\nversion = \"0.1.0\"\n{own}");
+    let manifest = Manifest::parse(&text, Path::new("/nowhere/program.toml")).unwrap();
+    permissions(&manifest, &Lock::default(), Path::new("/home/ada"))
+}
+
+/// What is started differently is another thing to agree to: a server of the same words as a command, other words that are
+/// added to a command, another component with the same rights.
+#[test]
+fn another_right_is_another_line() {
+    let command = "[[tools]]\nname = \"s\"\ndescription = \"d\"\ncommand = \"git log\"\n";
+    let server = "[[mcp_servers]]\nname = \"s\"\ncommand = \"git log\"\n";
+    let argued =
+        format!("{command}arguments = [{{ name = \"a\", description = \"d\", default = \"--exec=x\" }}]\n");
+    let plugin = |file: &str| {
+        format!("[[plugins]]\nname = \"s\"\ncomponent = {file:?}\n[plugins.grant]\nread = [\"/etc\"]\n")
+    };
+    let texts = |own: &str| permits(own).iter().map(|own| own.text().to_owned()).collect::<BTreeSet<_>>();
+    for (one, other) in [(command, server), (command, &argued), (&plugin("a.wasm"), &plugin("b.wasm"))] {
+        assert!(!texts(other).is_subset(&texts(one)), "{one} {other}");
+    }
+}
+
+/// Who agrees to what is installed agrees to no server, whatever its words say.
+#[test]
+fn what_is_installed_is_told_by_its_table() {
+    let server = "[[mcp_servers]]\nname = \"s\"\ncommand = [\"sh\", \", pinned as sha256:0\"]\n";
+    let package = "[[packages]]\nname = \"y\"\nsource = \"./y\"\n";
+    let installed = permits(&format!("{server}{package}")).into_iter().filter(Permission::is_installed);
+    let parts: Vec<_> = installed.map(|own| own.part).collect();
+    assert_eq!(parts, [Part::Package("y".into()), Part::Children]);
 }
