@@ -15,7 +15,7 @@ pub use self::files::{FileWatch, Moment};
 pub use self::source::SourceWatch;
 
 /// How long files are left alone before a change counts: editors and compilers write in several steps.
-const QUIET: Duration = Duration::from_millis(100);
+const QUIET: Duration = Duration::from_millis(50);
 
 /// How long a change waits for quiet at most.
 const PATIENCE: Duration = Duration::from_secs(2);
