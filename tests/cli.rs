@@ -184,7 +184,7 @@ fn cl01_te01_built_in_tools_do_their_work() {
     let edit = json!({ "file_path": "notes/a.txt", "old_string": "two", "new_string": "2" });
     assert_eq!(home.call("edit", &edit).code, 0);
     assert_eq!(home.haft(&["call", "read", "--arg", "file_path=notes/a.txt"]).stdout, "one\n2\n");
-    let there = home.directory.path().join(".haft/workspace/notes/a.txt");
+    let there = home.work().join("notes/a.txt");
     assert_eq!(fs::read_to_string(there).unwrap(), "one\n2\n");
     let bash = home.call("bash", &json!({ "command": "cat notes/a.txt; exit 7" }));
     assert_eq!((bash.stdout.as_str(), bash.stderr.as_str(), bash.code), ("", "one\n2\n(exit code: 7)\n", 1));
@@ -496,7 +496,7 @@ fn json_answers_are_json() {
 #[test]
 fn an_interrupt_stops_the_call() {
     let home = Home::new();
-    let workspace = home.directory.path().join(".haft/workspace");
+    let workspace = home.work();
     let (started, sentinel) = (workspace.join("started"), workspace.join("sentinel"));
     let script = format!("touch {}; sleep 3600; touch {}", started.display(), sentinel.display());
     let mut child = home

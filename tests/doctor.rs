@@ -284,7 +284,7 @@ fn sb08_without_landlock_doctor_says_so_and_bash_is_refused() {
     {
         assert!(page.contains(expected), "{page}");
     }
-    let sentinel = home.path(".haft/workspace/sentinel");
+    let sentinel = home.path("work/sentinel");
     let touch = ["call", "bash", "--arg", "command=touch sentinel"];
     let refused = home.haft(Lacks::Landlock, &touch);
     assert_eq!(refused.code, Some(1), "{}", refused.stderr);
@@ -302,7 +302,7 @@ fn sb08_without_a_sandbox_only_on_request_and_loudly() {
     let answer = home.haft(Lacks::Landlock, &touch);
     assert_eq!((answer.stdout.as_str(), answer.code), ("done\n", Some(0)));
     assert!(answer.stderr.contains("warning: no sandbox"), "{}", answer.stderr);
-    assert!(home.path(".haft/workspace/sentinel").exists());
+    assert!(home.path("work/sentinel").exists());
     let answer = home.haft(Lacks::Nothing, &["--unsafe-no-sandbox", "doctor"]);
     assert_eq!(answer.code, Some(6));
     assert!(answer.stdout.contains("✗ verdict       off (`--unsafe-no-sandbox`)"), "{}", answer.stdout);
@@ -334,7 +334,7 @@ fn sb08_without_namespaces_the_gaps_are_named() {
     let script = format!("command=echo inside > file; echo outside > {}", outside.display());
     let answer = home.haft(Lacks::Namespaces, &["call", "bash", "--arg", &script]);
     assert!(answer.stderr.contains("confined by less than usual"), "{}", answer.stderr);
-    assert!(home.path(".haft/workspace/file").exists() && !outside.exists(), "{}", answer.stderr);
+    assert!(home.path("work/file").exists() && !outside.exists(), "{}", answer.stderr);
 }
 
 /// SB05, SB08: what only a mount could cover is not left uncovered.

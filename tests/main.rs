@@ -66,6 +66,7 @@ mod promises;
 mod providers;
 mod readme;
 mod reference;
+mod refused;
 mod registry;
 mod reuse;
 mod rights;

@@ -25,7 +25,7 @@ fn call(stage: &Stage, command: &str) -> Child {
 
 /// What a command writes that runs.
 fn ran(stage: &Stage) -> PathBuf {
-    stage.home().join(".haft/workspace/ran")
+    stage.path("ran")
 }
 
 fn ended(child: Child) -> (String, String) {

@@ -55,6 +55,8 @@ pub struct Settings {
     pub bash_timeout: Duration,
     /// Commands that no shell runs.
     pub denied: Denied,
+    /// What the model is told of what commands may reach on this machine, in a sentence.
+    pub reach: String,
     /// Where the tools for a target act.
     pub backend: Option<Arc<dyn Backend>>,
     /// Whether haft ends with its one call, and with it a command in a pane whose time is over.
@@ -68,6 +70,7 @@ impl Default for Settings {
             confiner: Confiner::new(),
             bash_timeout: bash::DEFAULT_TIMEOUT,
             denied,
+            reach: String::new(),
             backend: None,
             one_call: false,
         }
@@ -87,7 +90,8 @@ pub const NATIVE: &[Native] = &[
         name: bash::NAME,
         family: Family::Workspace,
         build: |settings| {
-            let bash = bash::Bash::new(settings.confiner.clone(), settings.bash_timeout);
+            let bash =
+                bash::Bash::new(settings.confiner.clone(), settings.bash_timeout).telling(&settings.reach);
             Some(Arc::new(bash.denying(settings.denied.clone())))
         },
         limits: |settings| bash::limits(settings.bash_timeout),

@@ -26,7 +26,7 @@ use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 
-use super::confine::{self, Confiner, HelperEvent, HelperSession};
+use super::confine::{self, Confiner, HelperEvent, HelperSession, Refusal};
 use crate::process::capture::{Capture, Listener};
 pub use crate::process::error::ProcessError;
 pub(crate) use crate::process::error::watch;
@@ -85,6 +85,8 @@ pub struct Finished {
     pub stdout: Clipper,
     /// Standard error, where it was separate.
     pub stderr: Option<Clipper>,
+    /// What the sandbox refused it, in order; bounded.
+    pub refused: Vec<Refusal>,
     /// Processes that had outlived the child and were stopped.
     pub(crate) left_behind: u32,
     /// The most memory that one process of it had, bytes.
@@ -139,6 +141,9 @@ fn note(confiner: &Confiner, finished: Option<&Finished>, context: &Context<'_>)
     context.notes.decision(|| confiner.describe());
     if let Some(finished) = finished {
         context.notes.memory(finished.peak);
+        for refusal in &finished.refused {
+            context.notes.decision(|| format!("refused: {refusal}"));
+        }
         if finished.end == ExitReason::TimedOut {
             context.notes.timed_out();
         }
@@ -166,6 +171,7 @@ struct Watched {
     /// Whether nothing of it is left.
     gone: bool,
     stopped: u32,
+    refused: Vec<Refusal>,
 }
 
 impl Running {
@@ -187,11 +193,14 @@ impl Running {
         let input = input(&job.input).map_err(watch("prepare the child's input"))?;
         let streams = [input, stdout_writer.into(), stderr_writer.into()];
         let session = started(confiner, context.grant, &command, streams).await?;
-        Ok(Self { watched: Watched { session, ended: None, gone: false, stopped: 0 }, capture })
+        Ok(Self {
+            watched: Watched { session, ended: None, gone: false, stopped: 0, refused: Vec::new() },
+            capture,
+        })
     }
 
     async fn finished(self, end: Option<ExitReason>) -> Result<Finished, ProcessError> {
-        let Watched { session, ended, gone, stopped } = self.watched;
+        let Watched { session, ended, gone, stopped, refused } = self.watched;
         if let Some(why) = session.not_started() {
             return Err(ProcessError::Start(why));
         }
@@ -210,7 +219,7 @@ impl Running {
         };
         let (stdout, stderr) = self.capture.into_parts();
         let peak = ended.map_or(0, |(_, peak)| peak);
-        Ok(Finished { end, stdout, stderr, left_behind: stopped, peak })
+        Ok(Finished { end, stdout, stderr, refused, left_behind: stopped, peak })
     }
 }
 
@@ -247,6 +256,7 @@ impl Watched {
                 self.ended = Some((ended.status, ended.peak));
                 self.gone = !ended.left;
             }
+            HelperEvent::Refused(refusal) => self.refused.push(refusal),
             HelperEvent::Gone(stopped) => (self.gone, self.stopped) = (true, stopped),
         }
         Ok(())

@@ -113,6 +113,22 @@ impl Proposal {
             None => Self::Grant(directory),
         }
     }
+
+    /// The line of `table` in program.toml that would allow `right` to it, for the hint of a refusal; or why none is
+    /// proposed.
+    pub fn hint(&self, right: &str, table: &str) -> String {
+        match self {
+            Self::Grant(directory) => {
+                // A path as program.toml writes it: TOML's strings are JSON's.
+                let directory = serde_json::Value::from(directory.to_string_lossy());
+                format!("to allow it, add `{right} = [{directory}]` to {table}")
+            }
+            Self::TooWide(directory, why) => {
+                let directory = directory.display();
+                format!("no line is proposed to allow it: `{directory}` would have to be granted, {why}")
+            }
+        }
+    }
 }
 
 fn too_wide(directory: &Path, homes: &[PathBuf]) -> Option<TooWide> {

@@ -96,7 +96,7 @@ pub enum Outcome {
     Timeout,
     /// The caller cancelled the call.
     Cancelled,
-    /// It was not let run.
+    /// It was not let run, or failed after the sandbox had refused it something.
     Refused,
     /// Something that a later version knows.
     #[serde(other)]

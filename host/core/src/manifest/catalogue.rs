@@ -917,11 +917,12 @@ pub(super) static SANDBOX: Table = Table {
             "`sandbox` (default) and `rx` write only below the workspace and the temporary directory, \
              `rwx` anywhere",
         ),
-        Key::new("workspace", Kind::Path, "where tools work; default `~/.haft/workspace`").also(&[
-            "dir",
-            "directory",
-            "cwd",
-        ]),
+        Key::new(
+            "workspace",
+            Kind::Path,
+            "where tools work; default this folder, without a program.toml the current one",
+        )
+        .also(&["dir", "directory", "cwd"]),
         Key::new("read", PATHS, "the only directories that may be read, besides the workspace; default all"),
         Key::new(
             "write",

@@ -18,7 +18,7 @@ pub(super) const MODES: &[(&str, SandboxMode)] =
 pub struct Sandbox {
     /// Whether writing has a limit.
     pub mode: SandboxMode,
-    /// Where tools work, and what they may write; `None`: haft's own. As written: relative to the
+    /// Where tools work, and what they may write; `None`: the program's folder. As written: relative to the
     /// program's folder, or below `~/`.
     pub workspace: Option<Located<PathBuf>>,
     /// The only directories that may be read, besides the workspace, `write` and what programs

@@ -18,6 +18,8 @@ pub struct CallNotes {
     pub peak_memory: Option<u64>,
     /// Whether the time was over.
     pub timed_out: bool,
+    /// Whether the tool failed after the sandbox had refused it something.
+    pub refused: bool,
 }
 
 /// Decisions of one call. A guest can try one file after the other for ever.
@@ -57,6 +59,11 @@ impl Notes {
     /// Notes that the call was stopped because its time was over.
     pub fn timed_out(&self) {
         self.change(|notes| notes.timed_out = true);
+    }
+
+    /// Notes that the tool failed after the sandbox had refused it something.
+    pub fn refused(&self) {
+        self.change(|notes| notes.refused = true);
     }
 
     /// What was noted so far.

@@ -132,11 +132,13 @@ impl<'a> Watch<'a> {
 
     /// What the call came to. That it was stopped says more than what it answered then.
     fn outcome(&self, result: &ToolResult, outcome: Option<Outcome>) -> Outcome {
+        let notes = self.notes.notes();
         match outcome {
             Some(outcome) if outcome != Outcome::Error => outcome,
             _ if !result.is_error => Outcome::Ok,
             _ if self.session.cancel.is_cancelled() => Outcome::Cancelled,
-            _ if self.notes.notes().timed_out => Outcome::Timeout,
+            _ if notes.timed_out => Outcome::Timeout,
+            _ if notes.refused => Outcome::Refused,
             _ => Outcome::Error,
         }
     }

@@ -157,7 +157,7 @@ fn missing_servers(program: &Program) -> Vec<Problem> {
         let error = config.program().err()?;
         let problem = Problem::new(format!("MCP server `{}` {error}", server.name.as_str()));
         let problem = problem.at(command.span, "this command");
-        Some(error.hint().into_iter().fold(problem, Problem::hint))
+        Some(error.hints().into_iter().fold(problem, Problem::hint))
     };
     declared.filter_map(problem).collect()
 }

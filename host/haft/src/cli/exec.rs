@@ -16,7 +16,7 @@ use haft::program::{Options, Target};
 use haft_core::grant::Grant;
 use haft_core::lookup::find_on_path;
 use haft_sandbox::attached::{self, PaneRights};
-use haft_sandbox::confine::Confiner;
+use haft_sandbox::confine::{Confiner, Refusal};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -53,7 +53,12 @@ impl Exec {
         let (grant, confiner) = self.rights(common, terminal).await?;
         let [program, arguments @ ..] = self.command.as_slice() else { return Ok(Exit::Usage) };
         let path = found(program)?;
-        let status = attached::run(&confiner, &grant, &path, arguments, self.terminal).await?;
+        let (status, refused) = attached::run(&confiner, &grant, &path, arguments, self.terminal).await?;
+        if !status.success() {
+            for hint in Refusal::hints(&refused, (&grant, "`[sandbox]`"), "") {
+                terminal.message(format_args!("hint: {hint}"));
+            }
+        }
         let code = status.code().unwrap_or_else(|| SIGNALLED + status.signal().unwrap_or_default());
         Ok(Exit::Child(u8::try_from(code).unwrap_or(u8::MAX)))
     }

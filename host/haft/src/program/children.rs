@@ -1,12 +1,13 @@
 //! Tools that start processes: `bash` and the commands of program.toml. Where program.toml asks for
 //! a person's approval, none of them runs without.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::assembly::Assembly;
 use super::{approvals, under};
-use haft_core::grant::Grant;
-use haft_core::manifest::{CommandTool as Declared, Located, Manifest};
+use haft_core::grant::{Grant, SandboxMode};
+use haft_core::manifest::{CommandTool as Declared, Located, Manifest, Sandbox};
 use haft_core::report::Problem;
 use haft_sandbox::Backend;
 use haft_sandbox::confine::Confiner;
@@ -25,7 +26,8 @@ pub(super) fn add_native(
     let builtins = &assembly.manifest.builtins;
     let denied = Denied::new(under::denied(assembly.manifest, assembly.under()));
     let bash_timeout = builtins.shell_timeout;
-    let settings = Settings { confiner: confiner.clone(), bash_timeout, denied, backend, one_call };
+    let reach = reach(&assembly.manifest.sandbox);
+    let settings = Settings { confiner: confiner.clone(), bash_timeout, denied, reach, backend, one_call };
     let is_target = assembly.is_target;
     let is_on = |native: &&Native| match native.family {
         Family::Workspace => builtins.shell && !is_target,
@@ -42,6 +44,27 @@ pub(super) fn add_native(
         assembly.insert_on(on, (tool, grant), limits, "built in".into(), approval)?;
     }
     Ok(())
+}
+
+/// What a model is told beforehand of what commands may reach. With the paths as they are written: a definition is the same
+/// on every machine that runs the program.
+fn reach(sandbox: &Sandbox) -> String {
+    let listed = |paths: &[Located<PathBuf>]| {
+        paths.iter().map(|path| format!(", `{}`", path.value.display())).collect::<String>()
+    };
+    let written = match sandbox.mode {
+        SandboxMode::Rwx => "Files can be written anywhere".to_owned(),
+        SandboxMode::Sandbox | SandboxMode::Rx => format!(
+            "Files can be written in the workspace, `~/.haft`, the directory for temporary files{} and nowhere else",
+            listed(&sandbox.write)
+        ),
+    };
+    let read = sandbox
+        .read
+        .as_deref()
+        .map(|read| format!("; of others only these can be read: {}", listed(read).trim_start_matches(", ")));
+    let network = if sandbox.network { "" } else { "; there is no network" };
+    format!("{written}{}{network}.", read.unwrap_or_default())
 }
 
 /// The commands that program.toml declares.

@@ -23,8 +23,6 @@ pub struct Dirs {
     pub home: PathBuf,
     /// What tools may write: `~/.haft`.
     pub data: PathBuf,
-    /// Where tools work unless a program says otherwise: `~/.haft/workspace`.
-    pub workspace: PathBuf,
     /// The system's directory for temporary files.
     pub temporary: PathBuf,
     /// What haft can make again: `$XDG_CACHE_HOME/haft`.
@@ -54,11 +52,9 @@ impl Dirs {
         })?;
         let home = base.home_dir().to_owned();
         let data = home.join(".haft");
-        let workspace = data.join("workspace");
         Ok(Self {
             here: std::env::current_dir().context("cannot find out the current directory")?,
             data,
-            workspace,
             temporary: std::env::temp_dir(),
             cache: base.cache_dir().join("haft"),
             state: base.state_dir().unwrap_or_else(|| home.join(".local/state")).join("haft"),
@@ -112,9 +108,9 @@ impl Dirs {
         Desk::new(self.state.join("page"))
     }
 
-    /// Makes the directories that tools are granted by default, for this user alone.
+    /// Makes the directory that tools may write by default, for this user alone.
     pub fn create(&self) -> io::Result<()> {
-        create_private(&self.workspace)
+        create_private(&self.data)
     }
 
     /// haft's own directories, which no tool may read or write. They are made, since only what is

@@ -39,22 +39,23 @@ pub(super) struct Sandbox {
     pub(super) files: Grant,
 }
 
-/// What the built-in tools, `bash` and commands may do.
+/// What the built-in tools, `bash` and commands may do. `caller` has the program that this one works for.
 pub(super) fn sandbox(
     manifest: &Manifest,
     dirs: &Dirs,
-    allow: &[Allow],
+    (allow, caller): (&[Allow], Option<&Grant>),
     problems: &mut Vec<Problem>,
 ) -> anyhow::Result<Sandbox> {
     let sandbox = &manifest.sandbox;
-    let workspace = if let Some(written) = &sandbox.workspace {
-        written_root(manifest, dirs, written, problems)?
+    dirs.create()?;
+    let own = |path| root(Path::new("/"), path);
+    let grant = Grant::sandbox(sandbox.mode, own(&dirs.data)?, [own(&dirs.temporary)?]);
+    let mut grant = if let Some(written) = &sandbox.workspace {
+        let workspace = written_root(manifest, dirs, written, problems)?;
+        grant.with_write(workspace.clone()).with_workspace(workspace)
     } else {
-        dirs.create()?;
-        root(Path::new("/"), &dirs.workspace)?
+        with_default_workspace(grant, manifest, dirs, caller)?
     };
-    let own = [root(Path::new("/"), &dirs.data)?, root(Path::new("/"), &dirs.temporary)?];
-    let mut grant = Grant::sandbox(sandbox.mode, workspace, own);
     if let Some(read) = &sandbox.read {
         grant = narrowed(&grant, &written_roots(manifest, dirs, read, problems)?);
     }
@@ -77,6 +78,24 @@ pub(super) fn sandbox(
         tools: grant.with_protected_paths_of(&closed.clone().with_hidden(answers)),
         files: files.with_protected_paths_of(&closed),
     })
+}
+
+/// `grant`, where program.toml names no workspace: tools work where those of the caller do, else in the folder of
+/// program.toml, else in the current one. A person's home directory, or one around it, is not written unless it is named.
+fn with_default_workspace(
+    grant: Grant,
+    manifest: &Manifest,
+    dirs: &Dirs,
+    caller: Option<&Grant>,
+) -> anyhow::Result<Grant> {
+    let folder = if manifest.folder.as_os_str().is_empty() { &dirs.here } else { &manifest.folder };
+    let workspace = match caller.and_then(Grant::base) {
+        Some(workspace) => workspace.clone(),
+        None => root(Path::new("/"), folder)?,
+    };
+    let holds_home = workspace.contains(&root(Path::new("/"), &dirs.home)?);
+    let grant = if holds_home { grant } else { grant.with_write(workspace.clone()) };
+    Ok(grant.with_workspace(workspace))
 }
 
 /// `grant` with the credential stores that `[sandbox]` opens: all, where it asks for no limit.

@@ -40,7 +40,7 @@ impl InstallContext {
     pub fn new(options: &Options, manifest: &Manifest) -> anyhow::Result<Self> {
         let dirs = Dirs::of_this_machine()?;
         let mut problems = Vec::new();
-        let sandbox = grants::sandbox(manifest, &dirs, &options.allow, &mut problems)?.tools;
+        let sandbox = grants::sandbox(manifest, &dirs, (&options.allow, None), &mut problems)?.tools;
         let declared = grants::plugins(manifest, &dirs, &[], &sandbox, &mut problems)?;
         let (git_grant, store) = (grants::git(manifest, &dirs, &options.allow)?, Store::new(&dirs.store));
         let credentials = CredentialFiles::from_environment(&dirs.home);

@@ -8,6 +8,7 @@ use super::grants::{self, Sandbox};
 use super::loaded::Loaded;
 use super::options::Options;
 use super::packages::{self, Installed};
+use super::under::Under;
 use haft_core::grant::{Grant, Root};
 use haft_core::manifest::Prewarm;
 use haft_core::report::Problem;
@@ -42,7 +43,9 @@ impl Rights {
         let Loaded { manifest, dirs, .. } = loaded;
         let names: Vec<_> = installed.iter().flat_map(Installed::plugins).collect();
         grants::unknown_plugins(manifest, &options.allow, &names)?;
-        let Sandbox { tools: grant, files } = grants::sandbox(manifest, dirs, &options.allow, &mut problems)?;
+        let caller = options.under.as_ref().map(Under::most);
+        let Sandbox { tools: grant, files } =
+            grants::sandbox(manifest, dirs, (&options.allow, caller), &mut problems)?;
         let sealed = loaded.family.sealed(&dirs.home)?;
         let grant = bound(grant, options, &mut problems).with_protected_paths_of(&sealed);
         let files = bound(files, options, &mut Vec::new()).with_protected_paths_of(&sealed);

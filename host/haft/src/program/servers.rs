@@ -239,7 +239,7 @@ impl Declared<'_> {
     fn problem(&self, error: &ServerError) -> Problem {
         let problem = Problem::new(format!("MCP server `{}` {error}", self.name()));
         let problem = problem.at(self.span, "its tools are left out");
-        error.hint().into_iter().fold(problem, Problem::hint)
+        error.hints().into_iter().fold(problem, Problem::hint)
     }
 
     fn rejection(&self, rejected: &Rejected) -> Problem {

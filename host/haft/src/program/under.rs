@@ -48,6 +48,11 @@ impl Under {
         Self { most, backend, chain, bounds, denied: denied(manifest, under), hooks }
     }
 
+    /// The most that its tools may do.
+    pub(super) fn most(&self) -> &Grant {
+        &self.most
+    }
+
     /// Where the commands run of the program that it works for; `None`: on this machine.
     pub(super) fn backend(&self) -> Option<&BackendConfig> {
         self.backend.as_ref()

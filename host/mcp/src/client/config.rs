@@ -96,7 +96,7 @@ impl Config {
             Endpoint::Http { url, .. } => super::http::parse_url(url).err(),
         }?;
         let problem = Problem::new(format!("MCP server `{}` {error}", self.name));
-        Some(error.hint().into_iter().fold(problem, Problem::hint))
+        Some(error.hints().into_iter().fold(problem, Problem::hint))
     }
 
     /// The program that the command names; nothing is run to find it.

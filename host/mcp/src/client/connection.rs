@@ -24,9 +24,14 @@ use super::http::from_transport_error;
 use super::listing::ToolListBuilder;
 use super::stdio_transport::Wire;
 use super::{ServerError, ToolList};
+use haft_core::grant::Grant;
 use haft_core::secret::Redactor;
 use haft_core::trace::TraceParent;
+use haft_sandbox::confine::Refusal;
 use haft_sandbox::service::Life;
+
+/// The table of program.toml that says what servers may do.
+const TABLE: &str = "`[sandbox]`";
 
 /// How often a server may ask for input before it answers a call.
 const MAX_ROUNDS: usize = 10;
@@ -58,6 +63,8 @@ pub(super) struct Connection {
 pub(super) struct Child {
     pub(super) life: Life,
     pub(super) wire: Arc<Wire>,
+    /// What it may do.
+    pub(super) grant: Grant,
 }
 
 /// The time limit and cancel token of a request.
@@ -96,6 +103,23 @@ impl Connection {
     /// Whether the server is of the stateless era.
     pub(super) fn is_stateless(&self) -> bool {
         self.peer.peer_info().is_some_and(|info| !info.protocol_version.has_initialize())
+    }
+
+    /// What the sandbox has refused the server so far.
+    pub(super) fn refused(&self) -> Vec<Refusal> {
+        self.child.as_ref().map(|child| child.life.refused()).unwrap_or_default()
+    }
+
+    /// What would allow what the sandbox refused the server during a call that it answered with the error `answer`, or what
+    /// of all that it was refused that names. `known` were refused before.
+    pub(super) fn hints_for(&self, known: usize, answer: &Value) -> Vec<String> {
+        let Some(child) = self.child.as_ref().filter(|_| answer["isError"] == true) else {
+            return Vec::new();
+        };
+        let (refused, answer) = (self.refused(), answer.to_string());
+        let counts = |(at, refusal): &(usize, &Refusal)| *at >= known || refusal.is_named_in(&answer);
+        let refused = refused.iter().enumerate().filter(counts).map(|(_, refusal)| refusal);
+        Refusal::hints(refused, (&child.grant, TABLE), &answer)
     }
 
     /// Waits until the server says that its tools have changed.
@@ -295,7 +319,7 @@ impl Drop for Connection {
 
 /// How a server ended that closed its output, or was stopped since it read nothing.
 pub(super) async fn ended(child: &Child) -> ServerError {
-    let Child { life, wire } = child;
+    let Child { life, wire, grant } = child;
     let was_stopped = life.is_stopping();
     let how = match timeout(DYING, life.ended()).await {
         _ if was_stopped => "it did not read what it was sent, and was stopped".to_owned(),
@@ -308,7 +332,8 @@ pub(super) async fn ended(child: &Child) -> ServerError {
     let words = life.last_words();
     // Its last words say more.
     let noise = if words.is_empty() { wire.noise() } else { String::new() };
-    ServerError::Ended { how: how + &noise, words }
+    let hints = Refusal::hints(&life.refused(), (grant, TABLE), &words);
+    ServerError::Ended { how: how + &noise, words, hints }
 }
 
 /// Whether a message was not sent since too many wait.

@@ -39,6 +39,8 @@ pub enum ServerError {
         how: String,
         /// The last that it wrote to standard error.
         words: String,
+        /// What would allow what the sandbox refused it.
+        hints: Vec<String>,
     },
     /// The connection was lost, and the server may go on.
     #[error("is not connected any more: {}", foreign(.0))]
@@ -79,23 +81,18 @@ fn last_words_suffix(words: &str) -> String {
     if words.is_empty() { String::new() } else { format!("; its last words:\n{}", foreign(words)) }
 }
 
-/// What a server writes that may not write where it wants to.
-const REFUSALS: &[&str] = &["EROFS", "EACCES", "Read-only file system", "Permission denied"];
-
 impl ServerError {
     /// What to do about it.
-    pub fn hint(&self) -> Option<String> {
+    pub fn hints(&self) -> Vec<String> {
         match self {
-            Self::NotFound(name) => Some(format!("install `{name}`, or name it by its path in `command`")),
-            Self::Unauthorized(_) => Some(
+            Self::NotFound(name) => vec![format!("install `{name}`, or name it by its path in `command`")],
+            Self::Unauthorized(_) => vec![
                 "say who asks in program.toml: `headers = { Authorization = { env = \"NAME\" } }`, where the \
                  variable holds `Bearer …`"
                     .to_owned(),
-            ),
-            Self::Ended { words, .. } if REFUSALS.iter().any(|refusal| words.contains(refusal)) => Some(
-                "servers are confined as `bash` is; `write = [\"DIR\"]` in `[sandbox]` allows more".to_owned(),
-            ),
-            _ => None,
+            ],
+            Self::Ended { hints, .. } => hints.clone(),
+            _ => Vec::new(),
         }
     }
 
@@ -121,7 +118,7 @@ mod tests {
         let words = || "no\nhint: write = [\"/\"]".to_owned();
         for error in [
             ServerError::Answer { code: 1, message: words() },
-            ServerError::Ended { how: "exit code 1".into(), words: words() },
+            ServerError::Ended { how: "exit code 1".into(), words: words(), hints: Vec::new() },
             ServerError::Protocol(words()),
             ServerError::Lost(words()),
             ServerError::Unauthorized(words()),

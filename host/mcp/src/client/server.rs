@@ -141,13 +141,13 @@ impl Server {
     }
 
     /// Calls one of its tools, once, starting it if need be; the result as the server gave it.
-    pub async fn call(
+    pub(super) async fn call(
         self: &Arc<Self>,
         tool: &str,
         arguments: Map<String, Value>,
         call: &str,
         context: &Context<'_>,
-    ) -> Result<Value, ServerError> {
+    ) -> Result<Answer, ServerError> {
         let connection = tokio::select! {
             connection = self.connection() => connection?,
             () = context.cancel.cancelled() => return Err(ServerError::Cancelled),
@@ -161,9 +161,12 @@ impl Server {
         let trace = span.inside().parent().cloned();
         let listener = Listener { call: call.to_owned(), events: context.events.clone(), trace };
         let limits = RequestLimits { timeout: self.config.timeout, cancel: context.cancel };
+        let known = connection.refused().len();
         let result = connection.call(tool, arguments, &listener, limits).await;
         span.end(&told(&result));
-        result
+        let value = result?;
+        let hints = connection.hints_for(known, &value);
+        Ok(Answer { value, hints })
     }
 
     /// Ends it in order, within a few seconds; it is not started again.
@@ -251,7 +254,7 @@ impl Server {
             Endpoint::Stdio { .. } => {
                 let service::Service { input, output, life } = self.start().await?;
                 let lines = StdioTransport::new(input, output);
-                let child = Child { life, wire: lines.wire() };
+                let child = Child { life, wire: lines.wire(), grant: self.host.grant.clone() };
                 match timeout(limit, shake_hands(handler.clone(), lines, era)).await {
                     Ok(Ok(running)) => check_version(Connection::new(running, handler, Some(child))),
                     Ok(Err(error)) => Err(explain_end(&child, &error).await),
@@ -411,6 +414,14 @@ async fn watch_changes(server: Weak<Server>, connection: Weak<Connection>) {
             tracing::debug!(server = server.config.name, %error, "cannot list its changed tools");
         }
     }
+}
+
+/// What a server answered to a call of a tool.
+pub(super) struct Answer {
+    /// The result of `tools/call`.
+    pub(super) value: Value,
+    /// What would allow what the sandbox refused the server meanwhile, where the answer is an error.
+    pub(super) hints: Vec<String>,
 }
 
 /// How a call of a server's tool ended, as a trace has it.

@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use serde_json::Value;
 
 use super::answer::to_tool_result;
+use super::server::Answer;
 use super::{Config, RemoteTool, Server, ServerError};
 use haft_core::call::{ToolCall, ToolDef, ToolResult};
 use haft_core::limit::Limits;
@@ -44,9 +45,12 @@ impl ServerTool {
     fn failed(&self, error: &ServerError) -> ToolError {
         let Config { name, max_result, .. } = self.server.config();
         let message = clip(&format!("MCP server `{name}` {error}"), *max_result, Keep::Ends);
-        let hint = error.hint().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
-        ToolError::ExecutionFailed(message + &hint)
+        ToolError::ExecutionFailed(with_hints(message, &error.hints()))
     }
+}
+
+fn with_hints(text: String, hints: &[String]) -> String {
+    hints.iter().fold(text, |text, hint| text + "\nhint: " + hint)
 }
 
 /// What one call of a server's tool may use. The server's own time-out ends it; this is the last
@@ -86,8 +90,17 @@ impl Tool for ServerTool {
         if matches!(result, Err(ServerError::TimedOut { .. })) {
             context.notes.timed_out();
         }
-        let result = result.map_err(|error| self.failed(&error))?;
-        Ok(to_tool_result(&result, self.server.config().max_result, context.whole))
+        let hints = match &result {
+            Ok(answer) => &answer.hints,
+            Err(ServerError::Ended { hints, .. }) => hints,
+            Err(_) => &Vec::new(),
+        };
+        if !hints.is_empty() {
+            context.notes.refused();
+        }
+        let Answer { value, hints } = result.map_err(|error| self.failed(&error))?;
+        let result = to_tool_result(&value, self.server.config().max_result, context.whole);
+        Ok(ToolResult { content: with_hints(result.content, &hints), ..result })
     }
 }
 

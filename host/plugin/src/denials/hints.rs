@@ -4,8 +4,6 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
-
 use crate::denials::access::{AccessKind, Protection};
 use crate::denials::grant_place::GrantPlace;
 use crate::denials::network_decisions::Refusal;
@@ -153,18 +151,7 @@ fn files(context: &HintContext<'_>, state: &GuestState) -> Vec<String> {
 /// The lines that would allow `right` to `paths`, each once; or why there is none to propose.
 fn proposals<'p>(right: &str, paths: impl Iterator<Item = &'p Path>, table: &str) -> Vec<String> {
     let all: BTreeSet<Proposal> = paths.map(Proposal::for_path).collect();
-    let line = |proposal| match proposal {
-        Proposal::Grant(directory) => {
-            // A path as program.toml writes it: TOML's strings are JSON's.
-            let directory = Value::from(directory.to_string_lossy());
-            format!("to allow it, add `{right} = [{directory}]` to {table}")
-        }
-        Proposal::TooWide(directory, why) => {
-            let directory = directory.display();
-            format!("no line is proposed to allow it: `{directory}` would have to be granted, {why}")
-        }
-    };
-    all.into_iter().map(line).collect()
+    all.into_iter().map(|proposal| proposal.hint(right, table)).collect()
 }
 
 /// The hint for a path that the guest's message names though no argument does.

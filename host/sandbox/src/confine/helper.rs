@@ -97,11 +97,11 @@ pub(super) fn limit(resource: Resource, current: Option<u64>, maximum: Option<u6
     setrlimit(resource, Rlimit { current, maximum }).context("cannot set a limit")
 }
 
-/// Forks; the child becomes the command.
-pub(super) fn fork_command(policy: &Policy, job: &OwnedFd) -> Result<Pid> {
+/// Forks; the child becomes the command. What listens to its system calls is sent by `observed`, where there is such a thing.
+pub(super) fn fork_command(policy: &Policy, job: &OwnedFd, observed: &OwnedFd) -> Result<Pid> {
     match sys::fork().context("cannot start the command")? {
         Fork::Child => {
-            let failed = match command(policy, job) {
+            let failed = match command(policy, job, observed) {
                 Err(error) => message(&error),
                 Ok(never) => match never {},
             };
@@ -114,12 +114,12 @@ pub(super) fn fork_command(policy: &Policy, job: &OwnedFd) -> Result<Pid> {
 }
 
 /// Lays the remaining layers around this process, waits for the job and becomes it.
-fn command(policy: &Policy, job: &OwnedFd) -> Result<std::convert::Infallible> {
+fn command(policy: &Policy, job: &OwnedFd, observed: &OwnedFd) -> Result<std::convert::Infallible> {
     // A group of its own: what a command sends to its group does not reach the watcher.
     if !policy.terminal {
         setsid().context("cannot begin a session")?;
     }
-    platform::confine(policy)?;
+    platform::confine(policy, observed)?;
     wire::send(job, READY, &[], NONE).context("cannot tell that it is ready")?;
     let Some(message) = wire::receive(job).context("cannot hear the host")? else {
         // The host has no use for this helper.

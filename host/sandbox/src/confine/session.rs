@@ -19,8 +19,11 @@ use super::helper::VERB;
 use super::living::LivingChild;
 use super::policy::Policy;
 use super::program::SOURCES;
+use super::refusal::{MAX_REFUSALS, Refusal};
 use super::seals::Seals;
-use super::wire::{self, Command, ENDED, ExitReport, FAILED, GONE, JOB, LACKING, READY, SETUP, STOP};
+use super::wire::{
+    self, Command, ENDED, ExitReport, FAILED, GONE, JOB, LACKING, READY, REFUSED, SETUP, STOP,
+};
 
 /// How long a helper may take to make itself ready; it takes a few milliseconds.
 const READY_BOUND: Duration = Duration::from_secs(10);
@@ -28,7 +31,7 @@ const SILENT: &str = "the helper does not answer; a program that uses haft as a 
 /// How long an ended helper is waited for; one that the kernel cannot end is left to it.
 const REAP: Duration = Duration::from_secs(1);
 /// Messages that a helper sends at most.
-const MAX_MESSAGES: usize = 16;
+const MAX_MESSAGES: usize = 16 + MAX_REFUSALS;
 
 /// The three streams of a child.
 pub(crate) type Streams = [OwnedFd; 3];
@@ -59,6 +62,8 @@ impl Drop for Control {
 pub(crate) enum HelperEvent {
     /// The command has ended.
     Ended(ExitReport),
+    /// The sandbox refused the command something.
+    Refused(Refusal),
     /// Nothing of it is left; so many had to be stopped.
     Gone(u32),
 }
@@ -147,6 +152,10 @@ impl HelperSession {
                     living.ended();
                 }
                 Ok(HelperEvent::Ended(ended))
+            }
+            REFUSED => {
+                let refusal = Refusal::decode(&message.body).ok_or_else(|| failure(None))?;
+                Ok(HelperEvent::Refused(refusal))
             }
             GONE => {
                 let count = message.body.first_chunk().copied().map(u32::from_le_bytes);

@@ -44,6 +44,8 @@ pub(super) const LACKING: u8 = b'L';
 pub(super) const READY: u8 = b'R';
 /// From the helper, on *control*: the command has ended.
 pub(super) const ENDED: u8 = b'E';
+/// From the helper, on *control*: what the sandbox refused it; from the command, to the helper: what listens to it.
+pub(super) const REFUSED: u8 = b'D';
 /// From the helper, on *control*: nothing of it is left. Followed by how many were stopped.
 pub(super) const GONE: u8 = b'G';
 

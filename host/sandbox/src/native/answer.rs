@@ -4,11 +4,12 @@
 use std::process::ExitStatus;
 use std::time::Duration;
 
+use crate::confine::Refusal;
 use crate::process::{ExitReason, Finished, STOP_BOUND};
 use haft_core::call::ToolResult;
 use haft_core::grant::{Closed, Grant};
 use haft_core::limit::Limits;
-use haft_core::tool::{Clipper, Whole};
+use haft_core::tool::{Clipper, Notes, Whole};
 
 /// Characters of one answer, notices included: about 8 000 tokens, and room for the end of any build log.
 const MAX_CHARACTERS: usize = 30_000;
@@ -28,23 +29,31 @@ pub(super) fn limits(timeout: Duration) -> Limits {
     Limits { time, ..Limits::default() }
 }
 
-/// What is closed and named by what failed, one line each; more would bury the message.
+/// What failed was refused, one line each; more would bury the message.
 const MAX_HINTS: usize = 4;
 
+/// The table of program.toml that says what commands may do.
+const TABLE: &str = "`[sandbox]`";
+
 /// The answer of at most `limit` characters to a child that had `grant`. What it leaves out stays in `whole`, where that
-/// is wanted.
+/// is wanted. A child that failed after it had been refused something was refused.
 pub(super) fn answer(
     mut finished: Finished,
     timeout: Duration,
     limit: usize,
-    (whole, grant): (&Whole, &Grant),
+    (whole, grant, notes): (&Whole, &Grant, &Notes),
 ) -> ToolResult {
     let silent =
         finished.stdout.total() == 0 && finished.stderr.as_ref().is_none_or(|text| text.total() == 0);
     let is_error = !matches!(finished.end, ExitReason::Exited(status) if status.success());
     let mut notices = notices(&finished, timeout, silent);
     if is_error {
-        let hints = hints(grant, &output(&mut finished.stdout, finished.stderr.as_mut(), limit));
+        let output = output(&mut finished.stdout, finished.stderr.as_mut(), limit);
+        let hints = hints(grant, &finished.refused, &output);
+        if !hints.is_empty() {
+            notes.refused();
+        }
+        let hints = hints.join("\n");
         // Where there is little room, it is the output's.
         append(&mut notices, if hints.chars().count() < limit / 2 { &hints } else { "" });
     }
@@ -71,11 +80,16 @@ fn output(stdout: &mut Clipper, stderr: Option<&mut Clipper>, room: usize) -> St
     text
 }
 
-/// What program.toml could open of what `output`, of a child that failed, is about.
-fn hints(grant: &Grant, output: &str) -> String {
+/// What a child that failed was refused, and the line that would allow it: first what its `output` names. Reading what is
+/// closed is not observed: there the output's own words are all there is.
+fn hints(grant: &Grant, refused: &[Refusal], output: &str) -> Vec<String> {
+    let refused = Refusal::hints(refused, (grant, TABLE), output);
     let closed = grant.closed_in(output);
-    let lines = closed.into_iter().filter_map(|closed: &Closed| closed.hint("`[sandbox]`")).take(MAX_HINTS);
-    lines.map(|line| format!("hint: {line}")).collect::<Vec<_>>().join("\n")
+    let closed = closed.into_iter().filter_map(|closed: &Closed| closed.hint(TABLE));
+    // What was observed names the same way out.
+    let new = closed.filter(|hint| !refused.iter().any(|told| told.ends_with(hint.as_str()))).take(MAX_HINTS);
+    let all = new.chain(refused.iter().cloned()).map(|hint| format!("hint: {hint}"));
+    all.take(MAX_HINTS).collect()
 }
 
 fn notices(finished: &Finished, timeout: Duration, silent: bool) -> String {
@@ -127,7 +141,14 @@ mod tests {
 
     fn finished(status: i32, stdout: usize, stderr: usize) -> Finished {
         let end = ExitReason::Exited(ExitStatus::from_raw(status));
-        Finished { end, stdout: text(stdout), stderr: Some(text(stderr)), left_behind: 0, peak: 0 }
+        Finished {
+            end,
+            stdout: text(stdout),
+            stderr: Some(text(stderr)),
+            refused: Vec::new(),
+            left_behind: 0,
+            peak: 0,
+        }
     }
 
     /// TE12, TE24: whatever the streams hold, the answer stays within its limit and tells the end.
@@ -138,7 +159,7 @@ mod tests {
                 finished(0x100, stdout, stderr),
                 Duration::ZERO,
                 1000,
-                (&Whole::default(), &Grant::none()),
+                (&Whole::default(), &Grant::none(), &Notes::default()),
             );
             assert!(answer.content.chars().count() <= 1000, "{stdout} {stderr}");
             assert!(answer.content.ends_with("(exit code: 1)") && answer.is_error);
@@ -152,7 +173,7 @@ mod tests {
                 finished(0, stdout, stderr),
                 Duration::ZERO,
                 1000,
-                (&Whole::default(), &Grant::none()),
+                (&Whole::default(), &Grant::none(), &Notes::default()),
             );
             assert!(!answer.content.contains("truncated"), "{stdout} {stderr}");
         }
@@ -161,7 +182,12 @@ mod tests {
     /// TE18
     #[test]
     fn te18_a_signal_is_named() {
-        let answer = answer(finished(9, 0, 0), Duration::ZERO, 1000, (&Whole::default(), &Grant::none()));
+        let answer = answer(
+            finished(9, 0, 0),
+            Duration::ZERO,
+            1000,
+            (&Whole::default(), &Grant::none(), &Notes::default()),
+        );
         assert_eq!(answer.content, "(killed by signal: 9 (SIGKILL))");
         assert!(answer.is_error);
     }

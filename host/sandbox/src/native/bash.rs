@@ -59,6 +59,15 @@ impl Bash {
         Self { denied, ..self }
     }
 
+    /// The same, whose description says what commands may reach.
+    #[must_use]
+    pub fn telling(mut self, reach: &str) -> Self {
+        if !reach.is_empty() {
+            self.def.description = format!("{} {reach}", self.def.description);
+        }
+        self
+    }
+
     fn timeout(&self, arguments: &Value) -> Result<Duration, ToolError> {
         let Some(asked) = arguments.get("timeout").filter(|asked| !asked.is_null()) else {
             return Ok(self.timeout);
@@ -121,7 +130,7 @@ impl Tool for Bash {
         let job = job(command, timeout, context.whole.room(limit))?;
         let finished = process::run(&self.confiner, &job, &call.id, context).await;
         let finished = finished.map_err(|error| ToolError::ExecutionFailed(error.to_string()))?;
-        Ok(answer(finished, timeout, limit, (context.whole, context.grant)))
+        Ok(answer(finished, timeout, limit, (context.whole, context.grant, context.notes)))
     }
 }
 

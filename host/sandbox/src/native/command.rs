@@ -193,7 +193,7 @@ impl Tool for CommandTool {
         let job = self.job(call, context.whole.room(limit))?;
         let finished = process::run(&self.confiner, &job, &call.id, context).await;
         let finished = finished.map_err(|error| ToolError::ExecutionFailed(error.to_string()))?;
-        Ok(answer(finished, job.timeout, limit, (context.whole, context.grant)))
+        Ok(answer(finished, job.timeout, limit, (context.whole, context.grant, context.notes)))
     }
 }
 

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::HostContext;
 use crate::backend::script::quoted;
-use crate::confine::{Confiner, HelperEvent, Layers};
+use crate::confine::{Confiner, HelperEvent, Layers, Refusal};
 use crate::process::start::{command, started};
 use crate::process::{ProcessError, watch};
 use haft_core::grant::{Grant, Reach, Root, SandboxMode};
@@ -104,7 +104,7 @@ pub(crate) fn command_line(host: &HostContext, shell: &Path) -> String {
     format!("{} {}", quoted(&host.haft.to_string_lossy()), words.join(" "))
 }
 
-/// Runs `program` on this process's own streams to its end. With `terminal` it stays in the session
+/// Runs `program` on this process's own streams to its end; what the sandbox refused it comes back too. With `terminal` it stays in the session
 /// of the terminal that they are, so that keys like Ctrl-C reach it.
 pub async fn run(
     confiner: &Confiner,
@@ -112,7 +112,7 @@ pub async fn run(
     program: &Path,
     arguments: &[OsString],
     terminal: bool,
-) -> Result<ExitStatus, ProcessError> {
+) -> Result<(ExitStatus, Vec<Refusal>), ProcessError> {
     let more = if terminal { terminal_variables() } else { Vec::new() };
     let command = command(program, arguments, &more, grant)?;
     let own = |stream: io::Result<_>| stream.map_err(watch("hand on a stream"));
@@ -123,7 +123,7 @@ pub async fn run(
     ];
     let confiner = if terminal { confiner.clone().at_terminal() } else { confiner.clone() };
     let mut session = started(&confiner, grant, &command, streams).await?;
-    let mut ended = None;
+    let (mut ended, mut refused) = (None, Vec::new());
     loop {
         tokio::select! {
             news = session.news() => match news.map_err(watch("wait for the command"))? {
@@ -133,6 +133,7 @@ pub async fn run(
                         break;
                     }
                 }
+                HelperEvent::Refused(refusal) => refused.push(refusal),
                 HelperEvent::Gone(_) => break,
             },
             _ = tokio::signal::ctrl_c() => drop(session.stop()),
@@ -147,7 +148,7 @@ pub async fn run(
         return Err(ProcessError::Replaced { path });
     }
     ended
-        .map(ExitStatus::from_raw)
+        .map(|status| (ExitStatus::from_raw(status), refused))
         .ok_or_else(|| watch("take the command's exit status")(io::ErrorKind::TimedOut.into()))
 }
 

@@ -22,7 +22,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use self::words::LastLines;
-use crate::confine::{Confiner, HelperEvent, HelperSession};
+use crate::confine::{Confiner, HelperEvent, HelperSession, Refusal};
 use crate::process::start::{command, started};
 use crate::process::{ProcessError, watch as watching};
 use haft_core::grant::Grant;
@@ -66,6 +66,7 @@ pub struct Life {
     stop: watch::Sender<bool>,
     state: watch::Receiver<ServiceState>,
     words: Arc<Lock<LastLines>>,
+    refused: Arc<Lock<Vec<Refusal>>>,
 }
 
 #[derive(Clone, Debug)]
@@ -125,10 +126,11 @@ pub async fn start(
     confiner.refill(grant);
     let words = Arc::new(Lock::new(LastLines::default()));
     let errors = Errors { pipe: Some(errors), words: words.clone(), on_line: Box::new(on_line) };
+    let refused = Arc::<Lock<Vec<Refusal>>>::default();
     let (stop, orders) = watch::channel(false);
     let (sender, state) = watch::channel(ServiceState::Running);
-    tokio::spawn(Supervisor { session, errors, sender }.keep(orders));
-    Ok(Service { input, output, life: Life { stop, state, words } })
+    tokio::spawn(Supervisor { session, errors, refused: refused.clone(), sender }.keep(orders));
+    Ok(Service { input, output, life: Life { stop, state, words, refused } })
 }
 
 impl Life {
@@ -151,6 +153,11 @@ impl Life {
     /// The last lines that it wrote to standard error, without what steers a terminal; bounded.
     pub fn last_words(&self) -> String {
         self.words.lock().last()
+    }
+
+    /// What the sandbox has refused it so far, in order; bounded.
+    pub fn refused(&self) -> Vec<Refusal> {
+        self.refused.lock().clone()
     }
 
     /// Whether it was asked to.
@@ -187,6 +194,7 @@ fn unwatched() -> Ending {
 struct Supervisor {
     session: HelperSession,
     errors: Errors,
+    refused: Arc<Lock<Vec<Refusal>>>,
     sender: watch::Sender<ServiceState>,
 }
 
@@ -211,6 +219,7 @@ impl Supervisor {
                         }
                         drop(self.session.stop());
                     }
+                    Ok(HelperEvent::Refused(refusal)) => self.refused.lock().push(refusal),
                     Ok(HelperEvent::Gone(_)) => break,
                     Err(error) => {
                         ending.get_or_insert(Ending::Unknown(error.to_string()));

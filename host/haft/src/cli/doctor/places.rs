@@ -48,7 +48,7 @@ pub(super) fn inspect_dirs(dirs: &Dirs) -> Vec<Place> {
         ("store", &dirs.store),
         ("answers", &dirs.answers),
     ];
-    let tools = [("data", &dirs.data), ("workspace", &dirs.workspace), ("temporary", &dirs.temporary)];
+    let tools = [("data", &dirs.data), ("temporary", &dirs.temporary)];
     let place = |is_own: bool| {
         move |(name, path): (&'static str, &PathBuf)| Place {
             name,

@@ -6,6 +6,7 @@
 mod capabilities;
 mod mounts;
 mod namespaces;
+mod observe;
 mod rules;
 mod seccomp;
 mod watch;
@@ -22,11 +23,12 @@ use rustix::process::{
 use rustix::thread::set_no_new_privs;
 
 use self::namespaces::NoNamespaces;
+use self::observe::Observer;
 use crate::confine::helper::fork_command;
 use crate::confine::policy::Policy;
 use crate::confine::sys::platform as sys;
 use crate::confine::sys::{Fork, fork};
-use crate::confine::wire::Command;
+use crate::confine::wire::{self, Command};
 
 /// The kernel ends these first when memory runs out, not haft and not the desktop.
 const EXPENDABLE: &str = "1000";
@@ -68,9 +70,11 @@ pub(super) fn serve(control: &OwnedFd, policy: &Policy, job: OwnedFd) -> Result<
 fn watched(control: &OwnedFd, policy: &Policy, job: OwnedFd, is_first: bool) -> Result<()> {
     // Before there is a child whose end could be missed.
     let ended = sys::child_signals().context("cannot listen for the end of the command")?;
-    let command = fork_command(policy, &job)?;
-    drop(job);
-    watch::until_gone(control, &ended, command, is_first)
+    let (observer, observed) = wire::pair().context("cannot make a pair of sockets")?;
+    let command = fork_command(policy, &job, &observed)?;
+    drop((job, observed));
+    let observer = Observer::receive(&observer, policy);
+    watch::until_gone((control, observer), &ended, command, is_first)
 }
 
 fn wait(process: Pid) {
@@ -79,7 +83,7 @@ fn wait(process: Pid) {
 }
 
 /// Lays the innermost layers around this process, which is to become the command.
-pub(super) fn confine(policy: &Policy) -> Result<()> {
+pub(super) fn confine(policy: &Policy, observed: &OwnedFd) -> Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL)).context("cannot tie itself to its parent")?;
     let layers = policy.layers;
     if layers.capabilities {
@@ -93,6 +97,7 @@ pub(super) fn confine(policy: &Policy) -> Result<()> {
     }
     if layers.seccomp && policy.write.is_some() {
         seccomp::apply(policy).context("cannot apply the filter of system calls")?;
+        observe::begin(policy, observed).context("cannot tell what listens")?;
     }
     Ok(())
 }

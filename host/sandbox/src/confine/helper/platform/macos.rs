@@ -23,13 +23,14 @@ pub(super) fn is_lacking(_: &anyhow::Error) -> bool {
 
 /// Starts the command and watches over it.
 pub(super) fn serve(control: &OwnedFd, policy: &Policy, job: OwnedFd) -> Result<()> {
-    let command = fork_command(policy, &job)?;
+    // Nothing is observed: Seatbelt tells nobody what it refuses.
+    let command = fork_command(policy, &job, &job)?;
     drop(job);
     descent::until_gone(control, command, policy.terminal)
 }
 
 /// The profile comes with the program that is started: see [`wrapped`].
 #[expect(clippy::unnecessary_wraps, reason = "the same signature as on Linux")]
-pub(super) fn confine(_: &Policy) -> Result<()> {
+pub(super) fn confine(_: &Policy, _: &OwnedFd) -> Result<()> {
     Ok(())
 }

@@ -5,6 +5,7 @@
 //! by Landlock, and a list of what is allowed would break programs with every release of a C library.
 
 use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
 
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen as Length, SeccompCmpOp as Is, SeccompCondition,
@@ -12,9 +13,10 @@ use seccompiler::{
 };
 
 use crate::confine::policy::Policy;
+use crate::confine::sys::platform as sys;
 
 /// Rules for one system call; none means every use of it.
-type Rules = BTreeMap<i64, Vec<SeccompRule>>;
+pub(super) type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
 /// What nothing that runs in the sandbox may do, whatever the arguments.
 const DENIED: &[i64] = &[
@@ -137,7 +139,7 @@ const KEXEC_FILE_LOAD: i64 = if cfg!(target_arch = "x86_64") { 320 } else { 294 
 const OPEN_TREE_ATTR: i64 = 467;
 const SETXATTRAT: i64 = 463;
 const REMOVEXATTRAT: i64 = 466;
-const FCHMODAT2: i64 = 452;
+pub(super) const FCHMODAT2: i64 = 452;
 
 /// Set-user-id and set-group-id: a file of root with one gives its rights to all users.
 const SET_ID: u64 = 0o6000;
@@ -151,10 +153,10 @@ const X32: u32 = 0x4000_0000;
 
 /// Puts the filters for `policy` over this process and all that come from it. No way back.
 pub(super) fn apply(policy: &Policy) -> Result<(), seccompiler::Error> {
-    let missing = without_second_table(program(listed(MISSING), libc::ENOSYS)?);
+    let missing = without_second_table(program(listed(MISSING.iter().copied()), libc::ENOSYS)?);
     apply_filter(&program(denied(policy)?, libc::EPERM)?)?;
     if rustix::process::geteuid().is_root() {
-        apply_filter(&program(listed(PRETENDED), SUCCESS)?)?;
+        apply_filter(&program(listed(PRETENDED.iter().copied()), SUCCESS)?)?;
     }
     if !policy.layers.namespaces {
         apply_filter(&program(unsupported()?, libc::ENOTSUP)?)?;
@@ -190,8 +192,29 @@ fn without_second_table(program: BpfProgram) -> BpfProgram {
     whole
 }
 
-fn listed(calls: &[i64]) -> Rules {
-    calls.iter().map(|call| (*call, Vec::new())).collect()
+/// Every use of `calls`.
+pub(super) fn listed(calls: impl IntoIterator<Item = i64>) -> Rules {
+    calls.into_iter().map(|call| (call, Vec::new())).collect()
+}
+
+/// The uses of a call whose argument has any bit of `flags`.
+pub(super) fn any_bit(argument: u8, flags: &[i32]) -> Result<Vec<SeccompRule>, seccompiler::Error> {
+    flags.iter().map(|flag| all(&[set(argument, u64::from(flag.cast_unsigned()))])).collect()
+}
+
+/// Puts a filter over this process that has what `rules` hold wait for whoever has the descriptor.
+pub(super) fn listened(rules: Rules) -> std::io::Result<OwnedFd> {
+    let arch = TargetArch::try_from(std::env::consts::ARCH).map_err(std::io::Error::other)?;
+    // The library has no such answer: it stands in for one that nothing else uses here.
+    let filter = SeccompFilter::new(rules, SeccompAction::Allow, SeccompAction::Trace(0), arch);
+    let filter: BpfProgram = filter.and_then(TryInto::try_into).map_err(std::io::Error::other)?;
+    let waiting = |mut line: sock_filter| {
+        if u32::from(line.code) == libc::BPF_RET | libc::BPF_K && line.k == libc::SECCOMP_RET_TRACE {
+            line.k = libc::SECCOMP_RET_USER_NOTIF;
+        }
+        libc::sock_filter { code: line.code, jt: line.jt, jf: line.jf, k: line.k }
+    };
+    sys::filter_with_listener(&filter.into_iter().map(waiting).collect::<Vec<_>>())
 }
 
 /// As in `asm-generic/ioctls.h`; the type of libc's constants is another one on musl.
@@ -199,7 +222,7 @@ const TIOCSTI: u64 = 0x5412;
 const TIOCLINUX: u64 = 0x541c;
 
 fn denied(policy: &Policy) -> Result<Rules, seccompiler::Error> {
-    let mut rules = listed(DENIED);
+    let mut rules = listed(DENIED.iter().copied());
     rules.insert(
         libc::SYS_clone,
         bits(NEW_NAMESPACES).map(|bit| all(&[set(0, bit)])).collect::<Result<_, _>>()?,
@@ -228,7 +251,7 @@ fn denied(policy: &Policy) -> Result<Rules, seccompiler::Error> {
         rules.insert(libc::SYS_socketpair, pairs.into_iter().collect::<Result<_, _>>()?);
     }
     if !policy.layers.namespaces {
-        rules.extend(listed(DENIED_WITHOUT_MOUNTS));
+        rules.extend(listed(DENIED_WITHOUT_MOUNTS.iter().copied()));
         for (call, argument) in OF_PROCESSES {
             rules.insert(*call, vec![all(&[(*argument, Is::Ne, 0)])?]);
         }
@@ -268,7 +291,7 @@ const OPENS: &[(i64, u8)] = &[
 const TMPFILE: i32 = libc::O_TMPFILE & !libc::O_DIRECTORY;
 
 fn unsupported() -> Result<Rules, seccompiler::Error> {
-    let mut rules = listed(UNSUPPORTED_WITHOUT_MOUNTS);
+    let mut rules = listed(UNSUPPORTED_WITHOUT_MOUNTS.iter().copied());
     let requests = [FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR].map(|request| all(&[equal(1, request)]));
     rules.insert(libc::SYS_ioctl, requests.into_iter().collect::<Result<_, _>>()?);
     Ok(rules)

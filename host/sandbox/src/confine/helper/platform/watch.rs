@@ -13,6 +13,7 @@ use rustix::process::{
     Pid, PidfdFlags, Signal, WaitOptions, kill_process, pidfd_open, pidfd_send_signal, wait,
 };
 
+use super::observe::Observer;
 use crate::confine::sys::peak_of_children;
 use crate::confine::sys::platform as sys;
 use crate::confine::wire::{self, ENDED, ExitReport, GONE, STOP};
@@ -30,8 +31,13 @@ const MAX_FOUND: usize = 10_000;
 
 /// Watches over `command` and all that comes from it until nothing is left. `is_first`: whether
 /// this is the first process of a namespace, so that it sees nothing else.
-pub(super) fn until_gone(control: &OwnedFd, ended: &OwnedFd, command: Pid, is_first: bool) -> Result<()> {
-    let mut watch = Watch { control, command, is_first, reaped: 0, reported: false };
+pub(super) fn until_gone(
+    (control, observer): (&OwnedFd, Option<Observer>),
+    ended: &OwnedFd,
+    command: Pid,
+    is_first: bool,
+) -> Result<()> {
+    let mut watch = Watch { control, observer, command, is_first, reaped: 0, reported: false };
     loop {
         if watch.reap()? {
             watch.linger(ended);
@@ -47,6 +53,7 @@ pub(super) fn until_gone(control: &OwnedFd, ended: &OwnedFd, command: Pid, is_fi
 
 struct Watch<'a> {
     control: &'a OwnedFd,
+    observer: Option<Observer>,
     command: Pid,
     is_first: bool,
     /// Processes besides the command that have ended here.
@@ -93,11 +100,10 @@ impl Watch<'_> {
     }
 
     /// Waits until something happens, at most as long as `limit`.
-    fn receive(&self, ended: &OwnedFd, limit: Option<Duration>) -> Result<Received> {
-        let mut events = [
-            PollFd::from_borrowed_fd(self.control.as_fd(), PollFlags::IN),
-            PollFd::from_borrowed_fd(ended.as_fd(), PollFlags::IN),
-        ];
+    fn receive(&mut self, ended: &OwnedFd, limit: Option<Duration>) -> Result<Received> {
+        let observed = self.observer.as_ref().map_or(ended.as_fd(), AsFd::as_fd);
+        let mut events = [self.control.as_fd(), ended.as_fd(), observed]
+            .map(|source| PollFd::from_borrowed_fd(source, PollFlags::IN));
         let limit = limit.map(|limit| Timespec {
             tv_sec: limit.as_secs().cast_signed(),
             tv_nsec: limit.subsec_nanos().into(),
@@ -106,7 +112,16 @@ impl Watch<'_> {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error).context("cannot wait for what happens"),
         }
-        let [control, signals] = events.map(|event| !event.revents().is_empty());
+        let [control, signals, observed] = events.map(|event| event.revents());
+        if observed.contains(PollFlags::IN)
+            && let Some(observer) = &mut self.observer
+        {
+            observer.observe(self.control);
+        } else if observed.contains(PollFlags::HUP) {
+            // The last process that it is about has ended.
+            self.observer = None;
+        }
+        let [control, signals] = [control, signals].map(|events| !events.is_empty());
         if signals {
             // Which child it was is asked by `reap`.
             let _ = rustix::io::read(ended, &mut [0; 1024]);
@@ -123,7 +138,7 @@ impl Watch<'_> {
 
     /// Waits until the host has heard: taking namespaces down takes longer than a command like
     /// `true`, and the host would wait for the processor that does it.
-    fn linger(&self, ended: &OwnedFd) {
+    fn linger(&mut self, ended: &OwnedFd) {
         let started = Instant::now();
         while started.elapsed() < LINGER {
             if matches!(self.receive(ended, Some(LINGER)), Err(_) | Ok(Received::HostGone)) {

@@ -116,6 +116,101 @@ pub(crate) fn signal_everybody(signal: Signal) -> io::Result<()> {
     check(unsafe { libc::kill(-1, signal.as_raw()) }).map(drop)
 }
 
+/// A system call that waits for an answer.
+#[derive(Debug)]
+pub(crate) struct Notification {
+    id: u64,
+    /// The process that makes it.
+    pub(crate) process: u32,
+    pub(crate) number: i64,
+    pub(crate) arguments: [u64; 6],
+}
+
+impl Notification {
+    /// Fills `buffer` with what the process has at `place`, as far as there is memory.
+    pub(crate) fn read<'b>(&self, place: u64, buffer: &'b mut [u8]) -> io::Result<&'b [u8]> {
+        let process = libc::pid_t::try_from(self.process).map_err(io::Error::other)?;
+        let place = usize::try_from(place).map_err(io::Error::other)?;
+        let local = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+        // The kernel fills a part whole or not at all, so that the parts end where pages do.
+        let first = buffer.len().min(PAGE - place % PAGE);
+        let part = |at: usize, length| libc::iovec {
+            iov_base: std::ptr::without_provenance_mut(place.wrapping_add(at)),
+            iov_len: length,
+        };
+        let remote = [part(0, first), part(first, buffer.len() - first)];
+        // SAFETY: the kernel writes at most `iov_len` bytes to `local`, and reads the memory of another process alone.
+        let read = unsafe {
+            libc::process_vm_readv(
+                process,
+                &raw const local,
+                1,
+                remote.as_ptr(),
+                remote.len() as libc::c_ulong,
+                0,
+            )
+        };
+        let read = usize::try_from(read).map_err(|_| io::Error::last_os_error())?;
+        Ok(buffer.get(..read).unwrap_or_default())
+    }
+}
+
+/// As in `linux/seccomp.h`.
+const SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP: libc::c_ulong = 1;
+
+/// Bytes of the smallest page.
+const PAGE: usize = 4096;
+
+/// Puts `program` over this process and all that come from it, and returns the descriptor on which its calls wait. A call
+/// that is waited for is not interrupted by signals that a process outlives, where the kernel can do so (Linux 5.19): it
+/// would be made again, and a runtime that sends itself signals would never get on.
+pub(crate) fn filter_with_listener(program: &[libc::sock_filter]) -> io::Result<OwnedFd> {
+    let length = libc::c_ushort::try_from(program.len()).map_err(io::Error::other)?;
+    let filter = libc::sock_fprog { len: length, filter: program.as_ptr().cast_mut() };
+    let apply = |flags: libc::c_ulong| {
+        // SAFETY: the kernel reads `len` instructions from `filter`, and makes a descriptor that is new.
+        let made = unsafe {
+            libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, &raw const filter)
+        };
+        check_long(made)?;
+        let made = RawFd::try_from(made).map_err(io::Error::other)?;
+        // SAFETY: as above.
+        let listener = unsafe { OwnedFd::from_raw_fd(made) };
+        // The listener runs where the call waits, and the other way round (Linux 6.6): neither waits for another processor.
+        // SAFETY: the flags are passed by value.
+        unsafe {
+            libc::ioctl(made, libc::SECCOMP_IOCTL_NOTIF_SET_FLAGS, SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP);
+        }
+        Ok(listener)
+    };
+    let listener = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER;
+    let old = |error: io::Error| {
+        if error.raw_os_error() == Some(libc::EINVAL) { apply(listener) } else { Err(error) }
+    };
+    apply(listener | libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV).or_else(old)
+}
+
+/// The next call that waits.
+pub(crate) fn next_notification(listener: BorrowedFd<'_>) -> io::Result<Notification> {
+    // SAFETY: the kernel asks for a value of zeros, and fills it in.
+    let call = unsafe {
+        let mut call = std::mem::zeroed::<libc::seccomp_notif>();
+        check(libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_RECV, &raw mut call))?;
+        call
+    };
+    let (number, arguments) = (call.data.nr.into(), call.data.args);
+    Ok(Notification { id: call.id, process: call.pid, number, arguments })
+}
+
+/// Has the kernel make the call, as if nobody had been asked.
+pub(crate) fn let_go_on(listener: BorrowedFd<'_>, call: &Notification) -> io::Result<()> {
+    let flags = u32::try_from(libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE).map_err(io::Error::other)?;
+    let mut answer = libc::seccomp_notif_resp { id: call.id, val: 0, error: 0, flags };
+    // SAFETY: the answer is what the request reads.
+    check(unsafe { libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_SEND, &raw mut answer) })
+        .map(drop)
+}
+
 fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }

@@ -1,0 +1,274 @@
+//! Tells the host what the sandbox refuses. A filter of system calls has those that write files or connect wait for the
+//! watcher (`SECCOMP_RET_USER_NOTIF`, seccomp_unotify(2)), which looks whether the mounts refuse them, and lets
+//! every one go on. It decides nothing, so that a process that changes its arguments meanwhile gains nothing: what is
+//! told is at worst another path. Calls that only read are observed where reading has a limit; elsewhere there are too many.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Access, AtFlags, CWD, accessat};
+use rustix::io::Errno;
+
+use super::seccomp::{FCHMODAT2, Rules};
+use crate::confine::policy::Policy;
+use crate::confine::refusal::{MAX_REFUSALS, Refusal};
+use crate::confine::sys::platform::{self as sys, Notification};
+use crate::confine::wire::{self, REFUSED};
+
+/// Bytes of a path that a system call takes (`PATH_MAX`).
+const MAX_PATH: usize = 4096;
+
+/// A path among the arguments of a system call.
+struct Named {
+    call: i64,
+    /// The argument that has the directory in which it starts; `None`: the working directory.
+    directory: Option<usize>,
+    path: usize,
+    change: Change,
+}
+
+/// What a call changes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Change {
+    /// A file, or the directory in which it is made.
+    File,
+    /// A directory, by making something where nothing is: where something is, the call fails by itself.
+    Make,
+    /// A directory, by removing or replacing what it names.
+    Entry,
+}
+
+const fn named(call: i64, directory: Option<usize>, path: usize, change: Change) -> Named {
+    Named { call, directory, path, change }
+}
+
+/// What is observed besides `open`.
+const CALLS: &[Named] = &[
+    named(libc::SYS_mkdirat, Some(0), 1, Change::Make),
+    named(libc::SYS_symlinkat, Some(1), 2, Change::Make),
+    named(libc::SYS_linkat, Some(2), 3, Change::Make),
+    named(libc::SYS_renameat, Some(0), 1, Change::Entry),
+    named(libc::SYS_renameat, Some(2), 3, Change::Entry),
+    named(libc::SYS_renameat2, Some(0), 1, Change::Entry),
+    named(libc::SYS_renameat2, Some(2), 3, Change::Entry),
+    named(libc::SYS_unlinkat, Some(0), 1, Change::Entry),
+    named(libc::SYS_truncate, None, 0, Change::File),
+    named(libc::SYS_fchmodat, Some(0), 1, Change::File),
+    named(FCHMODAT2, Some(0), 1, Change::File),
+    #[cfg(target_arch = "x86_64")]
+    named(libc::SYS_mkdir, None, 0, Change::Make),
+    #[cfg(target_arch = "x86_64")]
+    named(libc::SYS_symlink, None, 1, Change::Make),
+    #[cfg(target_arch = "x86_64")]
+    named(libc::SYS_link, None, 1, Change::Make),
+    #[cfg(target_arch = "x86_64")]
+    named(libc::SYS_rename, None, 0, Change::Entry),
+    #[cfg(target_arch = "x86_64")]
+    named(libc::SYS_rename, None, 1, Change::Entry),
+    #[cfg(target_arch = "x86_64")]
+    named(libc::SYS_unlink, None, 0, Change::Entry),
+    #[cfg(target_arch = "x86_64")]
+    named(libc::SYS_rmdir, None, 0, Change::Entry),
+    #[cfg(target_arch = "x86_64")]
+    named(libc::SYS_creat, None, 0, Change::File),
+    #[cfg(target_arch = "x86_64")]
+    named(libc::SYS_chmod, None, 0, Change::File),
+];
+
+/// `open`, and which argument has its flags.
+const OPENS: &[(Named, usize)] = &[
+    (named(libc::SYS_openat, Some(0), 1, Change::File), 2),
+    #[cfg(target_arch = "x86_64")]
+    (named(libc::SYS_open, None, 0, Change::File), 1),
+];
+
+/// The flags of an `open` that writes.
+const WRITING: [i32; 3] = [libc::O_WRONLY, libc::O_RDWR, libc::O_CREAT];
+
+/// What `policy` has observed, as rules of a filter.
+pub(super) fn rules(policy: &Policy) -> Result<Rules, seccompiler::Error> {
+    let mut rules = super::seccomp::listed(CALLS.iter().map(|named| named.call));
+    for (named, flags) in OPENS {
+        let writing = || super::seccomp::any_bit(u8::try_from(*flags).unwrap_or_default(), &WRITING);
+        rules.insert(named.call, if policy.read.is_some() { Vec::new() } else { writing()? });
+    }
+    if !policy.network {
+        rules.insert(libc::SYS_connect, Vec::new());
+    }
+    Ok(rules)
+}
+
+/// What observes, on the watcher's side.
+pub(super) struct Observer {
+    listener: OwnedFd,
+    policy: Policy,
+    told: BTreeSet<Refusal>,
+}
+
+impl Observer {
+    /// Takes over the listener that the command sends on `from`; `None` where the kernel has none to give.
+    pub(super) fn receive(from: &OwnedFd, policy: &Policy) -> Option<Self> {
+        let mut message = wire::receive(from).ok().flatten()?;
+        let listener = message.descriptors.pop()?;
+        Some(Self { listener, policy: policy.clone(), told: BTreeSet::new() })
+    }
+
+    /// Lets one waiting call go on, and tells on `control` what it was refused.
+    pub(super) fn observe(&mut self, control: &OwnedFd) {
+        let Ok(call) = sys::next_notification(self.listener.as_fd()) else { return };
+        // Looked at before it goes on: the process may end then, and its working directory with it.
+        for tried in tried(&call) {
+            if self.told.len() < MAX_REFUSALS
+                && let Some(refusal) = self.refused(tried)
+                && self.told.insert(refusal.clone())
+            {
+                let _ = wire::send(control, REFUSED, &refusal.encode(), &[] as &[OwnedFd]);
+            }
+        }
+        // An error means that the process has ended, or was interrupted and will ask again.
+        let _ = sys::let_go_on(self.listener.as_fd(), &call);
+    }
+
+    fn refused(&self, tried: Tried) -> Option<Refusal> {
+        match tried {
+            Tried::Write(path, change) => self.refused_write(&path, change),
+            Tried::Read(path) => self.refused_read(&path).map(Refusal::Read),
+            // Of the process's own network there is the loopback interface, with what itself listens there.
+            Tried::Connect(address) if address.ip().is_loopback() && is_listened_to(address.port()) => None,
+            Tried::Connect(address) => Some(Refusal::Connect(address)),
+        }
+    }
+
+    /// What of `path` the sandbox keeps from being written where the kernel would let this user.
+    fn refused_write(&self, path: &Path, change: Change) -> Option<Refusal> {
+        let is_missing = may(path, Access::WRITE_OK) == Err(Errno::NOENT);
+        let made_in = || self.closed(path.parent()?, path.file_name()?.as_ref());
+        match change {
+            _ if is_missing => made_in().map(Refusal::Write),
+            Change::Make => None,
+            Change::Entry | Change::File => {
+                let entry = made_in().filter(|_| change == Change::Entry).map(Refusal::Remove);
+                entry.or_else(|| self.closed(path, Path::new("")).map(Refusal::Write))
+            }
+        }
+    }
+
+    /// `name` in `place`, without links, where this user may write and the sandbox keeps it from it.
+    fn closed(&self, place: &Path, name: &Path) -> Option<PathBuf> {
+        let real =
+            || Some(std::fs::canonicalize(place).ok()?.components().chain(name.components()).collect());
+        match may(place, Access::WRITE_OK) {
+            Err(Errno::ROFS) => real(),
+            Ok(()) if !self.policy.layers.namespaces => {
+                real().filter(|path: &PathBuf| !self.policy.may_write(path))
+            }
+            _ => None,
+        }
+    }
+
+    /// The same for reading, which Landlock limits by path.
+    fn refused_read(&self, path: &Path) -> Option<PathBuf> {
+        let roots = self.policy.read.as_ref().filter(|_| may(path, Access::READ_OK).is_ok())?;
+        let real = std::fs::canonicalize(path).ok()?;
+        (!roots.iter().any(|root| real.starts_with(root))).then_some(real)
+    }
+}
+
+impl AsFd for Observer {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.listener.as_fd()
+    }
+}
+
+/// Whether this process, which has the mounts and the user of the command, may do so at `path`. That a mount is read-only
+/// is told once the file's own mode was found to allow it.
+fn may(path: &Path, access: Access) -> Result<(), Errno> {
+    accessat(CWD, path, access, AtFlags::EACCESS)
+}
+
+/// What a process has tried.
+enum Tried {
+    Write(PathBuf, Change),
+    Read(PathBuf),
+    Connect(SocketAddr),
+}
+
+fn tried(call: &Notification) -> Vec<Tried> {
+    if call.number == libc::SYS_connect {
+        return address(call).map(Tried::Connect).into_iter().collect();
+    }
+    let write = |named: &Named| Some(Tried::Write(path(call, named)?, named.change));
+    if let Some((named, flags)) = OPENS.iter().find(|(named, _)| named.call == call.number) {
+        let flags = call.arguments.get(*flags).copied().unwrap_or_default();
+        let writes = WRITING.iter().any(|flag| flags & u64::from(flag.cast_unsigned()) != 0);
+        let read = || path(call, named).map(Tried::Read);
+        return if writes { write(named) } else { read() }.into_iter().collect();
+    }
+    CALLS.iter().filter(|named| named.call == call.number).filter_map(write).collect()
+}
+
+/// The path that an argument of `call` has, absolute.
+fn path(call: &Notification, named: &Named) -> Option<PathBuf> {
+    let mut bytes = [0; MAX_PATH];
+    let text =
+        call.read(*call.arguments.get(named.path)?, &mut bytes).ok()?.split(|byte| *byte == 0).next()?;
+    let path = Path::new(OsStr::from_bytes(text));
+    // A descriptor by its name is that of whoever asks.
+    if text.is_empty() || path.starts_with("/proc") || path.starts_with("/dev") {
+        return None;
+    }
+    if path.is_absolute() {
+        return Some(path.to_owned());
+    }
+    let process = call.process;
+    let start = match named.directory {
+        // Only the lower half counts: an `int`.
+        Some(argument) => match *call.arguments.get(argument)? as i32 {
+            libc::AT_FDCWD => format!("/proc/{process}/cwd"),
+            directory => format!("/proc/{process}/fd/{directory}"),
+        },
+        None => format!("/proc/{process}/cwd"),
+    };
+    Some(Path::new(&start).join(path))
+}
+
+/// The address that `connect` was given: a `sockaddr_in` or `sockaddr_in6`.
+fn address(call: &Notification) -> Option<SocketAddr> {
+    let [_, place, length, ..] = call.arguments;
+    let mut bytes = [0; size_of::<libc::sockaddr_in6>()];
+    let length = usize::try_from(length).ok()?.min(bytes.len());
+    let bytes = call.read(place, bytes.get_mut(..length)?).ok()?;
+    let family = libc::c_int::from(u16::from_ne_bytes(*bytes.first_chunk()?));
+    let port = u16::from_be_bytes(*bytes.get(2..)?.first_chunk()?);
+    let address = match family {
+        libc::AF_INET => Ipv4Addr::from(*bytes.get(4..)?.first_chunk()?).into(),
+        libc::AF_INET6 => Ipv6Addr::from(*bytes.get(8..)?.first_chunk()?).to_canonical(),
+        _ => return None,
+    };
+    Some(SocketAddr::new(address, port))
+}
+
+/// Whether a socket of this network listens on `port`, or takes datagrams there (`/proc/net/tcp` in proc_net(5)).
+fn is_listened_to(port: u16) -> bool {
+    let tables =
+        ["tcp", "tcp6", "udp", "udp6"].map(|kind| std::fs::read_to_string(format!("/proc/self/net/{kind}")));
+    let is_there = |socket: &str| {
+        let mut fields = socket.split_whitespace().skip(1);
+        let (local, remote) = (fields.next(), fields.next());
+        let port_of = |address: Option<&str>| u16::from_str_radix(address?.rsplit_once(':')?.1, 16).ok();
+        port_of(local) == Some(port) && port_of(remote) == Some(0)
+    };
+    tables.iter().flatten().any(|table| table.lines().any(is_there))
+}
+
+/// Puts the filter over this process and sends what listens to it on `to`. Where the kernel cannot, nothing is observed.
+pub(super) fn begin(policy: &Policy, to: &OwnedFd) -> io::Result<()> {
+    let listener = rules(policy).ok().and_then(|rules| super::seccomp::listened(rules).ok());
+    let listener: Vec<OwnedFd> = listener.into_iter().collect();
+    wire::send(to, REFUSED, &[], &listener)
+}

@@ -1,0 +1,244 @@
+//! U1, U2: tools work where haft is run, and what the sandbox refuses a command, a command tool or an MCP server is named
+//! with the line of program.toml that allows it, which does.
+
+use std::fs;
+use std::io::Write;
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::thread;
+
+use serde_json::{Value, json};
+
+use crate::cli::{Answer, Home};
+
+const HEAD: &str = "[program]\nname = \"p\"\nversion = \"0.1.0\"\n";
+
+/// What people do in a shell that the sandbox refuses, each with what of it program.toml has to say first and the key that
+/// allows it. `~/other` and `~/repo` are there, beside the folder that tools work in.
+const REFUSED: &[(&str, &str, &str)] = &[
+    ("echo x > ~/other/new", "", "write"),
+    ("echo x >> ~/other/old", "", "write"),
+    ("touch ~/other/new", "", "write"),
+    ("mkdir ~/other/new", "", "write"),
+    ("mkdir -p ~/other/new/deep", "", "write"),
+    ("rm ~/other/old", "", "write"),
+    ("find ~/other/full -type f -delete", "", "write"),
+    ("rmdir ~/other/empty", "", "write"),
+    ("mv note ~/other/", "", "write"),
+    ("mv ~/other/old here", "", "write"),
+    ("mv ~/other/old ~/other/new", "", "write"),
+    ("cp note ~/other/", "", "write"),
+    ("cp -r folder ~/other/", "", "write"),
+    ("install -m 600 note ~/other/", "", "write"),
+    ("ln -s note ~/other/new", "", "write"),
+    ("ln ~/other/old ~/other/new", "", "write"),
+    ("sed -i s/a/b/ ~/other/old", "", "write"),
+    ("echo x | tee ~/other/new", "", "write"),
+    ("dd if=note of=~/other/new status=none", "", "write"),
+    ("truncate -s 0 ~/other/old", "", "write"),
+    ("chmod 600 ~/other/old", "", "write"),
+    ("tar cf folder.tar folder && tar xf folder.tar -C ~/other", "", "write"),
+    ("cd ~/other && touch new", "", "write"),
+    ("ln -s ~/other way; touch way/new", "", "write"),
+    ("diff -u note folder/b | patch -s ~/other/old", "", "write"),
+    ("python3 -c 'open(\"../other/new\", \"w\")'", "", "write"),
+    ("python3 -c 'import os; os.makedirs(\"../other/new/deep\")'", "", "write"),
+    (
+        "python3 -c 'import sqlite3; sqlite3.connect(\"../other/new\").execute(\"create table t(a)\")'",
+        "",
+        "write",
+    ),
+    ("git init -q ~/other/new", "", "write"),
+    ("git clone -q ~/repo ~/other/new", "", "write"),
+    ("git -C ~/repo commit -q --allow-empty -m more", "", "write"),
+    ("git -C ~/repo tag new", "", "write"),
+    ("git config user.name me", "", "write"),
+    ("echo x > .vscode/settings.json", "", "write"),
+    ("cat ~/.ssh/id", "", "credentials"),
+    ("cat ~/.aws/credentials", "", "credentials"),
+    ("cat ~/.netrc", "", "credentials"),
+    ("cat ~/other/old", "read = [\"/usr\", \"/bin\", \"/lib\", \"/lib64\", \"/etc\"]", "read"),
+    ("exec 3<>/dev/tcp/127.0.0.1/PORT && head -n 1 <&3", "network = false", "network"),
+    (
+        "python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", PORT))'",
+        "network = false",
+        "network",
+    ),
+];
+
+struct Stand {
+    home: Home,
+    port: u16,
+}
+
+impl Stand {
+    fn new() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let _ = stream.unwrap().write_all(b"hello\n");
+            }
+        });
+        let stand = Self { home: Home::new(), port };
+        for folder in ["other/full", "other/empty", ".ssh", ".aws", "work/folder", "work/.vscode"] {
+            fs::create_dir_all(stand.place(folder)).unwrap();
+        }
+        for file in [
+            "other/old",
+            "other/full/a",
+            ".ssh/id",
+            ".aws/credentials",
+            ".netrc",
+            "work/note",
+            "work/folder/a",
+        ] {
+            fs::write(stand.place(file), "a\n").unwrap();
+        }
+        fs::write(stand.place("work/folder/b"), "b\n").unwrap();
+        for folder in ["work", "repo"] {
+            git(&stand.place(folder));
+        }
+        fs::write(stand.place("work/.vscode/settings.json"), "{}").unwrap();
+        stand
+    }
+
+    fn place(&self, name: &str) -> PathBuf {
+        self.home.work().parent().unwrap().join(name)
+    }
+
+    /// `command`, where program.toml has these lines in `[sandbox]`.
+    fn bash(&self, sandbox: &[&str], command: &str) -> Answer {
+        self.home.write("program.toml", &format!("{HEAD}[sandbox]\n{}\n", sandbox.join("\n")));
+        let command = command.replace("PORT", &self.port.to_string());
+        self.home.haft(&["call", "bash", &json!({ "command": command }).to_string()])
+    }
+
+    /// How the last call ended, as the journal has it.
+    fn outcome(&self) -> Value {
+        let listed = self.home.haft(&["log", "--json", "-n", "1"]);
+        let line: Value = serde_json::from_str(listed.stdout.lines().next().unwrap()).unwrap();
+        line["outcome"].clone()
+    }
+}
+
+fn git(folder: &std::path::Path) {
+    let script = "git init -q && git config user.name a && git config user.email a@b.c && git commit -q --allow-empty -m a";
+    fs::create_dir_all(folder).unwrap();
+    let done = std::process::Command::new("sh").args(["-c", script]).current_dir(folder).status().unwrap();
+    assert!(done.success());
+}
+
+/// The lines that hints propose for `[sandbox]`: what stands in backquotes after `add` or `set`.
+fn proposed(answer: &str) -> Vec<String> {
+    let hints = answer.lines().filter(|line| line.starts_with("hint: "));
+    let lines = hints.filter_map(|hint| {
+        let (_, rest) = hint.split_once("add `").or_else(|| hint.split_once("set `"))?;
+        Some(
+            rest.split_once("` to `[sandbox]`").or_else(|| rest.split_once("` in `[sandbox]`"))?.0.to_owned(),
+        )
+    });
+    lines.collect()
+}
+
+/// U2: forty things that the sandbox refuses: each is told as refused, with one line, and that line alone allows it.
+#[test]
+fn u2_what_is_refused_names_the_line_that_allows_it() {
+    let mut wrong = Vec::new();
+    for (command, first, key) in REFUSED {
+        let stand = Stand::new();
+        let answer = stand.bash(&[first], command);
+        let lines = proposed(&answer.stderr);
+        let told = (answer.code, stand.outcome(), lines.len());
+        if told != (1, json!("refused"), 1) || !lines[0].starts_with(key) {
+            wrong.push(format!("{command}: {told:?}\n{}", answer.stderr));
+            continue;
+        }
+        // A second `network` would be a second key.
+        let first = if *key == "network" { "" } else { *first };
+        let (merged, line) = match first.strip_suffix(']').filter(|_| *key == "read") {
+            Some(listed) => (format!("{listed}, {}", lines[0].trim_start_matches("read = [")), ""),
+            None => (first.to_owned(), lines[0].as_str()),
+        };
+        let allowed = stand.bash(&[&merged, line], command);
+        if allowed.code != 0 {
+            wrong.push(format!("{command} with {lines:?}: {}", allowed.stderr));
+        }
+    }
+    assert_eq!(REFUSED.len(), 40);
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// U2: what goes on without is not told, nor what another reason kept from working.
+#[test]
+fn u2_what_was_not_refused_is_not_told() {
+    let stand = Stand::new();
+    for command in [
+        "touch ~/other/new || true",
+        "cat missing",
+        "mkdir folder",
+        "mkdir -p ~/other && false",
+        "false",
+        "python3 -c 1/0",
+    ] {
+        let answer = stand.bash(&[], command);
+        assert!(!answer.stderr.contains("hint"), "{command}: {}", answer.stderr);
+    }
+}
+
+/// U2: a command tool and an MCP server are refused in the same words; the server while it runs, and again.
+#[test]
+fn u2_commands_and_servers_are_told_alike() {
+    let stand = Stand::new();
+    let inner = stand.place("inner");
+    fs::create_dir(&inner).unwrap();
+    fs::write(stand.place("work/inner.toml"), format!("{HEAD}")).unwrap();
+    let haft = env!("CARGO_BIN_EXE_haft");
+    let tools = format!(
+        "[[tools]]\nname = \"t\"\ndescription = \"d\"\ncommand = [\"touch\", {:?}]\n\
+         [[mcp_servers]]\nname = \"s\"\ncommand = [{haft:?}, \"--unsafe-no-sandbox\", \"-p\", \"inner.toml\", \"serve\"]\n\
+         env = {{ HOME = {:?}, HAFT_TRUST = \"1\" }}\n",
+        stand.place("other/new"),
+        stand.place("tmp"),
+    );
+    stand.home.write("program.toml", &format!("{HEAD}{tools}"));
+    let line = format!("add `write = [{:?}]` to `[sandbox]`", stand.place("other"));
+    let write = json!({ "command": format!("touch {}", stand.place("other/new").display()) });
+    for (tool, arguments) in [("program__p__t", json!({})), ("mcp__s__bash", write)] {
+        let answer = stand.home.haft(&["call", tool, &arguments.to_string()]);
+        assert!(answer.code == 1 && answer.stderr.contains(&line), "{tool}: {}", answer.stderr);
+        assert_eq!(stand.outcome(), "refused", "{tool}");
+    }
+}
+
+/// U2: the model knows beforehand.
+#[test]
+fn u2_bash_says_what_it_reaches() {
+    let stand = Stand::new();
+    stand.home.write("program.toml", &format!("{HEAD}[sandbox]\nwrite = [\"~/other\"]\nnetwork = false\n"));
+    let listed = stand.home.haft(&["tools", "--json"]).stdout;
+    let expected = "Files can be written in the workspace, `~/.haft`, the directory for temporary files, `~/other` and \
+                    nowhere else; there is no network.";
+    assert!(listed.contains(expected), "{listed}");
+}
+
+/// U1: without a program.toml tools work in the current folder; with one in its own, whatever folder haft is run in; a home
+/// directory is read and not written.
+#[test]
+fn u1_tools_work_where_haft_is_run() {
+    let stand = Stand::new();
+    let haft = |folder: &str, arguments: &[&str]| {
+        let mut command = stand.home.command(arguments);
+        Answer::from(command.current_dir(stand.place(folder)).output().unwrap())
+    };
+    let list = ["call", "bash", r#"{"command": "ls; touch made"}"#];
+    assert_eq!(haft("other", &list).stdout, "empty\nfull\nold\n");
+    assert!(stand.place("other/made").exists());
+    let home = haft("", &list);
+    assert!(home.stderr.contains("other\n") && home.stderr.contains("Read-only"), "{}", home.stderr);
+    stand.home.write("program.toml", HEAD);
+    let elsewhere = [&["-p", "../work/program.toml"], &list[..]].concat();
+    assert_eq!(haft("other", &elsewhere).stdout, "folder\nnote\nprogram.toml\n");
+    let read = ["call", "read", r#"{"file_path": "old"}"#];
+    assert_eq!(haft("other", &read).stdout, "a\n");
+}
