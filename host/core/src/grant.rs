@@ -71,6 +71,8 @@ pub struct Grant {
     hosts: Vec<HostPattern>,
     kept: Kept,
     children: Children,
+    /// Where child processes keep what package managers and compilers fetched.
+    caches: Option<Root>,
     /// Credential stores that are not closed.
     credentials: BTreeSet<CredentialStore>,
     /// What stays closed; shared by all tools of a program.
@@ -108,6 +110,7 @@ impl Grant {
             hosts: Vec::new(),
             kept: Kept::default(),
             children: Children::default(),
+            caches: None,
             credentials: BTreeSet::new(),
             sealed: Arc::default(),
         }
@@ -192,6 +195,13 @@ impl Grant {
         self
     }
 
+    /// Gives child processes a directory for the caches of package managers and compilers, in the place of another.
+    #[must_use]
+    pub fn with_caches(mut self, root: Root) -> Self {
+        self.caches = Some(root);
+        self
+    }
+
     /// What both allow: asked ∩ given. Never wider than either.
     #[must_use]
     pub fn intersect(&self, other: &Self) -> Self {
@@ -211,6 +221,7 @@ impl Grant {
             hosts,
             kept: self.kept.intersect(other.kept),
             children: self.children.intersect(other.children),
+            caches: self.caches.clone().filter(|caches| other.caches.as_ref() == Some(caches)),
             credentials: self.credentials.intersection(&other.credentials).copied().collect(),
             sealed: self.sealed.join(&other.sealed),
         }
@@ -219,7 +230,7 @@ impl Grant {
     /// The same, without the right to write anything.
     #[must_use]
     pub fn read_only(&self) -> Self {
-        Self { read: self.readable(), write: Reach::Roots(Vec::new()), ..self.clone() }
+        Self { read: self.readable(), write: Reach::Roots(Vec::new()), caches: None, ..self.clone() }
     }
 
     /// Where writing is allowed.
@@ -299,6 +310,12 @@ impl Grant {
     /// Whether child processes may connect to the sockets of this machine's services.
     pub fn unix_sockets(&self) -> bool {
         self.children.unix_sockets
+    }
+
+    /// The directory that child processes may write besides [`Self::writable`], for the caches of package managers and
+    /// compilers.
+    pub fn caches(&self) -> Option<&Root> {
+        self.caches.as_ref()
     }
 
     /// The directory that relative paths start from, whether it may be read or not. Its name is no

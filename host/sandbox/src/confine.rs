@@ -42,6 +42,7 @@ use self::seals::Seals;
 use self::session::HelperNotReady;
 pub(super) use self::session::{HelperEvent, HelperSession, Streams};
 pub(super) use self::wire::Command;
+use crate::process::caches;
 use haft_core::grant::Grant;
 use haft_core::sync::Lock;
 
@@ -302,6 +303,9 @@ impl Confiner {
     }
 
     fn policy(&self, grant: &Grant) -> Result<Policy, ConfineError> {
+        if let Some(caches) = grant.caches() {
+            caches::prepare(caches.path()).map_err(ConfineError::Failed)?;
+        }
         let terminal = self.state(|state| state.terminal);
         let policy = Policy { terminal, ..Policy::new(grant, self.layers()) };
         if self.0.strict {
@@ -344,6 +348,6 @@ impl Ready {
 /// Which directories and files the paths of `grant` mean now.
 fn identities(grant: &Grant) -> Vec<Option<Identity>> {
     let writable = grant.writable().roots();
-    let all = writable.iter().chain(grant.hidden()).chain(grant.fixed());
+    let all = writable.iter().chain(grant.caches()).chain(grant.hidden()).chain(grant.fixed());
     all.flat_map(meant).map(|path| identity(&path)).collect()
 }

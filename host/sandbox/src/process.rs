@@ -9,6 +9,7 @@
 //! **Timeout, cancellation:** TERM for all, a grace, KILL for all. A dropped future kills at once.
 
 pub mod attached;
+pub mod caches;
 pub(crate) mod capture;
 pub(crate) mod detached;
 mod error;

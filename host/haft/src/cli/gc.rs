@@ -12,6 +12,7 @@ use haft::program::Dirs;
 use haft_author::sweep::{self, Unused};
 use haft_core::report::plain;
 use haft_package::{Store, SweepError, Swept};
+use haft_sandbox::process::caches;
 use haft_state::{Kept, Swept as SweptState};
 
 #[derive(Debug, Args)]
@@ -19,7 +20,8 @@ use haft_state::{Kept, Swept as SweptState};
 A program is known once `haft add` or `haft update` was used in it, and as long as its program.lock is where it
 was. What was installed in the last ten minutes is kept; what is removed can be fetched again by `haft add`. Of programs
 whose program.toml is gone, what their plugins cached goes too; what else these kept only with `--state`. A compiler that
-`haft build` installed goes when no build used it for 30 days; the next one installs it again.")]
+`haft build` installed goes when no build used it for 30 days; the next one installs it again. So do the caches of package
+managers that commands and MCP servers have in the sandbox.")]
 pub(super) struct Gc {
     /// Only tell what would be removed
     #[arg(short = 'n', long)]
@@ -40,6 +42,8 @@ impl Gc {
         let kept = dirs.homes().sweep(self.state, self.dry_run)?;
         let compilers =
             sweep::sweep(&toolchains()?, self.dry_run).context("cannot remove unused compilers")?;
+        let caches =
+            caches::sweep(&dirs.sandbox_caches, self.dry_run).context("cannot remove unused caches")?;
         if terminal.json {
             let removed = swept
                 .removed
@@ -52,6 +56,7 @@ impl Gc {
                 "used": swept.used,
                 "young": swept.young,
                 "compilers": compilers.iter().map(|one| json!({ "name": one.name, "size": one.size })).collect::<Vec<_>>(),
+                "caches": caches,
                 "kept": kept.iter().map(|kept| self.kept_json(kept)).collect::<Vec<_>>(),
             }))?;
             return Ok(Exit::Success);
@@ -65,6 +70,9 @@ impl Gc {
             let (name, size) = (plain(name), rounded(*size));
             terminal
                 .message(format_args!("{word} a compiler that no build used for a month, {name}: {size}"));
+        }
+        for name in &caches {
+            terminal.message(format_args!("{word} caches that no command used for a month: {}", plain(name)));
         }
         Ok(Exit::Success)
     }

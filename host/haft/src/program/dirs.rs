@@ -7,9 +7,11 @@ use std::sync::OnceLock;
 
 use anyhow::Context;
 use etcetera::BaseStrategy;
+use sha2::{Digest, Sha256};
 
 use super::stores;
 use haft_agent::Sessions;
+use haft_core::encoding::hex;
 use haft_core::grant::{CredentialStore, Root};
 use haft_page::Desk;
 use haft_state::Homes;
@@ -31,6 +33,8 @@ pub struct Dirs {
     pub state: PathBuf,
     /// What a person sets up for all programs: `$XDG_CONFIG_HOME/haft`.
     pub config: PathBuf,
+    /// The caches of package managers and compilers inside the sandbox: `$XDG_CACHE_HOME/haft-sandbox`.
+    pub sandbox_caches: PathBuf,
     /// What was installed, for all programs: `$XDG_DATA_HOME/haft/store`. Tools read it and never write it.
     pub store: PathBuf,
     /// The whole of long answers that agents were shown a part of: `$XDG_DATA_HOME/haft/answers`. Only the built-in
@@ -57,6 +61,7 @@ impl Dirs {
             data,
             temporary: std::env::temp_dir(),
             cache: base.cache_dir().join("haft"),
+            sandbox_caches: base.cache_dir().join("haft-sandbox"),
             state: base.state_dir().unwrap_or_else(|| home.join(".local/state")).join("haft"),
             config: base.config_dir().join("haft"),
             store: base.data_dir().join("haft/store"),
@@ -66,6 +71,20 @@ impl Dirs {
             own: OnceLock::new(),
             credentials: OnceLock::new(),
         })
+    }
+
+    /// Those of commands that work in `workspace`, or of the MCP server that `server` describes: nobody else's.
+    pub(super) fn caches_of(&self, workspace: &Root, server: Option<(&str, &[String])>) -> io::Result<Root> {
+        let (name, words) = server.unzip();
+        let folder = workspace.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let parts = std::iter::once(workspace.real().as_os_str().as_encoded_bytes())
+            .chain(name.map(str::as_bytes))
+            .chain(words.into_iter().flatten().map(String::as_bytes));
+        let digest = parts.fold(Sha256::new(), |digest, part| digest.chain_update(part).chain_update([0]));
+        let key = hex(&digest.finalize());
+        let name = [Some(folder.as_str()), name].into_iter().flatten().collect::<Vec<_>>().join("-");
+        let key = key.get(..16).unwrap_or_default();
+        Root::resolve(&self.sandbox_caches, format!("{name}-{key}").as_ref())
     }
 
     /// Where the journal is: below [`Self::state`].

@@ -62,7 +62,7 @@ pub(super) fn sandbox(
     for written in &sandbox.write {
         grant = grant.with_write(written_root(manifest, dirs, written, problems)?);
     }
-    grant = grant.with_network(sandbox.network);
+    grant = with_caches(grant.with_network(sandbox.network), sandbox.mode, dirs, None)?;
     if sandbox.unix_sockets {
         grant = grant.with_unix_sockets(true);
     }
@@ -78,6 +78,23 @@ pub(super) fn sandbox(
         tools: grant.with_protected_paths_of(&closed.clone().with_hidden(answers)),
         files: files.with_protected_paths_of(&closed),
     })
+}
+
+/// `grant` with the caches of commands, or of an MCP server: its name and command. Where everything may be written they use
+/// the person's own.
+pub(super) fn with_caches(
+    grant: Grant,
+    mode: SandboxMode,
+    dirs: &Dirs,
+    server: Option<(&str, &[String])>,
+) -> anyhow::Result<Grant> {
+    match grant.base() {
+        Some(workspace) if mode != SandboxMode::Rwx => {
+            let caches = dirs.caches_of(workspace, server)?;
+            Ok(grant.with_caches(caches))
+        }
+        _ => Ok(grant),
+    }
 }
 
 /// `grant`, where program.toml names no workspace: tools work where those of the caller do, else in the folder of

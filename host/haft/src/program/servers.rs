@@ -14,7 +14,7 @@ use super::options::{Ask, Options};
 use super::packages::Installed;
 use super::pending_plugin::offers;
 use super::server_set::{Servers, Tracked, is_unknown};
-use super::{Dirs, patterns};
+use super::{Dirs, grants, patterns};
 use haft_core::grant::{Grant, Root};
 use haft_core::manifest::{Manifest, McpServer, Package, SecretSource, TextOrSecret, Transport};
 use haft_core::report::{Problem, Span};
@@ -81,7 +81,13 @@ pub(super) async fn start(
     dirs: &Dirs,
     confiner: &Confiner,
 ) -> anyhow::Result<Servers> {
-    let declared = without_duplicates(assembly, declared);
+    let mut declared = without_duplicates(assembly, declared);
+    for one in &mut declared {
+        if let Transport::Stdio { command, .. } = &one.server.transport {
+            let own = Some((one.server.name.as_str(), command.value.as_slice()));
+            one.grant = grants::with_caches(one.grant.clone(), assembly.manifest.sandbox.mode, dirs, own)?;
+        }
+    }
     let host = |declared: &Declared<'_>| Host {
         confiner: confiner.clone(),
         grant: declared.grant.clone(),

@@ -39,8 +39,8 @@ impl Policy {
     pub(super) fn new(grant: &Grant, layers: Layers) -> Self {
         Self {
             layers,
-            write: outermost(grant.writable()),
-            read: outermost(&grant.readable()),
+            write: with_caches(grant, outermost(grant.writable())),
+            read: with_caches(grant, outermost(&grant.readable())),
             hidden: with_aliases(grant.hidden().flat_map(meant).collect()),
             fixed: with_aliases(grant.fixed().flat_map(meant).collect()),
             network: grant.network(),
@@ -92,6 +92,11 @@ impl Policy {
             Some(roots) => roots.iter().find(|root| path.starts_with(root)).map(PathBuf::as_path),
         }
     }
+}
+
+fn with_caches(grant: &Grant, roots: Option<Vec<PathBuf>>) -> Option<Vec<PathBuf>> {
+    let caches = || grant.caches().map(|caches| caches.real().to_owned());
+    roots.map(|roots| roots.into_iter().chain(caches()).collect())
 }
 
 /// The directories of `reach` that lie in no other of them.

@@ -28,6 +28,7 @@ pub struct PaneRights {
     read: Option<Vec<PathBuf>>,
     hidden: Vec<PathBuf>,
     fixed: Vec<PathBuf>,
+    caches: Option<PathBuf>,
     env: Vec<String>,
     network: bool,
     unix_sockets: bool,
@@ -48,6 +49,7 @@ impl PaneRights {
             read: reach(&grant.readable()),
             hidden: paths(grant.hidden()),
             fixed: paths(grant.fixed()),
+            caches: grant.caches().map(|caches| caches.path().to_owned()),
             env: grant.env().iter().cloned().collect(),
             network: grant.network(),
             unix_sockets: grant.unix_sockets(),
@@ -80,6 +82,9 @@ impl PaneRights {
         }
         for path in &self.fixed {
             grant = grant.with_fixed(root(path)?);
+        }
+        if let Some(caches) = &self.caches {
+            grant = grant.with_caches(root(caches)?);
         }
         grant = self.env.iter().fold(grant, Grant::with_env);
         Ok(grant.with_network(self.network).with_unix_sockets(self.unix_sockets))

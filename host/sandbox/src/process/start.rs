@@ -7,13 +7,39 @@ use std::io;
 use std::path::Path;
 
 use crate::confine::{Command, Confiner, HelperSession, Streams, sys};
+use crate::process::caches;
 use crate::process::error::{ProcessError, watch};
 use haft_core::grant::Grant;
 use haft_core::lookup::search_path;
 
 /// What a child sees of the host's environment without being granted it: who and where the user
-/// is, and how they want text and time. `LC_*` too; nothing here ever holds a secret.
-pub const ENVIRONMENT: &[&str] = &["HOME", "LANG", "LANGUAGE", "LOGNAME", "TMPDIR", "TZ", "USER"];
+/// is, and how they want text and time, and whom they trust. `LC_*` too; nothing here ever holds a secret.
+pub const ENVIRONMENT: &[&str] = &[
+    "HOME",
+    "LANG",
+    "LANGUAGE",
+    "LOGNAME",
+    "TMPDIR",
+    "TZ",
+    "USER",
+    // Where certificate authorities are: without them nothing is fetched behind a company's proxy.
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "CURL_CA_BUNDLE",
+    "REQUESTS_CA_BUNDLE",
+    "NODE_EXTRA_CA_CERTS",
+    "GIT_SSL_CAINFO",
+    "PIP_CERT",
+    "CARGO_HTTP_CAINFO",
+    "DENO_CERT",
+    // Where compilers and interpreters are.
+    "RUSTUP_HOME",
+    "JAVA_HOME",
+    "GOROOT",
+    "PYENV_ROOT",
+    "NVM_DIR",
+    "VOLTA_HOME",
+];
 
 /// A helper that is becoming `command`. One in waiting may have ended meanwhile, or what it is sealed against was
 /// replaced; the next has not.
@@ -49,6 +75,11 @@ pub(crate) fn command(
     let found = rustix::fs::fstat(&open).map_err(|error| failed(error.into()))?;
     let mut environment = environment(grant);
     environment.insert("PWD".into(), root.path().into());
+    let caches = grant.caches().into_iter().flat_map(|caches| caches::variables(caches.path()));
+    for (name, value) in caches {
+        // One that the grant names is the person's own.
+        environment.entry(name).or_insert(value);
+    }
     environment.extend(more.iter().cloned());
     Ok(Command {
         program: program.to_owned(),
