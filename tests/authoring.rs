@@ -19,6 +19,7 @@ use crate::common::repository;
 
 mod dev;
 mod pack;
+mod remember;
 mod suite;
 mod toolchains;
 

@@ -135,7 +135,7 @@ fn what_comes_with_haft_is_known_by_its_name() {
 fn pr11_what_is_installed_shows_its_rights() {
     let home = with_foreign();
     assert_eq!(home.haft(&["inspect", "time"]).code, 0, "the built-in of that name");
-    let added = home.haft(&["add", "time.wasm", "--name", "clock", "--grant", "read=./docs", "--yes"]);
+    let added = home.haft(&["add", "time.wasm", "--as", "clock", "--grant", "read=./docs", "--yes"]);
     assert_eq!(added.code, 0, "{}", added.stderr);
     let found = json(&home, &["inspect", "clock"]);
     assert_eq!(found["installed"], true);

@@ -12,3 +12,4 @@ mod remote;
 mod rights;
 mod together;
 mod update;
+mod versions;

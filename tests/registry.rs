@@ -7,6 +7,7 @@ mod login;
 mod publish;
 mod real;
 mod signed;
+mod tags;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -163,7 +163,7 @@ fn c13_no_line_is_wider_than_the_terminal() {
             &["check"],
             &["tools"],
             &["inspect", guest],
-            &["add", guest, "--yes", "--name", "another"],
+            &["add", guest, "--yes", "--as", "another"],
             &["list"],
             &["update"],
             &["verify"],

@@ -266,9 +266,9 @@ fn pr07_duplicates_are_refused_and_removing_takes_only_its_own() {
     place.write("program.toml", own);
     place.haft(&["add", "./text", "--yes"]).good();
     let (before, store) = (place.read("program.toml"), place.kept());
-    place.haft(&["add", "./text", "--yes"]).ends(5, "has an entry `text` already");
+    place.haft(&["add", "./text", "--yes"]).ends(0, "it is installed already, as it is there");
     place.write("other.wasm", wordcount());
-    place.haft(&["add", "other.wasm", "--name", "words", "--yes"]).ends(5, "has another of that name");
+    place.haft(&["add", "other.wasm", "--as", "words", "--yes"]).ends(5, "has another of that name");
     assert_eq!((place.read("program.toml"), place.kept()), (before, store.clone()));
     place.haft(&["remove", "txet"]).ends(5, "did you mean `text`?");
     place.haft(&["remove", "text"]).good();
@@ -303,7 +303,7 @@ fn wa01_a_bare_component_is_installed() {
         "../program.toml",
         "add",
         "../tools/word_count.wasm",
-        "--name",
+        "--as",
         "w",
         "-y",
         "--grant",

@@ -210,7 +210,7 @@ fn s02_whatever_changes_of_a_component_is_shown_and_asked_about() {
     });
     place.write("near.wasm", described("Counts.", "The file"));
     place.haft(&["add", "near.wasm", "--yes"]).good();
-    place.haft(&["add", &format!("{}/far.wasm", server.url()), "--name", "far", "--yes"]).good();
+    place.haft(&["add", &format!("{}/far.wasm", server.url()), "--as", "far", "--yes"]).good();
     place.haft(&["update"]).good().ends(0, "`far` is up to date");
     for (bytes, expected) in [
         (described("Counts.\nAnd sends.", "The file"), "+And sends."),

@@ -35,7 +35,7 @@ fn pr07_a_component_is_fetched_from_a_server() {
     let content = Arc::new(Mutex::new(saying("from afar")));
     let server = server(&content);
     let url = format!("{}/on?x=1", server.url());
-    let answer = place.haft(&["--json", "add", &url, "--name", "far", "--yes"]);
+    let answer = place.haft(&["--json", "add", &url, "--as", "far", "--yes"]);
     assert!(answer.stderr.contains("fetching http://127.0.0.1"), "{}", answer.stderr);
     let added = answer.json();
     assert_eq!(place.kept().len(), 1);
@@ -45,9 +45,9 @@ fn pr07_a_component_is_fetched_from_a_server() {
     assert_eq!(server.seen().len(), asked, "offline");
     // What is expected is said beforehand, as a publisher says it.
     let digest = added["digest"].as_str().unwrap().to_owned();
-    place.haft(&["add", &url, "--name", "again", "--digest", &digest, "--yes"]).good();
+    place.haft(&["add", &url, "--as", "again", "--digest", &digest, "--yes"]).good();
     let other = digest.replace(['0', '1'], "2");
-    place.haft(&["add", &url, "--name", "third", "--digest", &other, "--yes"]).ends(5, "was expected");
+    place.haft(&["add", &url, "--as", "third", "--digest", &other, "--yes"]).ends(5, "was expected");
     // The same URL with another content.
     *content.lock().unwrap() = saying("another");
     std::fs::remove_dir_all(place.store()).unwrap();

@@ -17,6 +17,8 @@ pub(super) const LINES: &[&str] = &[
     "haft add",
     "haft new --lang python words",
     "haft publish oci://ghcr.io/me/words:0.1.0",
+    "haft update --check",
+    "haft add oci://ghcr.io/owner/words:1.1",
 ];
 
 fn reader(registry: &Fake) -> Reader {
@@ -68,4 +70,9 @@ fn what_was_installed_is_kept_as_the_readme_says() {
         reader.runs(line);
     }
     assert!(!reader.runs(LINES[2]).stdout.contains("words"));
+    reader.runs("haft add oci://ghcr.io/owner/words:1.0 --yes");
+    reader.runs(&publish.replace("me/words:0.1.0", "owner/words:1.1"));
+    assert!(reader.types(LINES[10], "").stdout.contains("words:1.1"));
+    reader.runs(LINES[11]);
+    reader.runs(LINES[10]);
 }

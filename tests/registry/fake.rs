@@ -201,6 +201,11 @@ fn answer(request: &Request, kept: &mut Kept) -> Reply {
         let headers = vec![("content-type", media_type.clone()), ("docker-content-digest", digest)];
         return Reply::Full(200, headers, bytes.clone());
     }
+    if let Some(repository) = rest.strip_suffix("/tags/list") {
+        let names = kept.manifests.keys().filter_map(|key| key.strip_prefix(repository)?.strip_prefix('/'));
+        let tags: Vec<&str> = names.filter(|name| !name.starts_with("sha256:")).collect();
+        return reply(200, json!({ "name": repository, "tags": tags }).to_string());
+    }
     if rest.ends_with("/blobs/uploads/") && request.method == "POST" {
         assert_eq!(request.header("content-length"), Some("0"), "{request:?}");
         return Reply::Full(202, vec![("location", format!("/v2/{rest}1?state=x"))], Vec::new());

@@ -79,7 +79,7 @@ impl Package {
 
     /// The archive.
     pub fn pack(&self) -> anyhow::Result<Vec<u8>> {
-        let zip = GzBuilder::new().operating_system(UNKNOWN_SYSTEM).write(Vec::new(), Compression::best());
+        let zip = GzBuilder::new().operating_system(UNKNOWN_SYSTEM).write(Vec::new(), Compression::default());
         let mut archive = Builder::new(zip);
         for entry in &self.entries {
             let bytes = self.bytes(entry)?;

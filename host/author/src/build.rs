@@ -8,6 +8,7 @@ use super::bindings::{self, Generator};
 use super::component::{self, Kind};
 use super::pack::{self, Added, CONFIG_SCHEMA};
 use super::project::Project;
+use super::sweep::TOOLCHAINS;
 use super::toolchain::{Need, Runner, Tool};
 use super::wit::Wit;
 use haft_core::event::Event;
@@ -27,17 +28,24 @@ pub struct Build<'a> {
     pub(crate) toolchains: PathBuf,
     runner: Runner,
     tools: Lock<Vec<String>>,
+    inputs: Lock<Vec<PathBuf>>,
 }
 
 impl<'a> Build<'a> {
     /// A build whose tools run in the project's folder.
-    pub(super) fn new(project: &'a Project, runner: Runner, debug: bool, toolchains: PathBuf) -> Self {
-        Self { project, debug, toolchains, runner, tools: Lock::default() }
+    pub(super) fn new(project: &'a Project, runner: Runner, debug: bool, cache: &Path) -> Self {
+        let toolchains = cache.join(TOOLCHAINS);
+        Self { project, debug, toolchains, runner, tools: Lock::default(), inputs: Lock::default() }
     }
 
-    /// The tools that had a part in it.
-    pub(super) fn into_tools(self) -> Vec<String> {
-        self.tools.into_inner()
+    /// The tools that have a part in it so far.
+    pub(super) fn tools(&self) -> Vec<String> {
+        self.tools.lock().clone()
+    }
+
+    /// The files that were noted with [`Self::reads`].
+    pub(super) fn inputs(&self) -> Vec<PathBuf> {
+        self.inputs.lock().clone()
     }
 
     /// Tells the person what is about to be done.
@@ -48,6 +56,12 @@ impl<'a> Build<'a> {
     /// Notes a tool that had a part in it, for the line at the end.
     pub(crate) fn used(&self, tool: impl Into<String>) {
         self.tools.lock().push(tool.into());
+    }
+
+    /// Notes files that the component is made of besides those of the project's folder, or which the tools write there
+    /// themselves.
+    pub(crate) fn reads(&self, paths: impl IntoIterator<Item = PathBuf>) {
+        self.inputs.lock().extend(paths);
     }
 
     /// A program on PATH.
@@ -128,10 +142,20 @@ impl<'a> Build<'a> {
             _ => made,
         };
         let docs = wit.map(Wit::encode).transpose()?;
-        let (program, config) = (self.project.program()?, self.config_schema()?);
         let (component, lines) = self.without_debug(component)?;
-        let (docs, config, lines) = (docs.as_deref(), config.as_deref(), lines.as_deref());
-        pack::finish(&component, Added { docs, program: Some(&program), config, lines })
+        self.add(&component, docs.as_deref(), lines.as_deref())
+    }
+
+    /// The component with what program.toml and the schema of its configuration say now, and with `docs` and `lines` in the
+    /// place of those that it has.
+    pub(super) fn add(
+        &self,
+        component: &[u8],
+        docs: Option<&[u8]>,
+        lines: Option<&[u8]>,
+    ) -> anyhow::Result<Vec<u8>> {
+        let (program, config) = (self.project.program()?, self.config_schema()?);
+        pack::finish(component, Added { docs, program: Some(&program), config: config.as_deref(), lines })
     }
 
     /// The component, and which lines of the author's its code is of. One that a command of the author's made stays as

@@ -19,6 +19,7 @@ use async_trait::async_trait;
 use super::build::Build;
 use super::file::File;
 use super::project::Project;
+use super::toolchain::Tool;
 use haft_core::report::{Problem, Report, nearest};
 
 /// The languages, in the order in which they are offered.
@@ -58,8 +59,11 @@ pub trait Language: Send + Sync {
     /// Folders and files of a project that are written by its tools: not its source, and not watched.
     fn outputs(&self) -> &'static [&'static str];
 
-    /// Makes the component of a project, or a core module that says which world it is of.
-    async fn build(&self, build: &Build<'_>) -> anyhow::Result<Vec<u8>>;
+    /// What builds the project, found or installed, and noted with its version.
+    async fn prepare(&self, build: &Build<'_>) -> anyhow::Result<Tool>;
+
+    /// Makes the component of a project, or a core module that says which world it is of, with the tool that was prepared.
+    async fn build(&self, build: &Build<'_>, tool: Tool) -> anyhow::Result<Vec<u8>>;
 }
 
 /// How a plugin is written.

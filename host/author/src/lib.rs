@@ -5,6 +5,7 @@
 //! - [`Project`]: a folder with a program.toml whose component is built from source.
 //! - [`template`]: a new project, whole or not at all.
 //! - [`Build`]: what a language is given to build with: its tools, bindings, the adapter.
+//! - [`record`]: what components were built of, and which are older than their sources.
 //! - [`suite`]: the tests of a plugin, run in fresh instances.
 //! - [`pack`]: what haft appends to a finished component, and packages of several parts.
 
@@ -18,6 +19,8 @@ mod file;
 pub mod language;
 pub mod pack;
 mod project;
+pub mod record;
+mod sources;
 pub mod suite;
 pub mod sweep;
 pub mod template;

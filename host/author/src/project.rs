@@ -48,6 +48,13 @@ impl Project {
         Ok(Self { folder, manifest, component, plugin, build })
     }
 
+    /// The project that a program file is of, where it is one that can be built.
+    pub fn of_file(file: &Path) -> Option<Self> {
+        let is_one = file.file_name().is_some_and(|name| name == FILE_NAME) && file.is_file();
+        let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        is_one.then(|| Self::open(folder).ok()).flatten()
+    }
+
     /// The command that program.toml names in the place of a language's tools.
     pub fn command(&self) -> Option<&[String]> {
         self.build.command.as_ref().map(|command| command.value.as_slice())

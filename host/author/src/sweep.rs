@@ -17,6 +17,9 @@ const MAX_FOLDERS: usize = 100_000;
 /// Characters of what a compiler is called.
 const MAX_NAME: usize = 200;
 
+/// In haft's cache, the compilers that several projects name.
+pub(crate) const TOOLCHAINS: &str = "toolchains";
+
 /// In a compiler's folder, a copy of the `requirements.txt` that it was installed for.
 pub(crate) const INSTALLED: &str = "haft-installed.txt";
 
@@ -48,13 +51,13 @@ pub(crate) fn used(folder: &Path) {
     }
 }
 
-/// Removes what was not used for [`UNUSED`] of the compilers in `toolchains`; with `dry_run` only says what. What is being
+/// Removes what was not used for [`UNUSED`] of the compilers in haft's `cache`; with `dry_run` only says what. What is being
 /// filled is left alone.
 ///
 /// # Errors
 /// A folder cannot be read or removed.
-pub fn sweep(toolchains: &Path, dry_run: bool) -> io::Result<Vec<Unused>> {
-    let entries = match fs::read_dir(toolchains) {
+pub fn sweep(cache: &Path, dry_run: bool) -> io::Result<Vec<Unused>> {
+    let entries = match fs::read_dir(cache.join(TOOLCHAINS)) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries?,
     };
@@ -129,8 +132,8 @@ mod tests {
     #[test]
     fn what_was_not_used_for_a_month_goes() {
         let place = tempfile::tempdir().unwrap();
-        let toolchains = place.path().join("toolchains");
-        assert_eq!(sweep(&toolchains, false).unwrap(), []);
+        let (cache, toolchains) = (place.path(), place.path().join(TOOLCHAINS));
+        assert_eq!(sweep(cache, false).unwrap(), []);
         let (old, young) = (compiler(&toolchains, "old", 31), compiler(&toolchains, "young", 29));
         let held = compiler(&toolchains, "held", 99);
         let lock = File::open(lock_of(&held)).unwrap();
@@ -139,13 +142,13 @@ mod tests {
         used(&again);
         fs::create_dir(toolchains.join("strange")).unwrap();
         let unused = [Unused { name: "old==1".into(), size: 12 }];
-        assert_eq!(sweep(&toolchains, true).unwrap(), unused);
+        assert_eq!(sweep(cache, true).unwrap(), unused);
         assert!(old.exists());
-        assert_eq!(sweep(&toolchains, false).unwrap(), unused);
+        assert_eq!(sweep(cache, false).unwrap(), unused);
         assert!(!old.exists() && young.exists() && held.exists() && again.exists());
         assert!(toolchains.join("strange").exists());
         drop(lock);
-        assert_eq!(sweep(&toolchains, false).unwrap().len(), 1);
+        assert_eq!(sweep(cache, false).unwrap().len(), 1);
         assert!(!held.exists());
     }
 }

@@ -70,12 +70,16 @@ pub struct Tool {
     program: PathBuf,
     arguments: Vec<OsString>,
     environment: Vec<(OsString, OsString)>,
+    way_out: WayOut,
 }
+
+/// The way out of a failure, by what the tool wrote, where haft knows one that the tool does not.
+type WayOut = fn(&str) -> Option<String>;
 
 impl Tool {
     /// `program` with no arguments and the author's own environment.
     pub fn new(program: impl Into<PathBuf>) -> Self {
-        Self { program: program.into(), arguments: Vec::new(), environment: Vec::new() }
+        Self { program: program.into(), arguments: Vec::new(), environment: Vec::new(), way_out: |_| None }
     }
 
     /// Adds arguments.
@@ -90,6 +94,12 @@ impl Tool {
     pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
         self.environment.push((name.into(), value.as_ref().to_owned()));
         self
+    }
+
+    /// Adds what is told beside its own words where it fails.
+    #[must_use]
+    pub(crate) fn way_out(self, way_out: WayOut) -> Self {
+        Self { way_out, ..self }
     }
 
     /// What a person would type: the program's name and its arguments, as far as they matter.
@@ -129,14 +139,14 @@ impl Runner {
 
     /// Runs a tool and tells all that it writes.
     pub(super) async fn run(&self, tool: &Tool) -> anyhow::Result<()> {
-        let finished = self.finish(tool, Output::Merged, &self.merged_events()).await?;
-        succeeded(tool, &finished)
+        let mut finished = self.finish(tool, Output::Merged, &self.merged_events()).await?;
+        succeeded(tool, &mut finished)
     }
 
     /// The same where what it writes to standard output is for haft.
     pub(super) async fn read(&self, tool: &Tool) -> anyhow::Result<String> {
         let mut finished = self.finish(tool, Output::Separate, &self.merged_events()).await?;
-        succeeded(tool, &finished)?;
+        succeeded(tool, &mut finished)?;
         Ok(finished.stdout.render(KEPT))
     }
 
@@ -182,12 +192,14 @@ impl Runner {
 /// Marks the output of a tool whose two streams are one.
 const MERGED: &str = "build";
 
-fn succeeded(tool: &Tool, finished: &Finished) -> anyhow::Result<()> {
+fn succeeded(tool: &Tool, finished: &mut Finished) -> anyhow::Result<()> {
     let why = match finished.end {
         ExitReason::Exited(status) if status.success() => return Ok(()),
         ExitReason::Exited(status) => status.to_string(),
         ExitReason::TimedOut => format!("stopped after {} minutes", BOUND.as_secs() / 60),
         ExitReason::Cancelled => return Err(Interrupted.into()),
     };
-    Err(Report::from(Problem::new(format!("`{}` failed: {why}", tool.command_line()))).into())
+    let said = finished.stderr.as_mut().unwrap_or(&mut finished.stdout).render(KEPT);
+    let problem = Problem::new(format!("`{}` failed: {why}", tool.command_line()));
+    Err(Report::from((tool.way_out)(&said).into_iter().fold(problem, Problem::hint)).into())
 }

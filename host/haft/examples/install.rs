@@ -63,7 +63,8 @@ fn rights(requests: &[Request]) -> Vec<Request> {
     requests.iter().filter_map(right).collect()
 }
 
-/// Installs the package in `folder` into `program`; `None` where `consent` declined. Its content is kept in `store`, or
+/// Installs the package in `folder` into `program`, or another version of it; `None` where `consent` declined, or where it is
+/// there. Its content is kept in `store`, or
 /// in the store of this machine's user.
 pub async fn install(
     program: &Path,
@@ -76,7 +77,7 @@ pub async fn install(
     context.store = store.unwrap_or(context.store);
     // A relative path would start from the program's folder.
     let source = PackageSource::Path(std::path::absolute(folder)?);
-    Ok(context.installer(&project).add(Addition::new(source), consent).await?)
+    Ok(context.installer(&project).add(Addition::new(source), consent).await?.installed())
 }
 
 #[tokio::main(flavor = "current_thread")]

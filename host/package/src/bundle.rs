@@ -2,12 +2,14 @@
 //! component says of itself. Runs nothing of it.
 
 mod command_line;
+mod naming;
 mod skill;
 
 use std::collections::BTreeSet;
 use std::io;
 use std::path::{Component as Part, Path, PathBuf};
 
+use self::naming::usable_name;
 use super::inventory::MANIFEST;
 use super::kind::Kind;
 use super::listing::{Listing, TreeError};
@@ -32,6 +34,8 @@ pub struct Bundle {
     pub manifest: Manifest,
     /// Its name and version.
     pub program: manifest::Program,
+    /// What it calls itself, which [`Self::called`] leaves as it is.
+    pub own_name: Name,
     /// What it tells the model.
     pub skill: Option<Skill>,
     /// Keys of its SKILL.md that name MCP servers, which haft does not read.
@@ -45,6 +49,8 @@ pub struct Offered {
     pub kind: Kind,
     /// What it is called there.
     pub name: Name,
+    /// What a package calls itself; a component is called whatever its entry is.
+    pub own_name: Name,
     /// Its version, where it says one.
     pub version: Option<semver::Version>,
     /// What it is for, where it says so.
@@ -126,9 +132,16 @@ pub enum BundleError {
         /// Why it cannot be used.
         error: NameError,
     },
-    /// A package is called what its program.toml says.
-    #[error("the package is called `{0}` by its program.toml, and cannot be called something else")]
-    Renamed(String),
+    /// The names of its plugins are too long below another one of its own.
+    #[error("it cannot be called `{name}`: its plugin or server would be `{joined}`, and {error}")]
+    Called {
+        /// What it was to be called.
+        name: Name,
+        /// What a part of it would be called.
+        joined: String,
+        /// Why that cannot be.
+        error: NameError,
+    },
 }
 
 impl BundleError {
@@ -139,7 +152,8 @@ impl BundleError {
                 "the package's author has to put it into the package; folders such as `target` are left out",
             ),
             Self::NotExecutable { .. } => Some("the package's author has to `chmod +x` it"),
-            Self::Name { .. } => Some("`--name NAME` gives it one"),
+            Self::Name { .. } => Some("`--as NAME` gives it one"),
+            Self::Called { .. } => Some("a shorter one, with `--as NAME`"),
             _ => None,
         }
     }
@@ -165,8 +179,8 @@ impl Bundle {
         let text = skill.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
         let skill = text.as_deref().map(|text| Skill::parse(text, program.name.as_str()));
         let server_keys = text.as_deref().map(server_keys).unwrap_or_default();
-        let folder = folder.to_owned();
-        let bundle = Self { folder, listing, manifest, program, skill, server_keys };
+        let (folder, own_name) = (folder.to_owned(), program.name.value.clone());
+        let bundle = Self { folder, listing, manifest, program, own_name, skill, server_keys };
         bundle.check()?;
         Ok(bundle)
     }
@@ -311,8 +325,8 @@ fn plugin_requests(plugin_name: Option<&str>, plugin: &Plugin) -> Vec<Request> {
 }
 
 impl Offered {
-    /// Understands what was fetched. A component may be given a `name`; else it is called what it calls
-    /// itself, or after `stem`, the last part of where it came from.
+    /// Understands what was fetched. It may be given a `name`; else it is called what it calls itself, or a component
+    /// after `stem`, the last part of where it came from.
     pub fn new(
         content: &Content,
         kept: &Digest,
@@ -322,10 +336,10 @@ impl Offered {
         match content {
             Content::Tree(folder, listing) => {
                 let bundle = Bundle::read(folder, listing.clone())?;
-                match name.filter(|name| *name != bundle.program.name.value) {
-                    Some(_) => Err(BundleError::Renamed(bundle.program.name.to_string())),
-                    None => Self::package(bundle),
-                }
+                Self::package(match name {
+                    Some(name) => bundle.called(&name)?,
+                    None => bundle,
+                })
             }
             Content::Component(file) => Self::component(file, kept, name, stem),
         }
@@ -343,6 +357,7 @@ impl Offered {
         Ok(Self {
             kind: Kind::Package,
             name: program.name.value,
+            own_name: bundle.own_name.clone(),
             version: Some(program.version),
             description: program.description,
             authors: program.authors,
@@ -389,6 +404,7 @@ impl Offered {
             license: program.and_then(|program| program.license.clone()).or_else(|| label("licenses")),
             requests,
             plugins: vec![OfferedPlugin { name: name.to_string(), file, digest, limits, contract }],
+            own_name: name.clone(),
             name,
             bundle: None,
         })
@@ -428,15 +444,6 @@ fn contract_of(sections: &Sections, shown: &str) -> Result<String, BundleError> 
     contract
         .map(|contract| contract.to_string())
         .map_err(|error| BundleError::Component { file: shown.to_owned(), error: error.to_string() })
-}
-
-/// A text as a name: in lower case, with words joined by `-`.
-fn usable_name(text: &str) -> Result<Name, BundleError> {
-    let spelt: String =
-        text.to_lowercase().chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
-    let spelt: String = spelt.trim_matches('-').chars().take(Name::MAX).collect();
-    let spelt = spelt.trim_end_matches('-');
-    spelt.parse().map_err(|error| BundleError::Name { text: haft_core::report::plain(text), error })
 }
 
 #[cfg(test)]

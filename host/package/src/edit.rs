@@ -113,17 +113,32 @@ pub fn remove(text: &str, kind: Kind, name: &str) -> Result<String, EditError> {
 
 /// Adds to what an entry grants.
 pub fn grant(text: &str, kind: Kind, name: &str, granted: &[Request]) -> Result<String, EditError> {
+    changed(text, kind, name, |entry| entry.grant(granted))
+}
+
+/// Changes where an entry comes from.
+pub fn source(text: &str, kind: Kind, name: &str, source: &str) -> Result<String, EditError> {
+    changed(text, kind, name, |entry| entry.put(kind.source_key(), source.into()))
+}
+
+/// Changes one entry.
+fn changed(
+    text: &str,
+    kind: Kind,
+    name: &str,
+    change: impl FnOnce(&mut Editing<'_>),
+) -> Result<String, EditError> {
     let mut document = parse(text)?;
     let absent = || EditError::Absent(kind.table(), name.to_owned());
     match document.get_mut(kind.table()) {
         Some(Item::ArrayOfTables(tables)) => {
             let table = tables.iter_mut().find(|table| name_of(*table) == Some(name)).ok_or_else(absent)?;
-            Editing { table, is_inline: false }.grant(granted);
+            change(&mut Editing { table, is_inline: false });
         }
         Some(Item::Value(Value::Array(array))) => {
             let mut tables = array.iter_mut().filter_map(Value::as_inline_table_mut);
             let table = tables.find(|table| name_of(*table) == Some(name)).ok_or_else(absent)?;
-            Editing { table, is_inline: true }.grant(granted);
+            change(&mut Editing { table, is_inline: true });
         }
         None => return Err(absent()),
         Some(_) => return Err(EditError::Form(kind.table())),

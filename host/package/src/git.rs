@@ -19,6 +19,9 @@ const TIMEOUT: Duration = Duration::from_mins(5);
 /// Characters kept of what git says: its reason is in the last lines.
 const MAX_OUTPUT: usize = 4000;
 
+/// Characters of a list of branches and tags: some fifty thousand of them.
+const MAX_LIST: usize = 4 << 20;
+
 /// Bytes that a repository may take while it is fetched: its files, and once more packed.
 const MAX_CHECKOUT: u64 = 2 * MAX_SIZE;
 
@@ -86,6 +89,27 @@ pub(super) async fn clone(
     cloned
 }
 
+/// The branches and tags of the repository at `url`, and `HEAD`, by their whole names, each with its commit; of a tag with a
+/// text of its own also `NAME^{}`, the commit that it is of.
+pub(super) async fn refs(url: &str, fetching: &Fetching<'_>) -> Result<Vec<(String, String)>, GitError> {
+    let git = Git::new(url, fetching)?;
+    let listed = git.run("ls-remote", ["--quiet", "--", url].into_iter().map(OsStr::new)).await?;
+    let line = |line: &str| line.split_once('\t').map(|(commit, name)| (name.to_owned(), commit.to_owned()));
+    Ok(listed.lines().filter_map(line).collect())
+}
+
+/// The commit of a branch or tag among `refs`; of `HEAD` without one.
+pub(super) fn commit_of(refs: &[(String, String)], reference: Option<&str>) -> Option<String> {
+    let names = match reference {
+        None => vec!["HEAD".to_owned()],
+        Some(name) => [("tags", "^{}"), ("tags", ""), ("heads", "")]
+            .map(|(kind, end)| format!("refs/{kind}/{name}{end}"))
+            .to_vec(),
+    };
+    let find = |name: &String| refs.iter().find(|(own, _)| own == name).map(|(_, commit)| commit.clone());
+    names.iter().find_map(find)
+}
+
 struct Git<'a> {
     program: PathBuf,
     fetching: &'a Fetching<'a>,
@@ -127,15 +151,17 @@ impl<'a> Git<'a> {
         for setting in SETTINGS.iter().copied().chain(local) {
             arguments.extend(["-c".into(), setting.into()]);
         }
-        if action != "init" {
+        // What asks another repository needs none here.
+        if !matches!(action, "init" | "ls-remote") {
             arguments.extend(["-C".into(), self.folder.clone().into()]);
         }
         arguments.push(action.into());
         arguments.extend(more.into_iter().map(Into::into));
-        let finished = self.start(action, arguments).await?;
+        let limit = if action == "ls-remote" { MAX_LIST } else { MAX_OUTPUT };
+        let finished = self.start(action, arguments, limit).await?;
         let Finished { end, mut stdout, stderr, .. } = finished;
         match end {
-            ExitReason::Exited(status) if status.success() => Ok(stdout.render(MAX_OUTPUT)),
+            ExitReason::Exited(status) if status.success() => Ok(stdout.render(limit)),
             ExitReason::Exited(_) => {
                 let why = stderr.map(|mut stderr| stderr.render(MAX_OUTPUT)).unwrap_or_default();
                 let hints =
@@ -149,8 +175,13 @@ impl<'a> Git<'a> {
         }
     }
 
-    async fn start(&self, action: &'static str, arguments: Vec<OsString>) -> Result<Finished, GitError> {
-        let (program, limit, timeout) = (self.program.clone(), MAX_OUTPUT, TIMEOUT);
+    async fn start(
+        &self,
+        action: &'static str,
+        arguments: Vec<OsString>,
+        limit: usize,
+    ) -> Result<Finished, GitError> {
+        let (program, timeout) = (self.program.clone(), TIMEOUT);
         let job = ProcessSpec {
             program,
             arguments,

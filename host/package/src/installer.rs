@@ -4,6 +4,7 @@
 //! - [`Installer::add`]: a new entry; `add.rs`.
 //! - [`Installer::restore`]: what program.toml and program.lock name and this machine does not have; `restore.rs`.
 //! - [`Installer::update`]: fetches an entry anew; `update.rs`.
+//! - [`Installer::newer`]: looks for later versions; `newer.rs`.
 //! - [`Installer::remove`]: takes entries out of both files; `write.rs`.
 
 mod add;
@@ -11,6 +12,7 @@ mod candidate;
 mod consent;
 mod error;
 mod lookup;
+mod newer;
 mod restore;
 mod tools;
 mod update;
@@ -18,10 +20,11 @@ mod write;
 
 use std::path::Path;
 
-pub use self::add::Addition;
+pub use self::add::{Added, Addition};
 pub use self::candidate::{Candidate, Expected, source_stem};
 pub use self::consent::{Consent, Decision, Operation, Previous, Proposal, UpdateReason};
 pub use self::error::InstallError;
+pub use self::newer::Newer;
 pub use self::restore::Restored;
 pub use self::tools::ToolLister;
 pub use self::update::Updated;

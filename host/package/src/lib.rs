@@ -25,13 +25,14 @@ mod project;
 mod request;
 pub mod signature;
 mod store;
+mod tags;
 
 pub use self::bundle::{Bundle, BundleError, Offered, OfferedPlugin};
 pub use self::digest::{Digest, DigestError, Hasher};
 pub use self::fetch::{Content, FetchError, Fetched, Fetching, fetch};
 pub use self::installer::{
-    Addition, Candidate, Consent, Decision, Expected, InstallError, Installed, Installer, Operation,
-    Previous, Proposal, Restored, ToolLister, UpdateReason, Updated, source_stem,
+    Added, Addition, Candidate, Consent, Decision, Expected, InstallError, Installed, Installer, Newer,
+    Operation, Previous, Proposal, Restored, ToolLister, UpdateReason, Updated, source_stem,
 };
 pub use self::kind::Kind;
 pub use self::listing::{Listing, TreeError};

@@ -4,6 +4,7 @@
 //! - [`Reference`]: `oci://HOST[:PORT]/REPOSITORY[:TAG][@sha256:…]`. Only this machine is spoken to
 //!   without TLS.
 //! - [`pull()`], [`describe`], [`resolve`]: a manifest, its one layer ([`Content`]), who signed it.
+//! - [`tags()`]: what else a repository has.
 //! - [`push()`]: a component or an archive, so that other clients can read it.
 //!
 //! The protocol is the distribution specification's, a handful of requests, spoken here and not by
@@ -25,6 +26,7 @@ mod push;
 mod reference;
 mod registry;
 mod signatures;
+mod tags;
 mod token;
 
 pub use self::access::Access;
@@ -34,3 +36,4 @@ pub use self::error::{Failure, OciError};
 pub use self::pull::{Described, Pulled, describe, pull, resolve};
 pub use self::push::{Publication, Pushed, push};
 pub use self::reference::{DEFAULT_TAG, NotAReference, Reference, SCHEME};
+pub use self::tags::tags;

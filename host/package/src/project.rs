@@ -136,7 +136,7 @@ impl ProjectError {
             Self::Lock(error) => error.hint(),
             Self::Changed(_) | Self::Busy(_) => Some("run it again"),
             Self::Taken { .. } => Some(
-                "`haft update NAME` fetches it anew, `haft remove NAME` removes it; `--name NAME` gives a component another name",
+                "`haft add … --as NAME` installs both, one under another name; `haft remove NAME` first puts it in the other's place",
             ),
             _ => None,
         }

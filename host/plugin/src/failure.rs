@@ -253,7 +253,9 @@ impl End {
 fn reason(found: &[Frame]) -> (Option<&str>, &[Frame]) {
     let told = found.split_first().and_then(|(first, around)| {
         let (_, reason) = first.function.strip_prefix("__clang_trap_msg$")?.rsplit_once('$')?;
-        Some((Some(reason), around))
+        // clang has one word for three checks, of which its users mean one.
+        let is_pointer = reason == "Alignment, null, or object-size error";
+        Some((Some(if is_pointer { "a null or misaligned pointer" } else { reason }), around))
     });
     told.unwrap_or((None, found))
 }

@@ -25,7 +25,7 @@ const MAX_DEPTH: usize = 16;
 
 const ZIG: Need = Need {
     program: "zig",
-    purpose: "compiles C for WebAssembly",
+    purpose: "compiles C for WebAssembly (0.15 or later)",
     ways: &[
         "in this project alone, with Python: a line `ziglang` in `requirements.txt`, which `haft build` then installs",
         "for every project: `pip install ziglang`, `brew install zig`, `snap install zig --classic`",
@@ -63,8 +63,11 @@ impl Language for C {
         &["build", venv::FOLDER]
     }
 
-    async fn build(&self, build: &Build<'_>) -> anyhow::Result<Vec<u8>> {
-        let zig = zig(build).await?;
+    async fn prepare(&self, build: &Build<'_>) -> anyhow::Result<Tool> {
+        zig(build).await
+    }
+
+    async fn build(&self, build: &Build<'_>, zig: Tool) -> anyhow::Result<Vec<u8>> {
         let (scratch, bindings) = (build.scratch()?, build.path("build/bindings"));
         let made = build.bindings(GENERATOR)?;
         bindings::write(&bindings, &made)?;
@@ -100,6 +103,8 @@ const FLAGS: &[&str] = &[
     // Address 0 is memory like any other in WebAssembly: what uses a null pointer goes on, unless it is told to trap.
     "-fsanitize=null,bounds,unreachable,return,vla-bound",
     "-fsanitize-trap=all",
+    // Else the checks of a function end at one place, which is on no line.
+    "-fno-sanitize-merge",
     // zig leaves assertions out of what it optimises.
     "-UNDEBUG",
     "-Wl,-z,stack-size=1048576",

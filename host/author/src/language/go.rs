@@ -81,8 +81,11 @@ impl Language for Go {
         &[FOLDER, "build", venv::FOLDER]
     }
 
-    async fn build(&self, build: &Build<'_>) -> anyhow::Result<Vec<u8>> {
-        let go = go(build).await?;
+    async fn prepare(&self, build: &Build<'_>) -> anyhow::Result<Tool> {
+        Ok(Tool::new(go(build).await?))
+    }
+
+    async fn build(&self, build: &Build<'_>, go: Tool) -> anyhow::Result<Vec<u8>> {
         let module = module(&build.path("go.mod"))?;
         let bindings = Bindings::make(&build.wit_path()?, build.project.world(), &module)?;
         bindings::write(&build.path(FOLDER), &bindings.files)?;
@@ -90,11 +93,19 @@ impl Language for Go {
             check_package(build, interface, folder)?;
         }
         let made = build.scratch()?.join("core.wasm");
-        let compile = Tool::new(go).env("GOOS", "wasip1").env("GOARCH", "wasm").args(FLAGS);
+        let compile = go.env("GOOS", "wasip1").env("GOARCH", "wasm").args(FLAGS);
         let compile = compile.args([if build.debug { "-ldflags=-checklinkname=0" } else { LINK }]);
+        let compile = compile.way_out(missing_package);
         build.run(&compile.args(["-o"]).args([&made]).args(["./bindings/main"])).await?;
         crate::read(&made)
     }
+}
+
+/// Go's own words name a command that a machine without Go has in the project alone.
+fn missing_package(said: &str) -> Option<String> {
+    let is_missing =
+        said.contains("no required module provides package") && find_on_path(GO.program).is_none();
+    is_missing.then(|| format!("`go` is `{}/bin/go` in this project", venv::FOLDER))
 }
 
 /// A library that is called; nothing in it says where or when it was built. The bindings use a function of

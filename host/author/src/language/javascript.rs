@@ -16,7 +16,7 @@ use crate::file::File;
 use crate::wit::Wit;
 use crate::{Build, Need, Tool};
 use haft_core::lookup::{find_on_path, is_executable};
-use haft_core::report::{Problem, Report};
+use haft_core::report::{Problem, Report, plain};
 
 /// JavaScript.
 #[derive(Debug)]
@@ -80,10 +80,16 @@ impl Language for JavaScript {
         &["build", MODULES]
     }
 
-    async fn build(&self, build: &Build<'_>) -> anyhow::Result<Vec<u8>> {
+    async fn prepare(&self, build: &Build<'_>) -> anyhow::Result<Tool> {
         build.find(&NODE)?;
         let package = Package::read(build)?;
         package.ensure_installed(build).await?;
+        build.used(package.version(build));
+        Ok(Tool::new(build.path(PROGRAM)))
+    }
+
+    async fn build(&self, build: &Build<'_>, tool: Tool) -> anyhow::Result<Vec<u8>> {
+        let package = Package::read(build)?;
         build.wit_path()?;
         let entry = Entry::generate(&build.project.wit()?.context("no WIT")?, &package.main)?;
         build.scratch()?;
@@ -92,14 +98,29 @@ impl Language for JavaScript {
             write_changed(&scratch.join(name), text.as_bytes())?;
         }
         let made = scratch.join("component.wasm");
-        let tool = Tool::new(build.path(PROGRAM)).args(["--wit", &format!("{SCRATCH}/world.wit"), "--world"]);
+        let tool = tool.args(["--wit", &format!("{SCRATCH}/world.wit"), "--world"]);
         let tool =
             tool.args([entry.world.as_str(), "--js", &format!("{SCRATCH}/entry.js"), "--module-root", "."]);
         // Without it the component takes a host that has asynchronous functions.
         let tool = if entry.is_async { tool } else { tool.args(["--sync"]) };
-        build.read(&tool.args(["--output"]).args([&made])).await?;
-        build.used(package.version(build));
+        build.read(&tool.args(["--output"]).args([&made]).way_out(missing_module)).await?;
         crate::read(&made)
+    }
+}
+
+/// What to do where a module is not there, by the words of componentize-qjs.
+fn missing_module(said: &str) -> Option<String> {
+    let (_, rest) = said.split_once("failed to resolve JavaScript import \"")?;
+    let (name, _) = rest.split_once('"')?;
+    let name = plain(name);
+    match name.split_once(':') {
+        Some(("node", _)) => {
+            Some("there is no Node in a component: look for a package that runs in browsers".to_owned())
+        }
+        None if !name.starts_with(['.', '/']) => {
+            Some(format!("`npm install {name}` in the project's folder"))
+        }
+        _ => None,
     }
 }
 

@@ -69,10 +69,15 @@ impl Language for Python {
         &["build", venv::FOLDER, "__pycache__"]
     }
 
-    async fn build(&self, build: &Build<'_>) -> anyhow::Result<Vec<u8>> {
+    async fn prepare(&self, build: &Build<'_>) -> anyhow::Result<Tool> {
+        // Before anything is installed for a project that cannot be built.
+        wit(build)?;
+        Ok(Tool::new(componentize(build).await?))
+    }
+
+    async fn build(&self, build: &Build<'_>, tool: Tool) -> anyhow::Result<Vec<u8>> {
         let wit = wit(build)?;
-        let program = componentize(build).await?;
-        let tool = Tool::new(program).args(["--quiet"]).env("VIRTUAL_ENV", build.path(venv::FOLDER));
+        let tool = tool.args(["--quiet"]).env("VIRTUAL_ENV", build.path(venv::FOLDER));
         // Its own errors say all; a trace of its insides hides them.
         let tool = tool.env("RUST_BACKTRACE", "0").env("RUST_LIB_BACKTRACE", "0");
         write_bindings(build, tool.clone().args(["--world", wit.world()])).await?;

@@ -73,20 +73,42 @@ impl Language for Rust {
         &["target", "Cargo.lock", BINDINGS]
     }
 
-    async fn build(&self, build: &Build<'_>) -> anyhow::Result<Vec<u8>> {
+    async fn prepare(&self, build: &Build<'_>) -> anyhow::Result<Tool> {
         let cargo = cargo()?;
         let version = add_target(build).await?;
         build.used(version);
+        Ok(Tool::new(cargo))
+    }
+
+    async fn build(&self, build: &Build<'_>, cargo: Tool) -> anyhow::Result<Vec<u8>> {
         if wants_bindings(build) {
             bindings::write_changed(&build.path(BINDINGS), &own_bindings(build)?)?;
         }
-        let messages = build.read(&compile(build, &cargo)).await?;
+        let messages = build.read(&compile(build, cargo)).await?;
         let component = artifact(&messages, &build.path("Cargo.toml")).ok_or_else(|| {
             let problem = Problem::new("cargo made no component of this crate");
             Report::from(problem.hint("Cargo.toml needs `[lib]` with `crate-type = [\"cdylib\"]`"))
         })?;
+        build.reads(dependencies(&component.with_extension("d")));
+        build.reads(around(&build.project.folder));
         crate::read(&component)
     }
+}
+
+/// The files of the author's that cargo says a component is compiled of: those of other crates by their path too.
+fn dependencies(path: &Path) -> Vec<PathBuf> {
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    let files = text.lines().filter_map(|line| line.split_once(": ")).flat_map(|(_, files)| {
+        // A space in a path is `\ `.
+        files.replace("\\ ", "\0").split(' ').map(|file| file.replace('\0', " ")).collect::<Vec<_>>()
+    });
+    files.map(PathBuf::from).collect()
+}
+
+/// What tells cargo how to build a crate in `folder`, besides the files that count as its source.
+fn around(folder: &Path) -> impl Iterator<Item = PathBuf> {
+    let names = ["Cargo.toml", "Cargo.lock", ".cargo/config.toml", "rust-toolchain.toml", "rust-toolchain"];
+    folder.ancestors().flat_map(move |folder| names.map(|name| folder.join(name)))
 }
 
 /// cargo on PATH; where rustup has put it and no shell has been told, that is said.
@@ -148,8 +170,8 @@ const GENERATOR: Generator = || {
     Box::new(options.build())
 };
 
-fn compile(build: &Build<'_>, cargo: &Path) -> Tool {
-    let tool = Tool::new(cargo).args(["build", "--release", "--target", TARGET]);
+fn compile(build: &Build<'_>, cargo: Tool) -> Tool {
+    let tool = cargo.args(["build", "--release", "--target", TARGET]);
     let tool = tool.args(["--message-format", "json-render-diagnostics"]);
     // The places of the code are read from that; what is not shipped of it goes when the component is finished.
     let tool = tool.args(["--config", "profile.release.debug = \"line-tables-only\""]);

@@ -1,54 +1,26 @@
 //! Notices when the source of a project has changed. Events only trigger a check: a file counts as changed by its
 //! content, so that a tool that reads or rewrites its own files triggers no build.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{File, Metadata};
-use std::io::{stderr, stdout};
-use std::os::fd::AsFd;
-use std::os::unix::fs::MetadataExt;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use tokio::time::sleep;
-use xxhash_rust::xxh3::xxh3_64;
 
 use super::Events;
-
-/// Folders of a project that are watched. Each takes one of the system's watches, of which a user
-/// has some thousands.
-const MAX_FOLDERS: usize = 2000;
-
-/// Files of a project that are looked at.
-const MAX_FILES: usize = 20_000;
+use crate::sources::{Files, Scope, changed};
 
 /// How often one looks where the system cannot tell.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Folders that are never source, whatever the language.
-const IGNORED: &[&str] = &["target", "node_modules", "__pycache__"];
-
-/// A file whose content is compared: one that is written again as it was is no change.
-const MAX_COMPARED: u64 = 4 << 20;
-
-/// What a file was when it was looked at.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Stamp {
-    length: u64,
-    modified: Option<SystemTime>,
-    content: Option<u64>,
-}
-
 /// Watches the source of one project.
 #[derive(Debug)]
 pub struct SourceWatch {
-    folder: PathBuf,
-    ignored: Vec<PathBuf>,
-    /// Device and number of the files that this program writes to itself.
-    own: Vec<(u64, u64)>,
+    scope: Scope,
     /// `None` where the system does not tell.
     events: Option<Events>,
     folders: BTreeSet<PathBuf>,
-    known: BTreeMap<PathBuf, Stamp>,
+    known: Files,
 }
 
 impl SourceWatch {
@@ -57,9 +29,8 @@ impl SourceWatch {
     pub fn new(folder: &Path, ignored: Vec<PathBuf>) -> Self {
         let events = Events::new(|event| !event.is_ok_and(|event| event.kind.is_access()));
         let events = events.inspect_err(|error| tracing::debug!(%error, "no events of files")).ok();
-        let (folders, known) = (BTreeSet::new(), BTreeMap::new());
-        let (folder, own) = (folder.to_owned(), own_output());
-        let mut watch = Self { folder, ignored, own, events, folders, known };
+        let scope = Scope::new(folder, ignored);
+        let mut watch = Self { scope, events, folders: BTreeSet::new(), known: Files::new() };
         watch.scan();
         watch
     }
@@ -86,9 +57,7 @@ impl SourceWatch {
 
     /// Looks at every file, watches folders that are new, and gives what has changed since.
     pub fn scan(&mut self) -> Vec<PathBuf> {
-        let mut found = Found { known: &self.known, folders: BTreeSet::new(), files: BTreeMap::new() };
-        found.walk(self, &self.folder);
-        let Found { folders, files, .. } = found;
+        let (folders, files) = self.scope.look(&self.known);
         for folder in folders.difference(&self.folders) {
             let Some(events) = &mut self.events else { break };
             if let Err(error) = events.watch(folder) {
@@ -98,75 +67,8 @@ impl SourceWatch {
         }
         self.folders = folders;
         let was = std::mem::replace(&mut self.known, files);
-        let gone = was.keys().filter(|path| !self.known.contains_key(*path));
-        let is_other = |was: &Stamp, is: &Stamp| was.content.is_none() || was.content != is.content;
-        let is_new =
-            |path: &PathBuf, is: &Stamp| was.get(path).is_none_or(|was| was != is && is_other(was, is));
-        let other = self.known.iter().filter(|(path, stamp)| is_new(path, stamp));
-        other.map(|(path, _)| path).chain(gone).cloned().collect()
+        changed(&was, &self.known)
     }
-
-    fn is_source(&self, path: &Path, name: &str, is_folder: bool) -> bool {
-        let is_temporary = name.starts_with('.') || name.ends_with('~') || name == "4913";
-        let is_output = self.ignored.iter().any(|ignored| path == ignored);
-        let is_ignored = is_folder && IGNORED.contains(&name);
-        !(is_temporary || is_output || is_ignored)
-    }
-}
-
-/// The files behind standard output and standard error: who keeps them in the project's folder would
-/// else be told of a change by every word about the last one.
-fn own_output() -> Vec<(u64, u64)> {
-    let streams = [stdout().as_fd().try_clone_to_owned(), stderr().as_fd().try_clone_to_owned()];
-    let files = streams.into_iter().flatten().filter_map(|stream| File::from(stream).metadata().ok());
-    files.map(|metadata| (metadata.dev(), metadata.ino())).collect()
-}
-
-/// What a project's folder holds now.
-struct Found<'a> {
-    /// What it held before.
-    known: &'a BTreeMap<PathBuf, Stamp>,
-    folders: BTreeSet<PathBuf>,
-    files: BTreeMap<PathBuf, Stamp>,
-}
-
-impl Found<'_> {
-    fn walk(&mut self, watch: &SourceWatch, folder: &Path) {
-        if self.folders.len() >= MAX_FOLDERS {
-            return;
-        }
-        self.folders.insert(folder.to_owned());
-        // What cannot be read is not there, and may be the next time.
-        let Ok(entries) = std::fs::read_dir(folder) else { return };
-        for entry in entries.map_while(Result::ok) {
-            let (path, name) = (entry.path(), entry.file_name());
-            let Ok(metadata) = entry.metadata() else { continue };
-            if watch.own.contains(&(metadata.dev(), metadata.ino())) {
-                continue;
-            }
-            if !watch.is_source(&path, &name.to_string_lossy(), metadata.is_dir()) {
-                continue;
-            }
-            if metadata.is_dir() {
-                self.walk(watch, &path);
-            } else if self.files.len() < MAX_FILES {
-                let stamp = self.stamp(&path, &metadata);
-                self.files.insert(path, stamp);
-            }
-        }
-    }
-
-    /// A file is read only where its size or time is another than before.
-    fn stamp(&self, path: &Path, metadata: &Metadata) -> Stamp {
-        let (length, modified) = (metadata.len(), metadata.modified().ok());
-        let known = self.known.get(path).filter(|known| (known.length, known.modified) == (length, modified));
-        known.cloned().unwrap_or_else(|| Stamp { length, modified, content: content(path, length) })
-    }
-}
-
-fn content(path: &Path, length: u64) -> Option<u64> {
-    let is_compared = length <= MAX_COMPARED && path.is_file();
-    is_compared.then(|| std::fs::read(path).ok()).flatten().map(|bytes| xxh3_64(&bytes))
 }
 
 #[cfg(test)]

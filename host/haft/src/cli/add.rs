@@ -1,4 +1,5 @@
-//! `haft add`: installs a package or a component, with the user's consent to its content and its requests. Without a
+//! `haft add`: installs a package or a component, with the user's consent to its content and its requests; another version
+//! of one that is there takes its place. Without a
 //! source it fetches what program.lock pins and this machine does not have.
 
 use crate::cli::common::Common;
@@ -8,13 +9,14 @@ use serde_json::json;
 use super::Exit;
 use super::terminal::Terminal;
 use super::trusted::{self, Kept};
+use super::update::report_replaced;
 use crate::cli::install_args::{Rights, parse_source};
 use crate::cli::install_consent::TerminalConsent;
 use crate::cli::install_session::{InstallSession, install_error, installed_json, signer};
 use haft::program::Agreement;
 use haft_core::manifest::Name;
 use haft_core::report::plain;
-use haft_package::{Addition, Digest, Expected, Installed, ProjectEntry, Restored};
+use haft_package::{Added, Addition, Digest, Expected, Installed, ProjectEntry, Restored, Updated};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -25,14 +27,16 @@ Examples:
   haft add ./github
   haft add https://example.com/github-1.0.0.tar.gz
   haft add words.wasm --grant read=./docs
+  haft add oci://ghcr.io/owner/words:1.1   another version: shows what is different
+  haft add ../other --as mine              beside one that has plugins of the same names
   haft add                    what program.lock pins and this machine has not got")]
 pub(super) struct Add {
     /// Where it comes from; without it, what program.toml and program.lock name
     source: Option<String>,
     #[command(flatten)]
     rights: Rights,
-    /// Call a component something else than it calls itself
-    #[arg(long, requires = "source")]
+    /// Call it something else than it calls itself; the names of a package's plugins begin with that then
+    #[arg(long = "as", alias = "name", value_name = "NAME", requires = "source")]
     name: Option<Name>,
     /// What is fetched must have this SHA-256 digest
     #[arg(long, value_name = "SHA256", requires = "source")]
@@ -77,11 +81,27 @@ impl Add {
         let consent = TerminalConsent { rights: &self.rights, terminal, session, here, full_command };
         let was_there = session.project.exists();
         let added = session.installer().add(addition, &consent).await.map_err(install_error)?;
-        let Some(installed) = added else { return Ok(Exit::Declined) };
-        if terminal.json {
-            terminal.json(&installed_json(&installed))?;
+        match added {
+            Added::New(installed) => {
+                if terminal.json {
+                    terminal.json(&installed_json(&installed))?;
+                }
+                report_installed(session, &installed, was_there, terminal);
+            }
+            Added::Changed(Updated::Replaced { installed, changes }) => {
+                let data = report_replaced(session, &installed, changes, terminal);
+                if terminal.json {
+                    terminal.json(&data)?;
+                }
+            }
+            Added::Changed(Updated::Unchanged) => {
+                if terminal.json {
+                    terminal.json(&json!({ "unchanged": true }))?;
+                }
+                terminal.message("it is installed already, as it is there");
+            }
+            Added::Changed(Updated::Declined) | Added::Declined => return Ok(Exit::Declined),
         }
-        report_installed(session, &installed, was_there, terminal);
         Ok(Exit::Success)
     }
 

@@ -7,12 +7,20 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::Exit;
+use super::common::Common;
 use super::terminal::Terminal;
-use haft::program::Dirs;
+use haft::program::{Dirs, FILE_NAME};
+use haft_author::record::Stale;
 use haft_author::{BuildLog, Built, Project, Workshop, pack};
+use haft_core::report::{Problem, Report, plain};
 use haft_sandbox::confine::Confiner;
 
+/// Files that a message about a component older than its sources names.
+const MAX_NAMED: usize = 3;
+
 #[derive(Debug, Args)]
+#[command(after_help = "\
+A component that is of the same sources, tools and haft is left as it is. A `[build] command` is run each time.")]
 pub(super) struct Build {
     /// The project's folder
     #[arg(default_value = ".")]
@@ -20,19 +28,25 @@ pub(super) struct Build {
     /// Keep what debuggers and profilers need: DWARF and the names of functions
     #[arg(long)]
     debug: bool,
+    /// Build also where neither sources nor tools have changed
+    #[arg(long)]
+    force: bool,
 }
 
 impl Build {
     pub(super) async fn execute(self, terminal: Terminal) -> anyhow::Result<Exit> {
         let project = Project::open(&self.folder)?;
-        let built =
-            until_interrupted(terminal, self.debug, async |workshop| workshop.build(&project).await).await?;
+        // What a command reads only the command knows.
+        let again = self.force || project.command().is_some();
+        let way = Way { debug: self.debug, again };
+        let built = until_interrupted(terminal, way, async |workshop| workshop.build(&project).await).await?;
         if terminal.json {
             terminal.json(&json!({
                 "component": built.component,
                 "bytes": built.bytes,
                 "tools": built.tools,
                 "milliseconds": u64::try_from(built.time.as_millis()).unwrap_or(u64::MAX),
+                "was_there": built.was_there,
             }))?;
             return Ok(Exit::Success);
         }
@@ -54,7 +68,76 @@ pub(super) fn report_built(terminal: Terminal, project: &Project, built: &Built)
     let time = built.time.as_secs_f64();
     let tools =
         if built.tools.is_empty() { String::new() } else { format!(" with {}", built.tools.join(", ")) };
-    terminal.message(format_args!("built `{name}`: {size}, in {time:.1} s{tools}"));
+    if built.was_there {
+        terminal.message(format_args!("`{name}` is up to date: {size}{tools}"));
+    } else {
+        terminal.message(format_args!("built `{name}`: {size}, in {time:.1} s{tools}"));
+    }
+}
+
+/// Builds the project of the program in use where the component that `tool` is of is older than its sources.
+pub(super) async fn freshen(common: &Common, terminal: Terminal, tool: &str) -> anyhow::Result<()> {
+    let file = common.program.clone().unwrap_or_else(|| PathBuf::from(FILE_NAME));
+    let Some(project) = Project::of_file(&file).filter(|project| is_tool_of(tool, &project.plugin)) else {
+        return Ok(());
+    };
+    let Some(stale) = Stale::of(&project, &cache()?) else { return Ok(()) };
+    terminal.message(format_args!("{}; building it", described(&stale)));
+    let way = Way { debug: stale.debug, again: false };
+    let built = until_interrupted(terminal, way, async |workshop| workshop.build(&project).await).await?;
+    report_built(terminal, &project, &built);
+    Ok(())
+}
+
+fn is_tool_of(tool: &str, plugin: &str) -> bool {
+    tool.strip_prefix(plugin).is_some_and(|rest| rest.starts_with("__"))
+}
+
+/// ``words.wasm` is older than its sources: `src/lib.rs` changed``.
+pub(super) fn described(stale: &Stale) -> String {
+    let name = |path: &PathBuf| format!("`{}`", plain(&relative(path)));
+    let named: Vec<_> = stale.changed.iter().take(MAX_NAMED).map(name).collect();
+    let more = match stale.changed.len().saturating_sub(MAX_NAMED) {
+        0 => String::new(),
+        count => format!(" and {count} more"),
+    };
+    let component = plain(&relative(&stale.component));
+    format!("`{component}` is older than its sources: {}{more} changed", named.join(", "))
+}
+
+/// Refuses to hand on a component that is older than its sources: nobody has tried what they say now.
+pub(super) fn refuse_stale(what: &Path, doing: &str) -> anyhow::Result<()> {
+    match stale(what)? {
+        Some(stale) => {
+            let problem = Problem::new(described(&stale)).hint(format!("`haft build`, then {doing} again"));
+            Err(Report::from(problem).into())
+        }
+        None => Ok(()),
+    }
+}
+
+/// Refuses a folder that is no package.
+pub(super) fn refuse_no_package(folder: &Path) -> anyhow::Result<()> {
+    if folder.join(FILE_NAME).exists() {
+        return Ok(());
+    }
+    let problem = Problem::new(format!("no package in `{}`: no {FILE_NAME}", folder.display()));
+    let hint = "name a component or the folder of a package; `haft new --lang rust my-tool` begins one";
+    Err(Report::from(problem.hint(hint)).into())
+}
+
+/// The component of a project, by itself or by the project's folder, where it is older than its sources.
+pub(super) fn stale(what: &Path) -> anyhow::Result<Option<Stale>> {
+    let folder = if what.is_dir() { what } else { what.parent().unwrap_or(Path::new("")) };
+    let Some(project) = Project::of_file(&folder.join(FILE_NAME)) else { return Ok(None) };
+    let is_it = what.is_dir() || what.file_name() == project.component.file_name();
+    Ok(if is_it { Stale::of(&project, &cache()?) } else { None })
+}
+
+/// The same as a finding, where it keeps nothing from working.
+pub(super) fn stale_warning(what: &Path) -> anyhow::Result<Option<Problem>> {
+    let hint = "`haft build`; `haft call` and `haft test` do it by themselves";
+    Ok(stale(what)?.map(|stale| Problem::new(described(&stale)).hint(hint).warning()))
 }
 
 /// A path as a person here would write it.
@@ -64,20 +147,28 @@ pub(super) fn relative(path: &Path) -> String {
     path.strip_prefix(".").unwrap_or(path).display().to_string()
 }
 
-/// Where compilers are kept that several projects name.
-pub(super) fn toolchains() -> anyhow::Result<PathBuf> {
-    Ok(Dirs::of_this_machine()?.cache.join("toolchains"))
+/// Where compilers are kept that several projects name, and what components were built of.
+pub(super) fn cache() -> anyhow::Result<PathBuf> {
+    Ok(Dirs::of_this_machine()?.cache)
+}
+
+/// How a project is built.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Way {
+    pub(super) debug: bool,
+    pub(super) again: bool,
 }
 
 /// Lets `work` use the author's tools, and ends them at Ctrl-C.
 pub(super) async fn until_interrupted<T>(
     terminal: Terminal,
-    debug: bool,
+    way: Way,
     work: impl AsyncFnOnce(&Workshop) -> anyhow::Result<T>,
 ) -> anyhow::Result<T> {
     let cancel = CancellationToken::new();
     let log = BuildLog { events: terminal.work(), cancel: cancel.clone() };
-    let workshop = Workshop { confiner: Confiner::open(), log, toolchains: toolchains()?, debug };
+    let Way { debug, again } = way;
+    let workshop = Workshop { confiner: Confiner::open(), log, cache: cache()?, debug, again };
     let mut work = std::pin::pin!(work(&workshop));
     tokio::select! {
         done = &mut work => done,

@@ -11,6 +11,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::Exit;
 use super::approvals;
+use super::build;
 use super::common::Common;
 use super::pipes;
 use super::terminal::{Hinted, Terminal, Tracer};
@@ -63,6 +64,7 @@ impl Call {
         // First, since it tells the terminal what to leave out of a complaint about the arguments.
         let (recording, tool) =
             (Recording::new(self.profile.take(), self.coredump.take()), self.tool.clone());
+        Box::pin(build::freshen(common, terminal, &tool)).await?;
         let program = common.program_for(terminal, &tool, recording.recorder()).await?;
         let mut arguments = self.object()?;
         let def = program.toolbox.find(&self.tool).map(haft_core::tool::Entry::def);

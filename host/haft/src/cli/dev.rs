@@ -58,7 +58,7 @@ impl Dev {
         let cancel = CancellationToken::new();
         let log = BuildLog { events: terminal.work(), cancel: cancel.clone() };
         let workshop =
-            Workshop { confiner: Confiner::open(), log, toolchains: build::toolchains()?, debug: false };
+            Workshop { confiner: Confiner::open(), log, cache: build::cache()?, debug: false, again: false };
         let mut session = Session {
             folder: &self.folder,
             common,

@@ -7,7 +7,8 @@ use std::process::ExitCode;
 pub(crate) enum Exit {
     /// Everything was done.
     Success,
-    /// The tool answered with an error, or the model gave no complete answer.
+    /// The tool answered with an error, a test failed, or the model gave no complete answer; `haft update --check`: there
+    /// is something newer.
     Tool,
     /// The command line is wrong (clap's own code).
     Usage,
@@ -33,7 +34,8 @@ pub(crate) enum Exit {
 pub(super) const HELP: &str = "\
 Exit codes:
   0    done
-  1    the tool answered with an error, or the model gave no complete answer
+  1    the tool answered with an error, a test failed, or the model gave no complete answer;
+       haft update --check: there is something newer
   2    the command line is wrong
   3    program.toml, or something it names, is wrong
   4    the model was asked as often as allowed, or had used up its budget, and was not done

@@ -5,10 +5,11 @@ use clap::Args;
 use serde_json::json;
 
 use super::Exit;
-use super::build::toolchains;
+use super::build::cache;
 use super::terminal::{Terminal, rounded};
 use crate::cli::install_session::with_hint;
 use haft::program::Dirs;
+use haft_author::record;
 use haft_author::sweep::{self, Unused};
 use haft_core::report::plain;
 use haft_package::{Store, SweepError, Swept};
@@ -40,8 +41,10 @@ impl Gc {
             SweepError::Store(_) => with_hint(None, &error),
         })?;
         let kept = dirs.homes().sweep(self.state, self.dry_run)?;
-        let compilers =
-            sweep::sweep(&toolchains()?, self.dry_run).context("cannot remove unused compilers")?;
+        let compilers = sweep::sweep(&cache()?, self.dry_run).context("cannot remove unused compilers")?;
+        if !self.dry_run {
+            record::sweep(&cache()?).context("cannot remove what was noted of builds")?;
+        }
         let caches =
             caches::sweep(&dirs.sandbox_caches, self.dry_run).context("cannot remove unused caches")?;
         if terminal.json {

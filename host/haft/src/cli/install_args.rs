@@ -147,15 +147,22 @@ pub(super) fn parse_source(text: &str, here: &Path, folder: &Path) -> anyhow::Re
             let path =
                 path.to_str().ok_or_else(|| anyhow::anyhow!("invalid source: its path is not UTF-8"))?;
             if names_a_registry(path) && !here.join(path).exists() {
-                let (problem, hint) =
-                    (format!("no file or folder `{path}`"), format!("of a registry: `oci://{path}`"));
-                return Err(Hinted::new(problem, hint).into());
+                let hint = match path.split_once('/') {
+                    Some((host, _)) if FORGES.contains(&host) => {
+                        format!("of a repository: `git+https://{path}`")
+                    }
+                    _ => format!("of a registry: `oci://{path}`"),
+                };
+                return Err(Hinted::new(format!("no file or folder `{path}`"), hint).into());
             }
             Ok(PackageSource::Path(path_from(path, here, folder)?.into()))
         }
         other => Ok(other),
     }
 }
+
+/// Hosts of git repositories that people name without a scheme. None of them is a registry: those have hosts of their own.
+const FORGES: &[&str] = &["github.com", "gitlab.com", "codeberg.org", "bitbucket.org"];
 
 /// Whether a path reads like a registry's reference: `ghcr.io/owner/name:1.0`.
 fn names_a_registry(path: &str) -> bool {

@@ -8,7 +8,7 @@ use clap::Args;
 use serde_json::json;
 
 use super::Exit;
-use super::build::relative;
+use super::build::{self, relative};
 use super::terminal::Terminal;
 use haft::program::FILE_NAME;
 use haft_author::archive::Package;
@@ -106,6 +106,8 @@ impl Pack {
         if self.wit.is_some() {
             anyhow::bail!("`--wit` belongs to a component; `haft build` adds it to those of a folder");
         }
+        build::refuse_no_package(&self.what)?;
+        build::refuse_stale(&self.what, "pack")?;
         let manifest = Manifest::load(&self.what.join(FILE_NAME))?;
         let package = Package::collect(&self.what, &manifest)?;
         let archive = package.pack()?;

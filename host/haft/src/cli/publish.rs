@@ -9,9 +9,9 @@ use anyhow::Context;
 use clap::Args;
 use serde_json::json;
 
-use super::Exit;
 use super::check::component::{self, Checked};
 use super::terminal::{Hinted, Terminal, rounded};
+use super::{Exit, build};
 use crate::cli::install_session::{InstallSession, with_hint};
 use haft::program::FILE_NAME;
 use haft_author::archive::Package;
@@ -59,6 +59,7 @@ impl Publish {
         let reference = self.reference()?;
         let InstallSession { context, .. } = InstallSession::open(common, terminal)?;
         let engine = context.engine()?;
+        build::refuse_stale(&self.what, "publish")?;
         let ready = if self.what.is_dir() {
             self.package(engine, terminal).await?
         } else {
@@ -125,6 +126,7 @@ impl Publish {
         engine: &haft_plugin_host::Engine,
         terminal: Terminal,
     ) -> anyhow::Result<Option<Ready>> {
+        build::refuse_no_package(&self.what)?;
         let manifest = Manifest::load(&self.what.join(FILE_NAME))?;
         for checked in component::of_program(&manifest, engine).await {
             if !is_right(&checked, terminal) {

@@ -1,4 +1,4 @@
-//! `haft test`: builds a plugin project and runs the tests beside it, each in a fresh instance.
+//! `haft test`: builds a plugin project where that has changed, and runs the tests beside it, each in a fresh instance.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -74,8 +74,9 @@ impl Test {
         let project = Project::open(&self.folder)?;
         let suite = self.chosen(Suite::read(&project.folder)?)?;
         if !self.no_build {
+            let way = build::Way::default();
             let built =
-                build::until_interrupted(terminal, false, async |workshop| workshop.build(&project).await)
+                build::until_interrupted(terminal, way, async |workshop| workshop.build(&project).await)
                     .await?;
             build::report_built(terminal, &project, &built);
         }

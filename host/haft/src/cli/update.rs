@@ -12,12 +12,14 @@ use super::install_session::{InstallSession, install_error, installed_json, proj
 use super::terminal::Terminal;
 use super::trusted::Kept;
 use haft_package::disclosure::Change;
-use haft_package::{Pin, ProjectEntry, Updated};
+use haft_package::{Installed, PackageSource, Pin, ProjectEntry, Updated};
+
+mod newer;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Everything that changed is shown and asked about: scripts, SKILL.md, what the tools say of themselves. `--yes`
-agrees. What is granted stays what it is. Where the new one asks for more, that is granted with it; `--grant RIGHT`
+agrees. `haft add SOURCE` goes to another version. What is granted stays what it is. Where the new one asks for more, that is granted with it; `--grant RIGHT`
 grants no more than that besides, `--no-grant` nothing.")]
 pub(super) struct Update {
     /// What to update; everything without one
@@ -25,6 +27,9 @@ pub(super) struct Update {
     names: Vec<String>,
     #[command(flatten)]
     rights: Rights,
+    /// Name later versions and what has moved, and change nothing; ends with 1 where there are any
+    #[arg(long, conflicts_with_all = ["yes", "grant", "no_grant", "full", "key"])]
+    check: bool,
     /// The public key that must have signed it now: itself or its file (cosign or minisign)
     #[arg(long, value_name = "FILE|KEY", requires = "names")]
     key: Option<String>,
@@ -40,6 +45,13 @@ enum Outcome {
 impl Update {
     pub(super) async fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
         let session = InstallSession::open(common, terminal)?;
+        if self.check {
+            let entries = self.entries(&session)?;
+            return tokio::select! {
+                done = newer::check(&session, &entries, terminal) => done,
+                _ = tokio::signal::ctrl_c() => Ok(Exit::Interrupted),
+            };
+        }
         let kept = Kept::before(&session.project.path).await;
         let exit = tokio::select! {
             done = self.update_all(&session, terminal) => done?,
@@ -56,10 +68,14 @@ impl Update {
             terminal.message("nothing is installed here: no entry of program.toml is pinned in program.lock");
         }
         let (mut updated, mut declined, mut exit) = (Vec::new(), Vec::new(), Exit::Success);
+        let mut has_versions = false;
         for entry in entries {
             let name = entry.name.as_str();
             match self.update(session, &entry, terminal).await {
-                Ok(Outcome::Same) => terminal.message(format_args!("`{name}` is up to date")),
+                Ok(Outcome::Same) => {
+                    terminal.message(format_args!("`{name}` is up to date"));
+                    has_versions |= matches!(entry.source, PackageSource::Oci(_) | PackageSource::Git { .. });
+                }
                 Ok(Outcome::Updated(described)) => updated.push(described),
                 Ok(Outcome::Declined) => {
                     declined.push(name.to_owned());
@@ -72,6 +88,9 @@ impl Update {
                     exit = Exit::Failure;
                 }
             }
+        }
+        if has_versions && updated.is_empty() {
+            terminal.hint("`haft update --check` looks for later versions");
         }
         if terminal.json {
             terminal.json(&json!({ "updated": updated, "declined": declined }))?;
@@ -104,16 +123,27 @@ impl Update {
             Updated::Unchanged => Ok(Outcome::Same),
             Updated::Declined => Ok(Outcome::Declined),
             Updated::Replaced { installed, changes } => {
-                let old = session.project.lock.find(entry.kind, name);
-                terminal.message(format_args!("updated `{name}`{}", version_change(old, &installed.pin)));
-                let mut data = installed_json(&installed);
-                if let (Some(data), Some(changes)) = (data.as_object_mut(), changes) {
-                    data.insert("changes".to_owned(), changes.iter().map(change_json).collect());
-                }
-                Ok(Outcome::Updated(data))
+                Ok(Outcome::Updated(report_replaced(session, &installed, changes, terminal)))
             }
         }
     }
+}
+
+/// Says what took the place of what, and gives it as data.
+pub(super) fn report_replaced(
+    session: &InstallSession,
+    installed: &Installed,
+    changes: Option<Vec<Change>>,
+    terminal: Terminal,
+) -> Value {
+    let (kind, name) = (installed.pin.kind, installed.pin.name.as_str());
+    let old = session.project.lock.find(kind, name);
+    terminal.message(format_args!("updated `{name}`{}", version_change(old, &installed.pin)));
+    let mut data = installed_json(installed);
+    if let (Some(data), Some(changes)) = (data.as_object_mut(), changes) {
+        data.insert("changes".to_owned(), changes.iter().map(change_json).collect());
+    }
+    data
 }
 
 fn change_json(change: &Change) -> Value {

@@ -81,10 +81,8 @@ fn open(declared: &Declared, pinned: &Pinned<'_>) -> Result<(Bundle, Option<Agre
         Err(error) => return Err(damaged(error.to_string())),
     };
     let folder = pinned.store.tree(&pin.kept);
-    let bundle = Bundle::read(&folder, listing).map_err(|error| damaged(error.to_string()))?;
-    if bundle.program.name.value != declared.name.value {
-        return Err(damaged(format!("it is called `{}`", bundle.program.name.as_str())));
-    }
+    let bundle = Bundle::read(&folder, listing).and_then(|bundle| bundle.called(&declared.name.value));
+    let bundle = bundle.map_err(|error| damaged(error.to_string()))?;
     // Components are compared one by one when they are loaded; a program can use any file beside it.
     if bundle.runs_its_own() {
         bundle.listing.check(&folder).map_err(|error| damaged(error.to_string()))?;

@@ -7,7 +7,8 @@ use crate::disclosure::{Disclosure, Item, ItemKind};
 use crate::oci::Reference;
 use crate::signature::Trust;
 use crate::{
-    Digest, Fetched, Fetching, Installing, Kind, Offered, PackageSource, Pin, Request, StoreError, fetch,
+    Digest, Fetched, Fetching, Installing, Kind, Offered, PackageSource, Pin, ProjectEntry, Request,
+    StoreError, fetch,
 };
 use haft_core::manifest::Name;
 
@@ -48,8 +49,8 @@ pub struct Candidate {
 }
 
 impl Installer<'_> {
-    /// Fetches `source` and understands it. What is not `expected` is refused before it is looked at. A component may
-    /// be given a `name`.
+    /// Fetches `source` and understands it. What is not `expected` is refused before it is looked at. It may be given a
+    /// `name`.
     ///
     /// # Errors
     /// Where it cannot be fetched, is not `expected`, is no package, or does not list its tools.
@@ -78,18 +79,23 @@ impl Installer<'_> {
         source: &PackageSource,
         expected: Expected,
     ) -> Result<Fetched, InstallError> {
-        let fetching = Fetching {
+        let fetching = Fetching { expected: expected.digest, ..self.fetching(directory, &expected.trust) };
+        Ok(fetch(source, &fetching).await?)
+    }
+
+    /// What is fetched with.
+    pub(super) fn fetching<'f>(&'f self, directory: &'f Path, trust: &'f Trust) -> Fetching<'f> {
+        Fetching {
             directory,
             base: self.project.folder(),
             home: self.home,
             progress: self.progress.clone(),
-            expected: expected.digest,
+            expected: None,
             access: self.access,
-            trust: &expected.trust,
+            trust,
             confiner: self.confiner,
             grant: self.git_grant,
-        };
-        Ok(fetch(source, &fetching).await?)
+        }
     }
 }
 
@@ -124,16 +130,23 @@ impl Candidate {
         if stays { Ok(()) } else { self.installing.keep(&self.fetched.content, &self.fetched.kept) }
     }
 
-    /// Refuses something that is called otherwise than the entry that it is for.
-    pub(super) fn check_name(&self, kind: Kind, name: &str) -> Result<(), InstallError> {
-        let (found, name) = (&self.offered, name.to_owned());
-        if found.kind != kind {
-            return Err(InstallError::OtherKind { name, entry: kind, found: found.kind });
+    /// Refuses a component where a package is to be, or the other way round.
+    pub(super) fn check_kind(&self, entry: &ProjectEntry) -> Result<(), InstallError> {
+        let (found, name) = (self.offered.kind, entry.name.to_string());
+        if found == entry.kind {
+            Ok(())
+        } else {
+            Err(InstallError::OtherKind { name, entry: entry.kind, found })
         }
-        if found.name.as_str() != name {
-            return Err(InstallError::OtherName { name, found: found.name.to_string() });
+    }
+
+    /// Refuses a package that calls itself otherwise than its entry does, and than `before`, what is installed, did.
+    pub(super) fn check_name(&self, entry: &ProjectEntry, before: Option<&Name>) -> Result<(), InstallError> {
+        let found = &self.offered.own_name;
+        if *found == entry.name || before == Some(found) {
+            return Ok(());
         }
-        Ok(())
+        Err(InstallError::OtherName { name: entry.name.to_string(), found: found.to_string() })
     }
 
     pub(super) fn installed(&self, granted: Vec<Request>) -> Installed {

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use super::Candidate;
 use crate::disclosure::Change;
 use crate::signature::Signer;
-use crate::{Pin, Request};
+use crate::{PackageSource, Pin, Request};
 
 /// Decides on proposals, as a rule by asking a person.
 #[async_trait]
@@ -88,6 +88,8 @@ pub enum UpdateReason {
     },
     /// The same version with another content.
     SameVersion(semver::Version),
+    /// It came from elsewhere.
+    OtherSource(PackageSource),
     /// An earlier haft pinned it.
     NoDisclosure,
     /// Its content is another one.
@@ -106,6 +108,9 @@ impl fmt::Display for UpdateReason {
             }
             Self::Older { before, now } => write!(f, "is older: {now}, and {before} is installed"),
             Self::SameVersion(version) => write!(f, "is still called {version}, and has another content"),
+            Self::OtherSource(before) => {
+                write!(f, "is installed from {}", haft_core::report::plain(&before.to_string()))
+            }
             Self::NoDisclosure => {
                 f.write_str("was pinned by an earlier haft, which did not note what it showed")
             }

@@ -96,6 +96,9 @@ impl InstallError {
                 "install it first; `--force` adds the package anyway, without its tools until then"
             }
             Self::OtherName { .. } => "`haft add` it by its new name, and `haft remove` the old one",
+            Self::Clash { .. } => {
+                "`--as NAME` installs it under another name, with which the names of its plugins begin then"
+            }
             Self::ChangedInPlace { name, .. } => {
                 return Some(format!("`haft update {name}` shows what it is now and asks again"));
             }
@@ -105,7 +108,6 @@ impl InstallError {
             Self::Store(_)
             | Self::Tree(_)
             | Self::Caller(_)
-            | Self::Clash { .. }
             | Self::OtherKind { .. }
             | Self::OtherContent(_)
             | Self::Read { .. } => return None,

@@ -65,7 +65,7 @@ impl Installer<'_> {
             let why = self.verify(pin).err().map(|error| error.to_string()).unwrap_or_default();
             return Err(InstallError::ChangedInPlace { name, why });
         }
-        let own = (pin.kind == Kind::Plugin).then(|| pin.name.clone());
+        let own = Some(pin.name.clone());
         let candidate = self.fetch_candidate(pin.exact_source(), Expected::pinned(pin), own).await?;
         if candidate.fetched.kept != pin.kept {
             return Err(InstallError::OtherContent(name));
@@ -84,11 +84,11 @@ impl Installer<'_> {
         pinned: Option<&Pin>,
         consent: &dyn Consent,
     ) -> Result<Restored, InstallError> {
-        let own = (entry.kind == Kind::Plugin).then(|| entry.name.clone());
+        let own = Some(entry.name.clone());
         let source = pinned.map_or_else(|| entry.source.clone(), Pin::exact_source);
         let expected = pinned.map_or_else(Expected::anything, Expected::pinned);
         let candidate = self.fetch_candidate(source, expected, own).await?;
-        candidate.check_name(entry.kind, entry.name.as_str())?;
+        candidate.check_kind(entry)?;
         let Some(new) = ask_to_adopt(&candidate, entry, pinned, consent).await? else {
             return Ok(Restored::Declined);
         };

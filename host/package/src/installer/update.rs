@@ -6,7 +6,7 @@ use super::{
 };
 use crate::disclosure::Change;
 use crate::signature::{PublicKey, Trust};
-use crate::{Kind, PackageSource, Pin, ProjectEntry, more};
+use crate::{PackageSource, Pin, ProjectEntry, more};
 
 /// What came of updating one entry.
 #[derive(Clone, Debug)]
@@ -36,17 +36,29 @@ impl Installer<'_> {
         key: Option<PublicKey>,
         consent: &dyn Consent,
     ) -> Result<Updated, InstallError> {
-        let (kind, name) = (entry.kind, entry.name.as_str());
-        let old = self.project.lock.find(kind, name);
-        let own = (kind == Kind::Plugin).then(|| entry.name.clone());
+        let old = self.project.lock.find(entry.kind, entry.name.as_str());
         let expected = Expected { digest: None, trust: trusted_for_update(old, key) };
-        let candidate = self.fetch_candidate(entry.source.clone(), expected, own).await?;
-        candidate.check_name(kind, name)?;
-        if old.is_some_and(|old| is_same(old, &candidate)) && self.verify(&candidate.pin(&[])).is_ok() {
+        let candidate =
+            self.fetch_candidate(entry.source.clone(), expected, Some(entry.name.clone())).await?;
+        candidate.check_kind(entry)?;
+        self.change_to(entry, &candidate, consent).await
+    }
+
+    /// Puts `candidate` in the place of what is installed for an entry.
+    pub(super) async fn change_to(
+        &self,
+        entry: &ProjectEntry,
+        candidate: &Candidate,
+        consent: &dyn Consent,
+    ) -> Result<Updated, InstallError> {
+        let old = self.project.lock.find(entry.kind, entry.name.as_str());
+        let before = old.and_then(|pin| Some(self.installed(pin).ok()?.own_name));
+        candidate.check_name(entry, before.as_ref())?;
+        if old.is_some_and(|old| is_same(old, candidate)) && self.verify(&candidate.pin(&[])).is_ok() {
             return Ok(Updated::Unchanged);
         }
         self.check_clashes(&candidate.offered)?;
-        self.replace(entry, old, &candidate, consent).await
+        self.replace(entry, old, candidate, consent).await
     }
 
     /// Has `candidate` agreed to and puts it in the place of what was there.
@@ -117,6 +129,9 @@ fn update_reason(old: Option<&Pin>, candidate: &Candidate, asks_for_more: bool) 
             Some(UpdateReason::SameVersion(now))
         }
         _ if old.disclosed.is_none() => Some(UpdateReason::NoDisclosure),
+        _ if is_other_content && old.source != candidate.source => {
+            Some(UpdateReason::OtherSource(old.source.clone()))
+        }
         _ if is_other_content => Some(UpdateReason::OtherContent),
         _ if old.disclosed.as_ref() != Some(&candidate.disclosure.digests()) => {
             Some(UpdateReason::OtherTools)

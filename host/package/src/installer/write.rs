@@ -51,12 +51,16 @@ impl Installer<'_> {
         })
     }
 
-    /// Pins an entry that is there, and writes what it is granted besides what it was.
+    /// Pins an entry that is there, and writes where it comes from, where that is another place now, and what it is granted
+    /// besides what it was.
     pub(super) fn write_update(&self, pin: Pin, new_grants: &[Request]) -> Result<(), InstallError> {
         let new_grants = written_in_entry(pin.kind, new_grants);
         self.change(|project| {
-            let grant = edit::grant(&project.text, pin.kind, pin.name.as_str(), &new_grants);
-            let text = edited(project, grant)?;
+            let (kind, name) = (pin.kind, pin.name.as_str());
+            let mut text = edited(project, edit::grant(&project.text, kind, name, &new_grants))?;
+            if project.entry(name)?.source != pin.source {
+                text = edited(project, edit::source(&text, kind, name, &pin.source.to_string()))?;
+            }
             let mut lock = project.lock.clone();
             lock.put(pin);
             Ok(Change { text, lock })

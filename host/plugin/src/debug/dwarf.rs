@@ -1,7 +1,7 @@
 //! The places of code by the DWARF that a compiler of C, C++, Rust or Zig left in a core module.
 
-use addr2line::Context;
 use addr2line::gimli::{Dwarf, EndianSlice, Error, LittleEndian, SectionId};
+use addr2line::{Context, Location};
 
 use super::frame::{Frame, Place};
 use super::library::{is_generated, is_library};
@@ -55,17 +55,24 @@ impl<'a> Debug<'a> {
     pub(super) fn table(&self, module: &Module<'_>, root: &str, code: u64) -> Option<Lines> {
         let end = u64::try_from(module.code.len()).unwrap_or(u64::MAX);
         let found = self.0.find_location_range(0, end).ok()?;
-        let mut ranges: Vec<(u64, u64)> =
-            found.map(|(begin, length, _)| (begin, begin.saturating_add(length))).collect();
+        let range = |(begin, length, at): (u64, u64, Location<'_>)| {
+            let is_own = at.file.is_some_and(|file| file.starts_with(root));
+            (begin, begin.saturating_add(length), is_own && at.line.is_none_or(|line| line == 0))
+        };
+        let mut ranges: Vec<(u64, u64, bool)> = found.map(range).collect();
         ranges.sort_unstable();
         let (mut writer, mut last) = (Writer::default(), 0);
-        for (begin, end) in ranges {
+        for (begin, end, is_on_no_line) in ranges {
             if begin > last {
                 // What lies between belongs to no file.
                 writer.row(u32::try_from(last).ok()?, &[]);
             }
             if end > last {
-                writer.row(u32::try_from(begin.max(last)).ok()?, &below(self.at(begin), root));
+                // Checks that a compiler put in are on no line themselves: which they are of is said of each by itself.
+                let step = if is_on_no_line { 1 } else { (end - begin).max(1) };
+                for address in (begin.max(last)..end).step_by(usize::try_from(step).ok()?) {
+                    writer.row(u32::try_from(address).ok()?, &below(self.at(address), root));
+                }
                 last = end;
             }
         }
@@ -95,4 +102,26 @@ fn unhashed(name: &str) -> &str {
 /// Whether a section is one of DWARF.
 pub(super) fn is_debug(name: &str) -> bool {
     name.starts_with(".debug_")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::debug::{LINES_SECTION, modules};
+
+    /// U6: `two(int *p, int *q)` writes to `p` in line 2 and to `q` in line 3 of `/p/src/two.c`, compiled by zig 0.17.1 with the
+    /// flags of `haft build`: each of its two checks is told with its line, and with its reason.
+    #[test]
+    fn u6_each_check_of_a_function_is_told_with_its_line() {
+        let bytes = include_bytes!("two.wasm");
+        let (modules, _) = modules::read(bytes, LINES_SECTION);
+        let lines = Debug::of(&modules[0]).unwrap().table(&modules[0], "/p", 0).unwrap();
+        let checks: Vec<Vec<Frame>> = (0..bytes.len()).map(|address| lines.at(address)).collect();
+        let of_checks = checks.iter().filter(|frames| frames.len() == 2);
+        let told = of_checks.map(|frames| {
+            assert!(frames[0].function.ends_with("$Alignment, null, or object-size error"), "{frames:?}");
+            frames[1].to_string()
+        });
+        assert_eq!(told.collect::<Vec<_>>(), ["two (src/two.c:2)", "two (src/two.c:3)"]);
+    }
 }

@@ -12,7 +12,7 @@ const MAX_NAME: usize = 160;
 pub(crate) struct Place {
     /// The path as its compiler or interpreter names it, below the project's folder where that is known.
     pub(crate) file: String,
-    /// Counted from 1.
+    /// Counted from 1; 0 where the compiler knows none.
     pub(crate) line: u32,
 }
 
@@ -42,7 +42,8 @@ impl Place {
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", end_of(&one_line(&self.file)), self.line)
+        let file = end_of(&one_line(&self.file));
+        if self.line == 0 { f.write_str(&file) } else { write!(f, "{file}:{}", self.line) }
     }
 }
 

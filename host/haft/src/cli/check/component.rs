@@ -6,7 +6,7 @@ use anyhow::Context;
 use serde_json::{Value, json};
 
 use super::super::Exit;
-use super::super::build::relative;
+use super::super::build::{self, relative};
 use super::super::common::Common;
 use super::super::terminal::Terminal;
 use haft::program::{FILE_NAME, InstallContext};
@@ -33,7 +33,8 @@ pub(in crate::cli) struct Checked {
 /// Checks one component's file.
 pub(super) async fn execute(path: &Path, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
     let context = InstallContext::new(&common.options(terminal, false)?, &Manifest::default())?;
-    let checked = check(path, None, context.engine()?).await?;
+    let mut checked = check(path, None, context.engine()?).await?;
+    checked.findings.warnings.extend(build::stale_warning(path)?);
     let is_good = checked.findings.errors.is_empty();
     if terminal.json {
         terminal.json(&checked.json())?;

@@ -1,0 +1,138 @@
+//! The files that a project is made of, and what they were when they were looked at. A file counts by its content: one
+//! that is only read, or written again as it was, is no change.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{File, Metadata};
+use std::io::{stderr, stdout};
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Folders of a project that are looked at. A folder that is watched takes one of the system's watches, of which a user
+/// has some thousands.
+const MAX_FOLDERS: usize = 2000;
+
+/// Files of a project that are looked at.
+const MAX_FILES: usize = 20_000;
+
+/// Folders that are never source, whatever the language.
+const IGNORED: &[&str] = &["target", "node_modules", "__pycache__"];
+
+/// Bytes of a file whose content is compared; a larger one counts by its size and time.
+const MAX_COMPARED: u64 = 4 << 20;
+
+/// What a file was when it was looked at.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Stamp {
+    length: u64,
+    modified: Option<SystemTime>,
+    content: Option<u64>,
+}
+
+/// Files, each as it was when it was looked at.
+pub(crate) type Files = BTreeMap<PathBuf, Stamp>;
+
+/// Which files of a folder count.
+#[derive(Debug)]
+pub(crate) struct Scope {
+    folder: PathBuf,
+    ignored: Vec<PathBuf>,
+    /// Device and number of the files that this program writes to itself.
+    own: Vec<(u64, u64)>,
+}
+
+impl Scope {
+    /// What is in `folder`, but not the paths `ignored` below it, and nothing whose name begins with a dot.
+    pub(crate) fn new(folder: &Path, ignored: Vec<PathBuf>) -> Self {
+        Self { folder: folder.to_owned(), ignored, own: own_output() }
+    }
+
+    /// The folders and files that there are now. Files that are as in `known` are not read again.
+    pub(crate) fn look(&self, known: &Files) -> (BTreeSet<PathBuf>, Files) {
+        let mut found = Found { scope: self, known, folders: BTreeSet::new(), files: BTreeMap::new() };
+        found.walk(&self.folder);
+        (found.folders, found.files)
+    }
+
+    fn counts(&self, path: &Path, name: &str, is_folder: bool) -> bool {
+        let is_temporary = name.starts_with('.') || name.ends_with('~') || name == "4913";
+        let is_output = self.ignored.iter().any(|ignored| path == ignored);
+        let is_ignored = is_folder && IGNORED.contains(&name);
+        !(is_temporary || is_output || is_ignored)
+    }
+}
+
+/// The files behind standard output and standard error: who keeps them in the project's folder would
+/// else be told of a change by every word about the last one.
+fn own_output() -> Vec<(u64, u64)> {
+    let streams = [stdout().as_fd().try_clone_to_owned(), stderr().as_fd().try_clone_to_owned()];
+    let files = streams.into_iter().flatten().filter_map(|stream| File::from(stream).metadata().ok());
+    files.map(|metadata| (metadata.dev(), metadata.ino())).collect()
+}
+
+/// What a project's folder holds now.
+struct Found<'a> {
+    scope: &'a Scope,
+    /// What it held before.
+    known: &'a Files,
+    folders: BTreeSet<PathBuf>,
+    files: Files,
+}
+
+impl Found<'_> {
+    fn walk(&mut self, folder: &Path) {
+        if self.folders.len() >= MAX_FOLDERS {
+            return;
+        }
+        self.folders.insert(folder.to_owned());
+        // What cannot be read is not there, and may be the next time.
+        let Ok(entries) = std::fs::read_dir(folder) else { return };
+        for entry in entries.map_while(Result::ok) {
+            let (path, name) = (entry.path(), entry.file_name());
+            let Ok(metadata) = entry.metadata() else { continue };
+            if self.scope.own.contains(&(metadata.dev(), metadata.ino())) {
+                continue;
+            }
+            if !self.scope.counts(&path, &name.to_string_lossy(), metadata.is_dir()) {
+                continue;
+            }
+            if metadata.is_dir() {
+                self.walk(&path);
+            } else if self.files.len() < MAX_FILES {
+                let stamp = stamp(&path, &metadata, self.known);
+                self.files.insert(path, stamp);
+            }
+        }
+    }
+}
+
+/// Those of `paths` that are there, wherever they are.
+pub(crate) fn look_at<'a>(paths: impl IntoIterator<Item = &'a PathBuf>, known: &Files) -> Files {
+    let stamped = |path: &PathBuf| Some((path.clone(), stamp(path, &path.metadata().ok()?, known)));
+    paths.into_iter().filter_map(stamped).collect()
+}
+
+/// A file is read only where its size or time is another than before.
+fn stamp(path: &Path, metadata: &Metadata, known: &Files) -> Stamp {
+    let (length, modified) = (metadata.len(), metadata.modified().ok());
+    let known = known.get(path).filter(|known| (known.length, known.modified) == (length, modified));
+    known.cloned().unwrap_or_else(|| Stamp { length, modified, content: content(path, length) })
+}
+
+fn content(path: &Path, length: u64) -> Option<u64> {
+    let is_compared = length <= MAX_COMPARED && path.is_file();
+    is_compared.then(|| std::fs::read(path).ok()).flatten().map(|bytes| xxh3_64(&bytes))
+}
+
+/// The files that are not what they were, and those that are new or gone.
+pub(crate) fn changed(was: &Files, is: &Files) -> Vec<PathBuf> {
+    let gone = was.keys().filter(|path| !is.contains_key(*path));
+    let is_other = |was: &Stamp, is: &Stamp| was.content.is_none() || was.content != is.content;
+    let is_new = |path: &PathBuf, is: &Stamp| was.get(path).is_none_or(|was| was != is && is_other(was, is));
+    let other = is.iter().filter(|(path, stamp)| is_new(path, stamp));
+    other.map(|(path, _)| path).chain(gone).cloned().collect()
+}

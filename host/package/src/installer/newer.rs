@@ -1,0 +1,135 @@
+//! Whether there is something newer than what is installed, by the lists that registries and repositories have. Fetches
+//! and changes nothing.
+
+use super::{InstallError, Installer, source_stem};
+use crate::oci::{self, Reference, SCHEME};
+use crate::signature::Trust;
+use crate::tags::{VersionTag, later};
+use crate::{Content, FetchError, Kind, Offered, PackageSource, Pin, git};
+
+/// What there is beside what is installed.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Newer {
+    /// Nothing later.
+    Nothing,
+    /// A later version.
+    Version {
+        /// Which.
+        version: semver::Version,
+        /// Where it is.
+        source: PackageSource,
+        /// Whether it would call itself otherwise than its entry.
+        is_renamed: bool,
+    },
+    /// The tag or branch, or the repository's default, stands for something else now.
+    Moved,
+    /// Where it comes from has no list: a file, a folder, a URL, a digest without a version.
+    Unlisted,
+}
+
+/// The tags of where something comes from, and what its own reference stands for now.
+struct Listed {
+    tags: Vec<String>,
+    now: Option<String>,
+}
+
+impl Installer<'_> {
+    /// Looks for something newer than what `pin` has.
+    ///
+    /// # Errors
+    /// The registry or repository does not answer.
+    pub async fn newer(&self, pin: &Pin) -> Result<Newer, InstallError> {
+        let used = match &pin.source {
+            PackageSource::Path(_) | PackageSource::Url(_) => return Ok(Newer::Unlisted),
+            PackageSource::Git { reference, .. } => reference.as_deref(),
+            PackageSource::Oci(_) => tag(&pin.source),
+        };
+        let is_version = used.is_some_and(|used| VersionTag::parse(used).is_some());
+        let is_exact = used.is_none_or(|used| pin.resolved.as_deref() == Some(used)) && is_fixed(&pin.source);
+        // Who follows a branch, or `latest`, asks for no version.
+        let has_version = is_version || is_exact;
+        let listed = self.listed(&pin.source, has_version).await?;
+        let tags = listed.tags.iter().map(String::as_str).filter(|_| has_version);
+        if let Some((version, tag)) = later(used.filter(|_| is_version), pin.version.as_ref(), tags) {
+            let (source, is_renamed) = (with_tag(&pin.source, tag), self.is_renamed(pin));
+            return Ok(Newer::Version { version, source, is_renamed });
+        }
+        let is_moved = !is_exact && listed.now.is_some() && listed.now != pin.resolved;
+        Ok(match (is_moved, is_exact && pin.version.is_none()) {
+            (true, _) => Newer::Moved,
+            (false, true) => Newer::Unlisted,
+            (false, false) => Newer::Nothing,
+        })
+    }
+
+    /// Of a registry the tags only where they are `wanted`: they take a request of their own.
+    async fn listed(&self, source: &PackageSource, wanted: bool) -> Result<Listed, InstallError> {
+        let installing = self.store.install()?;
+        let fetching = self.fetching(installing.directory(), &Trust::Nobody);
+        match source {
+            PackageSource::Git { url, reference } => {
+                let refs = git::refs(url, &fetching).await.map_err(FetchError::from)?;
+                let now = git::commit_of(&refs, reference.as_deref());
+                let tags = refs.iter().filter_map(|(name, _)| name.strip_prefix("refs/tags/"));
+                let tags = tags.filter(|tag| !tag.ends_with("^{}")).map(str::to_owned).collect();
+                Ok(Listed { tags, now })
+            }
+            source => {
+                let reference: Reference = source.to_string().parse().map_err(FetchError::from)?;
+                let tags = match wanted {
+                    true => oci::tags(&reference, self.access).await.map_err(FetchError::from)?,
+                    false => Vec::new(),
+                };
+                let now = match reference.digest() {
+                    Some(_) => None,
+                    None => oci::resolve(&reference, self.access).await.map_err(FetchError::from)?,
+                };
+                Ok(Listed { tags, now: now.map(|digest| digest.to_string()) })
+            }
+        }
+    }
+
+    /// Whether what is installed would be called otherwise than its entry, if that did not say how.
+    fn is_renamed(&self, pin: &Pin) -> bool {
+        let content = match pin.kind {
+            Kind::Plugin => Content::Component(self.component_path(pin)),
+            Kind::Package => match self.store.listing(&pin.kept) {
+                Ok(listing) => Content::Tree(self.store.tree(&pin.kept), listing),
+                Err(_) => return false,
+            },
+        };
+        Offered::new(&content, &pin.kept, None, &source_stem(&pin.source))
+            .is_ok_and(|offered| offered.name != pin.name)
+    }
+}
+
+/// The tag that a source in a registry names.
+fn tag(source: &PackageSource) -> Option<&str> {
+    let PackageSource::Oci(reference) = source else { return None };
+    let (_, last) = reference.split('@').next()?.rsplit_once('/')?;
+    last.split_once(':').map(|(_, tag)| tag)
+}
+
+/// Whether a source names one content for ever: a commit, a digest.
+fn is_fixed(source: &PackageSource) -> bool {
+    match source {
+        PackageSource::Git { reference, .. } => reference.is_some(),
+        PackageSource::Oci(reference) => reference.contains('@'),
+        PackageSource::Path(_) | PackageSource::Url(_) => false,
+    }
+}
+
+fn with_tag(source: &PackageSource, tag: &str) -> PackageSource {
+    match source {
+        PackageSource::Git { url, .. } => {
+            PackageSource::Git { url: url.clone(), reference: Some(tag.to_owned()) }
+        }
+        source => match source.to_string().parse::<Reference>() {
+            Ok(reference) => {
+                let tagged = reference.with_tag(tag).to_string();
+                PackageSource::Oci(tagged.trim_start_matches(SCHEME).to_owned())
+            }
+            Err(_) => source.clone(),
+        },
+    }
+}
