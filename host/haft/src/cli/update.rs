@@ -21,7 +21,7 @@ agrees. What is granted stays what it is. Where the new one asks for more, that 
 grants no more than that besides, `--no-grant` nothing.")]
 pub(super) struct Update {
     /// What to update; everything without one
-    #[arg(value_name = "NAME")]
+    #[arg(value_name = "NAME", add = super::completions::plugins())]
     names: Vec<String>,
     #[command(flatten)]
     rights: Rights,
