@@ -3,9 +3,11 @@
 #![expect(clippy::disallowed_methods, reason = "these tests start shells")]
 
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 use crate::cli::Home;
+use crate::common::{hostile, same_environment};
 
 /// The verbs that `haft --help` lists.
 pub(crate) fn verbs() -> Vec<String> {
@@ -19,26 +21,120 @@ fn first(line: &str) -> String {
     line.split_whitespace().next().unwrap().to_owned()
 }
 
-/// What bash offers for `line`, with haft's script loaded.
-fn offered(line: &str) -> Vec<String> {
-    let home = Home::new();
-    home.write("haft.bash", &home.haft(&["completions", "bash"]).stdout);
-    let last = line.split(' ').count() - 1;
-    let script = format!(
-        "source ./haft.bash; COMP_WORDS=({line}); COMP_CWORD={last}; COMP_LINE='{line}'; \
-         _haft haft \"${{COMP_WORDS[{last}]}}\" \"${{COMP_WORDS[{}]}}\"; printf '%s\\n' \"${{COMPREPLY[@]}}\"",
-        last - 1
-    );
-    let output = Command::new("bash").args(["-c", &script]).current_dir(home.work()).output().unwrap();
-    assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+/// What bash offers for `line`, with haft's script loaded, as an interactive one calls the function that is named there: its
+/// words end at `=` and `:` too.
+fn offered(own: &Command, line: &str) -> Vec<String> {
+    let script = r#"
+        source <(haft completions bash)
+        COMP_LINE=$1 COMP_POINT=${#1} COMP_TYPE=9
+        read -ra COMP_WORDS <<<"$(sed 's/[=:]/ & /g' <<<"$1")"
+        [[ $1 == *' ' ]] && COMP_WORDS+=('')
+        COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+        word=${COMP_WORDS[COMP_CWORD]}
+        [[ $word == [=:] ]] && word=
+        function=$(complete -p haft | sed 's/.*-F \([^ ]*\).*/\1/')
+        $function haft "$word" "${COMP_WORDS[COMP_CWORD - 1]}"
+        printf '%s\n' "${COMPREPLY[@]}""#;
+    let mut bash = Command::new("bash");
+    bash.args(["-c", script, "bash", line]).current_dir(own.get_current_dir().unwrap());
+    same_environment(own, &mut bash);
+    let folder = Path::new(env!("CARGO_BIN_EXE_haft")).parent().unwrap();
+    let path = std::env::var("PATH").unwrap_or_default();
+    let output = bash.env("PATH", format!("{}:{path}", folder.display())).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    // Outside of a completion that is under way bash does not know what to do with its options.
+    let is_wrong = |line: &&str| !line.contains("compopt");
+    assert!(said.lines().filter(is_wrong).next().is_none(), "{said}");
     String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
+}
+
+/// A program with a plugin, which was used, and a server that would leave a file behind.
+fn program(home: &Home) {
+    let program = format!(
+        "[program]\nname = \"test\"\nversion = \"0.1.0\"\n[sandbox]\nworkspace = \".\"\n\
+         [[plugins]]\nname = \"guest\"\ncomponent = \"{}\"\n\
+         [[mcp_servers]]\nname = \"files\"\ncommand = \"touch\"\nargs = [\"{}\"]\n",
+        hostile().display(),
+        home.work().join("started").display()
+    );
+    home.write("program.toml", &program);
+}
+
+/// U10: tools, their arguments and values, plugins, servers, calls and sessions.
+#[test]
+fn u10_bash_completes_what_there_is() {
+    let home = Home::new();
+    program(&home);
+    home.write("plan.md", "x");
+    assert_eq!(home.haft(&["call", "guest__echo", "{\"text\": \"hello\"}"]).code, 0);
+    let id = home.haft(&["log"]).stdout.split(' ').nth(2).unwrap().to_owned();
+    let offered = |line: &str| offered(&home.command(&[]), line);
+    for (line, expected) in [
+        ("haft call guest__ec", vec!["guest__echo"]),
+        ("haft tools rea", vec!["read"]),
+        ("haft call read --arg file", vec!["file_path="]),
+        ("haft call read --arg file_path=pl", vec!["plan.md"]),
+        ("haft call time --arg format=epoch_", vec!["epoch_ms", "epoch_ns"]),
+        ("haft remove gu", vec!["guest"]),
+        ("haft --allow guest:re", vec!["read="]),
+        ("haft --allow files:ho", vec!["host="]),
+        ("haft run --resume la", vec!["last"]),
+        ("haft log --tool guest__ech", vec!["guest__echo"]),
+        ("haft call no_such_tool --arg a", vec![""]),
+        ("haft -p nowhere.toml call guest__ec", vec![""]),
+    ] {
+        assert_eq!(offered(line), expected, "{line}");
+    }
+    assert_eq!(offered(&format!("haft log {}", &id[..2])), [id.as_str()]);
+    let arguments = offered("haft call read --arg offset=1 --arg ");
+    assert!(
+        arguments.contains(&"limit=".to_owned()) && !arguments.contains(&"offset=".to_owned()),
+        "{arguments:?}"
+    );
+    assert!(!home.work().join("started").exists(), "a server was started to complete a line");
+}
+
+/// U10: in a folder that nobody agreed to haft's own tools are known, and nothing of the folder runs or is compiled.
+#[test]
+fn u10_a_completion_runs_nothing_of_a_stranger() {
+    let home = Home::new();
+    program(&home);
+    let mut own = home.command(&[]);
+    own.env_remove("HAFT_TRUST").env("XDG_CACHE_HOME", home.work().join("../cache"));
+    let all = offered(&own, "haft call ");
+    assert!(all.contains(&"bash".to_owned()), "{all:?}");
+    assert!(!all.iter().any(|tool| tool.starts_with("guest__") || tool.starts_with("mcp__")), "{all:?}");
+    assert_eq!(offered(&own, "haft remove gu"), ["guest"], "a name is no more than a name");
+    assert!(!home.work().join("started").exists());
+    own.env("HAFT_TRUST", "1");
+    let all = offered(&own, "haft call ");
+    assert!(
+        !all.iter().any(|tool| tool.starts_with("guest__")),
+        "it was compiled to complete a line: {all:?}"
+    );
+}
+
+/// U10: the other shells are told what each of them is, on a line.
+#[test]
+fn u10_zsh_and_fish_are_told_what_a_tool_does() {
+    let home = Home::new();
+    let answer = |shell: &str| {
+        let mut command = home.command(&["--", "haft", "call", "rea"]);
+        command.env("HAFT_COMPLETE", shell).env("_CLAP_COMPLETE_INDEX", "2").env("_CLAP_IFS", "\n");
+        String::from_utf8(command.output().unwrap().stdout).unwrap()
+    };
+    assert_eq!(answer("zsh").lines().count(), 1);
+    assert!(answer("zsh").starts_with("read:Reads a text file."), "{}", answer("zsh"));
+    assert!(answer("fish").starts_with("read\tReads a text file."), "{}", answer("fish"));
 }
 
 #[test]
 fn bash_completes_verbs_and_options() {
+    let home = Home::new();
+    let offered = |line: &str| offered(&home.command(&[]), line);
     assert_eq!(offered("haft ca"), ["call"]);
     assert_eq!(offered("haft serve --ht"), ["--http"]);
-    let all = offered("haft ''");
+    let all = offered("haft ");
     for verb in verbs() {
         assert!(all.contains(&verb), "`{verb}` is not completed: {all:?}");
     }

@@ -385,3 +385,60 @@ async fn a_dropped_call_is_noted_as_cancelled() {
     let calls = noted();
     assert_eq!((calls.len(), calls[0].outcome), (1, haft::journal::Outcome::Cancelled));
 }
+
+/// U3: what was answered is there, without secrets; `haft log ID` shows its beginning, and all with `-v`.
+#[test]
+fn u3_a_call_is_noted_with_its_answer() {
+    let home = Home::new();
+    let program = "[program]\nname = \"a\"\nversion = \"1.0.0\"\n[provider]\nname = \"openai\"\nmodel = \"m\"\n\
+                   api_key = { env = \"A_TOKEN\" }\n[sandbox]\nworkspace = \".\"\n";
+    fs::write(home.path("work/program.toml"), program).unwrap();
+    let call = |command: &str| {
+        let arguments = json!({ "command": command }).to_string();
+        home.command(&["call", "bash", &arguments]).env("A_TOKEN", "a-secret-4711-token").output().unwrap();
+    };
+    call("seq 1 40; echo '<a-secret-4711-token>'");
+    call("seq 1 9999");
+    let [first, second] = &home.log(&[])[..] else { panic!("two calls") };
+    let answer = first["answer"].as_str().unwrap();
+    assert!(answer.starts_with("1\n2\n") && answer.contains("40\n<***>"), "{answer}");
+    assert!(!answer.contains("a-secret-4711-token"), "{answer}");
+    let long = second["answer"].as_str().unwrap();
+    assert!(long.len() <= 8000 && long.contains("output truncated") && long.contains("9999"), "{long}");
+    let id = first["id"].as_str().unwrap();
+    let shown = home.haft(&["log", id]).stdout;
+    assert!(shown.contains("arguments  seq 1 40; echo '<***>'\n"), "{shown}");
+    assert!(
+        shown.contains("answer     1\n           2\n") && shown.contains("… 29 more lines (-v shows them)"),
+        "{shown}"
+    );
+    let shown = home.haft(&["log", "-v", id]).stdout;
+    assert!(shown.contains("\n           40\n") && !shown.contains("more lines"), "{shown}");
+}
+
+/// U3: an edit is a line with what it changed, and in full the lines themselves.
+#[test]
+fn u3_an_edit_is_noted_as_lines() {
+    let home = Home::with_program();
+    fs::write(home.path("work/plan.md"), "Buy milk\n").unwrap();
+    home.call(
+        "edit",
+        &json!({ "file_path": "plan.md", "old_string": "Buy milk", "new_string": "Buy oat milk" }),
+    );
+    let row = home.haft(&["log"]).stdout;
+    assert!(row.trim_end().ends_with("plan.md +1 -1"), "{row}");
+    let shown = home.haft(&["log", home.log(&[])[0]["id"].as_str().unwrap()]).stdout;
+    assert!(shown.contains("changes    - Buy milk\n           + Buy oat milk\n"), "{shown}");
+}
+
+/// U14: the columns of `haft log` stand below each other, however tools are called and calls end.
+#[test]
+fn u14_columns_of_the_log_do_not_break() {
+    let home = Home::with_program();
+    home.bash("true");
+    home.call("guest__fill_with_a_long_name", &json!({}));
+    home.call("bash", &json!({ "comand": "x" }));
+    let rows = home.haft(&["log"]).stdout;
+    let ends: Vec<_> = rows.lines().map(|row| row.find(" ms ").unwrap()).collect();
+    assert!(ends.len() == 3 && ends.iter().all(|end| *end == ends[0]), "{rows}");
+}

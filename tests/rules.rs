@@ -35,7 +35,7 @@ fn a_client_is_asked_as_the_rules_say() {
         (run("echo x; pwd >&2; exit"), "`bash` wants your approval.\n\nRun: echo x; pwd >&2; exit", "x\n"),
         (
             json!({"name": "guest__sleep", "arguments": {"ms": 1}}),
-            "`guest__sleep` wants your approval.\n\nCall: guest__sleep {\"ms\":1}",
+            "`guest__sleep` wants your approval.\n\nCall: guest__sleep ms=1",
             "",
         ),
     ] {

@@ -194,3 +194,44 @@ fn c13_a_plugin_s_messages_are_shown_once() {
         assert_eq!(answer.stderr.matches(&said).count(), 1, "{flags:?}: {}", answer.stderr);
     }
 }
+
+/// U13: one tool, with its arguments and what it may do; a slip is told.
+#[test]
+fn u13_one_tool_is_shown() {
+    let home = Home::new();
+    home.write("program.toml", &program("x"));
+    let shown = home.haft(&["tools", "edit"]).stdout;
+    for expected in [
+        "Replaces a text in a file",
+        "old_string: string, required",
+        "replace_all: boolean",
+        "write ",
+        "costs ",
+    ] {
+        assert!(shown.contains(expected), "{expected}: {shown}");
+    }
+    assert!(!home.haft(&["tools", "guest__echo"]).stdout.contains("anyOf"));
+    let value: Value = serde_json::from_str(&home.haft(&["--json", "tools", "read"]).stdout).unwrap();
+    assert!(value["grant"]["write"].is_array() && value["name"] == "read", "{value}");
+    let slip = home.haft(&["tools", "raed"]);
+    assert!(slip.code != 0 && slip.stderr.contains("`read` is one"), "{}", slip.stderr);
+}
+
+/// U14: outside of a repository `haft init` offers a tool that works there.
+#[test]
+fn u14_what_init_writes_can_be_called() {
+    let home = Home::new();
+    assert_eq!(home.haft(&["init", "inside"]).code, 0);
+    let read = |folder: &std::path::Path| std::fs::read_to_string(folder.join("program.toml")).unwrap();
+    assert!(read(&home.work().join("inside")).contains("git log"));
+    let elsewhere = tempfile::tempdir().unwrap();
+    assert_eq!(home.haft(&["init", elsewhere.path().to_str().unwrap()]).code, 0);
+    assert!(!read(elsewhere.path()).contains("git log"), "{}", read(elsewhere.path()));
+    let mut call = home.command(&["tools"]);
+    let listed = call.current_dir(elsewhere.path()).output().unwrap();
+    let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+    let name =
+        listed.lines().find_map(|line| line.split(' ').next().filter(|name| name.ends_with("__recent")));
+    let called = home.command(&["call", name.unwrap()]).current_dir(elsewhere.path()).output().unwrap();
+    assert!(called.status.success(), "{called:?}");
+}

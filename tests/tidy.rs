@@ -91,7 +91,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("rmcp::", &["mcp/src"]),
     ("async_nats::", &["nats/src"]),
     ("agent_client_protocol_schema::", &["acp/src"]),
-    ("similar::", &["package/src/disclosure", "author/src/suite", "page/src/diff.rs"]),
+    ("similar::", &["package/src/disclosure", "author/src/suite", "core/src/tool/difference.rs"]),
     ("linux_keyutils::", &["core/src/secret/keyring"]),
     (
         "jiff::",

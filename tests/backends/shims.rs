@@ -133,6 +133,19 @@ fn offers(program: &str, arguments: &[&str]) -> Option<usize> {
     Some(said.matches("this terminal is a pane of tmux").count())
 }
 
+/// U14: it is said once, and not at each start.
+#[test]
+fn u14_a_pane_is_offered_once() {
+    let home = Home::new();
+    let provider = "[provider]\nname = \"openai\"\nmodel = \"m\"\nbase_url = \"http://127.0.0.1:9/v1\"\nmax_retries = 0\n";
+    home.write("program.toml", provider);
+    for count in [1, 0, 0] {
+        let pane = [("TMUX_PANE", "%7"), ("COLUMNS", "200")];
+        let Some(said) = home.at_a_terminal_with(&pane, &["run", "hello"], "") else { return };
+        assert_eq!(said.matches("this terminal is a pane of tmux").count(), count, "{said}");
+    }
+}
+
 /// C11: the same where an agent runs or tools are served, once, and not where panes were spoken of or a program reads.
 #[test]
 fn c11_a_run_in_tmux_is_offered_a_pane() {

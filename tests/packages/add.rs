@@ -61,8 +61,8 @@ fn redacted(place: &Place, page: &str) -> String {
     let real = fs::canonicalize(place.home()).unwrap();
     let page = page.replace(&real.display().to_string(), "HOME");
     let page = page.replace(&place.home().display().to_string(), "HOME");
-    let digest = page.find("sha256:").map(|at| page[at..at + 71].to_owned()).unwrap();
-    let page = page.replace(&digest, "sha256:DIGEST");
+    let digest = page.find("sha256    ").map(|at| page[at + 10..at + 74].to_owned()).unwrap();
+    let page = page.replace(&digest, "DIGEST");
     page.replace(&page[page.find(" (").unwrap() + 2..=page.find("B)").unwrap()], "SIZE")
 }
 
@@ -75,8 +75,8 @@ fn wa08_pr11_the_page_shows_everything_that_is_asked_for() {
     let page = redacted(&place, &answer.stderr);
     insta::assert_snapshot!(page, @r"
     github 1.2.0: Works with issues
-      from      ./github
-      digest    sha256:DIGEST (SIZE)
+      from      ./github (SIZE)
+      sha256    DIGEST
       signature not signed
       by        Ada <ada@example.com>, licence MIT
       tools     words__count
@@ -99,7 +99,6 @@ fn wa08_pr11_the_page_shows_everything_that_is_asked_for() {
                   args: array, optional
                     Further arguments, each passed on as it is, without a shell
                     each: string
-                  says of itself: may destroy, reaches beyond this machine
                   runs: ./bin/greet 'good day'
       skill     SKILL.md: 5 lines, which the model reads
                   ---
@@ -197,7 +196,7 @@ fn pr11_the_list_has_it_all() {
     assert_eq!(row["requirements"], needs);
     assert_eq!(row["granted"], serde_json::json!(["read=./docs", "host=api.github.com", "env=GREETING"]));
     let text = place.haft(&["list"]).good().stdout;
-    for expected in ["github 1.2.0: Works with issues", "sha256:", "no-such-program-4711 (optional, missing)"]
+    for expected in ["github 1.2.0: Works with issues", "sha256", "no-such-program-4711 (optional, missing)"]
     {
         assert!(text.contains(expected), "{text}");
     }
@@ -347,7 +346,7 @@ fn wa08_a_person_is_asked() {
     words(&place, "text", "1.0.0", "read = [\"./docs\"]");
     let ask = |answer: &str| place.at_a_terminal(&["add", "./text"], answer);
     let Some((code, said)) = ask("n\n") else { return };
-    assert!(said.contains("Install it?") && said.contains("./docs"), "{said}");
+    assert!(said.contains("Install `text` 1.0.0?") && said.contains("./docs"), "{said}");
     assert_eq!(code, Some(7), "{said}");
     assert!(place.read("program.toml").is_empty() && place.kept().is_empty());
     let (code, said) = ask("y\n").unwrap();

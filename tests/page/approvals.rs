@@ -275,3 +275,31 @@ fn a_question_shows_what_would_change() {
     assert_eq!(browser.answer(&question, "refuse").status, 200);
     child.wait().unwrap();
 }
+
+/// U3: what is to be written is compared with what the file holds, as at the terminal.
+#[test]
+fn u3_a_file_that_is_written_is_shown_as_a_difference() {
+    let stage = Stage::new("[agent]\nask = [\"write\"]\n[sandbox]\nworkspace = \".\"\n");
+    fs::write(stage.path("plan.md"), "Buy milk\nmend the roof\n").unwrap();
+    let browser = Browser::open(&stage);
+    let stream = browser.stream();
+    let arguments = json!({ "file_path": "plan.md", "content": "Buy oat milk\nmend the roof\n" });
+    let mut peer = Peer::session(&stage, "2025-11-25", &json!({}));
+    let call = peer.ask("tools/call", json!({ "name": "write", "arguments": arguments }));
+    let question: Value = stream.question();
+    let expected =
+        json!([["@", "-1,2 +1,2"], ["-", "Buy milk"], ["+", "Buy oat milk"], [" ", "mend the roof"]]);
+    assert_eq!(question["difference"]["lines"], expected, "{question}");
+    assert_eq!(
+        (&question["what"], &question["difference"]["arguments"]),
+        (&json!("write plan.md"), &json!(["content"]))
+    );
+    assert_eq!(browser.answer(&question, "once").status, 200);
+    peer.answer(call);
+    let row = stream.row("write", "ok");
+    assert_eq!(row["arguments"], "plan.md content=(2 lines)", "{row}");
+    assert!(row["answer"].as_str().unwrap().starts_with("Wrote "), "{row}");
+    let all = browser.json(&format!("/api/call?id={}", row["id"].as_str().unwrap()));
+    assert!(all["record"]["answer"].as_str().unwrap().starts_with("Wrote "), "{all}");
+    assert!(all["arguments"].as_str().unwrap().contains("Buy oat milk\n"), "{all}");
+}

@@ -32,7 +32,8 @@ fn reader(registry: &Fake) -> Reader {
 
 /// The words of a line, whatever the digest and the size of the component are now.
 fn words(line: &str) -> Vec<String> {
-    let is_digest = |word: &&str| word.starts_with("sha256:");
+    let is_hex = |word: &str| word.len() == 64 && word.chars().all(|c| c.is_ascii_hexdigit());
+    let is_digest = |word: &&str| is_hex(word.strip_prefix("sha256:").unwrap_or(word));
     let is_size = |word: &&str| word.starts_with('(') || *word == "KiB)";
     let words = line.split_whitespace().filter(|word| !is_size(word));
     words.map(|word| if is_digest(&word) { "sha256:…" } else { word }.to_owned()).collect()

@@ -120,7 +120,7 @@ fn rs06_tools_of_a_plugin_can_need_approval() {
     let call = peer.ask("tools/call", json!({"name": "guest__echo", "arguments": {"text": "hi"}}));
     let question = peer.await_one(|message| message["method"] == "elicitation/create");
     let message = question["params"]["message"].as_str().unwrap();
-    assert_eq!(message, "`guest__echo` wants your approval.\n\nCall: guest__echo {\"text\":\"hi\"}");
+    assert_eq!(message, "`guest__echo` wants your approval.\n\nCall: guest__echo text=hi");
     peer.send(
         &json!({"jsonrpc": "2.0", "id": question["id"], "result": {"action": "accept", "content": {}}}),
     );

@@ -65,7 +65,7 @@ fn rs06_rs09_pl20_a_conversation_at_a_terminal() {
     allows(&terminal);
     terminal.enter("/save said.md");
     terminal.sees("written to `said.md`", 1);
-    assert!(place.read("said.md").contains("**bash** `{\"command\":\"echo yes-$((4700 + 11))\"}`"));
+    assert!(place.read("said.md").contains("**bash** `echo yes-$((4700 + 11))`"));
     terminal.waits_for_input();
     terminal.key("C-d");
     terminal.sees("ended with 0", 1);
@@ -97,7 +97,7 @@ fn approves_and_denies(terminal: &Terminal) {
     assert!(!asked.contains("yes-4711"), "{asked}");
     terminal.enter("y");
     let screen = terminal.sees("The tool said: yes-4711.", 1);
-    assert!(screen.contains("✓ bash {\"command\":\"echo yes-$((4700 + 11))\"} ("), "{screen}");
+    assert!(screen.contains("✓ bash echo yes-$((4700 + 11)) ("), "{screen}");
     terminal.sees("tokens read", 2);
     terminal.enter("no");
     terminal.sees("[y/N/always]", 2);
@@ -253,4 +253,62 @@ fn a_pipe_is_not_talked_to() {
         "{}",
         answer.stderr
     );
+}
+
+/// Edits a file, or counts; then it is done.
+fn changes(messages: &[Value]) -> Says {
+    if messages.last().is_some_and(|message| message["role"] == "tool") {
+        return Says::text("Done.");
+    }
+    match asked(messages) {
+        text if text.ends_with("edit") => {
+            let arguments =
+                json!({ "file_path": "plan.md", "old_string": "Buy milk", "new_string": "Buy oat milk" });
+            Says::call("edit", arguments)
+        }
+        _ => Says::call("bash", json!({ "command": "seq 1 30" })),
+    }
+}
+
+/// U3: an edit is approved as the lines that differ; of an answer the first lines are shown, and all with Ctrl-O, which
+/// leaves what is typed where it is.
+#[test]
+fn u3_changes_and_answers_are_there_to_read() {
+    let place = Place::new(Model::start(changes), "[agent]\nask = [\"edit\"]\n");
+    place.home.write("plan.md", "Buy milk\nmend the roof\n");
+    let Some(terminal) = Terminal::start(&place, "changes", &["chat"]) else { return };
+    terminal.prompts(1);
+    terminal.enter("edit");
+    let screen = terminal.sees("[y/N/always]", 1);
+    for line in ["Call: edit plan.md", "@ -1,2 +1,2", "- Buy milk", "+ Buy oat milk", "  mend the roof"] {
+        assert!(screen.contains(line), "{line}: {screen}");
+    }
+    terminal.enter("y");
+    terminal.sees("✓ edit plan.md +1 -1", 1);
+    terminal.prompts(2);
+    assert_eq!(place.read("plan.md"), "Buy oat milk\nmend the roof\n");
+    terminal.enter("count");
+    let screen = terminal.sees("… 26 more lines (Ctrl-O)", 1);
+    assert!(
+        screen.contains("✓ bash seq 1 30") && screen.contains("\n  4\n") && !screen.contains("\n  5\n"),
+        "{screen}"
+    );
+    terminal.prompts(3);
+    terminal.key("t");
+    terminal.sees("\n> t", 1);
+    terminal.key("C-o");
+    let screen = terminal.sees("\n> t", 2);
+    assert!(screen.contains("\n  29\n  30\n"), "{screen}");
+}
+
+/// U3: with `-v` all of an answer is shown, in a run too, and the call is a line that people read.
+#[test]
+fn u3_a_run_shows_what_tools_answer() {
+    let place = Place::new(Model::start(changes), "");
+    let run = place.haft(&["run", "count"]);
+    assert!(run.stderr.contains("✓ bash seq 1 30 ("), "{}", run.stderr);
+    assert!(run.stderr.contains("\n  4\n  … 26 more lines (-v)\n"), "{}", run.stderr);
+    assert_eq!(run.stdout, "Done.\n");
+    let run = place.haft(&["-v", "run", "count"]);
+    assert!(run.stderr.contains("\n  29\n  30\n") && !run.stderr.contains("more lines"), "{}", run.stderr);
 }

@@ -38,9 +38,10 @@ fn pl03_a_task_with_two_tools_at_once_is_done_and_kept() {
     let place = place();
     let answer = place.haft(&["run", "read both"]);
     assert_eq!((answer.stdout.as_str(), answer.code), ("I read alpha and beta.\n", 0), "{}", answer.stderr);
-    let report: Vec<_> = answer.stderr.lines().map(|line| line.split(" {").next().unwrap()).collect();
+    let report: Vec<_> = answer.stderr.lines().filter(|line| !line.starts_with("  ")).collect();
     assert_eq!(report.len(), 3, "{}", answer.stderr);
-    assert!(report[0] == "✓ read" && report[1] == "✓ read" && report[2] == "✓ bash", "{}", answer.stderr);
+    let begins = ["✓ read ", "✓ read ", "✓ bash echo written > c.txt; echo ok ("];
+    assert!(report.iter().zip(begins).all(|(line, begin)| line.starts_with(begin)), "{}", answer.stderr);
     let [file] = place.files().try_into().unwrap();
     assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
     let listed = place.listed();
@@ -147,13 +148,8 @@ fn a_session_is_replayed() {
     let place = place();
     place.haft(&["run", "read both"]);
     let shown = place.haft(&["replay"]);
-    for part in [
-        "## You\n\nread both\n",
-        "I look.",
-        "✓ **read** `{\"file_path\":\"a.txt\"}`",
-        "```\nalpha\n```",
-        "I read alpha",
-    ] {
+    for part in ["## You\n\nread both\n", "I look.", "✓ **read** `a.txt`", "```\nalpha\n```", "I read alpha"]
+    {
         assert!(shown.stdout.contains(part), "{part}: {}", shown.stdout);
     }
     let kinds: Vec<Value> = place
@@ -176,11 +172,7 @@ fn a_session_is_replayed() {
     place.home.write("b.txt", "gamma\n");
     let other = place.haft(&["replay", "--rerun=all"]);
     assert_eq!(other.code, 1, "{}", other.stderr);
-    assert!(
-        other.stdout.contains("≠ read {\"file_path\":\"b.txt\"}\n  - beta\n  + gamma\n"),
-        "{}",
-        other.stdout
-    );
+    assert!(other.stdout.contains("≠ read b.txt\n  - beta\n  + gamma\n"), "{}", other.stdout);
     assert_eq!(place.read("c.txt"), "written\n");
     // Nothing of it is in the session.
     assert_eq!(place.haft(&["replay"]).stdout, shown.stdout);

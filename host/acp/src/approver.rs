@@ -60,11 +60,15 @@ impl AtEditor {
         let Question { verb, tool, what, agent, .. } = question;
         let by = agent.as_ref().map(|agent| format!(" of the agent `{agent}`")).unwrap_or_default();
         let always = format!("Always allow `{tool}`{by} in this session");
-        let asked = ContentBlock::from(format!("{verb}:\n{}", fenced(what)));
+        let asked = |what: &str| ContentBlock::from(format!("{verb}:\n{}", fenced(what))).into();
+        let content = match self.updates.difference(question) {
+            Some(difference) => vec![asked(what), difference],
+            None => vec![asked(&question.text())],
+        };
         let fields = ToolCallUpdateFields::new()
             .title(titled(verb, agent.as_deref(), what))
             .status(ToolCallStatus::Pending)
-            .content(vec![asked.into()]);
+            .content(content);
         let options = vec![
             PermissionOption::new(ONCE, "Allow", PermissionOptionKind::AllowOnce),
             PermissionOption::new(ALWAYS, always, PermissionOptionKind::AllowAlways),

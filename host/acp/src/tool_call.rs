@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::markdown::fenced;
 use haft_core::call::{self, ToolResult};
 use haft_core::report::{plain, shortened};
-use haft_core::tool::{Keep, clip};
+use haft_core::tool::{Keep, clip, in_a_line};
 
 /// Kinds of haft's own tools, by the names that models see.
 const KINDS: &[(&str, ToolKind)] = &[
@@ -31,9 +31,6 @@ const KINDS: &[(&str, ToolKind)] = &[
     ("web_search", ToolKind::Search),
     ("find_tools", ToolKind::Search),
 ];
-
-/// Arguments that say in a line what a call is about, the first one that there is.
-const SUBJECTS: &[&str] = &["command", "file_path", "path", "url", "query"];
 
 /// What names of commands that a program declares begin with.
 const COMMAND: &str = "program__";
@@ -97,12 +94,7 @@ fn kind(tool: &str) -> ToolKind {
 }
 
 fn title(call: &call::ToolCall) -> String {
-    let argument = |name: &&str| call.arguments.get(*name).and_then(Value::as_str);
-    let subject = SUBJECTS.iter().find_map(argument).map_or_else(
-        || call.arguments.to_string(),
-        |subject| subject.lines().next().unwrap_or_default().to_owned(),
-    );
-    shortened(&plain(&format!("{} {subject}", call.tool)), MAX_TITLE)
+    shortened(&plain(&format!("{} {}", call.tool, in_a_line(&call.arguments, MAX_TITLE))), MAX_TITLE)
 }
 
 /// The file that one of haft's own tools is about, absolute.
@@ -121,6 +113,10 @@ fn locations(place: Option<PathBuf>, arguments: &Value) -> Vec<ToolCallLocation>
 }
 
 /// What a call changes in a file, where the arguments say it.
+pub(crate) fn change(call: &call::ToolCall, workspace: Option<&Path>) -> Option<ToolCallContent> {
+    difference(call, place(call, workspace).as_deref())
+}
+
 fn difference(call: &call::ToolCall, place: Option<&Path>) -> Option<ToolCallContent> {
     let argument = |name: &str| {
         let text = call.arguments.get(name)?.as_str()?;
@@ -148,14 +144,19 @@ mod tests {
     #[test]
     fn a_call_is_shown_by_what_it_is_about() {
         let bash = value("bash", json!({ "command": "ls\u{1b}[2J\nrm x" }));
-        assert_eq!((&bash["kind"], &bash["title"]), (&json!("execute"), &json!("bash ls\u{fffd}[2J")));
+        assert_eq!(
+            (&bash["kind"], &bash["title"]),
+            (&json!("execute"), &json!("bash ls\u{fffd}[2J … (+1 line)"))
+        );
         let read = value("read", json!({ "file_path": "a.rs", "offset": 7 }));
         assert_eq!(read["locations"], json!([{ "path": "/w/a.rs", "line": 7 }]));
         let edit = value("edit", json!({ "file_path": "/x/a", "old_string": "1", "new_string": "2" }));
         let diff = json!([{ "type": "diff", "path": "/x/a", "oldText": "1", "newText": "2" }]);
         assert_eq!((&edit["content"], &edit["kind"]), (&diff, &json!("edit")));
         let other = value("mcp__s__t", json!({ "x": "y".repeat(1000) }));
-        assert_eq!(other["title"].as_str().unwrap().chars().count(), MAX_TITLE + 1);
+        assert!(other["title"].as_str().unwrap().starts_with("mcp__s__t x=yyy"), "{other}");
+        let long = value("bash", json!({ "command": "y".repeat(1000) }));
+        assert_eq!(long["title"].as_str().unwrap().chars().count(), MAX_TITLE + 1);
         assert_eq!((&other["kind"], &other["locations"]), (&Value::Null, &Value::Null));
     }
 

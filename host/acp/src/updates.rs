@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use agent_client_protocol_schema::v1::{
-    ContentBlock, ContentChunk, MessageId, SessionId, SessionInfoUpdate, SessionUpdate, ToolCallId,
-    ToolCallStatus, ToolCallUpdate, ToolCallUpdateFields,
+    ContentBlock, ContentChunk, MessageId, SessionId, SessionInfoUpdate, SessionUpdate, ToolCallContent,
+    ToolCallId, ToolCallStatus, ToolCallUpdate, ToolCallUpdateFields,
 };
 
 use crate::client::Client;
@@ -16,7 +16,7 @@ use crate::tool_call;
 use haft_core::call::{ToolCall, ToolResult};
 use haft_core::event::Event;
 use haft_core::sync::Lock;
-use haft_core::tool::{Keep, clip};
+use haft_core::tool::{Keep, Question, clip};
 
 /// How often what a tool prints is shown: as fast as anybody reads.
 const PACE: Duration = Duration::from_millis(250);
@@ -62,6 +62,13 @@ impl Updates {
     /// The id that the editor knows a call by.
     pub(crate) fn call_id(&self, call: &str) -> Option<ToolCallId> {
         self.state.lock().calls.get(call).map(|shown| shown.id.clone())
+    }
+
+    /// What the call of a question would change in a file.
+    pub(crate) fn difference(&self, question: &Question) -> Option<ToolCallContent> {
+        let (tool, arguments) = (question.tool.clone(), question.arguments.clone());
+        let call = ToolCall { id: question.call.clone(), tool, arguments };
+        tool_call::change(&call, self.workspace.as_deref())
     }
 
     /// An id for a call that the editor is shown no more of than the question about it.

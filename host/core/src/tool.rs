@@ -8,6 +8,8 @@ mod budget;
 mod caller;
 mod client;
 mod clip;
+mod detail;
+mod difference;
 mod entry;
 mod foreign;
 mod generic;
@@ -21,6 +23,7 @@ mod name;
 mod notes;
 mod offered;
 mod own;
+mod present;
 mod rules;
 mod search;
 mod session;
@@ -41,6 +44,8 @@ pub use self::bounds::Bounds;
 pub use self::budget::{bytes, tokens};
 pub use self::caller::Caller;
 pub use self::client::Client;
+pub use self::detail::{in_a_line, in_full};
+pub use self::difference::Difference;
 pub use self::entry::Entry;
 pub use self::foreign::foreign;
 pub use self::hook::{Hook, Objection, Seen};
@@ -92,6 +97,12 @@ pub trait Tool: Send + Sync {
     /// default is all of the arguments.
     fn subject(&self, arguments: &Value) -> Subject {
         Subject::arguments(arguments)
+    }
+
+    /// The path of the file on this machine that a call with these arguments is about, as the caller wrote it: a person who
+    /// is asked is shown what would change there. The default is none.
+    fn file<'a>(&self, _arguments: &'a Value) -> Option<&'a str> {
+        None
     }
 
     /// Whether the future of [`Tool::call`] may first be polled on the thread that read the call, so that a

@@ -10,7 +10,7 @@ mod call;
 mod chat;
 mod check;
 mod common;
-mod completions;
+pub(crate) mod completions;
 mod consent_page;
 mod conversation;
 mod dev;

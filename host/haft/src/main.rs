@@ -18,5 +18,8 @@ fn main() -> ExitCode {
     if let Some(code) = haft::backend::entry() {
         return code;
     }
+    if cli::completions::answered() {
+        return ExitCode::SUCCESS;
+    }
     Cli::parse().execute().into()
 }

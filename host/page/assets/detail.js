@@ -1,6 +1,6 @@
 // The dialog with everything that is known of one thing. It has a place in the address, so that it can be gone back from.
 
-import { $, copied, day, facts, fill, get, grant, h, hint, json, outcome, pre, took, visible } from './text.js';
+import { $, copied, day, facts, fill, get, grant, h, hint, outcome, pre, took, visible } from './text.js';
 
 const dialog = $('detail');
 
@@ -26,7 +26,7 @@ dialog.addEventListener('click', (event) => {
 
 export async function call(id) {
   try {
-    const { record, row, calls } = await get('/api/call', { id });
+    const { record, row, arguments: given, calls } = await get('/api/call', { id });
     open(record.tool,
       facts([
         ['Outcome', outcome(row.outcome)],
@@ -44,7 +44,8 @@ export async function call(id) {
       ]),
       row.hint && [h('h3', {}, 'What would allow it'), hint(row.hint)],
       record.error && [h('h3', {}, 'Error'), pre(record.error)],
-      h('h3', {}, 'Arguments'), json(record.arguments),
+      record.answer && [h('h3', {}, 'Answer'), pre(record.answer)],
+      h('h3', {}, 'Arguments'), pre(given || 'none'),
       record.digested && h('p', { class: 'note' }, `The journal keeps no more than the SHA-256 of: ${record.digested.join(', ')}`),
       calls.length > 0 && [h('h3', {}, 'Calls of the agent'), h('ul', {}, calls.map((child) =>
         h('li', {}, h('a', { href: `#live/${child.id}` }, child.tool), ' ', outcome(child.outcome))))],

@@ -62,13 +62,14 @@ function put(fresh) {
 
 function line(row) {
   const refused = row.error && h('div', { class: 'error' }, message(row.error));
+  const answer = row.answer && h('div', { class: 'answer' }, row.answer);
   return h('tr', { 'data-id': row.id, 'data-time': row.time, class: row.outcome === 'running' ? 'running' : undefined, onclick: follow },
     h('td', { class: 'time' }, clock(row.time)),
     h('th', { scope: 'row' }, h('a', { href: `#live/${row.id}` }, row.tool)),
     h('td', {}, outcome(row.outcome)),
     h('td', { class: 'number' }, took(row.ms)),
     h('td', { class: 'caller' }, row.caller),
-    h('td', { class: 'call' }, h('div', { class: 'arguments' }, row.arguments), refused, row.hint && hint(row.hint)));
+    h('td', { class: 'call' }, h('div', { class: 'arguments' }, row.arguments), answer, refused, row.hint && hint(row.hint)));
 }
 
 // A click anywhere in a row is one on its link, unless a text is being marked.
@@ -86,7 +87,7 @@ function matches(row) {
   const known = rows.has(row.id);
   return known || has(row.tool, filter.tool) && has(row.caller, filter.caller)
     && (!filter.outcome || kinds[filter.outcome](row.outcome))
-    && (!filter.text || [row.id, row.arguments, row.error, row.hint?.text].some((text) => has(text, filter.text)));
+    && (!filter.text || [row.id, row.arguments, row.answer, row.error, row.hint?.text].some((text) => has(text, filter.text)));
 }
 
 // How many calls end in a second, and how many of them are shown.

@@ -51,12 +51,12 @@ function entry(said) {
   const { who, text, time } = said;
   const head = (...more) => h('div', { class: 'who' }, h('strong', {}, NAMES[who]), ...more, h('span', { class: 'time' }, day(time)));
   if (who === 'tool') {
-    const { tool, arguments: given, ms, is_error } = said.call;
+    const { tool, about, arguments: given, ms, is_error } = said.call;
     const mark = is_error ? 'failed' : 'ok';
     return h('li', { class: 'tool' }, h('details', {},
-      h('summary', {}, h('strong', {}, tool), ' ', h('span', { class: 'arguments' }, given), ' ',
+      h('summary', {}, h('strong', {}, tool), ' ', h('span', { class: 'arguments' }, about), ' ',
         h('span', { class: `outcome ${mark}` }, is_error ? '✗ failed' : '✓ ok'), ' ', took(ms)),
-      pre(given), pre(text)));
+      given && pre(given), pre(text)));
   }
   if (who === 'end') return h('li', { class: 'end' }, text, ' ', h('span', { class: 'time' }, day(time)));
   const model = said.model;

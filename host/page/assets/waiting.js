@@ -59,21 +59,15 @@ function card(question) {
 }
 
 function content(question) {
-  const { verb, what, arguments: given, difference } = question;
-  if (difference) {
-    const rest = Object.fromEntries(Object.entries(given).filter(([name]) => name !== difference.old && name !== difference.new));
-    return [json(rest), diff(difference)];
-  }
-  if (verb === 'Run' || verb === 'Fetch') {
-    const names = Object.keys(given ?? {});
-    return [pre(what, { class: 'what' }), names.length > 1 && h('details', {}, h('summary', {}, 'All arguments'), json(given))];
-  }
-  return json(given);
+  const { what, arguments: given, difference } = question;
+  const names = Object.keys(given ?? {});
+  return [pre(what, { class: 'what' }), difference && diff(difference),
+    names.length > 1 && h('details', {}, h('summary', {}, 'All arguments'), json(given))];
 }
 
 function diff({ lines, is_cut }) {
   const kinds = { '+': 'added', '-': 'removed', ' ': 'same' };
-  const shown = lines.map(([mark, line]) => h('span', { class: kinds[mark] }, `${mark} ${line}\n`));
+  const shown = lines.map(([mark, line]) => h('span', { class: kinds[mark] ?? 'place' }, `${mark} ${line}\n`));
   return [h('pre', { class: 'diff', tabindex: '0', 'aria-label': 'Difference' }, shown),
     is_cut && h('p', { class: 'warning' }, 'The difference has more lines than are shown.')];
 }

@@ -11,7 +11,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 pub(crate) use self::filter::Filter;
-pub(crate) use self::row::Row;
+pub(crate) use self::row::{Row, arguments};
 use self::row::{caller, is_alive};
 use haft_core::journal::{Found, Outcome, Record, View};
 
@@ -60,7 +60,12 @@ pub(crate) fn call(directory: &Path, id: &str) -> io::Result<Option<Value>> {
     let (Found::One(record), _) = view.find(id)? else { return Ok(None) };
     let children = view.children(&record, MAX_CHILDREN)?;
     let children: Vec<_> = children.iter().map(Row::new).collect();
-    Ok(Some(json!({ "record": &*record, "row": Row::new(&record), "calls": children })))
+    Ok(Some(json!({
+        "record": &*record,
+        "row": Row::new(&record),
+        "arguments": arguments(&record.arguments),
+        "calls": children,
+    })))
 }
 
 /// A record of a call that its process cannot end any more has this outcome.

@@ -11,7 +11,6 @@
 mod assets;
 mod catalogue;
 mod desk;
-mod diff;
 mod history;
 mod live;
 mod server;

@@ -12,7 +12,6 @@ use serde::Serialize;
 use tokio::sync::{broadcast, watch};
 
 use crate::desk::{Desk, Waiting};
-use crate::diff::{self, Difference};
 use crate::history::Row;
 use haft_core::journal::{Followed, NewLine, View};
 use haft_core::sync::Lock;
@@ -65,7 +64,6 @@ struct Question {
     #[serde(flatten)]
     waiting: Waiting,
     digest: String,
-    difference: Option<Difference>,
 }
 
 impl Live {
@@ -183,11 +181,8 @@ impl Reader {
         let found = self.desk.waiting()?;
         let digests: Vec<_> = found.iter().map(|found| found.digest.clone()).collect();
         if digests != self.asked {
-            let questions = found.into_iter().map(|found| Question {
-                difference: diff::of(&found.waiting.arguments),
-                digest: found.digest,
-                waiting: found.waiting,
-            });
+            let questions =
+                found.into_iter().map(|found| Question { digest: found.digest, waiting: found.waiting });
             let text = serde_json::to_vec(&questions.collect::<Vec<_>>())?;
             self.told.questions.send_replace(text.into());
             self.asked = digests;

@@ -240,6 +240,10 @@ impl Tool for PluginTool {
         &self.def
     }
 
+    fn file<'a>(&self, arguments: &'a Value) -> Option<&'a str> {
+        self.about.path(arguments)
+    }
+
     fn subject(&self, arguments: &Value) -> Subject {
         self.about.subject(arguments)
     }

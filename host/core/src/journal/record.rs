@@ -41,7 +41,10 @@ pub struct Record {
     /// Bytes of memory that the tool used at most, where that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peak_memory: Option<u64>,
-    /// The beginning of the error.
+    /// What the tool answered, where it did what it was asked; of a long answer the beginning and the end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answer: Option<String>,
+    /// The error; of a long one the beginning and the end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// What was allowed, narrowed or refused on the way, and what held the tool to it.
@@ -170,9 +173,6 @@ const MAX_ENTRIES: usize = 16;
 /// Characters of a tool's name, the caller's id and the like, which a model may write as it likes.
 const MAX_NAME: usize = 200;
 
-/// Characters of an error: its first lines, which say what is wrong.
-const MAX_ERROR: usize = 1000;
-
 impl Default for Record {
     fn default() -> Self {
         Self {
@@ -186,6 +186,7 @@ impl Default for Record {
             digested: Vec::new(),
             duration_ms: None,
             peak_memory: None,
+            answer: None,
             error: None,
             decisions: Vec::new(),
             grant: None,
@@ -203,6 +204,9 @@ impl Default for Record {
 }
 
 impl Record {
+    /// Characters of an answer or an error: some screens of a terminal. Whole files and pages do not fit.
+    pub(crate) const MAX_ANSWER: usize = 8000;
+
     /// A call of `program` that begins now. `call` holds no secrets.
     pub fn begun(program: Program, call: &ToolCall) -> Self {
         let (arguments, digested) = arguments::bounded(&call.arguments);
@@ -220,10 +224,15 @@ impl Record {
         }
     }
 
-    /// The same call, with the beginning of `error`, which holds no secrets.
+    /// The same call, with the first [`Self::MAX_ANSWER`] characters of what its caller was answered, which holds no
+    /// secrets.
     #[must_use]
-    pub fn failed(self, error: &str) -> Self {
-        Self { error: Some(shortened(error, MAX_ERROR)), ..self }
+    pub fn answered(self, text: &str, is_error: bool) -> Self {
+        let text = Some(shortened(text, Self::MAX_ANSWER));
+        match is_error {
+            true => Self { error: text, ..self },
+            false => Self { answer: text.filter(|text| !text.is_empty()), ..self },
+        }
     }
 
     /// Adds the line, its end included.
@@ -373,7 +382,7 @@ mod tests {
         let long = "\u{1}".repeat(1 << 20);
         let arguments = json!({ "a": long, "b": { "c": [long] } });
         let call = ToolCall { id: long.clone(), tool: long.clone(), arguments };
-        let record = Record::begun(Program::default(), &call).failed(&long);
+        let record = Record::begun(Program::default(), &call).answered(&long, true);
         assert!(line(&record).len() < super::super::file::MAX_LINE / 2);
     }
 

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 
 use super::rules::{Places, is_allowed};
 use super::subject::Subject;
-use super::{Keep, clip};
+use super::{Difference, Keep, clip};
 use crate::call::ToolCall;
 use crate::manifest::RulePattern;
 use crate::sync::Lock;
@@ -28,12 +28,25 @@ pub struct Question {
     pub agent: Option<String>,
     /// What it would do: `Run` or `Fetch`.
     pub verb: &'static str,
-    /// The command, the URL: all of it, with control characters made visible.
+    /// The command, the URL, the arguments: all of it but for what `difference` tells, with control characters made
+    /// visible.
     pub what: String,
+    /// The lines that it would replace, where the arguments say that.
+    pub difference: Option<Difference>,
     /// The arguments of the call, without secrets.
     pub arguments: Value,
     /// The rule that allows this call and no other, where one can say that and no secret is in it.
     pub rule: Option<RulePattern>,
+}
+
+impl Question {
+    /// All that would be done, as text.
+    pub fn text(&self) -> String {
+        match &self.difference {
+            Some(difference) => format!("{}\n{difference}", self.what),
+            None => self.what.clone(),
+        }
+    }
 }
 
 /// What became of a question.
@@ -79,6 +92,8 @@ pub(super) struct Asked<'a> {
     pub(super) agent: Option<String>,
     /// The arguments without secrets.
     pub(super) public: Value,
+    /// The text of the file that they are about, where that is known.
+    pub(super) file: Option<String>,
 }
 
 /// How long a person may take to answer. After that the call is refused, and can be made again.
@@ -200,14 +215,19 @@ impl Asked<'_> {
 
     /// What to ask about the call. `redact` takes the secrets out.
     fn question(&self, redact: impl Fn(String) -> String) -> Question {
-        let ToolCall { tool, arguments, .. } = self.call;
-        let what = clip(&redact(self.subject.shown(tool, arguments)), MAX_QUESTION, Keep::Ends);
+        let tool = &self.call.tool;
+        let file = self.file.clone().map(&redact);
+        let difference = Difference::of(&self.public, file.as_deref());
+        let what = redact(self.subject.shown(tool, &self.public, difference.as_ref()));
+        let what = clip(&what, MAX_QUESTION, Keep::Ends);
         let about = self.subject.text();
         let is_public = redact(about.to_owned()) == about;
         let rule = is_public.then(|| RulePattern::exactly(tool, about)).flatten();
         let call = self.call.id.clone();
         let (tool, agent, verb) = (tool.clone(), self.agent.clone(), self.subject.verb());
-        Question { call, tool, agent, verb, what: visible(&what), arguments: self.public.clone(), rule }
+        let (what, arguments) = (visible(&what), self.public.clone());
+        let difference = difference.map(|difference| difference.cleaned(visible));
+        Question { call, tool, agent, verb, what, difference, arguments, rule }
     }
 }
 

@@ -17,7 +17,7 @@ use super::hook::{self, Hook, Seen};
 use super::rules::{Places, Ruling, ToolRules, rank};
 use super::session::Session;
 use super::watch::{Ended, Watch};
-use super::{Caller, Context, Notes, Offer, Schema, SchemaError, Tool, ToolError};
+use super::{Caller, Context, Difference, Notes, Offer, Schema, SchemaError, Tool, ToolError, present};
 use crate::call::{ToolCall, ToolDef, ToolResult};
 use crate::grant::{Grant, Root};
 use crate::journal::{Granted, Record};
@@ -293,7 +293,12 @@ impl Entry {
         let home = self.rules.as_ref().and_then(|rules| rules.home());
         let places = Places { base: None, workspace: self.workspace(), home };
         let public = session.redactor.call(&meant).into_owned().arguments;
-        let asked = Asked { call: &meant, subject, places, agent, public };
+        let file = match self.tool.file(&call.arguments) {
+            // Only where that makes a difference: an empty file would.
+            Some(path) if Difference::of(&public, Some("")).is_some() => present::text(path, places).await,
+            _ => None,
+        };
+        let asked = Asked { call: &meant, subject, places, agent, public, file };
         match session.approvals.ask(&asked, |text| session.redactor.redact_owned(text)).await {
             Decision::Approved => notes.decision(|| "approved by a person".into()),
             Decision::Always => {

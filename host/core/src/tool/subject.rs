@@ -3,6 +3,8 @@
 
 use serde_json::Value;
 
+use super::{Difference, in_full};
+
 /// What a call is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subject {
@@ -39,6 +41,14 @@ impl SubjectArgument {
         };
         found.unwrap_or_else(|| Subject::arguments(arguments))
     }
+
+    /// The path that a call with `arguments` is about.
+    pub fn path(self, arguments: &Value) -> Option<&str> {
+        match self {
+            Self::Path(name) => arguments.get(name).and_then(Value::as_str),
+            Self::All | Self::Address(_) => None,
+        }
+    }
 }
 
 impl Subject {
@@ -71,12 +81,14 @@ impl Subject {
         }
     }
 
-    /// All that a call of `tool` with `arguments` would do, for a person.
-    pub(super) fn shown(&self, tool: &str, arguments: &Value) -> String {
+    /// All that a call of `tool` with `arguments` would do, for a person, but for what `difference` tells.
+    pub(super) fn shown(&self, tool: &str, arguments: &Value, difference: Option<&Difference>) -> String {
         match self {
             Self::Command(text) | Self::Address(text) => text.clone(),
             // A path alone would not say what is to be written there.
-            Self::Path(_) | Self::Arguments(_) => format!("{tool} {arguments}"),
+            Self::Path(_) | Self::Arguments(_) => {
+                format!("{tool} {}", in_full(arguments, difference)).trim_end().to_owned()
+            }
         }
     }
 

@@ -120,7 +120,7 @@ impl<'a> Watch<'a> {
         let outcome = self.outcome(&result, outcome);
         let result = self.session.redactor.result(result);
         self.redacting.finish(&self.call.id);
-        self.line.end(outcome, result.is_error.then_some(result.content.as_str()));
+        self.line.end(outcome, Some(&result));
         tracing::debug!(tool = self.call.tool, outcome = outcome.name(), elapsed = ?duration, "call answered");
         self.session.events.emit_call(|| Event::Completed {
             call: ToolCall::clone(&self.call),
@@ -157,7 +157,7 @@ fn bounded(error: &str) -> String {
 }
 
 impl JournalLine<'_> {
-    fn end(&mut self, outcome: Outcome, error: Option<&str>) {
+    fn end(&mut self, outcome: Outcome, result: Option<&ToolResult>) {
         let Some(record) = self.record.take() else { return };
         let notes = self.notes.notes();
         let clean = |text: String| self.redactor.redact_owned(text);
@@ -168,8 +168,10 @@ impl JournalLine<'_> {
             decisions: notes.decisions.into_iter().map(clean).collect(),
             ..record
         };
-        self.journal.end(record, |record| match error {
-            Some(error) => ended(record).failed(error),
+        self.journal.end(record, |record| match result {
+            Some(ToolResult { content, is_error, .. }) => {
+                ended(record).answered(&clip(content, Record::MAX_ANSWER, Keep::Ends), *is_error)
+            }
             None => ended(record),
         });
     }

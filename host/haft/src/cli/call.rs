@@ -13,6 +13,7 @@ use super::Exit;
 use super::approvals;
 use super::build;
 use super::common::Common;
+use super::completions;
 use super::pipes;
 use super::terminal::{Hinted, Terminal, Tracer};
 use haft_core::call::{ToolCall, ToolDef};
@@ -39,12 +40,13 @@ Examples:
   jq -n '{command: \"ls\"}' | haft call bash -")]
 pub(super) struct Call {
     /// The tool's name
+    #[arg(add = completions::tools())]
     tool: String,
     /// The arguments, a JSON object; `-` reads it from standard input
     #[arg(value_name = "JSON")]
     arguments: Option<String>,
     /// One argument; the value is text or JSON, as the tool's schema says
-    #[arg(short, long = "arg", value_name = "NAME=VALUE", value_parser = pair)]
+    #[arg(short, long = "arg", value_name = "NAME=VALUE", value_parser = pair, add = completions::arguments())]
     args: Vec<(String, String)>,
     /// Show what the plugin calls of its host, with times and refusals, and the memory it needs
     #[arg(long)]

@@ -13,7 +13,7 @@ use self::editor::{Editor, Entered};
 use super::Exit;
 use super::attach;
 use super::model_args::ModelArgs;
-use super::terminal::{DIM, HEAD, Hinted, Screen, Show, Terminal};
+use super::terminal::{Answers, DIM, HEAD, Hinted, Screen, Show, Terminal};
 use crate::cli::conversation::{Conversation, SessionName};
 use haft_agent::provider::Prompt;
 use haft_agent::{End, Outcome};
@@ -23,7 +23,7 @@ use haft_core::report::plain;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Enter sends, Alt-Enter or a `\\` at the end of the line begins another line, Tab completes, the arrows and Ctrl-R find what
-was entered before. Ctrl-C stops what the model does, twice leaves; Ctrl-D leaves. `/help` lists the commands.
+was entered before. Ctrl-O shows all that tools answered to the last prompt, `-v` always. Ctrl-C stops what the model does, twice leaves; Ctrl-D leaves. `/help` lists the commands.
 
 Examples:
   haft chat
@@ -32,7 +32,7 @@ Examples:
   haft chat --model llama3 --base-url http://localhost:11434/v1")]
 pub(super) struct Chat {
     /// Go on with a session: its id or the beginning of it, or `last`, the newest of this program in this folder
-    #[arg(short, long, value_name = "ID", num_args = 0..=1, default_missing_value = "last")]
+    #[arg(short, long, value_name = "ID", num_args = 0..=1, default_missing_value = "last", add = super::completions::sessions())]
     resume: Option<SessionName>,
     #[command(flatten)]
     choice: ModelArgs,
@@ -44,7 +44,8 @@ impl Chat {
             let message = "`haft chat` needs a terminal to read from and to write to";
             return Err(Hinted::new(message, "`haft run -` takes a task from standard input").into());
         }
-        let screen = Screen::new(terminal, Show::All);
+        let answers = if common.verbose > 0 { Answers::Whole } else { Answers::Folded("Ctrl-O") };
+        let screen = Screen::new(terminal, Show::All, answers);
         let mut conversation =
             Conversation::begin(common, terminal, &screen, "chat", self.choice, self.resume.as_ref()).await?;
         let mut editor = Editor::new(&conversation, common.no_journal)?;
@@ -70,6 +71,10 @@ async fn converse(
         let text = match editor.read().await? {
             Entered::End => return Ok(Exit::Success),
             Entered::Nothing => continue,
+            Entered::ShowAnswers => {
+                screen.show_answers();
+                continue;
+            }
             Entered::Text(text) => text,
         };
         let next = match text.strip_prefix('/') {
@@ -90,9 +95,7 @@ async fn converse(
                 false
             }
             Next::Keep(rule) => {
-                if let Err(error) = rules::keep(conversation, &rule, terminal).await {
-                    terminal.fail(&error);
-                }
+                rules::keep(conversation, &rule, terminal).await;
                 false
             }
             Next::Attach(paths) => {
@@ -100,8 +103,7 @@ async fn converse(
                 false
             }
             Next::Detach => {
-                attached.clear();
-                terminal.message(format_args!("{DIM}nothing is attached to what you say next{DIM:#}"));
+                detach(&mut attached, terminal);
                 false
             }
             Next::Do(text) => {
@@ -147,6 +149,11 @@ async fn answer(
         }
     }
     Ok(false)
+}
+
+fn detach(attached: &mut Vec<Attachment>, terminal: Terminal) {
+    attached.clear();
+    terminal.message(format_args!("{DIM}nothing is attached to what you say next{DIM:#}"));
 }
 
 /// Attaches files to what is said next, and says what is attached.

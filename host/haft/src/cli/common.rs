@@ -7,7 +7,7 @@ use clap::{ArgAction, Args};
 use super::elicitation;
 use super::terminal::Terminal;
 use super::trusted;
-use haft::program::{Allow, Ask, FILE_NAME, Machines, Options, Program, Servers, Target};
+use haft::program::{Allow, Ask, Dirs, FILE_NAME, Machines, Options, Program, Servers, Target};
 use haft_agent::{Begun, Saved};
 use haft_core::manifest::NatsUrl;
 use haft_plugin_host::debug::Recorder;
@@ -28,7 +28,7 @@ pub(super) struct Common {
     pub(super) program: Option<PathBuf>,
     /// Allow more for this run: `read=DIR`, `write=DIR`, `host=HOST`, `env=NAME`, `credentials=STORE`;
     /// `PLUGIN:read=DIR` for a plugin
-    #[arg(long, global = true, value_name = "RIGHT")]
+    #[arg(long, global = true, value_name = "RIGHT", add = super::completions::rights())]
     pub(super) allow: Vec<Allow>,
     /// Run `bash` and commands without the kernel's sandbox: they may do whatever you may
     #[arg(long, global = true)]
@@ -49,7 +49,7 @@ pub(super) struct Common {
     /// Meet workers at this NATS server, in the place of `[nats] urls`: `nats://host:4222`
     #[arg(long, global = true, value_name = "URL", help_heading = MACHINES)]
     pub(super) nats: Option<NatsUrl>,
-    /// Say more on standard error: -v what plugins print, -vv what haft does, -vvv everything
+    /// Say more on standard error: -v what plugins print and all that tools answer, -vv what haft does, -vvv everything
     #[arg(short, long, global = true, action = ArgAction::Count)]
     pub(super) verbose: u8,
     /// Print JSON on standard output
@@ -163,9 +163,11 @@ impl Common {
     }
 }
 
-/// Says so once where a pane may be had, to a person and to no program.
+/// Says so where a pane may be had, to a person and to no program: the first time that it may, and never again.
 pub(super) fn propose_pane(is_without: bool, terminal: Terminal) {
-    if let Some(hint) = proposed_pane(is_without).filter(|_| !terminal.json) {
+    let hint = proposed_pane(is_without).filter(|_| !terminal.json);
+    let is_news = || Dirs::of_this_machine().is_ok_and(|dirs| dirs.is_first_time("tmux"));
+    if let Some(hint) = hint.filter(|_| is_news()) {
         terminal.message(hint);
     }
 }

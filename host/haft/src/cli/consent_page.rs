@@ -73,11 +73,12 @@ impl Page<'_> {
     fn facts(&self, sheet: &mut Sheet) {
         let Candidate { source, fetched, offered, .. } = self.candidate;
         let mut fact = |name: &str, text: &str| sheet.line(name, Style::new(), text);
-        fact("from", &plain(&source.to_string()));
+        fact("from", &format!("{} ({})", plain(&source.to_string()), rounded(fetched.size)));
         if let Some(resolved) = &fetched.resolved {
             fact("", &format!("that is {}", plain(resolved)));
         }
-        fact("digest", &format!("{} ({})", fetched.digest, rounded(fetched.size)));
+        // On one line of a narrow terminal.
+        fact("sha256", fetched.digest.hex());
         fact("signature", &self.signer());
         let mut about: Vec<String> = offered.authors.iter().map(|author| shortened(author)).collect();
         about.extend(offered.license.as_deref().map(|license| format!("licence {}", shortened(license))));

@@ -14,6 +14,12 @@ use haft::program::{Agreement, FILE_NAME};
 /// What the first line of the program.toml names.
 const SCHEMA: &str = "program.schema.json";
 
+/// The tool of a folder that is in a repository of git: its name, description and command.
+const IN_GIT: [&str; 3] = ["log", "Show the latest commits", "git log --oneline -n 20"];
+
+/// The tool of any other folder, where that one would fail.
+const ELSEWHERE: [&str; 3] = ["recent", "List the files of the folder, newest first", "ls -lt"];
+
 #[derive(Debug, Args)]
 pub(super) struct Init {
     /// The folder to write it to
@@ -30,7 +36,9 @@ impl Init {
         let name = program_name(&self.folder);
         match File::create_new(&path) {
             Ok(mut file) => {
+                let [tool, about, command] = if is_in_git(&self.folder) { IN_GIT } else { ELSEWHERE };
                 let text = include_str!("init/program.toml").replace("NAME", &name);
+                let text = text.replace("TOOL", tool).replace("ABOUT", about).replace("COMMAND", command);
                 file.write_all(text.as_bytes()).with_context(|| format!("cannot write `{shown}`"))?;
             }
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
@@ -50,6 +58,11 @@ impl Init {
             .message(format_args!("wrote `{shown}`; `haft check` checks it, `haft tools` lists its tools"));
         Ok(Exit::Success)
     }
+}
+
+/// Whether the folder or one above it is a repository of git.
+fn is_in_git(folder: &Path) -> bool {
+    folder.canonicalize().is_ok_and(|folder| folder.ancestors().any(|above| above.join(".git").exists()))
 }
 
 /// The folder's name as a program's: lower case, words joined by `-`.

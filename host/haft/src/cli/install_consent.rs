@@ -26,18 +26,21 @@ pub(super) struct TerminalConsent<'a> {
 impl Consent for TerminalConsent<'_> {
     async fn decide(&self, proposal: &Proposal<'_>) -> anyhow::Result<Decision> {
         let new = self.new_grants(proposal)?;
+        let offered = &proposal.candidate.offered;
+        let version = offered.version.as_ref().map(|version| format!(" {version}")).unwrap_or_default();
+        // The head of a long page has left the screen by now.
+        let what = format!("`{}`{version}", offered.name);
         let question = match &proposal.operation {
-            Operation::Add => "Install it?",
-            Operation::Adopt => "Install it with what program.toml grants?",
+            Operation::Add => format!("Install {what}?"),
+            Operation::Adopt => format!("Install {what} with what program.toml grants?"),
             Operation::Update(Some(reason)) => {
-                let name = &proposal.candidate.offered.name;
-                self.terminal.warning(&format!("`{name}` {reason}"));
-                "Update it?"
+                self.terminal.warning(&format!("`{}` {reason}", offered.name));
+                format!("Update {what}?")
             }
             Operation::Update(None) => return Ok(Decision::Install(new)),
         };
         let granted = [proposal.granted, &new].concat();
-        if self.agree(&self.page(proposal, &granted), question).await? {
+        if self.agree(&self.page(proposal, &granted), &question).await? {
             Ok(Decision::Install(new))
         } else {
             Ok(Decision::Decline)

@@ -15,10 +15,12 @@ use clap::Args;
 use serde_json::Value;
 
 use self::filter::Filter;
-use self::show::{detail, row};
+pub(super) use self::show::grant;
+use self::show::{MAX_NAME, MIN_NAME, detail, name, row};
 use self::since::Since;
 use super::Exit;
 use super::common::Common;
+use super::completions;
 use super::terminal::Terminal;
 use haft::program::Dirs;
 use haft_core::journal::{Followed, Found, Outline, Record, View};
@@ -45,18 +47,19 @@ The newest call stands last. `-p FILE` or `-p NAME` shows only the calls of that
 
 Examples:
   haft log
-  haft log 3f9a                    one call in full
+  haft log 3f9a                    one call; with -v all that the journal has of its answer
   haft log --failed --since 2h
   haft log --tool bash --since '2026-08-01 10:00'
   haft log --json | jq -r 'select(.peak_memory > 50e6) | .tool'")]
 pub(super) struct Log {
     /// Show this call in full; the beginning of its id is enough
+    #[arg(add = completions::calls())]
     id: Option<String>,
     /// Show the last N calls, or `all` [default: 50; all with --since or --json]
     #[arg(short = 'n', long = "lines", value_name = "N")]
     lines: Option<Limit>,
     /// Show calls of tools with these names only; `*` stands for any characters
-    #[arg(short, long, value_name = "PATTERN")]
+    #[arg(short, long, value_name = "PATTERN", add = completions::tools())]
     tool: Vec<ToolPattern>,
     /// Show calls that did not do what was asked only
     #[arg(long)]
@@ -99,7 +102,7 @@ impl Log {
         };
         let view = View::open(&directory)?;
         if let Some(id) = &self.id {
-            return one(id, &view, terminal);
+            return one(id, &view, common.verbose > 0, terminal);
         }
         let filter = self.filter(common.program.as_deref());
         let count = match self.limit(terminal) {
@@ -123,6 +126,7 @@ impl Log {
     fn last(&self, view: &View, count: usize, filter: &Filter, terminal: Terminal) -> anyhow::Result<usize> {
         let last = view.last(count, filter.since(), |outline| filter.matches(outline))?;
         let mut printer = Printer::new(terminal);
+        last.records.iter().for_each(|record| printer.make_room(record));
         for record in &last.records {
             printer.print(record)?;
         }
@@ -176,7 +180,7 @@ async fn follow(mut followed: Followed, filter: &Filter, terminal: Terminal) -> 
 }
 
 /// Shows one call in full.
-fn one(id: &str, view: &View, terminal: Terminal) -> anyhow::Result<Exit> {
+fn one(id: &str, view: &View, is_whole: bool, terminal: Terminal) -> anyhow::Result<Exit> {
     let (found, broken) = view.find(id)?;
     warn(broken, terminal);
     let record = match found {
@@ -188,7 +192,7 @@ fn one(id: &str, view: &View, terminal: Terminal) -> anyhow::Result<Exit> {
     if terminal.json {
         terminal.json(&with_calls(&record, &children)?)?;
     } else {
-        terminal.data(&detail(&record, &children))?;
+        terminal.data(&detail(&record, &children, is_whole))?;
     }
     Ok(Exit::Success)
 }
@@ -213,15 +217,28 @@ fn warn(broken: usize, terminal: Terminal) {
 struct Printer {
     terminal: Terminal,
     text: String,
+    /// Columns of the names of tools.
+    width: usize,
 }
 
 impl Printer {
     fn new(terminal: Terminal) -> Self {
-        Self { terminal, text: String::new() }
+        Self { terminal, text: String::new(), width: MIN_NAME }
+    }
+
+    /// Makes the column of names as wide as that of the record needs.
+    fn make_room(&mut self, record: &Record) {
+        self.width = self.width.max(name(record).chars().count()).min(MAX_NAME);
     }
 
     fn print(&mut self, record: &Record) -> anyhow::Result<()> {
-        self.text += &if self.terminal.json { serde_json::to_string(record)? } else { row(record) };
+        let line = if self.terminal.json {
+            serde_json::to_string(record)?
+        } else {
+            self.make_room(record);
+            row(record, self.width, self.terminal.data_columns())
+        };
+        self.text += &line;
         self.text.push('\n');
         if self.text.len() > BATCH { self.flush() } else { Ok(()) }
     }

@@ -31,7 +31,7 @@ pub(super) struct ModelArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     max_tokens_total: Option<u64>,
     /// Offer only tools with these names, in place of `[agent] tools`; `*` stands for any characters
-    #[arg(long, value_name = "PATTERN")]
+    #[arg(long, value_name = "PATTERN", add = super::completions::tools())]
     tools: Vec<ToolPattern>,
 }
 

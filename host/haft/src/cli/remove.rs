@@ -13,7 +13,7 @@ use crate::cli::install_session::{InstallSession, install_error};
 #[command(after_help = "What the plugins kept (`state` and `cache` of their grants) is removed with them.")]
 pub(super) struct Remove {
     /// The packages or plugins to remove
-    #[arg(value_name = "NAME", required = true)]
+    #[arg(value_name = "NAME", add = super::completions::plugins(), required = true)]
     names: Vec<String>,
 }
 

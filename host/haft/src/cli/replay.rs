@@ -7,7 +7,7 @@ use std::fmt::Write;
 use clap::{Args, ValueEnum};
 use serde_json::json;
 
-use super::terminal::{Screen, Show, Terminal, rendered};
+use super::terminal::{Answers, Screen, Show, Terminal, rendered};
 use super::{Exit, approvals, transcript};
 use crate::cli::conversation::SessionName;
 use crate::cli::dialogue::hinted;
@@ -16,10 +16,13 @@ use haft_agent::provider::RequestedCall;
 use haft_agent::{Entry, Line};
 use haft_core::call::{ToolCall, ToolResult};
 use haft_core::report::plain;
-use haft_core::tool::Session;
+use haft_core::tool::{Session, in_a_line};
 
 /// Lines of an answer that are shown where two differ.
 const MAX_DIFFERENCE: usize = 5;
+
+/// Characters of a call's arguments.
+const MAX_ARGUMENTS: usize = 200;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -32,7 +35,7 @@ Examples:
 With --rerun the exit code is 1 where an answer is not what it was.")]
 pub(super) struct Replay {
     /// The session: its id or the beginning of it, or `last`
-    #[arg(default_value = "last")]
+    #[arg(default_value = "last", add = super::completions::sessions())]
     session: SessionName,
     /// Make its calls again with the tools there are now, and compare the answers with those on record
     #[arg(long, value_enum, value_name = "WHICH", num_args = 0..=1, default_missing_value = "reading", require_equals = true)]
@@ -106,7 +109,7 @@ async fn rerun(
     which: Which,
     terminal: Terminal,
 ) -> anyhow::Result<Exit> {
-    let screen = Screen::new(terminal, Show::Quiet);
+    let screen = Screen::new(terminal, Show::Quiet, Answers::Whole);
     let approvals = approvals::of(screen.person(), program, "replay", terminal)?;
     let session = Session { approvals, ..program.session(screen.events()) };
     let (mut same, mut different, mut skipped) = (0, 0, 0);
@@ -162,7 +165,7 @@ fn show(
     if terminal.json {
         return Ok(terminal.json_line(&json!({ "call": call, "same": is_same, "was": was, "now": now }))?);
     }
-    let arguments = plain(&call.arguments.to_string());
+    let arguments = plain(&in_a_line(&call.arguments, MAX_ARGUMENTS));
     let mark = if is_same { "=" } else { "≠" };
     let mut text = format!("{mark} {} {arguments}\n", plain(&call.tool));
     if !is_same {

@@ -11,7 +11,7 @@ use super::Exit;
 use super::attach;
 use super::model_args::ModelArgs;
 use super::pipes;
-use super::terminal::{Hinted, Screen, Show, Terminal};
+use super::terminal::{Answers, Hinted, Screen, Show, Terminal};
 use crate::cli::conversation::{Conversation, SessionName};
 use haft::program::read_output;
 use haft_agent::provider::{Prompt, ProviderError};
@@ -41,7 +41,7 @@ pub(super) struct Run {
     #[arg(required_unless_present = "resume")]
     prompt: Option<String>,
     /// Go on with a session: its id or the beginning of it, or `last`, the newest of this program in this folder
-    #[arg(short, long, value_name = "ID", num_args = 0..=1, default_missing_value = "last")]
+    #[arg(short, long, value_name = "ID", num_args = 0..=1, default_missing_value = "last", add = super::completions::sessions())]
     resume: Option<SessionName>,
     /// Show the model a file with the prompt: a picture (PNG, JPEG, GIF, WebP), a PDF or a text. Can be given several
     /// times
@@ -69,7 +69,8 @@ impl Run {
         };
         let prompt = self.prompt()?;
         let schema = self.schema.as_deref().map(read_output).transpose().map_err(Report::from)?;
-        let screen = Screen::new(terminal, show);
+        let answers = if common.verbose > 0 { Answers::Whole } else { Answers::Folded("-v") };
+        let screen = Screen::new(terminal, show, answers);
         let mut conversation =
             Conversation::begin(common, terminal, &screen, "run", self.choice, self.resume.as_ref()).await?;
         let schema = match schema {

@@ -67,10 +67,10 @@ pub(super) struct Serve {
     #[arg(long, value_name = "NAME", requires = "http")]
     allow_host: Vec<String>,
     /// Serve only tools with these names; `*` stands for any characters
-    #[arg(long, value_name = "PATTERN")]
+    #[arg(long, value_name = "PATTERN", add = super::completions::tools())]
     tools: Vec<ToolPattern>,
     /// Serve only the tools of this plugin, by the names that it gives them itself
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = super::completions::plugins())]
     plugin: Option<String>,
     /// Serve also the page on which a person watches and answers, as `haft page` does; its link is told once
     #[arg(long)]

@@ -44,7 +44,7 @@ pub(super) struct List {
     #[arg(long)]
     agents: bool,
     /// Remove a session; may be given several times
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", add = super::completions::sessions())]
     remove: Vec<SessionName>,
 }
 

@@ -4,6 +4,7 @@
 
 mod approval_prompt;
 mod ask;
+mod fold;
 mod layout;
 mod markdown;
 mod progress;
@@ -22,14 +23,15 @@ use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer};
 
 pub(super) use self::approval_prompt::Person;
+pub(super) use self::fold::{changed, first_lines, more_lines};
 pub(super) use self::markdown::rendered;
 pub(super) use self::progress::rounded;
-pub(super) use self::screen::{Screen, Show};
+pub(super) use self::screen::{Answers, Screen, Show};
 pub(super) use self::stream::reader_is_gone;
 use self::stream::{Kind, Output, REDACTOR};
 #[cfg(test)]
 pub(super) use self::style::written;
-pub(super) use self::style::{Column, DIM, ERROR, FAILED, GOOD, HEAD, HINT, Style, WARNING};
+pub(super) use self::style::{ADDED, Column, DIM, ERROR, FAILED, GOOD, HEAD, HINT, Style, WARNING};
 pub(super) use self::tracer::{HostCall, Tracer};
 use haft_agent::provider::ProviderError;
 use haft_core::event::{Event, Events};

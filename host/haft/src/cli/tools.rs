@@ -1,15 +1,19 @@
-//! `haft tools`: what a model would be offered, and what that costs it.
+//! `haft tools`: what a model would be offered, and what that costs it; of one tool all that is told, and what it may do.
 
 use clap::Args;
 use serde_json::json;
 
 use super::Exit;
 use super::common::Common;
+use super::disclosure_sheet::Sheet;
+use super::log::grant;
 use super::mended;
-use super::terminal::{Column, Terminal};
+use super::terminal::{Column, Hinted, Style, Terminal};
 use super::trusted;
 use haft::program::{Ask, Options};
 use haft_core::call::ToolDef;
+use haft_core::journal::Granted;
+use haft_core::report::plain;
 use haft_core::tool::{Entry, Toolbox, bytes, tokens};
 
 /// Characters of a description in the table.
@@ -19,9 +23,13 @@ const MAX_DESCRIPTION: usize = 60;
 #[command(after_help = "\
 Examples:
   haft tools
+  haft tools read                  one tool: its arguments, and what it may do
   haft tools --agent
   haft tools --json | jq -r '.[].name'")]
 pub(super) struct Tools {
+    /// Show this tool: description, arguments, and what it may do
+    #[arg(add = super::completions::tools(), conflicts_with = "agent")]
+    name: Option<String>,
     /// List what the agent's model is told of, by `[agent] tools` and `tool_budget`
     #[arg(long)]
     agent: bool,
@@ -32,6 +40,9 @@ pub(super) struct Tools {
 
 impl Tools {
     pub(super) async fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
+        if let Some(name) = &self.name {
+            return self.one(name, common, terminal).await;
+        }
         let ask = if self.refresh { Ask::Always } else { Ask::WhereUnknown };
         let options = common.options(terminal, false)?;
         let trust = trusted::or_left_out(options.trust.clone());
@@ -64,6 +75,65 @@ impl Tools {
         program.close().await;
         Ok(Exit::Success)
     }
+
+    /// Shows one tool.
+    async fn one(&self, name: &str, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
+        let ask = if self.refresh { Ask::Always } else { Ask::WhereUnknown };
+        let options = common.options(terminal, false)?;
+        let trust = trusted::or_left_out(options.trust.clone());
+        let program = common.load(terminal, &Options { ask, trust, ..options }).await?;
+        let found = program.toolbox.find(name).map(|entry| {
+            let hooks: Vec<_> = program.hooks_of(&entry.def().name).collect();
+            if terminal.json {
+                let value = described(entry.def(), entry.origin(), entry.asks(), &hooks);
+                terminal.json(&with_grant(value, entry))
+            } else {
+                Ok(terminal.data(&sheet(entry, &hooks, terminal))?)
+            }
+        });
+        program.close().await;
+        match found {
+            Some(shown) => shown.map(|()| Exit::Success),
+            None => {
+                let names = program.toolbox.entries().map(|entry| entry.def().name.as_str());
+                let hint = match haft_core::report::nearest(name, names) {
+                    Some(near) => format!("`{near}` is one; `haft tools` lists all"),
+                    None => "`haft tools` lists all".to_owned(),
+                };
+                Err(Hinted::new(format!("there is no tool `{}`", plain(name)), hint).into())
+            }
+        }
+    }
+}
+
+/// What a model is told of a tool, and what haft lets it do.
+fn sheet(entry: &Entry, hooks: &[&str], terminal: Terminal) -> String {
+    let (def, bytes) = (entry.def(), bytes(entry.def()));
+    let mut sheet = Sheet::new(terminal.data_columns(), None);
+    sheet.tool("tool", &def.name, def);
+    sheet.line("from", Style::new(), &plain(entry.origin()));
+    if let Some(digest) = entry.digest() {
+        sheet.line("sha256", Style::new(), digest);
+    }
+    for (at, line) in grant(&Granted::from(entry.grant())).lines().enumerate() {
+        sheet.line(if at == 0 { "may" } else { "" }, Style::new(), &plain(line));
+    }
+    if entry.asks() {
+        sheet.line("asks", Style::new(), "a person before calls");
+    }
+    if !hooks.is_empty() {
+        sheet.line("hooks", Style::new(), &plain(&hooks.join(", ")));
+    }
+    sheet.line("costs", Style::new(), &format!("{bytes} bytes of a prompt, about {} tokens", tokens(bytes)));
+    sheet.text
+}
+
+fn with_grant(mut value: serde_json::Value, entry: &Entry) -> serde_json::Value {
+    let more = json!({ "grant": Granted::from(entry.grant()), "digest": entry.digest() });
+    if let (Some(own), serde_json::Value::Object(more)) = (value.as_object_mut(), more) {
+        own.extend(more);
+    }
+    value
 }
 
 fn described(def: &ToolDef, origin: &str, asks: bool, hooks: &[&str]) -> serde_json::Value {

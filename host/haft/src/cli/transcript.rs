@@ -5,7 +5,10 @@ use std::fmt::Write;
 use haft_agent::provider::{Message, Reply};
 use haft_agent::{Ended, Entry, Line, Summarised};
 use haft_core::call::{Attachment, ToolCall, ToolResult};
-use haft_core::tool::{Keep, clip};
+use haft_core::tool::{Difference, Keep, clip, in_a_line, in_full};
+
+/// Characters of a call's arguments in a line.
+const MAX_LINE: usize = 160;
 
 /// Characters of an answer that are shown; the session has all of it.
 const MAX_ANSWER: usize = 4000;
@@ -68,10 +71,24 @@ fn model(text: &mut String, reply: &Reply) {
 
 fn call(text: &mut String, call: &ToolCall, result: &ToolResult, time: &str) {
     let mark = if result.is_error { "✗" } else { "✓" };
-    let _ = write!(text, "{mark} **{}** `{}`{time}\n\n", call.tool, call.arguments);
-    let answer = clip(result.content.trim_end(), MAX_ANSWER, Keep::Ends);
-    let fence = fence(&answer);
-    let _ = write!(text, "{fence}\n{answer}\n{fence}\n\n");
+    let (tool, line) = (&call.tool, in_a_line(&call.arguments, MAX_LINE));
+    let line = if line.is_empty() { line } else { format!(" `{line}`") };
+    let _ = write!(text, "{mark} **{tool}**{line}{time}\n\n");
+    let difference = Difference::of(&call.arguments, None);
+    let whole = in_full(&call.arguments, difference.as_ref());
+    if difference.is_none() && whole.contains('\n') {
+        fenced(text, "", whole.trim_start_matches('\n'));
+    }
+    if let Some(difference) = difference {
+        fenced(text, "diff", &difference.to_string());
+    }
+    fenced(text, "", &clip(result.content.trim_end(), MAX_ANSWER, Keep::Ends));
+}
+
+/// As it is, in a block of Markdown.
+fn fenced(text: &mut String, language: &str, inside: &str) {
+    let fence = fence(inside);
+    let _ = write!(text, "{fence}{language}\n{inside}\n{fence}\n\n");
 }
 
 fn summed_up(text: &mut String, summary: &Summarised) {
@@ -122,7 +139,7 @@ mod tests {
         let asked = Prompt { text: "What is here?".into(), attachments };
         let text = of_messages(&[Message::User(asked), Message::Turn(turn)]);
         let expected = "## You\n\nWhat is here?\n\n[a.png: image/png, 1 bytes]\n\n## Model\n\nLet me see.\n\n\
-                        ✗ **bash** `{\"command\":\"ls\"}`\n\n````\n```\nno\n````\n\n";
+                        ✗ **bash** `ls`\n\n````\n```\nno\n````\n\n";
         assert_eq!(text, expected);
     }
 }

@@ -23,7 +23,7 @@ agrees. `haft add SOURCE` goes to another version. What is granted stays what it
 grants no more than that besides, `--no-grant` nothing.")]
 pub(super) struct Update {
     /// What to update; everything without one
-    #[arg(value_name = "NAME")]
+    #[arg(value_name = "NAME", add = super::completions::plugins())]
     names: Vec<String>,
     #[command(flatten)]
     rights: Rights,

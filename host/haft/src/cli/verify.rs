@@ -12,7 +12,7 @@ use haft_package::{Kind, PackageSource, Pin, ProjectEntry};
 #[derive(Debug, Args)]
 pub(super) struct Verify {
     /// What to look at; everything without one
-    #[arg(value_name = "NAME")]
+    #[arg(value_name = "NAME", add = super::completions::plugins())]
     names: Vec<String>,
 }
 

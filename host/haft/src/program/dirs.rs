@@ -112,6 +112,14 @@ impl Dirs {
         Homes { state: self.plugin_state.clone(), cache: self.cache.join("plugins") }
     }
 
+    /// Whether the user is told of `what` for the first time, a name of a file; it is noted that they were.
+    pub fn is_first_time(&self, what: &str) -> bool {
+        let told = self.state.join("told");
+        // Where nothing can be noted it is said once more.
+        let noted = create_private(&told).and_then(|()| std::fs::File::create_new(told.join(what)));
+        !noted.is_err_and(|error| error.kind() == io::ErrorKind::AlreadyExists)
+    }
+
     /// Where it is noted down which programs were agreed to: below [`Self::state`].
     pub(super) fn trust(&self) -> PathBuf {
         self.state.join("trust")

@@ -182,12 +182,12 @@ fn missing(question: &Question) -> ErrorData {
 }
 
 fn form(question: &Question) -> ElicitRequestParams {
-    let Question { tool, agent, verb, what, .. } = question;
+    let Question { tool, agent, verb, .. } = question;
     let schema = ElicitationSchema::builder().required_bool_with(APPROVE, |approve| {
         approve.title(format!("{verb} it")).description("Only a yes lets the tool run").with_default(false)
     });
     let agent = agent.as_ref().map(|agent| format!(" of the agent `{agent}`")).unwrap_or_default();
-    let message = format!("`{tool}`{agent} wants your approval.\n\n{verb}: {what}");
+    let message = format!("`{tool}`{agent} wants your approval.\n\n{verb}: {}", question.text());
     ElicitRequestParams::FormElicitationParams {
         meta: None,
         message,

@@ -206,8 +206,8 @@ pub(super) fn fingerprint(caller: &str, tool: &str, arguments: Option<&JsonObjec
 /// The hash of all that the person reads.
 pub(super) fn question_hash(question: &Question) -> QuestionHash {
     // The same question comes again with another call's id.
-    let Question { tool, agent, verb, what, .. } = question;
-    Sha256::digest([tool, agent.as_deref().unwrap_or_default(), *verb, what].join("\0")).into()
+    let Question { tool, agent, verb, .. } = question;
+    Sha256::digest([tool, agent.as_deref().unwrap_or_default(), *verb, &question.text()].join("\0")).into()
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value};
 
-use haft_core::call::ToolDef;
+use haft_core::call::{Hints, ToolDef};
 
 /// How deep a schema is written out; what lies deeper stands there as JSON.
 const MAX_DEPTH: usize = 12;
@@ -28,7 +28,8 @@ pub fn lines(def: &ToolDef) -> Vec<String> {
         (hints.open_world, "reaches beyond this machine"),
     ];
     let hints: Vec<&str> = hints.into_iter().filter_map(|(is_so, text)| is_so.then_some(text)).collect();
-    if !hints.is_empty() {
+    // Who says nothing is taken for the worst, which is not to say it.
+    if !hints.is_empty() && def.hints != Hints::from_annotations(&Value::Null) {
         lines.push(format!("says of itself: {}", hints.join(", ")));
     }
     if let Some(output) = &def.output {
@@ -66,8 +67,8 @@ fn one(name: &str, schema: &Value, required: Option<bool>, depth: usize, lines: 
 fn head(schema: &Value) -> String {
     let mut text = match schema.get("type") {
         Some(Value::String(kind)) => on_one_line(kind),
-        Some(other) => other.to_string(),
-        None if schema.is_object() => "any".to_owned(),
+        Some(other) => kinds(other).unwrap_or_else(|| other.to_string()),
+        None if schema.is_object() => either(schema).unwrap_or_else(|| "any".to_owned()),
         None => schema.to_string(),
     };
     match schema.get("enum") {
@@ -82,6 +83,26 @@ fn head(schema: &Value) -> String {
         text = format!("{text}, default {value}");
     }
     text
+}
+
+/// Several types in words.
+fn kinds(list: &Value) -> Option<String> {
+    let kinds = list.as_array().filter(|kinds| !kinds.is_empty())?.iter();
+    Some(kinds.map(|kind| kind.as_str().map(on_one_line)).collect::<Option<Vec<_>>>()?.join(" or "))
+}
+
+/// The alternatives of a schema in words, where each of them is told by its head.
+fn either(schema: &Value) -> Option<String> {
+    let alternatives = match (schema.get("anyOf"), schema.get("oneOf")) {
+        (Some(one), None) | (None, Some(one)) => one,
+        _ => return None,
+    };
+    let is_told = |one: &Value| {
+        let keys = one.as_object().filter(|keys| !keys.is_empty());
+        keys.is_some_and(|keys| keys.keys().all(|key| HEAD.contains(&key.as_str())))
+    };
+    let alternatives = alternatives.as_array().filter(|all| !all.is_empty() && all.iter().all(is_told))?;
+    Some(alternatives.iter().map(head).collect::<Vec<_>>().join(" or "))
 }
 
 /// What stands below the head of a schema.
@@ -107,7 +128,10 @@ fn inner(schema: &Value, depth: usize, lines: &mut Vec<String>) {
     }
     // Whether more is let through says nothing to a reader.
     let is_rendered = |key: &str, value: &Value| {
-        [HEAD, TOLD].concat().contains(&key) || key == "additionalProperties" && value.is_boolean()
+        let is_either = matches!(key, "anyOf" | "oneOf") && !object.contains_key("type");
+        [HEAD, TOLD].concat().contains(&key)
+            || key == "additionalProperties" && value.is_boolean()
+            || is_either && depth > 0 && either(schema).is_some()
     };
     let others = object.iter().filter(|(key, value)| !is_rendered(key, value));
     lines.extend(others.map(|(key, value)| format!("{indent}{}: {value}", on_one_line(key))));
@@ -198,14 +222,16 @@ mod tests {
                     "inner": { "type": ["string", "null"], "description": "innermost", "examples": ["an example"] },
                 } } },
                 "odd": { "anyOf": [{ "description": "either" }] },
+                "size": { "anyOf": [{ "type": "integer" }, { "type": "null" }], "description": "how large" },
             } }),
             output: Some(json!({ "type": "object", "description": "what comes back" })),
             ..ToolDef::default()
         };
         let expected = "First.\n\nSecond paragraph.\npath: string, required\n  What to read.\n  \n  And more.\n  \
             pattern: \"^a$\"\nunit: any, one of \"lines\" \"ignore what was hints\", default \"lines\", optional\n\
-            deep: array, optional\n  each: object\n    inner: [\"string\",\"null\"], optional\n      innermost\n      \
+            deep: array, optional\n  each: object\n    inner: string or null, optional\n      innermost\n      \
             examples: [\"an example\"]\nodd: any, optional\n  anyOf: [{\"description\":\"either\"}]\n\
+            size: integer or null, optional\n  how large\n\
             requires \"gone\"\ntitle: \"a title\"\nanswers: object\n  what comes back";
         assert_eq!(lines(&def).join("\n"), expected);
     }

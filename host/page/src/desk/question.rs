@@ -8,7 +8,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use haft_core::encoding::hex;
-use haft_core::tool::{Keep, Question, clip};
+use haft_core::tool::{Difference, Keep, Question, clip};
 
 /// Characters of each text of the arguments; of a longer one the beginning and the end are shown, and the page says so.
 const MAX_TEXT: usize = 20_000;
@@ -16,8 +16,8 @@ const MAX_TEXT: usize = 20_000;
 /// Bytes of all arguments, as JSON, that are shown value by value.
 const MAX_ARGUMENTS: usize = 256 << 10;
 
-/// Bytes of a question's file: the arguments, the text of what would run, and what is around them.
-pub(super) const MAX_FILE: u64 = 1 << 20;
+/// Bytes of a question's file: the arguments, the text of what would run, the lines that differ, and what is around them.
+pub(super) const MAX_FILE: u64 = 2 << 20;
 
 /// The process that asks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,6 +46,7 @@ pub(crate) struct Waiting {
     /// What it would do: `Run`, `Fetch`, `Call`.
     pub(crate) verb: String,
     pub(crate) what: String,
+    pub(crate) difference: Option<Difference>,
     pub(crate) arguments: Value,
     /// Whether texts of the arguments are longer than they are shown.
     pub(crate) is_cut: bool,
@@ -90,6 +91,7 @@ impl Waiting {
             agent: question.agent.clone(),
             verb: question.verb.to_owned(),
             what: question.what.clone(),
+            difference: question.difference.clone(),
             arguments,
             is_cut,
             for_session,

@@ -10,7 +10,7 @@ pub(crate) struct Filter {
     pub(crate) tool: String,
     /// A part of the program's, the agent's or the folder's name.
     pub(crate) caller: String,
-    /// A part of the arguments, the error, a decision or the id.
+    /// A part of the arguments, the answer, the error, a decision or the id.
     pub(crate) text: String,
     /// The outcome: `ok`, `failed`, `refused`, `running`.
     pub(crate) outcome: String,
@@ -24,7 +24,8 @@ impl Filter {
 
     pub(crate) fn matches(&self, record: &Record) -> bool {
         let is_said = || {
-            let texts = [Some(&record.id), record.error.as_ref(), record.origin.as_ref()];
+            let texts =
+                [Some(&record.id), record.answer.as_ref(), record.error.as_ref(), record.origin.as_ref()];
             let texts = texts.into_iter().flatten().chain(&record.decisions);
             texts.into_iter().any(|text| has(text, &self.text))
                 || has(&record.arguments.to_string(), &self.text)

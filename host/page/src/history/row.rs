@@ -2,13 +2,18 @@
 
 use rustix::process::{Pid, test_kill_process};
 use serde::Serialize;
+use serde_json::Value;
 
 use super::outcome;
 use haft_core::journal::Record;
-use haft_core::tool::{Keep, clip};
+use haft_core::report::shortened;
+use haft_core::tool::{Difference, Keep, clip, in_a_line, in_full};
 
 /// Characters of the arguments in a row.
 const MAX_ARGUMENTS: usize = 240;
+
+/// Characters of an answer's first line in a row.
+const MAX_ANSWER: usize = 160;
 
 /// Characters of an error in a row.
 const MAX_ERROR: usize = 400;
@@ -29,6 +34,9 @@ pub(crate) struct Row {
     ms: Option<f64>,
     caller: String,
     arguments: String,
+    /// The first line of the answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    answer: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -46,7 +54,9 @@ pub(crate) struct Hint {
 
 impl Row {
     pub(crate) fn new(record: &Record) -> Self {
-        let error = record.error.as_deref().and_then(|error| error.lines().next());
+        let first =
+            |text: &Option<String>| text.as_deref().and_then(|text| text.lines().next()).map(str::to_owned);
+        let (answer, error) = (first(&record.answer), first(&record.error));
         Self {
             id: record.id.clone(),
             time: record.time.as_millisecond(),
@@ -54,10 +64,21 @@ impl Row {
             outcome: outcome(record),
             ms: record.duration_ms,
             caller: caller(record),
-            arguments: clip(&record.arguments.to_string(), MAX_ARGUMENTS, Keep::Head),
-            error: error.map(|error| clip(error, MAX_ERROR, Keep::Head)),
+            arguments: in_a_line(&record.arguments, MAX_ARGUMENTS),
+            answer: answer.map(|answer| shortened(&answer, MAX_ANSWER)),
+            error: error.map(|error| clip(&error, MAX_ERROR, Keep::Head)),
             hint: record.error.as_deref().and_then(hint),
         }
+    }
+}
+
+/// All that the arguments of a call say, one below the other, with the lines that it replaces.
+pub(crate) fn arguments(arguments: &Value) -> String {
+    let difference = Difference::of(arguments, None);
+    let said = in_full(arguments, difference.as_ref());
+    match difference {
+        Some(difference) => format!("{said}\n{difference}"),
+        None => said.trim_start_matches('\n').to_owned(),
     }
 }
 

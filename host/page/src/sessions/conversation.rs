@@ -6,10 +6,11 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::history;
 use haft_agent::provider::RequestedCall;
 use haft_agent::{Ended, Entry, Line, Turned};
 use haft_core::call::{Attachment, ToolCall};
-use haft_core::tool::{Keep, clip};
+use haft_core::tool::{Keep, clip, in_a_line};
 use haft_core::usage::Cost;
 
 /// Entries that are shown: the last ones.
@@ -17,6 +18,9 @@ const MAX_ENTRIES: usize = 1000;
 
 /// Characters of one text, of which the beginning and the end are kept.
 const MAX_TEXT: usize = 20_000;
+
+/// Characters of a call's arguments in a line.
+const MAX_LINE: usize = 240;
 
 /// One of them.
 #[derive(Debug, Default, Serialize)]
@@ -48,6 +52,8 @@ struct Figures {
 #[derive(Debug, Serialize)]
 struct Call {
     tool: String,
+    /// What it was about, in a line.
+    about: String,
     arguments: String,
     ms: u64,
     is_error: bool,
@@ -91,8 +97,9 @@ fn shown(time: Timestamp, entry: Entry, calls: &mut Vec<RequestedCall>) -> Optio
         Entry::Answered { call, result, duration_ms, unknown } => {
             let at = calls.iter().position(|requested| requested.call.id == call)?;
             let ToolCall { tool, arguments, .. } = calls.remove(at).call;
-            let arguments = clip(&arguments.to_string(), MAX_TEXT, Keep::Ends);
-            let call = Call { tool, arguments, ms: duration_ms, is_error: result.is_error || unknown };
+            let about = in_a_line(&arguments, MAX_LINE);
+            let arguments = clip(&history::arguments(&arguments), MAX_TEXT, Keep::Ends);
+            let call = Call { tool, about, arguments, ms: duration_ms, is_error: result.is_error || unknown };
             Some(Shown { call: Some(call), ..said("tool", &result.content) })
         }
         Entry::Summarised(summary) => Some(said("summary", &summary.text)),

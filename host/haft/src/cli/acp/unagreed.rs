@@ -57,6 +57,7 @@ impl Unagreed {
             agent: Some("program.toml".to_owned()),
             verb: "Trust",
             what: self.agreement.sheet(),
+            difference: None,
             arguments: Value::Null,
             rule: None,
         };

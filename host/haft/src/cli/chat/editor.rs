@@ -5,6 +5,7 @@ use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::Context;
 use rustyline::completion::{Completer, FilenameCompleter, Pair};
@@ -13,12 +14,16 @@ use rustyline::highlight::Highlighter;
 use rustyline::hint::Hinter;
 use rustyline::history::MemHistory;
 use rustyline::validate::{ValidationContext, ValidationResult, Validator};
-use rustyline::{Behavior, Cmd, CompletionType, Config, EventHandler, Helper, KeyCode, KeyEvent, Modifiers};
+use rustyline::{
+    Behavior, Cmd, CompletionType, ConditionalEventHandler, Config, Event, EventContext, EventHandler,
+    Helper, KeyCode, KeyEvent, Modifiers, RepeatCount,
+};
 
 use super::command::COMMANDS;
 use crate::cli::conversation::Conversation;
 use haft::program::Dirs;
 use haft_core::secret::Redactor;
+use haft_core::sync::Lock;
 
 /// Entries of the history that are kept.
 const MAX_ENTRIES: usize = 1000;
@@ -34,6 +39,8 @@ pub(super) enum Entered {
     Text(String),
     /// Nothing, or it was taken back.
     Nothing,
+    /// All that tools answered is to be shown; what was typed is there again at the next read.
+    ShowAnswers,
     /// The user wants to leave.
     End,
 }
@@ -46,6 +53,22 @@ pub(super) struct Editor {
     /// Where entries are kept.
     file: Option<PathBuf>,
     redactor: Redactor,
+    left: Left,
+}
+
+/// What was typed before and after the cursor when it was asked for answers.
+type Typed = (String, String);
+
+/// What was typed when the line was left by Ctrl-O.
+#[derive(Clone, Default)]
+struct Left(Arc<Lock<Option<Typed>>>);
+
+impl ConditionalEventHandler for Left {
+    fn handle(&self, _: &Event, _: RepeatCount, _: bool, context: &EventContext<'_>) -> Option<Cmd> {
+        let (before, after) = context.line().split_at_checked(context.pos())?;
+        *self.0.lock() = Some((before.to_owned(), after.to_owned()));
+        Some(Cmd::Interrupt)
+    }
 }
 
 impl Editor {
@@ -64,19 +87,23 @@ impl Editor {
         lines.set_helper(Some(Words { tools, files: FilenameCompleter::new() }));
         let newline = KeyEvent(KeyCode::Enter, Modifiers::ALT);
         lines.bind_sequence(newline, EventHandler::Simple(Cmd::Newline));
+        let left = Left::default();
+        lines.bind_sequence(KeyEvent::ctrl('O'), EventHandler::Conditional(Box::new(left.clone())));
         let keeps = !keeps_nothing && conversation.dialogue.program.sessions().is_some();
         let file = keeps.then(Dirs::of_this_machine).transpose()?.map(|dirs| dirs.state.join("history"));
         for entry in file.as_deref().map(entries).unwrap_or_default() {
             lines.add_history_entry(entry)?;
         }
-        Ok(Self { lines: Some(lines), file, redactor: conversation.dialogue.program.redactor.clone() })
+        let redactor = conversation.dialogue.program.redactor.clone();
+        Ok(Self { lines: Some(lines), file, redactor, left })
     }
 
     /// Reads an entry.
     pub(super) async fn read(&mut self) -> anyhow::Result<Entered> {
         let mut lines = self.lines.take().context("the terminal is being read already")?;
+        let (before, after) = self.left.0.lock().take().unwrap_or_default();
         let read = tokio::task::spawn_blocking(move || {
-            let read = lines.readline(PROMPT);
+            let read = lines.readline_with_initial(PROMPT, (&before, &after));
             (lines, read)
         });
         let (lines, read) = read.await.context("the terminal could not be read")?;
@@ -96,6 +123,7 @@ impl Editor {
                 }
                 Ok(Entered::Text(text.trim_end().to_owned()))
             }
+            Err(ReadlineError::Interrupted) if self.left.0.lock().is_some() => Ok(Entered::ShowAnswers),
             Err(ReadlineError::Interrupted) => Ok(Entered::Nothing),
             Err(ReadlineError::Eof) => Ok(Entered::End),
             Err(error) => Err(error).context("the terminal could not be read"),

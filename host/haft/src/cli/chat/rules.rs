@@ -51,7 +51,13 @@ pub(super) fn allow(conversation: &Conversation, rule: &str, terminal: Terminal)
 }
 
 /// Writes a rule to `[agent] allow`, after the line was shown and agreed to. It holds in this session too.
-pub(super) async fn keep(conversation: &Conversation, rule: &str, terminal: Terminal) -> anyhow::Result<()> {
+pub(super) async fn keep(conversation: &Conversation, rule: &str, terminal: Terminal) {
+    if let Err(error) = write(conversation, rule, terminal).await {
+        terminal.fail(&error);
+    }
+}
+
+async fn write(conversation: &Conversation, rule: &str, terminal: Terminal) -> anyhow::Result<()> {
     let (rule, _) = found(conversation, rule)?;
     let path = conversation.dialogue.program.manifest.path.as_path();
     if path.as_os_str().is_empty() {

@@ -6,9 +6,10 @@ use std::fmt::Write;
 use jiff::tz::TimeZone;
 
 use super::outcome::outcome;
-use crate::cli::terminal::{Column, DIM, FAILED, Style};
+use crate::cli::terminal::{Column, DIM, FAILED, Style, changed, first_lines, more_lines};
 use haft_core::journal::{Granted, Outcome, Record};
 use haft_core::report::shortened;
+use haft_core::tool::{Difference, in_a_line, in_full};
 
 /// Digits of an id that tell a call from the others, nearly always.
 const SHORT_ID: usize = 8;
@@ -19,15 +20,49 @@ const MAX_ARGUMENTS: usize = 100;
 /// Spaces before the call of an agent, for each agent that it came through.
 const INDENT: usize = 2;
 
-/// Width of the names of tools: most built-in ones and many others.
-const NAME: usize = 12;
+/// The same at least, however narrow the terminal is.
+const MIN_ARGUMENTS: usize = 12;
 
-/// A line: when, which, how it ended, how long it took, and with what.
-pub(super) fn row(record: &Record) -> String {
-    let time = record.time.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string();
+/// Columns of a terminal that has room for the year.
+const WIDE: usize = 100;
+
+/// Columns of the names of tools: most built-in ones at least, and not so many that nothing is left for the rest.
+pub(super) const MIN_NAME: usize = 12;
+pub(super) const MAX_NAME: usize = 32;
+
+/// Columns of how calls end.
+const OUTCOME: usize = 10;
+
+/// Lines of an answer or error that are shown where not all of it is asked for.
+const MAX_ANSWER: usize = 12;
+
+/// A line: when, which, how it ended, how long it took, and with what. The name gets `width` columns.
+pub(super) fn row(record: &Record, width: usize, columns: Option<usize>) -> String {
+    // A narrow terminal has room for what is about to be read.
+    let form =
+        if columns.is_some_and(|columns| columns < WIDE) { "%m-%d %H:%M:%S" } else { "%Y-%m-%d %H:%M:%S" };
+    let time = record.time.to_zoned(TimeZone::system()).strftime(form).to_string();
     let id: String = record.id.chars().take(SHORT_ID).collect();
     let style = if record.outcome == Outcome::Ok { Style::new() } else { FAILED };
-    let (tool, outcome) = (plain(&record.tool), outcome(record));
+    let (tool, outcome) = (name(record), in_a_word(outcome(record)));
+    let duration = record.duration_ms.map(took).unwrap_or_default();
+    let fixed = format!("{time} {id} {tool:width$} {outcome:OUTCOME$} {duration:>8} ").chars().count();
+    let room = columns.map_or(MAX_ARGUMENTS, |columns| columns.saturating_sub(fixed + 1));
+    let room = room.clamp(MIN_ARGUMENTS, MAX_ARGUMENTS);
+    let arguments = shortened(&plain(&in_a_line(&record.arguments, room)).replace('\n', "\\n"), room);
+    format!(
+        "{DIM}{time} {id}{DIM:#} {tool:width$} {style}{outcome:OUTCOME$}{style:#} {duration:>8} {DIM}{arguments}{DIM:#}"
+    )
+}
+
+/// How a call ended, in a word that the column has room for.
+fn in_a_word(outcome: &'static str) -> &'static str {
+    outcome.split_once(' ').map_or(outcome, |(first, _)| first)
+}
+
+/// The tool with the agent that called it, and the worker that ran it.
+pub(super) fn name(record: &Record) -> String {
+    let tool = plain(&record.tool);
     let tool = match record.agent.as_deref().map(plain) {
         Some(agent) => {
             format!("{:width$}{agent}/{tool}", "", width = INDENT * (agent.matches('/').count() + 1))
@@ -38,23 +73,13 @@ pub(super) fn row(record: &Record) -> String {
         Some(worker) => format!("{worker}: {tool}"),
         None => tool,
     };
-    let tool = tool.replace('\n', "\\n");
-    let duration = record.duration_ms.map(took).unwrap_or_default();
-    let arguments = shortened(&plain(&record.arguments.to_string()), MAX_ARGUMENTS);
-    format!(
-        "{DIM}{time} {id}{DIM:#} {tool:NAME$} {style}{outcome:9}{style:#} {duration:>8} {DIM}{arguments}{DIM:#}"
-    )
+    tool.replace('\n', "\\n")
 }
 
-/// Everything, a line each.
-pub(super) fn detail(record: &Record, children: &[Record]) -> String {
+/// Everything, a line each; of a long answer the first lines, unless it `is_whole`.
+pub(super) fn detail(record: &Record, children: &[Record], is_whole: bool) -> String {
     let mut text = String::new();
-    let mut row = |name: &str, value: &str| {
-        if !value.is_empty() {
-            // Writing to a `String` cannot fail.
-            let _ = writeln!(text, "{name:10} {Column}{}", plain(value).replace('\n', "\n           "));
-        }
-    };
+    let mut row = |name: &str, value: &str| put(&mut text, name, &plain(value));
     let time = record.time.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S%.3f %:z").to_string();
     row("call", &record.id);
     row("time", &time);
@@ -70,10 +95,33 @@ pub(super) fn detail(record: &Record, children: &[Record]) -> String {
     row("haft", &format!("{}, process {}, call `{}`", record.haft, record.pid, record.call));
     record.grant.iter().for_each(|granted| row("granted", &grant(granted)));
     row("decided", &record.decisions.join("\n"));
-    row("arguments", &serde_json::to_string_pretty(&record.arguments).unwrap_or_default());
-    row("error", record.error.as_deref().unwrap_or_default());
-    row("calls", &children.iter().map(child).collect::<Vec<_>>().join("\n"));
+    let difference = Difference::of(&record.arguments, None);
+    row("arguments", in_full(&record.arguments, difference.as_ref()).trim_start_matches('\n'));
+    if let Some(difference) = difference {
+        let lines: Vec<_> = changed(&difference).iter().map(|line| plain(line)).collect();
+        put(&mut text, "changes", &lines.join("\n"));
+    }
+    for (name, said) in [("error", &record.error), ("answer", &record.answer)] {
+        put(&mut text, name, &folded(said.as_deref().unwrap_or_default(), is_whole));
+    }
+    put(&mut text, "calls", &children.iter().map(|call| plain(&child(call))).collect::<Vec<_>>().join("\n"));
     text
+}
+
+/// A name, and a text of one or several lines beside it.
+fn put(text: &mut String, name: &str, value: &str) {
+    if !value.is_empty() {
+        // Writing to a `String` cannot fail.
+        let _ = writeln!(text, "{name:10} {Column}{}", value.replace('\n', "\n           "));
+    }
+}
+
+/// The first lines of what a caller was answered.
+fn folded(text: &str, is_whole: bool) -> String {
+    let most = if is_whole { usize::MAX } else { MAX_ANSWER };
+    let (lines, more) = first_lines(text, most, usize::MAX);
+    let rest = (more > 0).then(|| more_lines(more, "-v shows them"));
+    lines.iter().map(|line| plain(line)).chain(rest).collect::<Vec<_>>().join("\n")
 }
 
 /// The agent that made the call, and the call that it answers.
@@ -101,7 +149,8 @@ fn program(record: &Record) -> String {
     }
 }
 
-fn grant(granted: &Granted) -> String {
+/// What a tool may do, a line each.
+pub(in crate::cli) fn grant(granted: &Granted) -> String {
     let list = |name: &str, entries: &[String]| {
         let entries = entries.iter().map(|entry| if entry == "*" { "everything" } else { entry });
         let entries: Vec<_> = entries.collect();
@@ -158,8 +207,9 @@ mod tests {
             duration_ms: Some(12.3),
             ..Record::default()
         };
-        assert_eq!(row(&record).lines().count(), 1);
-        for shown in [row(&record), detail(&record, &[])] {
+        let row = row(&record, MIN_NAME, Some(80));
+        assert_eq!(row.lines().count(), 1);
+        for shown in [row, detail(&record, &[], false)] {
             let own: Vec<_> = vec![crate::cli::terminal::written(&shown, false)];
             assert!(!own.concat().contains(|c: char| c.is_control() && c != '\n'), "{shown:?}");
             assert!(shown.contains("\\u{1b}"), "{shown:?}");

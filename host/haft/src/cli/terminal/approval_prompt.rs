@@ -13,7 +13,7 @@ use rustix::fs::OFlags;
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
-use super::{Screen, Terminal};
+use super::{Screen, Terminal, changed, first_lines, more_lines};
 use haft_core::tool::{Approver, Decision, Question};
 
 /// The terminal that this process belongs to, wherever its streams go.
@@ -21,6 +21,15 @@ const TTY: &str = "/dev/tty";
 
 /// Bytes of an answer that are looked at.
 const MAX_ANSWER: usize = 1 << 10;
+
+/// Lines of arguments that are shown at first. A command is shown whole.
+const MAX_LINES: usize = 20;
+
+/// Lines of a difference that are shown at first: it is what is agreed to.
+const MAX_CHANGED: usize = 40;
+
+/// Characters of a line of arguments that are shown at first.
+const MAX_LINE: usize = 400;
 
 /// How often it is checked whether the question was withdrawn: soon enough after Ctrl-C.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
@@ -52,32 +61,43 @@ impl Approver for Person {
     async fn ask(&self, question: &Question) -> Decision {
         let _turn = self.turn.lock().await;
         let tty = match tty() {
-            Ok(tty) => tty,
+            Ok(tty) => Arc::new(tty),
             Err(why) => return Decision::Unasked(why),
         };
         let mut shown = self.screen.as_ref().map(Shown::new);
         if let Err(error) = discard(&tty) {
             return Decision::Unasked(format!("`{TTY}` cannot be read: {error}"));
         }
-        self.terminal.ask(&prompt(question, self.screen.is_some()));
-        let gone = CancellationToken::new();
-        let (asked, _until_dropped) = (gone.clone(), gone.drop_guard());
-        let answered = tokio::task::spawn_blocking(move || line(&tty, &asked));
-        let answered = answered.await;
+        let answered = self.answer(question, &tty).await;
         if let Some(shown) = &mut shown {
             shown.is_answered = true;
         }
         match answered {
-            Ok(Ok(answer)) => self.decided(question, decision(&answer, self.screen.is_some())),
-            Ok(Err(error)) => {
-                Decision::Unasked(format!("the answer could not be read from `{TTY}`: {error}"))
-            }
-            Err(_) => Decision::Unasked("the answer could not be read".into()),
+            Ok(answer) => self.decided(question, decision(&answer, self.screen.is_some())),
+            Err(error) => Decision::Unasked(format!("the answer could not be read from `{TTY}`: {error}")),
         }
     }
 }
 
 impl Person {
+    /// Asks, and shows all of what was folded first where that is asked for.
+    async fn answer(&self, question: &Question, tty: &Arc<File>) -> io::Result<String> {
+        let mut is_whole = false;
+        loop {
+            let (text, is_folded) = prompt(question, self.screen.is_some(), is_whole);
+            self.terminal.ask(&text);
+            let gone = CancellationToken::new();
+            let (asked, _until_dropped) = (gone.clone(), gone.drop_guard());
+            let tty = tty.clone();
+            let answered = tokio::task::spawn_blocking(move || line(&tty, &asked));
+            let answer = answered.await.map_err(io::Error::other)??;
+            if !is_folded || !matches!(answer.trim(), "v" | "view") {
+                return Ok(answer);
+            }
+            is_whole = true;
+        }
+    }
+
     /// The decision, with how to keep it: `always` ends with the session.
     fn decided(&self, question: &Question, decision: Decision) -> Decision {
         if let (Decision::Always, Some(rule)) = (&decision, &question.rule) {
@@ -125,11 +145,36 @@ fn tty() -> Result<File, String> {
         .map_err(|error| format!("there is no terminal to answer from: `{TTY}`: {error}"))
 }
 
-fn prompt(question: &Question, always: bool) -> String {
-    let what = question.what.replace('\n', "\n       ");
-    let choices = if always { "[y/N/always]" } else { "[y/N]" };
+/// The question, and whether something of it is folded, which it is not where all `is_whole`.
+fn prompt(question: &Question, always: bool, is_whole: bool) -> (String, bool) {
+    let Question { verb, what, difference, .. } = question;
+    // Of a command every line counts.
+    let most = if is_whole || *verb == "Run" { (usize::MAX, usize::MAX) } else { (MAX_LINES, MAX_LINE) };
+    let (mut lines, mut more) = first_lines(what, most.0, most.1);
+    let mut is_folded =
+        more > 0 || lines.iter().zip(what.lines()).any(|(shown, line)| shown.len() != line.len());
+    if more > 0 {
+        lines.push(more_lines(more, "v shows them"));
+    }
+    if let Some(difference) = difference {
+        let mut all = changed(difference);
+        if !is_whole && all.len() > MAX_CHANGED {
+            more = all.len() - MAX_CHANGED;
+            all.truncate(MAX_CHANGED);
+            all.push(more_lines(more, "v shows them"));
+            is_folded = true;
+        }
+        lines.extend(all);
+    }
+    let choices = match (always, is_folded) {
+        (true, false) => "[y/N/always]",
+        (false, false) => "[y/N]",
+        (true, true) => "[y/N/always/view]",
+        (false, true) => "[y/N/view]",
+    };
     let agent = question.agent.as_ref().map(|agent| format!("{agent}: ")).unwrap_or_default();
-    format!("  {agent}{}: {what} {choices} ", question.verb)
+    let end = if difference.is_some() { "\n  " } else { " " };
+    (format!("  {agent}{verb}: {}{end}{choices} ", lines.join("\n       ")), is_folded)
 }
 
 /// Reads away what was typed before.
@@ -203,11 +248,42 @@ mod tests {
             agent: None,
             verb: "Run",
             what: "cd x\nrm y".into(),
+            difference: None,
             arguments: serde_json::Value::Null,
             rule: None,
         };
-        assert_eq!(prompt(&question, false), "  Run: cd x\n       rm y [y/N] ");
-        assert_eq!(prompt(&question, true), "  Run: cd x\n       rm y [y/N/always] ");
+        let whole = |text: &str| (text.to_owned(), false);
+        assert_eq!(prompt(&question, false, false), whole("  Run: cd x\n       rm y [y/N] "));
+        assert_eq!(prompt(&question, true, false), whole("  Run: cd x\n       rm y [y/N/always] "));
+        let long = Question { what: "x\n".repeat(1000), ..question.clone() };
+        assert_eq!(prompt(&long, true, false).0.lines().count(), 1000, "all of a command is agreed to");
+        let long = Question { verb: "Call", ..long };
+        let (text, is_folded) = prompt(&long, true, false);
+        assert!(is_folded && text.contains("980 more lines"), "{text}");
+        assert!(text.ends_with("[y/N/always/view] "), "{text}");
+        let (text, is_folded) = prompt(&long, true, true);
+        assert!(!is_folded && text.lines().count() == 1000, "{text}");
+    }
+
+    #[test]
+    fn u3_an_edit_is_shown_as_the_lines_that_differ() {
+        let arguments = serde_json::json!({ "file_path": "a", "old_string": "one", "new_string": "two" });
+        let difference = haft_core::tool::Difference::of(&arguments, None);
+        let what = "edit a".to_owned();
+        let question = Question {
+            call: "a".into(),
+            tool: "edit".into(),
+            agent: Some("reviewer".into()),
+            verb: "Call",
+            what,
+            difference,
+            arguments,
+            rule: None,
+        };
+        let (text, is_folded) = prompt(&question, false, false);
+        let expected = "  reviewer: Call: edit a\n       - one\n       + two\n  [y/N] ";
+        assert_eq!((crate::cli::terminal::written(&text, false).as_str(), is_folded), (expected, false));
+        assert!(crate::cli::terminal::written(&text, true).contains("\u{1b}[32m+ two"), "{text}");
     }
 
     /// Ctrl-C withdraws a question, and its reader stops.

@@ -10,17 +10,30 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::markdown::Markdown;
-use super::{DIM, ERROR, Style, Terminal};
+use super::{DIM, ERROR, Style, Terminal, first_lines, more_lines};
 use haft_core::call::{ToolCall, ToolResult};
 use haft_core::event::{Event, Events};
 use haft_core::report::{plain, shortened};
 use haft_core::sync::Lock;
+use haft_core::tool::in_a_line;
 
 /// Characters of a call's arguments in its line.
 const MAX_ARGUMENTS: usize = 100;
 
 /// Characters of them beside something that turns, so that it stays on one line.
 const MAX_WAITING: usize = 50;
+
+/// Lines of an answer that are shown at once.
+const MAX_ANSWER: usize = 4;
+
+/// Characters of a line of an error.
+const MAX_ERROR: usize = 400;
+
+/// Bytes of answers that are kept to be shown whole: those of a few turns.
+const MAX_KEPT: usize = 8 << 20;
+
+/// Columns where nothing says how many there are.
+const COLUMNS: usize = 120;
 
 /// Spaces before the call of an agent that was called as a tool, for each agent that it came through.
 const INDENT: usize = 2;
@@ -39,11 +52,21 @@ pub(in crate::cli) enum Show {
     Json,
 }
 
+/// How much of what tools answer is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::cli) enum Answers {
+    /// All of it.
+    Whole,
+    /// The first lines, and what shows the others.
+    Folded(&'static str),
+}
+
 /// What is seen of an agent's work.
 #[derive(Debug)]
 pub(in crate::cli) struct Screen {
     pub(super) terminal: Terminal,
     show: Show,
+    answers: Answers,
     /// Whether words are shown as they arrive.
     streams: AtomicBool,
     state: Lock<State>,
@@ -58,14 +81,16 @@ struct State {
     spinner: Option<ProgressBar>,
     /// Calls by their ids, and whether their tools run.
     calls: HashMap<String, (String, bool)>,
+    /// The calls of this task and what they were answered, of which a part was shown.
+    answered: Vec<(String, ToolResult)>,
     /// What is to be said once the question is answered that stands on the screen now.
     held: Option<Vec<String>>,
 }
 
 impl Screen {
-    pub(in crate::cli) fn new(terminal: Terminal, show: Show) -> Arc<Self> {
-        let streams = show == Show::All && io::stdout().is_terminal();
-        Arc::new(Self { terminal, show, streams: AtomicBool::new(streams), state: Lock::default() })
+    pub(in crate::cli) fn new(terminal: Terminal, show: Show, answers: Answers) -> Arc<Self> {
+        let streams = AtomicBool::new(show == Show::All && io::stdout().is_terminal());
+        Arc::new(Self { terminal, show, answers, streams, state: Lock::default() })
     }
 
     /// Shows no words as they arrive: what they come to is shown when it is whole, or not at all.
@@ -83,9 +108,10 @@ impl Screen {
         self.show
     }
 
-    /// Where an agent tells what happens.
+    /// Where an agent tells what happens in the next task.
     pub(in crate::cli) fn events(self: &Arc<Self>) -> Events {
         let screen = self.clone();
+        screen.state.lock().answered.clear();
         Events::to(move |event| screen.event(event))
     }
 
@@ -95,6 +121,18 @@ impl Screen {
         self.end_text(&mut state);
         state.still();
         state.calls.clear();
+    }
+
+    /// Shows all that tools answered in the last task.
+    pub(in crate::cli) fn show_answers(&self) {
+        let state = self.state.lock();
+        if state.answered.is_empty() {
+            self.terminal.message(format_args!("{DIM}no tool has answered since your last prompt{DIM:#}"));
+        }
+        for (line, result) in &state.answered {
+            self.terminal.message(line);
+            self.terminal.message(self.answer_lines(&result.content, result.is_error, Answers::Whole));
+        }
     }
 
     /// Clears the place for a question, until [`Self::answered`].
@@ -163,7 +201,7 @@ impl Screen {
             }
             Event::Completed { call, result, duration } => {
                 state.calls.remove(&call.id);
-                self.print_line(state, completed(call, result, *duration));
+                self.show_answered(completed(call, result, *duration), result, "", state);
                 self.turn_for_calls(state);
             }
             Event::Info { message, .. } => self.print_line(state, format!("{DIM}{}{DIM:#}", plain(message))),
@@ -183,10 +221,8 @@ impl Screen {
             Event::Completed { call, result, duration } => {
                 let depth = agent.matches('/').count() + 1;
                 let line = completed(call, result, *duration);
-                self.print_line(
-                    state,
-                    format!("{:width$}{DIM}{name}{DIM:#} {line}", "", width = depth * INDENT),
-                );
+                let indent = " ".repeat(depth * INDENT);
+                self.show_answered(format!("{indent}{DIM}{name}{DIM:#} {line}"), result, &indent, state);
             }
             Event::Retrying { reason, delay } => {
                 let (reason, seconds) = (plain(reason), delay.as_secs_f64());
@@ -200,6 +236,34 @@ impl Screen {
             }
             _ => {}
         }
+    }
+
+    /// Shows a call and what it was answered, so far in as `indent` is wide.
+    fn show_answered(&self, line: String, result: &ToolResult, indent: &str, state: &mut State) {
+        let answer = self.answer_lines(&result.content, result.is_error, self.answers);
+        let answer = answer.replace('\n', &format!("\n{indent}"));
+        let shown = if answer.is_empty() { line.clone() } else { format!("{line}\n{indent}{answer}") };
+        if matches!(self.answers, Answers::Folded(_)) && !result.content.trim().is_empty() {
+            let answer = if result.is_error { ToolResult::error } else { ToolResult::success };
+            state.keep(line, answer(result.content.clone()));
+        }
+        self.print_line(state, shown);
+    }
+
+    /// What a tool answered, one line below the other. Lines of an error are long, and say what to do.
+    fn answer_lines(&self, text: &str, is_error: bool, answers: Answers) -> String {
+        let columns = self.terminal.message_columns().unwrap_or(COLUMNS).saturating_sub(INDENT + 1);
+        let characters = if is_error { MAX_ERROR } else { columns };
+        let (lines, more) = match answers {
+            Answers::Whole => first_lines(text, usize::MAX, usize::MAX),
+            Answers::Folded(_) => first_lines(text, MAX_ANSWER, characters),
+        };
+        let rest = match answers {
+            Answers::Folded(how) if more > 0 => Some(format!("  {}", more_lines(more, how))),
+            _ => None,
+        };
+        let lines = lines.iter().map(|line| format!("  {DIM}{line}{DIM:#}"));
+        lines.chain(rest).collect::<Vec<_>>().join("\n")
     }
 
     fn show_piece(&self, piece: &str, state: &mut State) {
@@ -266,6 +330,14 @@ impl State {
         spinner.set_message(what);
     }
 
+    /// Keeps what a call was answered, in the place of earlier ones where there is no room.
+    fn keep(&mut self, line: String, result: ToolResult) {
+        self.answered.push((line, result));
+        while self.answered.iter().map(|(_, result)| result.content.len()).sum::<usize>() > MAX_KEPT {
+            self.answered.remove(0);
+        }
+    }
+
     /// Says what is being done beside what turns.
     fn note(&self, message: &str) {
         if let Some(spinner) = &self.spinner
@@ -286,13 +358,7 @@ impl State {
 /// The line of a call.
 fn completed(call: &ToolCall, result: &ToolResult, duration: Duration) -> String {
     let (mark, style) = if result.is_error { ("✗", ERROR) } else { ("✓", Style::new()) };
-    let arguments = shortened(&call.arguments.to_string(), MAX_ARGUMENTS);
-    let why = match result.content.lines().next() {
-        Some(line) if result.is_error => format!(" {}", shortened(&plain(line), MAX_ARGUMENTS)),
-        _ => String::new(),
-    };
-    let (tool, time) = (plain(&call.tool), time(duration));
-    format!("{style}{mark} {tool}{style:#} {DIM}{} ({time}){why}{DIM:#}", plain(&arguments))
+    format!("{style}{mark} {}{style:#} {DIM}({}){DIM:#}", label(call, MAX_ARGUMENTS), time(duration))
 }
 
 /// A duration as people say it.
@@ -305,7 +371,8 @@ fn time(duration: Duration) -> String {
 }
 
 fn label(call: &ToolCall, characters: usize) -> String {
-    plain(&shortened(&format!("{} {}", call.tool, call.arguments), characters))
+    let line = format!("{} {}", call.tool, in_a_line(&call.arguments, characters));
+    plain(&shortened(line.trim_end(), characters))
 }
 
 #[cfg(test)]
@@ -323,7 +390,7 @@ mod tests {
         };
         let line = completed(&call, &ToolResult::error("no\u{7}\nmore"), Duration::from_millis(1500));
         let plain = super::super::style::written(&line, false);
-        assert!(plain.starts_with("✗ x") && plain.ends_with("(1.5 s) no") || plain.contains("no"), "{plain}");
+        assert!(plain.starts_with("✗ x") && plain.ends_with(" (1.5 s)"), "{plain}");
         assert!(!plain.contains(['\n', '\u{1b}', '\u{7}']), "{plain:?}");
         assert!(plain.chars().count() < 220);
     }
@@ -337,23 +404,27 @@ mod tests {
     /// The calls of an agent stand below its name, before the line of the call that it answers.
     #[test]
     fn the_calls_of_an_agent_are_told_with_its_name() {
-        let screen = Screen::new(Terminal::new(false), Show::All);
+        let screen = Screen::new(Terminal::new(false), Show::All, Answers::Folded("-v"));
         let mut state = State { held: Some(Vec::new()), ..State::default() };
         let call = ToolCall { id: "1".into(), tool: "read".into(), arguments: json!({}) };
-        let mut event = Event::Completed { call, result: ToolResult::success("x"), duration: Duration::ZERO };
+        let result = ToolResult::success("1\n2\n3\n4\n5\n6\n");
+        let mut event = Event::Completed { call, result, duration: Duration::ZERO };
         for agent in ["inner", "outer"] {
             event = Event::Within { agent: agent.into(), parent: "0".into(), event: Box::new(event) };
         }
         screen.show_event(&event, &mut state);
         let lines = state.held.unwrap();
         let plain = super::super::style::written(&lines[0], false);
-        assert_eq!(plain, "    outer/inner ✓ read {} (0 ms)");
+        let answer =
+            ["1", "2", "3", "4", "… 2 more lines (-v)"].map(|line| format!("\n      {line}")).concat();
+        assert_eq!(plain, format!("    outer/inner ✓ read (0 ms){answer}"));
+        assert_eq!(state.answered.len(), 1);
     }
 
     /// RS09: nothing turns while a question stands there, and what is said waits for the answer.
     #[test]
     fn rs09_nothing_turns_before_a_question_is_answered() {
-        let screen = Screen::new(Terminal::new(false), Show::All);
+        let screen = Screen::new(Terminal::new(false), Show::All, Answers::Whole);
         let call = ToolCall { id: "1".into(), tool: "bash".into(), arguments: json!({}) };
         let mut state = State::default();
         screen.show_event(&Event::Started(call.clone()), &mut state);

@@ -24,6 +24,7 @@ const COLUMN: &str = "|";
 pub(in crate::cli) const ERROR: Style = Style(AnsiColor::Red.on_default().bold());
 pub(in crate::cli) const WARNING: Style = Style(AnsiColor::Yellow.on_default().bold());
 pub(in crate::cli) const FAILED: Style = Style(AnsiColor::Red.on_default());
+pub(in crate::cli) const ADDED: Style = Style(AnsiColor::Green.on_default());
 pub(in crate::cli) const HINT: Style = Style(AnsiColor::Cyan.on_default().bold());
 pub(in crate::cli) const GOOD: Style = Style(AnsiColor::Green.on_default().bold());
 pub(in crate::cli) const HEAD: Style = Style(anstyle::Style::new().bold());

@@ -1,0 +1,144 @@
+//! What the arguments of a call say, for people: in a line, or one below the other. No text in it is cleaned.
+
+use serde_json::{Map, Value};
+
+use super::Difference;
+use crate::report::shortened;
+
+/// Arguments that say what a call is about, the first one that there is: they stand first, without their names.
+const SUBJECTS: &[&str] = &["command", "file_path", "path", "url", "query"];
+
+/// Characters of a value in a line.
+const MAX_VALUE: usize = 60;
+
+/// Characters of all arguments that stand in a line where all of each is shown.
+const MAX_WHOLE: usize = 160;
+
+/// A call's arguments in a line of at most so many characters: what it is about first, long values shortened.
+pub fn in_a_line(arguments: &Value, characters: usize) -> String {
+    let Value::Object(fields) = arguments else { return shortened(&arguments.to_string(), characters) };
+    let difference = Difference::of(arguments, None);
+    let subject = subject(fields);
+    let counts = difference.iter().map(|found| format!("+{} -{}", found.added, found.removed));
+    let rest = rest(fields, subject, difference.as_ref());
+    let words = subject.iter().map(|(_, text)| first_line(text));
+    let words = words.chain(counts).chain(rest.map(|(name, value)| format!("{name}={}", brief(value))));
+    shortened(&words.collect::<Vec<_>>().join(" "), characters)
+}
+
+/// All that the arguments say but what `difference` tells: in a line where that is short, else one below the other.
+pub fn in_full(arguments: &Value, difference: Option<&Difference>) -> String {
+    let Value::Object(fields) = arguments else { return arguments.to_string() };
+    let subject = subject(fields).filter(|(_, text)| !text.contains('\n'));
+    let about = subject.map(|(_, text)| text.to_owned());
+    let has_lines = |value: &Value| value.as_str().is_some_and(|text| text.contains('\n'));
+    let others: Vec<_> = rest(fields, subject, difference).collect();
+    let line = others.iter().map(|(name, value)| format!("{name}={}", word(value)));
+    let line = about.iter().cloned().chain(line).collect::<Vec<_>>().join(" ");
+    if line.chars().count() <= MAX_WHOLE && !others.iter().any(|(_, value)| has_lines(value)) {
+        return line;
+    }
+    let blocks = others.iter().map(|(name, value)| match value.as_str() {
+        Some(text) if text.contains('\n') => {
+            format!("  {name}:\n    {}", text.trim_end().replace('\n', "\n    "))
+        }
+        _ => format!("  {name}: {}", word(value)),
+    });
+    std::iter::once(about.unwrap_or_default()).chain(blocks).collect::<Vec<_>>().join("\n")
+}
+
+/// The argument that says what a call is about.
+fn subject(fields: &Map<String, Value>) -> Option<(&'static str, &str)> {
+    SUBJECTS.iter().find_map(|name| Some((*name, fields.get(*name)?.as_str()?)))
+}
+
+/// The arguments that are neither that nor told by the difference.
+fn rest<'a>(
+    fields: &'a Map<String, Value>,
+    subject: Option<(&'static str, &str)>,
+    difference: Option<&'a Difference>,
+) -> impl Iterator<Item = (&'a String, &'a Value)> {
+    let subject = subject.map(|(name, _)| name);
+    let is_told = move |name: &str| subject == Some(name) || difference.is_some_and(|told| told.tells(name));
+    fields.iter().filter(move |(name, _)| !is_told(name))
+}
+
+fn first_line(text: &str) -> String {
+    let mut lines = text.trim_end().lines();
+    let first = lines.next().unwrap_or_default();
+    match lines.count() {
+        0 => first.to_owned(),
+        more => format!("{first} … (+{})", lines_of(more)),
+    }
+}
+
+/// A value in a few characters.
+fn brief(value: &Value) -> String {
+    if let Some(bytes) = digested(value) {
+        return format!("({bytes} bytes)");
+    }
+    match value.as_str().map(|text| text.lines().count()) {
+        Some(lines @ 2..) => format!("({})", lines_of(lines)),
+        _ => shortened(&word(value), MAX_VALUE),
+    }
+}
+
+/// Bytes of a value that the journal keeps the SHA-256 of.
+fn digested(value: &Value) -> Option<u64> {
+    let fields = value.as_object().filter(|fields| fields.len() == 2 && fields.contains_key("sha256"))?;
+    fields.get("bytes")?.as_u64()
+}
+
+fn lines_of(count: usize) -> String {
+    if count == 1 { "1 line".to_owned() } else { format!("{count} lines") }
+}
+
+/// A value as one word, which no other value is written as: JSON, and a plain text without its quotes.
+fn word(value: &Value) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "_-./:@%+,~*".contains(c);
+    match value.as_str() {
+        Some(text)
+            if !text.is_empty()
+                && text.chars().all(is_plain)
+                && serde_json::from_str::<Value>(text).is_err() =>
+        {
+            text.to_owned()
+        }
+        _ => value.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn u3_a_call_is_a_line_that_people_read() {
+        let line = |arguments: Value| in_a_line(&arguments, 100);
+        assert_eq!(line(json!({"command": "git status", "timeout": 5})), "git status timeout=5");
+        assert_eq!(line(json!({"command": "cd x\nrm y\nls"})), "cd x … (+2 lines)");
+        let edit = json!({"file_path": "a.md", "old_string": "one\n", "new_string": "two\nthree\n"});
+        assert_eq!(line(edit), "a.md +2 -1");
+        assert_eq!(line(json!({"file_path": "a.md", "content": "one\ntwo\n"})), "a.md content=(2 lines)");
+        assert_eq!(line(json!({"content": {"sha256": "00", "bytes": 70_000}})), "content=(70000 bytes)");
+        let others = json!({"a": "x y", "b": "true", "c": true, "d": [1], "e": "plan.md", "f": ""});
+        assert_eq!(line(others), r#"a="x y" b="true" c=true d=[1] e=plan.md f="""#);
+        assert_eq!(line(json!({})), "");
+        assert_eq!(line(json!({"x": "y".repeat(1000)})).chars().count(), 2 + MAX_VALUE + 1);
+        assert_eq!(in_a_line(&json!({"command": "x".repeat(1000)}), 10).chars().count(), 11);
+    }
+
+    #[test]
+    fn u3_in_full_no_value_is_cut_and_none_is_taken_for_another() {
+        assert_eq!(in_full(&json!({"url": "x", "depth": 3}), None), "x depth=3");
+        let write = json!({"file_path": "a", "content": "one\n  mode: 7\n", "mode": 6});
+        assert_eq!(in_full(&write, None), "a\n  content:\n    one\n      mode: 7\n  mode: 6");
+        let long = "y".repeat(1000);
+        assert_eq!(in_full(&json!({"x": long}), None), format!("\n  x: {long}"));
+        let found = Difference::of(&write, Some("one\n"));
+        assert_eq!(in_full(&write, found.as_ref()), "a mode=6");
+        assert_eq!(in_full(&json!(["a"]), None), "[\"a\"]");
+    }
+}

@@ -1,0 +1,137 @@
+//! What can stand at a place of the line, from haft's own records. What tools say of themselves is shown on one line.
+
+use std::ffi::OsStr;
+
+use clap_complete::engine::{CompletionCandidate, PathCompleter, ValueCompleter as _};
+use serde_json::Value;
+
+use super::known::Line;
+use haft::program::Dirs;
+use haft_core::journal::View;
+use haft_core::manifest::Manifest;
+use haft_core::report::{plain, shortened};
+use haft_core::tool::in_a_line;
+
+/// Characters of what is said of a candidate.
+const MAX_HELP: usize = 70;
+
+/// Sessions and calls that are offered: those that somebody remembers.
+const MAX_RECENT: usize = 30;
+
+/// Digits of a call's id, as `haft log` shows them.
+const ID: usize = 8;
+
+/// What a right begins with.
+const RIGHTS: &[(&str, &str)] = &[
+    ("read=", "a folder or file that may be read"),
+    ("write=", "a folder or file that may be written"),
+    ("host=", "a host that may be reached"),
+    ("env=", "a variable that may be seen"),
+    ("credentials=", "a credential store that is open"),
+];
+
+fn candidate(value: impl Into<String>, help: &str) -> CompletionCandidate {
+    let help = shortened(&plain(help.lines().next().unwrap_or_default()), MAX_HELP);
+    CompletionCandidate::new(plain(&value.into())).help(Some(help.into()))
+}
+
+pub(super) fn tools() -> Vec<CompletionCandidate> {
+    let Some(program) = Line::typed().program() else { return Vec::new() };
+    let tools = program.toolbox.offered();
+    tools.iter().map(|(def, _)| candidate(def.name.as_str(), &def.description)).collect()
+}
+
+/// `NAME=`, and once that is there, its values.
+pub(super) fn arguments(current: &OsStr) -> Vec<CompletionCandidate> {
+    let (line, current) = (Line::typed(), current.to_string_lossy());
+    let (Some(tool), given) = (line.about.clone(), line.given.clone()) else { return Vec::new() };
+    let Some(program) = line.program() else { return Vec::new() };
+    let Some(entry) = program.toolbox.find(&tool) else { return Vec::new() };
+    let properties = entry.def().parameters.get("properties").and_then(Value::as_object);
+    let found = match current.split_once('=') {
+        Some((name, typed)) => {
+            properties.and_then(|all| all.get(name)).map(|schema| values(name, typed, schema))
+        }
+        None => properties.map(|all| {
+            let rest = all.iter().filter(|(name, _)| !given.contains(name));
+            rest.map(|(name, schema)| candidate(format!("{name}="), &said(schema))).collect()
+        }),
+    };
+    let starts = |found: &CompletionCandidate| found.get_value().to_string_lossy().starts_with(&*current);
+    found.unwrap_or_default().into_iter().filter(starts).collect()
+}
+
+/// What a schema says of its value, else its type.
+fn said(schema: &Value) -> String {
+    let text = |name: &str| schema.get(name).and_then(Value::as_str).map(str::to_owned);
+    text("description").or_else(|| text("type")).unwrap_or_default()
+}
+
+/// The values that an argument takes: those of its schema, or files where its name says that it is one.
+fn values(name: &str, typed: &str, schema: &Value) -> Vec<CompletionCandidate> {
+    let listed = schema.get("enum").and_then(Value::as_array).cloned().unwrap_or_default();
+    let is_bool = schema.get("type").and_then(Value::as_str) == Some("boolean");
+    let switches = [Value::Bool(true), Value::Bool(false)].into_iter().filter(|_| is_bool);
+    let listed: Vec<_> = listed.into_iter().chain(switches).chain(schema.get("default").cloned()).collect();
+    if listed.is_empty() && ["path", "file", "dir", "folder"].iter().any(|part| name.contains(part)) {
+        let files = PathCompleter::any().complete(OsStr::new(typed)).into_iter();
+        return files.map(|file| file.add_prefix(format!("{name}="))).collect();
+    }
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let mut found: Vec<String> = listed.iter().map(|value| format!("{name}={}", text(value))).collect();
+    let mut seen = std::collections::HashSet::new();
+    found.retain(|value| seen.insert(value.clone()));
+    found.into_iter().map(|value| candidate(value, "")).collect()
+}
+
+/// The plugins and packages that program.toml names.
+fn installed(manifest: &Manifest) -> Vec<(String, &'static str)> {
+    let plugins = manifest.plugins.iter().map(|plugin| (plugin.name.to_string(), "plugin"));
+    let packages = manifest.packages.iter().map(|package| (package.name.to_string(), "package"));
+    plugins.chain(packages).collect()
+}
+
+pub(super) fn plugins() -> Vec<CompletionCandidate> {
+    let all = Line::typed().manifest().map(|manifest| installed(&manifest)).unwrap_or_default();
+    all.into_iter().map(|(name, kind)| candidate(name, kind)).collect()
+}
+
+pub(super) fn rights() -> Vec<CompletionCandidate> {
+    let manifest = Line::typed().manifest();
+    let owners = manifest.iter().flat_map(|manifest| {
+        let servers = manifest.mcp_servers.iter().map(|server| (server.name.to_string(), "MCP server"));
+        installed(manifest).into_iter().chain(servers)
+    });
+    let own = RIGHTS.iter().map(|(right, help)| candidate(*right, help));
+    let theirs = owners.flat_map(|(name, kind)| {
+        RIGHTS
+            .iter()
+            .map(move |(right, help)| candidate(format!("{name}:{right}"), &format!("{kind}: {help}")))
+    });
+    own.chain(theirs).collect()
+}
+
+pub(super) fn sessions() -> Vec<CompletionCandidate> {
+    let saved = Dirs::of_this_machine().ok().and_then(|dirs| dirs.kept_sessions().all().ok());
+    let newest = saved.into_iter().flatten().rev().take(MAX_RECENT);
+    let last = candidate("last", "the newest of this program in this folder");
+    let each = newest.map(|saved| {
+        let begun = saved.begun().unwrap_or_default();
+        let place = begun.folder.map(|folder| folder.display().to_string()).unwrap_or_default();
+        candidate(saved.id, &format!("{} {place}", begun.program.unwrap_or_default()))
+    });
+    std::iter::once(last).chain(each).collect()
+}
+
+pub(super) fn calls() -> Vec<CompletionCandidate> {
+    let Ok(dirs) = Dirs::of_this_machine() else { return Vec::new() };
+    let last = View::open(&dirs.journal()).and_then(|view| view.last(MAX_RECENT, None, |_| true));
+    let records = last.map(|last| last.records).unwrap_or_default();
+    let call = records.iter().rev().enumerate().map(|(at, record)| {
+        let id: String = record.id.chars().take(ID).collect();
+        let about = in_a_line(&record.arguments, MAX_HELP);
+        // The newest first, not in the order of digits.
+        candidate(id, &format!("{} {about}", record.tool)).display_order(Some(at))
+    });
+    call.collect()
+}
