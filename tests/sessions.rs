@@ -10,6 +10,7 @@ mod kept;
 mod kill;
 mod long;
 mod model;
+mod plan;
 mod shown;
 mod terminal;
 

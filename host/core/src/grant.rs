@@ -75,6 +75,8 @@ pub struct Grant {
     credentials: BTreeSet<CredentialStore>,
     /// What stays closed; shared by all tools of a program.
     sealed: Arc<Sealed>,
+    /// Whether it is that of plan mode, which a person lifts and no line of program.toml does.
+    is_planning: bool,
 }
 
 /// What a child process may reach besides files. A component never gets any of it: what it may
@@ -110,6 +112,7 @@ impl Grant {
             children: Children::default(),
             credentials: BTreeSet::new(),
             sealed: Arc::default(),
+            is_planning: false,
         }
     }
 
@@ -213,6 +216,7 @@ impl Grant {
             children: self.children.intersect(other.children),
             credentials: self.credentials.intersection(&other.credentials).copied().collect(),
             sealed: self.sealed.join(&other.sealed),
+            is_planning: self.is_planning || other.is_planning,
         }
     }
 
@@ -220,6 +224,18 @@ impl Grant {
     #[must_use]
     pub fn read_only(&self) -> Self {
         Self { read: self.readable(), write: Reach::Roots(Vec::new()), ..self.clone() }
+    }
+
+    /// The same in plan mode: without the right to write, keep or send anything.
+    #[must_use]
+    pub fn planning(&self) -> Self {
+        let (hosts, kept, children) = (Vec::new(), Kept::default(), Children::default());
+        Self { hosts, kept, children, is_planning: true, ..self.read_only() }
+    }
+
+    /// Whether it is that of plan mode.
+    pub fn is_planning(&self) -> bool {
+        self.is_planning
     }
 
     /// Where writing is allowed.

@@ -131,7 +131,17 @@ impl Entry {
     /// Whether `other`, the same tool with fewer rights, would act with more than those: its rights are fixed before
     /// a call ([`Tool::has_fixed_rights`]).
     pub fn ignores_grant_of(&self, other: &Self) -> bool {
-        self.tool.has_fixed_rights() && self.grant != other.grant
+        self.has_fixed_rights() && self.grant != other.grant
+    }
+
+    /// The same in plan mode.
+    pub(super) fn planning(&self) -> Self {
+        Self { grant: self.grant.planning(), ..self.again() }
+    }
+
+    /// Whether a narrower grant would leave it with the rights that it has ([`Tool::has_fixed_rights`]).
+    pub(super) fn has_fixed_rights(&self) -> bool {
+        self.tool.has_fixed_rights()
     }
 
     /// Whether program.toml has a person asked before every call.

@@ -8,7 +8,7 @@ use crate::process::{ExitReason, Finished, STOP_BOUND};
 use haft_core::call::ToolResult;
 use haft_core::grant::{Closed, Grant};
 use haft_core::limit::Limits;
-use haft_core::tool::{Clipper, Whole};
+use haft_core::tool::{Clipper, PLAN_HINT, Whole};
 
 /// Characters of one answer, notices included: about 8 000 tokens, and room for the end of any build log.
 const MAX_CHARACTERS: usize = 30_000;
@@ -73,6 +73,9 @@ fn output(stdout: &mut Clipper, stderr: Option<&mut Clipper>, room: usize) -> St
 
 /// What program.toml could open of what `output`, of a child that failed, is about.
 fn hints(grant: &Grant, output: &str) -> String {
+    if grant.is_planning() {
+        return format!("hint: {PLAN_HINT}");
+    }
     let closed = grant.closed_in(output);
     let lines = closed.into_iter().filter_map(|closed: &Closed| closed.hint("`[sandbox]`")).take(MAX_HINTS);
     lines.map(|line| format!("hint: {line}")).collect::<Vec<_>>().join("\n")

@@ -48,6 +48,12 @@ pub(super) const COMMANDS: &[Kind] = &[
         make: |tool| Command::Deny(tool.to_owned()),
     },
     Kind {
+        name: "plan",
+        argument: "[off]",
+        help: "plan: tools read, and neither write nor send anything; `off` lets them again",
+        make: |state| Command::Plan(state.to_owned()),
+    },
+    Kind {
         name: "attach",
         argument: "[FILE]",
         help: "show the model a picture, a PDF or a text with what you say next, or list what is attached",
@@ -91,6 +97,8 @@ pub(super) enum Command {
     Allow(String),
     Keep(String),
     Deny(String),
+    /// Nothing and `on`: plan from now on; `off`: no longer.
+    Plan(String),
     /// Files, as words are split by a shell.
     Attach(String),
     Detach,
@@ -149,6 +157,15 @@ impl Command {
             Self::Allow(rule) => rules::allow(conversation, &rule, terminal),
             Self::Keep(rule) => return Next::Keep(rule),
             Self::Deny(rule) => rules::deny(conversation, &rule, terminal),
+            Self::Plan(state) => match state.as_str() {
+                "" | "on" | "off" => {
+                    conversation.dialogue.plan(state != "off");
+                    tell_plan(state != "off", terminal);
+                }
+                other => {
+                    terminal.fail(&anyhow::anyhow!("`/plan` takes `off` or nothing after it, not `{other}`"))
+                }
+            },
             Self::Attach(files) => match paths(&files) {
                 Ok(paths) => return Next::Attach(paths),
                 Err(error) => terminal.fail(&error),
@@ -178,6 +195,17 @@ fn paths(words: &str) -> anyhow::Result<Vec<PathBuf>> {
         _ => PathBuf::from(word),
     };
     Ok(words.into_iter().map(path).collect())
+}
+
+/// Says which mode there is from now on.
+pub(super) fn tell_plan(is_planning: bool, terminal: Terminal) {
+    terminal.message(if is_planning {
+        format!(
+            "{DIM}plan mode: tools read, and neither write nor send anything; `/plan off` lifts it{DIM:#}"
+        )
+    } else {
+        format!("{DIM}plan mode is lifted: tools act with the rights of the program{DIM:#}")
+    });
 }
 
 fn help(terminal: Terminal) {
@@ -227,6 +255,7 @@ mod tests {
         assert_eq!(parse("allow --save  bash(ls *)"), Ok(Command::Keep("bash(ls *)".into())));
         assert_eq!(parse("attach a.png 'b c.pdf'"), Ok(Command::Attach("a.png 'b c.pdf'".into())));
         assert_eq!(parse("exit"), Ok(Command::Quit));
+        assert_eq!(parse("plan off"), Ok(Command::Plan("off".into())));
         assert_eq!(parse("save"), Ok(Command::Save(None)));
         assert_eq!(parse("deny"), Err("`/deny` needs a RULE".into()));
         assert_eq!(parse("clear all"), Err("`/clear` takes nothing after it".into()));
