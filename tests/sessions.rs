@@ -13,6 +13,7 @@ mod model;
 mod plan;
 mod shown;
 mod terminal;
+mod undo;
 
 use std::fs;
 use std::path::PathBuf;

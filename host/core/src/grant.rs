@@ -32,6 +32,7 @@ pub use self::destination::{Destination, Scheme};
 pub use self::folder::{Content, Folder, Kind, Listed};
 pub use self::host::{HostPattern, HostPatternError};
 use self::kept::Kept;
+pub(crate) use self::platform::open_without_links;
 pub use self::proposal::{Proposal, TooWide};
 pub use self::right::{Right, RightError};
 pub use self::root::Root;

@@ -124,6 +124,12 @@ pub trait Tool: Send + Sync {
         false
     }
 
+    /// Whether what a call changes is kept for whoever wants to undo it ([`Caller::keeper`]). `false`, the default, has the
+    /// call named to them.
+    fn keeps_changes(&self) -> bool {
+        false
+    }
+
     /// What clients are shown where this is a prompt or resources, and no tool: see [`Toolbox::insert_offer`].
     fn offer(&self) -> Option<Offer<'_>> {
         None

@@ -355,6 +355,7 @@ impl Entry {
         watch: &Watch<'_>,
         (session, trace): (&Session, &Trace),
     ) -> Ended {
+        self.note_uncovered(call, session);
         let cancel = session.cancel.child_token();
         let (events, notes) = (watch.events(), watch.notes());
         let (grant, limits, cancel) = (&self.grant, &self.limits, &cancel);
@@ -373,6 +374,14 @@ impl Entry {
                 notes.timed_out();
                 Ended::Failed(ToolError::Host(format!("`{name}` timed out after {limit:?}")))
             }
+        }
+    }
+
+    /// Notes a call of which nothing is kept for an undo, unless it cannot change anything, or says that it does not.
+    fn note_uncovered(&self, call: &ToolCall, session: &Session) {
+        if !self.tool.keeps_changes() && !self.def().hints.read_only && self.may_have_effects() {
+            let subject = || self.tool.subject(&call.arguments);
+            session.keeper.uncovered(|| format!("{} {}", self.def().name, subject().text()));
         }
     }
 

@@ -77,7 +77,8 @@ mod tests {
         let grant = Grant::none().with_write(root).with_host("x.org".parse().unwrap()).with_state(9);
         let grant = grant.with_network(true).with_unix_sockets(true);
         for name in ["own", "server", "other"] {
-            let def = ToolDef { name: name.into(), ..ToolDef::default() };
+            let parameters = json!({ "type": "object" });
+            let def = ToolDef { name: name.into(), parameters, ..ToolDef::default() };
             toolbox.insert(Arc::new(Told(def)), grant.clone(), Limits::default(), "test").unwrap();
         }
         let session = Session::default();

@@ -1,18 +1,22 @@
 //! What a user, a model and its tools say to each other, kept as a session: what `haft run`, `haft chat` and `haft acp`
 //! share. Shows nothing and asks nobody.
 
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::model_args::{ModelArgs, check_prices};
 use super::terminal::{Hinted, Terminal};
+use super::undo;
 use haft::program::Program;
 use haft_agent::provider::{OutputSchema, Prompt, Provider};
 use haft_agent::{
-    Agent, AgentSettings, Begun, History, Outcome, Restored, Routed, Saved, SessionError, planned, route,
+    Agent, AgentSettings, Begun, History, Outcome, Restored, Routed, Saved, SessionError, SessionLog,
+    planned, route,
 };
 use haft_core::call::Attachment;
 use haft_core::tool::{Session, Toolbox};
+use haft_core::undo::{Undone, Which};
 
 /// A dialogue that goes on.
 pub(super) struct Dialogue {
@@ -26,6 +30,8 @@ pub(super) struct Dialogue {
     promised: Option<String>,
     /// Whether what is said next is said in plan mode.
     is_planning: bool,
+    /// What was put back that the model is not told of yet.
+    undone: BTreeSet<PathBuf>,
 }
 
 impl Dialogue {
@@ -40,7 +46,8 @@ impl Dialogue {
         }
         program.agents.use_model(&choice.model());
         let (history, promised, is_planning) = (History::default(), None, false);
-        Ok(Self { program, choice, toolbox, settings, provider, history, promised, is_planning })
+        let undone = BTreeSet::new();
+        Ok(Self { program, choice, toolbox, settings, provider, history, promised, is_planning, undone })
     }
 
     /// The answer has this form from now on.
@@ -90,6 +97,15 @@ impl Dialogue {
         Ok(())
     }
 
+    /// Puts back what tools changed; `None` where nothing is kept of this session. The model is told with what is said next.
+    pub(super) fn undo(&mut self, which: Which) -> anyhow::Result<Option<Undone>> {
+        let undone = self.history.log().map_or(Ok(None), |log| log.undo(which)).map_err(hinted)?;
+        if let Some(undone) = &undone {
+            self.undone.extend(undone.restored.iter().cloned());
+        }
+        Ok(undone)
+    }
+
     /// The session's id.
     pub(super) fn id(&self) -> Option<String> {
         self.history.log().map(|log| log.id().to_owned())
@@ -125,6 +141,7 @@ impl Dialogue {
     /// Adds what a person said, and begins a session with the first of it: one in which nothing was said is none. It is
     /// on the disk once this returns.
     pub(super) fn push_prompt(&mut self, prompt: Prompt) -> Result<(), SessionError> {
+        let prompt = undo::told(prompt, &std::mem::take(&mut self.undone));
         let prompt = if self.is_planning { planned(prompt) } else { prompt };
         match self.program.sessions().filter(|_| self.history.log().is_none()) {
             Some(sessions) => {
@@ -145,6 +162,11 @@ impl Dialogue {
         told: Option<&str>,
         session: &Session,
     ) -> Result<Outcome, SessionError> {
+        let keeper = self.history.log().map(SessionLog::keeper).unwrap_or_default();
+        if told.is_some() {
+            keeper.begin_prompt();
+        }
+        let session = &Session { keeper, ..session.clone() };
         let toolbox = if self.is_planning { self.toolbox.planning() } else { self.toolbox.clone() };
         let Some(told) = told else {
             let agent = Agent::new(self.provider.clone(), toolbox, self.settings.clone());

@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 
 use super::super::terminal::{DIM, HEAD, Hinted, Terminal};
-use super::super::transcript;
+use super::super::{transcript, undo};
 use super::rules;
 use crate::cli::conversation::Conversation;
+use haft_core::undo::Which;
 
 /// A row of [`COMMANDS`].
 pub(super) struct Kind {
@@ -72,6 +73,12 @@ pub(super) const COMMANDS: &[Kind] = &[
         make: |_| Command::Continue,
     },
     Kind {
+        name: "undo",
+        argument: "[all]",
+        help: "put back the files that tools changed for the last prompt that changed some, or all of this session's",
+        make: |which| Command::Undo(which.to_owned()),
+    },
+    Kind {
         name: "clear",
         argument: "",
         help: "forget what was said and begin another session",
@@ -103,6 +110,8 @@ pub(super) enum Command {
     Attach(String),
     Detach,
     Continue,
+    /// Nothing: the last changes; `all`.
+    Undo(String),
     Clear,
     Save(Option<PathBuf>),
     Quit,
@@ -173,6 +182,13 @@ impl Command {
             Self::Detach => return Next::Detach,
             Self::Continue if conversation.is_unfinished() => return Next::Do(None),
             Self::Continue => terminal.message("nothing is left to go on with"),
+            Self::Undo(which) => match which.as_str() {
+                "" => undo(conversation, Which::Last, terminal),
+                "all" => undo(conversation, Which::All, terminal),
+                other => {
+                    terminal.fail(&anyhow::anyhow!("`/undo` takes `all` or nothing after it, not `{other}`"));
+                }
+            },
             Self::Clear => {
                 conversation.dialogue.clear();
                 terminal.message(format_args!(
@@ -195,6 +211,13 @@ fn paths(words: &str) -> anyhow::Result<Vec<PathBuf>> {
         _ => PathBuf::from(word),
     };
     Ok(words.into_iter().map(path).collect())
+}
+
+fn undo(conversation: &mut Conversation, which: Which, terminal: Terminal) {
+    match conversation.dialogue.undo(which) {
+        Ok(undone) => undo::tell(undone.as_ref(), terminal),
+        Err(error) => terminal.fail(&error),
+    }
 }
 
 /// Says which mode there is from now on.

@@ -233,6 +233,11 @@ impl Tool for AgentTool {
         &self.def
     }
 
+    fn keeps_changes(&self) -> bool {
+        // Its calls are those of its tools.
+        true
+    }
+
     async fn call(&self, call: &ToolCall, context: &Context<'_>) -> Result<ToolResult, ToolError> {
         let session = context.session_of_agent(&self.name, &call.id);
         if session.lineage.depth() > MAX_DEPTH {
