@@ -212,3 +212,29 @@ async fn the_tool_for_skills_can_be_named() {
     assert!(slip.code != 0 && slip.stderr.contains("did you mean `read_skill`?"), "{}", slip.stderr);
     place.fake.assert_done();
 }
+
+/// U11: `CLAUDE.md` is told where nothing else is there, an override in the place of `AGENTS.md`, and what is not read is named
+/// in a line; a folder that nobody agreed to yet says which file speaks.
+#[tokio::test(flavor = "multi_thread")]
+async fn u11_files_of_other_agents_are_told_or_named() {
+    let place = Place::new([says("one")], "").await;
+    place.write("repo/CLAUDE.md", "Of Claude.");
+    place.write("repo/sub/AGENTS.md", "Passed over.");
+    place.write("repo/sub/AGENTS.override.md", "Of mine.");
+    let answer = place.good(&["run", "hello"]).await;
+    let system = place.system(0);
+    assert!(
+        system.contains("Of Claude.") && system.contains("Of mine.") && !system.contains("Passed over."),
+        "{system}"
+    );
+    let passed_over = format!(
+        "not read, since another file speaks for its folder: `{}`",
+        place.path("repo/sub/AGENTS.md").display()
+    );
+    assert!(answer.stderr.contains(&passed_over), "{}", answer.stderr);
+    assert!(place.good(&["check"]).await.stdout.contains(&passed_over));
+    place.home.write("CLAUDE.md", "Of Claude.");
+    let shown = place.haft(&["trust"]).await;
+    assert!(shown.stderr.contains("CLAUDE.md speaks to the model"), "{}", shown.stderr);
+    place.fake.assert_done();
+}

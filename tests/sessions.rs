@@ -10,8 +10,10 @@ mod kept;
 mod kill;
 mod long;
 mod model;
+mod plan;
 mod shown;
 mod terminal;
+mod undo;
 
 use std::fs;
 use std::path::PathBuf;

@@ -66,3 +66,32 @@ fn a_question_is_taken_back_with_its_task() {
     assert_eq!(taken_back["params"]["requestId"], question["id"]);
     assert_eq!(editor.answer(id)["result"]["stopReason"], "cancelled");
 }
+
+/// U11: the user chooses plan mode in the editor, by a mode of the session or by the option that takes its place.
+#[test]
+fn u11_a_session_in_plan_mode_writes_nothing() {
+    let place = Place::new(|messages| match messages.last() {
+        Some(last) if last["role"] == "tool" => Says::text("tried"),
+        _ => Says::call("write", json!({ "file_path": "a", "content": "x" })),
+    });
+    let mut editor = place.editor();
+    let opened = editor.ask("session/new", json!({ "cwd": place.folder(), "mcpServers": [] }));
+    let modes = &opened["result"]["modes"];
+    assert_eq!(
+        (&modes["currentModeId"], &modes["availableModes"][1]["id"]),
+        (&json!("default"), &json!("plan"))
+    );
+    assert_eq!(opened["result"]["configOptions"][0]["category"], "mode");
+    let session = opened["result"]["sessionId"].as_str().unwrap().to_owned();
+    let wrong = editor.ask("session/set_mode", json!({ "sessionId": session, "modeId": "yolo" }));
+    assert_eq!(wrong["error"]["code"], -32602, "{wrong}");
+    let set = editor.ask("session/set_mode", json!({ "sessionId": session, "modeId": "plan" }));
+    assert!(set["result"].is_object(), "{set}");
+    editor.ask("session/prompt", prompt(&session, "write"));
+    assert!(!place.folder().join("a").exists());
+    let option = json!({ "sessionId": session, "configId": "mode", "value": "default" });
+    let set = editor.ask("session/set_config_option", option);
+    assert_eq!(set["result"]["configOptions"][0]["currentValue"], "default", "{set}");
+    editor.ask("session/prompt", prompt(&session, "write"));
+    assert!(place.folder().join("a").exists());
+}

@@ -16,7 +16,8 @@ use agent_client_protocol_schema::v1::{
     LoadSessionResponse, McpServer, NewSessionRequest, NewSessionResponse, PromptCapabilities, PromptRequest,
     PromptResponse, RequestId, ResumeSessionRequest, ResumeSessionResponse, SessionCapabilities,
     SessionCloseCapabilities, SessionDeleteCapabilities, SessionId, SessionInfo, SessionListCapabilities,
-    SessionResumeCapabilities, SetSessionConfigOptionRequest, SetSessionConfigOptionResponse, StopReason,
+    SessionResumeCapabilities, SetSessionConfigOptionRequest, SetSessionConfigOptionResponse,
+    SetSessionModeRequest, SetSessionModeResponse, StopReason,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -29,6 +30,7 @@ use crate::content;
 use crate::host::{Host, Opening, StdioServer};
 use crate::input::{self, Line};
 use crate::message::{self, Message, Params, told};
+use crate::modes;
 use crate::output::Outbox;
 use crate::session::{MODEL, Session, failed};
 use crate::sessions::Sessions;
@@ -160,6 +162,7 @@ impl Connection {
             "session/list" if self.host.keeps() => work(params.read()?, |request| own.list(request)),
             "session/delete" if self.host.keeps() => work(params.read()?, |request| own.delete(request)),
             "session/close" => work(params.read()?, |request| own.close(request)),
+            "session/set_mode" => work(params.read()?, |request| own.set_mode(request)),
             "session/set_config_option" => work(params.read()?, |request| own.set_option(request)),
             "session/prompt" => self.prompt(id, params.read()?)?,
             "authenticate" => {
@@ -202,20 +205,23 @@ impl Connection {
         let session = Arc::new(Session::new(&self.client, conversation, opening));
         self.sessions.add(&session);
         let options = session.options().await;
-        value(&NewSessionResponse::new(session.id.clone()).config_options(options))
+        let modes = modes::state(session.is_planning());
+        value(&NewSessionResponse::new(session.id.clone()).modes(modes).config_options(options))
     }
 
     async fn load(self: Arc<Self>, request: LoadSessionRequest) -> Result<Value, Error> {
         let opening = opening(request.cwd, request.mcp_servers)?;
         let session = self.open(&request.session_id, opening).await?;
         session.replay().await;
-        value(&LoadSessionResponse::new().config_options(session.options().await))
+        let modes = modes::state(session.is_planning());
+        value(&LoadSessionResponse::new().modes(modes).config_options(session.options().await))
     }
 
     async fn resume(self: Arc<Self>, request: ResumeSessionRequest) -> Result<Value, Error> {
         let opening = opening(request.cwd, request.mcp_servers)?;
         let session = self.open(&request.session_id, opening).await?;
-        value(&ResumeSessionResponse::new().config_options(session.options().await))
+        let modes = modes::state(session.is_planning());
+        value(&ResumeSessionResponse::new().modes(modes).config_options(session.options().await))
     }
 
     /// Opens a session of earlier times, also one that is open here.
@@ -277,13 +283,23 @@ impl Connection {
 
     async fn set_option(self: Arc<Self>, request: SetSessionConfigOptionRequest) -> Result<Value, Error> {
         let session = self.sessions.find(&request.session_id)?;
-        let model = request.value.as_value_id().filter(|_| request.config_id.0.as_ref() == MODEL);
-        let model = model.ok_or_else(|| told(Error::invalid_params(), "there is no such option"))?;
-        // While a prompt is worked on the model stays.
-        let _working = session.begin_work()?;
-        self.wake(&session).await?;
-        session.use_model(&*self.host, &model.0).await?;
-        value(&SetSessionConfigOptionResponse::new(session.options().await.unwrap_or_default()))
+        let chosen = request.value.as_value_id();
+        match (request.config_id.0.as_ref(), chosen) {
+            (modes::MODE, Some(mode)) => session.use_mode(&mode.0)?,
+            (MODEL, Some(model)) => {
+                // While a prompt is worked on the model stays.
+                let _working = session.begin_work()?;
+                self.wake(&session).await?;
+                session.use_model(&*self.host, &model.0).await?;
+            }
+            _ => return Err(told(Error::invalid_params(), "there is no such option")),
+        }
+        value(&SetSessionConfigOptionResponse::new(session.options().await))
+    }
+
+    async fn set_mode(self: Arc<Self>, request: SetSessionModeRequest) -> Result<Value, Error> {
+        self.sessions.find(&request.session_id)?.use_mode(&request.mode_id.0)?;
+        value(&SetSessionModeResponse::new())
     }
 
     fn prompt(self: &Arc<Self>, id: &RequestId, request: PromptRequest) -> Result<Work, Error> {

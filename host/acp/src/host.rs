@@ -100,6 +100,8 @@ pub struct Turn {
     pub cancel: CancellationToken,
     /// Asks the user.
     pub approvals: Approvals,
+    /// Whether the user has chosen plan mode: tools read, and neither write nor send anything.
+    pub is_planning: bool,
 }
 
 /// A conversation that is kept.

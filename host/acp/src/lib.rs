@@ -15,6 +15,7 @@ mod host;
 mod input;
 mod markdown;
 mod message;
+mod modes;
 mod output;
 mod replay;
 mod session;

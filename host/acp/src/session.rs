@@ -14,6 +14,7 @@ use crate::approver::AtEditor;
 use crate::client::Client;
 use crate::host::{Conversation, Failure, Host, Opening, Turn};
 use crate::message::told;
+use crate::modes;
 use crate::replay::replay;
 use crate::updates::Updates;
 use haft_agent::provider::Prompt;
@@ -40,6 +41,8 @@ pub(crate) struct Session {
     conversation: Mutex<Option<Box<dyn Conversation>>>,
     is_awake: AtomicBool,
     has_said: AtomicBool,
+    /// Whether the user has chosen plan mode.
+    is_planning: AtomicBool,
     /// Whether the editor has closed it: it is not loaded again.
     is_closed: AtomicBool,
     /// What stops the prompt that is being worked on.
@@ -68,6 +71,7 @@ impl Session {
             conversation: Mutex::new(Some(conversation)),
             is_awake: AtomicBool::new(true),
             has_said: AtomicBool::new(has_said),
+            is_planning: AtomicBool::new(false),
             is_closed: AtomicBool::new(false),
             turn: Lock::default(),
         }
@@ -127,7 +131,8 @@ impl Session {
         self.updates.open();
         let updates = self.updates.clone();
         let events = Events::to(move |event| updates.hear(event));
-        let turn = Turn { events, cancel: working.cancel.clone(), approvals: self.approvals.clone() };
+        let (cancel, approvals) = (working.cancel.clone(), self.approvals.clone());
+        let turn = Turn { events, cancel, approvals, is_planning: self.is_planning() };
         let outcome = conversation.prompt(prompt, turn).await;
         self.has_said.store(!conversation.messages().is_empty(), Ordering::SeqCst);
         if let Ok(outcome) = &outcome
@@ -206,17 +211,29 @@ impl Session {
         }
     }
 
-    /// What the user can choose; `None` where there is no choice.
-    pub(crate) async fn options(&self) -> Option<Vec<SessionConfigOption>> {
+    /// What the user can choose: the mode and, where there is a choice, the model.
+    pub(crate) async fn options(&self) -> Vec<SessionConfigOption> {
+        let mode = modes::option(self.is_planning());
         let slot = self.conversation.lock().await;
-        let (models, current) = slot.as_ref()?.models();
+        let (models, current) = slot.as_ref().map(|conversation| conversation.models()).unwrap_or_default();
         if models.len() < 2 {
-            return None;
+            return vec![mode];
         }
         let models: Vec<_> =
             models.into_iter().map(|model| SessionConfigSelectOption::new(model.id, model.name)).collect();
         let option = SessionConfigOption::select(MODEL, "Model", current, models);
-        Some(vec![option.category(SessionConfigOptionCategory::Model)])
+        vec![mode, option.category(SessionConfigOptionCategory::Model)]
+    }
+
+    /// Whether tools only read, from the next prompt on.
+    pub(crate) fn is_planning(&self) -> bool {
+        self.is_planning.load(Ordering::SeqCst)
+    }
+
+    /// Chooses the mode of the next prompt.
+    pub(crate) fn use_mode(&self, id: &str) -> Result<(), Error> {
+        self.is_planning.store(modes::is_plan(id)?, Ordering::SeqCst);
+        Ok(())
     }
 
     /// Asks another model from now on.

@@ -6,6 +6,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::plan::is_planned;
 use super::session::{
     Ended, Entry, Known, Place, Restored, SessionError, SessionLog, Summarised, Summary, Turned, Unanswered,
     push_prompt, record,
@@ -80,6 +81,11 @@ impl History {
             }
             None => false,
         }
+    }
+
+    /// Whether what a person said last was said in [plan mode](crate::planned).
+    pub fn is_planned(&self) -> bool {
+        is_planned(&self.messages)
     }
 
     /// Adds what a person said.

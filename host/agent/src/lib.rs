@@ -7,6 +7,7 @@ mod history;
 mod loop_guard;
 mod outcome;
 mod output;
+mod plan;
 mod prompt;
 pub mod provider;
 mod routing;
@@ -23,6 +24,7 @@ pub use self::budget::Budget;
 pub use self::history::History;
 pub use self::outcome::{End, Outcome};
 use self::output::{Answers, Verdict};
+pub use self::plan::{PLAN, planned};
 pub use self::prompt::{system_prompt, with_agents_md, with_skills};
 pub use self::routing::{Routed, route};
 pub use self::session::{

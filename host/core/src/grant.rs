@@ -32,6 +32,7 @@ pub use self::destination::{Destination, Scheme};
 pub use self::folder::{Content, Folder, Kind, Listed};
 pub use self::host::{HostPattern, HostPatternError};
 use self::kept::Kept;
+pub(crate) use self::platform::open_without_links;
 pub use self::proposal::{Proposal, TooWide};
 pub use self::right::{Right, RightError};
 pub use self::root::Root;
@@ -77,6 +78,8 @@ pub struct Grant {
     credentials: BTreeSet<CredentialStore>,
     /// What stays closed; shared by all tools of a program.
     sealed: Arc<Sealed>,
+    /// Whether it is that of plan mode, which a person lifts and no line of program.toml does.
+    is_planning: bool,
 }
 
 /// What a child process may reach besides files. A component never gets any of it: what it may
@@ -113,6 +116,7 @@ impl Grant {
             caches: None,
             credentials: BTreeSet::new(),
             sealed: Arc::default(),
+            is_planning: false,
         }
     }
 
@@ -224,6 +228,7 @@ impl Grant {
             caches: self.caches.clone().filter(|caches| other.caches.as_ref() == Some(caches)),
             credentials: self.credentials.intersection(&other.credentials).copied().collect(),
             sealed: self.sealed.join(&other.sealed),
+            is_planning: self.is_planning || other.is_planning,
         }
     }
 
@@ -231,6 +236,18 @@ impl Grant {
     #[must_use]
     pub fn read_only(&self) -> Self {
         Self { read: self.readable(), write: Reach::Roots(Vec::new()), caches: None, ..self.clone() }
+    }
+
+    /// The same in plan mode: without the right to write, keep or send anything.
+    #[must_use]
+    pub fn planning(&self) -> Self {
+        let (hosts, kept, children) = (Vec::new(), Kept::default(), Children::default());
+        Self { hosts, kept, children, is_planning: true, ..self.read_only() }
+    }
+
+    /// Whether it is that of plan mode.
+    pub fn is_planning(&self) -> bool {
+        self.is_planning
     }
 
     /// Where writing is allowed.

@@ -36,6 +36,8 @@ pub mod manifest;
 
 pub mod secret;
 
+pub mod undo;
+
 pub mod journal;
 
 pub mod tool;

@@ -23,6 +23,7 @@ mod name;
 mod notes;
 mod offered;
 mod own;
+mod plan;
 mod present;
 mod rules;
 mod search;
@@ -55,6 +56,7 @@ pub use self::meter::{AgentUse, Meter, Most, UsedUp};
 pub use self::name::exposed_name;
 pub use self::notes::{CallNotes, Notes};
 pub use self::own::Own;
+pub use self::plan::PLAN_HINT;
 pub use self::rules::{Rule, Rules};
 pub use self::session::Session;
 pub use self::subject::{Subject, SubjectArgument};
@@ -127,8 +129,15 @@ pub trait Tool: Send + Sync {
     }
 
     /// Whether the tool acts with rights that were settled before the call, as a server that runs already does: with
-    /// a narrower [`Context::grant`] it does the same as with a wider one. `false` is the default.
+    /// a narrower [`Context::grant`] it does the same as with a wider one. `false`, the default, promises that it does
+    /// nothing that the grant of the call does not allow; plan mode withholds all others.
     fn has_fixed_rights(&self) -> bool {
+        false
+    }
+
+    /// Whether what a call changes is kept for whoever wants to undo it ([`Caller::keeper`]). `false`, the default, has the
+    /// call named to them.
+    fn keeps_changes(&self) -> bool {
         false
     }
 

@@ -51,6 +51,7 @@ mod tools;
 mod transcript;
 mod trust;
 mod trusted;
+mod undo;
 mod update;
 mod verify;
 mod work;

@@ -38,6 +38,7 @@ use haft_core::tool::{
     Context, Notes, Preparation, Schema, Subject, SubjectArgument, Tool, ToolError, foreign,
 };
 use haft_core::trace::TraceParent;
+use haft_core::undo::Changes;
 
 /// One tool of a plugin.
 pub struct PluginTool {
@@ -74,6 +75,8 @@ struct Job {
     approved: bool,
     /// Who makes it, where a server tells its callers apart.
     caller: Option<Arc<str>>,
+    /// What it changes.
+    changes: Changes,
 }
 
 /// Why a call has no result.
@@ -196,6 +199,7 @@ impl PluginTool {
             trace: context.caller.trace().parent().cloned(),
             approved: context.approved,
             caller: context.caller.name().map(Arc::from),
+            changes: context.caller.keeper().call(),
         }
     }
 
@@ -262,6 +266,10 @@ impl Tool for PluginTool {
     fn may_have_effects(&self, grant: &Grant) -> bool {
         let may_write = !matches!(grant.writable(), Reach::Roots(roots) if roots.is_empty());
         may_write && !self.def.hints.read_only || !grant.hosts().is_empty() || grant.state().is_some()
+    }
+
+    fn keeps_changes(&self) -> bool {
+        true
     }
 
     fn preparation(&self) -> Option<Preparation<'_>> {
@@ -345,6 +353,7 @@ impl PluginShared {
             instance.call(&job.request, (self.run(job), job.writable.clone())).await;
         let state = instance.state();
         // Before the caller has its answer: the next call may write there.
+        job.changes.end();
         job.writable.release();
         self.log_output(state);
         state.http.decisions().emit_to(&job.request.id, &job.events);
@@ -391,7 +400,8 @@ impl PluginShared {
         let (name, call) = (self.name.clone(), job.request.id.clone());
         let run = Run::new(name, call, job.events.clone(), job.cancel.clone(), &job.limits);
         let (inline_time, approved) = (job.runs_inline.then(InlineTime::begin), job.approved);
-        Run { inline_time, trace: job.trace.clone(), approved, ..run }
+        let (trace, changes) = (job.trace.clone(), job.changes.clone());
+        Run { inline_time, trace, approved, changes, ..run }
     }
 
     fn log_output(&self, state: &GuestState) {

@@ -158,6 +158,11 @@ impl Confiner {
         self.state(|state| state.layers)
     }
 
+    /// Whether it holds children to no grant.
+    pub fn is_open(&self) -> bool {
+        self.layers() == Layers::NONE
+    }
+
     /// What holds children, in a few words.
     pub fn describe(&self) -> String {
         match self.layers() {

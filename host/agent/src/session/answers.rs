@@ -48,7 +48,7 @@ pub(crate) struct Kept {
 }
 
 /// Something in a folder: when it was changed, its bytes, and where it is.
-type Found = (SystemTime, u64, PathBuf);
+pub(super) type Found = (SystemTime, u64, PathBuf);
 
 impl Answers {
     /// Those of the session `id` below `all`. Makes nothing yet.
@@ -100,7 +100,7 @@ impl Answers {
 }
 
 /// What is in a folder, with the bytes of what is below it; nothing where it is not there.
-fn list(folder: &Path) -> io::Result<Vec<Found>> {
+pub(super) fn list(folder: &Path) -> io::Result<Vec<Found>> {
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries?,
@@ -119,7 +119,7 @@ fn list(folder: &Path) -> io::Result<Vec<Found>> {
 }
 
 /// Removes the oldest of `found` until they are no more than `most`, of no more than `bytes`.
-fn make_room(mut found: Vec<Found>, most: usize, bytes: u64) {
+pub(super) fn make_room(mut found: Vec<Found>, most: usize, bytes: u64) {
     found.sort_unstable();
     let mut all: u64 = found.iter().map(|(_, bytes, _)| bytes).sum();
     let mut count = found.len();

@@ -1,13 +1,19 @@
 //! Writes the lines of a running session. Masks secrets, and stops after a line that could not be written whole.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::answers::{Answers, Kept, Place};
-use super::file::File;
+use super::answers::{Answers, Kept, Place, list, make_room};
+use super::file::{File, create_private};
+use super::store::undone;
 use super::{Entry, Line, SessionError};
 use haft_core::secret::Redactor;
 use haft_core::sync::Lock;
+use haft_core::undo::{Keeper, Undone, Which};
+
+/// Bytes of what is kept of the changes in all sessions; of more the oldest go.
+const MAX_CHANGES: u64 = 1 << 30;
 
 /// An open session. Clones add to the same file.
 #[derive(Clone, Debug)]
@@ -19,19 +25,44 @@ struct Inner {
     file: Lock<File>,
     redactor: Redactor,
     answers: Option<Answers>,
+    /// Where it is kept what tools change.
+    changes: Option<PathBuf>,
     /// What was kept of them, or could not be: what a model is told of it stays the same.
     kept: Lock<HashMap<Place, Option<Kept>>>,
 }
 
 impl SessionLog {
-    pub(super) fn new(id: &str, file: File, redactor: Redactor, answers: Option<Answers>) -> Self {
+    pub(super) fn new(
+        id: &str,
+        file: File,
+        redactor: Redactor,
+        (answers, changes): (Option<Answers>, Option<PathBuf>),
+    ) -> Self {
         let (id, file, kept) = (id.to_owned(), Lock::new(file), Lock::default());
-        Self(Arc::new(Inner { id, file, redactor, answers, kept }))
+        Self(Arc::new(Inner { id, file, redactor, answers, changes, kept }))
     }
 
     /// The session's id.
     pub fn id(&self) -> &str {
         &self.0.id
+    }
+
+    /// Keeps what tools change in it. Where it cannot, which is logged, nothing is kept.
+    pub fn keeper(&self) -> Keeper {
+        let open = |path: &PathBuf| {
+            let all = path.parent().unwrap_or(path);
+            create_private(all)?;
+            make_room(list(all)?, usize::MAX, MAX_CHANGES);
+            Keeper::open(path, self.0.redactor.clone())
+        };
+        let opened = self.0.changes.as_ref().map(open).transpose();
+        let opened = opened.inspect_err(|error| tracing::warn!("what is changed cannot be undone: {error}"));
+        opened.ok().flatten().unwrap_or_default()
+    }
+
+    /// Puts back what tools changed in it; `None` where nothing is kept.
+    pub fn undo(&self, which: Which) -> Result<Option<Undone>, SessionError> {
+        self.0.changes.as_ref().map_or(Ok(None), |path| undone(path, which))
     }
 
     /// Whether the whole of long answers is kept.

@@ -16,6 +16,7 @@ use super::line::Line;
 use super::{Begun, Entry, Restored, SessionError, SessionLog, log};
 use crate::provider::Prompt;
 use haft_core::secret::Redactor;
+use haft_core::undo::{self, Undone, Which};
 
 /// What the names of the files end with.
 const ENDING: &str = ".jsonl";
@@ -43,6 +44,8 @@ pub struct Sessions {
     folder: PathBuf,
     /// Where the whole of long answers is.
     answers: Option<PathBuf>,
+    /// Where it is kept what tools changed.
+    changes: Option<PathBuf>,
 }
 
 /// A session that was found.
@@ -53,12 +56,14 @@ pub struct Saved {
     path: PathBuf,
     /// Where the whole of long answers of all sessions is.
     answers: Option<PathBuf>,
+    /// Where it is kept what tools changed in it.
+    changes: Option<PathBuf>,
 }
 
 impl Sessions {
     /// Those in `folder`, which no tool may look into. Nothing is made before the first one begins.
     pub fn new(folder: impl Into<PathBuf>) -> Self {
-        Self { folder: folder.into(), answers: None }
+        Self { folder: folder.into(), answers: None, changes: None }
     }
 
     /// The same, which keep the whole of answers of which a model is shown a part: in files below `folder`, which the
@@ -66,6 +71,17 @@ impl Sessions {
     #[must_use]
     pub fn with_answers(self, folder: impl Into<PathBuf>) -> Self {
         Self { answers: Some(folder.into()), ..self }
+    }
+
+    /// The same, which keep what files were before tools changed them: in files below `folder`, which no tool may open. They
+    /// go with their session.
+    #[must_use]
+    pub fn with_changes(self, folder: impl Into<PathBuf>) -> Self {
+        Self { changes: Some(folder.into()), ..self }
+    }
+
+    fn changes(&self, id: &str) -> Option<PathBuf> {
+        self.changes.as_ref().map(|all| changes(all, id))
     }
 
     fn answers(&self, id: &str) -> Option<Answers> {
@@ -90,7 +106,7 @@ impl Sessions {
         let prompt = log::text(Line::now(Entry::said(&said.into())), redactor);
         // One write: a session that can be found has its prompt.
         let file = File::create(&path, &id, &format!("{begun}\n{prompt}"))?;
-        Ok(SessionLog::new(&id, file, redactor.clone(), self.answers(&id)))
+        Ok(SessionLog::new(&id, file, redactor.clone(), (self.answers(&id), self.changes(&id))))
     }
 
     /// An id for a session that is to begin later.
@@ -102,7 +118,8 @@ impl Sessions {
     pub fn resume(&self, saved: &Saved, redactor: &Redactor) -> Result<(SessionLog, Restored), SessionError> {
         let (file, text) = File::open(&saved.path, &saved.id)?;
         let restored = begun(&saved.path, Restored::parse(&text))?;
-        let log = SessionLog::new(&saved.id, file, redactor.clone(), self.answers(&saved.id));
+        let kept = (self.answers(&saved.id), self.changes(&saved.id));
+        let log = SessionLog::new(&saved.id, file, redactor.clone(), kept);
         let (pid, haft) = (std::process::id(), env!("CARGO_PKG_VERSION").to_owned());
         log.note(Entry::Resumed { pid, haft })?;
         Ok((log, restored))
@@ -115,7 +132,7 @@ impl Sessions {
             entries => entries.map_err(SessionError::file("list", &self.folder))?,
         };
         let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
-        let mut all: Vec<_> = paths.filter_map(|path| Saved::at(&path, self.answers.as_deref())).collect();
+        let mut all: Vec<_> = paths.filter_map(|path| Saved::at(&path, self)).collect();
         all.sort_unstable_by(|a, b| a.path.cmp(&b.path));
         Ok(all)
     }
@@ -145,12 +162,12 @@ fn make_room(all: &[Saved]) {
 }
 
 impl Saved {
-    fn at(path: &Path, answers: Option<&Path>) -> Option<Self> {
+    fn at(path: &Path, sessions: &Sessions) -> Option<Self> {
         let (_, id) = path.file_name()?.to_str()?.strip_suffix(ENDING)?.rsplit_once('-')?;
         // It becomes a part of a path below `answers`.
         let is_id = id.len() == ID_LENGTH && id.bytes().all(|byte| byte.is_ascii_hexdigit());
-        let answers = answers.map(Path::to_owned);
-        is_id.then(|| Self { id: id.to_owned(), path: path.to_owned(), answers })
+        let (answers, changes) = (sessions.answers.clone(), sessions.changes(id));
+        is_id.then(|| Self { id: id.to_owned(), path: path.to_owned(), answers, changes })
     }
 
     /// The time for the name of a session that begins `now`, after this one: also where the clock was set back, or did
@@ -213,7 +230,23 @@ impl Saved {
         if let Some(all) = &self.answers {
             Answers::new(all, &self.id).remove();
         }
-        Ok(())
+        match self.changes.as_ref().map(fs::remove_file) {
+            Some(Err(error)) if error.kind() != io::ErrorKind::NotFound => {
+                Err(SessionError::file("remove", &self.path)(error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Puts back what tools changed in it; `None` where nothing is kept.
+    ///
+    /// # Errors
+    /// A process goes on with it, or what is kept cannot be read.
+    pub fn undo(&self, which: Which) -> Result<Option<Undone>, SessionError> {
+        if self.is_in_use() {
+            return Err(SessionError::InUse(self.id.clone()));
+        }
+        self.changes.as_ref().map_or(Ok(None), |path| undone(path, which))
     }
 
     /// How it began, if its first line says so.
@@ -226,6 +259,19 @@ impl Saved {
             Entry::Begun(begun) => Some(begun),
             _ => None,
         }
+    }
+}
+
+/// Where it is kept below `all` what tools changed in the session `id`.
+fn changes(all: &Path, id: &str) -> PathBuf {
+    all.join(format!("{id}{ENDING}"))
+}
+
+/// Puts back what is kept in the file at `path`, if it is there.
+pub(super) fn undone(path: &Path, which: Which) -> Result<Option<Undone>, SessionError> {
+    match undo::undo(path, which) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        undone => undone.map(Some).map_err(SessionError::file("read", path)),
     }
 }
 
@@ -331,7 +377,7 @@ mod tests {
     fn what_is_no_session_is_not_gone_on_with() {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("20260101T000000-00000001.jsonl");
-        let saved = Saved::at(&path, None).unwrap();
+        let saved = Saved::at(&path, &Sessions::new(place.path())).unwrap();
         for text in
             ["", "{}\n", "{\"time\":\"2026-01-01T00:00:00Z\",\"kind\":\"begun\",\"v\":2,\"id\":\"1\"}\n"]
         {

@@ -1,5 +1,5 @@
 //! `AGENTS.md`: what a project says to whoever works on it, from its repository's root down to the workspace. Read as
-//! text, within bounds; nothing in it is obeyed here.
+//! text, within bounds; nothing in it is obeyed here, and files that it names are not read.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,6 +9,13 @@ use crate::secret::Redactor;
 
 /// What the file is called (<https://agents.md>).
 pub const FILE: &str = "AGENTS.md";
+
+/// What stands in its place in a folder, and what is read where there is neither: of these the first one that says
+/// something.
+pub const FILES: [&str; 3] = ["AGENTS.override.md", FILE, "CLAUDE.md"];
+
+/// What a file says that has nothing to say but to read `AGENTS.md`.
+const REFERENCE: &str = "@AGENTS.md";
 
 /// Bytes of one file that a model is told: some 8,000 tokens, the most that other agents read too.
 pub const MAX_FILE: usize = 32 << 10;
@@ -39,37 +46,64 @@ pub struct Found {
     pub files: Vec<AgentsMd>,
     /// Files that are not used, one line each, with the reason.
     pub problems: Vec<String>,
+    /// Files that say something else than the one that is used in their folder.
+    pub passed_over: Vec<PathBuf>,
 }
 
-/// Reads every `AGENTS.md` of `project`. Where they have more than `most` bytes, which are [`MAX_ALL`] at most, the nearest
-/// are kept.
+/// Reads one of [`FILES`] in each folder of `project`. Where they have more than `most` bytes, which are [`MAX_ALL`] at most,
+/// the nearest are kept.
 pub fn read(project: &Project, redactor: &Redactor, most: usize) -> Found {
     let (mut found, mut room) = (Found::default(), most.min(MAX_ALL));
     for folder in project.upwards() {
-        let inside = folder.join(FILE);
-        match read_one(project, &inside, room, redactor) {
-            Ok(file) if file.text.trim().is_empty() && !file.is_cut => {}
-            Ok(file) => {
-                room = room.saturating_sub(file.text.len());
-                found.files.push(file);
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => {
-                let path = project.path(&inside);
-                found.problems.push(format!("`{}` is not used: {error}", path.display()));
-            }
-        }
+        let files: Vec<_> = FILES
+            .iter()
+            .filter_map(|name| read_there(project, &folder.join(name), redactor, &mut found.problems))
+            .collect();
+        let mut files = files.into_iter();
+        let Some(first) = files.next() else { continue };
+        let is_other = |file: &AgentsMd| file.text != first.text && file.text.trim() != REFERENCE;
+        found.passed_over.extend(files.filter(is_other).map(|file| file.path));
+        let used = within(first, room);
+        room = room.saturating_sub(used.text.len());
+        found.files.push(used);
     }
     found.files.reverse();
+    found.passed_over.reverse();
     found
 }
 
-fn read_one(project: &Project, inside: &Path, room: usize, redactor: &Redactor) -> io::Result<AgentsMd> {
+/// The file, if it is there and says something.
+fn read_there(
+    project: &Project,
+    inside: &Path,
+    redactor: &Redactor,
+    problems: &mut Vec<String>,
+) -> Option<AgentsMd> {
+    match read_one(project, inside, redactor) {
+        Ok(file) => Some(file).filter(|file| !file.text.trim().is_empty() || file.is_cut),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => {
+            let path = project.path(inside);
+            problems.push(format!("`{}` is not used: {error}", path.display()));
+            None
+        }
+    }
+}
+
+/// As much of the file as there is room for.
+fn within(file: AgentsMd, room: usize) -> AgentsMd {
+    let end = file.text.floor_char_boundary(room);
+    let is_cut = file.is_cut || end < file.text.len();
+    let text = file.text.get(..end).unwrap_or_default().to_owned();
+    AgentsMd { text, is_cut, ..file }
+}
+
+fn read_one(project: &Project, inside: &Path, redactor: &Redactor) -> io::Result<AgentsMd> {
     let content = project.folder()?.read(inside, (MAX_FILE + BEYOND) as u64)?;
     let text = String::from_utf8_lossy(&content.bytes);
     let text = redactor.redact(text.strip_prefix('\u{feff}').unwrap_or(&text)).into_owned();
     let is_all = content.bytes.len() as u64 >= content.size;
-    let end = text.floor_char_boundary(MAX_FILE.min(room));
+    let end = text.floor_char_boundary(MAX_FILE);
     let is_cut = !is_all || end < text.len();
     let text = text.get(..end).unwrap_or_default().to_owned();
     Ok(AgentsMd { path: project.path(inside), size: content.size, text, is_cut })
@@ -107,10 +141,31 @@ mod tests {
         fs::write(place.join("repo").join(FILE), "\u{feff}root").unwrap();
         fs::write(place.join("repo/a").join(FILE), " \n").unwrap();
         fs::write(place.join("repo/a/b").join(FILE), "near sk-4711-0815-secret\u{e4}").unwrap();
-        let Found { files, problems } = found(&place);
+        let Found { files, problems, .. } = found(&place);
         let texts: Vec<_> = files.iter().map(|file| (file.text.as_str(), file.size, file.is_cut)).collect();
         assert_eq!(texts, [("root", 7, false), ("near ***\u{e4}", 26, false)]);
         assert_eq!(files[1].path, place.join("repo/a/b/AGENTS.md"));
+        assert_eq!(problems, Vec::<String>::new());
+    }
+
+    /// U11: as other agents read them, and what is passed over is named.
+    #[test]
+    fn u11_one_file_of_a_folder_is_read_and_others_are_named() {
+        let (_directory, place) = place();
+        let write = |path: &str, text: &str| fs::write(place.join("repo").join(path), text).unwrap();
+        write("AGENTS.override.md", "override");
+        write("AGENTS.md", "base");
+        write("CLAUDE.md", "@AGENTS.md\n");
+        write("a/AGENTS.md", " \n");
+        write("a/CLAUDE.md", "of Claude alone");
+        write("a/b/AGENTS.md", "near");
+        write("a/b/CLAUDE.md", "of Claude");
+        let Found { files, problems, passed_over } = found(&place);
+        let texts: Vec<_> = files.iter().map(|file| file.text.as_str()).collect();
+        assert_eq!(texts, ["override", "of Claude alone", "near"]);
+        let named: Vec<_> =
+            passed_over.iter().map(|path| path.strip_prefix(place.join("repo")).unwrap()).collect();
+        assert_eq!(named, [Path::new("AGENTS.md"), Path::new("a/b/CLAUDE.md")]);
         assert_eq!(problems, Vec::<String>::new());
     }
 
@@ -146,7 +201,8 @@ mod tests {
         symlink("CLAUDE.md", place.join("repo").join(FILE)).unwrap();
         symlink("../../secret", place.join("repo/a").join(FILE)).unwrap();
         fs::create_dir(place.join("repo/a/b").join(FILE)).unwrap();
-        let Found { files, problems } = found(&place);
+        let Found { files, problems, passed_over } = found(&place);
+        assert_eq!(passed_over, Vec::<PathBuf>::new(), "a link to it says the same");
         assert_eq!(files.iter().map(|file| file.text.as_str()).collect::<Vec<_>>(), ["inside"]);
         let named = |folder: &str, why: &str| {
             format!("`{}` is not used: {why}", place.join(folder).join(FILE).display())

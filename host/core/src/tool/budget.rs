@@ -58,7 +58,7 @@ impl Toolbox {
     }
 
     /// The same tools, of which models are told `offered`; of all of them without.
-    fn listing(&self, offered: Option<Offered>) -> Self {
+    pub(super) fn listing(&self, offered: Option<Offered>) -> Self {
         let mut same = self.clone();
         same.offered = offered;
         same

@@ -4,6 +4,7 @@
 use super::{Context, Ledger, Lineage, Session, Whole};
 use crate::event::{Event, Events};
 use crate::trace::Trace;
+use crate::undo::Keeper;
 
 /// What a tool may know of who made a call.
 #[derive(Clone, Copy, Debug)]
@@ -29,6 +30,11 @@ impl<'a> Caller<'a> {
     /// Where what the tool does is told as a part of the call.
     pub fn trace(&self) -> &'a Trace {
         self.trace
+    }
+
+    /// Where it is kept what files were before the tool changes them.
+    pub fn keeper(&self) -> &'a Keeper {
+        &self.session.keeper
     }
 
     /// The agents that the call came through.

@@ -131,7 +131,17 @@ impl Entry {
     /// Whether `other`, the same tool with fewer rights, would act with more than those: its rights are fixed before
     /// a call ([`Tool::has_fixed_rights`]).
     pub fn ignores_grant_of(&self, other: &Self) -> bool {
-        self.tool.has_fixed_rights() && self.grant != other.grant
+        self.has_fixed_rights() && self.grant != other.grant
+    }
+
+    /// The same in plan mode.
+    pub(super) fn planning(&self) -> Self {
+        Self { grant: self.grant.planning(), ..self.again() }
+    }
+
+    /// Whether a narrower grant would leave it with the rights that it has ([`Tool::has_fixed_rights`]).
+    pub(super) fn has_fixed_rights(&self) -> bool {
+        self.tool.has_fixed_rights()
     }
 
     /// Whether program.toml has a person asked before every call.
@@ -350,6 +360,7 @@ impl Entry {
         watch: &Watch<'_>,
         (session, trace): (&Session, &Trace),
     ) -> Ended {
+        self.note_uncovered(call, session);
         let cancel = session.cancel.child_token();
         let (events, notes) = (watch.events(), watch.notes());
         let (grant, limits, cancel) = (&self.grant, &self.limits, &cancel);
@@ -368,6 +379,14 @@ impl Entry {
                 notes.timed_out();
                 Ended::Failed(ToolError::Host(format!("`{name}` timed out after {limit:?}")))
             }
+        }
+    }
+
+    /// Notes a call of which nothing is kept for an undo, unless it cannot change anything, or says that it does not.
+    fn note_uncovered(&self, call: &ToolCall, session: &Session) {
+        if !self.tool.keeps_changes() && !self.def().hints.read_only && self.may_have_effects() {
+            let subject = || self.tool.subject(&call.arguments);
+            session.keeper.uncovered(|| format!("{} {}", self.def().name, subject().text()));
         }
     }
 

@@ -10,6 +10,7 @@ use crate::event::Events;
 use crate::journal::Journal;
 use crate::secret::Redactor;
 use crate::trace::Trace;
+use crate::undo::Keeper;
 
 /// What a caller brings to every call it makes.
 #[derive(Clone, Debug, Default)]
@@ -28,6 +29,8 @@ pub struct Session {
     pub approvals: Approvals,
     /// Where calls are written down before they run.
     pub ledger: Ledger,
+    /// Where it is kept what files were before tools changed them.
+    pub keeper: Keeper,
     /// Where tools leave the whole of answers that they shorten: for one call, or for nobody.
     pub whole: Whole,
     /// The client that makes the calls, where several share one process.

@@ -31,7 +31,7 @@ pub struct Toolbox {
     /// What models are told of where not everything fits.
     pub(super) offered: Option<Offered>,
     /// What the names of tools begin with that are not here, and why.
-    withheld: Arc<[(String, String)]>,
+    pub(super) withheld: Arc<[(String, String)]>,
 }
 
 /// Two tools of one name.
@@ -147,6 +147,19 @@ impl Toolbox {
         self.chosen(|name| patterns.iter().any(|pattern| pattern.matches(name)), grant)
     }
 
+    /// The tools that `patterns` name with no more than `grant`, and the names of those left out that would have more: their
+    /// rights are fixed before a call.
+    pub fn bound_by(&self, patterns: &[ToolPattern], grant: &Grant) -> (Self, Vec<String>) {
+        let narrowed = self.select(patterns, Some(grant));
+        let is_unbound = |name: &String| {
+            let own = self.find(name).zip(narrowed.find(name));
+            own.is_some_and(|(wide, narrow)| wide.ignores_grant_of(narrow))
+        };
+        let names = narrowed.entries().map(|entry| entry.def().name.clone());
+        let unbound: Vec<String> = names.filter(is_unbound).collect();
+        (narrowed.without(&unbound), unbound)
+    }
+
     /// The same without the tools that have these names of their own.
     #[must_use]
     pub fn without(&self, names: &[String]) -> Self {
@@ -155,7 +168,7 @@ impl Toolbox {
     }
 
     /// The tools, prompts and resources one of whose names is meant.
-    fn chosen(&self, is_meant: impl Fn(&str) -> bool, grant: Option<&Grant>) -> Self {
+    pub(super) fn chosen(&self, is_meant: impl Fn(&str) -> bool, grant: Option<&Grant>) -> Self {
         let meant = self.names.iter().filter(|(name, _)| is_meant(name));
         let chosen: BTreeSet<usize> = meant.map(|(_, index)| *index).collect();
         let own: HashMap<usize, usize> =
@@ -187,7 +200,7 @@ impl Toolbox {
     }
 
     /// The same, with `change` in the place of each tool, prompt and resource, of which it gets all names.
-    fn each(&self, change: impl Fn(&Arc<Entry>, &[&str]) -> Arc<Entry>) -> Self {
+    pub(super) fn each(&self, change: impl Fn(&Arc<Entry>, &[&str]) -> Arc<Entry>) -> Self {
         let entries = self.entries.iter().zip(self.all_names());
         let entries = entries.map(|(entry, names)| change(entry, &names)).collect();
         let offers = self.offers.iter().map(|offer| change(offer, &[&offer.def().name])).collect();

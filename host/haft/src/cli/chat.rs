@@ -34,6 +34,9 @@ pub(super) struct Chat {
     /// Go on with a session: its id or the beginning of it, or `last`, the newest of this program in this folder
     #[arg(short, long, value_name = "ID", num_args = 0..=1, default_missing_value = "last", add = super::completions::sessions())]
     resume: Option<SessionName>,
+    /// Begin in plan mode: tools read, and neither write nor send anything, until `/plan off`
+    #[arg(long)]
+    plan: bool,
     #[command(flatten)]
     choice: ModelArgs,
 }
@@ -48,6 +51,9 @@ impl Chat {
         let screen = Screen::new(terminal, Show::All, answers);
         let mut conversation =
             Conversation::begin(common, terminal, &screen, "chat", self.choice, self.resume.as_ref()).await?;
+        if self.plan {
+            conversation.dialogue.plan(true);
+        }
         let mut editor = Editor::new(&conversation, common.no_journal)?;
         welcome(&conversation, terminal);
         let exit = converse(&mut conversation, &mut editor, &screen, terminal).await;
@@ -68,7 +74,7 @@ async fn converse(
 ) -> anyhow::Result<Exit> {
     let mut attached = Vec::new();
     loop {
-        let text = match editor.read().await? {
+        let text = match editor.read(conversation.dialogue.is_planning()).await? {
             Entered::End => return Ok(Exit::Success),
             Entered::Nothing => continue,
             Entered::ShowAnswers => {
@@ -193,6 +199,9 @@ fn welcome(conversation: &Conversation, terminal: Terminal) {
     terminal.message(format_args!(
         "{HEAD}{model}{HEAD:#} {DIM}with {tools} tools; `/help` lists the commands, Ctrl-D leaves{DIM:#}"
     ));
+    if conversation.dialogue.is_planning() {
+        command::tell_plan(true, terminal);
+    }
     if conversation.is_unfinished() {
         terminal.hint("the last task was not finished; `/continue` goes on with it");
     }

@@ -1,18 +1,22 @@
 //! What a user, a model and its tools say to each other, kept as a session: what `haft run`, `haft chat` and `haft acp`
 //! share. Shows nothing and asks nobody.
 
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::model_args::{ModelArgs, check_prices};
 use super::terminal::{Hinted, Terminal};
+use super::undo;
 use haft::program::Program;
 use haft_agent::provider::{OutputSchema, Prompt, Provider};
 use haft_agent::{
-    Agent, AgentSettings, Begun, History, Outcome, Restored, Routed, Saved, SessionError, route,
+    Agent, AgentSettings, Begun, History, Outcome, Restored, Routed, Saved, SessionError, SessionLog,
+    planned, route,
 };
 use haft_core::call::Attachment;
 use haft_core::tool::{Session, Toolbox};
+use haft_core::undo::{Undone, Which};
 
 /// A dialogue that goes on.
 pub(super) struct Dialogue {
@@ -24,6 +28,10 @@ pub(super) struct Dialogue {
     history: History,
     /// The id that its session is to have once it begins, where one was promised.
     promised: Option<String>,
+    /// Whether what is said next is said in plan mode.
+    is_planning: bool,
+    /// What was put back that the model is not told of yet.
+    undone: BTreeSet<PathBuf>,
 }
 
 impl Dialogue {
@@ -37,13 +45,24 @@ impl Dialogue {
             terminal.warning(&unused);
         }
         program.agents.use_model(&choice.model());
-        let (history, promised) = (History::default(), None);
-        Ok(Self { program, choice, toolbox, settings, provider, history, promised })
+        let (history, promised, is_planning) = (History::default(), None, false);
+        let undone = BTreeSet::new();
+        Ok(Self { program, choice, toolbox, settings, provider, history, promised, is_planning, undone })
     }
 
     /// The answer has this form from now on.
     pub(super) fn expect(&mut self, output: Arc<OutputSchema>) {
         self.settings.output = Some(output);
+    }
+
+    /// Whether tools only read from now on, for what is said next and for what is gone on with.
+    pub(super) fn plan(&mut self, is_planning: bool) {
+        self.is_planning = is_planning;
+    }
+
+    /// Whether tools only read.
+    pub(super) fn is_planning(&self) -> bool {
+        self.is_planning
     }
 
     /// Gives the session that is begun next this id, one of [`Sessions::promise`](haft_agent::Sessions::promise).
@@ -73,7 +92,18 @@ impl Dialogue {
         let (log, restored) = sessions.resume(saved, &self.program.redactor).map_err(hinted)?;
         greet(&restored);
         self.history = History::restored(restored, Some(log)).map_err(hinted)?;
+        // Calls that were not made yet were asked for in that mode.
+        self.is_planning |= self.history.is_unfinished() && self.history.is_planned();
         Ok(())
+    }
+
+    /// Puts back what tools changed; `None` where nothing is kept of this session. The model is told with what is said next.
+    pub(super) fn undo(&mut self, which: Which) -> anyhow::Result<Option<Undone>> {
+        let undone = self.history.log().map_or(Ok(None), |log| log.undo(which)).map_err(hinted)?;
+        if let Some(undone) = &undone {
+            self.undone.extend(undone.restored.iter().cloned());
+        }
+        Ok(undone)
     }
 
     /// The session's id.
@@ -111,6 +141,8 @@ impl Dialogue {
     /// Adds what a person said, and begins a session with the first of it: one in which nothing was said is none. It is
     /// on the disk once this returns.
     pub(super) fn push_prompt(&mut self, prompt: Prompt) -> Result<(), SessionError> {
+        let prompt = undo::told(prompt, &std::mem::take(&mut self.undone));
+        let prompt = if self.is_planning { planned(prompt) } else { prompt };
         match self.program.sessions().filter(|_| self.history.log().is_none()) {
             Some(sessions) => {
                 let begun = Begun { id: self.promised.clone().unwrap_or_default(), ..self.program.begun() };
@@ -130,14 +162,20 @@ impl Dialogue {
         told: Option<&str>,
         session: &Session,
     ) -> Result<Outcome, SessionError> {
+        let keeper = self.history.log().map(SessionLog::keeper).unwrap_or_default();
+        if told.is_some() {
+            keeper.begin_prompt();
+        }
+        let session = &Session { keeper, ..session.clone() };
+        let toolbox = if self.is_planning { self.toolbox.planning() } else { self.toolbox.clone() };
         let Some(told) = told else {
-            let agent = Agent::new(self.provider.clone(), self.toolbox.clone(), self.settings.clone());
+            let agent = Agent::new(self.provider.clone(), toolbox, self.settings.clone());
             return agent.go_on(&mut self.history, session).await;
         };
         let way = self.program.route(&self.choice.model());
         let Routed { model, usage } = route(self.provider.as_ref(), way, told, session).await;
         let settings = AgentSettings { model: Some(model), ..self.settings.clone() };
-        let agent = Agent::new(self.provider.clone(), self.toolbox.clone(), settings).having_spent(usage);
+        let agent = Agent::new(self.provider.clone(), toolbox, settings).having_spent(usage);
         agent.go_on(&mut self.history, session).await
     }
 }

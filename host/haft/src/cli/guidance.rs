@@ -2,6 +2,7 @@
 //! of them.
 
 use std::fmt::Write;
+use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
@@ -20,9 +21,20 @@ pub(super) fn told(guidance: &Guidance, show: Show, terminal: Terminal) {
     if !files.is_empty() {
         terminal.message(format_args!("{DIM}the model is told {}{DIM:#}", files.join(", ")));
     }
+    if let Some(passed_over) = passed_over(guidance) {
+        terminal.message(format_args!("{DIM}{passed_over}{DIM:#}"));
+    }
     for refused in &guidance.refused {
         terminal.warning(&plain(refused));
     }
+}
+
+/// Names what is there and not read, in a line.
+fn passed_over(guidance: &Guidance) -> Option<String> {
+    let name = |path: &PathBuf| format!("`{}`", plain(&path.display().to_string()));
+    let named: Vec<_> = guidance.passed_over.iter().map(name).collect();
+    (!named.is_empty())
+        .then(|| format!("not read, since another file speaks for its folder: {}", named.join(", ")))
 }
 
 /// A file with its size.
@@ -41,6 +53,9 @@ pub(super) fn summary(guidance: &Guidance) -> String {
     // Writing to a `String` cannot fail.
     for own in &guidance.agents_md {
         let _ = write!(text, "\nthe model is told {}, some {} tokens", file(own), tokens(own.text.len()));
+    }
+    if let Some(passed_over) = passed_over(guidance) {
+        let _ = write!(text, "\n{passed_over}");
     }
     for known in guidance.skills.skills() {
         let _ = write!(text, "\nskill `{}` of {}", known.skill.name, plain(&known.origin));

@@ -34,6 +34,7 @@ More examples:
   git diff | haft run -                    the task from standard input
   haft run --schema answer.schema.json 'Which tests are slow?'    JSON that is valid against a schema
   haft run --max-cost 0.50 'Mend the build'                       ends when that is spent, to be gone on with
+  haft run --plan 'Move the tests to pytest'                      looks and proposes; changes nothing
   haft run --attach page.png 'What is wrong on this page?'
   haft run --json 'What is here?' | jq -r 'select(.event == \"completed\") | .call.tool'")]
 pub(super) struct Run {
@@ -43,6 +44,10 @@ pub(super) struct Run {
     /// Go on with a session: its id or the beginning of it, or `last`, the newest of this program in this folder
     #[arg(short, long, value_name = "ID", num_args = 0..=1, default_missing_value = "last", add = super::completions::sessions())]
     resume: Option<SessionName>,
+    /// Plan: tools read, and neither write nor send anything. At a terminal you are asked at the end whether to carry the
+    /// plan out
+    #[arg(long)]
+    plan: bool,
     /// Show the model a file with the prompt: a picture (PNG, JPEG, GIF, WebP), a PDF or a text. Can be given several
     /// times
     #[arg(long, value_name = "FILE", requires = "prompt")]
@@ -82,8 +87,13 @@ impl Run {
             screen.hold_words();
             conversation.dialogue.expect(schema);
         }
-        let outcome = conversation.task(prompt).await;
+        // Whoever says something new without it lifts it; what is gone on with stays as it was.
+        if self.plan || prompt.is_some() {
+            conversation.dialogue.plan(self.plan);
+        }
+        let outcome = work(&mut conversation, prompt, &screen, terminal).await;
         let (id, resumable) = (conversation.id(), conversation.resumable());
+        let is_planning = conversation.dialogue.is_planning();
         conversation.close().await;
         let resumed = |end| resume_command(end, resumable.as_deref(), self.schema.as_deref());
         let cut_short = |end, why: &str| match screen.show() {
@@ -113,6 +123,9 @@ impl Run {
             None if !screen.has_shown() => terminal.answer(&outcome.text)?,
             None => {}
         }
+        if is_planning && outcome.end == End::Final && screen.show() == Show::All {
+            tell_way_on(id.as_deref(), terminal);
+        }
         report_shortfall(&outcome, resume.filter(|_| screen.show() == Show::All), terminal);
         Ok(exit(&outcome))
     }
@@ -123,6 +136,37 @@ impl Run {
         let mut attachments = Vec::new();
         attach::read_all(&self.attach, &mut attachments)?;
         Ok(text.map(|text| Prompt { text, attachments }))
+    }
+}
+
+/// What is asked for once a plan is agreed to.
+const CARRY_OUT: &str = "Carry out the plan.";
+
+/// Runs a task, and after one in plan mode what it proposes, where a person at the terminal says so.
+async fn work(
+    conversation: &mut Conversation,
+    prompt: Option<Prompt>,
+    screen: &Screen,
+    terminal: Terminal,
+) -> anyhow::Result<Option<Outcome>> {
+    let outcome = conversation.task(prompt).await?;
+    let is_plan = conversation.dialogue.is_planning()
+        && outcome.as_ref().is_some_and(|outcome| outcome.end == End::Final);
+    // Nobody agrees to what they were not shown.
+    if !is_plan || !screen.has_shown() || !terminal.has_person() {
+        return Ok(outcome);
+    }
+    if !terminal.confirm("Carry out this plan, with the rights of the program?").await? {
+        return Ok(outcome);
+    }
+    conversation.dialogue.plan(false);
+    conversation.task(Some(CARRY_OUT.into())).await
+}
+
+/// What to type to have a plan carried out.
+fn tell_way_on(id: Option<&str>, terminal: Terminal) {
+    if let Some(id) = id {
+        terminal.hint(&format!("`haft run --resume {id} '{CARRY_OUT}'` carries it out"));
     }
 }
 

@@ -3,13 +3,14 @@
 use crate::cli::common::Common;
 use std::str::FromStr;
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
 use super::Exit;
 use super::terminal::Terminal;
+use super::undo::Undo;
 use crate::cli::conversation::SessionName;
 use crate::cli::dialogue::hinted;
 use haft::program::Dirs;
@@ -24,15 +25,19 @@ const DEFAULT_LINES: usize = 20;
 const MAX_TITLE: usize = 60;
 
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "\
 The newest session stands last. `haft run --resume ID 'PROMPT'` and `haft chat --resume ID` go on with one,
 `haft replay ID` shows it.
 
 Examples:
   haft sessions
   haft sessions --here -n all
+  haft sessions undo                     puts back what the last task here changed
   haft sessions --remove 3f9ac801 --remove 77b0
-  haft sessions --json | jq -r 'select(.state == \"interrupted\") | .id'")]
+  haft sessions --json | jq -r 'select(.state == \"interrupted\") | .id'"
+)]
 pub(super) struct List {
     /// Show the last N sessions, or `all` [default: 20]
     #[arg(short = 'n', long = "lines", value_name = "N")]
@@ -46,6 +51,15 @@ pub(super) struct List {
     /// Remove a session; may be given several times
     #[arg(long, value_name = "ID", add = super::completions::sessions())]
     remove: Vec<SessionName>,
+    #[command(subcommand)]
+    deed: Option<Deed>,
+}
+
+/// What is done with one of them.
+#[derive(Debug, Subcommand)]
+enum Deed {
+    /// Put back what tools changed in a session
+    Undo(Undo),
 }
 
 /// How many sessions to show.
@@ -63,6 +77,9 @@ impl FromStr for Limit {
 
 impl List {
     pub(super) fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
+        if let Some(Deed::Undo(undo)) = &self.deed {
+            return undo.execute(common, terminal);
+        }
         if !self.remove.is_empty() {
             return self.remove(common, terminal);
         }

@@ -3,7 +3,7 @@
 
 use haft_callers::{JwtRule, KeySource, Proof, Rule};
 use haft_core::grant::Grant;
-use haft_core::manifest::{CallerProof, CallerTable, JwtTable, KeysAt, ToolPattern};
+use haft_core::manifest::{CallerProof, CallerTable, JwtTable, KeysAt};
 use haft_core::report::Problem;
 use haft_core::tool::Toolbox;
 
@@ -24,7 +24,7 @@ pub(super) fn views(program: &Program, served: &Toolbox) -> anyhow::Result<(Vec<
         let toolbox = match &grant {
             None => served.select(tools, None),
             Some(grant) => {
-                let (bound, unbound) = within(served, tools, grant);
+                let (bound, unbound) = served.bound_by(tools, grant);
                 problems.extend(left_out(caller, &unbound));
                 bound
             }
@@ -34,25 +34,14 @@ pub(super) fn views(program: &Program, served: &Toolbox) -> anyhow::Result<(Vec<
     Ok((views, problems))
 }
 
-/// The tools that `patterns` name with no more than `grant`, and the names of those that would have more: servers that
-/// run already.
-fn within(served: &Toolbox, patterns: &[ToolPattern], grant: &Grant) -> (Toolbox, Vec<String>) {
-    let narrowed = served.select(patterns, Some(grant));
-    let is_unbound = |name: &String| {
-        let own = served.find(name).zip(narrowed.find(name));
-        own.is_some_and(|(wide, narrow)| wide.ignores_grant_of(narrow))
-    };
-    let names = narrowed.entries().map(|entry| entry.def().name.clone());
-    let unbound: Vec<String> = names.filter(is_unbound).collect();
-    (narrowed.without(&unbound), unbound)
-}
-
 fn left_out(caller: &CallerTable, unbound: &[String]) -> Option<Problem> {
     let named = unbound.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
     let text = format!("caller `{}` does not get {named}", caller.name.as_str());
     let span = caller.grant.as_ref().map_or(caller.tools.span, |grant| grant.span);
-    let problem = Problem::new(text).warning().at(span, "an MCP server has the program's rights, not these");
-    (!unbound.is_empty()).then(|| problem.hint("a caller without a `grant` may have tools of MCP servers"))
+    let problem = Problem::new(text)
+        .warning()
+        .at(span, "it acts with other rights: those of a server, a target or a worker");
+    (!unbound.is_empty()).then(|| problem.hint("a caller without a `grant` may have such tools"))
 }
 
 fn grant(

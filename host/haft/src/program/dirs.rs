@@ -99,7 +99,7 @@ impl Dirs {
 
     /// The sessions there, with the whole of their long answers.
     pub fn kept_sessions(&self) -> Sessions {
-        Sessions::new(self.sessions()).with_answers(&self.answers)
+        Sessions::new(self.sessions()).with_answers(&self.answers).with_changes(self.state.join("changes"))
     }
 
     /// Those of agents that work for another: below those of people, so that neither drives the other out.

@@ -1,7 +1,8 @@
-//! What a model is told besides its task: what the workspace's repository says in `AGENTS.md`, and which skills there
+//! What a model is told besides its task: what the workspace's repository says in `AGENTS.md` or `CLAUDE.md`, and which skills there
 //! are. Read once, when it is first asked for, so that every request of a run begins the same. `haft serve` asks for
 //! none of it: its clients have their own.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::Program;
@@ -22,6 +23,8 @@ pub struct Guidance {
     pub agents_md: Vec<AgentsMd>,
     /// Files of that name that are not used, one line each, with the reason.
     pub refused: Vec<String>,
+    /// Files that say something else than the one that is told of their folder.
+    pub passed_over: Vec<PathBuf>,
     /// The skills, the nearest first: the project's, the person's, those of packages.
     pub skills: Arc<Shelf>,
 }
@@ -48,7 +51,8 @@ impl Program {
         for packaged in &self.packaged_skills {
             skills.put(packaged.clone());
         }
-        Guidance { agents_md: found.files, refused: found.problems, skills: Arc::new(skills) }
+        let agents_md::Found { files: agents_md, problems: refused, passed_over } = found;
+        Guidance { agents_md, refused, passed_over, skills: Arc::new(skills) }
     }
 
     /// Bytes of all `AGENTS.md`: a quarter of the model's window, where program.toml says how large that is.

@@ -22,6 +22,7 @@ use super::family::{Family, canonical};
 use super::patterns::{plugin_prefix, server_prefix};
 use haft_core::encoding::hex;
 use haft_core::manifest::{AgentKind, BackendTable, Builtins, Manifest, NatsTable, Sandbox};
+use haft_core::project::agents_md;
 use haft_core::report::Problem;
 use haft_core::tool::exposed_name;
 use haft_package::Lock;
@@ -318,9 +319,10 @@ fn prefix(manifest: &Manifest, part: &Part) -> Option<String> {
 /// Files around the program that a model is told of.
 fn guidance(manifest: &Manifest) -> Vec<String> {
     let agent = &manifest.agent;
-    let named = [("AGENTS.md", agent.agents_md), (".agents/skills", agent.skills)];
-    let there = named.into_iter().filter(|(name, is_on)| *is_on && manifest.folder.join(name).exists());
-    there.map(|(name, _)| format!("{name} speaks to the model")).collect()
+    let is_there = |name: &&str| manifest.folder.join(name).exists();
+    let told = agents_md::FILES.into_iter().find(is_there).filter(|_| agent.agents_md);
+    let skills = Some(".agents/skills").filter(is_there).filter(|_| agent.skills);
+    told.into_iter().chain(skills).map(|name| format!("{name} speaks to the model")).collect()
 }
 
 #[cfg(test)]

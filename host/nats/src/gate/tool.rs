@@ -78,6 +78,11 @@ impl Tool for NatsTool {
         self.own.as_ref().is_none_or(|own| own.may_have_effects(grant))
     }
 
+    fn has_fixed_rights(&self) -> bool {
+        // Those of the worker.
+        true
+    }
+
     fn digest(&self) -> Option<&str> {
         self.component.as_deref()
     }

@@ -11,6 +11,7 @@ use crate::failure::Limit;
 use crate::instance::state::{ExceededLimit, GuestState, bytes};
 use haft_core::grant::{AddressError, Destination, Grant, Proposal};
 use haft_core::limit::Limits;
+use haft_core::tool::PLAN_HINT;
 use haft_core::units::format_size;
 use haft_state::Kept;
 
@@ -38,6 +39,9 @@ impl HintContext<'_> {
         if hints.is_empty() {
             hints.extend(unnamed_paths(self, state, message));
         }
+        if state.grant.is_planning() {
+            return hints;
+        }
         if self.is_installed() {
             hints.extend(environment(self, state, message));
         }
@@ -54,6 +58,9 @@ impl HintContext<'_> {
     /// The hints for a guest that trapped or was stopped. Leaves out the environment: every Rust panic reads it for
     /// `RUST_BACKTRACE`.
     pub(crate) fn hints_for_end(&self, state: &GuestState) -> Vec<String> {
+        if state.grant.is_planning() {
+            return of_plan_mode(self, state);
+        }
         let mut hints: Vec<String> = state.disk.is_exceeded().then(|| self.disk()).into_iter().collect();
         hints.extend(files(self, state));
         if self.is_installed() {
@@ -148,6 +155,15 @@ fn files(context: &HintContext<'_>, state: &GuestState) -> Vec<String> {
     hints
 }
 
+/// What a guest may not do in plan mode no line of program.toml allows; what it may read one does.
+fn of_plan_mode(context: &HintContext<'_>, state: &GuestState) -> Vec<String> {
+    let (denied, connected) = (&state.denied, !state.refused_addresses.connections().is_empty());
+    let requested = !state.http.decisions().refusals().is_empty();
+    let is_stopped = !denied.writes.is_empty() || denied.state || denied.names || connected || requested;
+    let reads = proposals("read", denied.reads.paths(), &context.table());
+    is_stopped.then(|| PLAN_HINT.to_owned()).into_iter().chain(reads).take(MAX_HINTS).collect()
+}
+
 /// The lines that would allow `right` to `paths`, each once; or why there is none to propose.
 fn proposals<'p>(right: &str, paths: impl Iterator<Item = &'p Path>, table: &str) -> Vec<String> {
     let all: BTreeSet<Proposal> = paths.map(Proposal::for_path).collect();
@@ -157,6 +173,9 @@ fn proposals<'p>(right: &str, paths: impl Iterator<Item = &'p Path>, table: &str
 /// The hint for a path that the guest's message names though no argument does.
 fn unnamed_paths(context: &HintContext<'_>, state: &GuestState, message: &str) -> Vec<String> {
     let Some((what_for, path)) = state.denied.named_in(message) else { return Vec::new() };
+    if state.grant.is_planning() && *what_for == AccessKind::Write {
+        return vec![PLAN_HINT.to_owned()];
+    }
     let right = match what_for {
         AccessKind::Read => "read",
         AccessKind::Write => "write",

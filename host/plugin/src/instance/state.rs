@@ -28,6 +28,7 @@ use haft_core::event::Events;
 use haft_core::grant::Grant;
 use haft_core::limit::Limits;
 use haft_core::trace::TraceParent;
+use haft_core::undo::Changes;
 
 /// Open files, streams and pollables of one guest. A tool needs a few dozen; each open file is
 /// one of haft's own file descriptors.
@@ -117,6 +118,8 @@ pub(crate) struct Run {
     pub(crate) logged: usize,
     /// What the guest's requests are a part of.
     pub(crate) trace: Option<TraceParent>,
+    /// What the call changes.
+    pub(crate) changes: Changes,
     /// Whether a person approved of the call.
     pub(crate) approved: bool,
     /// What the guest asked for, and what it was answered.
@@ -168,6 +171,7 @@ impl Run {
             logged,
             trace: None,
             approved: false,
+            changes: Changes::default(),
             asked: Vec::new(),
         }
     }

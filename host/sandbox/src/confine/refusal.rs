@@ -8,6 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use haft_core::grant::{Grant, Proposal};
+use haft_core::tool::PLAN_HINT;
 
 /// Refusals that are told of one process and what it started; each is told once.
 pub(super) const MAX_REFUSALS: usize = 32;
@@ -63,6 +64,9 @@ impl Refusal {
     ) -> Vec<String> {
         let mut refused: Vec<&Self> =
             refused.into_iter().filter(|refusal| !refusal.is_incidental()).collect();
+        if grant.is_planning() && !refused.is_empty() {
+            return vec![PLAN_HINT.to_owned()];
+        }
         refused.sort_by_key(|refusal| !refusal.is_named_in(output));
         let mut hints: Vec<(String, Vec<&Self>)> = Vec::new();
         for refusal in refused {

@@ -119,6 +119,10 @@ impl Tool for Bash {
         line::refusal(arguments, &self.denied)
     }
 
+    fn has_fixed_rights(&self) -> bool {
+        self.confiner.is_open()
+    }
+
     fn subject(&self, arguments: &Value) -> Subject {
         Subject::command(arguments, "command")
     }

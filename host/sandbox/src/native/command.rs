@@ -184,6 +184,10 @@ impl Tool for CommandTool {
         &self.def
     }
 
+    fn has_fixed_rights(&self) -> bool {
+        self.confiner.is_open()
+    }
+
     fn subject(&self, arguments: &Value) -> Subject {
         Subject::Command(self.line(arguments))
     }

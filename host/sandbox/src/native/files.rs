@@ -129,6 +129,10 @@ impl Tool for ReadFile {
         SUBJECT.subject(arguments)
     }
 
+    fn has_fixed_rights(&self) -> bool {
+        true
+    }
+
     async fn call(&self, call: &ToolCall, context: &Context<'_>) -> Result<ToolResult, ToolError> {
         let path = text(&call.arguments, "path");
         let offset = call.arguments.get("offset").and_then(Value::as_u64).unwrap_or_default();
@@ -170,6 +174,10 @@ impl Tool for WriteFile {
 
     fn subject(&self, arguments: &Value) -> Subject {
         SUBJECT.subject(arguments)
+    }
+
+    fn has_fixed_rights(&self) -> bool {
+        true
     }
 
     async fn call(&self, call: &ToolCall, context: &Context<'_>) -> Result<ToolResult, ToolError> {

@@ -124,6 +124,11 @@ impl Tool for RunShell {
         line::refusal(arguments, &self.denied)
     }
 
+    fn has_fixed_rights(&self) -> bool {
+        // What the target lets it do.
+        true
+    }
+
     fn subject(&self, arguments: &Value) -> Subject {
         Subject::command(arguments, "command")
     }

@@ -196,6 +196,10 @@ impl Tool for CapturePane {
         &self.def
     }
 
+    fn has_fixed_rights(&self) -> bool {
+        true
+    }
+
     async fn call(&self, call: &ToolCall, context: &Context<'_>) -> Result<ToolResult, ToolError> {
         let screen = screen(&*self.backend)?;
         let snapshot = snapshot(&call.arguments);
@@ -216,6 +220,10 @@ impl Tool for CapturePane {
 impl Tool for SendKeys {
     fn def(&self) -> &ToolDef {
         &self.def
+    }
+
+    fn has_fixed_rights(&self) -> bool {
+        true
     }
 
     async fn call(&self, call: &ToolCall, context: &Context<'_>) -> Result<ToolResult, ToolError> {

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 const DIRECTORY: OFlags = OFlags::DIRECTORY.union(OFlags::RDONLY).union(OFlags::CLOEXEC);
 
 /// Opens the directory at an absolute path. Fails when any part of the path is a link.
-pub(super) fn open_without_links(path: &Path) -> io::Result<File> {
+pub(crate) fn open_without_links(path: &Path) -> io::Result<File> {
     let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     match openat2(CWD, path, DIRECTORY, Mode::empty(), resolve) {
         // Not there, or kept away by the sandbox that haft itself runs in.

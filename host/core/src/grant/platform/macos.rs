@@ -10,7 +10,7 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 const NOFOLLOW_ANY: OFlags = OFlags::from_bits_retain(libc::O_NOFOLLOW_ANY.cast_unsigned());
 
 /// Opens the directory at an absolute path. Fails when any part of the path is a link.
-pub(super) fn open_without_links(path: &Path) -> io::Result<File> {
+pub(crate) fn open_without_links(path: &Path) -> io::Result<File> {
     let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC | NOFOLLOW_ANY;
     Ok(openat(CWD, path, flags, Mode::empty())?.into())
 }

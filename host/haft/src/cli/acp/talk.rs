@@ -67,9 +67,10 @@ impl Conversation for Talk {
 
     async fn prompt(&mut self, prompt: Prompt, turn: Turn) -> Result<Outcome, Failure> {
         let told = prompt.told();
+        self.dialogue.plan(turn.is_planning);
         let pushed = self.dialogue.push_prompt(prompt).map_err(hinted);
         pushed.map_err(failure)?;
-        let Turn { events, cancel, approvals } = turn;
+        let Turn { events, cancel, approvals, .. } = turn;
         let session = Session { cancel, approvals, ..self.dialogue.program.session(events) };
         self.dialogue.work(Some(&told), &session).await.map_err(hinted).map_err(failure)
     }

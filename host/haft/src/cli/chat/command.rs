@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 
 use super::super::terminal::{DIM, HEAD, Hinted, Terminal};
-use super::super::transcript;
+use super::super::{transcript, undo};
 use super::rules;
 use crate::cli::conversation::Conversation;
+use haft_core::undo::Which;
 
 /// A row of [`COMMANDS`].
 pub(super) struct Kind {
@@ -48,6 +49,12 @@ pub(super) const COMMANDS: &[Kind] = &[
         make: |tool| Command::Deny(tool.to_owned()),
     },
     Kind {
+        name: "plan",
+        argument: "[off]",
+        help: "plan: tools read, and neither write nor send anything; `off` lets them again",
+        make: |state| Command::Plan(state.to_owned()),
+    },
+    Kind {
         name: "attach",
         argument: "[FILE]",
         help: "show the model a picture, a PDF or a text with what you say next, or list what is attached",
@@ -64,6 +71,12 @@ pub(super) const COMMANDS: &[Kind] = &[
         argument: "",
         help: "go on with what was stopped or failed",
         make: |_| Command::Continue,
+    },
+    Kind {
+        name: "undo",
+        argument: "[all]",
+        help: "put back the files that tools changed for the last prompt that changed some, or all of this session's",
+        make: |which| Command::Undo(which.to_owned()),
     },
     Kind {
         name: "clear",
@@ -91,10 +104,14 @@ pub(super) enum Command {
     Allow(String),
     Keep(String),
     Deny(String),
+    /// Nothing and `on`: plan from now on; `off`: no longer.
+    Plan(String),
     /// Files, as words are split by a shell.
     Attach(String),
     Detach,
     Continue,
+    /// Nothing: the last changes; `all`.
+    Undo(String),
     Clear,
     Save(Option<PathBuf>),
     Quit,
@@ -149,6 +166,15 @@ impl Command {
             Self::Allow(rule) => rules::allow(conversation, &rule, terminal),
             Self::Keep(rule) => return Next::Keep(rule),
             Self::Deny(rule) => rules::deny(conversation, &rule, terminal),
+            Self::Plan(state) => match state.as_str() {
+                "" | "on" | "off" => {
+                    conversation.dialogue.plan(state != "off");
+                    tell_plan(state != "off", terminal);
+                }
+                other => {
+                    terminal.fail(&anyhow::anyhow!("`/plan` takes `off` or nothing after it, not `{other}`"))
+                }
+            },
             Self::Attach(files) => match paths(&files) {
                 Ok(paths) => return Next::Attach(paths),
                 Err(error) => terminal.fail(&error),
@@ -156,6 +182,13 @@ impl Command {
             Self::Detach => return Next::Detach,
             Self::Continue if conversation.is_unfinished() => return Next::Do(None),
             Self::Continue => terminal.message("nothing is left to go on with"),
+            Self::Undo(which) => match which.as_str() {
+                "" => undo(conversation, Which::Last, terminal),
+                "all" => undo(conversation, Which::All, terminal),
+                other => {
+                    terminal.fail(&anyhow::anyhow!("`/undo` takes `all` or nothing after it, not `{other}`"));
+                }
+            },
             Self::Clear => {
                 conversation.dialogue.clear();
                 terminal.message(format_args!(
@@ -178,6 +211,24 @@ fn paths(words: &str) -> anyhow::Result<Vec<PathBuf>> {
         _ => PathBuf::from(word),
     };
     Ok(words.into_iter().map(path).collect())
+}
+
+fn undo(conversation: &mut Conversation, which: Which, terminal: Terminal) {
+    match conversation.dialogue.undo(which) {
+        Ok(undone) => undo::tell(undone.as_ref(), terminal),
+        Err(error) => terminal.fail(&error),
+    }
+}
+
+/// Says which mode there is from now on.
+pub(super) fn tell_plan(is_planning: bool, terminal: Terminal) {
+    terminal.message(if is_planning {
+        format!(
+            "{DIM}plan mode: tools read, and neither write nor send anything; `/plan off` lifts it{DIM:#}"
+        )
+    } else {
+        format!("{DIM}plan mode is lifted: tools act with the rights of the program{DIM:#}")
+    });
 }
 
 fn help(terminal: Terminal) {
@@ -227,6 +278,7 @@ mod tests {
         assert_eq!(parse("allow --save  bash(ls *)"), Ok(Command::Keep("bash(ls *)".into())));
         assert_eq!(parse("attach a.png 'b c.pdf'"), Ok(Command::Attach("a.png 'b c.pdf'".into())));
         assert_eq!(parse("exit"), Ok(Command::Quit));
+        assert_eq!(parse("plan off"), Ok(Command::Plan("off".into())));
         assert_eq!(parse("save"), Ok(Command::Save(None)));
         assert_eq!(parse("deny"), Err("`/deny` needs a RULE".into()));
         assert_eq!(parse("clear all"), Err("`/clear` takes nothing after it".into()));

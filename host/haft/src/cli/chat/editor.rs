@@ -34,6 +34,9 @@ const MAX_FILE: u64 = 8 << 20;
 /// What stands before what is typed.
 const PROMPT: &str = "> ";
 
+/// The same in plan mode.
+const PLAN_PROMPT: &str = "plan> ";
+
 /// What was entered.
 pub(super) enum Entered {
     Text(String),
@@ -99,11 +102,12 @@ impl Editor {
     }
 
     /// Reads an entry.
-    pub(super) async fn read(&mut self) -> anyhow::Result<Entered> {
+    pub(super) async fn read(&mut self, is_planning: bool) -> anyhow::Result<Entered> {
         let mut lines = self.lines.take().context("the terminal is being read already")?;
         let (before, after) = self.left.0.lock().take().unwrap_or_default();
         let read = tokio::task::spawn_blocking(move || {
-            let read = lines.readline_with_initial(PROMPT, (&before, &after));
+            let prompt = if is_planning { PLAN_PROMPT } else { PROMPT };
+            let read = lines.readline_with_initial(prompt, (&before, &after));
             (lines, read)
         });
         let (lines, read) = read.await.context("the terminal could not be read")?;

@@ -58,7 +58,9 @@ impl Ready {
     /// Takes from its tools what `grant` does not allow.
     pub(super) fn narrow(&mut self, grant: &Grant) {
         let all: Vec<ToolPattern> = "*".parse().into_iter().collect();
-        self.toolbox = self.toolbox.select(&all, Some(grant));
+        let planning = || self.toolbox.planning();
+        self.toolbox = if grant.is_planning() { planning() } else { self.toolbox.clone() };
+        (self.toolbox, _) = self.toolbox.bound_by(&all, grant);
     }
 
     /// Does `task` as the agent `name`.

@@ -15,6 +15,7 @@ use super::ready::{Done, Ready};
 use crate::program::family::MAX_DEPTH;
 use crate::program::options::Options;
 use crate::program::{ModelChoice, Program};
+use haft_agent::planned;
 use haft_agent::provider::{OutputSchema, Provider};
 use haft_core::call::{Hints, ToolCall, ToolDef, ToolResult};
 use haft_core::event::{Event, Events};
@@ -183,13 +184,14 @@ fn parameters() -> Value {
     })
 }
 
-/// What the agent is asked.
-fn prompt(arguments: &Value) -> String {
+/// What the agent is asked, in plan mode where its caller is.
+fn prompt(arguments: &Value, is_planning: bool) -> String {
     let text = |name: &str| arguments.get(name).and_then(Value::as_str).unwrap_or_default().trim();
-    match (text("task"), text("context")) {
+    let task = match (text("task"), text("context")) {
         (task, "") => task.to_owned(),
         (task, context) => format!("{task}\n\n{context}"),
-    }
+    };
+    if is_planning { planned(task).text } else { task }
 }
 
 /// How far an agent is.
@@ -231,6 +233,11 @@ impl Tool for AgentTool {
         &self.def
     }
 
+    fn keeps_changes(&self) -> bool {
+        // Its calls are those of its tools.
+        true
+    }
+
     async fn call(&self, call: &ToolCall, context: &Context<'_>) -> Result<ToolResult, ToolError> {
         let session = context.session_of_agent(&self.name, &call.id);
         if session.lineage.depth() > MAX_DEPTH {
@@ -247,7 +254,8 @@ impl Tool for AgentTool {
             let unusable = |error: anyhow::Error| {
                 ToolError::Host(format!("agent `{}` cannot be used: {error:#}", self.name))
             };
-            let run = ready.map_err(unusable)?.run(prompt(&call.arguments), session, &self.name);
+            let task = prompt(&call.arguments, context.grant.is_planning());
+            let run = ready.map_err(unusable)?.run(task, session, &self.name);
             Box::pin(run).await.map_err(|error| ToolError::Host(error.to_string()))
         };
         let mut work: Work<'_> = Box::pin(work);

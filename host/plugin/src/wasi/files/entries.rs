@@ -61,6 +61,9 @@ impl Files<'_> {
             let place = if protection.itself { place.map(|place| place.join(name)) } else { place };
             return Err(self.refuse(protection.level, place, AccessKind::Write));
         }
+        if let Some(changes) = self.changes() {
+            changes.before(&found, name, || resolve::real_path(&found));
+        }
         Ok(Entry { directory: found, name: name.to_owned(), must_be_directory: path.ends_with('/') })
     }
 
@@ -83,6 +86,11 @@ impl Files<'_> {
     pub(super) fn rename(&mut self, from: (&Dir, &str), to: (&Dir, &str)) -> FsResult<()> {
         let (old, new) = self.both(from, to)?;
         old.check_kind()?;
+        if old.kind().is_ok_and(|kind| kind == FileType::Directory)
+            && let Some(changes) = self.changes()
+        {
+            changes.moves_folder(resolve::real_path(&old.directory).map(|place| place.join(&old.name)));
+        }
         replace::keep_mode(&old.directory, &old.name, &new.directory, &new.name);
         renameat(&old.directory, &*old.name, &new.directory, &*new.name).map_err(errno)
     }

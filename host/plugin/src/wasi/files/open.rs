@@ -2,6 +2,7 @@
 //! object opened or truncated, or a new file made. Nothing is changed before the check.
 
 use std::fs::File;
+use std::io;
 
 use rustix::fs::{FileType, Mode, OFlags, openat, readlinkat};
 use rustix::io::Errno;
@@ -168,6 +169,13 @@ impl Files<'_> {
         };
         if request.only_new() {
             return Err(ErrorCode::Exist.into());
+        }
+        if request.writes()
+            && object.kind() == FileType::RegularFile
+            && let Some(changes) = self.changes()
+        {
+            let open = || object.open(OFlags::RDONLY).map_err(|_| io::ErrorKind::PermissionDenied.into());
+            changes.before_open(resolve::real_path(&object.file), open);
         }
         let file = object.open(request.of_object())?;
         let is_directory = object.kind() == FileType::Directory;

@@ -18,6 +18,7 @@ use crate::instance::state::GuestState;
 use crate::threads::writable::Writable;
 use crate::wasi::disk_budget::Disk;
 use haft_core::grant::{Grant, Reach};
+use haft_core::undo::Changes;
 use haft_state::Kept;
 
 /// The type under which wasmtime finds [`Files`] in a store.
@@ -37,6 +38,8 @@ pub(crate) struct Files<'a> {
     pub(super) private_handles: &'a mut PrivateHandles,
     /// The private directory that this works in.
     pub(super) inside: Option<Kept>,
+    /// Keeps what is changed.
+    changes: &'a Changes,
 }
 
 impl HasData for HasFiles {
@@ -59,6 +62,7 @@ pub(crate) fn guest_files(state: &mut GuestState) -> Files<'_> {
         private_disks: &state.private.disks,
         private_handles: &mut state.private.handles,
         inside: None,
+        changes: &state.run.changes,
     }
 }
 
@@ -88,6 +92,11 @@ impl Files<'_> {
     ) -> FsResult<Resource<DynOutputStream>> {
         let stream = self.inner.table.delete(stream)?;
         Ok(self.inner.table.push(self.disk.counted(stream, file, at))?)
+    }
+
+    /// Where what is changed here is kept; nowhere what is the guest's own.
+    pub(super) fn changes(&self) -> Option<&Changes> {
+        Some(self.changes).filter(|_| self.inside.is_none())
     }
 
     /// How far resolving a path may lead.

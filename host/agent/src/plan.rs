@@ -1,0 +1,48 @@
+//! Plan mode as a model is told of it, in one line of the prompt that it is for. The line gives no right and takes none:
+//! [`Toolbox::planning`](haft_core::tool::Toolbox::planning) does.
+
+use crate::is_own_question;
+use crate::provider::{Message, Prompt};
+
+/// What the model is told.
+pub const PLAN: &str = "[Plan mode: for this task the tools can read and do nothing else; nothing is written or sent. \
+     Find out what is needed, then answer with a plan. Only the user can lift this.]";
+
+/// What a person says in plan mode.
+#[must_use]
+pub fn planned(said: impl Into<Prompt>) -> Prompt {
+    let said = said.into();
+    let text = if said.text.is_empty() { PLAN.to_owned() } else { format!("{}\n\n{PLAN}", said.text) };
+    Prompt { text, ..said }
+}
+
+/// Whether what a person said last was said in plan mode. Where several things were said before the model came to answer,
+/// one of them is enough.
+pub(crate) fn is_planned(messages: &[Message]) -> bool {
+    let said = messages.iter().rev().find_map(|message| match message {
+        Message::User(said) if !is_own_question(said) => Some(said),
+        _ => None,
+    });
+    said.is_some_and(|said| said.text.lines().any(|line| line == PLAN))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{AFTER_NOTHING, History};
+
+    /// U11: what was begun in plan mode is gone on with in plan mode, also after what haft asked by itself.
+    #[test]
+    fn u11_a_task_of_plan_mode_is_known_as_one() {
+        let mut history = History::default();
+        assert!(!history.is_planned());
+        history.push_prompt(planned("look")).unwrap();
+        assert!(history.is_planned());
+        history.push_prompt(AFTER_NOTHING).unwrap();
+        assert!(history.is_planned());
+        let mut history = History::default();
+        history.push_prompt("do").unwrap();
+        assert!(!history.is_planned());
+        assert_eq!(planned("").text, PLAN);
+    }
+}

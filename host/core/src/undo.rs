@@ -1,0 +1,209 @@
+//! What files were before tools of components changed them, so that a person can have them back: kept before the change, in
+//! a file of the session that no tool opens, private and bounded. Guests change files by way of haft alone, so nothing of
+//! theirs is missed; of tools that act in other ways only the calls are named.
+//!
+//! - **Exact.** Contents are kept as they are, or not at all: one that holds a secret which haft knows is not kept.
+//! - **On the way.** A guest's thread opens nothing for writing: the file of the session is open before it begins.
+
+mod look;
+mod record;
+mod restore;
+
+use std::collections::BTreeSet;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+use self::look::{Seen, at, look};
+use self::record::{Record, State};
+pub use self::restore::{Refusal, Undone, Which, undo};
+use crate::report::shortened;
+use crate::secret::Redactor;
+use crate::sync::Lock;
+
+/// Bytes of a session's file: what a day's work replaces. What is changed after that is named as not kept.
+const MAX_SESSION: u64 = 64 << 20;
+
+/// Paths that one call may change with what they were kept: more than a person looks through.
+const MAX_PATHS: usize = 1000;
+
+/// Characters that are kept of what a call was about.
+const MAX_WHAT: usize = 120;
+
+/// Keeps what tools change in a session. Clones write to the same file; the default keeps nothing.
+#[derive(Clone, Debug, Default)]
+pub struct Keeper(Option<Arc<Inner>>);
+
+#[derive(Debug)]
+struct Inner {
+    path: PathBuf,
+    redactor: Redactor,
+    state: Lock<Kept>,
+}
+
+#[derive(Debug)]
+struct Kept {
+    file: File,
+    bytes: u64,
+    /// Whether the line is to be written that what follows belongs to another prompt.
+    is_new_prompt: bool,
+}
+
+impl Keeper {
+    /// Keeps in the file at `path`, which is made where it is not there, in a folder that no tool may open.
+    pub fn open(path: &Path, redactor: Redactor) -> io::Result<Self> {
+        let mut file = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path)?;
+        let bytes = file.metadata()?.len();
+        // A line that a haft began which was killed ends here.
+        if bytes > 0 {
+            file.seek(SeekFrom::End(-1))?;
+            let mut last = [0];
+            file.read_exact(&mut last)?;
+            if last != *b"\n" {
+                file.write_all(b"\n")?;
+            }
+        }
+        let state = Lock::new(Kept { file, bytes, is_new_prompt: false });
+        Ok(Self(Some(Arc::new(Inner { path: path.to_owned(), redactor, state }))))
+    }
+
+    /// What is changed from now on belongs to another prompt.
+    pub fn begin_prompt(&self) {
+        if let Some(inner) = &self.0 {
+            inner.state.lock().is_new_prompt = true;
+        }
+    }
+
+    /// Notes a call that may change things of which nothing is kept; `what` says which.
+    pub fn uncovered(&self, what: impl FnOnce() -> String) {
+        if let Some(inner) = &self.0 {
+            let what = shortened(&inner.redactor.redact(&what()), MAX_WHAT);
+            inner.note(&Record::Uncovered { what });
+        }
+    }
+
+    /// What one call changes.
+    pub fn call(&self) -> Changes {
+        Changes(self.0.clone().map(|inner| Arc::new(Changing { inner, paths: Lock::default() })))
+    }
+}
+
+impl Inner {
+    fn note(&self, record: &Record) {
+        let line = serde_json::to_string(record).unwrap_or_default() + "\n";
+        let mut state = self.state.lock();
+        let first = if std::mem::take(&mut state.is_new_prompt) { Record::PROMPT_LINE } else { "" };
+        let line = [first, &line].concat();
+        match state.file.write_all(line.as_bytes()) {
+            Ok(()) => state.bytes += line.len() as u64,
+            Err(error) => tracing::warn!("what is changed now cannot be undone: {error}"),
+        }
+    }
+
+    fn has_room(&self, bytes: usize) -> bool {
+        self.state.lock().bytes.saturating_add(bytes as u64) <= MAX_SESSION
+    }
+
+    /// What is kept of a file: its content, or why not.
+    fn kept(&self, content: Option<Vec<u8>>) -> Result<Option<String>, &'static str> {
+        let Some(content) = content else { return Err("it was larger than is kept") };
+        if !self.has_room(content.len() / 3 * 4) {
+            return Err("no more is kept of this session");
+        }
+        let text = String::from_utf8_lossy(&content);
+        if self.redactor.redact(&text) != text {
+            return Err("it held a secret, which is not kept");
+        }
+        Ok(Some(STANDARD.encode(&content)))
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if self.state.lock().bytes == 0 {
+            // Nothing was changed.
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// What one call changes. Clones are of the same call.
+#[derive(Clone, Debug, Default)]
+pub struct Changes(Option<Arc<Changing>>);
+
+#[derive(Debug)]
+struct Changing {
+    inner: Arc<Inner>,
+    /// What was changed so far, each once.
+    paths: Lock<BTreeSet<PathBuf>>,
+}
+
+impl Changes {
+    /// Keeps what is at `name` in the open `directory`, which lies at `place`, before that is changed. Whatever becomes of
+    /// the path meanwhile, what is read is in that directory, and no link is followed.
+    pub fn before(&self, directory: &File, name: &str, place: impl FnOnce() -> io::Result<PathBuf>) {
+        let Some(changing) = &self.0 else { return };
+        let Ok(path) = place().map(|place| place.join(name)) else { return };
+        if changing.is_new(&path) {
+            changing.note(&path, at(directory, name));
+        }
+    }
+
+    /// The same for an open file, which lies at `place`; `open` opens it for reading.
+    pub fn before_open(&self, place: io::Result<PathBuf>, open: impl FnOnce() -> io::Result<File>) {
+        let (Some(changing), Ok(path)) = (&self.0, place) else { return };
+        if changing.is_new(&path) {
+            changing.note(&path, open().and_then(look));
+        }
+    }
+
+    /// Notes that a folder is moved: what is in it is not kept.
+    pub fn moves_folder(&self, place: io::Result<PathBuf>) {
+        if let (Some(changing), Ok(place)) = (&self.0, place) {
+            let what = format!("the move of the folder `{}`", place.display());
+            changing.inner.note(&Record::Uncovered { what });
+        }
+    }
+
+    /// Notes what has become of all that was changed. The call is over.
+    pub fn end(&self) {
+        let Some(changing) = &self.0 else { return };
+        for path in std::mem::take(&mut *changing.paths.lock()) {
+            let is = Seen::now(&path).map_or(State::Other, |seen| seen.state);
+            changing.inner.note(&Record::After { path, is });
+        }
+    }
+}
+
+impl Changing {
+    fn is_new(&self, path: &Path) -> bool {
+        let mut paths = self.paths.lock();
+        let is_full = paths.len() >= MAX_PATHS && !paths.contains(path);
+        if is_full || path.to_str().is_none() {
+            self.inner.note(&Record::Uncovered { what: path.display().to_string() });
+            return false;
+        }
+        paths.insert(path.to_owned())
+    }
+
+    fn note(&self, path: &Path, seen: io::Result<Seen>) {
+        let seen = seen.unwrap_or(Seen { state: State::Other, content: None });
+        let (content, lost) = match &seen.state {
+            State::File { .. } => match self.inner.kept(seen.content) {
+                Ok(content) => (content, None),
+                Err(why) => (None, Some(why.to_owned())),
+            },
+            State::Other => (None, Some("it could not be read, or was no file".to_owned())),
+            State::Absent | State::Link { .. } | State::Folder { .. } => (None, None),
+        };
+        self.inner.note(&Record::Before { path: path.to_owned(), was: seen.state, content, lost });
+    }
+}
+
+#[cfg(test)]
+mod tests;

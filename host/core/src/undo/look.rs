@@ -1,0 +1,109 @@
+//! Looks at what is at a path, by the open directory that it is in: no link is followed, and nothing is waited for.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, fstat, openat, readlinkat, statat};
+use rustix::io::Errno;
+use sha2::{Digest, Sha256};
+
+use super::record::State;
+use crate::encoding::hex;
+use crate::grant::open_without_links;
+
+/// Bytes of a file that are kept: texts are smaller.
+pub(super) const MAX_CONTENT: usize = 8 << 20;
+
+/// Bytes of a file that is compared: reading it takes a second.
+const MAX_COMPARED: u64 = 256 << 20;
+
+/// Bytes that are read at a time.
+const PIECE: usize = 64 << 10;
+
+/// Reads a file, and never anything else in its place.
+const READ: OFlags = OFlags::RDONLY
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::NONBLOCK)
+    .union(OFlags::NOCTTY)
+    .union(OFlags::CLOEXEC);
+
+/// What is at a path, with its content where it is a file that can be kept.
+#[derive(Debug)]
+pub(super) struct Seen {
+    pub(super) state: State,
+    pub(super) content: Option<Vec<u8>>,
+}
+
+impl Seen {
+    fn of(state: State) -> Self {
+        Self { state, content: None }
+    }
+
+    /// What is at an absolute path now, no part of which may be a link but the last.
+    pub(super) fn now(path: &Path) -> io::Result<Self> {
+        match parent(path) {
+            Ok((directory, name)) => at(&directory, &name),
+            // Where a part of it is gone, a file or a link by now, nothing is there.
+            Err(error) => match error.raw_os_error().map(Errno::from_raw_os_error) {
+                Some(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(Self::of(State::Absent)),
+                _ => Err(error),
+            },
+        }
+    }
+}
+
+/// The directory that a path is in, opened without following a link, and its name there.
+pub(super) fn parent(path: &Path) -> io::Result<(File, String)> {
+    let name = path.file_name().and_then(|name| name.to_str()).map(str::to_owned);
+    let (Some(parent), Some(name)) = (path.parent(), name) else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    Ok((open_without_links(parent)?, name))
+}
+
+/// What is at `name` in a directory.
+pub(super) fn at(directory: &File, name: &str) -> io::Result<Seen> {
+    let stat = match statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Err(Errno::NOENT) => return Ok(Seen::of(State::Absent)),
+        stat => stat?,
+    };
+    Ok(match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => look(openat(directory, name, READ, Mode::empty())?.into())?,
+        FileType::Directory => Seen::of(State::Folder { mode: mode(&stat) }),
+        FileType::Symlink => {
+            // What is no text is not kept.
+            let target = readlinkat(directory, name, Vec::new())?.into_string().ok();
+            Seen::of(target.map_or(State::Other, |target| State::Link { target: target.into() }))
+        }
+        _ => Seen::of(State::Other),
+    })
+}
+
+/// What an open file is.
+pub(super) fn look(mut file: File) -> io::Result<Seen> {
+    let stat = fstat(&file)?;
+    let size = u64::try_from(stat.st_size).unwrap_or(u64::MAX);
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile || size > MAX_COMPARED {
+        return Ok(Seen::of(State::Other));
+    }
+    let (mut hash, mut content, mut piece) = (Sha256::new(), Some(Vec::new()), vec![0; PIECE]);
+    let mut left = MAX_COMPARED;
+    loop {
+        let count = file.read(&mut piece)?;
+        let bytes = piece.get(..count).unwrap_or_default();
+        left = left.saturating_sub(count as u64);
+        if bytes.is_empty() || left == 0 {
+            break;
+        }
+        hash.update(bytes);
+        content = content.filter(|all: &Vec<u8>| all.len() + bytes.len() <= MAX_CONTENT);
+        content.iter_mut().for_each(|all| all.extend_from_slice(bytes));
+    }
+    Ok(Seen { state: State::File { mode: mode(&stat), sha256: hex(&hash.finalize()) }, content })
+}
+
+fn mode(stat: &Stat) -> u32 {
+    // Narrower than 32 bits on some systems.
+    Mode::from_raw_mode(stat.st_mode).bits().into()
+}
