@@ -22,6 +22,7 @@ mod exec;
 mod exit;
 mod gc;
 mod given;
+mod grant;
 mod guidance;
 mod init;
 mod inspect;
@@ -119,6 +120,8 @@ enum Verb {
     Verify(verify::Verify),
     /// Show what program.toml asks for, and agree to it once
     Trust(trust::TrustVerb),
+    /// Grant a plugin, a package or the sandbox one right more, in program.toml
+    Grant(grant::GrantVerb),
     /// Look into a package or a component, installed or not
     Inspect(inspect::Inspect),
     /// Remove what no program refers to any more from this machine
@@ -197,6 +200,7 @@ impl Cli {
             Verb::Serve(verb) => Box::pin(verb.execute(&self.common, terminal)),
             Verb::Work(verb) => Box::pin(verb.execute(&self.common, terminal)),
             Verb::Add(verb) => Box::pin(verb.execute(&self.common, terminal)),
+            Verb::Grant(verb) => Box::pin(verb.execute(&self.common, terminal)),
             Verb::Remove(verb) => Box::pin(ready(verb.execute(&self.common, terminal))),
             Verb::Update(verb) => Box::pin(verb.execute(&self.common, terminal)),
             Verb::List(verb) => Box::pin(verb.execute(&self.common, terminal)),

@@ -5,7 +5,7 @@ use toml_edit::{Array, ArrayOfTables, Document, DocumentMut, InlineTable, Item, 
 
 use super::kind::Kind;
 use super::request::Request;
-use haft_core::grant::Right;
+use haft_core::grant::{CredentialStore, Right};
 use haft_core::manifest::{PluginSecret, SecretSource};
 
 /// Why an entry cannot be changed.
@@ -144,6 +144,39 @@ fn changed(
         Some(_) => return Err(EditError::Form(kind.table())),
     }
     Ok(document.to_string())
+}
+
+/// What `[sandbox]` can say that processes may do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SandboxRight {
+    /// To read this directory.
+    Read(String),
+    /// To write this directory.
+    Write(String),
+    /// To read this credential store.
+    Credentials(CredentialStore),
+    /// To use the network.
+    Network,
+}
+
+/// Adds to what `[sandbox]` allows, unless it is there.
+pub fn sandbox(text: &str, right: &SandboxRight) -> Result<String, EditError> {
+    let mut document = parse(text)?;
+    Editing { table: document.as_table_mut(), is_inline: false }.inside("sandbox", |sandbox| match right {
+        SandboxRight::Read(path) => sandbox.push("read", path),
+        SandboxRight::Write(path) => sandbox.push("write", path),
+        SandboxRight::Credentials(store) => sandbox.push("credentials", &store.to_string()),
+        SandboxRight::Network => sandbox.put("network", true.into()),
+    });
+    let changed = document.to_string();
+    // An implicit or inline table of another form is left as it is, which the check of the result would take for done.
+    let others = |text: &str| {
+        let mut all = plain(text);
+        all.remove("sandbox");
+        all
+    };
+    let is_done = plain(&changed).contains_key("sandbox") && others(text) == others(&changed);
+    if is_done { Ok(changed) } else { Err(EditError::Unsure) }
 }
 
 /// Adds a rule to `allow` of `[agent]`, unless it is there.

@@ -294,3 +294,13 @@ impl io::Write for Log {
         Ok(())
     }
 }
+
+/// The lines of `after` from the first to the last that is another one.
+pub(super) fn new_lines<'a>(before: &str, after: &'a str) -> Vec<&'a str> {
+    let (old, new): (Vec<_>, Vec<_>) = (before.lines().collect(), after.lines().collect());
+    let same = |pairs: &mut dyn Iterator<Item = (&&str, &&str)>| pairs.take_while(|(a, b)| a == b).count();
+    let head = same(&mut old.iter().zip(&new));
+    let rest = old.len().min(new.len()) - head;
+    let tail = same(&mut old.iter().rev().zip(new.iter().rev())).min(rest);
+    new.get(head..new.len() - tail).unwrap_or_default().to_vec()
+}

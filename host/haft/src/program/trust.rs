@@ -128,6 +128,15 @@ impl Agreement {
         self.programs.iter().try_for_each(|program| self.agree_to(program, |_| true))
     }
 
+    /// The same of what it asks for and `before` did not: a person wrote that.
+    ///
+    /// # Errors
+    /// As [`Self::agree`].
+    pub fn agree_since(&self, before: &Self) -> anyhow::Result<()> {
+        let old: Vec<_> = before.programs.iter().flat_map(|program| &program.permissions).collect();
+        self.programs.iter().try_for_each(|program| self.agree_to(program, |new| !old.contains(&new)))
+    }
+
     /// The same of what `haft add` writes alone: packages and plugins.
     ///
     /// # Errors

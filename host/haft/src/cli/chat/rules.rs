@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use super::super::terminal::{DIM, Hinted, Terminal};
+use super::super::terminal::{DIM, Hinted, Terminal, new_lines};
 use crate::cli::conversation::Conversation;
 use crate::cli::disclosure_sheet::Sheet;
 use haft::program::Dirs;
@@ -94,16 +94,6 @@ async fn write(conversation: &Conversation, rule: &str, terminal: Terminal) -> a
 fn ruled(path: &Path, text: &str, rule: &RulePattern) -> Result<String, ProjectError> {
     let text = edit::allow(text, &rule.to_string());
     text.map_err(|error| ProjectError::Edit { path: path.to_owned(), error })
-}
-
-/// The lines of `after` from the first to the last that is another one.
-fn new_lines<'a>(before: &str, after: &'a str) -> Vec<&'a str> {
-    let (old, new): (Vec<_>, Vec<_>) = (before.lines().collect(), after.lines().collect());
-    let same = |pairs: &mut dyn Iterator<Item = (&&str, &&str)>| pairs.take_while(|(a, b)| a == b).count();
-    let head = same(&mut old.iter().zip(&new));
-    let rest = old.len().min(new.len()) - head;
-    let tail = same(&mut old.iter().rev().zip(new.iter().rev())).min(rest);
-    new.get(head..new.len() - tail).unwrap_or_default().to_vec()
 }
 
 /// The rule with the tool's own name, and the tools that it names.

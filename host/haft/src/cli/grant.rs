@@ -1,0 +1,175 @@
+//! `haft grant`: writes a right to program.toml, where the hint of a refusal names it.
+
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use clap::Args;
+
+use super::Exit;
+use super::common::Common;
+use super::install_session::project_error;
+use super::terminal::{DIM, Hinted, Terminal, new_lines};
+use haft::program::{Agreement, Dirs, FILE_NAME};
+use haft_core::grant::Right;
+use haft_core::manifest::Manifest;
+use haft_core::report::nearest;
+use haft_package::edit::{self, SandboxRight};
+use haft_package::{Change, Kind, Project, ProjectError, Request, Store};
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+NAME is a plugin, a package or one of their tools; `bash`, a command, an MCP server and the built-in tools have the rights
+of `[sandbox]`, which `sandbox` names too. Relative paths start in the current folder. What is written holds from the next
+call of `haft serve` on, and for what starts from now on; you agree to it by writing it.
+
+Examples:
+  haft grant bash write=../notes
+  haft grant sandbox credentials=ssh network
+  haft grant wordcount read=.
+  haft grant fetcher__get host=api.example.com")]
+pub(super) struct GrantVerb {
+    /// Who gets it: a plugin, a package, a tool, an MCP server, `bash` or `sandbox`
+    #[arg(add = super::completions::plugins())]
+    name: String,
+    /// `read=DIR`, `write=DIR`, `host=HOST`, `env=NAME`, `credentials=STORE`, `state=SIZE`, `cache=SIZE` or `network`
+    #[arg(value_name = "RIGHT", required = true)]
+    rights: Vec<Wanted>,
+}
+
+/// A right as it is typed.
+#[derive(Clone, Debug)]
+enum Wanted {
+    Right(Right),
+    /// The network, for processes.
+    Network,
+}
+
+impl FromStr for Wanted {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "network" {
+            return Ok(Self::Network);
+        }
+        text.parse().map(Self::Right).map_err(|error| format!("{error} or `network`"))
+    }
+}
+
+/// The table that says what somebody may do.
+enum Place {
+    Entry(Kind, String),
+    Sandbox,
+}
+
+impl GrantVerb {
+    pub(super) async fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
+        let path = common.program.clone().unwrap_or_else(|| PathBuf::from(FILE_NAME));
+        let project = Project::open(&path).map_err(project_error)?;
+        let agreed = Agreement::of(Some(&path).filter(|path| path.exists()).map(PathBuf::as_path)).await?;
+        let place = place(&project.manifest, &self.name)?;
+        let text = self.written(&project, &place)?;
+        if text == project.text {
+            terminal.message(format_args!("`{}` says so already", path.display()));
+            return Ok(Exit::Success);
+        }
+        let store = Store::new(&Dirs::of_this_machine()?.store);
+        Project::change(&path, &store, |now| {
+            if now.text != project.text {
+                return Err(ProjectError::Changed(path.clone()));
+            }
+            Ok(Change { text: text.clone(), lock: now.lock.clone() })
+        })
+        .map_err(project_error)?;
+        Agreement::of(Some(&path)).await?.agree_since(&agreed)?;
+        terminal.message(format_args!("{DIM}{}:{DIM:#}", path.display()));
+        for line in new_lines(&project.text, &text) {
+            terminal.message(format_args!("  + {line}"));
+        }
+        Ok(Exit::Success)
+    }
+
+    /// The text of program.toml with the rights.
+    fn written(&self, project: &Project, place: &Place) -> anyhow::Result<String> {
+        self.rights.iter().try_fold(project.text.clone(), |text, wanted| {
+            let edited = match (place, wanted) {
+                (Place::Sandbox, wanted) => edit::sandbox(&text, &for_sandbox(wanted, &project.manifest)?),
+                (Place::Entry(..), Wanted::Network) => {
+                    let hint = format!("`haft grant {} host=HOST` names what it reaches", self.name);
+                    return Err(
+                        Hinted::new("`network` is for processes; a plugin is granted hosts", hint).into()
+                    );
+                }
+                (Place::Entry(kind, name), Wanted::Right(right)) => edit::grant(
+                    &text,
+                    *kind,
+                    name,
+                    &[Request::Right(None, from_folder(right, project.folder()))],
+                ),
+            };
+            edited.map_err(|error| project_error(ProjectError::Edit { path: project.path.clone(), error }))
+        })
+    }
+}
+
+/// What `[sandbox]` has of a right.
+fn for_sandbox(wanted: &Wanted, manifest: &Manifest) -> anyhow::Result<SandboxRight> {
+    let right = match wanted {
+        Wanted::Network => return Ok(SandboxRight::Network),
+        Wanted::Right(right) => from_folder(right, &manifest.folder),
+    };
+    match right {
+        Right::Read(_) if manifest.sandbox.read.is_none() => {
+            anyhow::bail!(
+                "`[sandbox]` has no `read`: everything may be read already but credential stores and what `deny` names"
+            )
+        }
+        Right::Read(path) => Ok(SandboxRight::Read(path)),
+        Right::Write(path) => Ok(SandboxRight::Write(path)),
+        Right::Credentials(store) => Ok(SandboxRight::Credentials(store)),
+        right => {
+            let hint = "`[sandbox]` has `read`, `write`, `credentials` and `network`";
+            Err(Hinted::new(format!("`{right}` is for plugins"), hint).into())
+        }
+    }
+}
+
+/// `right` with a path that means in `folder` what it means in the current one.
+fn from_folder(right: &Right, folder: &Path) -> Right {
+    let is_here = std::env::current_dir().is_ok_and(|here| here == folder || folder.as_os_str().is_empty());
+    let whole = |path: &String| match std::path::absolute(path) {
+        Ok(whole) if !is_here && !path.starts_with('~') => whole.to_string_lossy().into_owned(),
+        _ => path.clone(),
+    };
+    match right {
+        Right::Read(path) => Right::Read(whole(path)),
+        Right::Write(path) => Right::Write(whole(path)),
+        right => right.clone(),
+    }
+}
+
+/// Where the rights of `name` stand: an entry of that name, the one whose tool it is, or `[sandbox]`.
+fn place(manifest: &Manifest, name: &str) -> anyhow::Result<Place> {
+    let plugins = manifest.plugins.iter().map(|plugin| (Kind::Plugin, plugin.name.as_str()));
+    let packages = manifest.packages.iter().map(|package| (Kind::Package, package.name.as_str()));
+    let entries: Vec<_> = plugins.chain(packages).collect();
+    let owner = name.split_once("__").map_or(name, |(owner, _)| owner);
+    if let Some((kind, entry)) = entries.iter().find(|(_, entry)| *entry == name || *entry == owner) {
+        return Ok(Place::Entry(*kind, (*entry).to_owned()));
+    }
+    let servers = manifest.mcp_servers.iter().map(|server| server.name.as_str());
+    let commands = manifest.tools.iter().map(|tool| tool.name.as_str());
+    let others: Vec<&str> = OF_SANDBOX.iter().copied().chain(servers).chain(commands).collect();
+    if others.contains(&name) || (name != owner && ["mcp", "program"].contains(&owner)) {
+        return Ok(Place::Sandbox);
+    }
+    let names = entries.iter().map(|(_, entry)| *entry).chain(others);
+    let near = nearest(name, names).map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+    Err(Hinted::new(
+        format!("nothing here is called `{name}`{near}"),
+        "`haft list` has the plugins and packages; `sandbox` is for `bash`, commands and MCP servers",
+    )
+    .into())
+}
+
+/// What has the rights of `[sandbox]` besides commands and servers.
+const OF_SANDBOX: &[&str] = &["sandbox", "bash", "read", "write", "edit"];
