@@ -5,11 +5,17 @@ use std::fs;
 use std::io::Write;
 use std::net::TcpListener;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use serde_json::{Value, json};
 
 use crate::cli::{Answer, Home};
+use crate::workspace::confiner;
+use haft::event::Events;
+use haft::program::{Options, Program, Trust};
+use haft::tool::{Approvals, Approver, Decision, Question, Session};
 
 const HEAD: &str = "[program]\nname = \"p\"\nversion = \"0.1.0\"\n";
 
@@ -241,4 +247,71 @@ fn u1_tools_work_where_haft_is_run() {
     assert_eq!(haft("other", &elsewhere).stdout, "folder\nnote\nprogram.toml\n");
     let read = ["call", "read", r#"{"file_path": "old"}"#];
     assert_eq!(haft("other", &read).stdout, "a\n");
+}
+
+/// U2: the person at the terminal gives what was refused, once, and the call is made again; a no is one.
+#[test]
+fn u2_a_person_gives_what_was_refused() {
+    let stand = Stand::new();
+    let call = ["call", "bash", r#"{"command": "touch ~/other/new && echo did it"}"#];
+    let Some(declined) = stand.home.at_a_terminal(&call, "n\n") else { return };
+    assert!(
+        declined.contains("Allow: `bash` write=") && declined.contains("the sandbox refused"),
+        "{declined}"
+    );
+    assert!(!stand.place("other/new").exists());
+    let given = stand.home.at_a_terminal(&call, "y\n").unwrap();
+    assert!(given.contains("did it") && stand.place("other/new").exists(), "{given}");
+    assert_eq!(stand.outcome(), "ok");
+    // What no line opens is not asked for.
+    stand.home.write("program.toml", HEAD);
+    let own = stand.home.at_a_terminal(&["call", "bash", r#"{"command": "echo >> program.toml"}"#], "y\n");
+    let own = own.unwrap();
+    assert!(!own.contains("Allow:") && own.contains("says what tools may do"), "{own}");
+}
+
+/// Gives what is asked for, and counts.
+struct Giver(Decision, Arc<AtomicUsize>);
+
+#[async_trait::async_trait]
+impl Approver for Giver {
+    async fn ask(&self, question: &Question) -> Decision {
+        assert_eq!(question.verb, "Allow");
+        self.1.fetch_add(1, Ordering::Relaxed);
+        self.0.clone()
+    }
+}
+
+/// U2: what a person gives for the session is not asked for again, nor what was declined; start-up files and haft's own
+/// files stay closed in what was given.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn u2_what_is_given_for_the_session_is_asked_for_once() {
+    let stand = Stand::new();
+    stand.home.write("program.toml", HEAD);
+    let options = Options {
+        trust: Trust::Everything,
+        program: Some(stand.home.work().join("program.toml")),
+        no_journal: true,
+        confiner: Some(confiner()),
+        ..Options::default()
+    };
+    let program = Program::load(&options).await.unwrap();
+    for (decision, works) in [(Decision::Always, true), (Decision::Denied, false)] {
+        let asked = Arc::new(AtomicUsize::new(0));
+        let approvals = Approvals::by(Giver(decision, asked.clone()));
+        let session = Session { approvals, widening: program.widening(), ..program.session(Events::none()) };
+        let call = |command: String| {
+            let arguments = json!({ "command": command });
+            let call = haft::call::ToolCall { id: "1".into(), tool: "bash".into(), arguments };
+            program.toolbox.dispatch(call, &session)
+        };
+        let repository = stand.place("repo").display().to_string();
+        for name in ["a", "b"] {
+            let result = call(format!("touch {repository}/{name}")).await;
+            assert_eq!(!result.is_error, works, "{}", result.content);
+        }
+        assert_eq!(asked.load(Ordering::Relaxed), 1);
+        let hook = call(format!("echo > {repository}/.git/config")).await;
+        assert!(hook.is_error, "{}", hook.content);
+    }
 }

@@ -32,6 +32,7 @@ mod subject;
 mod toolbox;
 mod watch;
 mod whole;
+mod widening;
 
 use std::pin::Pin;
 
@@ -62,6 +63,7 @@ pub use self::session::Session;
 pub use self::subject::{Subject, SubjectArgument};
 pub use self::toolbox::{DuplicateTool, Toolbox};
 pub use self::whole::Whole;
+pub use self::widening::Widening;
 use crate::call::{PromptDef, ResourceList, ToolCall, ToolDef, ToolResult};
 use crate::event::Events;
 use crate::grant::Grant;

@@ -91,7 +91,7 @@ use haft_core::manifest::{Manifest, ToolPattern};
 use haft_core::report::{Problem, Report};
 use haft_core::secret::{Redactor, Secrets};
 use haft_core::skill::Shelved;
-use haft_core::tool::{Session, Toolbox};
+use haft_core::tool::{Session, Toolbox, Widening};
 use haft_core::trace::Trace;
 use haft_nats::{Identity, LinkError, Server, Shipper, Worker, WorkerSettings};
 use haft_sandbox::Backend;
@@ -279,6 +279,12 @@ impl Program {
     pub fn session(&self, events: Events) -> Session {
         let (redactor, journal, trace) = (self.redactor.clone(), self.journal.clone(), self.trace.clone());
         Session { events, redactor, journal, trace, ..Session::default() }
+    }
+
+    /// What a person at hand may give to calls of this program that are refused something.
+    pub fn widening(&self) -> Widening {
+        let dirs = self.dirs.clone();
+        Widening::by(move |grant, rights| grants::widened(grant, rights, &dirs))
     }
 
     /// The sessions of this machine; `None` where nothing is to be noted down.

@@ -5,6 +5,8 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use super::Right;
+
 /// Where the system and its programs lie: neither these directories nor any below them.
 const SYSTEM_TREES: &[&str] = &[
     "/bin",
@@ -111,6 +113,14 @@ impl Proposal {
         match too_wide(&directory, &homes).or_else(|| too_wide(&real, &homes)) {
             Some(why) => Self::TooWide(directory, why),
             None => Self::Grant(directory),
+        }
+    }
+
+    /// The right to it, where one is proposed.
+    pub fn right(&self, right: fn(String) -> Right) -> Option<Right> {
+        match self {
+            Self::Grant(directory) => directory.to_str().map(|directory| right(directory.to_owned())),
+            Self::TooWide(..) => None,
         }
     }
 

@@ -182,19 +182,24 @@ impl Approvals {
 
     /// Asks a question that is about no call.
     pub async fn question(&self, question: &Question) -> Decision {
-        let Some(approver) = &self.approver else {
-            return Decision::Unasked("there is nobody to ask".into());
-        };
-        let answered = tokio::time::timeout(PATIENCE, approver.ask(question)).await;
-        let decision = answered.unwrap_or_else(|_| {
-            Decision::Unasked(format!("nobody answered within {} minutes", PATIENCE.as_secs() / 60))
-        });
+        let decision = self.put(question).await;
         if decision == Decision::Always
             && let Ok(tool) = question.tool.parse()
         {
             self.allow(RulePattern::every(tool));
         }
         decision
+    }
+
+    /// Asks a question whose answer allows nothing by itself.
+    pub(super) async fn put(&self, question: &Question) -> Decision {
+        let Some(approver) = &self.approver else {
+            return Decision::Unasked("there is nobody to ask".into());
+        };
+        let answered = tokio::time::timeout(PATIENCE, approver.ask(question)).await;
+        answered.unwrap_or_else(|_| {
+            Decision::Unasked(format!("nobody answered within {} minutes", PATIENCE.as_secs() / 60))
+        })
     }
 }
 
@@ -229,6 +234,13 @@ impl Asked<'_> {
         let difference = difference.map(|difference| difference.cleaned(visible));
         Question { call, tool, agent, verb, what, difference, arguments, rule }
     }
+}
+
+/// A question about a call that is no call: `what` says all of it.
+pub(super) fn question_of(call: &ToolCall, tool: &str, verb: &'static str, what: String) -> Question {
+    let (call, tool, what) =
+        (call.id.clone(), tool.to_owned(), visible(&clip(&what, MAX_QUESTION, Keep::Ends)));
+    Question { call, tool, agent: None, verb, what, difference: None, arguments: Value::Null, rule: None }
 }
 
 /// `text` as a person can look at it: what would move the cursor, colour, delete or reorder what is

@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::approval::{Asked, Decision};
+use super::approval::{self, Asked, Decision};
 use super::bounds::ToolBounds;
 use super::hook::{self, Hook, Seen};
 use super::rules::{Places, Ruling, ToolRules, rank};
@@ -19,7 +19,7 @@ use super::session::Session;
 use super::watch::{Ended, Watch};
 use super::{Caller, Context, Difference, Notes, Offer, Schema, SchemaError, Tool, ToolError, present};
 use crate::call::{ToolCall, ToolDef, ToolResult};
-use crate::grant::{Grant, Root};
+use crate::grant::{Grant, Right, Root};
 use crate::journal::{Granted, Record};
 use crate::limit::Limits;
 use crate::manifest::Effect;
@@ -351,7 +351,7 @@ impl Entry {
         }
     }
 
-    /// Runs a call that was admitted: at most as long as the limits allow, and not after a cancel. `approved`: whether a
+    /// Runs a call that was admitted, and once more where a person gives it what it was refused. `approved`: whether a
     /// person was asked.
     pub(super) async fn run(
         &self,
@@ -360,10 +360,67 @@ impl Entry {
         watch: &Watch<'_>,
         (session, trace): (&Session, &Trace),
     ) -> Ended {
+        let given = session.widening.given(&self.def().name, &self.grant);
+        let grant = given.as_ref().unwrap_or(&self.grant);
+        let ended = self.run_with(grant, (call, approved), watch, (session, trace)).await;
+        // On the heap: the future of every call would have room for it.
+        let wider = match &ended {
+            Ended::Answered(result) if !result.is_error => None,
+            _ if session.widening.is_possible() => {
+                Box::pin(self.wider(grant, call, watch.notes(), session)).await
+            }
+            _ => None,
+        };
+        match wider {
+            Some(wider) => Box::pin(self.run_with(&wider, (call, approved), watch, (session, trace))).await,
+            None => ended,
+        }
+    }
+
+    /// `grant` with what the call was refused, if a person gives that. Whoever works for another program is given nothing.
+    async fn wider(&self, grant: &Grant, call: &ToolCall, notes: &Notes, session: &Session) -> Option<Grant> {
+        let name = &self.def().name;
+        if !self.bounds.is_empty()
+            || session.lineage.path().is_some()
+            || grant.is_planning()
+            || self.has_fixed_rights()
+        {
+            return None;
+        }
+        let rights = notes.notes().proposed;
+        let wider = session.widening.widened(name, grant, &rights)?;
+        let asked: Vec<String> = rights.iter().map(Right::to_string).collect();
+        let subject = session.redactor.redact_owned(self.tool.subject(&call.arguments).text().to_owned());
+        let again = format!("`{name}` {}, and make the call again: {subject}", asked.join(", "));
+        let question = approval::question_of(call, name, "Allow", again);
+        match session.approvals.put(&question).await {
+            Decision::Approved => notes.decision(|| format!("given by a person: {}", asked.join(", "))),
+            Decision::Always => {
+                notes.decision(|| format!("given by a person for this session: {}", asked.join(", ")));
+                session.widening.give(name, &rights);
+            }
+            Decision::Denied => {
+                session.widening.decline(name, &rights);
+                return None;
+            }
+            Decision::Unasked(_) => return None,
+        }
+        notes.forget_refusal();
+        Some(wider)
+    }
+
+    /// Runs a call at most as long as the limits allow, and not after a cancel.
+    async fn run_with(
+        &self,
+        grant: &Grant,
+        (call, approved): (&ToolCall, bool),
+        watch: &Watch<'_>,
+        (session, trace): (&Session, &Trace),
+    ) -> Ended {
         self.note_uncovered(call, session);
         let cancel = session.cancel.child_token();
         let (events, notes) = (watch.events(), watch.notes());
-        let (grant, limits, cancel) = (&self.grant, &self.limits, &cancel);
+        let (limits, cancel) = (&self.limits, &cancel);
         let (whole, client) = (&session.whole, session.client);
         let caller = Caller { session, record: watch.record(), trace };
         let context = Context { grant, limits, events, cancel, notes, whole, client, caller, approved };

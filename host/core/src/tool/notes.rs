@@ -1,6 +1,7 @@
 //! What a tool tells the journal, and a caller who wants to know, about a call, beside its answer. Bounded, and nothing in
 //! it changes what the call does.
 
+use crate::grant::Right;
 use crate::sync::Lock;
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use std::sync::Arc;
 pub struct Notes(Option<Arc<Lock<CallNotes>>>);
 
 /// What was noted.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct CallNotes {
     /// What was allowed, narrowed or refused, and what holds the tool to it.
     pub decisions: Vec<String>,
@@ -20,6 +21,8 @@ pub struct CallNotes {
     pub timed_out: bool,
     /// Whether the tool failed after the sandbox had refused it something.
     pub refused: bool,
+    /// The rights that would have allowed that, where some are proposed.
+    pub proposed: Vec<Right>,
 }
 
 /// Decisions of one call. A guest can try one file after the other for ever.
@@ -61,9 +64,14 @@ impl Notes {
         self.change(|notes| notes.timed_out = true);
     }
 
-    /// Notes that the tool failed after the sandbox had refused it something.
-    pub fn refused(&self) {
-        self.change(|notes| notes.refused = true);
+    /// Notes that the tool failed after the sandbox had refused it something that `proposed` would have allowed.
+    pub fn refused(&self, proposed: Vec<Right>) {
+        self.change(|notes| (notes.refused, notes.proposed) = (true, proposed));
+    }
+
+    /// Forgets a refusal: the call is made once more.
+    pub(super) fn forget_refusal(&self) {
+        self.change(|notes| (notes.refused, notes.proposed) = (false, Vec::new()));
     }
 
     /// What was noted so far.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use super::approval::Approvals;
-use super::{Client, Ledger, Lineage, Meter, Notes, Whole};
+use super::{Client, Ledger, Lineage, Meter, Notes, Whole, Widening};
 use crate::event::Events;
 use crate::journal::Journal;
 use crate::secret::Redactor;
@@ -27,6 +27,8 @@ pub struct Session {
     pub notes: Notes,
     /// Who is asked where a tool needs a person's approval.
     pub approvals: Approvals,
+    /// Whether a person is asked for a right that a call was refused.
+    pub widening: Widening,
     /// Where calls are written down before they run.
     pub ledger: Ledger,
     /// Where it is kept what files were before tools changed them.

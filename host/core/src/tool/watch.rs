@@ -61,7 +61,7 @@ impl<'a> Watch<'a> {
         let (begun, call) = (Instant::now(), redactor.call(call));
         let notes = match &session.notes {
             wanted if wanted.is_kept() => wanted.clone(),
-            _ if journal.is_kept() => Notes::recording(),
+            _ if journal.is_kept() || session.widening.is_possible() => Notes::recording(),
             _ => Notes::default(),
         };
         let first_line = || Record {

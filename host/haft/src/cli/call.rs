@@ -77,7 +77,9 @@ impl Call {
         let call = ToolCall { id: "call".into(), tool: self.tool, arguments: Value::Object(arguments) };
         let approvals = approvals::of(terminal.person(), &program, "call", terminal)?;
         let notes = if self.trace { Notes::recording() } else { Notes::default() };
-        let session = Session { approvals, notes: notes.clone(), ..program.session(terminal.messages()) };
+        let widening = program.widening();
+        let session =
+            Session { approvals, widening, notes: notes.clone(), ..program.session(terminal.messages()) };
         let cancel = session.cancel.clone();
         // Before the call is in the journal: a process that sees it there may interrupt it.
         let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen to signals")?;

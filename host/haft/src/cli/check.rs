@@ -13,7 +13,7 @@ use super::Exit;
 use super::common::{Common, proposed_pane};
 use super::terminal::Terminal;
 use super::{build, guidance, mended, trusted};
-use haft::program::{FILE_NAME, InstallContext, Options, Program};
+use haft::program::{Ask, FILE_NAME, InstallContext, Options, Program};
 use haft_core::lookup::{find_on_path, is_executable};
 use haft_core::manifest::{CommandTool, McpServer, Transport};
 use haft_core::report::Problem;
@@ -30,6 +30,8 @@ impl Check {
     pub(super) async fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
         let mut options = common.options(terminal, false)?;
         options.trust = trusted::or_left_out(options.trust);
+        // Each server is started once, as it would be for a call: what it is refused shows in no other way.
+        options.ask = Ask::Always;
         match self.what {
             Some(path) if path.is_dir() => options.program = Some(path.join(FILE_NAME)),
             Some(path) => return component::execute(&path, common, terminal).await,
@@ -44,6 +46,7 @@ async fn program(options: &Options, terminal: Terminal) -> anyhow::Result<Exit> 
     let mut program = Program::load(options).await?;
     let missing = [missing(&program), missing_commands(&program), missing_servers(&program)].concat();
     let crowded = crowded(&program);
+    let refused = refused(&program).await;
     let (misnamed, mut unknown) = program.misnamed_agent_tools(false);
     let (misruled, unknown_to_rules) = program.misnamed_rules();
     unknown.extend(unknown_to_rules);
@@ -54,7 +57,9 @@ async fn program(options: &Options, terminal: Terminal) -> anyhow::Result<Exit> 
     if program.manifest.build.is_some() {
         program.problems.extend(build::stale_warning(&program.manifest.folder)?);
     }
-    program.problems.extend(missing.into_iter().chain(crowded).chain(misnamed).chain(others).chain(output));
+    program.problems.extend(
+        missing.into_iter().chain(refused).chain(crowded).chain(misnamed).chain(others).chain(output),
+    );
     let components = match program.manifest.build {
         Some(_) => {
             let context = InstallContext::new(options, &program.manifest)?;
@@ -163,6 +168,24 @@ fn missing_servers(program: &Program) -> Vec<Problem> {
         Some(error.hints().into_iter().fold(problem, Problem::hint))
     };
     declared.filter_map(problem).collect()
+}
+
+/// What the sandbox refused MCP servers that started all the same.
+async fn refused(program: &Program) -> Vec<Problem> {
+    let declared = &program.manifest.mcp_servers;
+    let mut problems = Vec::new();
+    for server in program.servers.iter() {
+        let (name, hints) = (&server.config().name, server.refused().await);
+        let problem = Problem::new(format!("MCP server `{name}` was refused something when it started"));
+        let place = declared.iter().find(|declared| declared.name.as_str() == name);
+        let problem = match place {
+            Some(declared) => problem.at(declared.name.span, "this server"),
+            None => problem,
+        };
+        problems
+            .extend((!hints.is_empty()).then(|| hints.into_iter().fold(problem.warning(), Problem::hint)));
+    }
+    problems
 }
 
 /// A `tool_budget` that not even the two tools fit that stand for all others.

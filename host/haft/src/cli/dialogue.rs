@@ -15,7 +15,7 @@ use haft_agent::{
     planned, route,
 };
 use haft_core::call::Attachment;
-use haft_core::tool::{Session, Toolbox};
+use haft_core::tool::{Session, Toolbox, Widening};
 use haft_core::undo::{Undone, Which};
 
 /// A dialogue that goes on.
@@ -28,6 +28,8 @@ pub(super) struct Dialogue {
     history: History,
     /// The id that its session is to have once it begins, where one was promised.
     promised: Option<String>,
+    /// What a person gives calls that were refused it.
+    widening: Widening,
     /// Whether what is said next is said in plan mode.
     is_planning: bool,
     /// What was put back that the model is not told of yet.
@@ -47,7 +49,19 @@ impl Dialogue {
         program.agents.use_model(&choice.model());
         let (history, promised, is_planning) = (History::default(), None, false);
         let undone = BTreeSet::new();
-        Ok(Self { program, choice, toolbox, settings, provider, history, promised, is_planning, undone })
+        let widening = program.widening();
+        Ok(Self {
+            program,
+            choice,
+            toolbox,
+            settings,
+            provider,
+            history,
+            promised,
+            widening,
+            is_planning,
+            undone,
+        })
     }
 
     /// The answer has this form from now on.
@@ -166,7 +180,7 @@ impl Dialogue {
         if told.is_some() {
             keeper.begin_prompt();
         }
-        let session = &Session { keeper, ..session.clone() };
+        let session = &Session { keeper, widening: self.widening.clone(), ..session.clone() };
         let toolbox = if self.is_planning { self.toolbox.planning() } else { self.toolbox.clone() };
         let Some(told) = told else {
             let agent = Agent::new(self.provider.clone(), toolbox, self.settings.clone());

@@ -31,6 +31,13 @@ fn with_right(right: &Right, grant: Grant, dirs: &Dirs) -> anyhow::Result<Grant>
     })
 }
 
+/// `grant` with rights that a person gives while the program runs. What stays closed does; `None` where one of them cannot
+/// be had.
+pub(super) fn widened(grant: &Grant, rights: &[Right], dirs: &Dirs) -> Option<Grant> {
+    let wider = rights.iter().try_fold(grant.clone(), |grant, right| with_right(right, grant, dirs));
+    wider.ok().map(start_up::fixing)
+}
+
 /// What belongs to the program itself may do.
 pub(super) struct Sandbox {
     /// The built-in tools but the next, `bash` and commands.

@@ -110,6 +110,12 @@ impl Connection {
         self.child.as_ref().map(|child| child.life.refused()).unwrap_or_default()
     }
 
+    /// What would allow that.
+    pub(super) fn hints(&self) -> Vec<String> {
+        let child = self.child.as_ref();
+        child.map(|child| Refusal::hints(&self.refused(), (&child.grant, TABLE), "")).unwrap_or_default()
+    }
+
     /// What would allow what the sandbox refused the server during a call that it answered with the error `answer`, or what
     /// of all that it was refused that names. `known` were refused before.
     pub(super) fn hints_for(&self, known: usize, answer: &Value) -> Vec<String> {

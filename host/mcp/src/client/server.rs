@@ -169,6 +169,13 @@ impl Server {
         Ok(Answer { value, hints })
     }
 
+    /// What the sandbox has refused it since it was started, and the lines that would allow that; nothing where it does not
+    /// run.
+    pub async fn refused(&self) -> Vec<String> {
+        let connection = self.slot.lock().await.open();
+        connection.map(|connection| connection.hints()).unwrap_or_default()
+    }
+
     /// Ends it in order, within a few seconds; it is not started again.
     pub async fn close(&self) {
         self.closing.cancel();

@@ -96,7 +96,8 @@ impl Tool for ServerTool {
             Err(_) => &Vec::new(),
         };
         if !hints.is_empty() {
-            context.notes.refused();
+            // A server has the rights that it was started with.
+            context.notes.refused(Vec::new());
         }
         let Answer { value, hints } = result.map_err(|error| self.failed(&error))?;
         let result = to_tool_result(&value, self.server.config().max_result, context.whole);

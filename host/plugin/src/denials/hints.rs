@@ -9,7 +9,7 @@ use crate::denials::grant_place::GrantPlace;
 use crate::denials::network_decisions::Refusal;
 use crate::failure::Limit;
 use crate::instance::state::{ExceededLimit, GuestState, bytes};
-use haft_core::grant::{AddressError, Destination, Grant, Proposal};
+use haft_core::grant::{AddressError, Destination, Grant, Proposal, Right};
 use haft_core::limit::Limits;
 use haft_core::tool::PLAN_HINT;
 use haft_core::units::format_size;
@@ -129,6 +129,16 @@ impl HintContext<'_> {
 
 /// What is proposed for a plugin that keeps things.
 const DEFAULT_STATE: &str = "10MiB";
+
+/// The rights to files that would have allowed what a guest was refused, where those are proposed.
+pub(crate) fn rights(state: &GuestState) -> Vec<Right> {
+    let writes = state.denied.writes.paths().map(|path| Proposal::for_path(path).right(Right::Write));
+    let reads = state.denied.reads.paths().map(|path| Proposal::for_path(path).right(Right::Read));
+    let rights: Option<Vec<Right>> = writes.chain(reads).collect();
+    let mut rights = rights.unwrap_or_default();
+    rights.dedup();
+    rights
+}
 
 fn files(context: &HintContext<'_>, state: &GuestState) -> Vec<String> {
     let (denied, table) = (&state.denied, context.table());

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use haft_core::grant::{Grant, Proposal};
+use haft_core::grant::{Grant, Proposal, Right};
 use haft_core::tool::PLAN_HINT;
 
 /// Refusals that are told of one process and what it started; each is told once.
@@ -78,6 +78,30 @@ impl Refusal {
         }
         let told = |(way_out, refused): (String, Vec<&Self>)| format!("{}; {way_out}", listed(&refused));
         hints.into_iter().take(MAX_HINTS).map(told).collect()
+    }
+
+    /// The rights that would allow what a process with `grant` was refused, each once; none where one of them is not proposed:
+    /// with some of them it would fail again.
+    pub fn rights<'r>(refused: impl IntoIterator<Item = &'r Self>, grant: &Grant) -> Vec<Right> {
+        let mut rights = Vec::new();
+        for refusal in refused.into_iter().filter(|refusal| !refusal.is_incidental()) {
+            match refusal.right(grant) {
+                Some(right) if rights.contains(&right) => {}
+                Some(right) => rights.push(right),
+                None => return Vec::new(),
+            }
+        }
+        rights
+    }
+
+    fn right(&self, grant: &Grant) -> Option<Right> {
+        let (path, right): (&Path, fn(String) -> Right) = match self {
+            Self::Write(path) => (path, Right::Write),
+            Self::Remove(path) => (path.parent().unwrap_or(path), Right::Write),
+            Self::Read(path) => (path, Right::Read),
+            Self::Connect(_) => return None,
+        };
+        if grant.closed_at(path).is_some() { None } else { Proposal::for_path(path).right(right) }
     }
 
     /// What would allow a process with `grant` this access, where `table` of program.toml says what it may do; or why

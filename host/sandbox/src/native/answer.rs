@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::confine::Refusal;
 use crate::process::{ExitReason, Finished, STOP_BOUND};
 use haft_core::call::ToolResult;
-use haft_core::grant::{Closed, Grant};
+use haft_core::grant::{Closed, Grant, Right, Why};
 use haft_core::limit::Limits;
 use haft_core::tool::{Clipper, Notes, Whole};
 
@@ -51,7 +51,7 @@ pub(super) fn answer(
         let output = output(&mut finished.stdout, finished.stderr.as_mut(), limit);
         let hints = hints(grant, &finished.refused, &output);
         if !hints.is_empty() {
-            notes.refused();
+            notes.refused(rights(grant, &finished.refused, &output));
         }
         let hints = hints.join("\n");
         // Where there is little room, it is the output's.
@@ -90,6 +90,22 @@ fn hints(grant: &Grant, refused: &[Refusal], output: &str) -> Vec<String> {
     let new = closed.filter(|hint| !refused.iter().any(|told| told.ends_with(hint.as_str()))).take(MAX_HINTS);
     let all = new.chain(refused.iter().cloned()).map(|hint| format!("hint: {hint}"));
     all.take(MAX_HINTS).collect()
+}
+
+/// The rights that would have allowed a child what it was refused: credential stores, where its `output` names no other
+/// reason.
+fn rights(grant: &Grant, refused: &[Refusal], output: &str) -> Vec<Right> {
+    let stores = grant.closed_in(output).into_iter().filter_map(|closed| match closed.why {
+        Why::Store(store) => Some(Right::Credentials(store)),
+        Why::Own | Why::Denied | Why::StartUp => None,
+    });
+    let rights = Refusal::rights(refused, grant);
+    // What was refused beside it would be refused again.
+    if rights.is_empty() && !refused.is_empty() {
+        Vec::new()
+    } else {
+        rights.into_iter().chain(stores).collect()
+    }
 }
 
 fn notices(finished: &Finished, timeout: Duration, silent: bool) -> String {

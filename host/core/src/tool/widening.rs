@@ -1,0 +1,76 @@
+//! A refusal is answered where it happens: a person is asked whether a call that the sandbox refused something may have
+//! that, and it is made once more with it. Only for tools that act with the grant of their call.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::grant::{Grant, Right};
+use crate::sync::Lock;
+
+/// How a grant gets rights more, with all that stays closed; `None` where it cannot have them.
+type Widen = dyn Fn(&Grant, &[Right]) -> Option<Grant> + Send + Sync;
+
+/// Whether a person may be asked for rights, and what was answered in this session. Nobody by default. Clones share it.
+#[derive(Clone, Default)]
+pub struct Widening(Option<Arc<Inner>>);
+
+struct Inner {
+    widen: Box<Widen>,
+    /// What a person gave for the session, by the tool's name.
+    given: Lock<Vec<(String, Right)>>,
+    /// What a person has declined: nobody is asked twice.
+    declined: Lock<Vec<(String, Right)>>,
+}
+
+impl Widening {
+    /// Grants get more by `widen`.
+    pub fn by(widen: impl Fn(&Grant, &[Right]) -> Option<Grant> + Send + Sync + 'static) -> Self {
+        let (given, declined) = (Lock::default(), Lock::default());
+        Self(Some(Arc::new(Inner { widen: Box::new(widen), given, declined })))
+    }
+
+    /// Whether a person may be asked.
+    pub(super) fn is_possible(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// `grant` with what a person gave `tool` for the session, where that is anything.
+    pub(super) fn given(&self, tool: &str, grant: &Grant) -> Option<Grant> {
+        let inner = self.0.as_ref()?;
+        let own = |(name, right): &(String, Right)| (name == tool).then(|| right.clone());
+        let rights: Vec<Right> = inner.given.lock().iter().filter_map(own).collect();
+        if rights.is_empty() { None } else { (inner.widen)(grant, &rights) }
+    }
+
+    /// `grant` with `rights`, which a person has not declined for `tool`.
+    pub(super) fn widened(&self, tool: &str, grant: &Grant, rights: &[Right]) -> Option<Grant> {
+        let inner = self.0.as_ref()?;
+        let is_declined = |right| inner.declined.lock().contains(&(tool.to_owned(), right));
+        if rights.is_empty() || rights.iter().cloned().any(is_declined) {
+            return None;
+        }
+        (inner.widen)(grant, rights).filter(|wider| wider != grant)
+    }
+
+    /// A person gave `rights` to `tool` for the session.
+    pub(super) fn give(&self, tool: &str, rights: &[Right]) {
+        self.note(|inner| &inner.given, tool, rights);
+    }
+
+    /// A person declined them.
+    pub(super) fn decline(&self, tool: &str, rights: &[Right]) {
+        self.note(|inner| &inner.declined, tool, rights);
+    }
+
+    fn note(&self, list: impl Fn(&Inner) -> &Lock<Vec<(String, Right)>>, tool: &str, rights: &[Right]) {
+        if let Some(inner) = &self.0 {
+            list(inner).lock().extend(rights.iter().map(|right| (tool.to_owned(), right.clone())));
+        }
+    }
+}
+
+impl fmt::Debug for Widening {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Widening").field(&self.is_possible()).finish()
+    }
+}
