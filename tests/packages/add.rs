@@ -293,7 +293,8 @@ fn wa01_a_bare_component_is_installed() {
             .stdout
             .contains("2 words")
     );
-    let expected = "[[plugins]]\nname = \"word-count\"\ncomponent = \"tools/word_count.wasm\"\n\n[plugins.grant]\nread = [\".\"]\n";
+    let expected = "# Tools work in this folder; `workspace` in `[sandbox]` names another.\n[program]\nname = \"work\"\n\
+                    version = \"0.1.0\"\n\n[[plugins]]\nname = \"word-count\"\ncomponent = \"tools/word_count.wasm\"\n\n[plugins.grant]\nread = [\".\"]\n";
     assert_eq!(place.read("program.toml"), expected);
     // Another folder, another program: both files are written as seen from there.
     fs::create_dir(place.work().join("sub")).unwrap();

@@ -1,12 +1,14 @@
 //! Changes single entries of a program.toml and leaves every other byte as it is: comments, order, spacing. Works on
 //! the text alone; the caller checks the result before it is written.
 
+use std::path::Path;
+
 use toml_edit::{Array, ArrayOfTables, Document, DocumentMut, InlineTable, Item, Table, TableLike, Value};
 
 use super::kind::Kind;
 use super::request::Request;
 use haft_core::grant::{CredentialStore, Right};
-use haft_core::manifest::{PluginSecret, SecretSource};
+use haft_core::manifest::{Name, PluginSecret, SecretSource};
 
 /// Why an entry cannot be changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -36,6 +38,19 @@ pub struct NewEntry<'a> {
     pub source: &'a str,
     /// What is granted of what was asked for.
     pub granted: &'a [Request],
+}
+
+/// `text`, or where nothing is in it yet what a program.toml in `folder` begins with.
+pub fn begun(text: &str, folder: &Path) -> String {
+    if !text.trim().is_empty() {
+        return text.to_owned();
+    }
+    let name = Name::of_folder(folder);
+    format!(
+        "# Tools work in this folder; `workspace` in `[sandbox]` names another.\n\
+         [program]\nname = \"{}\"\nversion = \"0.1.0\"\n",
+        name.as_str()
+    )
 }
 
 /// Adds an entry at the end of `text`.

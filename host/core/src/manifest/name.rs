@@ -2,6 +2,7 @@
 //! repairs one, because a name that was changed silently is found nowhere.
 
 use std::fmt;
+use std::path::Path;
 use std::str::FromStr;
 
 /// The name of a program, a plugin or a server: `^[a-z0-9][a-z0-9-]{0,31}$`.
@@ -57,6 +58,15 @@ impl Name {
     pub const MAX: usize = 32;
     pub(super) const PATTERN: &'static str = "^[a-z0-9][a-z0-9-]{0,31}$";
     const ALLOWED: &'static str = "`a` to `z`, `0` to `9` and `-`";
+
+    /// The folder's name as a program's: lower case, words joined by `-`.
+    pub fn of_folder(folder: &Path) -> Self {
+        let folder = folder.canonicalize().unwrap_or_default();
+        let name = folder.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
+        let clean: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+        let name: String = clean.trim_matches('-').chars().take(Self::MAX).collect();
+        Self(if name.is_empty() { "my-program".into() } else { name })
+    }
 }
 
 impl ToolName {

@@ -90,7 +90,7 @@ impl GrantVerb {
 
     /// The text of program.toml with the rights.
     fn written(&self, project: &Project, place: &Place) -> anyhow::Result<String> {
-        self.rights.iter().try_fold(project.text.clone(), |text, wanted| {
+        self.rights.iter().try_fold(edit::begun(&project.text, project.folder()), |text, wanted| {
             let edited = match (place, wanted) {
                 (Place::Sandbox, wanted) => edit::sandbox(&text, &for_sandbox(wanted, &project.manifest)?),
                 (Place::Entry(..), Wanted::Network) => {

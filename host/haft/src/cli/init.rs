@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{ErrorKind, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::Context;
 use clap::Args;
@@ -10,6 +10,7 @@ use clap::Args;
 use super::Exit;
 use super::terminal::Terminal;
 use haft::program::{Agreement, FILE_NAME};
+use haft_core::manifest::Name;
 
 /// What the first line of the program.toml names.
 const SCHEMA: &str = "program.schema.json";
@@ -33,11 +34,11 @@ impl Init {
         let shown = path.display();
         std::fs::create_dir_all(&self.folder)
             .with_context(|| format!("cannot create folder `{}`", self.folder.display()))?;
-        let name = program_name(&self.folder);
+        let name = Name::of_folder(&self.folder);
         match File::create_new(&path) {
             Ok(mut file) => {
                 let [tool, about, command] = if is_in_git(&self.folder) { IN_GIT } else { ELSEWHERE };
-                let text = include_str!("init/program.toml").replace("NAME", &name);
+                let text = include_str!("init/program.toml").replace("NAME", name.as_str());
                 let text = text.replace("TOOL", tool).replace("ABOUT", about).replace("COMMAND", command);
                 file.write_all(text.as_bytes()).with_context(|| format!("cannot write `{shown}`"))?;
             }
@@ -63,13 +64,4 @@ impl Init {
 /// Whether the folder or one above it is a repository of git.
 fn is_in_git(folder: &Path) -> bool {
     folder.canonicalize().is_ok_and(|folder| folder.ancestors().any(|above| above.join(".git").exists()))
-}
-
-/// The folder's name as a program's: lower case, words joined by `-`.
-fn program_name(folder: &Path) -> String {
-    let folder = folder.canonicalize().unwrap_or_default();
-    let name = folder.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
-    let clean: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
-    let name: String = clean.trim_matches('-').chars().take(haft_core::manifest::Name::MAX).collect();
-    if name.is_empty() { "my-program".into() } else { name }
 }

@@ -35,7 +35,7 @@ impl Installer<'_> {
             }
             let source = candidate.source.to_string();
             let entry = NewEntry { kind: offered.kind, name, source: &source, granted: &granted };
-            let text = edited(project, edit::add(&project.text, &entry))?;
+            let text = edited(project, edit::add(&edit::begun(&project.text, project.folder()), &entry))?;
             let mut lock = project.lock.clone();
             lock.put(candidate.pin(&granted));
             Ok(Change { text, lock })
