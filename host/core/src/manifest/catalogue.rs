@@ -341,7 +341,12 @@ pub(super) static PACKAGE: Table = Table {
     header: "[[packages]]",
     doc: "A package of other people, as `haft add` writes it; program.lock says what exactly it is.",
     keys: &[
-        Key::new("name", NAME, "its own name, as its program.toml says").required(),
+        Key::new(
+            "name",
+            NAME,
+            "its own name, or another that you gave it, with which the names of its plugins begin then",
+        )
+        .required(),
         Key::new("source", Kind::Text, "a folder, an archive, `https://…`, `oci://…` or `git+https://…`")
             .required()
             .also(&["path", "url", "component", "from"]),

@@ -13,7 +13,7 @@ use super::source::PackageSource;
 /// A package.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Package {
-    /// Its own name, as its program.toml says.
+    /// Its own name, as its program.toml says, or another, with which the names of its plugins begin then.
     pub name: Located<Name>,
     /// Where it comes from; paths are relative to the program's folder, or below `~/`.
     pub source: Located<PackageSource>,

@@ -15,6 +15,9 @@ use haft_author::{BuildLog, Built, Project, Workshop, pack};
 use haft_core::report::{Problem, Report, plain};
 use haft_sandbox::confine::Confiner;
 
+/// Folders above a component in which its project is looked for.
+const MAX_ABOVE: usize = 4;
+
 /// Files that a message about a component older than its sources names.
 const MAX_NAMED: usize = 3;
 
@@ -128,10 +131,21 @@ pub(super) fn refuse_no_package(folder: &Path) -> anyhow::Result<()> {
 
 /// The component of a project, by itself or by the project's folder, where it is older than its sources.
 pub(super) fn stale(what: &Path) -> anyhow::Result<Option<Stale>> {
-    let folder = if what.is_dir() { what } else { what.parent().unwrap_or(Path::new("")) };
-    let Some(project) = Project::of_file(&folder.join(FILE_NAME)) else { return Ok(None) };
-    let is_it = what.is_dir() || what.file_name() == project.component.file_name();
-    Ok(if is_it { Stale::of(&project, &cache()?) } else { None })
+    let project = |folder: &Path| Project::of_file(&folder.join(FILE_NAME));
+    let is_it = |project: &Project| is_same(what, &project.component);
+    let found = match what.is_dir() {
+        true => project(what),
+        // A component may lie in a folder of the project's.
+        false => what.ancestors().skip(1).take(MAX_ABOVE).find_map(project).filter(is_it),
+    };
+    Ok(match found {
+        Some(project) => Stale::of(&project, &cache()?),
+        None => None,
+    })
+}
+
+fn is_same(one: &Path, other: &Path) -> bool {
+    one.canonicalize().is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other))
 }
 
 /// The same as a finding, where it keeps nothing from working.

@@ -12,7 +12,7 @@ use self::component::Checked;
 use super::Exit;
 use super::common::{Common, proposed_pane};
 use super::terminal::Terminal;
-use super::{build, guidance, mended, trusted};
+use super::{guidance, mended, trusted};
 use haft::program::{Ask, FILE_NAME, InstallContext, Options, Program};
 use haft_core::lookup::{find_on_path, is_executable};
 use haft_core::manifest::{CommandTool, McpServer, Transport};
@@ -54,9 +54,6 @@ async fn program(options: &Options, terminal: Terminal) -> anyhow::Result<Exit> 
     let agents = program.agent_problems().await;
     let others = guidance::problems(program.guidance()).chain(agents).collect::<Vec<_>>();
     let output = program.output().err();
-    if program.manifest.build.is_some() {
-        program.problems.extend(build::stale_warning(&program.manifest.folder)?);
-    }
     program.problems.extend(
         missing.into_iter().chain(refused).chain(crowded).chain(misnamed).chain(others).chain(output),
     );

@@ -1,6 +1,7 @@
 //! Plugins of a program: those that come with haft and those that program.toml declares, all
 //! looked at at once. One that cannot be loaded does not keep the others from it.
 
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -102,7 +103,8 @@ pub(super) async fn load<'m>(
                     hooks::absent(assembly, declared, &format!("it cannot be loaded: {error}"));
                 }
                 assembly.unseen.note(pending.prefix(), format!("plugin `{}` cannot be loaded", pending.name));
-                assembly.problems.push(unloadable(pending, &error));
+                let is_built_here = assembly.manifest.build.is_some();
+                assembly.problems.push(unloadable(pending, &error, is_built_here));
             }
         }
     }
@@ -287,7 +289,7 @@ async fn known(engine: &Engine, pending: &[PendingPlugin<'_>]) -> Vec<Loaded> {
 /// A plugin; nothing where it would have to be looked at first.
 type Loaded = Result<Option<Plugin>, LoadError>;
 
-fn unloadable(pending: &PendingPlugin<'_>, error: &LoadError) -> Problem {
+fn unloadable(pending: &PendingPlugin<'_>, error: &LoadError, is_built_here: bool) -> Problem {
     let problem = Problem::new(format!("plugin `{}` cannot be loaded: {error}", pending.name));
     let problem = match pending.span() {
         Some(span) => problem.at(span, "this component"),
@@ -299,6 +301,9 @@ fn unloadable(pending: &PendingPlugin<'_>, error: &LoadError) -> Problem {
         }
         (LoadError::Pinned, _) => {
             problem.hint("`haft add` fetches it again; `haft verify` checks everything")
+        }
+        (LoadError::Read { error, .. }, None) if is_built_here && error.kind() == ErrorKind::NotFound => {
+            problem.hint("`haft build` makes it")
         }
         _ => problem,
     }

@@ -118,10 +118,13 @@ mod tests {
         let lines = Debug::of(&modules[0]).unwrap().table(&modules[0], "/p", 0).unwrap();
         let checks: Vec<Vec<Frame>> = (0..bytes.len()).map(|address| lines.at(address)).collect();
         let of_checks = checks.iter().filter(|frames| frames.len() == 2);
-        let told = of_checks.map(|frames| {
-            assert!(frames[0].function.ends_with("$Alignment, null, or object-size error"), "{frames:?}");
-            frames[1].to_string()
-        });
-        assert_eq!(told.collect::<Vec<_>>(), ["two (src/two.c:2)", "two (src/two.c:3)"]);
+        let mut told: Vec<String> = of_checks
+            .map(|frames| {
+                assert!(frames[0].function.ends_with("$Alignment, null, or object-size error"), "{frames:?}");
+                frames[1].to_string()
+            })
+            .collect();
+        told.dedup();
+        assert_eq!(told, ["two (src/two.c:2)", "two (src/two.c:3)"]);
     }
 }
