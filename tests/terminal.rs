@@ -235,3 +235,19 @@ fn u14_what_init_writes_can_be_called() {
     let called = home.command(&["call", name.unwrap()]).current_dir(elsewhere.path()).output().unwrap();
     assert!(called.status.success(), "{called:?}");
 }
+
+/// U14: on a screen of 80 columns the digest is one line, and what is asked in the end names the package.
+#[test]
+fn u14_consent_names_what_it_is_about() {
+    let home = Home::new();
+    let guest = hostile();
+    let columns = [("COLUMNS", "80")];
+    let arguments = ["add", guest.to_str().unwrap(), "--name", "another"];
+    let Some(said) = home.at_a_terminal_with(&columns, &arguments, "n\n") else { return };
+    let said = without_styles(&said.replace('\r', ""));
+    let is_digest =
+        |line: &str| line.split(' ').next_back().is_some_and(|word| word.len() == 64) && line.len() <= 80;
+    assert!(said.lines().any(|line| line.starts_with("  sha256 ") && is_digest(line)), "{said}");
+    let end: Vec<_> = said.lines().rev().take(24).collect();
+    assert!(end.iter().any(|line| line.contains("Install `another`? [y/N]")), "{said}");
+}

@@ -48,7 +48,7 @@ TEXT = re.compile(r'<text class="([^"]*)" x="([\d.]+)" y="([\d.]+)" textLength="
 WIDTH = 12.2
 STYLE = re.compile(r"\x1b\[[0-9;]*m")
 UNSTEADY = [
-    (re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d [0-9a-f]{8}"), "TIME ID"),
+    (re.compile(r"(\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d [0-9a-f]{8}"), "TIME ID"),
     (re.compile(r"[\d.]+ m?s\b"), "TIME"),
 ]
 

@@ -95,3 +95,27 @@ fn u11_a_session_in_plan_mode_writes_nothing() {
     editor.ask("session/prompt", prompt(&session, "write"));
     assert!(place.folder().join("a").exists());
 }
+
+/// U3: the question about an edit has the difference, as the editor shows its own.
+#[test]
+fn u3_an_edit_is_asked_about_as_a_difference() {
+    let place = Place::new(|messages| match answers(messages).as_slice() {
+        [] => {
+            let arguments = json!({ "file_path": "a.txt", "old_string": "alpha", "new_string": "omega" });
+            Says::call("edit", arguments)
+        }
+        _ => Says::text("done"),
+    });
+    place.program("", "[agent]\nask = [\"edit\"]");
+    place.home.write("a.txt", "alpha\n");
+    let mut editor = place.editor();
+    let session = begin(&mut editor, &place.folder());
+    let id = editor.send("session/prompt", prompt(&session, "change it"));
+    let question = editor.until(|message| message["method"] == "session/request_permission");
+    let path = place.folder().canonicalize().unwrap().join("a.txt");
+    let diff = json!({ "type": "diff", "path": path, "oldText": "alpha", "newText": "omega" });
+    let content = question["params"]["toolCall"]["content"].as_array().unwrap();
+    assert!(content.contains(&diff) && content[0].to_string().contains("edit a.txt"), "{content:?}");
+    editor.notify("session/cancel", json!({ "sessionId": session }));
+    assert_eq!(editor.answer(id)["result"]["stopReason"], "cancelled");
+}

@@ -236,7 +236,7 @@ fn s02_a_person_is_shown_the_difference() {
     let before = installed(&place);
     let Some((code, said)) = place.at_a_terminal(&["update"], "n\n") else { return };
     assert!(
-        code == Some(7) && said.contains("+start() { echo evil; }") && said.contains("Update it?"),
+        code == Some(7) && said.contains("+start() { echo evil; }") && said.contains("Update `own` 1.0.0?"),
         "{said}"
     );
     assert_eq!(installed(&place), before);

@@ -228,11 +228,8 @@ impl Record {
     /// secrets.
     #[must_use]
     pub fn answered(self, text: &str, is_error: bool) -> Self {
-        let text = Some(shortened(text, Self::MAX_ANSWER));
-        match is_error {
-            true => Self { error: text, ..self },
-            false => Self { answer: text.filter(|text| !text.is_empty()), ..self },
-        }
+        let text = Some(shortened(text, Self::MAX_ANSWER)).filter(|text| !text.is_empty());
+        if is_error { Self { error: text, ..self } } else { Self { answer: text, ..self } }
     }
 
     /// Adds the line, its end included.

@@ -22,7 +22,7 @@ pub(super) const INTERVAL: Duration = Duration::from_millis(5);
 /// with it all others.
 const MAX_BYTES: usize = 256 << 10;
 
-/// Calls that have begun and whose first line waits. A line can have 50 KiB.
+/// Calls that have begun and whose first line waits. A line can have 20 KiB.
 const MAX_BEGUN: usize = 64;
 
 /// Those that gather lines, for [`write_through`].

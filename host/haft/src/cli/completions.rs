@@ -3,13 +3,15 @@
 mod bash;
 mod candidates;
 mod known;
+mod zsh;
 
 use clap::{Args, CommandFactory as _};
 use clap_complete::engine::{ArgValueCandidates, ArgValueCompleter};
-use clap_complete::env::{Elvish, EnvCompleter, Fish, Powershell, Shells, Zsh};
+use clap_complete::env::{Elvish, EnvCompleter, Fish, Powershell, Shells};
 use clap_complete::{CompleteEnv, Shell};
 
 use self::bash::Bash;
+use self::zsh::Zsh;
 use super::terminal::Terminal;
 use super::{Cli, Exit};
 

@@ -189,16 +189,11 @@ impl Terminal {
         if !io::stderr().is_terminal() {
             return Events::none();
         }
-        Events::to(move |event| match event {
-            Event::Compiling { plugin, bytes } => {
+        Events::to(move |event| {
+            if let Event::Compiling { plugin, bytes } = event {
                 let size = HumanBytes(*bytes);
                 self.message(format_args!("{DIM}compiling `{plugin}` ({size}), once …{DIM:#}"));
             }
-            Event::Compiled { plugin, duration } => {
-                let seconds = duration.as_secs_f64();
-                self.message(format_args!("{DIM}compiled `{plugin}` in {seconds:.1} s{DIM:#}"));
-            }
-            _ => {}
         })
     }
 

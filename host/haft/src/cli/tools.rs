@@ -10,10 +10,10 @@ use super::log::grant;
 use super::mended;
 use super::terminal::{Column, Hinted, Style, Terminal};
 use super::trusted;
-use haft::program::{Ask, Options};
+use haft::program::{Ask, Options, Program};
 use haft_core::call::ToolDef;
 use haft_core::journal::Granted;
-use haft_core::report::plain;
+use haft_core::report::{nearest, plain};
 use haft_core::tool::{Entry, Toolbox, bytes, tokens};
 
 /// Characters of a description in the table.
@@ -82,28 +82,30 @@ impl Tools {
         let options = common.options(terminal, false)?;
         let trust = trusted::or_left_out(options.trust.clone());
         let program = common.load(terminal, &Options { ask, trust, ..options }).await?;
-        let found = program.toolbox.find(name).map(|entry| {
-            let hooks: Vec<_> = program.hooks_of(&entry.def().name).collect();
-            if terminal.json {
-                let value = described(entry.def(), entry.origin(), entry.asks(), &hooks);
-                terminal.json(&with_grant(value, entry))
-            } else {
-                Ok(terminal.data(&sheet(entry, &hooks, terminal))?)
-            }
-        });
+        let shown = show(&program, name, terminal);
         program.close().await;
-        match found {
-            Some(shown) => shown.map(|()| Exit::Success),
-            None => {
-                let names = program.toolbox.entries().map(|entry| entry.def().name.as_str());
-                let hint = match haft_core::report::nearest(name, names) {
-                    Some(near) => format!("`{near}` is one; `haft tools` lists all"),
-                    None => "`haft tools` lists all".to_owned(),
-                };
-                Err(Hinted::new(format!("there is no tool `{}`", plain(name)), hint).into())
-            }
-        }
+        shown.map(|()| Exit::Success)
     }
+}
+
+fn show(program: &Program, name: &str, terminal: Terminal) -> anyhow::Result<()> {
+    let Some(entry) = program.toolbox.find(name) else { return Err(unknown(name, &program.toolbox)) };
+    let hooks: Vec<_> = program.hooks_of(&entry.def().name).collect();
+    if terminal.json {
+        let value = described(entry.def(), entry.origin(), entry.asks(), &hooks);
+        terminal.json(&with_grant(value, entry))
+    } else {
+        Ok(terminal.data(&sheet(entry, &hooks, terminal))?)
+    }
+}
+
+fn unknown(name: &str, toolbox: &Toolbox) -> anyhow::Error {
+    let names = toolbox.entries().map(|entry| entry.def().name.as_str());
+    let hint = match nearest(name, names) {
+        Some(near) => format!("`{near}` is one; `haft tools` lists all"),
+        None => "`haft tools` lists all".to_owned(),
+    };
+    Hinted::new(format!("there is no tool `{}`", plain(name)), hint).into()
 }
 
 /// What a model is told of a tool, and what haft lets it do.

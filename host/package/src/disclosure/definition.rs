@@ -93,10 +93,8 @@ fn kinds(list: &Value) -> Option<String> {
 
 /// The alternatives of a schema in words, where each of them is told by its head.
 fn either(schema: &Value) -> Option<String> {
-    let alternatives = match (schema.get("anyOf"), schema.get("oneOf")) {
-        (Some(one), None) | (None, Some(one)) => one,
-        _ => return None,
-    };
+    let both = (schema.get("anyOf"), schema.get("oneOf"));
+    let ((Some(alternatives), None) | (None, Some(alternatives))) = both else { return None };
     let is_told = |one: &Value| {
         let keys = one.as_object().filter(|keys| !keys.is_empty());
         keys.is_some_and(|keys| keys.keys().all(|key| HEAD.contains(&key.as_str())))

@@ -158,7 +158,7 @@ fn prompt(question: &Question, always: bool, is_whole: bool) -> (String, bool) {
     }
     if let Some(difference) = difference {
         let mut all = changed(difference);
-        if !is_whole && all.len() > MAX_CHANGED {
+        if !is_whole && all.len() > MAX_CHANGED + 1 {
             more = all.len() - MAX_CHANGED;
             all.truncate(MAX_CHANGED);
             all.push(more_lines(more, "v shows them"));
