@@ -125,6 +125,23 @@ impl Sessions {
         Ok((log, restored))
     }
 
+    /// A session that has come as far as `saved`, and goes on by itself.
+    ///
+    /// # Errors
+    /// The file of `saved` cannot be read, or that of the new session not be made.
+    pub fn fork(&self, saved: &Saved, redactor: &Redactor) -> Result<Saved, SessionError> {
+        let begun = Begun { id: new_id(), ..begun(&saved.path, saved.restored()?)?.begun };
+        let id = begun.id.clone();
+        let time =
+            self.all()?.last().map_or_else(Timestamp::now, |newest| newest.begins_before(Timestamp::now()));
+        let path = self.folder.join(format!("{}-{id}{ENDING}", time.strftime(TIME)));
+        let first = log::text(Line::now(Entry::Begun(begun)), redactor);
+        let text = saved.text()?;
+        let rest = text.lines().skip(1).map(|line| format!("\n{line}"));
+        drop(File::create(&path, &id, &(first + &rest.collect::<String>()))?);
+        self.find(&id)
+    }
+
     /// The sessions, oldest first.
     pub fn all(&self) -> Result<Vec<Saved>, SessionError> {
         let entries = match fs::read_dir(&self.folder) {

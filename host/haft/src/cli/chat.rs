@@ -101,6 +101,10 @@ async fn converse(
                 }
                 false
             }
+            Next::Compact => {
+                compact(conversation, terminal).await;
+                false
+            }
             Next::Attach(paths) => {
                 attach(conversation, &paths, &mut attached, terminal);
                 false
@@ -143,7 +147,7 @@ async fn answer(
             if let Some(failure) = &outcome.failure {
                 terminal.fail(&failure.clone().into());
             }
-            sum_up(&outcome, terminal);
+            sum_up(&outcome, conversation.dialogue.fill(), terminal);
         }
         Err(error) => {
             terminal.fail(&error);
@@ -201,7 +205,7 @@ fn welcome(conversation: &Conversation, terminal: Terminal) {
 }
 
 /// Why there is no whole answer, and what it took.
-fn sum_up(outcome: &Outcome, terminal: Terminal) {
+fn sum_up(outcome: &Outcome, fill: (usize, Option<u32>), terminal: Terminal) {
     if let Some(why) = outcome.shortfall().filter(|_| outcome.failure.is_none()) {
         terminal.message(format_args!("[{why}]"));
     }
@@ -213,5 +217,33 @@ fn sum_up(outcome: &Outcome, terminal: Terminal) {
     let (input, output) = (outcome.usage.input, outcome.usage.output);
     let cost = outcome.usage.cost.map(|cost| format!(", {cost}")).unwrap_or_default();
     let seconds = outcome.elapsed.as_secs_f64();
-    terminal.message(format_args!("{DIM}{seconds:.1} s, {input} tokens read, {output} written{cost}{DIM:#}"));
+    let fill = filled(fill);
+    terminal.message(format_args!(
+        "{DIM}{seconds:.1} s, {input} tokens read, {output} written{cost}{fill}{DIM:#}"
+    ));
+}
+
+/// How full the model's window is, where it is known how much it reads.
+fn filled((used, window): (usize, Option<u32>)) -> String {
+    let Some(window) = window.and_then(|window| usize::try_from(window).ok()).filter(|window| *window > 0)
+    else {
+        return format!("; the conversation has some {used} tokens");
+    };
+    format!("; {}% of the window of {window} tokens used", used.saturating_mul(100) / window)
+}
+
+/// Has what was said summed up now.
+async fn compact(conversation: &mut Conversation, terminal: Terminal) {
+    let before = conversation.dialogue.fill();
+    match conversation.dialogue.compact().await {
+        Ok(Some((messages, _))) => {
+            let (used, window) = conversation.dialogue.fill();
+            let (from, fill) = (before.0, filled((used, window)));
+            terminal.message(format_args!(
+                "{DIM}{messages} messages are summed up: {from} tokens became some {used}{fill}{DIM:#}"
+            ));
+        }
+        Ok(None) => terminal.message("there is nothing to sum up yet"),
+        Err(error) => terminal.fail(&error),
+    }
 }

@@ -9,12 +9,13 @@ use super::model_args::{ModelArgs, check_prices};
 use super::terminal::{Hinted, Terminal};
 use super::undo;
 use haft::program::Program;
-use haft_agent::provider::{OutputSchema, Prompt, Provider};
+use haft_agent::provider::{OutputSchema, Prompt, Provider, Usage};
 use haft_agent::{
     Agent, AgentSettings, Begun, History, Outcome, Restored, Routed, Saved, SessionError, SessionLog,
     planned, route,
 };
 use haft_core::call::Attachment;
+use haft_core::event::Events;
 use haft_core::tool::{Session, Toolbox};
 use haft_core::undo::{Undone, Which};
 
@@ -156,6 +157,35 @@ impl Dialogue {
         }
     }
 
+    /// Goes on in a session of its own, which has come as far as this one; the id of this one.
+    pub(super) fn fork(&mut self) -> anyhow::Result<String> {
+        let id = self.id().ok_or_else(|| anyhow::anyhow!("nothing was said yet that is kept"))?;
+        let sessions = self.program.sessions().ok_or_else(|| anyhow::anyhow!("no session is kept"))?;
+        let forked = sessions.find(&id).and_then(|saved| sessions.fork(&saved, &self.program.redactor));
+        let forked = forked.map_err(hinted)?;
+        self.resume(&forked, |_| {})?;
+        Ok(id)
+    }
+
+    /// Has what was said so far summed up; how many messages that stands for, and what it cost. `None` where there is
+    /// nothing to sum up.
+    pub(super) async fn compact(&mut self) -> anyhow::Result<Option<(usize, Usage)>> {
+        let session = self.program.session(Events::none());
+        let agent = self.agent();
+        Ok(agent.compact(&mut self.history, &session).await?)
+    }
+
+    /// How many tokens the model is asked with by now, roughly, and how many it reads, where that is known.
+    pub(super) fn fill(&mut self) -> (usize, Option<u32>) {
+        let agent = self.agent();
+        agent.fill(&mut self.history)
+    }
+
+    fn agent(&self) -> Agent {
+        let toolbox = if self.is_planning { self.toolbox.planning() } else { self.toolbox.clone() };
+        Agent::new(self.provider.clone(), toolbox, self.settings.clone())
+    }
+
     /// Answers the prompt that was pushed, whose words are `told`; or continues the one before.
     pub(super) async fn work(
         &mut self,
@@ -167,16 +197,11 @@ impl Dialogue {
             keeper.begin_prompt();
         }
         let session = &Session { keeper, ..session.clone() };
-        let toolbox = if self.is_planning { self.toolbox.planning() } else { self.toolbox.clone() };
-        let Some(told) = told else {
-            let agent = Agent::new(self.provider.clone(), toolbox, self.settings.clone());
-            return agent.go_on(&mut self.history, session).await;
-        };
+        let agent = self.agent();
+        let Some(told) = told else { return agent.go_on(&mut self.history, session).await };
         let way = self.program.route(&self.choice.model());
         let Routed { model, usage } = route(self.provider.as_ref(), way, told, session).await;
-        let settings = AgentSettings { model: Some(model), ..self.settings.clone() };
-        let agent = Agent::new(self.provider.clone(), toolbox, settings).having_spent(usage);
-        agent.go_on(&mut self.history, session).await
+        agent.asking(model).having_spent(usage).go_on(&mut self.history, session).await
     }
 }
 
