@@ -11,12 +11,13 @@ use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
 use super::answers::Answers;
+use super::changes::{self, undone};
 use super::file::{self, File};
 use super::line::Line;
 use super::{Begun, Entry, Restored, SessionError, SessionLog, log};
 use crate::provider::Prompt;
 use haft_core::secret::Redactor;
-use haft_core::undo::{self, Undone, Which};
+use haft_core::undo::{Undone, Which};
 
 /// What the names of the files end with.
 const ENDING: &str = ".jsonl";
@@ -81,7 +82,7 @@ impl Sessions {
     }
 
     fn changes(&self, id: &str) -> Option<PathBuf> {
-        self.changes.as_ref().map(|all| changes(all, id))
+        self.changes.as_ref().map(|all| changes::of(all, id))
     }
 
     fn answers(&self, id: &str) -> Option<Answers> {
@@ -276,19 +277,6 @@ impl Saved {
             Entry::Begun(begun) => Some(begun),
             _ => None,
         }
-    }
-}
-
-/// Where it is kept below `all` what tools changed in the session `id`.
-fn changes(all: &Path, id: &str) -> PathBuf {
-    all.join(format!("{id}{ENDING}"))
-}
-
-/// Puts back what is kept in the file at `path`, if it is there.
-pub(super) fn undone(path: &Path, which: Which) -> Result<Option<Undone>, SessionError> {
-    match undo::undo(path, which) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        undone => undone.map(Some).map_err(SessionError::file("read", path)),
     }
 }
 

@@ -88,31 +88,19 @@ async fn converse(
             ),
             None => Next::Do(Some(text)),
         };
-        let is_left = match next {
-            Next::Read => false,
+        match next {
+            Next::Read => {}
             Next::Leave => return Ok(Exit::Success),
-            Next::Model(model) => {
-                use_model(conversation, &model, terminal).await;
-                false
-            }
+            Next::Model(model) => use_model(conversation, &model, terminal).await,
             Next::Keep(rule) => {
-                if let Err(error) = rules::keep(conversation, &rule, terminal).await {
-                    terminal.fail(&error);
-                }
-                false
+                let kept = rules::keep(conversation, &rule, terminal).await;
+                kept.unwrap_or_else(|error| terminal.fail(&error));
             }
-            Next::Compact => {
-                compact(conversation, terminal).await;
-                false
-            }
-            Next::Attach(paths) => {
-                attach(conversation, &paths, &mut attached, terminal);
-                false
-            }
+            Next::Compact => compact(conversation, terminal).await,
+            Next::Attach(paths) => attach(conversation, &paths, &mut attached, terminal),
             Next::Detach => {
                 attached.clear();
                 terminal.message(format_args!("{DIM}nothing is attached to what you say next{DIM:#}"));
-                false
             }
             Next::Do(text) => {
                 // Before they are taken, so that they are there for another model.
@@ -122,11 +110,10 @@ async fn converse(
                     continue;
                 }
                 let prompt = text.map(|text| Prompt { text, attachments: std::mem::take(&mut attached) });
-                answer(conversation, prompt, screen, terminal).await?
+                if answer(conversation, prompt, screen, terminal).await? {
+                    return Ok(Exit::Interrupted);
+                }
             }
-        };
-        if is_left {
-            return Ok(Exit::Interrupted);
         }
     }
 }

@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use super::model_args::{ModelArgs, check_prices};
 use super::terminal::{Hinted, Terminal};
-use super::undo;
 use haft::program::Program;
 use haft_agent::provider::{OutputSchema, Prompt, Provider, Usage};
 use haft_agent::{
@@ -16,8 +15,12 @@ use haft_agent::{
 };
 use haft_core::call::Attachment;
 use haft_core::event::Events;
+use haft_core::report::plain;
 use haft_core::tool::{Session, Toolbox};
 use haft_core::undo::{Undone, Which};
+
+/// Paths that a model is told of that were put back.
+const MAX_TOLD: usize = 20;
 
 /// A dialogue that goes on.
 pub(super) struct Dialogue {
@@ -142,7 +145,7 @@ impl Dialogue {
     /// Adds what a person said, and begins a session with the first of it: one in which nothing was said is none. It is
     /// on the disk once this returns.
     pub(super) fn push_prompt(&mut self, prompt: Prompt) -> Result<(), SessionError> {
-        let prompt = undo::told(prompt, &std::mem::take(&mut self.undone));
+        let prompt = told(prompt, &std::mem::take(&mut self.undone));
         let prompt = if self.is_planning { planned(prompt) } else { prompt };
         match self.program.sessions().filter(|_| self.history.log().is_none()) {
             Some(sessions) => {
@@ -211,4 +214,19 @@ pub(super) fn hinted(error: SessionError) -> anyhow::Error {
         Some(hint) => Hinted::new(error.to_string(), hint).into(),
         None => error.into(),
     }
+}
+
+/// The prompt, with word of what was put back since the one before.
+fn told(prompt: Prompt, undone: &BTreeSet<PathBuf>) -> Prompt {
+    if undone.is_empty() {
+        return prompt;
+    }
+    let named: Vec<_> = undone
+        .iter()
+        .take(MAX_TOLD)
+        .map(|path| format!("`{}`", plain(&path.display().to_string())))
+        .collect();
+    let more = if undone.len() > MAX_TOLD { " and others" } else { "" };
+    let line = format!("[The user has undone your changes: {}{more} are as before.]", named.join(", "));
+    Prompt { text: format!("{line}\n\n{}", prompt.text), ..prompt }
 }
