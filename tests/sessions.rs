@@ -11,6 +11,7 @@ mod kill;
 mod long;
 mod model;
 mod plan;
+mod room;
 mod shown;
 mod terminal;
 mod undo;

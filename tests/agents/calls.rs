@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::{LEAD_KEY, Team, WORKER_KEY, delegates, ended, runs};
 use crate::common::HANG;
+use crate::common::wait::until;
 use crate::sessions::{Model, Says, answers, asked};
 
 /// The agent's calls are in the journal below the one that it answers, its events name it, and what it cost is the run's.
@@ -175,4 +176,26 @@ fn an_agent_answers_in_the_form_that_its_entry_says() {
     let events = team.run(&["look"]);
     let answer = events.iter().find(|event| event["event"] == "completed").unwrap();
     assert_eq!(answer["result"]["structured"], json!({ "good": true }), "{answer}");
+}
+
+/// U11: tasks that a model hands out at once are done at once, though each may write: every worker waits for the others.
+#[test]
+fn u11_agents_that_are_called_at_once_work_at_once() {
+    let lead = Model::start(|messages| match answers(messages).as_slice() {
+        [] => Says {
+            calls: ["one", "two", "three"].map(|task| ("agent__reviewer", json!({ "task": task }))).to_vec(),
+            ..Says::default()
+        },
+        all => Says::text(all.iter().map(|(_, _, answer)| answer.as_str()).collect::<Vec<_>>().join(" ")),
+    });
+    let working = std::sync::atomic::AtomicUsize::new(0);
+    let worker = Model::start(move |messages| {
+        working.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        until("all three work", || working.load(std::sync::atomic::Ordering::SeqCst) == 3);
+        Says::text(asked(messages).to_uppercase())
+    });
+    let team = Team::new(lead, worker, ["", "", ""]);
+    let events = team.run(&["hand it out"]);
+    let text = ended(&events)["text"].as_str().unwrap();
+    assert_eq!(text, "ONE TWO THREE");
 }

@@ -17,7 +17,20 @@ pub(super) const LINES: &[&str] = &[
     "haft run --attach page.png --attach style.css 'Why is the title cut off?'",
     "haft acp --print-config zed",
     "haft acp --print-config jetbrains > acp.json",
+    PLAN[0],
+    PLAN[1],
+    PLAN[2],
+    UNDO,
 ];
+
+/// A plan, what carries it out, and a conversation in plan mode.
+const PLAN: [&str; 3] = [
+    "haft run --plan 'Move the tests to pytest'",
+    "haft run --resume last 'Carry out the plan.'",
+    "haft chat --plan",
+];
+
+const UNDO: &str = "haft sessions undo";
 
 /// A cargo that writes what README's task reads.
 const CARGO: &str =
@@ -125,4 +138,28 @@ fn sessions_go_on_as_the_readme_says() {
     assert!(reader.runs(LINES[3]).stdout.contains("Most of the time goes into"));
     assert_eq!(fs::read_dir(reader.home.state().join("sessions")).unwrap().count(), 1);
     model.assert_content();
+}
+
+/// A plan changes nothing; what carries it out is undone as the page shows.
+#[test]
+fn u11_a_plan_is_made_carried_out_and_undone() {
+    let model = Model::start(|messages| match messages.last() {
+        Some(last) if last["role"] == "tool" => Says::text("Tried."),
+        _ => {
+            let write = |file: &str| ("write", json!({ "file_path": file, "content": "x" }));
+            let commit = ("bash", json!({ "command": "git commit -m wip" }));
+            Says { calls: vec![write("plan.md"), write("list.md"), commit], ..Says::default() }
+        }
+    });
+    let reader = reader(&model, "");
+    let there = |file: &str| reader.home.work().join(file).exists();
+    reader.runs(PLAN[0]);
+    assert!(!there("plan.md") && !there("list.md"));
+    reader.runs(PLAN[1]);
+    assert!(there("plan.md") && there("list.md"));
+    reader.home.write("list.md", "my own");
+    reader.sees_what_is_shown(UNDO);
+    assert!(!there("plan.md") && there("list.md"));
+    let chat = reader.types(PLAN[2], "");
+    assert!(chat.code == 5 && chat.stderr.contains("needs a terminal"), "{}", chat.stderr);
 }

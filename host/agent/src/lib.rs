@@ -3,6 +3,7 @@
 //! the tools this agent may use.
 
 mod budget;
+mod compact;
 mod history;
 mod loop_guard;
 mod outcome;
@@ -21,6 +22,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 pub use self::budget::Budget;
+pub use self::compact::CompactError;
 pub use self::history::History;
 pub use self::outcome::{End, Outcome};
 use self::output::{Answers, Verdict};
@@ -31,7 +33,6 @@ pub use self::session::{
     Begun, Ended, Entry, Known, Line, Restored, Saved, SessionError, SessionLog, Sessions, Summarised,
     Summary, Turned, UNKNOWN, Unanswered,
 };
-use self::summary::Part;
 use self::totals::Totals;
 use self::turn_calls::TurnCalls;
 use self::window::{READER, Room};
@@ -118,6 +119,13 @@ impl Agent {
             settings.system = output::instructed(settings.system, schema);
         }
         Self { provider, toolbox, settings, spent: Usage::default() }
+    }
+
+    /// The same, which asks `model`.
+    #[must_use]
+    pub fn asking(mut self, model: String) -> Self {
+        self.settings.model = Some(model);
+        self
     }
 
     /// The same, whose runs have used this before they begin, such as to choose the model.
@@ -253,17 +261,13 @@ impl Agent {
         let Some(range) = window.fit(messages) else { return Ok(()) };
         let left_out = range.end;
         let mut summary = None;
-        let mut usage = Usage::default();
         if let Some(model) = self.summarist() {
-            let known = self.provider.context_window(model);
-            let tokens = if model == self.model() { window.tokens() } else { known };
-            let part = Part::new(window, messages, range, tokens);
-            let told = part.sum_up(self.provider.as_ref(), model, session).await;
-            summary = told.0;
-            usage = told.1.inspect(|usage| totals.add(model, *usage)).unwrap_or_default();
+            let told = self.sum_up(history, range, model, session).await;
+            told.1.iter().for_each(|usage| totals.add(model, *usage));
+            summary = told.0.map(|summary| (summary, told.1.unwrap_or_default()));
         }
         let redacting = RedactingEvents::new(&session.redactor, &session.events);
-        let Some(summary) = summary else {
+        let Some((summary, usage)) = summary else {
             redacting.events().emit(|| Event::Trimmed { left_out });
             return Ok(());
         };

@@ -11,6 +11,7 @@
 //! Beside it are the whole texts of answers that are too long for a model ([`Sessions::with_answers`]).
 
 mod answers;
+mod changes;
 mod error;
 mod file;
 mod line;

@@ -1,6 +1,6 @@
 //! Runs the calls of a turn and gives every one an answer: also those that cannot be run and those that a cancellation
-//! overtakes. Those that only read and stand next to each other run at the same time; it refuses to let any other call
-//! overtake one that the model made before it.
+//! overtakes. Those that only read and stand next to each other run at the same time, and so do those of agents; it refuses
+//! to let any other call overtake one that the model made before it.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::loop_guard::LoopGuard;
 use crate::provider::RequestedCall;
 use crate::window::READER;
 use haft_core::call::{ToolCall, ToolResult};
-use haft_core::tool::{Session, Toolbox, Whole};
+use haft_core::tool::{Entry, Session, Toolbox, Whole};
 
 /// Calls of one turn that are run: a model that asks for more has lost its way.
 const MAX_CALLS: usize = 64;
@@ -65,16 +65,20 @@ impl<'a> TurnCalls<'a> {
         Ok(())
     }
 
-    /// How many of the first calls may run at the same time: those that only read, each but once; one at least.
+    /// How many of the first calls may run at the same time: those that only read, or those of agents, each but once; one
+    /// at least.
     fn parallel_prefix(&self, calls: &[RequestedCall]) -> usize {
         let is_alike = |a: &ToolCall, b: &ToolCall| a.tool == b.tool && a.arguments == b.arguments;
         let is_new = |index: usize, requested: &RequestedCall| {
             !calls.iter().take(index).any(|before| is_alike(&before.call, &requested.call))
         };
-        let reads = calls.iter().enumerate().take_while(|(index, requested)| {
-            !self.changes(&self.meant(&requested.call)) && is_new(*index, requested)
-        });
-        reads.count().max(1)
+        let kind = |requested: &RequestedCall| self.beside(&self.meant(&requested.call));
+        let Some(first) = calls.first().and_then(kind) else { return 1 };
+        let alike = calls
+            .iter()
+            .enumerate()
+            .take_while(|(index, requested)| kind(requested) == Some(first) && is_new(*index, requested));
+        alike.count().max(1)
     }
 
     /// Makes a call and notes its answer.
@@ -142,10 +146,28 @@ impl<'a> TurnCalls<'a> {
         }
     }
 
-    /// Whether the tool may change something.
+    /// Whether the tool may change something. In plan mode none does.
     fn changes(&self, call: &ToolCall) -> bool {
-        !self.toolbox.find(&call.tool).is_some_and(|entry| entry.def().hints.read_only)
+        let reads = |entry: &Entry| entry.def().hints.read_only || entry.grant().is_planning();
+        !self.toolbox.find(&call.tool).is_some_and(reads)
     }
+
+    /// Beside which other calls it may run.
+    fn beside(&self, call: &ToolCall) -> Option<Beside> {
+        if !self.changes(call) {
+            return Some(Beside::Reads);
+        }
+        self.toolbox.find(&call.tool).filter(|entry| entry.is_agent()).map(|_| Beside::Agents)
+    }
+}
+
+/// Calls that may run at the same time as others of their kind.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Beside {
+    /// They only read.
+    Reads,
+    /// They are of agents: a model that hands out several tasks at once means them to be done at once.
+    Agents,
 }
 
 impl Made<'_> {

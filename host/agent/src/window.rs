@@ -115,13 +115,7 @@ impl Window {
 
     /// Moves the cut where `messages` have outgrown the room; those that are left out from now on, if it was moved.
     pub(super) fn fit(&mut self, messages: &[Message]) -> Option<Range<usize>> {
-        // What is said before the model came to answer joins the last message.
-        let known = self.sizes.len().saturating_sub(1);
-        self.sizes.truncate(known);
-        self.sizes.extend(messages.iter().skip(known).map(Size::new));
-        // A session's file that lost lines.
-        self.from = self.from.min(messages.len().saturating_sub(1));
-        self.recall();
+        self.measure(messages);
         if self.rest() <= self.budget_of_rest() {
             return None;
         }
@@ -131,6 +125,36 @@ impl Window {
             self.from += 1;
         }
         (self.from > before).then_some(before..self.from)
+    }
+
+    fn measure(&mut self, messages: &[Message]) {
+        // What is said before the model came to answer joins the last message.
+        let known = self.sizes.len().saturating_sub(1);
+        self.sizes.truncate(known);
+        self.sizes.extend(messages.iter().skip(known).map(Size::new));
+        // A session's file that lost lines.
+        self.from = self.from.min(messages.len().saturating_sub(1));
+        self.recall();
+    }
+
+    /// Moves the cut to the last message; those that are left out from now on, if there are any more.
+    pub(super) fn cut(&mut self, messages: &[Message]) -> Option<Range<usize>> {
+        self.measure(messages);
+        let before = self.from;
+        self.from = messages.len().saturating_sub(1).max(before);
+        (self.from > before).then_some(before..self.from)
+    }
+
+    /// Moves the cut back to where it was.
+    pub(super) fn uncut(&mut self, from: usize) {
+        self.from = from;
+    }
+
+    /// Tokens of a request with `messages`, roughly, and those that the model reads, where that is known.
+    pub(super) fn fill(&mut self, messages: &[Message]) -> (usize, Option<u32>) {
+        self.measure(messages);
+        let bytes = self.shown().saturating_add(self.room.fixed);
+        (bytes.saturating_mul(100) / self.bytes_of_100, self.tokens())
     }
 
     /// What stands for the beginning from now on.

@@ -143,6 +143,12 @@ pub trait Tool: Send + Sync {
         false
     }
 
+    /// Whether it is an agent, whose calls a model makes several of to have them done at the same time. `false` is the
+    /// default.
+    fn is_agent(&self) -> bool {
+        false
+    }
+
     /// What clients are shown where this is a prompt or resources, and no tool: see [`Toolbox::insert_offer`].
     fn offer(&self) -> Option<Offer<'_>> {
         None

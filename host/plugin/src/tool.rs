@@ -73,9 +73,7 @@ struct Job {
     trace: Option<TraceParent>,
     /// Whether a person approved of it.
     approved: bool,
-    /// Who makes it, where a server tells its callers apart.
     caller: Option<Arc<str>>,
-    /// What it changes.
     changes: Changes,
 }
 
@@ -399,9 +397,8 @@ impl PluginShared {
     fn run(&self, job: &Job) -> Run {
         let (name, call) = (self.name.clone(), job.request.id.clone());
         let run = Run::new(name, call, job.events.clone(), job.cancel.clone(), &job.limits);
-        let (inline_time, approved) = (job.runs_inline.then(InlineTime::begin), job.approved);
-        let (trace, changes) = (job.trace.clone(), job.changes.clone());
-        Run { inline_time, trace, approved, changes, ..run }
+        let (trace, approved, changes) = (job.trace.clone(), job.approved, job.changes.clone());
+        Run { inline_time: job.runs_inline.then(InlineTime::begin), trace, approved, changes, ..run }
     }
 
     fn log_output(&self, state: &GuestState) {

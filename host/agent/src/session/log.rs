@@ -4,16 +4,13 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::answers::{Answers, Kept, Place, list, make_room};
-use super::file::{File, create_private};
-use super::store::undone;
+use super::answers::{Answers, Kept, Place};
+use super::changes::{keeper, undone};
+use super::file::File;
 use super::{Entry, Line, SessionError};
 use haft_core::secret::Redactor;
 use haft_core::sync::Lock;
 use haft_core::undo::{Keeper, Undone, Which};
-
-/// Bytes of what is kept of the changes in all sessions; of more the oldest go.
-const MAX_CHANGES: u64 = 1 << 30;
 
 /// An open session. Clones add to the same file.
 #[derive(Clone, Debug)]
@@ -49,13 +46,7 @@ impl SessionLog {
 
     /// Keeps what tools change in it. Where it cannot, which is logged, nothing is kept.
     pub fn keeper(&self) -> Keeper {
-        let open = |path: &PathBuf| {
-            let all = path.parent().unwrap_or(path);
-            create_private(all)?;
-            make_room(list(all)?, usize::MAX, MAX_CHANGES);
-            Keeper::open(path, self.0.redactor.clone())
-        };
-        let opened = self.0.changes.as_ref().map(open).transpose();
+        let opened = self.0.changes.as_ref().map(|path| keeper(path, &self.0.redactor)).transpose();
         let opened = opened.inspect_err(|error| tracing::warn!("what is changed cannot be undone: {error}"));
         opened.ok().flatten().unwrap_or_default()
     }

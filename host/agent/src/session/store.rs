@@ -11,12 +11,13 @@ use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
 use super::answers::Answers;
+use super::changes::{self, undone};
 use super::file::{self, File};
 use super::line::Line;
 use super::{Begun, Entry, Restored, SessionError, SessionLog, log};
 use crate::provider::Prompt;
 use haft_core::secret::Redactor;
-use haft_core::undo::{self, Undone, Which};
+use haft_core::undo::{Undone, Which};
 
 /// What the names of the files end with.
 const ENDING: &str = ".jsonl";
@@ -81,7 +82,7 @@ impl Sessions {
     }
 
     fn changes(&self, id: &str) -> Option<PathBuf> {
-        self.changes.as_ref().map(|all| changes(all, id))
+        self.changes.as_ref().map(|all| changes::of(all, id))
     }
 
     fn answers(&self, id: &str) -> Option<Answers> {
@@ -123,6 +124,23 @@ impl Sessions {
         let (pid, haft) = (std::process::id(), env!("CARGO_PKG_VERSION").to_owned());
         log.note(Entry::Resumed { pid, haft })?;
         Ok((log, restored))
+    }
+
+    /// A session that has come as far as `saved`, and goes on by itself.
+    ///
+    /// # Errors
+    /// The file of `saved` cannot be read, or that of the new session not be made.
+    pub fn fork(&self, saved: &Saved, redactor: &Redactor) -> Result<Saved, SessionError> {
+        let begun = Begun { id: new_id(), ..begun(&saved.path, saved.restored()?)?.begun };
+        let id = begun.id.clone();
+        let time =
+            self.all()?.last().map_or_else(Timestamp::now, |newest| newest.begins_before(Timestamp::now()));
+        let path = self.folder.join(format!("{}-{id}{ENDING}", time.strftime(TIME)));
+        let first = log::text(Line::now(Entry::Begun(begun)), redactor);
+        let text = saved.text()?;
+        let rest = text.lines().skip(1).map(|line| format!("\n{line}"));
+        drop(File::create(&path, &id, &(first + &rest.collect::<String>()))?);
+        self.find(&id)
     }
 
     /// The sessions, oldest first.
@@ -259,19 +277,6 @@ impl Saved {
             Entry::Begun(begun) => Some(begun),
             _ => None,
         }
-    }
-}
-
-/// Where it is kept below `all` what tools changed in the session `id`.
-fn changes(all: &Path, id: &str) -> PathBuf {
-    all.join(format!("{id}{ENDING}"))
-}
-
-/// Puts back what is kept in the file at `path`, if it is there.
-pub(super) fn undone(path: &Path, which: Which) -> Result<Option<Undone>, SessionError> {
-    match undo::undo(path, which) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        undone => undone.map(Some).map_err(SessionError::file("read", path)),
     }
 }
 

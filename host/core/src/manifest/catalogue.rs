@@ -678,7 +678,7 @@ pub(super) static AGENT: Table = Table {
         Key::new(
             "agents_md",
             Kind::Flag,
-            "whether it is told what the `AGENTS.md` of the workspace and its repository say; default true",
+            "whether it is told what `AGENTS.md`, or `CLAUDE.md`, of the workspace and its repository say; default true",
         )
         .also(&["project_instructions", "instructions_file"]),
         Key::new(

@@ -69,6 +69,11 @@ impl Entry {
         self.tool.offer()
     }
 
+    /// Whether it is an agent.
+    pub fn is_agent(&self) -> bool {
+        self.tool.is_agent()
+    }
+
     /// What the tool may do.
     pub fn grant(&self) -> &Grant {
         &self.grant

@@ -93,24 +93,17 @@ async fn converse(
             ),
             None => Next::Do(Some(text)),
         };
-        let is_left = match next {
-            Next::Read => false,
+        match next {
+            Next::Read => {}
             Next::Leave => return Ok(Exit::Success),
-            Next::Model(model) => {
-                use_model(conversation, &model, terminal).await;
-                false
-            }
+            Next::Model(model) => use_model(conversation, &model, terminal).await,
             Next::Keep(rule) => {
                 rules::keep(conversation, &rule, terminal).await;
-                false
             }
-            Next::Attach(paths) => {
-                attach(conversation, &paths, &mut attached, terminal);
-                false
-            }
+            Next::Compact => compact(conversation, terminal).await,
+            Next::Attach(paths) => attach(conversation, &paths, &mut attached, terminal),
             Next::Detach => {
                 detach(&mut attached, terminal);
-                false
             }
             Next::Do(text) => {
                 // Before they are taken, so that they are there for another model.
@@ -120,11 +113,10 @@ async fn converse(
                     continue;
                 }
                 let prompt = text.map(|text| Prompt { text, attachments: std::mem::take(&mut attached) });
-                answer(conversation, prompt, screen, terminal).await?
+                if answer(conversation, prompt, screen, terminal).await? {
+                    return Ok(Exit::Interrupted);
+                }
             }
-        };
-        if is_left {
-            return Ok(Exit::Interrupted);
         }
     }
 }
@@ -145,7 +137,7 @@ async fn answer(
             if let Some(failure) = &outcome.failure {
                 terminal.fail(&failure.clone().into());
             }
-            sum_up(&outcome, terminal);
+            sum_up(&outcome, conversation.dialogue.fill(), terminal);
         }
         Err(error) => {
             terminal.fail(&error);
@@ -208,7 +200,7 @@ fn welcome(conversation: &Conversation, terminal: Terminal) {
 }
 
 /// Why there is no whole answer, and what it took.
-fn sum_up(outcome: &Outcome, terminal: Terminal) {
+fn sum_up(outcome: &Outcome, fill: (usize, Option<u32>), terminal: Terminal) {
     if let Some(why) = outcome.shortfall().filter(|_| outcome.failure.is_none()) {
         terminal.message(format_args!("[{why}]"));
     }
@@ -220,5 +212,33 @@ fn sum_up(outcome: &Outcome, terminal: Terminal) {
     let (input, output) = (outcome.usage.input, outcome.usage.output);
     let cost = outcome.usage.cost.map(|cost| format!(", {cost}")).unwrap_or_default();
     let seconds = outcome.elapsed.as_secs_f64();
-    terminal.message(format_args!("{DIM}{seconds:.1} s, {input} tokens read, {output} written{cost}{DIM:#}"));
+    let fill = filled(fill);
+    terminal.message(format_args!(
+        "{DIM}{seconds:.1} s, {input} tokens read, {output} written{cost}{fill}{DIM:#}"
+    ));
+}
+
+/// How full the model's window is, where it is known how much it reads.
+fn filled((used, window): (usize, Option<u32>)) -> String {
+    let Some(window) = window.and_then(|window| usize::try_from(window).ok()).filter(|window| *window > 0)
+    else {
+        return format!("; the conversation has some {used} tokens");
+    };
+    format!("; {}% of the window of {window} tokens used", used.saturating_mul(100) / window)
+}
+
+/// Has what was said summed up now.
+async fn compact(conversation: &mut Conversation, terminal: Terminal) {
+    let before = conversation.dialogue.fill();
+    match conversation.dialogue.compact().await {
+        Ok(Some((messages, _))) => {
+            let (used, window) = conversation.dialogue.fill();
+            let (from, fill) = (before.0, filled((used, window)));
+            terminal.message(format_args!(
+                "{DIM}{messages} messages are summed up: {from} tokens became some {used}{fill}{DIM:#}"
+            ));
+        }
+        Ok(None) => terminal.message("there is nothing to sum up yet"),
+        Err(error) => terminal.fail(&error),
+    }
 }

@@ -7,16 +7,20 @@ use std::sync::Arc;
 
 use super::model_args::{ModelArgs, check_prices};
 use super::terminal::{Hinted, Terminal};
-use super::undo;
 use haft::program::Program;
-use haft_agent::provider::{OutputSchema, Prompt, Provider};
+use haft_agent::provider::{OutputSchema, Prompt, Provider, Usage};
 use haft_agent::{
     Agent, AgentSettings, Begun, History, Outcome, Restored, Routed, Saved, SessionError, SessionLog,
     planned, route,
 };
 use haft_core::call::Attachment;
+use haft_core::event::Events;
+use haft_core::report::plain;
 use haft_core::tool::{Session, Toolbox, Widening};
 use haft_core::undo::{Undone, Which};
+
+/// Paths that a model is told of that were put back.
+const MAX_TOLD: usize = 20;
 
 /// A dialogue that goes on.
 pub(super) struct Dialogue {
@@ -155,7 +159,7 @@ impl Dialogue {
     /// Adds what a person said, and begins a session with the first of it: one in which nothing was said is none. It is
     /// on the disk once this returns.
     pub(super) fn push_prompt(&mut self, prompt: Prompt) -> Result<(), SessionError> {
-        let prompt = undo::told(prompt, &std::mem::take(&mut self.undone));
+        let prompt = told(prompt, &std::mem::take(&mut self.undone));
         let prompt = if self.is_planning { planned(prompt) } else { prompt };
         match self.program.sessions().filter(|_| self.history.log().is_none()) {
             Some(sessions) => {
@@ -170,6 +174,35 @@ impl Dialogue {
         }
     }
 
+    /// Goes on in a session of its own, which has come as far as this one; the id of this one.
+    pub(super) fn fork(&mut self) -> anyhow::Result<String> {
+        let id = self.id().ok_or_else(|| anyhow::anyhow!("nothing was said yet that is kept"))?;
+        let sessions = self.program.sessions().ok_or_else(|| anyhow::anyhow!("no session is kept"))?;
+        let forked = sessions.find(&id).and_then(|saved| sessions.fork(&saved, &self.program.redactor));
+        let forked = forked.map_err(hinted)?;
+        self.resume(&forked, |_| {})?;
+        Ok(id)
+    }
+
+    /// Has what was said so far summed up; how many messages that stands for, and what it cost. `None` where there is
+    /// nothing to sum up.
+    pub(super) async fn compact(&mut self) -> anyhow::Result<Option<(usize, Usage)>> {
+        let session = self.program.session(Events::none());
+        let agent = self.agent();
+        Ok(agent.compact(&mut self.history, &session).await?)
+    }
+
+    /// How many tokens the model is asked with by now, roughly, and how many it reads, where that is known.
+    pub(super) fn fill(&mut self) -> (usize, Option<u32>) {
+        let agent = self.agent();
+        agent.fill(&mut self.history)
+    }
+
+    fn agent(&self) -> Agent {
+        let toolbox = if self.is_planning { self.toolbox.planning() } else { self.toolbox.clone() };
+        Agent::new(self.provider.clone(), toolbox, self.settings.clone())
+    }
+
     /// Answers the prompt that was pushed, whose words are `told`; or continues the one before.
     pub(super) async fn work(
         &mut self,
@@ -181,16 +214,11 @@ impl Dialogue {
             keeper.begin_prompt();
         }
         let session = &Session { keeper, widening: self.widening.clone(), ..session.clone() };
-        let toolbox = if self.is_planning { self.toolbox.planning() } else { self.toolbox.clone() };
-        let Some(told) = told else {
-            let agent = Agent::new(self.provider.clone(), toolbox, self.settings.clone());
-            return agent.go_on(&mut self.history, session).await;
-        };
+        let agent = self.agent();
+        let Some(told) = told else { return agent.go_on(&mut self.history, session).await };
         let way = self.program.route(&self.choice.model());
         let Routed { model, usage } = route(self.provider.as_ref(), way, told, session).await;
-        let settings = AgentSettings { model: Some(model), ..self.settings.clone() };
-        let agent = Agent::new(self.provider.clone(), toolbox, settings).having_spent(usage);
-        agent.go_on(&mut self.history, session).await
+        agent.asking(model).having_spent(usage).go_on(&mut self.history, session).await
     }
 }
 
@@ -200,4 +228,19 @@ pub(super) fn hinted(error: SessionError) -> anyhow::Error {
         Some(hint) => Hinted::new(error.to_string(), hint).into(),
         None => error.into(),
     }
+}
+
+/// The prompt, with word of what was put back since the one before.
+fn told(prompt: Prompt, undone: &BTreeSet<PathBuf>) -> Prompt {
+    if undone.is_empty() {
+        return prompt;
+    }
+    let named: Vec<_> = undone
+        .iter()
+        .take(MAX_TOLD)
+        .map(|path| format!("`{}`", plain(&path.display().to_string())))
+        .collect();
+    let more = if undone.len() > MAX_TOLD { " and others" } else { "" };
+    let line = format!("[The user has undone your changes: {}{more} are as before.]", named.join(", "));
+    Prompt { text: format!("{line}\n\n{}", prompt.text), ..prompt }
 }

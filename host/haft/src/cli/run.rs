@@ -11,7 +11,7 @@ use super::Exit;
 use super::attach;
 use super::model_args::ModelArgs;
 use super::pipes;
-use super::terminal::{Answers, Hinted, Screen, Show, Terminal};
+use super::terminal::{Answers, DIM, Hinted, Screen, Show, Terminal};
 use crate::cli::conversation::{Conversation, SessionName};
 use haft::program::read_output;
 use haft_agent::provider::{Prompt, ProviderError};
@@ -149,6 +149,10 @@ async fn work(
     screen: &Screen,
     terminal: Terminal,
 ) -> anyhow::Result<Option<Outcome>> {
+    if conversation.dialogue.is_planning() && screen.show() == Show::All {
+        terminal
+            .message(format_args!("{DIM}plan mode: tools read, and neither write nor send anything{DIM:#}"));
+    }
     let outcome = conversation.task(prompt).await?;
     let is_plan = conversation.dialogue.is_planning()
         && outcome.as_ref().is_some_and(|outcome| outcome.end == End::Final);

@@ -1,7 +1,6 @@
 //! `haft sessions undo` and `/undo`: says what was put back, what was not and why, and what nobody keeps.
 
-use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use clap::Args;
 
@@ -10,15 +9,11 @@ use super::common::Common;
 use super::conversation::SessionName;
 use super::dialogue::hinted;
 use super::terminal::{DIM, Terminal};
-use haft_agent::provider::Prompt;
 use haft_core::report::plain;
 use haft_core::undo::{Refusal, Undone, Which};
 
 /// Paths and calls that are named, each; more are counted.
 const MAX_NAMED: usize = 50;
-
-/// Paths that a model is told of.
-const MAX_TOLD: usize = 20;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -80,15 +75,4 @@ fn more(all: usize, what: &str, terminal: Terminal) {
 
 fn shown(path: &Path) -> String {
     plain(&path.display().to_string())
-}
-
-/// The prompt, with word of what was put back since the one before.
-pub(super) fn told(prompt: Prompt, undone: &BTreeSet<PathBuf>) -> Prompt {
-    if undone.is_empty() {
-        return prompt;
-    }
-    let named: Vec<_> = undone.iter().take(MAX_TOLD).map(|path| format!("`{}`", shown(path))).collect();
-    let more = if undone.len() > MAX_TOLD { " and others" } else { "" };
-    let line = format!("[The user has undone your changes: {}{more} are as before.]", named.join(", "));
-    Prompt { text: format!("{line}\n\n{}", prompt.text), ..prompt }
 }

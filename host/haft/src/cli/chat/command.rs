@@ -79,6 +79,18 @@ pub(super) const COMMANDS: &[Kind] = &[
         make: |which| Command::Undo(which.to_owned()),
     },
     Kind {
+        name: "compact",
+        argument: "",
+        help: "have what was said summed up now, to make room",
+        make: |_| Command::Compact,
+    },
+    Kind {
+        name: "fork",
+        argument: "",
+        help: "go on in another session from here; this one stays as it is",
+        make: |_| Command::Fork,
+    },
+    Kind {
         name: "clear",
         argument: "",
         help: "forget what was said and begin another session",
@@ -112,6 +124,8 @@ pub(super) enum Command {
     Continue,
     /// Nothing: the last changes; `all`.
     Undo(String),
+    Compact,
+    Fork,
     Clear,
     Save(Option<PathBuf>),
     Quit,
@@ -128,6 +142,8 @@ pub(super) enum Next {
     Model(String),
     /// Keep this rule in program.toml.
     Keep(String),
+    /// Have what was said summed up.
+    Compact,
     /// Attach these to what is said next, and list what is attached.
     Attach(Vec<PathBuf>),
     /// Attach nothing.
@@ -188,6 +204,14 @@ impl Command {
                 other => {
                     terminal.fail(&anyhow::anyhow!("`/undo` takes `all` or nothing after it, not `{other}`"));
                 }
+            },
+            Self::Compact => return Next::Compact,
+            Self::Fork => match conversation.dialogue.fork() {
+                Ok(before) => terminal.message(format_args!(
+                    "{DIM}this goes on as session {}; `haft chat --resume {before}` goes on with the one before{DIM:#}",
+                    conversation.id().unwrap_or_default()
+                )),
+                Err(error) => terminal.fail(&error),
             },
             Self::Clear => {
                 conversation.dialogue.clear();

@@ -233,6 +233,10 @@ impl Tool for AgentTool {
         &self.def
     }
 
+    fn is_agent(&self) -> bool {
+        true
+    }
+
     fn keeps_changes(&self) -> bool {
         // Its calls are those of its tools.
         true
