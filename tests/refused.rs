@@ -315,3 +315,32 @@ async fn u2_what_is_given_for_the_session_is_asked_for_once() {
         assert!(hook.is_error, "{}", hook.content);
     }
 }
+
+/// M1: the caches of package managers are those of one workspace or of one server, and the person's own are not written.
+#[test]
+fn m1_caches_are_one_workspace_s_or_one_server_s() {
+    let stand = Stand::new();
+    let server =
+        "[[mcp_servers]]\nname = \"s\"\ncommand = [\"sh\", \"-c\", \"echo $npm_config_cache > server\"]\n";
+    stand.home.write("program.toml", &format!("{HEAD}{server}"));
+    let bash = |command: &str| stand.home.haft(&["call", "bash", &json!({ "command": command }).to_string()]);
+    stand.home.haft(&["call", "mcp__s__none", "{}"]);
+    let wrote = bash(
+        "mkdir -p $npm_config_cache $CARGO_HOME && touch $npm_config_cache/mine && echo $npm_config_cache",
+    );
+    assert_eq!(wrote.code, 0, "{}", wrote.stderr);
+    let (own, of_server) =
+        (PathBuf::from(wrote.stdout.trim()), fs::read_to_string(stand.place("work/server")));
+    let of_server = PathBuf::from(of_server.unwrap().trim());
+    assert!(own.join("mine").exists() && own != of_server, "{own:?} {of_server:?}");
+    let elsewhere = bash(&format!("touch {}", of_server.parent().unwrap().join("npm").display()));
+    assert!(elsewhere.code == 1 && elsewhere.stderr.contains("Read-only"), "{}", elsewhere.stderr);
+    fs::create_dir(stand.place(".npm")).unwrap();
+    assert_eq!(bash("touch ~/.npm/mine").code, 1);
+    // Another folder, other caches; where everything may be written, the person's own.
+    let mut other = stand.home.command(&["call", "bash", r#"{"command": "echo $npm_config_cache"}"#]);
+    let other = Answer::from(other.current_dir(stand.place("other")).output().unwrap());
+    assert_ne!(PathBuf::from(other.stdout.trim()), own);
+    stand.home.write("program.toml", &format!("{HEAD}[sandbox]\nmode = \"rwx\"\n"));
+    assert_eq!(bash("echo .$npm_config_cache").stdout, ".\n");
+}

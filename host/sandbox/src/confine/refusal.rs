@@ -56,7 +56,8 @@ impl Refusal {
     }
 
     /// What would allow what a process with `grant` was refused, each once and not too many: first what its `output` names.
-    /// `table` of program.toml says what it may do.
+    /// Programs try out what they do not need, such as a file in `/`: what no line opens is told only if `output` names it,
+    /// where there is one. `table` of program.toml says what it may do.
     pub fn hints<'r>(
         refused: impl IntoIterator<Item = &'r Self>,
         (grant, table): (&Grant, &str),
@@ -67,6 +68,13 @@ impl Refusal {
         if grant.is_planning() && !refused.is_empty() {
             return vec![PLAN_HINT.to_owned()];
         }
+        let is_meant = |refusal: &&Self| {
+            output.is_empty()
+                || refusal.is_named_in(output)
+                || refusal.is_closed(grant)
+                || refusal.right(grant).is_some()
+        };
+        refused.retain(is_meant);
         refused.sort_by_key(|refusal| !refusal.is_named_in(output));
         let mut hints: Vec<(String, Vec<&Self>)> = Vec::new();
         for refusal in refused {
@@ -92,6 +100,14 @@ impl Refusal {
             }
         }
         rights
+    }
+
+    /// Whether it is one that a line opens which is no right: the network, and what is closed by name.
+    fn is_closed(&self, grant: &Grant) -> bool {
+        match self {
+            Self::Write(path) | Self::Remove(path) | Self::Read(path) => grant.closed_at(path).is_some(),
+            Self::Connect(_) => true,
+        }
     }
 
     fn right(&self, grant: &Grant) -> Option<Right> {
