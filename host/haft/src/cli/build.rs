@@ -133,10 +133,11 @@ pub(super) fn refuse_no_package(folder: &Path) -> anyhow::Result<()> {
 pub(super) fn stale(what: &Path) -> anyhow::Result<Option<Stale>> {
     let project = |folder: &Path| Project::of_file(&folder.join(FILE_NAME));
     let is_it = |project: &Project| is_same(what, &project.component);
-    let found = match what.is_dir() {
-        true => project(what),
+    let found = if what.is_dir() {
+        project(what)
+    } else {
         // A component may lie in a folder of the project's.
-        false => what.ancestors().skip(1).take(MAX_ABOVE).find_map(project).filter(is_it),
+        what.ancestors().skip(1).take(MAX_ABOVE).find_map(project).filter(is_it)
     };
     Ok(match found {
         Some(project) => Stale::of(&project, &cache()?),

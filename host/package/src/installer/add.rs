@@ -59,8 +59,12 @@ impl Installer<'_> {
         let Addition { source, name, expected, allow_missing_programs } = addition;
         let candidate = self.fetch_candidate(source, expected.clone(), name.clone()).await?;
         if let Some(entry) = self.other_version(&candidate) {
-            let candidate = self.signed_as_before(&entry, candidate, expected, name).await?;
-            return Ok(Added::Changed(self.change_to(&entry, &candidate, consent).await?));
+            // Boxed, since adding something new goes another way.
+            let changed = Box::pin(async {
+                let candidate = self.signed_as_before(&entry, candidate, expected, name).await?;
+                self.change_to(&entry, &candidate, consent).await
+            });
+            return Ok(Added::Changed(changed.await?));
         }
         self.check_addition(&candidate.offered, allow_missing_programs)?;
         let proposal = Proposal {

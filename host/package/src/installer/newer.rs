@@ -76,9 +76,10 @@ impl Installer<'_> {
             }
             source => {
                 let reference: Reference = source.to_string().parse().map_err(FetchError::from)?;
-                let tags = match wanted {
-                    true => oci::tags(&reference, self.access).await.map_err(FetchError::from)?,
-                    false => Vec::new(),
+                let tags = if wanted {
+                    oci::tags(&reference, self.access).await.map_err(FetchError::from)?
+                } else {
+                    Vec::new()
                 };
                 let now = match reference.digest() {
                     Some(_) => None,
