@@ -63,7 +63,7 @@ impl AtEditor {
         let asked = |what: &str| ContentBlock::from(format!("{verb}:\n{}", fenced(what))).into();
         let content = match self.updates.difference(question) {
             Some(difference) => vec![asked(what), difference],
-            None => vec![asked(&question.text())],
+            None => vec![asked(&question.text)],
         };
         let fields = ToolCallUpdateFields::new()
             .title(titled(verb, agent.as_deref(), what))

@@ -31,22 +31,15 @@ pub struct Question {
     /// The command, the URL, the arguments: all of it but for what `difference` tells, with control characters made
     /// visible.
     pub what: String,
-    /// The lines that it would replace, where the arguments say that.
+    /// The lines that it would replace, where the arguments say that: for a person of this machine, since they may be those
+    /// of a file.
     pub difference: Option<Difference>,
+    /// The same as one text, from the arguments alone: what a client on another machine may be sent.
+    pub text: String,
     /// The arguments of the call, without secrets.
     pub arguments: Value,
     /// The rule that allows this call and no other, where one can say that and no secret is in it.
     pub rule: Option<RulePattern>,
-}
-
-impl Question {
-    /// All that would be done, as text.
-    pub fn text(&self) -> String {
-        match &self.difference {
-            Some(difference) => format!("{}\n{difference}", self.what),
-            None => self.what.clone(),
-        }
-    }
 }
 
 /// What became of a question.
@@ -223,16 +216,20 @@ impl Asked<'_> {
         let tool = &self.call.tool;
         let file = self.file.clone().map(&redact);
         let difference = Difference::of(&self.public, file.as_deref());
-        let what = redact(self.subject.shown(tool, &self.public, difference.as_ref()));
-        let what = clip(&what, MAX_QUESTION, Keep::Ends);
+        let shown =
+            |difference: Option<&Difference>| redact(self.subject.shown(tool, &self.public, difference));
+        let what = clip(&shown(difference.as_ref()), MAX_QUESTION, Keep::Ends);
+        let sent = Difference::of(&self.public, None);
+        let lines = sent.as_ref().map(|sent| format!("\n{sent}")).unwrap_or_default();
+        let text = clip(&(shown(sent.as_ref()) + &lines), MAX_QUESTION, Keep::Ends);
         let about = self.subject.text();
         let is_public = redact(about.to_owned()) == about;
         let rule = is_public.then(|| RulePattern::exactly(tool, about)).flatten();
         let call = self.call.id.clone();
         let (tool, agent, verb) = (tool.clone(), self.agent.clone(), self.subject.verb());
-        let (what, arguments) = (visible(&what), self.public.clone());
+        let (what, text, arguments) = (visible(&what), visible(&text), self.public.clone());
         let difference = difference.map(|difference| difference.cleaned(visible));
-        Question { call, tool, agent, verb, what, difference, arguments, rule }
+        Question { call, tool, agent, verb, what, difference, text, arguments, rule }
     }
 }
 

@@ -310,7 +310,9 @@ impl Entry {
         let public = session.redactor.call(&meant).into_owned().arguments;
         let file = match self.tool.file(&call.arguments) {
             // Only where that makes a difference: an empty file would.
-            Some(path) if Difference::of(&public, Some("")).is_some() => present::text(path, places).await,
+            Some(path) if Difference::of(&public, Some("")).is_some() => {
+                present::text(path, places, &self.grant).await
+            }
             _ => None,
         };
         let asked = Asked { call: &meant, subject, places, agent, public, file };

@@ -1,22 +1,20 @@
-//! What a file holds that a call would change, so that a person who is asked sees the difference. Refuses what is no file
-//! of text, and what is large: nothing waits for it.
+//! What a file holds that a call would change, so that a person who is asked sees the difference. Refuses what the tool
+//! itself may not read, what is no file of text, and what is large: nothing waits for it.
 
-use std::fs::File;
-use std::io::{ErrorKind, Read};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::OFlags;
-
 use super::rules::Places;
+use crate::grant::{Grant, Root};
 
 /// Bytes of a file that is compared: of a larger one nobody reads the difference.
 const MAX_FILE: u64 = 1 << 20;
 
-/// The text of the file that `path` names as a caller writes it; empty where there is none. `None` where that is not known.
-pub(super) async fn text(path: &str, places: Places<'_>) -> Option<String> {
-    let path = whole(path, places)?;
-    tokio::task::spawn_blocking(move || read(&path)).await.ok()?
+/// The text of the file that `path` names as a caller writes it, of which `grant` lets the tool read; empty where there is
+/// none. `None` where that is not known.
+pub(super) async fn text(path: &str, places: Places<'_>, grant: &Grant) -> Option<String> {
+    let (path, grant) = (whole(path, places)?, grant.clone());
+    tokio::task::spawn_blocking(move || read(&path, &grant)).await.ok()?
 }
 
 fn whole(path: &str, places: Places<'_>) -> Option<PathBuf> {
@@ -27,17 +25,15 @@ fn whole(path: &str, places: Places<'_>) -> Option<PathBuf> {
     }
 }
 
-fn read(path: &Path) -> Option<String> {
-    // A pipe would have to be waited for.
-    let flags = OFlags::NONBLOCK.bits().cast_signed();
-    let file = match File::options().read(true).custom_flags(flags).open(path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Some(String::new()),
-        file => file.ok()?,
-    };
-    file.metadata().ok().filter(|metadata| metadata.is_file() && metadata.len() <= MAX_FILE)?;
-    let mut text = String::new();
-    file.take(MAX_FILE).read_to_string(&mut text).ok()?;
-    Some(text)
+fn read(path: &Path, grant: &Grant) -> Option<String> {
+    let root = |path: &Path| Root::resolve(Path::new("/"), path);
+    let file = root(path).ok().filter(|file| grant.readable().covers(file) && !grant.hides(file))?;
+    let (folder, name) = (file.real().parent()?, file.real().file_name()?);
+    let folder = root(folder).and_then(|folder| folder.folder());
+    match folder.and_then(|folder| folder.read(Path::new(name), MAX_FILE + 1)) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Some(String::new()),
+        content => String::from_utf8(content.ok().filter(|content| content.size <= MAX_FILE)?.bytes).ok(),
+    }
 }
 
 #[cfg(test)]
@@ -45,24 +41,35 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn u3_only_a_small_file_of_text_is_compared() {
+    async fn u3_only_a_small_file_of_text_that_the_tool_may_read_is_compared() {
         let place = tempfile::tempdir().unwrap();
+        let outside = tempfile::tempdir().unwrap();
         let write = |name: &str, bytes: &[u8]| std::fs::write(place.path().join(name), bytes).unwrap();
         write("a", b"one\n");
         write("b", b"\xff");
         write("c", &vec![b'x'; 1 + (1 << 20)]);
+        write("hidden", b"x");
+        std::fs::write(outside.path().join("x"), "x").unwrap();
+        std::os::unix::fs::symlink(outside.path().join("x"), place.path().join("link")).unwrap();
+        let root = |path: &Path| Root::resolve(Path::new("/"), path).unwrap();
+        let grant =
+            Grant::none().with_read(root(place.path())).with_hidden(root(&place.path().join("hidden")));
         let places = Places { base: None, workspace: Some(place.path()), home: Some(place.path()) };
         for (path, expected) in [
             ("a", Some("one\n")),
             ("~/a", Some("one\n")),
             ("none", Some("")),
+            ("none/either", Some("")),
             ("b", None),
             ("c", None),
             (".", None),
+            ("hidden", None),
+            ("link", None),
+            ("/etc/hostname", None),
         ] {
-            assert_eq!(text(path, places).await.as_deref(), expected, "{path}");
+            assert_eq!(text(path, places, &grant).await.as_deref(), expected, "{path}");
         }
-        assert_eq!(text("/dev/zero", places).await, None);
-        assert_eq!(text("a", Places::default()).await, None, "nobody knows where it starts");
+        assert_eq!(text("/dev/zero", places, &grant.with_read_anywhere()).await, None);
+        assert_eq!(text("a", Places::default(), &Grant::none()).await, None, "nobody knows where it starts");
     }
 }

@@ -187,7 +187,7 @@ fn form(question: &Question) -> ElicitRequestParams {
         approve.title(format!("{verb} it")).description("Only a yes lets the tool run").with_default(false)
     });
     let agent = agent.as_ref().map(|agent| format!(" of the agent `{agent}`")).unwrap_or_default();
-    let message = format!("`{tool}`{agent} wants your approval.\n\n{verb}: {}", question.text());
+    let message = format!("`{tool}`{agent} wants your approval.\n\n{verb}: {}", question.text);
     ElicitRequestParams::FormElicitationParams {
         meta: None,
         message,

@@ -207,7 +207,7 @@ pub(super) fn fingerprint(caller: &str, tool: &str, arguments: Option<&JsonObjec
 pub(super) fn question_hash(question: &Question) -> QuestionHash {
     // The same question comes again with another call's id.
     let Question { tool, agent, verb, .. } = question;
-    Sha256::digest([tool, agent.as_deref().unwrap_or_default(), *verb, &question.text()].join("\0")).into()
+    Sha256::digest([tool, agent.as_deref().unwrap_or_default(), *verb, &question.text].join("\0")).into()
 }
 
 #[cfg(test)]

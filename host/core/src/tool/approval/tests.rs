@@ -70,6 +70,7 @@ async fn rs06_a_person_s_yes_runs_it_and_a_no_does_not() {
             tool: "bash".into(),
             agent: None,
             verb: "Run",
+            text: what.clone(),
             what,
             difference: None,
             arguments: json!({"command": "ls\r\u{1b}[2K\u{202e}x"}),
@@ -144,4 +145,23 @@ fn rules_that_agents_have_are_seen_and_taken_back() {
     all.allow(bash.clone());
     assert!(all.withdraw("bash") && all.allowed().is_empty() && all.allowed_to_agents().is_empty());
     assert!(!all.withdraw("bash") && agents.iter().all(|agent| agent.allowed().is_empty()));
+}
+
+/// U3: lines of a file are for a person of this machine; a client elsewhere is sent what it sent itself.
+#[test]
+fn u3_a_client_elsewhere_is_sent_no_line_of_a_file() {
+    let arguments = json!({"file_path": "a", "content": "new\n"});
+    let call = ToolCall { id: "1".into(), tool: "write".into(), arguments: arguments.clone() };
+    let asked = Asked {
+        call: &call,
+        subject: Subject::Path("a".into()),
+        places: Places::default(),
+        agent: None,
+        public: arguments,
+        file: Some("kept from others\n".into()),
+    };
+    let question = asked.question(|text| text);
+    assert_eq!(question.what, "write a");
+    assert!(question.difference.unwrap().to_string().contains("- kept from others"));
+    assert_eq!(question.text, "write a\n  content:\n    new");
 }

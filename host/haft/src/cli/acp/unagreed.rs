@@ -58,6 +58,7 @@ impl Unagreed {
             verb: "Trust",
             what: self.agreement.sheet(),
             difference: None,
+            text: self.agreement.sheet(),
             arguments: Value::Null,
             rule: None,
         };

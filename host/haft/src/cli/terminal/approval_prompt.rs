@@ -248,6 +248,7 @@ mod tests {
             agent: None,
             verb: "Run",
             what: "cd x\nrm y".into(),
+            text: String::new(),
             difference: None,
             arguments: serde_json::Value::Null,
             rule: None,
@@ -277,6 +278,7 @@ mod tests {
             verb: "Call",
             what,
             difference,
+            text: String::new(),
             arguments,
             rule: None,
         };
