@@ -75,11 +75,12 @@ impl Editor {
         Ok(Self { lines: Some(lines), file, redactor: conversation.dialogue.program.redactor.clone() })
     }
 
-    /// Reads an entry.
-    pub(super) async fn read(&mut self, is_planning: bool) -> anyhow::Result<Entered> {
+    /// Reads an entry, which begins with `words`.
+    pub(super) async fn read(&mut self, is_planning: bool, words: String) -> anyhow::Result<Entered> {
         let mut lines = self.lines.take().context("the terminal is being read already")?;
         let read = tokio::task::spawn_blocking(move || {
-            let read = lines.readline(if is_planning { PLAN_PROMPT } else { PROMPT });
+            let prompt = if is_planning { PLAN_PROMPT } else { PROMPT };
+            let read = lines.readline_with_initial(prompt, (&words, ""));
             (lines, read)
         });
         let (lines, read) = read.await.context("the terminal could not be read")?;
