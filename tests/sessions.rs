@@ -13,6 +13,7 @@ mod model;
 mod plan;
 mod room;
 mod shown;
+mod steering;
 mod terminal;
 mod undo;
 

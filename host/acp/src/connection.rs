@@ -162,7 +162,10 @@ impl Connection {
             "session/list" if self.host.keeps() => work(params.read()?, |request| own.list(request)),
             "session/delete" if self.host.keeps() => work(params.read()?, |request| own.delete(request)),
             "session/close" => work(params.read()?, |request| own.close(request)),
-            "session/set_mode" => work(params.read()?, |request| own.set_mode(request)),
+            "session/set_mode" => {
+                let answer = self.set_mode(&params.read()?)?;
+                Box::pin(async move { Ok(answer) })
+            }
             "session/set_config_option" => work(params.read()?, |request| own.set_option(request)),
             "session/prompt" => self.prompt(id, params.read()?)?,
             "authenticate" => {
@@ -297,7 +300,7 @@ impl Connection {
         value(&SetSessionConfigOptionResponse::new(session.options().await))
     }
 
-    async fn set_mode(self: Arc<Self>, request: SetSessionModeRequest) -> Result<Value, Error> {
+    fn set_mode(&self, request: &SetSessionModeRequest) -> Result<Value, Error> {
         self.sessions.find(&request.session_id)?.use_mode(&request.mode_id.0)?;
         value(&SetSessionModeResponse::new())
     }

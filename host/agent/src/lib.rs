@@ -13,6 +13,7 @@ mod prompt;
 pub mod provider;
 mod routing;
 mod session;
+mod steering;
 mod summary;
 mod totals;
 mod turn_calls;
@@ -33,6 +34,7 @@ pub use self::session::{
     Begun, Ended, Entry, Known, Line, Restored, Saved, SessionError, SessionLog, Sessions, Summarised,
     Summary, Turned, UNKNOWN, Unanswered,
 };
+pub use self::steering::Steering;
 use self::totals::Totals;
 use self::turn_calls::TurnCalls;
 use self::window::{READER, Room};
@@ -108,6 +110,7 @@ pub struct Agent {
     toolbox: Toolbox,
     settings: AgentSettings,
     spent: Usage,
+    steering: Steering,
 }
 
 impl Agent {
@@ -118,7 +121,7 @@ impl Agent {
         if let Some(schema) = &settings.output {
             settings.system = output::instructed(settings.system, schema);
         }
-        Self { provider, toolbox, settings, spent: Usage::default() }
+        Self { provider, toolbox, settings, spent: Usage::default(), steering: Steering::default() }
     }
 
     /// The same, which asks `model`.
@@ -208,6 +211,9 @@ impl Agent {
                 work.run(&turn).await?;
             }
             history.close();
+            let has_heard = self.hear(history)?;
+            // Its last word was not about what was said meanwhile.
+            let end = end.filter(|end| !has_heard || *end != End::Final);
             let Some(end) = end else { continue };
             match answers.judge(end, totals.last_words()) {
                 Verdict::Ended(output) => return Ok(totals.close_with(end, output)),

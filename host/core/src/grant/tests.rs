@@ -253,7 +253,7 @@ fn a_directory_is_opened_and_never_behind_a_link() {
     let place = directory.path().canonicalize().unwrap();
     std::fs::create_dir_all(place.join("a/b")).unwrap();
     std::os::unix::fs::symlink("a", place.join("link")).unwrap();
-    let opened = |path: &str| platform::open_without_links(&place.join(path));
+    let opened = |path: &str| open_without_links(&place.join(path));
     assert!(opened("a/b").unwrap().metadata().unwrap().is_dir());
     assert!(opened("link/b").is_err() && opened("link").is_err());
     assert_eq!(opened("a/c").unwrap_err().kind(), std::io::ErrorKind::NotFound);

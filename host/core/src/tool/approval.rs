@@ -237,7 +237,8 @@ impl Asked<'_> {
 pub(super) fn question_of(call: &ToolCall, tool: &str, verb: &'static str, what: String) -> Question {
     let (call, tool, what) =
         (call.id.clone(), tool.to_owned(), visible(&clip(&what, MAX_QUESTION, Keep::Ends)));
-    Question { call, tool, agent: None, verb, what, difference: None, arguments: Value::Null, rule: None }
+    let (text, arguments) = (what.clone(), Value::Null);
+    Question { call, tool, agent: None, verb, what, difference: None, text, arguments, rule: None }
 }
 
 /// `text` as a person can look at it: what would move the cursor, colour, delete or reorder what is

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, fstat, openat, readlinkat, statat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawMode, Stat, fstat, openat, readlinkat, statat};
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 
@@ -98,12 +98,14 @@ pub(super) fn look(mut file: File) -> io::Result<Seen> {
         }
         hash.update(bytes);
         content = content.filter(|all: &Vec<u8>| all.len() + bytes.len() <= MAX_CONTENT);
-        content.iter_mut().for_each(|all| all.extend_from_slice(bytes));
+        if let Some(all) = &mut content {
+            all.extend_from_slice(bytes);
+        }
     }
     Ok(Seen { state: State::File { mode: mode(&stat), sha256: hex(&hash.finalize()) }, content })
 }
 
-fn mode(stat: &Stat) -> u32 {
-    // Narrower than 32 bits on some systems.
-    Mode::from_raw_mode(stat.st_mode).bits().into()
+/// Permission bits, set-user-ID, set-group-ID and sticky.
+fn mode(stat: &Stat) -> RawMode {
+    Mode::from_raw_mode(stat.st_mode).bits()
 }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use rustix::fs::RawMode;
 use serde::{Deserialize, Serialize};
 
 /// A line.
@@ -38,14 +39,14 @@ pub(super) enum Record {
 pub(super) enum State {
     Absent,
     File {
-        mode: u32,
+        mode: RawMode,
         sha256: String,
     },
     Link {
         target: PathBuf,
     },
     Folder {
-        mode: u32,
+        mode: RawMode,
     },
     /// A device, something too large, or what could not be read.
     Other,

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use rustix::fs::{AtFlags, Mode, OFlags, fchmod, mkdirat, openat, renameat, symlinkat, unlinkat};
+use rustix::fs::{AtFlags, Mode, OFlags, RawMode, fchmod, mkdirat, openat, renameat, symlinkat, unlinkat};
 
 use super::look::{Seen, parent};
 use super::record::{Record, State};
@@ -75,7 +75,9 @@ pub fn undo(path: &Path, which: Which) -> io::Result<Undone> {
     for (prompt, group) in groups.into_iter().enumerate().skip(from) {
         of_group.push((prompt, group.changes.keys().cloned().collect::<BTreeSet<_>>()));
         undone.uncovered.extend(group.uncovered);
-        group.changes.into_iter().for_each(|(path, change)| merge(&mut merged, path, change));
+        for (path, change) in group.changes {
+            merge(&mut merged, path, change);
+        }
     }
     put_back(merged, &mut undone);
     let mut file = OpenOptions::new().append(true).open(path)?;
@@ -101,7 +103,9 @@ fn groups(path: &Path) -> io::Result<Vec<Group>> {
             Record::Prompt => groups.push(Group::default()),
             Record::Undone { prompt, paths } => {
                 if let Some(group) = groups.get_mut(prompt) {
-                    paths.iter().for_each(|path| _ = group.changes.remove(path));
+                    for path in paths {
+                        group.changes.remove(&path);
+                    }
                     group.uncovered.clear();
                 }
             }
@@ -170,7 +174,7 @@ impl Ready {
         let (directory, name) = parent(&self.path)?;
         match &self.change.was {
             State::Absent => Ok(()),
-            State::Folder { mode } => Ok(mkdirat(&directory, &*name, raw(*mode))?),
+            State::Folder { mode } => Ok(mkdirat(&directory, &*name, Mode::from_raw_mode(*mode))?),
             State::Link { target } => replace_link(&directory, &name, target),
             State::File { mode, .. } => {
                 let content = self.change.content.as_deref().unwrap_or_default();
@@ -228,11 +232,11 @@ fn judged(path: &Path, change: &Change) -> Result<Option<State>, String> {
 }
 
 /// Writes a file beside, and renames it over what is there.
-fn write(directory: &File, name: &str, (content, mode): (&[u8], u32)) -> io::Result<()> {
+fn write(directory: &File, name: &str, (content, mode): (&[u8], RawMode)) -> io::Result<()> {
     let beside = temporary()?;
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut file = File::from(openat(directory, &*beside, flags, Mode::RUSR | Mode::WUSR)?);
-    let written = file.write_all(content).and_then(|()| Ok(fchmod(&file, raw(mode))?));
+    let written = file.write_all(content).and_then(|()| Ok(fchmod(&file, Mode::from_raw_mode(mode))?));
     let written = written.and_then(|()| file.sync_all());
     finish(directory, (&beside, name), written)
 }
@@ -253,9 +257,4 @@ fn finish(directory: &File, (beside, name): (&str, &str), made: io::Result<()>) 
 
 fn temporary() -> io::Result<String> {
     Ok(format!(".haft-undo-{}", random::name::<8>()?))
-}
-
-fn raw(mode: u32) -> Mode {
-    #[expect(clippy::useless_conversion, reason = "narrower than 32 bits on some systems")]
-    Mode::from_raw_mode(mode.try_into().unwrap_or_default())
 }

@@ -6,6 +6,7 @@ mod rules;
 
 use crate::cli::common::Common;
 use clap::Args;
+use std::collections::VecDeque;
 use std::path::PathBuf;
 
 use self::command::{Command, Next};
@@ -23,7 +24,8 @@ use haft_core::report::plain;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Enter sends, Alt-Enter or a `\\` at the end of the line begins another line, Tab completes, the arrows and Ctrl-R find what
-was entered before. Ctrl-O shows all that tools answered to the last prompt, `-v` always. Ctrl-C stops what the model does, twice leaves; Ctrl-D leaves. `/help` lists the commands.
+was entered before. Ctrl-O shows all that tools answered to the last prompt, `-v` always. What is entered while the model works
+it is told at its next step. Ctrl-C stops what it does, twice leaves; Ctrl-D leaves. `/help` lists the commands.
 
 Examples:
   haft chat
@@ -54,6 +56,7 @@ impl Chat {
         if self.plan {
             conversation.dialogue.plan(true);
         }
+        conversation.listen();
         let mut editor = Editor::new(&conversation, common.no_journal)?;
         welcome(&conversation, terminal);
         let exit = converse(&mut conversation, &mut editor, &screen, terminal).await;
@@ -72,16 +75,23 @@ async fn converse(
     screen: &Screen,
     terminal: Terminal,
 ) -> anyhow::Result<Exit> {
-    let mut attached = Vec::new();
+    let (mut attached, mut entered, mut words) = (Vec::new(), VecDeque::new(), String::new());
     loop {
-        let text = match editor.read(conversation.dialogue.is_planning()).await? {
-            Entered::End => return Ok(Exit::Success),
-            Entered::Nothing => continue,
-            Entered::ShowAnswers => {
-                screen.show_answers();
-                continue;
-            }
-            Entered::Text(text) => text,
+        let (commands, unheard) = conversation.left_over();
+        entered.extend(commands);
+        words.push_str(&unheard);
+        let text = match entered.pop_front() {
+            Some(command) => command,
+            None => match editor.read(conversation.dialogue.is_planning(), std::mem::take(&mut words)).await?
+            {
+                Entered::End => return Ok(Exit::Success),
+                Entered::Nothing => continue,
+                Entered::ShowAnswers => {
+                    screen.show_answers();
+                    continue;
+                }
+                Entered::Text(text) => text,
+            },
         };
         let next = match text.strip_prefix('/') {
             Some(line) => Command::parse(line).map_or_else(

@@ -11,7 +11,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::dialogue::{Dialogue, hinted};
 use super::model_args::ModelArgs;
-use super::terminal::{Hinted, Screen, Show, Terminal, reader_is_gone};
+use super::terminal::{DIM, Hinted, Screen, Show, Terminal, Typing, reader_is_gone};
 use super::{approvals, attach, guidance};
 use haft::program::Dirs;
 use haft_agent::provider::{OutputSchema, Prompt};
@@ -78,6 +78,10 @@ pub(super) struct Conversation {
     pub(super) approvals: Approvals,
     terminal: Terminal,
     screen: Arc<Screen>,
+    /// Whether a person may say something while the model works.
+    listens: bool,
+    /// Commands that were entered meanwhile.
+    commands: Vec<String>,
 }
 
 impl Conversation {
@@ -95,7 +99,8 @@ impl Conversation {
         let dialogue = Dialogue::new(program, choice, terminal).await?;
         guidance::told(dialogue.program.guidance(), screen.show(), terminal);
         let approvals = approvals::of(screen.person(), &dialogue.program, verb, terminal)?;
-        let mut conversation = Self { dialogue, approvals, terminal, screen: screen.clone() };
+        let (screen, listens, commands) = (screen.clone(), false, Vec::new());
+        let mut conversation = Self { dialogue, approvals, terminal, screen, listens, commands };
         if let Some(saved) = saved {
             conversation.resume(&saved)?;
         }
@@ -111,6 +116,16 @@ impl Conversation {
                 greet(saved, restored, &own, terminal);
             }
         })
+    }
+
+    /// Takes what a person enters while the model works for something to tell it.
+    pub(super) fn listen(&mut self) {
+        self.listens = true;
+    }
+
+    /// What was entered while the model worked and it was not told: commands, and words.
+    pub(super) fn left_over(&mut self) -> (Vec<String>, String) {
+        (std::mem::take(&mut self.commands), self.dialogue.unheard().join("\n"))
     }
 
     /// `[agent] output` of the program.
@@ -154,6 +169,15 @@ impl Conversation {
         let approvals = self.approvals.clone();
         let session = Session { approvals, ..dialogue.program.session(self.screen.events()) };
         let cancel = session.cancel.clone();
+        let (say, commands) = (dialogue.listener(), &mut self.commands);
+        let mut take = |line: String| {
+            let is_command = line.starts_with('/');
+            if is_command {
+                commands.push(line.clone());
+            }
+            !is_command && !line.is_empty() && say(line)
+        };
+        let mut typing = self.listens.then(|| Typing::begin(&self.screen)).flatten();
         let mut work = std::pin::pin!(dialogue.work(told.as_deref(), &session));
         let mut interrupts = signal(SignalKind::interrupt()).context("cannot listen for Ctrl-C")?;
         let mut looks = tokio::time::interval(LOOK_FOR_READER);
@@ -166,6 +190,11 @@ impl Conversation {
                     }
                     cancel.cancel();
                 }
+                line = entered(typing.as_mut()) => {
+                    if take(line) {
+                        self.terminal.message(format_args!("{DIM}the model is told at its next step{DIM:#}"));
+                    }
+                }
                 _ = looks.tick(), if !cancel.is_cancelled() => {
                     if reader_is_gone() {
                         cancel.cancel();
@@ -173,6 +202,9 @@ impl Conversation {
                 }
             }
         };
+        if let Some(typing) = typing {
+            typing.end().await.into_iter().for_each(|line| _ = take(line));
+        }
         self.screen.rest();
         done.transpose().map_err(hinted)
     }
@@ -184,6 +216,14 @@ impl Conversation {
             () = self.dialogue.program.close() => {}
             _ = tokio::signal::ctrl_c() => {}
         }
+    }
+}
+
+/// What is entered next; never, where nobody may.
+async fn entered(typing: Option<&mut Typing>) -> String {
+    match typing {
+        Some(typing) => typing.line().await,
+        None => std::future::pending().await,
     }
 }
 

@@ -10,8 +10,8 @@ use super::terminal::{Hinted, Terminal};
 use haft::program::Program;
 use haft_agent::provider::{OutputSchema, Prompt, Provider, Usage};
 use haft_agent::{
-    Agent, AgentSettings, Begun, History, Outcome, Restored, Routed, Saved, SessionError, SessionLog,
-    planned, route,
+    Agent, AgentSettings, Begun, History, Outcome, PLAN, Restored, Routed, Saved, SessionError, SessionLog,
+    Steering, planned, route,
 };
 use haft_core::call::Attachment;
 use haft_core::event::Events;
@@ -36,6 +36,8 @@ pub(super) struct Dialogue {
     widening: Widening,
     /// Whether what is said next is said in plan mode.
     is_planning: bool,
+    /// What a person says while the model works.
+    steering: Steering,
     /// What was put back that the model is not told of yet.
     undone: BTreeSet<PathBuf>,
 }
@@ -52,7 +54,7 @@ impl Dialogue {
         }
         program.agents.use_model(&choice.model());
         let (history, promised, is_planning) = (History::default(), None, false);
-        let undone = BTreeSet::new();
+        let (undone, steering) = (BTreeSet::new(), Steering::default());
         let widening = program.widening();
         Ok(Self {
             program,
@@ -64,6 +66,7 @@ impl Dialogue {
             promised,
             widening,
             is_planning,
+            steering,
             undone,
         })
     }
@@ -200,7 +203,19 @@ impl Dialogue {
 
     fn agent(&self) -> Agent {
         let toolbox = if self.is_planning { self.toolbox.planning() } else { self.toolbox.clone() };
-        Agent::new(self.provider.clone(), toolbox, self.settings.clone())
+        Agent::new(self.provider.clone(), toolbox, self.settings.clone()).steered_by(self.steering.clone())
+    }
+
+    /// Takes what a person says while the model works, in the mode that there is now.
+    pub(super) fn listener(&self) -> impl Fn(String) -> bool + use<> {
+        let (steering, is_planning) = (self.steering.clone(), self.is_planning);
+        move |said| steering.say(if is_planning { planned(said) } else { said.into() })
+    }
+
+    /// What was said and not told to the model, which it is not told then.
+    pub(super) fn unheard(&self) -> Vec<String> {
+        let words = |said: Prompt| said.text.trim_end_matches(PLAN).trim_end().to_owned();
+        std::iter::from_fn(|| self.steering.take()).map(words).collect()
     }
 
     /// Answers the prompt that was pushed, whose words are `told`; or continues the one before.

@@ -12,6 +12,7 @@ mod screen;
 mod stream;
 mod style;
 mod tracer;
+mod typing;
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal};
@@ -33,6 +34,7 @@ use self::stream::{Kind, Output, REDACTOR};
 pub(super) use self::style::written;
 pub(super) use self::style::{ADDED, Column, DIM, ERROR, FAILED, GOOD, HEAD, HINT, Style, WARNING};
 pub(super) use self::tracer::{HostCall, Tracer};
+pub(super) use self::typing::Typing;
 use haft_agent::provider::ProviderError;
 use haft_core::event::{Event, Events};
 use haft_core::report::{Problem, Report};

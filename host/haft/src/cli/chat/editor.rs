@@ -101,13 +101,13 @@ impl Editor {
         Ok(Self { lines: Some(lines), file, redactor, left })
     }
 
-    /// Reads an entry.
-    pub(super) async fn read(&mut self, is_planning: bool) -> anyhow::Result<Entered> {
+    /// Reads an entry, which begins with `words`.
+    pub(super) async fn read(&mut self, is_planning: bool, words: String) -> anyhow::Result<Entered> {
         let mut lines = self.lines.take().context("the terminal is being read already")?;
         let (before, after) = self.left.0.lock().take().unwrap_or_default();
         let read = tokio::task::spawn_blocking(move || {
             let prompt = if is_planning { PLAN_PROMPT } else { PROMPT };
-            let read = lines.readline_with_initial(prompt, (&before, &after));
+            let read = lines.readline_with_initial(prompt, (&(words + &before), &after));
             (lines, read)
         });
         let (lines, read) = read.await.context("the terminal could not be read")?;

@@ -143,6 +143,11 @@ impl Screen {
         state.held.get_or_insert_default();
     }
 
+    /// Whether a question stands there.
+    pub(super) fn is_asking(&self) -> bool {
+        self.state.lock().held.is_some()
+    }
+
     /// The question is gone.
     pub(super) fn answered(&self) {
         let mut state = self.state.lock();
