@@ -260,6 +260,8 @@ fn help(terminal: Terminal) {
         let command = format!("/{name} {argument}");
         terminal.message(format_args!("  {HEAD}{command:<18}{HEAD:#} {help}"));
     }
+    let help = "show all that tools answered to your last prompt";
+    terminal.message(format_args!("  {HEAD}{:<18}{HEAD:#} {help}", "Ctrl-O"));
 }
 
 fn tools(conversation: &Conversation, terminal: Terminal) {
