@@ -234,7 +234,7 @@ mod tests {
         };
         assert_eq!(words("/to"), (1, vec!["tools ".to_owned()]));
         assert_eq!(words("/allow b"), (7, vec!["bash".to_owned()]));
-        assert_eq!(words("/c").1, ["continue ", "clear "]);
+        assert_eq!(words("/c").1, ["continue ", "compact ", "clear "]);
         assert!(words("what /to").1.is_empty() && words("/model g").1.is_empty());
     }
 
