@@ -40,7 +40,7 @@ const FILES: usize = 12;
 /// Two hundred edits, writes and creations, in folders that are there and that are not.
 fn deeds() -> Vec<(&'static str, Value)> {
     let mut seed = 4711;
-    let mut deed = |number: usize| {
+    let deed = |number: usize| {
         let file = next(&mut seed) % FILES;
         let there = format!("there-{file}.txt");
         match next(&mut seed) % 3 {
@@ -58,7 +58,7 @@ fn deeds() -> Vec<(&'static str, Value)> {
             ),
         }
     };
-    (0..200).map(|number| deed(number)).collect()
+    (0..200).map(deed).collect()
 }
 
 /// U11: after 200 edits, writes and creations, and one more of an agent, undo leaves the tree as it was: bytes and modes.
@@ -84,8 +84,8 @@ fn u11_two_hundred_changes_are_undone() {
     for file in 0..FILES {
         let name = format!("there-{file}.txt");
         place.home.write(&name, &format!("a word of {file}\n"));
-        let mode = [0o644, 0o600, 0o755, 0o664][file % 4];
-        fs::set_permissions(place.home.work().join(name), fs::Permissions::from_mode(mode)).unwrap();
+        let bits = [0o644, 0o600, 0o755, 0o664][file % 4];
+        fs::set_permissions(place.home.work().join(name), fs::Permissions::from_mode(bits)).unwrap();
     }
     let before = tree(&place.home.work());
     let answer = place.haft(&["run", "--json", "change it all"]);

@@ -9,7 +9,7 @@ mod look;
 mod record;
 mod restore;
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use self::look::{Seen, at, look};
+use self::look::{MAX_CONTENT, Seen, at, look};
 use self::record::{Record, State};
 pub use self::restore::{Refusal, Undone, Which, undo};
 use crate::report::shortened;
@@ -125,7 +125,8 @@ impl Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        if self.state.lock().bytes == 0 {
+        // By what others wrote too: one of an earlier prompt may be dropped late.
+        if self.state.lock().file.metadata().is_ok_and(|metadata| metadata.len() == 0) {
             // Nothing was changed.
             let _ = std::fs::remove_file(&self.path);
         }
@@ -139,8 +140,8 @@ pub struct Changes(Option<Arc<Changing>>);
 #[derive(Debug)]
 struct Changing {
     inner: Arc<Inner>,
-    /// What was changed so far, each once.
-    paths: Lock<BTreeSet<PathBuf>>,
+    /// What was changed so far, each once, and whether it can be had back.
+    paths: Lock<BTreeMap<PathBuf, bool>>,
 }
 
 impl Changes {
@@ -150,7 +151,7 @@ impl Changes {
         let Some(changing) = &self.0 else { return };
         let Ok(path) = place().map(|place| place.join(name)) else { return };
         if changing.is_new(&path) {
-            changing.note(&path, at(directory, name));
+            changing.note(path, at(directory, name, MAX_CONTENT));
         }
     }
 
@@ -158,7 +159,7 @@ impl Changes {
     pub fn before_open(&self, place: io::Result<PathBuf>, open: impl FnOnce() -> io::Result<File>) {
         let (Some(changing), Ok(path)) = (&self.0, place) else { return };
         if changing.is_new(&path) {
-            changing.note(&path, open().and_then(look));
+            changing.note(path, open().and_then(|file| look(file, MAX_CONTENT)));
         }
     }
 
@@ -173,7 +174,8 @@ impl Changes {
     /// Notes what has become of all that was changed. The call is over.
     pub fn end(&self) {
         let Some(changing) = &self.0 else { return };
-        for path in std::mem::take(&mut *changing.paths.lock()) {
+        let paths = std::mem::take(&mut *changing.paths.lock());
+        for (path, _) in paths.into_iter().filter(|(_, is_kept)| *is_kept) {
             let is = Seen::now(&path).map_or(State::Other, |seen| seen.state);
             changing.inner.note(&Record::After { path, is });
         }
@@ -183,25 +185,30 @@ impl Changes {
 impl Changing {
     fn is_new(&self, path: &Path) -> bool {
         let mut paths = self.paths.lock();
-        let is_full = paths.len() >= MAX_PATHS && !paths.contains(path);
-        if is_full || path.to_str().is_none() {
+        if paths.contains_key(path) {
+            return false;
+        }
+        if paths.len() >= MAX_PATHS || path.to_str().is_none() {
             self.inner.note(&Record::Uncovered { what: path.display().to_string() });
             return false;
         }
-        paths.insert(path.to_owned())
+        paths.insert(path.to_owned(), false);
+        true
     }
 
-    fn note(&self, path: &Path, seen: io::Result<Seen>) {
+    fn note(&self, path: PathBuf, seen: io::Result<Seen>) {
         let seen = seen.unwrap_or(Seen { state: State::Other, content: None });
         let (content, lost) = match &seen.state {
             State::File { .. } => match self.inner.kept(seen.content) {
                 Ok(content) => (content, None),
                 Err(why) => (None, Some(why.to_owned())),
             },
+            State::Large => (None, Some("it was larger than is kept".to_owned())),
             State::Other => (None, Some("it could not be read, or was no file".to_owned())),
             State::Absent | State::Link { .. } | State::Folder { .. } => (None, None),
         };
-        self.inner.note(&Record::Before { path: path.to_owned(), was: seen.state, content, lost });
+        self.paths.lock().insert(path.clone(), lost.is_none());
+        self.inner.note(&Record::Before { path, was: seen.state, content, lost });
     }
 }
 

@@ -13,7 +13,7 @@ use crate::encoding::hex;
 use crate::grant::open_without_links;
 
 /// Bytes of a file that are kept: texts are smaller.
-pub(super) const MAX_CONTENT: usize = 8 << 20;
+pub(super) const MAX_CONTENT: u64 = 8 << 20;
 
 /// Bytes of a file that is compared: reading it takes a second.
 const MAX_COMPARED: u64 = 256 << 20;
@@ -40,10 +40,10 @@ impl Seen {
         Self { state, content: None }
     }
 
-    /// What is at an absolute path now, no part of which may be a link but the last.
+    /// What is at an absolute path now, no part of which may be a link but the last, to be compared.
     pub(super) fn now(path: &Path) -> io::Result<Self> {
         match parent(path) {
-            Ok((directory, name)) => at(&directory, &name),
+            Ok((directory, name)) => at(&directory, &name, MAX_COMPARED),
             // Where a part of it is gone, a file or a link by now, nothing is there.
             Err(error) => match error.raw_os_error().map(Errno::from_raw_os_error) {
                 Some(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(Self::of(State::Absent)),
@@ -62,14 +62,14 @@ pub(super) fn parent(path: &Path) -> io::Result<(File, String)> {
     Ok((open_without_links(parent)?, name))
 }
 
-/// What is at `name` in a directory.
-pub(super) fn at(directory: &File, name: &str) -> io::Result<Seen> {
+/// What is at `name` in a directory. A file of more than `most` bytes is not read.
+pub(super) fn at(directory: &File, name: &str, most: u64) -> io::Result<Seen> {
     let stat = match statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
         Err(Errno::NOENT) => return Ok(Seen::of(State::Absent)),
         stat => stat?,
     };
     Ok(match FileType::from_raw_mode(stat.st_mode) {
-        FileType::RegularFile => look(openat(directory, name, READ, Mode::empty())?.into())?,
+        FileType::RegularFile => look(openat(directory, name, READ, Mode::empty())?.into(), most)?,
         FileType::Directory => Seen::of(State::Folder { mode: mode(&stat) }),
         FileType::Symlink => {
             // What is no text is not kept.
@@ -80,24 +80,31 @@ pub(super) fn at(directory: &File, name: &str) -> io::Result<Seen> {
     })
 }
 
-/// What an open file is.
-pub(super) fn look(mut file: File) -> io::Result<Seen> {
+/// What an open file is. One of more than `most` bytes is not read.
+pub(super) fn look(mut file: File, most: u64) -> io::Result<Seen> {
     let stat = fstat(&file)?;
     let size = u64::try_from(stat.st_size).unwrap_or(u64::MAX);
-    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile || size > MAX_COMPARED {
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
         return Ok(Seen::of(State::Other));
     }
+    if size > most {
+        return Ok(Seen::of(State::Large));
+    }
     let (mut hash, mut content, mut piece) = (Sha256::new(), Some(Vec::new()), vec![0; PIECE]);
-    let mut left = MAX_COMPARED;
+    let mut left = most.saturating_add(1);
     loop {
         let count = file.read(&mut piece)?;
         let bytes = piece.get(..count).unwrap_or_default();
         left = left.saturating_sub(count as u64);
-        if bytes.is_empty() || left == 0 {
+        if bytes.is_empty() {
             break;
         }
+        if left == 0 {
+            // It grows while it is read.
+            return Ok(Seen::of(State::Large));
+        }
         hash.update(bytes);
-        content = content.filter(|all: &Vec<u8>| all.len() + bytes.len() <= MAX_CONTENT);
+        content = content.filter(|all: &Vec<u8>| (all.len() + bytes.len()) as u64 <= MAX_CONTENT);
         if let Some(all) = &mut content {
             all.extend_from_slice(bytes);
         }

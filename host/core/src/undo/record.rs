@@ -48,7 +48,9 @@ pub(super) enum State {
     Folder {
         mode: RawMode,
     },
-    /// A device, something too large, or what could not be read.
+    /// A file that is too large to be kept or compared.
+    Large,
+    /// A device, or what could not be read.
     Other,
 }
 

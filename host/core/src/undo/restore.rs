@@ -130,9 +130,7 @@ fn groups(path: &Path) -> io::Result<Vec<Group>> {
     }
     // Temporary files, and what was written as it was.
     for group in &mut groups {
-        group
-            .changes
-            .retain(|_, change| change.is.as_ref() != Some(&change.was) || change.was == State::Other);
+        group.changes.retain(|_, change| change.is.as_ref() != Some(&change.was));
     }
     Ok(groups)
 }
@@ -181,7 +179,7 @@ impl Ready {
                 let content = STANDARD.decode(content).map_err(io::Error::other)?;
                 write(&directory, &name, (&content, *mode))
             }
-            State::Other => Err(io::ErrorKind::Unsupported.into()),
+            State::Large | State::Other => Err(io::ErrorKind::Unsupported.into()),
         }
     }
 }
@@ -226,7 +224,7 @@ fn judged(path: &Path, change: &Change) -> Result<Option<State>, String> {
     match &change.is {
         _ if now == change.was => Ok(None),
         None => Err("is left as it is: haft was ended while it was changed".to_owned()),
-        Some(is) if now == *is && now != State::Other => Ok(Some(now)),
+        Some(is) if now == *is && !matches!(now, State::Large | State::Other) => Ok(Some(now)),
         Some(_) => Err("was changed since".to_owned()),
     }
 }

@@ -188,7 +188,7 @@ impl Command {
                     tell_plan(state != "off", terminal);
                 }
                 other => {
-                    terminal.fail(&anyhow::anyhow!("`/plan` takes `off` or nothing after it, not `{other}`"))
+                    terminal.fail(&anyhow::anyhow!("`/plan` takes `off` or nothing after it, not `{other}`"));
                 }
             },
             Self::Attach(files) => match paths(&files) {
