@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
+use haft::backend::start::ENVIRONMENT;
 use haft::call::ToolResult;
 use haft::event::Event;
 use haft::grant::{Grant, Root};
 use haft::native::bash::{Bash, DEFAULT_TIMEOUT};
-use haft::backend::start::ENVIRONMENT;
 use haft::tool::{Tool, ToolError};
 use serde_json::{Value, json};
 
@@ -310,14 +310,7 @@ fn chunk(event: &Event) -> &str {
 /// The child sees the allow-list and what was granted, and nothing else of this environment.
 #[tokio::test]
 async fn the_environment_is_scrubbed() {
-    const KNOWN: &[&str] = &[
-        "HAFT_CALL",
-        "PATH",
-        "PWD",
-        "SHLVL",
-        "TERM",
-        "_",
-    ];
+    const KNOWN: &[&str] = &["HAFT_CALL", "PATH", "PWD", "SHLVL", "TERM", "_"];
     assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some());
     let mut workspace = Workspace::new();
     let names = bash(&workspace, "env | cut -d= -f1; echo -n $TERM").await.content;

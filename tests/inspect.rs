@@ -232,7 +232,8 @@ fn cl04_a_credential_helper_is_asked_and_not_shown() {
         let challenge = vec![("www-authenticate", "Basic realm=\"r\"".to_owned())];
         (!right).then(|| crate::registry::fake::Reply::Full(401, challenge, Vec::new()))
     });
-    let folder = home.work().join("bin");
+    // Where no tool writes.
+    let folder = home.work().parent().unwrap().join("bin");
     fs::create_dir(&folder).unwrap();
     let helper = folder.join("docker-credential-test");
     let script = "#!/bin/sh\nread -r server\n[ \"$1\" = get ] || exit 1\n\

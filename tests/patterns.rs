@@ -104,17 +104,17 @@ fn c08_a_plugin_s_patterns_are_of_its_tools() {
     }
 }
 
-/// Tools of an MCP server that nobody has asked yet may be called anything that begins with its name.
+/// Tools of an MCP server that does not tell what it has may be called anything that begins with its name.
 #[test]
 fn c08_what_is_not_known_yet_is_not_judged() {
     let agent = "[agent]\ntools = [\"time\", \"mcp__one__ecko\"]\n";
-    let home = home(&format!("{agent}{}", fake::toml("one", &json!({}), "")));
+    let home = home(&format!("{agent}{}", fake::toml("one", &json!({ "start": "crash" }), "")));
     let unknown = home.haft(&["check"]);
     assert_eq!(unknown.code, 0, "{}", unknown.stderr);
     let said =
         "not checked: `[agent] tools`: `mcp__one__ecko` names no tool so far: it is not known which tools";
     assert!(unknown.stderr.contains(said), "{}", unknown.stderr);
-    home.haft(&["tools", "--refresh"]);
+    home.write("program.toml", &format!("[sandbox]\n{agent}{}", fake::toml("one", &json!({}), "")));
     let known = home.haft(&["check"]);
     assert!(known.stderr.contains("did you mean `mcp__one__echo`?"), "{}", known.stderr);
     assert_ne!(known.code, 0);

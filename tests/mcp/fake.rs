@@ -124,7 +124,8 @@ impl Fake {
             }
             Some("hang") => hang(),
             Some("denied") => {
-                eprintln!("Error: EROFS: read-only file system, open '/etc/x'");
+                let refused = std::fs::write("../denied-to-the-server", "").unwrap_err();
+                eprintln!("cannot write denied-to-the-server: {refused}");
                 std::process::exit(1);
             }
             _ => {}

@@ -116,7 +116,7 @@ async fn mc08_a_server_that_cannot_start_says_why() {
     assert!(error.contains("exit code 3") && error.ends_with("cannot find module `left-pad`"), "{error}");
     let denied = Fixture::new(&json!({ "start": "denied" }));
     let error = denied.error("echo", json!({})).await;
-    assert!(error.contains("hint: servers are confined as `bash` is"), "{error}");
+    assert!(error.contains("hint: the sandbox refused to write"), "{error}");
     let endpoint = Endpoint::Stdio {
         command: vec!["no-such-server-4711".into()],
         folder: "/".into(),

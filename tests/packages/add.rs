@@ -119,7 +119,7 @@ fn wa08_pr11_the_page_shows_everything_that_is_asked_for() {
                 reach api.github.com
                 see variable GREETING
       calls get 64MiB of memory, 30s, 1MiB of answer and 256MiB of files for each, unless said above
-      commands  run as processes of yours, confined as `bash` is: read everything; write HOME/.haft, HOME/tmp; use the network
+      commands  run as processes of yours, confined as `bash` is: read everything; write HOME/.haft, HOME/tmp, HOME/work; use the network
     error: nothing was changed: nobody is here to be asked
     hint: `--yes` agrees to what is shown above; `--grant RIGHT` and `--no-grant` allow less
     ");

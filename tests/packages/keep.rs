@@ -192,9 +192,8 @@ fn pr08_concurrent_installs_do_not_disturb_each_other() {
     running.extend((0..2).map(|_| place.command(&["add", "./text", "--yes"]).spawn().unwrap()));
     let codes: Vec<_> = running.into_iter().map(|mut child| child.wait().unwrap().code().unwrap()).collect();
     assert_eq!(codes[..5], [0; 5]);
-    let mut twice = codes[5..].to_vec();
-    twice.sort_unstable();
-    assert_eq!(twice, [0, 5], "one of both was there first");
+    // The second finds that it is there, before it asks or when it writes.
+    assert!(codes[5..].contains(&0) && codes[5..].iter().all(|code| [0, 5].contains(code)), "{codes:?}");
     let listed = place.haft(&["--json", "list"]).json();
     assert_eq!(listed.as_array().unwrap().len(), 6);
     place.haft(&["verify"]).good();
@@ -257,7 +256,8 @@ fn gc_keeps_what_a_cloned_program_uses() {
 fn s04_a_linked_program_has_its_lock_beside_the_link() {
     let place = Place::new();
     words(&place, "text", "1.0.0", "");
-    place.write("kept/program.toml", "# Kept.\n");
+    place.write("kept/program.toml", "# Kept.\n[sandbox]\nworkspace = \"../work\"\n");
+    fs::create_dir(place.work().join("work")).unwrap();
     fs::create_dir(place.work().join("used")).unwrap();
     std::os::unix::fs::symlink("../kept/program.toml", place.work().join("used/program.toml")).unwrap();
     let in_used = |arguments: &[&str]| {

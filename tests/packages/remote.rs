@@ -82,11 +82,12 @@ fn pr07_pr10_an_archive_is_fetched_and_updated() {
 #[test]
 fn c12_git_is_told_how_this_machine_reaches_others() {
     let place = Place::new();
+    // Where no tool writes.
     place.write(
-        "bin/git",
+        "../bin/git",
         "#!/bin/sh\necho \"<$GIT_SSL_CAINFO|$https_proxy|$GIT_SSH_COMMAND|$API_TOKEN>\" >&2\nexit 1\n",
     );
-    let path = std::env::join_paths([place.work().join("bin"), "/usr/bin".into(), "/bin".into()]).unwrap();
+    let path = std::env::join_paths([place.home().join("bin"), "/usr/bin".into(), "/bin".into()]).unwrap();
     let mut add = place.command(&["add", "git+https://a.test/b", "--yes"]);
     add.env("PATH", path).env("GIT_SSL_CAINFO", "/etc/own.pem").env("https_proxy", "http://proxy.test:1");
     add.env("GIT_SSH_COMMAND", "evil").env("API_TOKEN", "not-for-git");

@@ -17,7 +17,7 @@ use super::instance::{Instance, Used};
 use super::threads::NoAnswer;
 use crate::contract::answer;
 use crate::denials::grant_place::GrantPlace;
-use crate::denials::hints::{self, HintContext};
+use crate::denials::hints::HintContext;
 use crate::denials::journal_notes;
 use crate::instance::reuse::{InstancePermit, InstanceRights, NoInstance, Reuse};
 use crate::instance::state::{GuestState, Run};
@@ -355,7 +355,7 @@ impl PluginShared {
         job.writable.release();
         self.log_output(state);
         state.http.decisions().emit_to(&job.request.id, &job.events);
-        journal_notes::used(&job.notes, state);
+        journal_notes::used(&job.notes, state, job.only_reads);
         let is_alive = outcome.is_ok();
         let answer = match outcome {
             Ok(Ok(output)) => answer::to_tool_result(output, job.output.as_deref(), &job.limits)
@@ -418,10 +418,6 @@ impl PluginShared {
                     job.notes.timed_out();
                 }
                 let hints = self.hint_context(job).hints_for_error(state, &message);
-                let rights = if job.only_reads { Vec::new() } else { hints::rights(state) };
-                if !rights.is_empty() {
-                    job.notes.refused(rights);
-                }
                 ToolError::ExecutionFailed(with_hints(foreign(&message).into_owned(), hints))
             }
             ToolError::InvalidArguments(message) => {

@@ -1,30 +1,28 @@
 //! One tool of a toolbox, with what it may do and use. It decides whether a call may run and bounds its time;
 //! reporting how a call ended is the job of `watch`.
 
-use std::panic::AssertUnwindSafe;
+mod run;
+
 use std::path::Path;
-use std::pin::pin;
 use std::sync::{Arc, OnceLock};
-use std::task::Poll;
 use std::time::Duration;
 
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::approval::{self, Asked, Decision};
+use super::approval::{Asked, Decision};
 use super::bounds::ToolBounds;
 use super::hook::{self, Hook, Seen};
 use super::rules::{Places, Ruling, ToolRules, rank};
 use super::session::Session;
 use super::watch::{Ended, Watch};
-use super::{Caller, Context, Difference, Notes, Offer, Schema, SchemaError, Tool, ToolError, present};
+use super::{Difference, Notes, Offer, Schema, SchemaError, Tool, ToolError, present};
 use crate::call::{ToolCall, ToolDef, ToolResult};
-use crate::grant::{Grant, Right, Root};
+use crate::grant::{Grant, Root};
 use crate::journal::{Granted, Record};
 use crate::limit::Limits;
 use crate::manifest::Effect;
 use crate::secret::Redactor;
-use crate::trace::Trace;
 
 /// One tool in the box, with what it may do and use.
 pub struct Entry {
@@ -357,116 +355,6 @@ impl Entry {
             }
         }
     }
-
-    /// Runs a call that was admitted, and once more where a person gives it what it was refused. `approved`: whether a
-    /// person was asked.
-    pub(super) async fn run(
-        &self,
-        call: &ToolCall,
-        approved: bool,
-        watch: &Watch<'_>,
-        (session, trace): (&Session, &Trace),
-    ) -> Ended {
-        let given = session.widening.given(&self.def().name, &self.grant);
-        let grant = given.as_ref().unwrap_or(&self.grant);
-        let ended = self.run_with(grant, (call, approved), watch, (session, trace)).await;
-        // On the heap: the future of every call would have room for it.
-        let wider = match &ended {
-            Ended::Answered(result) if !result.is_error => None,
-            _ if session.widening.is_possible() => {
-                Box::pin(self.wider(grant, call, watch.notes(), session)).await
-            }
-            _ => None,
-        };
-        match wider {
-            Some(wider) => Box::pin(self.run_with(&wider, (call, approved), watch, (session, trace))).await,
-            None => ended,
-        }
-    }
-
-    /// `grant` with what the call was refused, if a person gives that. Whoever works for another program is given nothing.
-    async fn wider(&self, grant: &Grant, call: &ToolCall, notes: &Notes, session: &Session) -> Option<Grant> {
-        let name = &self.def().name;
-        if !self.bounds.is_empty()
-            || session.lineage.path().is_some()
-            || grant.is_planning()
-            || self.has_fixed_rights()
-        {
-            return None;
-        }
-        let rights = notes.notes().proposed;
-        let wider = session.widening.widened(name, grant, &rights)?;
-        let asked: Vec<String> = rights.iter().map(Right::to_string).collect();
-        let subject = session.redactor.redact_owned(self.tool.subject(&call.arguments).text().to_owned());
-        let again = format!("`{name}` {}, and make the call again: {subject}", asked.join(", "));
-        let question = approval::question_of(call, name, "Allow", again);
-        match session.approvals.put(&question).await {
-            Decision::Approved => notes.decision(|| format!("given by a person: {}", asked.join(", "))),
-            Decision::Always => {
-                notes.decision(|| format!("given by a person for this session: {}", asked.join(", ")));
-                session.widening.give(name, &rights);
-            }
-            Decision::Denied => {
-                session.widening.decline(name, &rights);
-                return None;
-            }
-            Decision::Unasked(_) => return None,
-        }
-        notes.forget_refusal();
-        Some(wider)
-    }
-
-    /// Runs a call at most as long as the limits allow, and not after a cancel.
-    async fn run_with(
-        &self,
-        grant: &Grant,
-        (call, approved): (&ToolCall, bool),
-        watch: &Watch<'_>,
-        (session, trace): (&Session, &Trace),
-    ) -> Ended {
-        self.note_uncovered(call, session);
-        let cancel = session.cancel.child_token();
-        let (events, notes) = (watch.events(), watch.notes());
-        let (limits, cancel) = (&self.limits, &cancel);
-        let (whole, client) = (&session.whole, session.client);
-        let caller = Caller { session, record: watch.record(), trace };
-        let context = Context { grant, limits, events, cancel, notes, whole, client, caller, approved };
-        if let Err(error) = self.prepare(cancel).await {
-            return Ended::Failed(error);
-        }
-        tokio::select! {
-            biased;
-            answer = catch_panics(self.tool.call(call, &context)) => answer.map_or_else(Ended::Failed, Ended::Answered),
-            () = cancelled_and_waited(cancel) => Ended::Failed(self.cancelled()),
-            () = tokio::time::sleep(self.limits.time + GRACE) => {
-                let (name, limit) = (&self.def().name, self.limits.time);
-                notes.timed_out();
-                Ended::Failed(ToolError::Host(format!("`{name}` timed out after {limit:?}")))
-            }
-        }
-    }
-
-    /// Notes a call of which nothing is kept for an undo, unless it cannot change anything, or says that it does not.
-    fn note_uncovered(&self, call: &ToolCall, session: &Session) {
-        if !self.tool.keeps_changes() && !self.def().hints.read_only && self.may_have_effects() {
-            let subject = || self.tool.subject(&call.arguments);
-            session.keeper.uncovered(|| format!("{} {}", self.def().name, subject().text()));
-        }
-    }
-
-    /// Waits until the tool is ready to be called.
-    async fn prepare(&self, cancel: &CancellationToken) -> Result<(), ToolError> {
-        let Some(preparation) = self.tool.preparation() else { return Ok(()) };
-        tokio::select! {
-            biased;
-            prepared = catch_panics(async { preparation.await; Ok(()) }) => prepared,
-            () = cancel.cancelled() => Err(self.cancelled()),
-            () = tokio::time::sleep(PREPARATION) => {
-                let name = &self.def().name;
-                Err(ToolError::Host(format!("`{name}` was not ready to be called after {PREPARATION:?}")))
-            }
-        }
-    }
 }
 
 fn checked(schema: &Result<Schema, SchemaError>, def: &ToolDef, arguments: &Value) -> Result<(), ToolError> {
@@ -492,16 +380,4 @@ fn unasked(tool: &str, why: &str, setting: &str) -> String {
 async fn cancelled_and_waited(cancel: &CancellationToken) {
     cancel.cancelled().await;
     tokio::time::sleep(GRACE).await;
-}
-
-/// Runs a tool; a panic of its code becomes its error.
-async fn catch_panics<T>(call: impl Future<Output = Result<T, ToolError>>) -> Result<T, ToolError> {
-    let mut call = pin!(call);
-    std::future::poll_fn(|cx| {
-        let polled = std::panic::catch_unwind(AssertUnwindSafe(|| call.as_mut().poll(cx)));
-        polled.unwrap_or_else(|_| {
-            Poll::Ready(Err(ToolError::Host("the tool panicked; this is a defect of haft".into())))
-        })
-    })
-    .await
 }

@@ -17,7 +17,7 @@ use super::completions;
 use super::pipes;
 use super::terminal::{Hinted, Terminal, Tracer};
 use haft_core::call::{ToolCall, ToolDef};
-use haft_core::tool::{Keep, Notes, Session, clip};
+use haft_core::tool::{Keep, Notes, Session, Widening, clip};
 
 mod flame;
 mod recording;
@@ -77,7 +77,8 @@ impl Call {
         let call = ToolCall { id: "call".into(), tool: self.tool, arguments: Value::Object(arguments) };
         let approvals = approvals::of(terminal.person(), &program, "call", terminal)?;
         let notes = if self.trace { Notes::recording() } else { Notes::default() };
-        let widening = program.widening();
+        // Nobody waits for an answer where a script is refused something.
+        let widening = if terminal.has_person() { program.widening() } else { Widening::default() };
         let session =
             Session { approvals, widening, notes: notes.clone(), ..program.session(terminal.messages()) };
         let cancel = session.cancel.clone();

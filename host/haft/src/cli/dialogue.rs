@@ -55,7 +55,8 @@ impl Dialogue {
         program.agents.use_model(&choice.model());
         let (history, promised, is_planning) = (History::default(), None, false);
         let (undone, steering) = (BTreeSet::new(), Steering::default());
-        let widening = program.widening();
+        // Nobody waits for an answer where a script is refused something.
+        let widening = if terminal.has_person() { program.widening() } else { Widening::default() };
         Ok(Self {
             program,
             choice,
@@ -69,6 +70,11 @@ impl Dialogue {
             steering,
             undone,
         })
+    }
+
+    /// Whoever is asked for approvals is asked for rights too.
+    pub(super) fn widen(&mut self) {
+        self.widening = self.program.widening();
     }
 
     /// The answer has this form from now on.

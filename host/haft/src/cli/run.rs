@@ -78,10 +78,7 @@ impl Run {
         let screen = Screen::new(terminal, show, answers);
         let mut conversation =
             Conversation::begin(common, terminal, &screen, "run", self.choice, self.resume.as_ref()).await?;
-        let schema = match schema {
-            Some(schema) => Some(Arc::new(schema)),
-            None => conversation.output()?,
-        };
+        let schema = schema.map_or_else(|| conversation.output(), |schema| Ok(Some(Arc::new(schema))))?;
         let is_typed = schema.is_some();
         if let Some(schema) = schema {
             screen.hold_words();

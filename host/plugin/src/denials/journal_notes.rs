@@ -1,5 +1,6 @@
 //! What the journal records of a guest's call: its memory, what it was refused and why it was stopped.
 
+use crate::denials::hints;
 use crate::failure::{End, Limit};
 use crate::instance::state::GuestState;
 use haft_core::tool::Notes;
@@ -13,8 +14,13 @@ pub(crate) fn narrowed(notes: &Notes, only_reads: bool) {
 }
 
 /// After it ran: what it did not get.
-pub(crate) fn used(notes: &Notes, state: &GuestState) {
+pub(crate) fn used(notes: &Notes, state: &GuestState, only_reads: bool) {
     notes.memory(state.budget.used());
+    let proposed = hints::rights(state);
+    // More than reading is given to no tool that says that it only reads.
+    if !proposed.is_empty() && !only_reads {
+        notes.refused(proposed);
+    }
     let denied = &state.denied;
     for (what, paths) in [("write below", &denied.writes), ("read below", &denied.reads)] {
         paths.iter().for_each(|place| notes.decision(|| format!("refused: {what} `{place}`")));
