@@ -257,7 +257,9 @@ fn cl04_a_credential_helper_is_asked_and_not_shown() {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(said.contains("the credential helper `docker-credential-test` was not found in PATH"), "{said}");
     // X9: nor is it found where a command of the program could have put it.
-    home.write("program.toml", "[sandbox]\nworkspace = \".\"\n");
+    let folder = home.work().join("bin");
+    fs::create_dir(&folder).unwrap();
+    fs::copy(&helper, folder.join("docker-credential-test")).unwrap();
     let mut command = home.command(&["publish", &reference, "time.wasm"]);
     command.env("PATH", format!("{}:{path}", folder.display())).env("DOCKER_CONFIG", home.work());
     let said = String::from_utf8_lossy(&command.output().unwrap().stderr).into_owned();

@@ -30,7 +30,7 @@ fn a_call_is_shown_as_it_begins_and_ends() {
     std::fs::create_dir(&place).unwrap();
     std::fs::write(place.join("a"), "").unwrap();
     call(&stage, "guest__open", &json!({"path": place.join("a")}));
-    let refused = stream.row("guest__open", "error");
+    let refused = stream.row("guest__open", "refused");
     let line = refused["hint"]["line"].as_str().unwrap();
     assert_eq!(line, format!("read = [\"{}\"]", place.display()), "{refused}");
     assert!(refused["hint"]["text"].as_str().unwrap().contains("`[plugins.grant]` of `guest`"), "{refused}");

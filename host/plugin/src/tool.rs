@@ -1,7 +1,6 @@
 //! A tool of a plugin: runs each call in a fresh, a prewarmed or, where `[plugins.reuse]` asks for it, a reused
 //! instance, and turns what the guest does into a tool result.
 
-use std::fmt::Write;
 use std::pin::Pin;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
@@ -17,7 +16,7 @@ use super::instance::{Instance, Used};
 use super::threads::NoAnswer;
 use crate::contract::answer;
 use crate::denials::grant_place::GrantPlace;
-use crate::denials::hints::HintContext;
+use crate::denials::hints::{HintContext, with_hints};
 use crate::denials::journal_notes;
 use crate::instance::reuse::{InstancePermit, InstanceRights, NoInstance, Reuse};
 use crate::instance::state::{GuestState, Run};
@@ -32,7 +31,6 @@ use haft_core::call::{ToolCall, ToolDef, ToolResult};
 use haft_core::event::Events;
 use haft_core::grant::{Grant, Reach};
 use haft_core::limit::Limits;
-use haft_core::report::plain;
 use haft_core::tool::inline::{self, ThreadLoad};
 use haft_core::tool::{
     Context, Notes, Preparation, Schema, Subject, SubjectArgument, Tool, ToolError, foreign,
@@ -442,13 +440,4 @@ impl PluginShared {
         }
         CallFailure::ByHost(end, hints)
     }
-}
-
-/// The message, and below it the hints, one a line. A name in a hint may be a guest's own, and hold line ends.
-fn with_hints(mut message: String, hints: Vec<String>) -> String {
-    for hint in hints {
-        // Writing to a `String` cannot fail.
-        let _ = write!(message, "\nhint: {}", plain(&hint));
-    }
-    message
 }

@@ -172,7 +172,6 @@ struct Watched {
     /// Whether nothing of it is left.
     gone: bool,
     stopped: u32,
-    refused: Vec<Refusal>,
 }
 
 impl Running {
@@ -194,14 +193,12 @@ impl Running {
         let input = input(&job.input).map_err(watch("prepare the child's input"))?;
         let streams = [input, stdout_writer.into(), stderr_writer.into()];
         let session = started(confiner, context.grant, &command, streams).await?;
-        Ok(Self {
-            watched: Watched { session, ended: None, gone: false, stopped: 0, refused: Vec::new() },
-            capture,
-        })
+        Ok(Self { watched: Watched { session, ended: None, gone: false, stopped: 0 }, capture })
     }
 
     async fn finished(self, end: Option<ExitReason>) -> Result<Finished, ProcessError> {
-        let Watched { session, ended, gone, stopped, refused } = self.watched;
+        let Watched { session, ended, gone, stopped } = self.watched;
+        let refused = session.refused();
         if let Some(why) = session.not_started() {
             return Err(ProcessError::Start(why));
         }
@@ -220,6 +217,7 @@ impl Running {
         };
         let (stdout, stderr) = self.capture.into_parts();
         let peak = ended.map_or(0, |(_, peak)| peak);
+        let refused = refused.lock().clone();
         Ok(Finished { end, stdout, stderr, refused, left_behind: stopped, peak })
     }
 }
@@ -257,7 +255,6 @@ impl Watched {
                 self.ended = Some((ended.status, ended.peak));
                 self.gone = !ended.left;
             }
-            HelperEvent::Refused(refusal) => self.refused.push(refusal),
             HelperEvent::Gone(stopped) => (self.gone, self.stopped) = (true, stopped),
         }
         Ok(())

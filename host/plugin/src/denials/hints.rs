@@ -2,6 +2,7 @@
 //! A hint rests on what haft itself refused in this call, never on the guest's own message alone.
 
 use std::collections::BTreeSet;
+use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use crate::denials::access::{AccessKind, Protection};
@@ -11,6 +12,7 @@ use crate::failure::Limit;
 use crate::instance::state::{ExceededLimit, GuestState, bytes};
 use haft_core::grant::{AddressError, Destination, Grant, Proposal, Right};
 use haft_core::limit::Limits;
+use haft_core::report::plain;
 use haft_core::tool::PLAN_HINT;
 use haft_core::units::format_size;
 use haft_state::Kept;
@@ -125,6 +127,15 @@ impl HintContext<'_> {
             GrantPlace::Package(package) => format!("`[packages.grant]` of `{package}`"),
         }
     }
+}
+
+/// The message, and below it the hints, one a line. A name in a hint may be a guest's own, and hold line ends.
+pub(crate) fn with_hints(mut message: String, hints: Vec<String>) -> String {
+    for hint in hints {
+        // Writing to a `String` cannot fail.
+        let _ = write!(message, "\nhint: {}", plain(&hint));
+    }
+    message
 }
 
 /// What is proposed for a plugin that keeps things.

@@ -24,6 +24,7 @@ use super::seals::Seals;
 use super::wire::{
     self, Command, ENDED, ExitReport, FAILED, GONE, JOB, LACKING, READY, REFUSED, SETUP, STOP,
 };
+use haft_core::sync::Lock;
 
 /// How long a helper may take to make itself ready; it takes a few milliseconds.
 const READY_BOUND: Duration = Duration::from_secs(10);
@@ -43,6 +44,8 @@ pub(crate) struct HelperSession {
     job: AsyncFd<OwnedFd>,
     child: Child,
     received: usize,
+    /// What the sandbox has refused the command so far.
+    refused: Arc<Lock<Vec<Refusal>>>,
     /// Who looks whether it is still sealed.
     living: Option<Arc<LivingChild>>,
 }
@@ -62,8 +65,6 @@ impl Drop for Control {
 pub(crate) enum HelperEvent {
     /// The command has ended.
     Ended(ExitReport),
-    /// The sandbox refused the command something.
-    Refused(Refusal),
     /// Nothing of it is left; so many had to be stopped.
     Gone(u32),
 }
@@ -99,7 +100,7 @@ impl HelperSession {
         wire::send_text(&control, SETUP, &text, &[&their_job])?;
         drop(their_job);
         let control = Control(watched(Arc::new(control))?);
-        Ok(Self { control, job: watched(job)?, child, received: 0, living: None })
+        Ok(Self { control, job: watched(job)?, child, received: 0, refused: Arc::default(), living: None })
     }
 
     /// Ends it, with all that it started, once something else is where `seals` was found.
@@ -138,12 +139,23 @@ impl HelperSession {
         timeout(READY_BOUND, ready).await.unwrap_or_else(|_| late())
     }
 
-    /// Waits for what the helper has to say. May be dropped and called again.
+    /// What the sandbox has refused the command so far, in order; bounded. More is added while [`Self::news`] is waited for.
+    pub(crate) fn refused(&self) -> Arc<Lock<Vec<Refusal>>> {
+        self.refused.clone()
+    }
+
+    /// Waits for how the command ends. May be dropped and called again.
     pub(crate) async fn news(&mut self) -> io::Result<HelperEvent> {
-        let message = receive(&self.control.0).await?;
-        self.received += 1;
-        let Some(message) = message.filter(|_| self.received <= MAX_MESSAGES) else {
-            return Err(io::Error::other("the process that watches over the command has ended"));
+        let message = loop {
+            let message = receive(&self.control.0).await?;
+            self.received += 1;
+            let Some(message) = message.filter(|_| self.received <= MAX_MESSAGES) else {
+                return Err(io::Error::other("the process that watches over the command has ended"));
+            };
+            if message.kind != REFUSED {
+                break message;
+            }
+            self.refused.lock().extend(Refusal::decode(&message.body));
         };
         match message.kind {
             ENDED => {
@@ -152,10 +164,6 @@ impl HelperSession {
                     living.ended();
                 }
                 Ok(HelperEvent::Ended(ended))
-            }
-            REFUSED => {
-                let refusal = Refusal::decode(&message.body).ok_or_else(|| failure(None))?;
-                Ok(HelperEvent::Refused(refusal))
             }
             GONE => {
                 let count = message.body.first_chunk().copied().map(u32::from_le_bytes);

@@ -128,7 +128,7 @@ pub async fn run(
     ];
     let confiner = if terminal { confiner.clone().at_terminal() } else { confiner.clone() };
     let mut session = started(&confiner, grant, &command, streams).await?;
-    let (mut ended, mut refused) = (None, Vec::new());
+    let (mut ended, refused) = (None, session.refused());
     loop {
         tokio::select! {
             news = session.news() => match news.map_err(watch("wait for the command"))? {
@@ -138,7 +138,6 @@ pub async fn run(
                         break;
                     }
                 }
-                HelperEvent::Refused(refusal) => refused.push(refusal),
                 HelperEvent::Gone(_) => break,
             },
             _ = tokio::signal::ctrl_c() => drop(session.stop()),
@@ -153,7 +152,7 @@ pub async fn run(
         return Err(ProcessError::Replaced { path });
     }
     ended
-        .map(|status| (ExitStatus::from_raw(status), refused))
+        .map(|status| (ExitStatus::from_raw(status), refused.lock().clone()))
         .ok_or_else(|| watch("take the command's exit status")(io::ErrorKind::TimedOut.into()))
 }
 

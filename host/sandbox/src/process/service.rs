@@ -126,10 +126,10 @@ pub async fn start(
     confiner.refill(grant);
     let words = Arc::new(Lock::new(LastLines::default()));
     let errors = Errors { pipe: Some(errors), words: words.clone(), on_line: Box::new(on_line) };
-    let refused = Arc::<Lock<Vec<Refusal>>>::default();
+    let refused = session.refused();
     let (stop, orders) = watch::channel(false);
     let (sender, state) = watch::channel(ServiceState::Running);
-    tokio::spawn(Supervisor { session, errors, refused: refused.clone(), sender }.keep(orders));
+    tokio::spawn(Supervisor { session, errors, sender }.keep(orders));
     Ok(Service { input, output, life: Life { stop, state, words, refused } })
 }
 
@@ -194,7 +194,6 @@ fn unwatched() -> Ending {
 struct Supervisor {
     session: HelperSession,
     errors: Errors,
-    refused: Arc<Lock<Vec<Refusal>>>,
     sender: watch::Sender<ServiceState>,
 }
 
@@ -219,7 +218,6 @@ impl Supervisor {
                         }
                         drop(self.session.stop());
                     }
-                    Ok(HelperEvent::Refused(refusal)) => self.refused.lock().push(refusal),
                     Ok(HelperEvent::Gone(_)) => break,
                     Err(error) => {
                         ending.get_or_insert(Ending::Unknown(error.to_string()));
