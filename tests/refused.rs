@@ -5,6 +5,7 @@ use std::fs;
 use std::io::Write;
 use std::net::TcpListener;
 use std::path::PathBuf;
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -128,10 +129,11 @@ impl Stand {
     }
 }
 
+#[expect(clippy::disallowed_methods, reason = "prepares what the test is about")]
 fn git(folder: &std::path::Path) {
     let script = "git init -q && git config user.name a && git config user.email a@b.c && git commit -q --allow-empty -m a";
     fs::create_dir_all(folder).unwrap();
-    let done = std::process::Command::new("sh").args(["-c", script]).current_dir(folder).status().unwrap();
+    let done = Command::new("sh").args(["-c", script]).current_dir(folder).status().unwrap();
     assert!(done.success());
 }
 
@@ -198,7 +200,7 @@ fn u2_commands_and_servers_are_told_alike() {
     let stand = Stand::new();
     let inner = stand.place("inner");
     fs::create_dir(&inner).unwrap();
-    fs::write(stand.place("work/inner.toml"), format!("{HEAD}")).unwrap();
+    fs::write(stand.place("work/inner.toml"), HEAD).unwrap();
     let haft = env!("CARGO_BIN_EXE_haft");
     let tools = format!(
         "[[tools]]\nname = \"t\"\ndescription = \"d\"\ncommand = [\"touch\", {:?}]\n\

@@ -234,9 +234,9 @@ impl Asked<'_> {
 }
 
 /// A question about a call that is no call: `what` says all of it.
-pub(super) fn question_of(call: &ToolCall, tool: &str, verb: &'static str, what: String) -> Question {
+pub(super) fn question_of(call: &ToolCall, tool: &str, verb: &'static str, what: &str) -> Question {
     let (call, tool, what) =
-        (call.id.clone(), tool.to_owned(), visible(&clip(&what, MAX_QUESTION, Keep::Ends)));
+        (call.id.clone(), tool.to_owned(), visible(&clip(what, MAX_QUESTION, Keep::Ends)));
     let (text, arguments) = (what.clone(), Value::Null);
     Question { call, tool, agent: None, verb, what, difference: None, text, arguments, rule: None }
 }

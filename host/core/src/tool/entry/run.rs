@@ -56,7 +56,7 @@ impl Entry {
         let asked: Vec<String> = rights.iter().map(Right::to_string).collect();
         let subject = session.redactor.redact_owned(self.tool.subject(&call.arguments).text().to_owned());
         let again = format!("`{name}` {}, and make the call again: {subject}", asked.join(", "));
-        let question = approval::question_of(call, name, "Allow", again);
+        let question = approval::question_of(call, name, "Allow", &again);
         match session.approvals.put(&question).await {
             Decision::Approved => notes.decision(|| format!("given by a person: {}", asked.join(", "))),
             Decision::Always => {

@@ -70,10 +70,10 @@ pub(super) fn serve(control: &OwnedFd, policy: &Policy, job: OwnedFd) -> Result<
 fn watched(control: &OwnedFd, policy: &Policy, job: OwnedFd, is_first: bool) -> Result<()> {
     // Before there is a child whose end could be missed.
     let ended = sys::child_signals().context("cannot listen for the end of the command")?;
-    let (observer, observed) = wire::pair().context("cannot make a pair of sockets")?;
-    let command = fork_command(policy, &job, &observed)?;
-    drop((job, observed));
-    let observer = Observer::receive(&observer, policy);
+    let (listening, commands_end) = wire::pair().context("cannot make a pair of sockets")?;
+    let command = fork_command(policy, &job, &commands_end)?;
+    drop((job, commands_end));
+    let observer = Observer::receive(&listening, policy);
     watch::until_gone((control, observer), &ended, command, is_first)
 }
 

@@ -1,5 +1,5 @@
 //! Tells the host what the sandbox refuses. A filter of system calls has those that write files or connect wait for the
-//! watcher (`SECCOMP_RET_USER_NOTIF`, seccomp_unotify(2)), which looks whether the mounts refuse them, and lets
+//! watcher (`SECCOMP_RET_USER_NOTIF`, `seccomp_unotify(2)`), which looks whether the mounts refuse them, and lets
 //! every one go on. It decides nothing, so that a process that changes its arguments meanwhile gains nothing: what is
 //! told is at worst another path. Calls that only read are observed where reading has a limit; elsewhere there are too many.
 
@@ -227,14 +227,19 @@ fn path(call: &Notification, named: &Named) -> Option<PathBuf> {
     }
     let process = call.process;
     let start = match named.directory {
-        // Only the lower half counts: an `int`.
-        Some(argument) => match *call.arguments.get(argument)? as i32 {
+        Some(argument) => match int(*call.arguments.get(argument)?) {
             libc::AT_FDCWD => format!("/proc/{process}/cwd"),
             directory => format!("/proc/{process}/fd/{directory}"),
         },
         None => format!("/proc/{process}/cwd"),
     };
     Some(Path::new(&start).join(path))
+}
+
+/// An argument that the kernel takes for an `int`: the lower half of what the process gave.
+fn int(argument: u64) -> libc::c_int {
+    let [a, b, c, d, ..] = argument.to_le_bytes();
+    libc::c_int::from_le_bytes([a, b, c, d])
 }
 
 /// The address that `connect` was given: a `sockaddr_in` or `sockaddr_in6`.
@@ -253,7 +258,7 @@ fn address(call: &Notification) -> Option<SocketAddr> {
     Some(SocketAddr::new(address, port))
 }
 
-/// Whether a socket of this network listens on `port`, or takes datagrams there (`/proc/net/tcp` in proc_net(5)).
+/// Whether a socket of this network listens on `port`, or takes datagrams there (`proc_net(5)`).
 fn is_listened_to(port: u16) -> bool {
     let tables =
         ["tcp", "tcp6", "udp", "udp6"].map(|kind| std::fs::read_to_string(format!("/proc/self/net/{kind}")));
