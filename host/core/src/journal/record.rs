@@ -224,7 +224,7 @@ impl Record {
         }
     }
 
-    /// The same call, with the first [`Self::MAX_ANSWER`] characters of what its caller was answered, which holds no
+    /// The same call, with the first 8,000 characters of what its caller was answered, which holds no
     /// secrets.
     #[must_use]
     pub fn answered(self, text: &str, is_error: bool) -> Self {
