@@ -44,6 +44,11 @@ fn u5_a_test_takes_what_was_built() {
     assert_eq!(home.haft(&["build"]).code, 0);
     let tested = home.haft(&["test"]);
     assert!(tested.code == 0 && tested.stderr.contains("`p.wasm` is up to date: "), "{}", tested.stderr);
+    // Nor what haft wrote beside the sources.
+    for output in ["p.folded", "p.core", "p-0.1.0.tar.gz"] {
+        home.write(output, "");
+    }
+    assert!(home.haft(&["test"]).stderr.contains("`p.wasm` is up to date: "));
     // Tests are no part of the component, and neither is what program.toml grants.
     test(&home, "hello me");
     let granted = fs::read_to_string(home.work().join("program.toml")).unwrap();

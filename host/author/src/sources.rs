@@ -22,6 +22,9 @@ const MAX_FILES: usize = 20_000;
 /// Folders that are never source, whatever the language.
 const IGNORED: &[&str] = &["target", "node_modules", "__pycache__"];
 
+/// What haft itself writes beside sources: flame graphs, core dumps, packages.
+const OUTPUTS: &[&str] = &["folded", "core", "gz"];
+
 /// Bytes of a file whose content is compared; a larger one counts by its size and time.
 const MAX_COMPARED: u64 = 4 << 20;
 
@@ -60,7 +63,9 @@ impl Scope {
 
     fn counts(&self, path: &Path, name: &str, is_folder: bool) -> bool {
         let is_temporary = name.starts_with('.') || name.ends_with('~') || name == "4913";
-        let is_output = self.ignored.iter().any(|ignored| path == ignored);
+        let end = path.extension().filter(|_| !is_folder);
+        let is_written = end.is_some_and(|end| OUTPUTS.iter().any(|output| end == *output));
+        let is_output = is_written || self.ignored.iter().any(|ignored| path == ignored);
         let is_ignored = is_folder && IGNORED.contains(&name);
         !(is_temporary || is_output || is_ignored)
     }
