@@ -315,6 +315,19 @@ async fn u2_what_is_given_for_the_session_is_asked_for_once() {
         assert_eq!(asked.load(Ordering::Relaxed), 1);
         let hook = call(format!("echo > {repository}/.git/config")).await;
         assert!(hook.is_error, "{}", hook.content);
+        // Nor for an agent, whose tools are called the same.
+        let agent = Session { lineage: session.lineage.within("reader", None), ..session.clone() };
+        let arguments = json!({ "command": format!("touch {repository}/by-agent") });
+        let by_agent = haft::call::ToolCall { id: "3".into(), tool: "bash".into(), arguments };
+        let by_agent = program.toolbox.dispatch(by_agent, &agent).await;
+        assert!(by_agent.is_error && !stand.place("repo/by-agent").exists(), "{}", by_agent.content);
+        // Nothing of it holds in plan mode.
+        let arguments = json!({ "command": format!("touch {repository}/planned") });
+        let before = asked.load(Ordering::Relaxed);
+        let planned = haft::call::ToolCall { id: "2".into(), tool: "bash".into(), arguments };
+        let planned = program.toolbox.planning().dispatch(planned, &session).await;
+        assert!(planned.is_error && !stand.place("repo/planned").exists(), "{}", planned.content);
+        assert_eq!(asked.load(Ordering::Relaxed), before);
     }
 }
 

@@ -209,6 +209,7 @@ impl Confiner {
 
     /// Makes a helper ready for the next child with this grant, in place of one for another.
     pub async fn prepare(&self, grant: &Grant) -> Result<(), ConfineError> {
+        make_caches(grant)?;
         let policy = self.policy(grant)?;
         let identities = identities(grant);
         if self.state(|state| state.ready.as_ref().is_some_and(|ready| ready.is_for(&policy, &identities))) {
@@ -239,6 +240,7 @@ impl Confiner {
     /// A helper for one child with this grant: the one in waiting, or one that is making itself
     /// ready. From here on it is ended when what it is sealed against is replaced.
     pub(super) async fn session(&self, grant: &Grant) -> Result<HelperSession, ConfineError> {
+        make_caches(grant)?;
         let policy = self.policy(grant)?;
         // Looked at before the helper makes its mounts: what is replaced meanwhile counts as replaced.
         let seals = Seals::of(policy.sealed(grant));
@@ -308,9 +310,6 @@ impl Confiner {
     }
 
     fn policy(&self, grant: &Grant) -> Result<Policy, ConfineError> {
-        if let Some(caches) = grant.caches() {
-            caches::prepare(caches.path()).map_err(ConfineError::Failed)?;
-        }
         let terminal = self.state(|state| state.terminal);
         let policy = Policy { terminal, ..Policy::new(grant, self.layers()) };
         if self.0.strict {
@@ -348,6 +347,12 @@ impl Ready {
     fn is_for(&self, policy: &Policy, identities: &[Option<Identity>]) -> bool {
         self.policy == *policy && self.identities == identities && self.made.elapsed() < MAX_AGE
     }
+}
+
+/// Makes what only a child of `grant` writes, where it is not there yet.
+fn make_caches(grant: &Grant) -> Result<(), ConfineError> {
+    let made = grant.caches().map(|caches| caches::prepare(caches.path()));
+    made.transpose().map(drop).map_err(ConfineError::Failed)
 }
 
 /// Which directories and files the paths of `grant` mean now.

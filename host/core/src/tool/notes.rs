@@ -69,9 +69,12 @@ impl Notes {
         self.change(|notes| (notes.refused, notes.proposed) = (true, proposed));
     }
 
-    /// Forgets a refusal: the call is made once more.
-    pub(super) fn forget_refusal(&self) {
-        self.change(|notes| (notes.refused, notes.proposed) = (false, Vec::new()));
+    /// Forgets how the call ended: it is made once more.
+    pub(super) fn forget_end(&self) {
+        self.change(|notes| {
+            (notes.refused, notes.timed_out) = (false, false);
+            notes.proposed.clear();
+        });
     }
 
     /// What was noted so far.

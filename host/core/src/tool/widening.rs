@@ -29,6 +29,11 @@ impl Widening {
         Self(Some(Arc::new(Inner { widen: Box::new(widen), given, declined })))
     }
 
+    /// The same where that `is_allowed`, else nobody.
+    pub(super) fn filtered(self, is_allowed: impl FnOnce() -> bool) -> Self {
+        Self(self.0.filter(|_| is_allowed()))
+    }
+
     /// Whether a person may be asked.
     pub(super) fn is_possible(&self) -> bool {
         self.0.is_some()

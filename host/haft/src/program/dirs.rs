@@ -14,7 +14,11 @@ use haft_agent::Sessions;
 use haft_core::encoding::hex;
 use haft_core::grant::{CredentialStore, Root};
 use haft_page::Desk;
+use haft_sandbox::process::caches;
 use haft_state::Homes;
+
+/// Characters of a folder's name in that of its caches.
+const MAX_FOLDER_NAME: usize = 40;
 
 /// Where things are. haft's own state lies outside everything a tool may write by default.
 #[derive(Clone, Debug)]
@@ -76,7 +80,9 @@ impl Dirs {
     /// Those of commands that work in `workspace`, or of the MCP server that `server` describes: nobody else's.
     pub(super) fn caches_of(&self, workspace: &Root, server: Option<(&str, &[String])>) -> io::Result<Root> {
         let (name, words) = server.unzip();
-        let folder = workspace.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let folder = workspace.path().file_name().unwrap_or_default().to_string_lossy();
+        // A name of the system has 255 bytes.
+        let folder: String = folder.chars().take(MAX_FOLDER_NAME).collect();
         let parts = std::iter::once(workspace.real().as_os_str().as_encoded_bytes())
             .chain(name.map(str::as_bytes))
             .chain(words.into_iter().flatten().map(String::as_bytes));
@@ -84,7 +90,7 @@ impl Dirs {
         let key = hex(&digest.finalize());
         let name = [Some(folder.as_str()), name].into_iter().flatten().collect::<Vec<_>>().join("-");
         let key = key.get(..16).unwrap_or_default();
-        Root::resolve(&self.sandbox_caches, format!("{name}-{key}").as_ref())
+        Root::resolve(Path::new("/"), &caches::written(&self.sandbox_caches.join(format!("{name}-{key}"))))
     }
 
     /// Where the journal is: below [`Self::state`].

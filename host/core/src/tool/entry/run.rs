@@ -24,15 +24,14 @@ impl Entry {
         watch: &Watch<'_>,
         (session, trace): (&Session, &Trace),
     ) -> Ended {
-        let given = session.widening.given(&self.def().name, &self.grant);
+        let widening = session.widening.clone().filtered(|| self.may_be_given(session));
+        let given = widening.given(&self.def().name, &self.grant);
         let grant = given.as_ref().unwrap_or(&self.grant);
         let ended = self.run_with(grant, (call, approved), watch, (session, trace)).await;
         // On the heap: the future of every call would have room for it.
         let wider = match &ended {
             Ended::Answered(result) if !result.is_error => None,
-            _ if session.widening.is_possible() => {
-                Box::pin(self.wider(grant, call, watch.notes(), session)).await
-            }
+            _ if widening.is_possible() => Box::pin(self.wider(grant, call, watch.notes(), session)).await,
             _ => None,
         };
         match wider {
@@ -41,23 +40,30 @@ impl Entry {
         }
     }
 
-    /// `grant` with what the call was refused, if a person gives that. Whoever works for another program is given nothing.
+    /// Whether a person may give calls of this session more than the tool's grant: not where it works for another program or
+    /// agent, in plan mode, or where its rights are settled before a call.
+    fn may_be_given(&self, session: &Session) -> bool {
+        self.bounds.is_empty()
+            && session.lineage.path().is_none()
+            && !self.grant.is_planning()
+            && !self.has_fixed_rights()
+    }
+
+    /// `grant` with what the call was refused, if a person gives that.
     async fn wider(&self, grant: &Grant, call: &ToolCall, notes: &Notes, session: &Session) -> Option<Grant> {
         let name = &self.def().name;
-        if !self.bounds.is_empty()
-            || session.lineage.path().is_some()
-            || grant.is_planning()
-            || self.has_fixed_rights()
-        {
-            return None;
-        }
         let rights = notes.notes().proposed;
         let wider = session.widening.widened(name, grant, &rights)?;
         let asked: Vec<String> = rights.iter().map(Right::to_string).collect();
         let subject = session.redactor.redact_owned(self.tool.subject(&call.arguments).text().to_owned());
         let again = format!("`{name}` {}, and make the call again: {subject}", asked.join(", "));
         let question = approval::question_of(call, name, "Allow", &again);
-        match session.approvals.put(&question).await {
+        let decision = tokio::select! {
+            biased;
+            () = session.cancel.cancelled() => return None,
+            decision = session.approvals.put(&question) => decision,
+        };
+        match decision {
             Decision::Approved => notes.decision(|| format!("given by a person: {}", asked.join(", "))),
             Decision::Always => {
                 notes.decision(|| format!("given by a person for this session: {}", asked.join(", ")));
@@ -69,7 +75,7 @@ impl Entry {
             }
             Decision::Unasked(_) => return None,
         }
-        notes.forget_refusal();
+        notes.forget_end();
         Some(wider)
     }
 

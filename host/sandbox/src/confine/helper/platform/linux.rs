@@ -97,9 +97,9 @@ pub(super) fn confine(policy: &Policy, observed: &OwnedFd) -> Result<()> {
     }
     if layers.seccomp && policy.write.is_some() {
         seccomp::apply(policy).context("cannot apply the filter of system calls")?;
-        observe::begin(policy, observed).context("cannot tell what listens")?;
+        return observe::begin(policy, observed).context("cannot tell what listens");
     }
-    Ok(())
+    observe::leave_out(observed).context("cannot tell that nothing listens")
 }
 
 /// `command` as it is: it is this process that is confined.
