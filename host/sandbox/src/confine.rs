@@ -209,7 +209,7 @@ impl Confiner {
 
     /// Makes a helper ready for the next child with this grant, in place of one for another.
     pub async fn prepare(&self, grant: &Grant) -> Result<(), ConfineError> {
-        make_caches(grant)?;
+        make_caches(grant);
         let policy = self.policy(grant)?;
         let identities = identities(grant);
         if self.state(|state| state.ready.as_ref().is_some_and(|ready| ready.is_for(&policy, &identities))) {
@@ -240,7 +240,7 @@ impl Confiner {
     /// A helper for one child with this grant: the one in waiting, or one that is making itself
     /// ready. From here on it is ended when what it is sealed against is replaced.
     pub(super) async fn session(&self, grant: &Grant) -> Result<HelperSession, ConfineError> {
-        make_caches(grant)?;
+        make_caches(grant);
         let policy = self.policy(grant)?;
         // Looked at before the helper makes its mounts: what is replaced meanwhile counts as replaced.
         let seals = Seals::of(policy.sealed(grant));
@@ -349,10 +349,14 @@ impl Ready {
     }
 }
 
-/// Makes what only a child of `grant` writes, where it is not there yet.
-fn make_caches(grant: &Grant) -> Result<(), ConfineError> {
-    let made = grant.caches().map(|caches| caches::prepare(caches.path()));
-    made.transpose().map(drop).map_err(ConfineError::Failed)
+/// Makes what only a child of `grant` writes, where it is not there yet. Where it cannot be made, as in a home that is
+/// read-only, children do without caches.
+fn make_caches(grant: &Grant) {
+    if let Some(caches) = grant.caches()
+        && let Err(error) = caches::prepare(caches.path())
+    {
+        tracing::debug!(%error, "`{}` cannot be made, or its use noted", caches.path().display());
+    }
 }
 
 /// Which directories and files the paths of `grant` mean now.

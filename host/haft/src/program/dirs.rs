@@ -78,7 +78,7 @@ impl Dirs {
     }
 
     /// Those of commands that work in `workspace`, or of the MCP server that `server` describes: nobody else's.
-    pub(super) fn caches_of(&self, workspace: &Root, server: Option<(&str, &[String])>) -> io::Result<Root> {
+    pub(super) fn caches_of(&self, workspace: &Root, server: Option<(&str, &[String])>) -> PathBuf {
         let (name, words) = server.unzip();
         let folder = workspace.path().file_name().unwrap_or_default().to_string_lossy();
         // A name of the system has 255 bytes.
@@ -90,7 +90,7 @@ impl Dirs {
         let key = hex(&digest.finalize());
         let name = [Some(folder.as_str()), name].into_iter().flatten().collect::<Vec<_>>().join("-");
         let key = key.get(..16).unwrap_or_default();
-        Root::resolve(Path::new("/"), &caches::written(&self.sandbox_caches.join(format!("{name}-{key}"))))
+        caches::written(&self.sandbox_caches.join(format!("{name}-{key}")))
     }
 
     /// Where the journal is: below [`Self::state`].

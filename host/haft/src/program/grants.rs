@@ -97,7 +97,7 @@ pub(super) fn with_caches(
 ) -> anyhow::Result<Grant> {
     match grant.base() {
         Some(workspace) if mode != SandboxMode::Rwx => {
-            let caches = dirs.caches_of(workspace, server)?;
+            let caches = root(Path::new("/"), &dirs.caches_of(workspace, server))?;
             Ok(grant.with_caches(caches))
         }
         _ => Ok(grant),
