@@ -123,7 +123,7 @@ pub fn sweep(all: &Path, dry_run: bool) -> io::Result<Vec<String>> {
         let own = entry.metadata()?;
         if own.is_dir() && own.modified()?.elapsed().is_ok_and(|age| age > UNUSED) {
             if !dry_run {
-                open_up(rustix::fs::openat(CWD, entry.path(), DIRECTORY, Mode::empty())?)?;
+                open_up(&rustix::fs::openat(CWD, entry.path(), DIRECTORY, Mode::empty())?)?;
                 fs::remove_dir_all(entry.path())?;
             }
             swept.push(entry.file_name().to_string_lossy().into_owned());
@@ -135,15 +135,15 @@ pub fn sweep(all: &Path, dry_run: bool) -> io::Result<Vec<String>> {
 
 /// Makes a directory and those below it removable, which Go makes read-only. No link is followed: what a child wrote, or
 /// changes just now, leads nowhere else.
-fn open_up(directory: OwnedFd) -> io::Result<()> {
-    rustix::fs::fchmod(&directory, Mode::RWXU)?;
-    for entry in rustix::fs::Dir::read_from(&directory)? {
+fn open_up(directory: &OwnedFd) -> io::Result<()> {
+    rustix::fs::fchmod(directory, Mode::RWXU)?;
+    for entry in rustix::fs::Dir::read_from(directory)? {
         let entry = entry?;
         if matches!(entry.file_name().to_bytes(), b"." | b"..") {
             continue;
         }
-        match rustix::fs::openat(&directory, entry.file_name(), DIRECTORY, Mode::empty()) {
-            Ok(below) => open_up(below)?,
+        match rustix::fs::openat(directory, entry.file_name(), DIRECTORY, Mode::empty()) {
+            Ok(below) => open_up(&below)?,
             Err(Errno::NOTDIR | Errno::LOOP | Errno::NOENT) => {}
             Err(error) => return Err(error.into()),
         }
