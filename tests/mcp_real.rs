@@ -117,7 +117,7 @@ async fn mc01_real_servers_answer_two_hundred_calls() {
     assert!(program.report().is_none(), "{:?}", program.problems);
     let names = program.toolbox.entries().filter(|entry| entry.def().name.starts_with("mcp__"));
     eprintln!("{} tools of 5 servers after {:?}", names.count(), begun.elapsed());
-    let session = program.session(Events::none());
+    let session = program.session("call", Events::none());
     for (tool, arguments, expected) in work_of(&home) {
         let begun = Instant::now();
         for _ in 0..CALLS / 2 {
@@ -167,11 +167,14 @@ async fn mc09_a_real_server_killed_in_a_call() {
     let home = home(&bin);
     let program = load(&home).await;
     let (sender, mut told) = tokio::sync::mpsc::unbounded_channel();
-    let session = program.session(Events::to(move |event| {
-        if matches!(event, Event::Progress { .. }) {
-            let _ = sender.send(());
-        }
-    }));
+    let session = program.session(
+        "call",
+        Events::to(move |event| {
+            if matches!(event, Event::Progress { .. }) {
+                let _ = sender.send(());
+            }
+        }),
+    );
     let long = "mcp__everything__trigger-long-running-operation";
     let arguments = json!({ "duration": 600, "steps": 600 });
     let slow = call(&program, &session, long, &arguments);
@@ -248,7 +251,7 @@ async fn mc01_a_real_server_over_http() {
     );
     let program = load(&home).await;
     assert!(program.report().is_none(), "{:?}", program.problems);
-    let session = program.session(Events::none());
+    let session = program.session("call", Events::none());
     let begun = Instant::now();
     for number in 0..CALLS {
         let (content, _) =

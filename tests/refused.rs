@@ -301,7 +301,8 @@ async fn u2_what_is_given_for_the_session_is_asked_for_once() {
     for (decision, works) in [(Decision::Always, true), (Decision::Denied, false)] {
         let asked = Arc::new(AtomicUsize::new(0));
         let approvals = Approvals::by(Giver(decision, asked.clone()));
-        let session = Session { approvals, widening: program.widening(), ..program.session(Events::none()) };
+        let session =
+            Session { approvals, widening: program.widening(), ..program.session("call", Events::none()) };
         let call = |command: String| {
             let arguments = json!({ "command": command });
             let call = haft::call::ToolCall { id: "1".into(), tool: "bash".into(), arguments };

@@ -151,13 +151,14 @@ def main(linked, metadata, musl):
             by_text.setdefault(key, (text, []))[1].append(f"{crate['name']} {crate['version']}")
     by_text.setdefault("musl", (read(musl), []))[1].append("musl")
     # No crate: a file of the page.
-    by_text.setdefault("uPlot", (read("host/page/assets/uplot.LICENSE"), []))[1].append("uPlot")
+    for name in ("uPlot", "marked"):
+        by_text.setdefault(name, (read(f"host/page/assets/{name.lower()}.LICENSE"), []))[1].append(name)
     out = sys.stdout
     out.reconfigure(encoding="utf-8")
     out.write("Licences of the software that is linked into haft\n\n")
     out.write("haft itself and what has Apache-2.0 behind it are under the Apache License 2.0, whose text is in LICENSE.\n\n")
     out.write("the standard library of Rust, wasi-libc: Apache-2.0\n")
-    out.write("uPlot: MIT\n")
+    out.write("uPlot, marked: MIT\n")
     for crate in crates:
         out.write(f"{crate['name']} {crate['version']}: {' AND '.join(dict.fromkeys(chosen(crate['license'])))}\n")
     for text, users in sorted(by_text.values(), key=lambda value: (value[1], value[0])):

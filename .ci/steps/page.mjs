@@ -142,6 +142,9 @@ const other = await browser.newContext();
 const answer = await (await other.newPage()).goto(link);
 check(answer.status() === 403, `a second browser was let in: ${answer.status()}`);
 await other.close();
+await page.waitForSelector('#figures a');
+await judged('overview-empty');
+await view('waiting');
 await judged('waiting-empty');
 
 // A call waits, and is answered by the keyboard alone.
@@ -155,6 +158,11 @@ await judged('waiting');
 await page.setViewportSize({ width: 390, height: 844 });
 await judged('waiting-phone');
 await page.setViewportSize({ width: 1280, height: 800 });
+await view('overview');
+await page.waitForFunction(() => document.querySelectorAll('#running-rows .outcome.waiting').length === 3);
+check((await page.textContent('#figures a[href="#waiting"] .value')) === '3', 'the overview does not count what waits');
+await judged('overview-waiting');
+await view('waiting');
 check(!existsSync('ran'), 'the call ran before it was allowed');
 const first = page.locator('.question', { hasText: '4711' }).or(page.locator('.question', { hasText: "47''11" })).first();
 for (let presses = 0; presses < 40; presses++) {
@@ -300,7 +308,19 @@ await judged('sessions');
 await page.click('#session-rows a');
 await page.waitForSelector('.conversation');
 await page.click('.conversation summary');
+const said_last = await page.innerHTML('.conversation .model:nth-last-child(2) .markdown');
+check(/<strong>three<\/strong>/.test(said_last) && /<table>/.test(said_last) && /&lt;img/.test(said_last) && !/<(a|img)\b/.test(said_last),
+  `Markdown is shown as ${said_last}`);
 await judged('session');
+await view('overview');
+await page.waitForSelector('#used-rows a');
+await page.waitForSelector('#refusals-rows .hint code');
+check((await page.textContent('#callers-rows')).includes('ci 0'), 'the overview does not name the client');
+await judged('overview');
+await page.setViewportSize({ width: 390, height: 844 });
+check(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), 'the overview is wider than a phone');
+await judged('overview-phone');
+await page.setViewportSize({ width: 1280, height: 800 });
 
 const violations = await page.evaluate(() => window.violations);
 check(!violations.length, `violations of the policy: ${violations}`);
@@ -338,7 +358,7 @@ function MODEL() {
       request.resume().on('end', () => {
         const message = turn++ === 0
           ? { role: 'assistant', content: 'Let me count them.', tool_calls: [{ id: 'a', type: 'function', function: { name: 'words__count', arguments: JSON.stringify({ path: 'text' }) } }] }
-          : { role: 'assistant', content: 'The file has three words.' };
+          : { role: 'assistant', content: ${JSON.stringify('# Words\n\nThe file has **three** words, <img src=x> as [it says](https://example.com/a):\n\n| word | times |\n|---|---|\n| one | 1 |\n\n```\none two three\n```\n')} };
         response.setHeader('content-type', 'application/json');
         response.end(JSON.stringify({ id: 'x', object: 'chat.completion', created: 1, model: 'fake',
           choices: [{ index: 0, message, finish_reason: message.tool_calls ? 'tool_calls' : 'stop' }],

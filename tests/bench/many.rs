@@ -138,7 +138,7 @@ fn dispatch(folder: &Path) {
     });
     let mut table = Table::new("one call of one tool, the whole program loaded, journal and all");
     for (program, name) in loaded.iter().zip(NAMES) {
-        let (runtime, session) = (&runtime, program.session(Events::none()));
+        let (runtime, session) = (&runtime, program.session("call", Events::none()));
         table.row(name, move || {
             let call = ToolCall { id: "1".into(), tool: "p5__tiny".into(), arguments: json!({}) };
             let result = runtime.block_on(program.toolbox.dispatch(call, &session));

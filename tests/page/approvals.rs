@@ -63,6 +63,13 @@ fn an_approved_call_runs_once() {
     assert_eq!(question["origin"]["verb"], "call");
     assert_eq!(question["pid"], child.id());
     assert!(!ran(&stage).exists());
+    let running = &browser.json("/api/overview")["running"][0];
+    assert_eq!((&running["pid"], &running["call"]), (&question["pid"], &question["call"]), "{running}");
+    assert_eq!(
+        (&running["outcome"], &running["caller"]),
+        (&json!("running"), &json!("haft call")),
+        "{running}"
+    );
     // Not with another digest, nor for another question, nor something that is no answer.
     let mut other = question.clone();
     other["digest"] = json!("0".repeat(64));
@@ -84,6 +91,12 @@ fn an_approved_call_runs_once() {
     let calls = browser.json("/api/calls?tool=bash");
     let call = browser.json(&format!("/api/call?id={}", calls["rows"][0]["id"].as_str().unwrap()));
     assert_eq!(call["record"]["decisions"][0], "approved by a person", "{call}");
+    // What the person took counts for nobody else.
+    let [whole, waited] = ["duration_ms", "waited_ms"].map(|name| call["record"][name].as_f64().unwrap());
+    assert!(0.0 < waited && waited < whole, "{call}");
+    assert!((call["row"]["ms"].as_f64().unwrap() - (whole - waited)).abs() < 1e-6, "{call}");
+    let bash = &browser.json("/api/tools?hours=1")["figures"]["tools"][0];
+    assert!((bash["p50"].as_f64().unwrap() - (whole - waited)).abs() < 0.1, "{bash}");
 }
 
 /// A no is a no.

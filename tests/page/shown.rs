@@ -4,7 +4,9 @@ use serde_json::{Value, json};
 
 use super::browser::Browser;
 use crate::agent::fake::{Fake, calls, says};
+use crate::common::wait::until;
 use crate::serve::Stage;
+use crate::serve::peer::Peer;
 
 /// Texts that a page might take for something else.
 const HOSTILE: &str =
@@ -24,7 +26,8 @@ fn a_call_is_shown_as_it_begins_and_ends() {
     let begun = stream.row("bash", "running");
     let ended = stream.row("bash", "ok");
     assert_eq!(begun["id"], ended["id"]);
-    assert!(ended["ms"].as_f64().unwrap() > 0.0 && ended["caller"] == "stage", "{ended}");
+    assert!(ended["ms"].as_f64().unwrap() > 0.0 && ended["waited"].is_null(), "{ended}");
+    assert_eq!((&ended["caller"], &ended["program"]), (&json!("haft call"), &json!("stage")), "{ended}");
     assert!(ended["arguments"].as_str().unwrap().contains("echo 4711"));
     let place = stage.home().join("tmp").join("secret");
     std::fs::create_dir(&place).unwrap();
@@ -56,6 +59,7 @@ fn calls_are_found_by_what_they_are() {
         ("text=needle", 1),
         ("text=%22echo+needle%22", 1),
         ("caller=stage", 3),
+        ("caller=haft+call", 3),
         ("caller=other", 0),
         ("tool=bash&outcome=failed&caller=sta", 1),
     ] {
@@ -98,7 +102,10 @@ fn tools_have_figures() {
     for command in ["true", "true", "exit 1"] {
         call(&stage, "bash", &json!({"command": command}));
     }
+    call(&stage, "no_such_tool", &json!({}));
     let tools = browser.json("/api/tools?hours=1");
+    assert_eq!(tools["figures"]["unknown"], json!({ "no_such_tool": 1 }), "{tools}");
+    assert_eq!(tools["figures"]["tools"].as_array().unwrap().len(), 1, "{tools}");
     let bash = &tools["figures"]["tools"][0];
     assert_eq!(
         (&bash["name"], &bash["calls"], &bash["failed"]),
@@ -117,6 +124,39 @@ fn tools_have_figures() {
         "{guest}"
     );
     assert_eq!(guest["grant"], json!({}), "{guest}");
+}
+
+/// The overview: what today came to, by caller and by hour, and each refusal once, with the line that would allow it.
+#[test]
+fn the_overview_sums_up_today() {
+    let stage = Stage::new("");
+    let browser = Browser::open(&stage);
+    let place = stage.home().join("tmp").join("secret");
+    std::fs::create_dir(&place).unwrap();
+    std::fs::write(place.join("a"), "").unwrap();
+    call(&stage, "bash", &json!({"command": "true"}));
+    for _ in 0..2 {
+        call(&stage, "guest__open", &json!({"path": place.join("a")}));
+    }
+    let mut client = Peer::open(&stage);
+    client.call("time", json!({}));
+    until("all calls are over", || browser.json("/api/overview")["calls"] == 4);
+    let today = browser.json("/api/overview");
+    assert_eq!(
+        (&today["calls"], &today["failed"], &today["refused"], &today["running"], &today["is_cut"]),
+        (&json!(4), &json!(2), &json!(2), &json!([]), &json!(false)),
+        "{today}"
+    );
+    let hours = today["hours"].as_array().unwrap();
+    assert_eq!(hours.iter().map(|hour| hour["calls"].as_u64().unwrap()).sum::<u64>(), 4, "{today}");
+    let callers = today["callers"].as_array().unwrap();
+    let names: Vec<_> = callers.iter().map(|caller| caller["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["haft call", "raw 0"], "{today}");
+    assert_eq!((&callers[0]["calls"], &callers[0]["failed"]), (&json!(3), &json!(2)), "{today}");
+    let refusals = today["refusals"].as_array().unwrap();
+    let [refusal] = refusals.as_slice() else { panic!("{today}") };
+    assert_eq!((&refusal["tool"], &refusal["count"]), (&json!("guest__open"), &json!(2)), "{today}");
+    assert_eq!(refusal["hint"]["line"], format!("read = [\"{}\"]", place.display()), "{today}");
 }
 
 /// What is installed and no longer what program.lock pins is told beside the tools.
@@ -158,6 +198,7 @@ async fn a_session_is_a_conversation() {
             "{session}"
         );
         assert_eq!(session["input"], 20);
+        assert_eq!(session["today"]["input"], 20, "{session}");
         let whole = browser.json(&format!("/api/session?id={}", session["id"].as_str().unwrap()));
         let entries = whole["entries"]["shown"].as_array().unwrap();
         let who: Vec<_> = entries.iter().map(|entry| entry["who"].as_str().unwrap()).collect();

@@ -275,10 +275,12 @@ impl Program {
         self.journal.is_kept().then(shipper)
     }
 
-    /// A session whose calls are journalled and whose answers and events hold no secret.
-    pub fn session(&self, events: Events) -> Session {
+    /// A session whose calls are journalled and whose answers and events hold no secret. The journal says
+    /// that they came through this verb of haft.
+    pub fn session(&self, verb: &str, events: Events) -> Session {
         let (redactor, journal, trace) = (self.redactor.clone(), self.journal.clone(), self.trace.clone());
-        Session { events, redactor, journal, trace, ..Session::default() }
+        let via = Some(format!("haft {verb}").into());
+        Session { events, redactor, journal, trace, via, ..Session::default() }
     }
 
     /// What a person at hand may give to calls of this program that are refused something.

@@ -1,6 +1,7 @@
 // Calls as they begin and end. Of many calls the server sends a part; this keeps and shows no more than a bounded number.
 
 import { $, clock, get, h, hint, message, number, outcome, took, visible } from './text.js';
+import { waits } from './waiting.js';
 
 // Rows on the page: some screens. Earlier calls are found by the filter.
 const MAX_ROWS = 300;
@@ -60,15 +61,25 @@ function put(fresh) {
   }
 }
 
+// Calls that run may wait for a person from now on, or no more.
+export function renew() {
+  for (const [id, { row, element }] of rows) {
+    if (row.outcome !== 'running') continue;
+    const renewed = line(row);
+    element.replaceWith(renewed);
+    rows.set(id, { row, element: renewed });
+  }
+}
+
 function line(row) {
   const refused = row.error && h('div', { class: 'error' }, message(row.error));
   const answer = row.answer && h('div', { class: 'answer' }, row.answer);
   return h('tr', { 'data-id': row.id, 'data-time': row.time, class: row.outcome === 'running' ? 'running' : undefined, onclick: follow },
     h('td', { class: 'time' }, clock(row.time)),
     h('th', { scope: 'row' }, h('a', { href: `#live/${row.id}` }, row.tool)),
-    h('td', {}, outcome(row.outcome)),
-    h('td', { class: 'number' }, took(row.ms)),
-    h('td', { class: 'caller' }, row.caller),
+    h('td', {}, outcome(waits(row) ? 'waiting' : row.outcome)),
+    h('td', { class: 'number' }, took(row.ms), row.waited && h('div', { class: 'waited' }, `waited ${took(row.waited)}`)),
+    h('td', { class: 'caller' }, row.caller, h('div', { class: 'program' }, row.program)),
     h('td', { class: 'call' }, h('div', { class: 'arguments' }, row.arguments), answer, refused, row.hint && hint(row.hint)));
 }
 
@@ -85,7 +96,7 @@ function matches(row) {
     failed: (o) => o !== 'ok' && o !== 'running',
   };
   const known = rows.has(row.id);
-  return known || has(row.tool, filter.tool) && has(row.caller, filter.caller)
+  return known || has(row.tool, filter.tool) && (has(row.caller, filter.caller) || has(row.program, filter.caller))
     && (!filter.outcome || kinds[filter.outcome](row.outcome))
     && (!filter.text || [row.id, row.arguments, row.answer, row.error, row.hint?.text].some((text) => has(text, filter.text)));
 }

@@ -3,20 +3,21 @@
 import * as detail from './detail.js';
 import * as live from './live.js';
 import * as sessions from './sessions.js';
+import * as overview from './overview.js';
 import { $ } from './text.js';
 import * as tools from './tools.js';
 import * as waiting from './waiting.js';
 
-const VIEWS = ['waiting', 'live', 'tools', 'sessions'];
+const VIEWS = ['overview', 'waiting', 'live', 'tools', 'sessions'];
 
-// How often the figures of tools are asked for while they are looked at.
+// How often figures are asked for while they are looked at.
 const FIGURES = 10000;
 
 let current;
 
 function show() {
   const [view, one] = location.hash.slice(1).split('/');
-  const name = VIEWS.includes(view) ? view : 'waiting';
+  const name = VIEWS.includes(view) ? view : 'overview';
   const is_other = name !== current;
   current = name;
   for (const view of VIEWS) $(view).hidden = view !== name;
@@ -25,6 +26,7 @@ function show() {
     else link.removeAttribute('aria-current');
   }
   if (!one || name === 'sessions') detail.close();
+  if (name === 'overview') is_other && overview.load();
   if (name === 'live' && one) detail.call(one);
   if (name === 'tools') is_other && tools.load();
   if (name === 'tools' && one) tools.one(decodeURIComponent(one));
@@ -41,8 +43,15 @@ function listen() {
     $('status').dataset.state = 'lost';
     tell();
   });
-  events.addEventListener('waiting', (event) => waiting.show(JSON.parse(event.data)));
-  events.addEventListener('rows', (event) => live.add(JSON.parse(event.data)));
+  events.addEventListener('waiting', (event) => {
+    waiting.show(JSON.parse(event.data));
+    live.renew();
+    overview.show();
+  });
+  events.addEventListener('rows', (event) => {
+    live.add(JSON.parse(event.data));
+    if (current === 'overview' && !document.hidden) overview.soon();
+  });
 }
 
 function tell() {
@@ -56,7 +65,11 @@ document.querySelector('.skip').addEventListener('click', (event) => {
   $('main').focus();
 });
 addEventListener('hashchange', show);
-setInterval(tell, 1000);
-setInterval(() => current === 'tools' && !document.hidden && tools.load(), FIGURES);
+setInterval(() => { tell(); overview.tick(); }, 1000);
+setInterval(() => {
+  if (document.hidden) return;
+  if (current === 'tools') tools.load();
+  if (current === 'overview') overview.soon();
+}, FIGURES);
 show();
 listen();

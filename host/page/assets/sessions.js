@@ -1,6 +1,7 @@
 // Sessions of agents: a list, and one as the conversation that it was.
 
 import { $, copied, cost, day, facts, fill, get, h, number, pre, took, visible } from './text.js';
+import { markdown } from './markdown.js';
 
 export async function load() {
   $('session-list').hidden = false;
@@ -62,7 +63,7 @@ function entry(said) {
   const model = said.model;
   const figures = model && ` ${model.name}, ${number(model.input)} + ${number(model.output)} tokens ${cost(model.cost)}`;
   return h('li', { class: who }, head(figures && h('span', { class: 'figures' }, figures)),
-    text && h('div', { class: 'text' }, text),
+    text && (who === 'you' ? h('div', { class: 'text' }, text) : markdown(text)),
     said.files?.map((file) => h('p', { class: 'note' }, file)),
     model && !text && model.calls > 0 && h('p', { class: 'note' }, `asked for ${model.calls} ${model.calls === 1 ? 'call' : 'calls'}`));
 }

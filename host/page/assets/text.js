@@ -57,10 +57,10 @@ export function copied(text, what) {
   return h('span', { class: 'copied' }, h('code', {}, text), button);
 }
 
-export const MARKS = { ok: '✓', running: '●', refused: '⊘', unfinished: '○' };
+export const MARKS = { ok: '✓', running: '●', waiting: '◐', refused: '⊘', unfinished: '○' };
 
 export function outcome(name) {
-  const kind = name === 'ok' || name === 'running' || name === 'refused' ? name : 'failed';
+  const kind = ['ok', 'running', 'waiting', 'refused'].includes(name) ? name : 'failed';
   return h('span', { class: `outcome ${kind}` }, h('span', { 'aria-hidden': 'true' }, `${MARKS[name] ?? '✗'} `), name);
 }
 
@@ -120,4 +120,22 @@ export const message = (text) => String(text).split('`').map((part, index) => in
 export function hint({ text, line }) {
   const rest = line ? text.replace(`\`${line}\` `, '') : text;
   return h('div', { class: 'hint' }, h('p', {}, message(rest), line && ':'), line && copied(line, 'line of program.toml'));
+}
+
+// Bars of the calls in each part of the time; the same figures stand beside it.
+export function spark(curve) {
+  const svg = (name, attributes) => {
+    const element = document.createElementNS('http://www.w3.org/2000/svg', name);
+    for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+    return element;
+  };
+  const most = Math.max(1, ...curve.map((part) => part.calls));
+  const image = svg('svg', { viewBox: `0 0 ${curve.length * 3} 18`, class: 'spark', 'aria-hidden': 'true' });
+  curve.forEach((part, index) => {
+    const height = part.calls ? Math.max(1, Math.round(part.calls / most * 18)) : 0;
+    const bad = part.failed ? Math.max(1, Math.round(part.failed / most * 18)) : 0;
+    if (height) image.append(svg('rect', { x: index * 3, y: 18 - height, width: 2, height }));
+    if (bad) image.append(svg('rect', { x: index * 3, y: 18 - bad, width: 2, height: bad, class: 'bad' }));
+  });
+  return image;
 }

@@ -1,7 +1,7 @@
 // Tools: how often they were called, how long it took, what they cost in a prompt, and what they may do.
 
 import { open } from './detail.js';
-import { $, clock, day, facts, fill, get, grant, h, number, pre, took, visible } from './text.js';
+import { $, clock, day, facts, fill, get, grant, h, number, spark, took, visible } from './text.js';
 
 let known = new Map();
 let range;
@@ -16,6 +16,9 @@ export async function load() {
     const tools = [...known].sort(([, one], [, two]) => (two.figure?.calls ?? 0) - (one.figure?.calls ?? 0));
     fill($('tool-rows'), tools.map(([name, tool]) => line(name, tool)));
     fill($('changes'), changes(offered));
+    const unknown = Object.entries(figures.unknown);
+    $('tools-unknown').hidden = !unknown.length;
+    $('tools-unknown').textContent = visible(`No tool has these names, which were called: ${unknown.slice(0, 20).map(([name, calls]) => `${name} (${number(calls)})`).join(', ')}`);
     const tokens = offered.tools.reduce((sum, offer) => sum + offer.tokens, 0);
     const program = offered.tools.length ? `${offered.tools.length} tools of ${offered.program ?? 'no program.toml'} take about ${number(tokens)} tokens of a prompt. ` : '';
     $('tools-end').textContent = visible(`${program}Calls since ${day(figures.since)}${figures.is_cut ? ': the last 100,000' : ''}.`);
@@ -42,24 +45,6 @@ function line(name, { offer, figure }) {
     h('td', { class: 'wide' }, figure && spark(figure.curve)),
     h('td', { class: 'number' }, offer ? `~${number(offer.tokens)}` : '–'),
     h('td', { class: 'wide from' }, offer?.origin ?? figure?.origin ?? ''));
-}
-
-// Bars of the calls in each part of the time; the same figures stand beside it.
-function spark(curve) {
-  const svg = (name, attributes) => {
-    const element = document.createElementNS('http://www.w3.org/2000/svg', name);
-    for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
-    return element;
-  };
-  const most = Math.max(1, ...curve.map((part) => part.calls));
-  const image = svg('svg', { viewBox: `0 0 ${curve.length * 3} 18`, class: 'spark', 'aria-hidden': 'true' });
-  curve.forEach((part, index) => {
-    const height = part.calls ? Math.max(1, Math.round(part.calls / most * 18)) : 0;
-    const bad = part.failed ? Math.max(1, Math.round(part.failed / most * 18)) : 0;
-    if (height) image.append(svg('rect', { x: index * 3, y: 18 - height, width: 2, height }));
-    if (bad) image.append(svg('rect', { x: index * 3, y: 18 - bad, width: 2, height: bad, class: 'bad' }));
-  });
-  return image;
 }
 
 export async function one(name) {

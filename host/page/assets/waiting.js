@@ -6,9 +6,15 @@ import { $, day, facts, h, json, pre, say } from './text.js';
 const SETTLING = 600;
 
 const cards = new Map();
+let calls = new Set();
+
+// How many calls wait, and whether a call that is under way does.
+export const count = () => cards.size;
+export const waits = (row) => row.outcome === 'running' && calls.has(`${row.pid} ${row.call}`);
 
 export function show(questions) {
   const now = new Set(questions.map((question) => question.digest));
+  calls = new Set(questions.map(({ pid, call }) => `${pid} ${call}`));
   for (const [digest, card] of cards) {
     if (!now.has(digest)) {
       card.remove();

@@ -1,4 +1,5 @@
-//! The files of the page, which are part of haft: one page, its style and its code, and uPlot, which draws the curves.
+//! The files of the page, which are part of haft: one page, its style and its code, uPlot, which draws the
+//! curves, and marked, which reads Markdown.
 
 /// A file.
 pub(crate) struct Asset {
@@ -13,6 +14,9 @@ const ASSETS: &[Asset] = &[
     Asset { path: "/page.css", media_type: CSS, bytes: include_bytes!("../assets/page.css") },
     Asset { path: "/detail.js", media_type: SCRIPT, bytes: include_bytes!("../assets/detail.js") },
     Asset { path: "/live.js", media_type: SCRIPT, bytes: include_bytes!("../assets/live.js") },
+    Asset { path: "/markdown.js", media_type: SCRIPT, bytes: include_bytes!("../assets/markdown.js") },
+    Asset { path: "/marked.js", media_type: SCRIPT, bytes: include_bytes!("../assets/marked.js") },
+    Asset { path: "/overview.js", media_type: SCRIPT, bytes: include_bytes!("../assets/overview.js") },
     Asset { path: "/page.js", media_type: SCRIPT, bytes: include_bytes!("../assets/page.js") },
     Asset { path: "/sessions.js", media_type: SCRIPT, bytes: include_bytes!("../assets/sessions.js") },
     Asset { path: "/text.js", media_type: SCRIPT, bytes: include_bytes!("../assets/text.js") },

@@ -11,8 +11,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 pub(crate) use self::filter::Filter;
-pub(crate) use self::row::{Row, arguments};
-use self::row::{caller, is_alive};
+pub(crate) use self::row::{Hint, Row, arguments, is_alive, who};
 use haft_core::journal::{Found, Outcome, Record, View};
 
 /// Rows that are sent at once: more than anybody reads.

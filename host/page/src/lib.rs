@@ -5,7 +5,7 @@
 //! - [`Server`]: the page itself, on a loopback address. It reads the journal and the sessions; what tools there are it
 //!   is told by a [`Catalogue`].
 //!
-//! The page is three files of its own and one of uPlot's; all that tools, models and callers wrote reaches the browser as
+//! The page is files of its own, uPlot and marked; all that tools, models and callers wrote reaches the browser as
 //! JSON and is put there as text.
 
 mod assets;
@@ -13,6 +13,7 @@ mod catalogue;
 mod desk;
 mod history;
 mod live;
+mod overview;
 mod server;
 mod sessions;
 mod statistics;

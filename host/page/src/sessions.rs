@@ -8,9 +8,11 @@ use serde_json::{Value, json};
 
 use self::conversation::conversation;
 use haft_agent::provider::Message;
-use haft_agent::{End, Restored, Saved, Sessions};
+use haft_agent::{End, Entry, Restored, Saved, Sessions};
 use haft_core::sync::Lock;
 use haft_core::tool::{Keep, clip};
+use haft_core::usage::{Cost, Usage};
+use jiff::{Timestamp, Zoned};
 
 /// Sessions that are listed: the newest.
 const MAX_SESSIONS: usize = 100;
@@ -24,32 +26,37 @@ const MAX_SHOWN: u64 = 256 << 20;
 /// Characters of what a session is about.
 const MAX_TITLE: usize = 120;
 
+/// How long a session was when it was read, and when the day began for which its use was summed.
+type Read = (u64, Timestamp);
+
 /// Lists sessions, and remembers what it has read of those that did not change.
 #[derive(Default)]
 pub(crate) struct Listing {
-    known: Lock<HashMap<String, (u64, Value)>>,
+    known: Lock<HashMap<String, (Read, Value)>>,
 }
 
 impl Listing {
     /// The newest sessions, the last one first.
     pub(crate) fn all(&self, sessions: &Sessions) -> Result<Value, String> {
         let all = sessions.all().map_err(|error| error.to_string())?;
+        let today = Zoned::now().start_of_day().map_err(|error| error.to_string())?.timestamp();
         let is_cut = all.len() > MAX_SESSIONS;
         let newest: Vec<_> = all.iter().rev().take(MAX_SESSIONS).collect();
-        let rows: Vec<_> = newest.iter().filter_map(|saved| self.row(saved)).collect();
+        let rows: Vec<_> = newest.iter().filter_map(|saved| self.row(saved, today)).collect();
         let is_listed = |id: &String| newest.iter().any(|saved| saved.id == *id);
         self.known.lock().retain(|id, _| is_listed(id));
         Ok(json!({ "sessions": rows, "is_cut": is_cut }))
     }
 
-    fn row(&self, saved: &Saved) -> Option<Value> {
+    fn row(&self, saved: &Saved, today: Timestamp) -> Option<Value> {
         let length = length(saved)?;
-        let known = self.known.lock().get(&saved.id).filter(|(known, _)| *known == length).cloned();
+        let read = (length, today);
+        let known = self.known.lock().get(&saved.id).filter(|(known, _)| *known == read).cloned();
         let row = if let Some((_, row)) = known {
             row
         } else {
-            let row = if length <= MAX_LISTED { whole(saved)? } else { opening(saved)? };
-            self.known.lock().insert(saved.id.clone(), (length, row.clone()));
+            let row = if length <= MAX_LISTED { whole(saved, today)? } else { opening(saved)? };
+            self.known.lock().insert(saved.id.clone(), (read, row.clone()));
             row
         };
         Some(if saved.is_in_use() { in_use(row) } else { row })
@@ -78,7 +85,7 @@ fn length(saved: &Saved) -> Option<u64> {
     std::fs::metadata(saved.path()).ok().map(|metadata| metadata.len())
 }
 
-fn whole(saved: &Saved) -> Option<Value> {
+fn whole(saved: &Saved, today: Timestamp) -> Option<Value> {
     let restored = saved.restored().ok()?;
     let title = match restored.messages.first() {
         Some(Message::User(asked)) => asked.told(),
@@ -92,12 +99,26 @@ fn whole(saved: &Saved) -> Option<Value> {
         "model": restored.model,
         "input": restored.usage.input,
         "output": restored.usage.output,
-        "cost": restored.usage.cost.map(haft_core::usage::Cost::dollars),
+        "today": (restored.changed >= today).then(|| used_since(saved, today)),
+        "cost": restored.usage.cost.map(Cost::dollars),
         "program": restored.begun.program,
         "folder": restored.begun.folder,
         "agent": restored.begun.agent,
         "title": short(&title),
     }))
+}
+
+/// What the models of a session used since then.
+fn used_since(saved: &Saved, since: Timestamp) -> Value {
+    let mut usage = Usage::default();
+    for line in saved.lines().unwrap_or_default().into_iter().filter(|line| line.time >= since) {
+        match line.entry {
+            Entry::Turn(turned) => usage += turned.usage,
+            Entry::Summarised(summary) => usage += summary.usage,
+            _ => {}
+        }
+    }
+    json!({ "input": usage.input, "output": usage.output, "cost": usage.cost.map(Cost::dollars) })
 }
 
 /// What the beginning of a session says.
@@ -106,7 +127,7 @@ fn opening(saved: &Saved) -> Option<Value> {
     Some(json!({
         "id": saved.id,
         "state": "",
-        "changed": saved.changed().map(jiff::Timestamp::as_millisecond),
+        "changed": saved.changed().map(Timestamp::as_millisecond),
         "program": begun.program,
         "folder": begun.folder,
         "agent": begun.agent,

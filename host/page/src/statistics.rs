@@ -1,6 +1,6 @@
 //! What the journal says of each tool: calls, failures and durations, all together and over time.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -37,6 +37,8 @@ pub(crate) struct Figures {
     /// Whether there are earlier calls in the time that was asked for.
     is_cut: bool,
     tools: Vec<ToolFigures>,
+    /// Names that were called and that no tool has, with how often.
+    unknown: BTreeMap<String, usize>,
 }
 
 /// Figures of a tool.
@@ -83,7 +85,7 @@ pub(crate) fn figures(directory: &Path, hours: u8) -> io::Result<Figures> {
     let until = Timestamp::now();
     let asked = until.checked_sub(SignedDuration::from_hours(hours.into())).unwrap_or(until);
     let (mut tools, mut count, mut looked) = (HashMap::<String, Called>::new(), 0, 0);
-    let (mut since, mut is_cut) = (asked, false);
+    let (mut since, mut is_cut, mut unknown) = (asked, false, BTreeMap::new());
     let earliest = asked.checked_sub(SLACK).unwrap_or(asked);
     View::open(directory)?.backward(|outline, record| {
         looked += 1;
@@ -97,7 +99,11 @@ pub(crate) fn figures(directory: &Path, hours: u8) -> io::Result<Figures> {
             (since, is_cut) = (outline.time, true);
             return ControlFlow::Break(());
         }
-        if outline.outcome != Outcome::Started
+        if outline.outcome == Outcome::UnknownTool {
+            if unknown.len() < MAX_TOOLS || unknown.contains_key(&outline.tool) {
+                *unknown.entry(outline.tool.clone()).or_default() += 1;
+            }
+        } else if outline.outcome != Outcome::Started
             && (tools.len() < MAX_TOOLS || tools.contains_key(&outline.tool))
         {
             count += 1;
@@ -111,7 +117,7 @@ pub(crate) fn figures(directory: &Path, hours: u8) -> io::Result<Figures> {
     let mut tools: Vec<_> =
         tools.into_iter().map(|(name, called)| called.figures(name, since, until)).collect();
     tools.sort_unstable_by(|one, two| (two.calls, &one.name).cmp(&(one.calls, &two.name)));
-    Ok(Figures { since: since.as_millisecond(), until: until.as_millisecond(), is_cut, tools })
+    Ok(Figures { since: since.as_millisecond(), until: until.as_millisecond(), is_cut, tools, unknown })
 }
 
 /// When the first of the calls began, but for a while before `until` at least.
@@ -133,7 +139,7 @@ impl Called {
 
     fn add(&mut self, outline: &Outline) {
         #[expect(clippy::cast_possible_truncation, reason = "a duration to be shown")]
-        let milliseconds = outline.duration_ms.unwrap_or_default() as f32;
+        let milliseconds = outline.ran_ms().unwrap_or_default() as f32;
         self.samples.push(Sample { time: outline.time, outcome: outline.outcome, milliseconds });
     }
 

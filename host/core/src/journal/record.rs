@@ -38,6 +38,9 @@ pub struct Record {
     /// From dispatch to answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<f64>,
+    /// The part of it in which the call waited for a person, where it did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waited_ms: Option<f64>,
     /// Bytes of memory that the tool used at most, where that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peak_memory: Option<u64>,
@@ -69,6 +72,10 @@ pub struct Record {
     /// Token whose subject is `ada`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub caller: Option<String>,
+    /// What the call came through: the command of haft, `haft chat`, or the client of `haft serve` by the name that the
+    /// client gives of itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub via: Option<String>,
     /// The program it was called in.
     #[serde(skip_serializing_if = "Program::is_none")]
     pub program: Program,
@@ -185,6 +192,7 @@ impl Default for Record {
             arguments: Value::Null,
             digested: Vec::new(),
             duration_ms: None,
+            waited_ms: None,
             peak_memory: None,
             answer: None,
             error: None,
@@ -195,6 +203,7 @@ impl Default for Record {
             agent: None,
             parent: None,
             caller: None,
+            via: None,
             program: Program::default(),
             call: String::new(),
             pid: 0,

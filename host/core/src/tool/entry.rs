@@ -314,7 +314,8 @@ impl Entry {
             _ => None,
         };
         let asked = Asked { call: &meant, subject, places, agent, public, file };
-        match session.approvals.ask(&asked, |text| session.redactor.redact_owned(text)).await {
+        let answer = session.approvals.ask(&asked, |text| session.redactor.redact_owned(text));
+        match notes.waiting(answer).await {
             Decision::Approved => notes.decision(|| "approved by a person".into()),
             Decision::Always => {
                 notes.decision(|| "approved by a person for this session".into());

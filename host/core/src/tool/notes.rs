@@ -4,6 +4,7 @@
 use crate::grant::Right;
 use crate::sync::Lock;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// Takes down what the journal should say of a call. Clones write to the same notes; those of a
 /// call that is not journalled forget everything.
@@ -17,6 +18,8 @@ pub struct CallNotes {
     pub decisions: Vec<String>,
     /// Bytes of memory at most.
     pub peak_memory: Option<u64>,
+    /// How long the call waited for a person.
+    pub waited: Duration,
     /// Whether the time was over.
     pub timed_out: bool,
     /// Whether the tool failed after the sandbox had refused it something.
@@ -57,6 +60,14 @@ impl Notes {
     /// Notes how many bytes of memory the tool used at one time; the most counts.
     pub fn memory(&self, bytes: u64) {
         self.change(|notes| notes.peak_memory = notes.peak_memory.max(Some(bytes)));
+    }
+
+    /// Waits for `person`, and notes how long the call did.
+    pub(super) async fn waiting<T>(&self, person: impl Future<Output = T>) -> T {
+        let begun = Instant::now();
+        let answer = person.await;
+        self.change(|notes| notes.waited += begun.elapsed());
+        answer
     }
 
     /// Notes that the call was stopped because its time was over.

@@ -39,6 +39,8 @@ pub struct Session {
     pub client: Client,
     /// Who makes the calls, where a server tells its callers apart: a name for the journal, and no right.
     pub caller: Option<Arc<str>>,
+    /// What the calls come through, for the journal: the command of haft, or a client by the name that it gives of itself.
+    pub via: Option<Arc<str>>,
     /// The agents that the calls come through, where those are tools themselves.
     pub lineage: Lineage,
     /// Where the calls are told as parts of a trace.

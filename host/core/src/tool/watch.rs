@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::session::Session;
 use super::{Keep, Notes, ToolError, clip};
@@ -68,6 +68,7 @@ impl<'a> Watch<'a> {
             agent: session.lineage.path(),
             parent: session.lineage.parent().map(str::to_owned),
             caller: session.caller.as_deref().map(|caller| redactor.redact(caller).into_owned()),
+            via: session.via.as_deref().map(|via| redactor.redact(via).into_owned()),
             ..Record::begun(journal.program(), &call)
         };
         let record = journal.is_kept().then(|| Arc::new(describe(first_line(), redactor)));
@@ -163,7 +164,9 @@ impl JournalLine<'_> {
         let clean = |text: String| self.redactor.redact_owned(text);
         let ended = |record| Record {
             outcome,
-            duration_ms: Some(milliseconds(self.begun)),
+            duration_ms: Some(milliseconds(self.begun.elapsed())),
+            // What was allowed before takes no time to look up, and nobody was waited for.
+            waited_ms: Some(milliseconds(notes.waited)).filter(|waited| *waited >= 1.0),
             peak_memory: notes.peak_memory,
             decisions: notes.decisions.into_iter().map(clean).collect(),
             ..record
@@ -184,6 +187,6 @@ impl Drop for JournalLine<'_> {
 }
 
 /// Rounded to microseconds.
-fn milliseconds(since: Instant) -> f64 {
-    (since.elapsed().as_secs_f64() * 1e6).round() / 1e3
+fn milliseconds(time: Duration) -> f64 {
+    (time.as_secs_f64() * 1e6).round() / 1e3
 }

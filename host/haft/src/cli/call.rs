@@ -79,8 +79,12 @@ impl Call {
         let notes = if self.trace { Notes::recording() } else { Notes::default() };
         // Nobody waits for an answer where a script is refused something.
         let widening = if terminal.has_person() { program.widening() } else { Widening::default() };
-        let session =
-            Session { approvals, widening, notes: notes.clone(), ..program.session(terminal.messages()) };
+        let session = Session {
+            approvals,
+            widening,
+            notes: notes.clone(),
+            ..program.session("call", terminal.messages())
+        };
         let cancel = session.cancel.clone();
         // Before the call is in the journal: a process that sees it there may interrupt it.
         let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen to signals")?;

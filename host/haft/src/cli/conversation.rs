@@ -75,6 +75,8 @@ impl SessionName {
 /// A conversation that goes on.
 pub(super) struct Conversation {
     pub(super) dialogue: Dialogue,
+    /// `run` or `chat`.
+    verb: &'static str,
     pub(super) approvals: Approvals,
     terminal: Terminal,
     screen: Arc<Screen>,
@@ -90,7 +92,7 @@ impl Conversation {
         common: &Common,
         terminal: Terminal,
         screen: &Arc<Screen>,
-        verb: &str,
+        verb: &'static str,
         choice: ModelArgs,
         resume: Option<&SessionName>,
     ) -> anyhow::Result<Self> {
@@ -100,7 +102,7 @@ impl Conversation {
         guidance::told(dialogue.program.guidance(), screen.show(), terminal);
         let approvals = approvals::of(screen.person(), &dialogue.program, verb, terminal)?;
         let (screen, listens, commands) = (screen.clone(), false, Vec::new());
-        let mut conversation = Self { dialogue, approvals, terminal, screen, listens, commands };
+        let mut conversation = Self { dialogue, verb, approvals, terminal, screen, listens, commands };
         if let Some(saved) = saved {
             conversation.resume(&saved)?;
         }
@@ -167,7 +169,7 @@ impl Conversation {
         let told = prompt.as_ref().map(Prompt::told);
         prompt.map_or(Ok(()), |prompt| dialogue.push_prompt(prompt)).map_err(hinted)?;
         let approvals = self.approvals.clone();
-        let session = Session { approvals, ..dialogue.program.session(self.screen.events()) };
+        let session = Session { approvals, ..dialogue.program.session(self.verb, self.screen.events()) };
         let cancel = session.cancel.clone();
         let (say, commands) = (dialogue.listener(), &mut self.commands);
         let mut take = |line: String| {

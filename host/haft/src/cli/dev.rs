@@ -216,7 +216,7 @@ impl Session<'_> {
                 if good.program.toolbox.find(&call.tool).is_some() {
                     self.last = Some(line.to_owned());
                 }
-                let mut session = good.program.session(self.terminal.messages());
+                let mut session = good.program.session("dev", self.terminal.messages());
                 session.cancel = self.workshop.log.cancel.child_token();
                 let tools = good.program.typed_tools();
                 let result = Box::pin(tools.dispatch(call, &session)).await;

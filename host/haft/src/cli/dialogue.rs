@@ -196,7 +196,7 @@ impl Dialogue {
     /// Has what was said so far summed up; how many messages that stands for, and what it cost. `None` where there is
     /// nothing to sum up.
     pub(super) async fn compact(&mut self) -> anyhow::Result<Option<(usize, Usage)>> {
-        let session = self.program.session(Events::none());
+        let session = self.program.session("chat", Events::none());
         let agent = self.agent();
         Ok(agent.compact(&mut self.history, &session).await?)
     }

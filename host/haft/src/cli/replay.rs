@@ -111,7 +111,7 @@ async fn rerun(
 ) -> anyhow::Result<Exit> {
     let screen = Screen::new(terminal, Show::Quiet, Answers::Whole);
     let approvals = approvals::of(screen.person(), program, "replay", terminal)?;
-    let session = Session { approvals, ..program.session(screen.events()) };
+    let session = Session { approvals, ..program.session("replay", screen.events()) };
     let (mut same, mut different, mut skipped) = (0, 0, 0);
     for Recorded { requested, result, is_run } in recorded {
         let reads =

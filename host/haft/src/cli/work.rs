@@ -75,7 +75,7 @@ impl Work {
         program.journal.gather();
         let settings =
             WorkerSettings { name: name.to_owned(), labels: self.label.clone(), places: self.places };
-        let session = program.session(Events::none());
+        let session = program.session("work", Events::none());
         let worker = program.worker(settings, session).await?;
         let stop = CancellationToken::new();
         let ending = tokio::spawn(signals(stop.clone()));

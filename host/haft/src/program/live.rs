@@ -372,7 +372,7 @@ fn has_worker_servers(program: &Program) -> bool {
 /// What is served of a program, and what of it a caller does not get that its `tools` name.
 fn snapshot(program: &Program, choice: &ToolChoice) -> anyhow::Result<(ToolSnapshot, Vec<Problem>)> {
     program.journal.gather();
-    let (toolbox, session) = (choice.select(&program.toolbox), program.session(Events::none()));
+    let (toolbox, session) = (choice.select(&program.toolbox), program.session("serve", Events::none()));
     let (views, problems) =
         if choice.for_callers { callers::views(program, &toolbox)? } else { Default::default() };
     let snapshot = ToolSnapshot::new(toolbox, session, about(program), program.is_complete);

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CancelTaskMethod, CancelTaskParams, CompleteRequestMethod,
     CompleteRequestParams, CompleteResult, CustomRequest, CustomResult, ErrorCode, GetPromptRequestParams,
-    GetPromptResponse, GetTaskMethod, GetTaskParams, GetTaskResult, InitializeRequestParams,
+    GetPromptResponse, GetTaskMethod, GetTaskParams, GetTaskResult, Implementation, InitializeRequestParams,
     InitializeResult, JsonObject, ListPromptsRequestMethod, ListPromptsResult,
     ListResourceTemplatesRequestMethod, ListResourceTemplatesResult, ListResourcesRequestMethod,
     ListResourcesResult, ListToolsResult, LoggingLevel, PaginatedRequestParams, ProtocolVersion,
@@ -40,9 +40,13 @@ use super::progress::NotificationFilter;
 use super::snapshot::ToolSnapshots;
 use super::tool_news::{self, Differences, ToolNews};
 use haft_callers::Caller;
+use haft_core::report::shortened;
 use haft_core::sync::Lock;
 use haft_core::tool::{Approvals, Client, Entry};
 use haft_core::trace::Wire;
+
+/// Characters of a client's name and version in the journal.
+const MAX_CLIENT: usize = 100;
 
 /// What all clients of a server share. Clones share everything.
 #[derive(Clone, Debug)]
@@ -67,6 +71,8 @@ pub(super) struct Handler {
     client: Client,
     /// The client, once it has opened its session or called a tool.
     peer: Lock<Option<Peer<RoleServer>>>,
+    /// The name that the client gave of itself as it opened its session.
+    name: Lock<Option<Arc<str>>>,
     news: ToolNews,
     /// What its person has allowed for the session.
     approvals: Approvals,
@@ -116,8 +122,8 @@ impl Handler {
         let life = CancellationToken::new();
         let (level, guard) = (Lock::new(LoggingLevel::Info), life.clone().drop_guard());
         let (peer, news, approvals) = (Lock::default(), ToolNews::default(), Approvals::default());
-        let running = AtomicUsize::new(0);
-        Self { shared, level, client, peer, news, approvals, running, life, _ends_with_this: guard }
+        let (running, name) = (AtomicUsize::new(0), Lock::default());
+        Self { shared, level, client, peer, name, news, approvals, running, life, _ends_with_this: guard }
     }
 
     /// Whether a call may first be polled on the thread that read it. Where the journal still has to be opened, or
@@ -185,6 +191,17 @@ impl Handler {
             None => self.client,
         }
     }
+
+    /// The calling client by the name that it gives of itself.
+    fn client_name(&self, context: &RequestContext<RoleServer>) -> Option<Arc<str>> {
+        let named = || context.meta.client_info().as_ref().map(named);
+        if is_sessionless(context) { named() } else { self.name.lock().clone() }
+    }
+}
+
+/// A client by what it says of itself.
+fn named(client: &Implementation) -> Arc<str> {
+    shortened(&format!("{} {}", client.name, client.version), MAX_CLIENT).into()
 }
 
 /// Every list has one page.
@@ -227,6 +244,7 @@ impl ServerHandler for Handler {
         request: InitializeRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<InitializeResult, ErrorData> {
+        *self.name.lock() = Some(named(&request.client_info));
         context.peer.set_peer_info(request.clone());
         *self.peer.lock() = Some(context.peer);
         self.negotiate_initialize(&request)

@@ -38,6 +38,8 @@ pub(crate) struct Waiting {
     pub(crate) id: String,
     pub(crate) origin: Origin,
     pub(crate) pid: u32,
+    /// The caller's own name for the call.
+    pub(crate) call: String,
     pub(crate) time: Timestamp,
     /// When nobody waits for the answer any more.
     pub(crate) until: Timestamp,
@@ -85,6 +87,7 @@ impl Waiting {
             id,
             origin,
             pid: std::process::id(),
+            call: question.call.clone(),
             time,
             until: time.checked_add(patience).unwrap_or(time),
             tool: question.tool.clone(),

@@ -1,6 +1,6 @@
 //! Which calls are shown.
 
-use super::caller;
+use super::who;
 use haft_core::journal::{Outcome, Outline, Record};
 
 /// What is looked for; an empty text lets everything through.
@@ -8,7 +8,7 @@ use haft_core::journal::{Outcome, Outline, Record};
 pub(crate) struct Filter {
     /// A part of the tool's name.
     pub(crate) tool: String,
-    /// A part of the program's, the agent's or the folder's name.
+    /// A part of the name of the caller, the agent, the client or the program.
     pub(crate) caller: String,
     /// A part of the arguments, the answer, the error, a decision or the id.
     pub(crate) text: String,
@@ -30,7 +30,8 @@ impl Filter {
             texts.into_iter().any(|text| has(text, &self.text))
                 || has(&record.arguments.to_string(), &self.text)
         };
-        has(&caller(record), &self.caller) && (self.text.is_empty() || is_said())
+        let (caller, program) = who(&Outline::from(record));
+        (has(&caller, &self.caller) || has(&program, &self.caller)) && (self.text.is_empty() || is_said())
     }
 
     fn has_outcome(&self, outcome: Outcome) -> bool {

@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::outcome;
-use haft_core::journal::Record;
+use haft_core::journal::{Outline, Record};
 use haft_core::report::shortened;
 use haft_core::tool::{Difference, Keep, clip, in_a_line, in_full};
 
@@ -25,28 +25,37 @@ const HINT: &str = "hint: ";
 /// A row.
 #[derive(Debug, Serialize)]
 pub(crate) struct Row {
-    id: String,
+    pub(crate) id: String,
     /// When the call began, in milliseconds since 1970.
-    time: i64,
-    tool: String,
+    pub(crate) time: i64,
+    pub(crate) tool: String,
     outcome: &'static str,
+    /// How long the tool took.
     #[serde(skip_serializing_if = "Option::is_none")]
     ms: Option<f64>,
+    /// How long a person was waited for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waited: Option<f64>,
+    /// Who called, and in which program.
     caller: String,
+    program: String,
+    /// The process of haft, and the caller's own name for the call: a question about it has both.
+    pid: u32,
+    call: String,
     arguments: String,
     /// The first line of the answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     answer: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<String>,
+    pub(crate) error: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    hint: Option<Hint>,
+    pub(crate) hint: Option<Hint>,
 }
 
 /// How to allow what was refused.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Hint {
-    text: String,
+    pub(crate) text: String,
     /// The line of program.toml in it.
     #[serde(skip_serializing_if = "Option::is_none")]
     line: Option<String>,
@@ -57,13 +66,19 @@ impl Row {
         let first =
             |text: &Option<String>| text.as_deref().and_then(|text| text.lines().next()).map(str::to_owned);
         let (answer, error) = (first(&record.answer), first(&record.error));
+        let outline = Outline::from(record);
+        let (caller, program) = who(&outline);
         Self {
             id: record.id.clone(),
             time: record.time.as_millisecond(),
             tool: record.tool.clone(),
             outcome: outcome(record),
-            ms: record.duration_ms,
-            caller: caller(record),
+            ms: outline.ran_ms(),
+            waited: record.waited_ms,
+            caller,
+            program,
+            pid: record.pid,
+            call: record.call.clone(),
             arguments: in_a_line(&record.arguments, MAX_ARGUMENTS),
             answer: answer.map(|answer| shortened(&answer, MAX_ANSWER)),
             error: error.map(|error| clip(&error, MAX_ERROR, Keep::Head)),
@@ -82,11 +97,16 @@ pub(crate) fn arguments(arguments: &Value) -> String {
     }
 }
 
-/// Who made a call: the program, and the agent of it where one did.
-pub(crate) fn caller(record: &Record) -> String {
-    let path = || record.program.path.clone();
-    let program = record.program.name.clone().or_else(path).unwrap_or_else(|| "no program.toml".into());
-    record.agent.as_ref().map_or(program.clone(), |agent| format!("{program} / {agent}"))
+/// Who made a call, and the program that it was made in.
+pub(crate) fn who(outline: &Outline) -> (String, String) {
+    let Outline { caller, via, agent, program, .. } = outline;
+    let client = match (caller, via) {
+        (Some(caller), Some(via)) => format!("{caller} ({via})"),
+        (caller, via) => caller.clone().or_else(|| via.clone()).unwrap_or_else(|| "haft".into()),
+    };
+    let program = program.name.clone().or_else(|| program.path.clone());
+    let program = program.unwrap_or_else(|| "no program.toml".into());
+    (agent.as_ref().map_or(client.clone(), |agent| format!("{client} / {agent}")), program)
 }
 
 /// The first hint of an error.

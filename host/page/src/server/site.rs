@@ -23,7 +23,7 @@ use crate::desk::{Answer, Desk, Presence};
 use crate::history::{self, Filter};
 use crate::live::Live;
 use crate::sessions::{self, Listing};
-use crate::{assets, statistics};
+use crate::{assets, overview, statistics};
 use haft_agent::Sessions;
 
 /// Streams of events at once: a tab has one.
@@ -142,6 +142,7 @@ impl Site {
         let text = |name: &str| query.get(name).cloned().unwrap_or_default();
         match path {
             "/events" => self.events(),
+            "/api/overview" => read(move || overview::overview(&journal)).await,
             "/api/calls" => {
                 let [tool, caller, said, outcome] = ["tool", "caller", "text", "outcome"].map(text);
                 let filter = Filter { tool, caller, text: said, outcome };

@@ -3,6 +3,7 @@
 use crate::denials::hints;
 use crate::failure::{End, Limit};
 use crate::instance::state::GuestState;
+use haft_core::grant::Right;
 use haft_core::tool::Notes;
 use haft_state::Kept;
 
@@ -16,9 +17,10 @@ pub(crate) fn narrowed(notes: &Notes, only_reads: bool) {
 /// After it ran: what it did not get.
 pub(crate) fn used(notes: &Notes, state: &GuestState, only_reads: bool) {
     notes.memory(state.budget.used());
-    let proposed = hints::rights(state);
-    // More than reading is given to no tool that says that it only reads.
-    if !proposed.is_empty() && !only_reads {
+    let mut proposed = hints::rights(state);
+    if !proposed.is_empty() {
+        // More than reading is given to no tool that says that it only reads.
+        proposed.retain(|right| !only_reads || !matches!(right, Right::Write(_)));
         notes.refused(proposed);
     }
     let denied = &state.denied;

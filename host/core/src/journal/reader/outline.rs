@@ -21,6 +21,14 @@ pub struct Outline {
     pub tool: String,
     /// How long it took, where it has ended.
     pub duration_ms: Option<f64>,
+    /// The part of it in which the call waited for a person.
+    pub waited_ms: Option<f64>,
+    /// The caller that a server told from others.
+    pub caller: Option<String>,
+    /// What the call came through.
+    pub via: Option<String>,
+    /// The agents that the call came through.
+    pub agent: Option<String>,
     /// The program it was called in.
     pub program: Program,
     /// The process of haft.
@@ -36,6 +44,10 @@ impl From<&Record> for Outline {
             merged: record.merged,
             tool: record.tool.clone(),
             duration_ms: record.duration_ms,
+            waited_ms: record.waited_ms,
+            caller: record.caller.clone(),
+            via: record.via.clone(),
+            agent: record.agent.clone(),
             program: record.program.clone(),
             pid: record.pid,
         }
@@ -50,6 +62,11 @@ pub(super) enum Line {
 }
 
 impl Outline {
+    /// How long the tool took, without the time in which a person was waited for, in milliseconds.
+    pub fn ran_ms(&self) -> Option<f64> {
+        self.duration_ms.map(|ms| (ms - self.waited_ms.unwrap_or_default()).max(0.0))
+    }
+
     /// Whether this is the line of a call that begins.
     pub(super) fn is_begin(&self) -> bool {
         self.outcome == Outcome::Started

@@ -61,7 +61,7 @@ impl Entry {
         let decision = tokio::select! {
             biased;
             () = session.cancel.cancelled() => return None,
-            decision = session.approvals.put(&question) => decision,
+            decision = notes.waiting(session.approvals.put(&question)) => decision,
         };
         match decision {
             Decision::Approved => notes.decision(|| format!("given by a person: {}", asked.join(", "))),

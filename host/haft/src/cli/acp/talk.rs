@@ -71,7 +71,7 @@ impl Conversation for Talk {
         let pushed = self.dialogue.push_prompt(prompt).map_err(hinted);
         pushed.map_err(failure)?;
         let Turn { events, cancel, approvals, .. } = turn;
-        let session = Session { cancel, approvals, ..self.dialogue.program.session(events) };
+        let session = Session { cancel, approvals, ..self.dialogue.program.session("acp", events) };
         self.dialogue.work(Some(&told), &session).await.map_err(hinted).map_err(failure)
     }
 

@@ -262,7 +262,8 @@ impl Fixture {
 
     async fn call(&self, tool: &str, arguments: serde_json::Value, session: &Session) -> String {
         let call = ToolCall { id: "self-test".into(), tool: tool.into(), arguments };
-        let session = Session { cancel: session.cancel.clone(), ..self.program.session(Events::none()) };
+        let session =
+            Session { cancel: session.cancel.clone(), ..self.program.session("doctor", Events::none()) };
         self.program.toolbox.dispatch(call, &session).await.content
     }
 

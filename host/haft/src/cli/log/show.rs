@@ -85,13 +85,14 @@ pub(super) fn detail(record: &Record, children: &[Record], is_whole: bool) -> St
     row("time", &time);
     row("tool", &named(&record.tool, record.origin.as_deref()));
     row("outcome", outcome(record));
-    row("took", &record.duration_ms.map(took).unwrap_or_default());
+    row("took", &record.duration_ms.map(|ms| lasted(ms, record.waited_ms)).unwrap_or_default());
     row("memory", &record.peak_memory.map(memory).unwrap_or_default());
     row("component", &record.digest.as_ref().map(|digest| format!("sha256:{digest}")).unwrap_or_default());
     row("program", &program(record));
     row("worker", record.program.worker.as_deref().unwrap_or_default());
     row("agent", &agent(record));
     row("caller", record.caller.as_deref().unwrap_or_default());
+    row("through", record.via.as_deref().unwrap_or_default());
     row("haft", &format!("{}, process {}, call `{}`", record.haft, record.pid, record.call));
     record.grant.iter().for_each(|granted| row("granted", &grant(granted)));
     row("decided", &record.decisions.join("\n"));
@@ -106,6 +107,16 @@ pub(super) fn detail(record: &Record, children: &[Record], is_whole: bool) -> St
     }
     put(&mut text, "calls", &children.iter().map(|call| plain(&child(call))).collect::<Vec<_>>().join("\n"));
     text
+}
+
+/// How long a call took, and how long of that it waited for a person.
+fn lasted(ms: f64, waited: Option<f64>) -> String {
+    match waited {
+        Some(waited) => {
+            format!("{}, and {} for a person's answer", took((ms - waited).max(0.0)), took(waited))
+        }
+        None => took(ms),
+    }
 }
 
 /// A name, and a text of one or several lines beside it.

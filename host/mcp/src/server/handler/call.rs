@@ -99,6 +99,7 @@ impl Handler {
             cancel: context.ct.clone(),
             approvals: approver.clone().map(|approver| self.approvals.asking(approver)).unwrap_or_default(),
             client: self.client(context),
+            via: self.client_name(context).or_else(|| snapshot.session().via.clone()),
             caller: self.shared.known.as_ref().map(|caller| caller.id().clone()),
             ..snapshot.session().clone()
         };
