@@ -106,7 +106,7 @@ impl Home {
             said.extend_from_slice(&piece[..read]);
             // Input before the question is no answer.
             if let Some(input) = &mut input
-                && said.ends_with(b"[y/N] ")
+                && is_asked(&said)
             {
                 std::io::Write::write_all(input, typed.as_bytes()).unwrap();
             }
@@ -510,4 +510,10 @@ fn an_interrupt_stops_the_call() {
     // Its end is the interrupt's: the command goes on for longer than is waited.
     assert_eq!(ended(&mut child).code(), Some(130));
     assert!(!sentinel.exists());
+}
+
+/// Whether what was said ends with the choices of a question: `[y/N]`, `[y/N/always/write]`.
+fn is_asked(said: &[u8]) -> bool {
+    let start = said.iter().rposition(|byte| *byte == b'[').unwrap_or(0);
+    said[start..].starts_with(b"[y/N") && said.ends_with(b"] ")
 }

@@ -124,4 +124,11 @@ fn s07_what_holds_too_much_is_never_proposed() {
             assert!(refused.contains(&none) && !refused.contains("= ["), "{path}: {refused}");
         }
     }
+    let log = home.haft(&["log", "-n", "all"]).stdout;
+    let counted: Vec<_> = log.lines().filter(|line| line.contains("wordcount__count")).collect();
+    let are_refused = counted.iter().all(|line| line.contains(" refused "));
+    assert!(
+        counted.len() == 5 && are_refused,
+        "a plugin's refusals are refusals where no line is proposed too: {log}"
+    );
 }

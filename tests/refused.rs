@@ -265,6 +265,14 @@ fn u2_a_person_gives_what_was_refused() {
     let given = stand.home.at_a_terminal(&call, "y\n").unwrap();
     assert!(given.contains("did it") && stand.place("other/new").exists(), "{given}");
     assert_eq!(stand.outcome(), "ok");
+    // Written, it holds from then on, with nobody at hand.
+    let call = ["call", "bash", r#"{"command": "touch ~/repo/new && echo did it"}"#];
+    let written = stand.home.at_a_terminal(&call, "w\n").unwrap();
+    assert!(written.contains("`haft grant bash write=") && written.contains("did it"), "{written}");
+    let program = fs::read_to_string(stand.home.work().join("program.toml")).unwrap();
+    assert!(program.contains("repo\"]"), "{program}");
+    let call = ["call", "bash", r#"{"command": "touch ~/repo/later"}"#];
+    assert!(stand.home.haft(&call).code == 0 && stand.place("repo/later").exists());
     // What no line opens is not asked for.
     stand.home.write("program.toml", HEAD);
     let own = stand.home.at_a_terminal(&["call", "bash", r#"{"command": "echo >> program.toml"}"#], "y\n");

@@ -225,6 +225,24 @@ fn an_mcp_client_s_calls_wait_at_the_page() {
     assert_eq!(text(&other.answer(call)["result"]), "Command execution denied by user.");
 }
 
+/// U2: what a client's call was refused is given at the page, and written from there.
+#[test]
+fn u2_what_was_refused_is_given_at_the_page() {
+    let stage = Stage::new("");
+    let browser = Browser::open(&stage);
+    let stream = browser.stream();
+    let mut peer = Peer::session(&stage, "2025-11-25", &json!({}));
+    fs::create_dir(stage.home().join("other")).unwrap();
+    let call = peer
+        .ask("tools/call", json!({"name": "bash", "arguments": {"command": "touch ~/other/a && echo done"}}));
+    let question = stream.question();
+    assert!(question["written_by"].as_str().unwrap().starts_with("haft grant bash write="), "{question}");
+    assert_eq!(browser.answer(&question, "write").status, 200);
+    assert_eq!(text(&peer.answer(call)["result"]), "done\n");
+    let program = fs::read_to_string(stage.path("program.toml")).unwrap();
+    assert!(program.contains("other\"]"), "{program}");
+}
+
 /// Without sessions (2026-07-28) a yes is for one call.
 #[test]
 fn a_client_without_session_gets_a_yes_for_one_call() {

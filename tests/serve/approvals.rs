@@ -1,5 +1,7 @@
 //! Tools that a person has to approve of, where the person sits behind an MCP client.
 
+use std::fs;
+
 use serde_json::{Value, json};
 
 use super::Stage;
@@ -47,6 +49,49 @@ fn rs06_a_client_asks_its_person() {
     peer.send(&json!({"jsonrpc": "2.0", "id": question["id"], "error": error}));
     let result = peer.answer(call)["result"].take();
     assert!(text(&result).contains("and the client could not ask"), "{result}");
+}
+
+/// U2: the person behind a client on standard streams gives what a call was refused: once, for the session, or written to
+/// program.toml; the call is made again.
+#[test]
+fn u2_a_client_s_person_gives_what_was_refused() {
+    let stage = Stage::new("");
+    let mut peer = Peer::session(&stage, "2025-11-25", &json!({"elicitation": {}}));
+    let touch = |place: &str, name: &str| {
+        fs::create_dir_all(stage.home().join(place)).unwrap();
+        run(&format!("touch ~/{place}/{name} && echo done"))
+    };
+    let asked = |peer: &mut Peer, call: Value, content: Value| {
+        let call = peer.ask("tools/call", call);
+        let question = peer.await_one(|message| message["method"] == "elicitation/create");
+        assert!(
+            question["params"]["message"].as_str().unwrap().contains("\n\n`haft grant bash write="),
+            "{question}"
+        );
+        let answer = json!({"action": "accept", "content": content});
+        peer.send(&json!({"jsonrpc": "2.0", "id": question["id"], "result": answer}));
+        peer.answer(call)["result"].take()
+    };
+    let no = asked(&mut peer, touch("a", "1"), json!({"approve": false, "holds": "this session"}));
+    assert_eq!(no["isError"], true, "{no}");
+    let once = asked(&mut peer, touch("b", "1"), json!({"approve": true}));
+    assert_eq!(text(&once), "done\n", "{once}");
+    let session = asked(&mut peer, touch("b", "2"), json!({"approve": true, "holds": "this session"}));
+    assert_eq!(text(&session), "done\n", "{session}");
+    let again = peer.request("tools/call", touch("b", "3"))["result"].take();
+    assert_eq!(text(&again), "done\n", "{again}");
+    let held = fs::read_to_string(stage.path("program.toml")).unwrap();
+    let always = json!({"approve": true, "holds": "always: write it to program.toml"});
+    let written = asked(&mut peer, touch("c", "1"), always);
+    assert_eq!(text(&written), "done\n", "{written}");
+    let now = fs::read_to_string(stage.path("program.toml")).unwrap();
+    assert!(now.contains("/c\"]") && now.len() > held.len(), "{now}");
+    // Of other sessions nothing holds but what was written.
+    let mut other = Peer::session(&stage, "2025-11-25", &json!({}));
+    let refused = other.request("tools/call", touch("b", "4"))["result"].take();
+    assert_eq!(refused["isError"], true, "{refused}");
+    let written = other.request("tools/call", touch("c", "2"))["result"].take();
+    assert_eq!(text(&written), "done\n", "{written}");
 }
 
 /// RS07: a client that cannot ask is told why nothing runs.

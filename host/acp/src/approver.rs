@@ -15,6 +15,7 @@ use haft_core::tool::{Approver, Decision, Question};
 
 const ONCE: &str = "allow-once";
 const ALWAYS: &str = "allow-always";
+const WRITE: &str = "allow-and-write";
 const REJECT: &str = "reject";
 
 /// The user at the editor, about the calls of one session.
@@ -57,7 +58,7 @@ impl AtEditor {
 
     /// What is asked, and what can be answered.
     fn request(&self, question: &Question, card: &ToolCallId) -> RequestPermissionRequest {
-        let Question { verb, tool, what, agent, .. } = question;
+        let Question { verb, tool, what, agent, written_by, .. } = question;
         let by = agent.as_ref().map(|agent| format!(" of the agent `{agent}`")).unwrap_or_default();
         let always = format!("Always allow `{tool}`{by} in this session");
         let asked = |what: &str| ContentBlock::from(format!("{verb}:\n{}", fenced(what))).into();
@@ -69,11 +70,16 @@ impl AtEditor {
             .title(titled(verb, agent.as_deref(), what))
             .status(ToolCallStatus::Pending)
             .content(content);
-        let options = vec![
+        let write = written_by.as_ref().map(|command| {
+            let title = format!("Allow, and write it to program.toml (`{command}`)");
+            PermissionOption::new(WRITE, title, PermissionOptionKind::AllowAlways)
+        });
+        let mut options = vec![
             PermissionOption::new(ONCE, "Allow", PermissionOptionKind::AllowOnce),
             PermissionOption::new(ALWAYS, always, PermissionOptionKind::AllowAlways),
-            PermissionOption::new(REJECT, "Reject", PermissionOptionKind::RejectOnce),
         ];
+        options.extend(write);
+        options.push(PermissionOption::new(REJECT, "Reject", PermissionOptionKind::RejectOnce));
         let call = ToolCallUpdate::new(card.clone(), fields);
         RequestPermissionRequest::new(self.updates.session().clone(), call, options)
     }
@@ -95,6 +101,7 @@ fn decision(outcome: &RequestPermissionOutcome) -> Decision {
     match chosen {
         ONCE => Decision::Approved,
         ALWAYS => Decision::Always,
+        WRITE => Decision::Written,
         REJECT => Decision::Denied,
         _ => Decision::Unasked("the editor answered what it was not asked".into()),
     }

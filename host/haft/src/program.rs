@@ -60,7 +60,7 @@ pub use self::builtins::{builtin, builtin_names};
 pub use self::children::command_spec;
 pub use self::dirs::Dirs;
 pub use self::family::{FILE_NAME, MAX_DEPTH as MAX_AGENT_DEPTH};
-pub use self::grants::mode_name;
+pub use self::grants::{mode_name, widening};
 pub use self::guidance::Guidance;
 pub use self::hooks::ProgramHook;
 pub use self::install_context::InstallContext;
@@ -285,8 +285,7 @@ impl Program {
 
     /// What a person at hand may give to calls of this program that are refused something.
     pub fn widening(&self) -> Widening {
-        let dirs = self.dirs.clone();
-        Widening::by(move |grant, rights| grants::widened(grant, rights, &dirs))
+        widening(&self.dirs)
     }
 
     /// The sessions of this machine; `None` where nothing is to be noted down.

@@ -42,7 +42,8 @@ function card(question) {
   const result = h('p', { class: 'result', role: 'alert' });
   const actions = [
     ['once', 'Allow once'],
-    question.for_session && ['session', `Allow ${tool} for this session`],
+    question.for_session && ['session', question.verb === 'Allow' ? 'Allow for this session' : `Allow ${tool} for this session`],
+    question.written_by && ['write', 'Write to program.toml'],
     ['refuse', 'Refuse'],
   ].filter(Boolean).map(([answer, label]) => {
     const button = h('button', { type: 'button', class: answer, disabled: true }, label);
@@ -54,6 +55,7 @@ function card(question) {
   return h('article', { class: 'question', 'aria-labelledby': title },
     h('h3', { id: title }, tool, h('span', { class: 'asks' }, question.agent ? `asked by the agent ${question.agent}` : 'asks to run')),
     content(question),
+    question.written_by && h('p', { class: 'note' }, h('code', {}, question.written_by), ' writes it to program.toml'),
     question.is_cut && h('p', { class: 'warning' }, 'Not all of it is shown: some texts are longer. Only their beginnings and ends stand here.'),
     facts([
       ['Program', program],
@@ -84,7 +86,7 @@ async function give({ id, digest, tool }, answer, buttons, result) {
     const body = JSON.stringify({ id, digest, answer });
     const given = await fetch('/api/answer', { method: 'POST', headers: { 'content-type': 'application/json' }, body });
     if (!given.ok) throw new Error((await given.text()).trim());
-    const words = { once: 'Allowed once', session: 'Allowed for this session', refuse: 'Refused' }[answer];
+    const words = { once: 'Allowed once', session: 'Allowed for this session', write: 'Written to program.toml', refuse: 'Refused' }[answer];
     result.textContent = words;
     say(`${words}: ${tool}`);
     $('waiting-title').tabIndex = -1;

@@ -40,6 +40,9 @@ pub struct Question {
     pub arguments: Value,
     /// The rule that allows this call and no other, where one can say that and no secret is in it.
     pub rule: Option<RulePattern>,
+    /// The command that writes to program.toml what is asked for, where a person can have it written:
+    /// `haft grant bash write=/data`.
+    pub written_by: Option<String>,
 }
 
 /// What became of a question.
@@ -49,6 +52,8 @@ pub enum Decision {
     Approved,
     /// A person said yes to this and every further call of the tool in this session.
     Always,
+    /// A person said yes, and has what is asked for written to program.toml: only where the question says that one can.
+    Written,
     /// A person said no, or something that is no yes.
     Denied,
     /// No person answered; why, as the end of a sentence.
@@ -229,7 +234,7 @@ impl Asked<'_> {
         let (tool, agent, verb) = (tool.clone(), self.agent.clone(), self.subject.verb());
         let (what, text, arguments) = (visible(&what), visible(&text), self.public.clone());
         let difference = difference.map(|difference| difference.cleaned(visible));
-        Question { call, tool, agent, verb, what, difference, text, arguments, rule }
+        Question { call, tool, agent, verb, what, difference, text, arguments, rule, written_by: None }
     }
 }
 
@@ -238,7 +243,8 @@ pub(super) fn question_of(call: &ToolCall, tool: &str, verb: &'static str, what:
     let (call, tool, what) =
         (call.id.clone(), tool.to_owned(), visible(&clip(what, MAX_QUESTION, Keep::Ends)));
     let (text, arguments) = (what.clone(), Value::Null);
-    Question { call, tool, agent: None, verb, what, difference: None, text, arguments, rule: None }
+    let (agent, difference, rule, written_by) = (None, None, None, None);
+    Question { call, tool, agent, verb, what, difference, text, arguments, rule, written_by }
 }
 
 /// `text` as a person can look at it: what would move the cursor, colour, delete or reorder what is

@@ -316,7 +316,7 @@ impl Entry {
         let asked = Asked { call: &meant, subject, places, agent, public, file };
         let answer = session.approvals.ask(&asked, |text| session.redactor.redact_owned(text));
         match notes.waiting(answer).await {
-            Decision::Approved => notes.decision(|| "approved by a person".into()),
+            Decision::Approved | Decision::Written => notes.decision(|| "approved by a person".into()),
             Decision::Always => {
                 notes.decision(|| "approved by a person for this session".into());
             }

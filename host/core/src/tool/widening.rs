@@ -2,6 +2,7 @@
 //! that, and it is made once more with it. Only for tools that act with the grant of their call.
 
 use std::fmt;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use crate::grant::{Grant, Right};
@@ -10,12 +11,19 @@ use crate::sync::Lock;
 /// How a grant gets rights more, with all that stays closed; `None` where it cannot have them.
 type Widen = dyn Fn(&Grant, &[Right]) -> Option<Grant> + Send + Sync;
 
+/// Writes the rights of a tool to program.toml; why that cannot be.
+type Write = dyn Fn(String, Vec<Right>) -> Writing + Send + Sync;
+
+/// What [`Widening::writing`] waits for.
+pub(super) type Writing = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
+
 /// Whether a person may be asked for rights, and what was answered in this session. Nobody by default. Clones share it.
 #[derive(Clone, Default)]
 pub struct Widening(Option<Arc<Inner>>);
 
 struct Inner {
-    widen: Box<Widen>,
+    widen: Arc<Widen>,
+    write: Option<Arc<Write>>,
     /// What a person gave for the session, by the tool's name.
     given: Lock<Vec<(String, Right)>>,
     /// What a person has declined: nobody is asked twice.
@@ -25,8 +33,40 @@ struct Inner {
 impl Widening {
     /// Grants get more by `widen`.
     pub fn by(widen: impl Fn(&Grant, &[Right]) -> Option<Grant> + Send + Sync + 'static) -> Self {
+        Self::new(Arc::new(widen), None)
+    }
+
+    fn new(widen: Arc<Widen>, write: Option<Arc<Write>>) -> Self {
         let (given, declined) = (Lock::default(), Lock::default());
-        Self(Some(Arc::new(Inner { widen: Box::new(widen), given, declined })))
+        Self(Some(Arc::new(Inner { widen, write, given, declined })))
+    }
+
+    /// For a session that begins, in which a person can also have the rights of a tool written by `write`.
+    #[must_use]
+    pub fn writing(self, write: impl Fn(String, Vec<Right>) -> Writing + Send + Sync + 'static) -> Self {
+        self.0.map_or_else(Self::default, |inner| Self::new(inner.widen.clone(), Some(Arc::new(write))))
+    }
+
+    /// The same for a session that begins.
+    #[must_use]
+    pub fn of_another_session(&self) -> Self {
+        self.0
+            .as_ref()
+            .map_or_else(Self::default, |inner| Self::new(inner.widen.clone(), inner.write.clone()))
+    }
+
+    /// The command that writes `rights` of `tool`, where they can be written.
+    pub(super) fn written_by(&self, tool: &str, rights: &[String]) -> Option<String> {
+        let can_write = self.0.as_ref().is_some_and(|inner| inner.write.is_some());
+        can_write.then(|| format!("haft grant {tool} {}", rights.join(" ")))
+    }
+
+    /// Writes `rights` of `tool` to program.toml.
+    pub(super) async fn write(&self, tool: &str, rights: &[Right]) -> Result<(), String> {
+        match self.0.as_ref().and_then(|inner| inner.write.as_ref()) {
+            Some(write) => write(tool.to_owned(), rights.to_vec()).await,
+            None => Err("there is no program.toml to write to".into()),
+        }
     }
 
     /// The same where that `is_allowed`, else nobody.
@@ -35,7 +75,7 @@ impl Widening {
     }
 
     /// Whether a person may be asked.
-    pub(super) fn is_possible(&self) -> bool {
+    pub fn is_possible(&self) -> bool {
         self.0.is_some()
     }
 

@@ -14,6 +14,7 @@ use super::approvals;
 use super::build;
 use super::common::Common;
 use super::completions;
+use super::grant;
 use super::pipes;
 use super::terminal::{Hinted, Terminal, Tracer};
 use haft_core::call::{ToolCall, ToolDef};
@@ -78,7 +79,11 @@ impl Call {
         let approvals = approvals::of(terminal.person(), &program, "call", terminal)?;
         let notes = if self.trace { Notes::recording() } else { Notes::default() };
         // Nobody waits for an answer where a script is refused something.
-        let widening = if terminal.has_person() { program.widening() } else { Widening::default() };
+        let widening = if terminal.has_person() {
+            grant::widening(program.widening(), &program.begun(), terminal)
+        } else {
+            Widening::default()
+        };
         let session = Session {
             approvals,
             widening,

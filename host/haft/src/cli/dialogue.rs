@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::grant;
 use super::model_args::{ModelArgs, check_prices};
 use super::terminal::{Hinted, Terminal};
 use haft::program::Program;
@@ -56,7 +57,11 @@ impl Dialogue {
         let (history, promised, is_planning) = (History::default(), None, false);
         let (undone, steering) = (BTreeSet::new(), Steering::default());
         // Nobody waits for an answer where a script is refused something.
-        let widening = if terminal.has_person() { program.widening() } else { Widening::default() };
+        let widening = if terminal.has_person() {
+            grant::widening(program.widening(), &program.begun(), terminal)
+        } else {
+            Widening::default()
+        };
         Ok(Self {
             program,
             choice,
@@ -73,8 +78,8 @@ impl Dialogue {
     }
 
     /// Whoever is asked for approvals is asked for rights too.
-    pub(super) fn widen(&mut self) {
-        self.widening = self.program.widening();
+    pub(super) fn widen(&mut self, terminal: Terminal) {
+        self.widening = grant::widening(self.program.widening(), &self.program.begun(), terminal);
     }
 
     /// The answer has this form from now on.

@@ -10,9 +10,11 @@ use super::common::Common;
 use super::install_session::project_error;
 use super::terminal::{DIM, Hinted, Terminal, new_lines};
 use haft::program::{Agreement, Dirs, FILE_NAME};
+use haft_agent::Begun;
 use haft_core::grant::Right;
 use haft_core::manifest::Manifest;
 use haft_core::report::nearest;
+use haft_core::tool::Widening;
 use haft_package::edit::{self, SandboxRight};
 use haft_package::{Change, Kind, Project, ProjectError, Request, Store};
 
@@ -61,31 +63,52 @@ enum Place {
     Sandbox,
 }
 
+/// What a person may give, also written to the program.toml of `begun`, or to a new one.
+pub(super) fn widening(widening: Widening, begun: &Begun, terminal: Terminal) -> Widening {
+    let path = begun.path.clone().unwrap_or_else(|| PathBuf::from(FILE_NAME));
+    widening.writing(move |tool, rights| {
+        let path = path.clone();
+        Box::pin(async move {
+            let rights = rights.into_iter().map(Wanted::Right).collect();
+            let written = GrantVerb { name: tool, rights }.write(&path, terminal).await;
+            written.map_err(|error| {
+                terminal.warning(&format!("{error:#}"));
+                error.to_string()
+            })
+        })
+    })
+}
+
 impl GrantVerb {
     pub(super) async fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
         let path = common.program.clone().unwrap_or_else(|| PathBuf::from(FILE_NAME));
-        let project = Project::open(&path).map_err(project_error)?;
-        let agreed = Agreement::of(Some(&path).filter(|path| path.exists()).map(PathBuf::as_path)).await?;
+        self.write(&path, terminal).await?;
+        Ok(Exit::Success)
+    }
+
+    async fn write(&self, path: &Path, terminal: Terminal) -> anyhow::Result<()> {
+        let project = Project::open(path).map_err(project_error)?;
+        let agreed = Agreement::of(Some(path).filter(|path| path.exists())).await?;
         let place = place(&project.manifest, &self.name)?;
         let text = self.written(&project, &place)?;
         if text == project.text {
             terminal.message(format_args!("`{}` says so already", path.display()));
-            return Ok(Exit::Success);
+            return Ok(());
         }
         let store = Store::new(&Dirs::of_this_machine()?.store);
-        Project::change(&path, &store, |now| {
+        Project::change(path, &store, |now| {
             if now.text != project.text {
-                return Err(ProjectError::Changed(path.clone()));
+                return Err(ProjectError::Changed(path.to_owned()));
             }
             Ok(Change { text: text.clone(), lock: now.lock.clone() })
         })
         .map_err(project_error)?;
-        Agreement::of(Some(&path)).await?.agree_since(&agreed)?;
+        Agreement::of(Some(path)).await?.agree_since(&agreed)?;
         terminal.message(format_args!("{DIM}{}:{DIM:#}", path.display()));
         for line in new_lines(&project.text, &text) {
             terminal.message(format_args!("  + {line}"));
         }
-        Ok(Exit::Success)
+        Ok(())
     }
 
     /// The text of program.toml with the rights.

@@ -8,6 +8,7 @@ use super::{Dirs, start_up};
 use haft_core::grant::{Closed, CredentialStore, Grant, Reach, Right, Root, SandboxMode, Why};
 use haft_core::manifest::{GrantTable, Located, Manifest, Package, Plugin, Seal};
 use haft_core::report::{Problem, Report, nearest};
+use haft_core::tool::Widening;
 use haft_package::{Bundle, lock_path};
 
 /// Adds a right; relative paths start where the program is run, as on any command line.
@@ -31,9 +32,15 @@ fn with_right(right: &Right, grant: Grant, dirs: &Dirs) -> anyhow::Result<Grant>
     })
 }
 
+/// What a person at hand may give to calls that are refused something, where `dirs` are haft's own.
+pub fn widening(dirs: &Dirs) -> Widening {
+    let dirs = dirs.clone();
+    Widening::by(move |grant, rights| widened(grant, rights, &dirs))
+}
+
 /// `grant` with rights that a person gives while the program runs. What stays closed does; `None` where one of them cannot
 /// be had.
-pub(super) fn widened(grant: &Grant, rights: &[Right], dirs: &Dirs) -> Option<Grant> {
+fn widened(grant: &Grant, rights: &[Right], dirs: &Dirs) -> Option<Grant> {
     let wider = rights.iter().try_fold(grant.clone(), |grant, right| with_right(right, grant, dirs));
     wider.ok().map(start_up::fixing)
 }

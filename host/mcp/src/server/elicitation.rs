@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use rmcp::RoleServer;
 use rmcp::model::{
     CallToolRequestParams, ClientCapabilities, ElicitRequest, ElicitRequestParams, ElicitationAction,
-    ElicitationCapability, ElicitationSchema, ErrorData, FormElicitationCapability, InputRequest,
+    ElicitationCapability, ElicitationSchema, EnumSchema, ErrorData, FormElicitationCapability, InputRequest,
     InputRequests, InputRequiredResult, ProtocolVersion,
 };
 use rmcp::service::RequestContext;
@@ -22,6 +22,12 @@ use haft_core::tool::{Approver, Decision, Question};
 
 /// The field of the form, and the key of the question.
 const APPROVE: &str = "approve";
+
+/// The field that says for how long, where a right is asked for, and its values.
+const HOLDS: &str = "holds";
+const CALL: &str = "this call";
+const SESSION: &str = "this session";
+const WRITTEN: &str = "always: write it to program.toml";
 
 /// The person behind one call. Clones share the call.
 #[derive(Clone)]
@@ -59,7 +65,12 @@ impl ElicitingApprover {
         caller: &str,
         fallback: Option<Arc<dyn Approver>>,
     ) -> Self {
-        let call = fingerprint(caller, &request.name, request.arguments.as_ref());
+        // A call of a session is asked about while it waits, and is not sent again.
+        let call = if is_without_requests(context) {
+            fingerprint(caller, &request.name, request.arguments.as_ref())
+        } else {
+            Fingerprint::default()
+        };
         let (question_hash, refusal) = match &request.request_state {
             Some(state) => from_claim(questions.redeem(state, &call).await),
             None => (None, None),
@@ -183,11 +194,17 @@ fn missing(question: &Question) -> ErrorData {
 
 fn form(question: &Question) -> ElicitRequestParams {
     let Question { tool, agent, verb, .. } = question;
-    let schema = ElicitationSchema::builder().required_bool_with(APPROVE, |approve| {
+    let mut schema = ElicitationSchema::builder().required_bool_with(APPROVE, |approve| {
         approve.title(format!("{verb} it")).description("Only a yes lets the tool run").with_default(false)
     });
+    let written_by = question.written_by.as_ref();
+    if written_by.is_some() {
+        let values = [CALL, SESSION, WRITTEN].map(str::to_owned).to_vec();
+        schema = schema.optional_enum_schema(HOLDS, EnumSchema::builder(values).build());
+    }
+    let written_by = written_by.map(|command| format!("\n\n`{command}` writes it.")).unwrap_or_default();
     let agent = agent.as_ref().map(|agent| format!(" of the agent `{agent}`")).unwrap_or_default();
-    let message = format!("`{tool}`{agent} wants your approval.\n\n{verb}: {}", question.text);
+    let message = format!("`{tool}`{agent} wants your approval.\n\n{verb}: {}{written_by}", question.text);
     ElicitRequestParams::FormElicitationParams {
         meta: None,
         message,
@@ -204,9 +221,16 @@ fn form_request(question: &Question) -> InputRequests {
 /// cancel at once, by themselves.
 fn decision(response: &Value) -> Decision {
     let action = response.get("action").and_then(|action| ElicitationAction::deserialize(action).ok());
-    let approve = response.get("content").and_then(|content| content.get(APPROVE)).and_then(Value::as_bool);
+    let field = |name| response.get("content").and_then(|content| content.get(name));
+    let approve = field(APPROVE).and_then(Value::as_bool);
     match action {
-        Some(ElicitationAction::Accept) if approve == Some(true) => Decision::Approved,
+        Some(ElicitationAction::Accept) if approve == Some(true) => {
+            match field(HOLDS).and_then(Value::as_str) {
+                Some(SESSION) => Decision::Always,
+                Some(WRITTEN) => Decision::Written,
+                _ => Decision::Approved,
+            }
+        }
         Some(ElicitationAction::Accept) => Decision::Denied,
         Some(ElicitationAction::Decline) => Decision::Unasked("the client declined for its user".into()),
         Some(ElicitationAction::Cancel) => Decision::Unasked("the client dismissed the question".into()),

@@ -42,7 +42,7 @@ use super::tool_news::{self, Differences, ToolNews};
 use haft_callers::Caller;
 use haft_core::report::shortened;
 use haft_core::sync::Lock;
-use haft_core::tool::{Approvals, Client, Entry};
+use haft_core::tool::{Approvals, Client, Entry, Widening};
 use haft_core::trace::Wire;
 
 /// Characters of a client's name and version in the journal.
@@ -73,6 +73,8 @@ pub(super) struct Handler {
     peer: Lock<Option<Peer<RoleServer>>>,
     /// The name that the client gave of itself as it opened its session.
     name: Lock<Option<Arc<str>>>,
+    /// The rights that its person has given for the session.
+    widening: Widening,
     news: ToolNews,
     /// What its person has allowed for the session.
     approvals: Approvals,
@@ -123,7 +125,21 @@ impl Handler {
         let (level, guard) = (Lock::new(LoggingLevel::Info), life.clone().drop_guard());
         let (peer, news, approvals) = (Lock::default(), ToolNews::default(), Approvals::default());
         let (running, name) = (AtomicUsize::new(0), Lock::default());
-        Self { shared, level, client, peer, name, news, approvals, running, life, _ends_with_this: guard }
+        let local = shared.snapshots.fallback().filter(|_| shared.over == Wire::Streams);
+        let widening = local.map(|fallback| fallback.widening.of_another_session()).unwrap_or_default();
+        Self {
+            shared,
+            level,
+            client,
+            peer,
+            name,
+            widening,
+            news,
+            approvals,
+            running,
+            life,
+            _ends_with_this: guard,
+        }
     }
 
     /// Whether a call may first be polled on the thread that read it. Where the journal still has to be opened, or

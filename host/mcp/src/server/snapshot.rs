@@ -14,7 +14,7 @@ use super::offers::ClientOffers;
 use super::questions::Questions;
 use super::tasks::Tasks;
 use haft_core::replicas::Replicas;
-use haft_core::tool::{Approver, Session, Toolbox};
+use haft_core::tool::{Approver, Session, Toolbox, Widening};
 
 /// How long a first answer waits for plugins that were never seen before and MCP servers whose
 /// tools are not known yet: what fits in the ten seconds that the least patient clients give a
@@ -73,6 +73,9 @@ pub struct Fallback {
     pub in_session: Arc<dyn Approver>,
     /// For calls that are all of what is known of their client.
     pub once: Arc<dyn Approver>,
+    /// Rights that the person at the client, or at the page, may give to calls that are refused something: where the
+    /// client is a process of this machine's, on standard streams.
+    pub widening: Widening,
 }
 
 impl std::fmt::Debug for Fallback {

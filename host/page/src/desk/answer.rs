@@ -30,7 +30,12 @@ impl Desk {
     /// Answers the question `id`, if it still waits, has this digest and nobody has answered it: whether it is so.
     pub(crate) fn give(&self, id: &str, digest: &str, answer: Answer) -> io::Result<bool> {
         let is_it = |found: &Found| {
-            found.digest == digest && (answer != Answer::Session || found.waiting.for_session)
+            let is_offered = match answer {
+                Answer::Session => found.waiting.for_session,
+                Answer::Write => found.waiting.written_by.is_some(),
+                Answer::Once | Answer::Refuse => true,
+            };
+            found.digest == digest && is_offered
         };
         if self.find(id)?.is_none_or(|found| !is_it(&found)) {
             return Ok(false);

@@ -98,7 +98,8 @@ fn decision(answer: Answer, for_session: bool) -> Decision {
     match answer {
         Answer::Session if for_session => Decision::Always,
         // For the session it was not offered.
-        Answer::Once | Answer::Session => Decision::Approved,
+        Answer::Write if for_session => Decision::Written,
+        Answer::Once | Answer::Session | Answer::Write => Decision::Approved,
         Answer::Refuse => Decision::Denied,
     }
 }

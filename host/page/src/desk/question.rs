@@ -54,6 +54,8 @@ pub(crate) struct Waiting {
     pub(crate) is_cut: bool,
     /// Whether an answer can hold for every further call of the tool in the session.
     pub(crate) for_session: bool,
+    /// The command that writes to program.toml what is asked for, where an answer can have that.
+    pub(crate) written_by: Option<String>,
 }
 
 /// What a person said.
@@ -62,6 +64,7 @@ pub(crate) struct Waiting {
 pub(crate) enum Answer {
     Once,
     Session,
+    Write,
     Refuse,
 }
 
@@ -98,6 +101,7 @@ impl Waiting {
             arguments,
             is_cut,
             for_session,
+            written_by: question.written_by.clone().filter(|_| for_session),
         }
     }
 }

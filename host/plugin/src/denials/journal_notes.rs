@@ -17,13 +17,12 @@ pub(crate) fn narrowed(notes: &Notes, only_reads: bool) {
 /// After it ran: what it did not get.
 pub(crate) fn used(notes: &Notes, state: &GuestState, only_reads: bool) {
     notes.memory(state.budget.used());
-    let mut proposed = hints::rights(state);
-    if !proposed.is_empty() {
+    let (mut proposed, denied) = (hints::rights(state), &state.denied);
+    if !proposed.is_empty() || !denied.writes.is_empty() || !denied.reads.is_empty() {
         // More than reading is given to no tool that says that it only reads.
         proposed.retain(|right| !only_reads || !matches!(right, Right::Write(_)));
         notes.refused(proposed);
     }
-    let denied = &state.denied;
     for (what, paths) in [("write below", &denied.writes), ("read below", &denied.reads)] {
         paths.iter().for_each(|place| notes.decision(|| format!("refused: {what} `{place}`")));
     }

@@ -74,7 +74,8 @@ async fn rs06_a_person_s_yes_runs_it_and_a_no_does_not() {
             what,
             difference: None,
             arguments: json!({"command": "ls\r\u{1b}[2K\u{202e}x"}),
-            rule: None
+            rule: None,
+            written_by: None
         }],
         "and no rule says such a text"
     );

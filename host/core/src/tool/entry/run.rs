@@ -7,7 +7,7 @@ use std::task::Poll;
 use super::{Entry, GRACE, PREPARATION, cancelled_and_waited};
 use crate::call::ToolCall;
 use crate::grant::{Grant, Right};
-use crate::tool::approval::{self, Decision};
+use crate::tool::approval::{self, Decision, Question};
 use crate::tool::session::Session;
 use crate::tool::watch::{Ended, Watch};
 use crate::tool::{Caller, Context, Notes, ToolError};
@@ -57,7 +57,8 @@ impl Entry {
         let asked: Vec<String> = rights.iter().map(Right::to_string).collect();
         let subject = session.redactor.redact_owned(self.tool.subject(&call.arguments).text().to_owned());
         let again = format!("`{name}` {}, and make the call again: {subject}", asked.join(", "));
-        let question = approval::question_of(call, name, "Allow", &again);
+        let written_by = session.widening.written_by(name, &asked);
+        let question = Question { written_by, ..approval::question_of(call, name, "Allow", &again) };
         let decision = tokio::select! {
             biased;
             () = session.cancel.cancelled() => return None,
@@ -67,6 +68,14 @@ impl Entry {
             Decision::Approved => notes.decision(|| format!("given by a person: {}", asked.join(", "))),
             Decision::Always => {
                 notes.decision(|| format!("given by a person for this session: {}", asked.join(", ")));
+                session.widening.give(name, &rights);
+            }
+            Decision::Written => {
+                let written = session.widening.write(name, &rights).await;
+                notes.decision(|| match written {
+                    Ok(()) => format!("written to program.toml for a person: {}", asked.join(", ")),
+                    Err(why) => format!("given by a person for this session, and not written: {why}"),
+                });
                 session.widening.give(name, &rights);
             }
             Decision::Denied => {

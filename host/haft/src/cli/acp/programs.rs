@@ -45,7 +45,7 @@ impl Programs {
         let options = Options { folder, further_servers, ..self.options.clone() };
         let program = self.common.load(self.terminal, &options).await?;
         let mut dialogue = Dialogue::new(program, self.choice.clone(), self.terminal).await?;
-        dialogue.widen();
+        dialogue.widen(self.terminal);
         dialogue.tell_folder(&opening.folder);
         Ok(dialogue)
     }

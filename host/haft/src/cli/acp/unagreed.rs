@@ -61,9 +61,10 @@ impl Unagreed {
             text: self.agreement.sheet(),
             arguments: Value::Null,
             rule: None,
+            written_by: None,
         };
         match turn.approvals.question(&question).await {
-            Decision::Approved | Decision::Always => self.agreement.agree(),
+            Decision::Approved | Decision::Always | Decision::Written => self.agreement.agree(),
             Decision::Denied | Decision::Unasked(_) => {
                 Err(Untrusted(Box::new(self.agreement.clone())).into())
             }

@@ -73,7 +73,10 @@ impl Approver for Person {
             shown.is_answered = true;
         }
         match answered {
-            Ok(answer) => self.decided(question, decision(&answer, self.screen.is_some())),
+            Ok(answer) => {
+                let offered = Offered { always: self.screen.is_some(), write: question.written_by.is_some() };
+                self.decided(question, decision(&answer, offered))
+            }
             Err(error) => Decision::Unasked(format!("the answer could not be read from `{TTY}`: {error}")),
         }
     }
@@ -166,15 +169,14 @@ fn prompt(question: &Question, always: bool, is_whole: bool) -> (String, bool) {
         }
         lines.extend(all);
     }
-    let choices = match (always, is_folded) {
-        (true, false) => "[y/N/always]",
-        (false, false) => "[y/N]",
-        (true, true) => "[y/N/always/view]",
-        (false, true) => "[y/N/view]",
-    };
+    let written_by = question.written_by.as_ref().map(|command| format!("\n  write: `{command}`"));
+    let choices = [(always, "/always"), (written_by.is_some(), "/write"), (is_folded, "/view")];
+    let choices: String =
+        choices.iter().filter(|(is_there, _)| *is_there).map(|(_, choice)| *choice).collect();
     let agent = question.agent.as_ref().map(|agent| format!("{agent}: ")).unwrap_or_default();
-    let end = if difference.is_some() { "\n  " } else { " " };
-    (format!("  {agent}{verb}: {}{end}{choices} ", lines.join("\n       ")), is_folded)
+    let end = if difference.is_some() || written_by.is_some() { "\n  " } else { " " };
+    let lines = lines.join("\n       ") + &written_by.unwrap_or_default();
+    (format!("  {agent}{verb}: {lines}{end}[y/N{choices}] "), is_folded)
 }
 
 /// Reads away what was typed before.
@@ -215,11 +217,19 @@ fn line(mut tty: &File, asked: &CancellationToken) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
+/// Answers that can be given besides yes and no.
+#[derive(Clone, Copy)]
+struct Offered {
+    always: bool,
+    write: bool,
+}
+
 /// Only a clear yes is one.
-fn decision(answer: &str, always: bool) -> Decision {
+fn decision(answer: &str, offered: Offered) -> Decision {
     match answer.trim() {
         "y" | "Y" | "yes" | "Yes" | "YES" => Decision::Approved,
-        "a" | "A" | "always" | "Always" | "ALWAYS" if always => Decision::Always,
+        "a" | "A" | "always" | "Always" | "ALWAYS" if offered.always => Decision::Always,
+        "w" | "W" | "write" | "Write" | "WRITE" if offered.write => Decision::Written,
         _ => Decision::Denied,
     }
 }
@@ -228,16 +238,21 @@ fn decision(answer: &str, always: bool) -> Decision {
 mod tests {
     use super::*;
 
+    const NOTHING: Offered = Offered { always: false, write: false };
+    const ALL: Offered = Offered { always: true, write: true };
+
     #[test]
     fn rs06_only_a_yes_is_one() {
         for yes in ["y\n", "Y\n", " yes \r\n"] {
-            assert_eq!(decision(yes, false), Decision::Approved, "{yes:?}");
+            assert_eq!(decision(yes, NOTHING), Decision::Approved, "{yes:?}");
         }
         for no in ["", "\n", "n\n", "yy\n", "yesterday\n", "да\n", "\u{1b}y\n"] {
-            assert_eq!(decision(no, true), Decision::Denied, "{no:?}");
+            assert_eq!(decision(no, ALL), Decision::Denied, "{no:?}");
         }
-        assert_eq!(decision("a\n", true), Decision::Always);
-        assert_eq!(decision("always\n", false), Decision::Denied);
+        assert_eq!((decision("a\n", ALL), decision("w\n", ALL)), (Decision::Always, Decision::Written));
+        for no in ["always\n", "write\n"] {
+            assert_eq!(decision(no, NOTHING), Decision::Denied);
+        }
     }
 
     #[test]
@@ -252,10 +267,14 @@ mod tests {
             difference: None,
             arguments: serde_json::Value::Null,
             rule: None,
+            written_by: None,
         };
         let whole = |text: &str| (text.to_owned(), false);
         assert_eq!(prompt(&question, false, false), whole("  Run: cd x\n       rm y [y/N] "));
         assert_eq!(prompt(&question, true, false), whole("  Run: cd x\n       rm y [y/N/always] "));
+        let right = Question { written_by: Some("haft grant bash network".into()), ..question.clone() };
+        let expected = "  Run: cd x\n       rm y\n  write: `haft grant bash network`\n  [y/N/write] ";
+        assert_eq!(prompt(&right, false, false), whole(expected));
         let long = Question { what: "x\n".repeat(1000), ..question.clone() };
         assert_eq!(prompt(&long, true, false).0.lines().count(), 1000, "all of a command is agreed to");
         let long = Question { verb: "Call", ..long };
@@ -281,6 +300,7 @@ mod tests {
             text: String::new(),
             arguments,
             rule: None,
+            written_by: None,
         };
         let (text, is_folded) = prompt(&question, false, false);
         let expected = "  reviewer: Call: edit a\n       - one\n       + two\n  [y/N] ";

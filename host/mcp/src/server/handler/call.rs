@@ -13,7 +13,7 @@ use crate::server::progress::ProgressNotifier;
 use crate::server::snapshot::{Fallback, ToolSnapshot};
 use haft_callers::{CallPermit, Caller};
 use haft_core::call::{ToolCall, ToolResult};
-use haft_core::tool::{Entry, Session};
+use haft_core::tool::{Entry, Session, Widening};
 use haft_core::trace::{Operation, Span, TraceParent};
 
 /// What a call is for.
@@ -82,7 +82,9 @@ impl Handler {
     ) -> Result<Answered, ErrorData> {
         let Target { entry, own, is_offer } = target;
         let (is_known, asks) = (entry.is_some(), entry.is_some_and(Entry::asks));
-        let approver = if asks || request.request_state.is_some() {
+        // Of later revisions the call would have to run again with the answer.
+        let widening = if is_sessionless(context) { Widening::default() } else { self.widening.clone() };
+        let approver = if asks || widening.is_possible() || request.request_state.is_some() {
             // On the heap: the future of every call would have room for it.
             Some(Box::pin(self.approver(&request, context)).await)
         } else {
@@ -98,6 +100,7 @@ impl Handler {
             events: notifier.events(),
             cancel: context.ct.clone(),
             approvals: approver.clone().map(|approver| self.approvals.asking(approver)).unwrap_or_default(),
+            widening,
             client: self.client(context),
             via: self.client_name(context).or_else(|| snapshot.session().via.clone()),
             caller: self.shared.known.as_ref().map(|caller| caller.id().clone()),
