@@ -142,7 +142,7 @@ impl Day {
         if outline.time >= self.begun {
             self.count(outline);
             if outline.outcome == Outcome::Refused && self.shown.refused <= MAX_REFUSED {
-                record().iter().for_each(|record| self.refuse(record));
+                self.refuse(record());
             }
         }
     }
@@ -169,8 +169,8 @@ impl Day {
     }
 
     /// Counts a refusal among those that one line would allow, or that have one text.
-    fn refuse(&mut self, record: &Record) {
-        let row = Row::new(record);
+    fn refuse(&mut self, record: Option<Record>) {
+        let Some(row) = record.map(|record| Row::new(&record)) else { return };
         let why = row.error.as_deref().and_then(|error| error.lines().next()).unwrap_or_default().to_owned();
         let reason = row.hint.as_ref().map_or_else(|| why.clone(), |hint| hint.text.clone());
         if let Some(known) = self.refusals.get_mut(&(row.tool.clone(), reason.clone())) {

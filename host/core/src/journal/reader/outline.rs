@@ -55,6 +55,7 @@ impl From<&Record> for Outline {
 }
 
 /// What a line is.
+#[expect(clippy::large_enum_variant, reason = "one at a time, and nearly every line is an outline")]
 pub(super) enum Line {
     Of(Outline),
     Blank,
