@@ -25,6 +25,7 @@ impl Event {
             Self::Retrying { reason, delay } => {
                 json!({ "event": "retrying", "reason": reason, "delay_ms": milliseconds(*delay) })
             }
+            Self::NotShown { reason } => json!({ "event": "not_shown", "reason": reason }),
             Self::Started(call) => json!({ "event": "started", "call": call }),
             Self::Running { call } => json!({ "event": "running", "id": call }),
             Self::Stdout { call, chunk } => json!({ "event": "stdout", "id": call, "text": chunk }),

@@ -10,7 +10,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::markdown::Markdown;
-use super::{DIM, ERROR, Style, Terminal, first_lines, more_lines};
+use super::{DIM, ERROR, Style, Terminal, WARNING, first_lines, more_lines};
 use haft_core::call::{ToolCall, ToolResult};
 use haft_core::event::{Event, Events};
 use haft_core::report::{plain, shortened};
@@ -161,8 +161,17 @@ impl Screen {
         match self.show {
             // A program that follows a run and has gone away is noticed when the run ends.
             Show::Json => drop(self.terminal.json_line(&event.json())),
-            Show::Quiet => {}
+            Show::Quiet => self.show_missing(event),
             Show::All => self.show_event(event, &mut self.state.lock()),
+        }
+    }
+
+    /// Says what a person has to know whatever they want to see.
+    fn show_missing(&self, event: &Event) {
+        match event {
+            Event::NotShown { reason } => self.terminal.warning(&plain(reason)),
+            Event::Within { event, .. } => self.show_missing(event),
+            _ => {}
         }
     }
 
@@ -176,6 +185,10 @@ impl Screen {
                     state,
                     format!("{DIM}{}; asking again in {seconds:.1} s{DIM:#}", plain(reason)),
                 );
+            }
+            Event::NotShown { reason } => {
+                self.end_text(state);
+                self.print_line(state, format!("{WARNING}warning:{WARNING:#} {}", plain(reason)));
             }
             Event::Trimmed { left_out } => {
                 let text = "the conversation has outgrown its room: its first";
@@ -236,7 +249,7 @@ impl Screen {
                     format!("{DIM}{name}: {reason}; asking again in {seconds:.1} s{DIM:#}"),
                 );
             }
-            Event::Info { message, .. } => {
+            Event::Info { message, .. } | Event::NotShown { reason: message } => {
                 self.print_line(state, format!("{DIM}{name}: {}{DIM:#}", plain(message)));
             }
             _ => {}
