@@ -128,10 +128,10 @@ mod tests {
     }
 
     fn replies(seen: &[Message]) -> Vec<&Reply> {
-        let reply = |message| match message {
-            Message::Turn(exchange) => Some(Exchange::reply(exchange)),
-            Message::User(_) => None,
-        };
+        fn reply(message: &Message) -> Option<&Reply> {
+            let Message::Turn(exchange) = message else { return None };
+            Some(exchange.reply())
+        }
         seen.iter().filter_map(reply).collect()
     }
 

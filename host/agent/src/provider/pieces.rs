@@ -134,8 +134,24 @@ impl Shape {
         }
     }
 
-    /// Leaves out what never became a call: it has neither name nor arguments.
+    /// Whether all arguments of the call at `place` are there.
+    pub(super) fn is_whole(&self, all: &[Value], place: usize) -> bool {
+        let call = all.get(place).and_then(Value::as_object);
+        call.is_some_and(|call| matches!(Written::of(self.part(call, self.arguments)), Written::Whole(_)))
+    }
+
+    /// Leaves out what never became a call, as it has neither name nor arguments, and what is there twice.
     pub(super) fn settle(&self, all: &mut Vec<Value>) {
+        let mut seen = Vec::new();
+        all.retain(|value| {
+            let Some(call) = value.as_object().filter(|_| (self.is_call)(value)) else { return true };
+            let Some(id) = self.text(call, self.id) else { return true };
+            let arguments = self.part(call, self.arguments).map(|sent| arguments(sent).unwrap_or_default());
+            let told = (id.to_owned(), self.text(call, "name").map(str::to_owned), arguments);
+            let is_new = !seen.contains(&told);
+            seen.push(told);
+            is_new
+        });
         all.retain(|value| {
             let Some(call) = value.as_object().filter(|_| (self.is_call)(value)) else { return true };
             let is_bare = matches!(Written::of(self.part(call, self.arguments)), Written::Nothing);

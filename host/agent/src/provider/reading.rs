@@ -63,6 +63,8 @@ impl Form {
         match text.first() {
             None if is_all => of_frames(Framing::Events),
             None => None,
+            // Part of a byte order mark.
+            Some(0xEF) if start.len() < 3 && !is_all => None,
             Some(b'{' | b'[') if framing == Framing::Lines && !is_all => {
                 // JSON that goes on in the next line is a body.
                 let end = text.iter().position(|byte| matches!(byte, b'\n' | b'\r'))?;
@@ -274,3 +276,6 @@ impl<'a> Reading<'a> {
         self.redactor.redact(&String::from_utf8_lossy(&self.start)).into_owned().into_bytes()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -98,7 +98,12 @@ impl Message {
         let block = Value::Object(block);
         if is(&block, "tool_use") {
             let Value::Object(block) = block else { return Ok(()) };
-            CALL.add(&mut self.blocks, block);
+            let place = CALL.place(&self.blocks, &block);
+            if place.is_some_and(|place| CALL.is_whole(&self.blocks, place)) {
+                self.blocks.push(block.into());
+            } else {
+                CALL.add(&mut self.blocks, block);
+            }
             return Ok(());
         }
         // The beginning of a block that has begun already.
