@@ -332,7 +332,7 @@ async fn g09_a_refusal_of_files_is_answered_by_leaving_them_out() {
             let shown: Vec<_> = bodies.iter().map(|body| body.contains("iVBORw0K")).collect();
             assert_eq!(shown, [true, false, false], "{}", vendor.name());
             assert!(
-                bodies[1].contains("[not shown: image/png, 8 bytes: the model's API takes no `image/png`]")
+                bodies[1].contains("[not shown: image/png, 8 bytes: the model's API refused it]")
             );
         }
     }

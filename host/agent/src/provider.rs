@@ -27,6 +27,8 @@ mod prompt;
 mod reading;
 mod remote;
 mod responses;
+#[cfg(test)]
+mod rules;
 mod schema;
 mod settings;
 mod thoughts;

@@ -133,15 +133,13 @@ enum Meaning {
 fn meaning(status: Option<u16>, error: &Value, text: &str) -> Meaning {
     let inner = error.get("error").filter(|inner| inner.is_object());
     let objects = [inner, Some(error)].into_iter().flatten();
+    let number = objects.clone().find_map(number);
     let code = match objects.clone().find_map(name) {
         Some(TooLong) => return Meaning::TooLong,
+        // The name of any refusal is less exact than a number.
+        Some(Status(400)) => status.or(number).or(Some(400)),
         Some(Status(code)) => Some(code),
-        None => objects.clone().find_map(number),
-    };
-    // What a server calls its refusal may be less exact than the status.
-    let code = match (status, code) {
-        (Some(status), Some(400)) if status != 200 => Some(status),
-        (status, code) => code.or(status),
+        None => number.or(status),
     };
     if !matches!(code, None | Some(400 | 413 | 422 | 500)) {
         return Meaning::Code(code);

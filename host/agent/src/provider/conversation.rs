@@ -31,16 +31,26 @@ impl Viewer<'_> {
     pub(super) fn view<'m>(&self, messages: Cow<'m, [Message]>) -> Cow<'m, [Message]> {
         let mut used = HashSet::new();
         let changed: Vec<_> = messages.iter().map(|message| self.message(message, &mut used)).collect();
-        let is_interrupted = messages.last().is_some_and(|last| match last {
-            Message::Turn(exchange) => exchange.reply().unfinished && self.is_foreign(exchange.reply()),
-            Message::User(_) => false,
-        });
-        if !is_interrupted && changed.iter().all(Option::is_none) {
+        let is_interrupted = |place: usize| {
+            let next = messages.get(place + 1);
+            !matches!(next, Some(Message::User(_))) && messages.get(place).is_some_and(|turn| self.is_interrupted(turn))
+        };
+        if changed.iter().all(Option::is_none) && !(0..messages.len()).any(is_interrupted) {
             return messages;
         }
-        let seen = changed.into_iter().zip(messages.iter());
-        let seen = seen.map(|(changed, message)| changed.unwrap_or_else(|| message.clone()));
-        seen.chain(is_interrupted.then(|| Message::User(GO_ON.into()))).collect()
+        let mut seen = Vec::new();
+        for (place, (changed, message)) in changed.into_iter().zip(messages.iter()).enumerate() {
+            seen.push(changed.unwrap_or_else(|| message.clone()));
+            seen.extend(is_interrupted(place).then(|| Message::User(GO_ON.into())));
+        }
+        seen.into()
+    }
+
+    /// Whether another vendor would have gone on with a turn.
+    fn is_interrupted(&self, message: &Message) -> bool {
+        let Message::Turn(exchange) = message else { return false };
+        let is_open = exchange.answered().next().is_none();
+        exchange.reply().unfinished && is_open && self.is_foreign(exchange.reply())
     }
 
     fn is_foreign(&self, reply: &Reply) -> bool {

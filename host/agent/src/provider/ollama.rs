@@ -220,6 +220,9 @@ fn decode(message: &Map<String, Value>, cut: bool, earlier: usize) -> Reply {
         let name = function.get("name").and_then(Value::as_str).unwrap_or_default();
         let requested = calls::requested_call(id, name, function.get("arguments").unwrap_or(&Value::Null));
         let mut echo = entry.clone();
+        if entry.get("id").is_some_and(|id| id.as_str().is_some_and(|id| !id.is_empty())) {
+            echo.insert("id".into(), requested.call.id.as_str().into());
+        }
         echo.insert("function".into(), echo_function(&function, &requested).into());
         echoes.push(echo);
         reply.calls.push(requested);

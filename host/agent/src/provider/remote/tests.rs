@@ -1,5 +1,7 @@
 use super::super::build;
 use super::answer::explain;
+mod walks;
+
 use super::*;
 
 fn settings(base_url: &str) -> ProviderSettings {

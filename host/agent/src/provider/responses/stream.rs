@@ -16,7 +16,9 @@ const CALL: Shape = Shape {
     function: None,
     arguments: "arguments",
 };
-/// Marks an item that came complete, and one that goes on with what came before.
+/// What an item keeps that its last event may leave out.
+const KEPT: &[&str] = &["arguments", "call_id", "index", "name", "type"];
+/// Marks an item that came complete.
 const DONE: &str = "\u{0}done";
 
 /// The response so far.
@@ -138,7 +140,10 @@ impl Response {
             _ => self.find(&kind, item.get("index")),
         };
         match place.and_then(|place| self.items.get_mut(place)).and_then(Value::as_object_mut) {
-            Some(own) if is_done => own.extend(item),
+            Some(own) if is_done => {
+                own.retain(|key, _| KEPT.contains(&key.as_str()));
+                own.extend(item);
+            }
             Some(own) if !own.contains_key(DONE) => CALL.join(own, item),
             Some(_) => {}
             None => drop(self.insert(item)?),
