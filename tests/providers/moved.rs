@@ -91,7 +91,8 @@ async fn journey(first: usize, stream: bool) {
     let mut servers = Vec::new();
     for (index, vendor) in VENDORS.iter().enumerate() {
         let visits = way.iter().filter(|place| **place == index).count();
-        servers.push(Server::moved(*vendor, (0..visits).flat_map(visit)).await);
+        servers
+            .push(Server::moved(*vendor, (0..visits).flat_map(|visits| visit(index * 100 + visits))).await);
     }
     let prompt = || {
         let attachments = vec![

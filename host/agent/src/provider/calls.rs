@@ -50,8 +50,9 @@ fn parse(text: &str, may_nest: bool) -> Result<Value, String> {
         Ok(object @ Value::Object(_)) => Ok(object),
         Ok(Value::String(inner)) if may_nest => parse(&inner, false),
         Ok(_) => Err(format!("expected a JSON object, got `{}`", excerpt(text))),
-        Err(error) => repeated(text)
-            .ok_or_else(|| format!("expected a JSON object: {error}, in `{}`", excerpt(text))),
+        Err(error) => {
+            repeated(text).ok_or_else(|| format!("expected a JSON object: {error}, in `{}`", excerpt(text)))
+        }
     }
 }
 

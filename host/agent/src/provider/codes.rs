@@ -85,14 +85,26 @@ const THROTTLED: &[&str] = &[
 ];
 
 /// Keys that hold a wait, and the seconds of one.
-const WAITS: &[(&str, f64)] =
-    &[("retryDelay", 1.0), ("retry_after", 1.0), ("retry_after_seconds", 1.0), ("retry_after_ms", 0.001), ("Retry-After", 1.0)];
+const WAITS: &[(&str, f64)] = &[
+    ("retryDelay", 1.0),
+    ("retry_after", 1.0),
+    ("retry_after_seconds", 1.0),
+    ("retry_after_ms", 0.001),
+    ("Retry-After", 1.0),
+];
 /// What stands before a wait in words.
 const BEFORE_WAIT: &[&str] = &["try again in ", "retry in ", "retry after ", "retrying in "];
 /// Units of a wait in words, by their beginnings, and the seconds of one.
 const UNITS: &[(&str, f64)] = &[("ms", 0.001), ("milli", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
 /// Keys below which the details of an error are looked for.
 const DETAILS: &[&str] = &["details", "error", "headers", "metadata", "response"];
+
+impl Failure {
+    /// A server's answer of this HTTP status, whose body says `text` and no more.
+    pub fn refused(status: u16, text: &str) -> Self {
+        refusal(status, &Value::Null, text.to_owned())
+    }
+}
 
 /// The failure that a status which is not success means, with a `body` that says `text`.
 pub(super) fn refusal(status: u16, body: &Value, text: String) -> Failure {
@@ -184,7 +196,8 @@ pub(super) fn wait(error: &Value, text: &str) -> Option<Duration> {
 }
 
 fn detail(error: &Value, depth: u32) -> Option<Duration> {
-    let seconds = |value: &Value| value.as_f64().or_else(|| value.as_str()?.trim_end_matches('s').parse().ok());
+    let seconds =
+        |value: &Value| value.as_f64().or_else(|| value.as_str()?.trim_end_matches('s').parse().ok());
     let told = |(key, unit): &(&str, f64)| {
         let value = error.get(key)?;
         let date = || retry_after(value.as_str()?, SystemTime::now());

@@ -33,7 +33,8 @@ impl Viewer<'_> {
         let changed: Vec<_> = messages.iter().map(|message| self.message(message, &mut used)).collect();
         let is_interrupted = |place: usize| {
             let next = messages.get(place + 1);
-            !matches!(next, Some(Message::User(_))) && messages.get(place).is_some_and(|turn| self.is_interrupted(turn))
+            !matches!(next, Some(Message::User(_)))
+                && messages.get(place).is_some_and(|turn| self.is_interrupted(turn))
         };
         if changed.iter().all(Option::is_none) && !(0..messages.len()).any(is_interrupted) {
             return messages;
@@ -166,7 +167,8 @@ mod tests {
             let messages: Vec<_> = ids.iter().map(|id| turn(id, vendor)).collect();
             for most in [9, 40, 64] {
                 let seen = viewer("http://one", most).view(Cow::Borrowed(&messages));
-                let ids: HashSet<_> = replies(&seen).iter().map(|reply| reply.calls[0].call.id.clone()).collect();
+                let ids: HashSet<_> =
+                    replies(&seen).iter().map(|reply| reply.calls[0].call.id.clone()).collect();
                 assert_eq!(ids.len(), messages.len(), "{vendor} {ids:?}");
                 let fits = |id: &String| id.len() <= most && (most > 9 || id.len() == 9);
                 assert!(vendor == "openai" || ids.iter().all(fits), "{ids:?}");
@@ -184,7 +186,8 @@ mod tests {
     /// A turn that its vendor would go on with is gone on with by another one, too.
     #[test]
     fn a_turn_that_another_vendor_interrupted_is_gone_on_with() {
-        let reply = Reply { text: "so".into(), vendor: "anthropic".into(), unfinished: true, ..Reply::default() };
+        let reply =
+            Reply { text: "so".into(), vendor: "anthropic".into(), unfinished: true, ..Reply::default() };
         let messages = [Message::User("hi".into()), Message::Turn(Exchange::new(reply, []))];
         let seen = viewer("", 40).view(Cow::Borrowed(&messages));
         assert_eq!(seen.last(), Some(&Message::User(GO_ON.into())));

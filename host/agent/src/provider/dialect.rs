@@ -9,6 +9,7 @@ use super::error::Failure;
 use super::files::Takes;
 use super::models::Listing;
 use super::output::Formats;
+pub(super) use super::thoughts::Piece;
 use super::thoughts::said;
 use super::{Ask, Reply, Stop, Turn, Usage};
 use haft_core::manifest::Effort;
@@ -27,15 +28,6 @@ pub(super) struct Terms {
     pub(super) context_window: Option<u32>,
     /// It goes to the vendor itself, not to something that speaks its format.
     pub(super) is_vendor: bool,
-}
-
-/// What a piece of a streamed answer tells a person.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Piece {
-    /// The next words of the text.
-    Text(String),
-    /// The next words of what the model thinks.
-    Thought(String),
 }
 
 /// How a turn ended.

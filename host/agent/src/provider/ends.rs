@@ -105,7 +105,8 @@ pub(super) const GEMINI: Ends = &[
 ];
 
 /// `done_reason`; early versions say nothing but that they are done, as a word of its own here.
-pub(super) const OLLAMA: Ends = &[("stop", Done), ("done", Done), ("length", Length), ("load", Done), ("unload", Done)];
+pub(super) const OLLAMA: Ends =
+    &[("stop", Done), ("done", Done), ("length", Length), ("load", Done), ("unload", Done)];
 
 /// What `word` means.
 pub(super) fn ending(ends: Ends, word: &str) -> Ending {
@@ -131,7 +132,9 @@ pub(super) fn stop(ending: Ending, reply: &Reply, word: &str, detail: &str) -> R
         return Err(Failure::Empty(format!("neither text nor a call (it ended with `{}`)", told())));
     }
     match ending {
-        Calls if !has_calls => Err(Failure::Botched(format!("`{}` promises a call, and there is none", told()))),
+        Calls if !has_calls => {
+            Err(Failure::Botched(format!("`{}` promises a call, and there is none", told())))
+        }
         Unknown if !has_calls && word.is_empty() => {
             Err(Failure::Botched("nothing says that the answer is whole".into()))
         }

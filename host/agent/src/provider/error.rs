@@ -4,9 +4,6 @@
 use std::fmt;
 use std::time::Duration;
 
-use serde_json::Value;
-
-use super::codes;
 use haft_core::usage::Usage;
 
 /// Characters of a foreign text that a message shows: enough for any vendor's explanation,
@@ -113,11 +110,6 @@ pub enum Passing {
 }
 
 impl Failure {
-    /// A server's answer of this HTTP status, whose body says `text` and no more.
-    pub fn refused(status: u16, text: &str) -> Self {
-        codes::refusal(status, &Value::Null, text.to_owned())
-    }
-
     /// In which way the same request may succeed later; `None`: it will not.
     pub(crate) fn passing(&self) -> Option<Passing> {
         match self {
@@ -170,7 +162,8 @@ const OF_FORMAT: &[&str] = &["grammar", "json_schema", "response_format", "schem
 const ABOUT_FILES: &[&str] =
     &["image", "vision", "multimodal", "modalit", "mmproj", "picture", "document", "file"];
 /// Words, beside those, of servers whose model takes no files at all.
-const TAKES_NONE: &[&str] = &["support", "mmproj", "data required for", "does not have vision", "not a vision"];
+const TAKES_NONE: &[&str] =
+    &["support", "mmproj", "data required for", "does not have vision", "not a vision"];
 
 impl Failure {
     /// Whether the server refuses the request as it is, for what stands in it.
@@ -371,9 +364,11 @@ mod tests {
     #[test]
     fn refusals_of_files_are_known() {
         let status = Failure::refused;
-        let reported = |code: Option<u16>, message: &str| {
-            let error = serde_json::json!({ "error": { "message": message, "code": code } });
-            codes::reported_error(&error).unwrap_err()
+        let reported = |code: Option<u16>, message: &str| Failure::Reported {
+            code,
+            message: message.into(),
+            passing: None,
+            wait: None,
         };
         let words = "this model is missing data required for image input";
         for failure in [status(400, ""), status(500, words), reported(Some(422), ""), reported(None, words)] {
@@ -383,7 +378,7 @@ mod tests {
             status(500, "busy"),
             status(429, words),
             reported(None, "busy"),
-            reported(None, "image: the prompt is too long"),
+            Failure::TooLong("image: the prompt is too long".into()),
         ] {
             assert!(!failure.may_be_about_files(), "{failure:?}");
         }
@@ -403,8 +398,7 @@ mod tests {
         let missing = error(Failure::MissingKey { variable: "OPENAI_API_KEY" }, 0);
         assert!(missing.hint().unwrap().contains("api_key = { env = \"OPENAI_API_KEY\" }"));
         assert_eq!(error(Failure::Empty("x".into()), 1).hint(), None);
-        let wrong =
-            error(Failure::refused(400, "API key not valid (INVALID_ARGUMENT)"), 1);
+        let wrong = error(Failure::refused(400, "API key not valid (INVALID_ARGUMENT)"), 1);
         assert_eq!(wrong.hint().unwrap(), "check `[provider] api_key`");
         let silent = error(Failure::Silent { began: true, waited: Duration::from_secs(2) }, 1);
         assert!(silent.to_string().ends_with("the answer stalled: nothing came for 2 s"), "{silent}");

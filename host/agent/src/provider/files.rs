@@ -148,7 +148,9 @@ pub(super) fn fit<'m>(
 /// The files of a message.
 pub(super) fn files(message: &Message) -> Box<dyn Iterator<Item = Anchored<'_>> + '_> {
     match message {
-        Message::User(said) => Box::new(said.attachments.iter().map(|file| Anchored { anchor: &said.text, file })),
+        Message::User(said) => {
+            Box::new(said.attachments.iter().map(|file| Anchored { anchor: &said.text, file }))
+        }
         Message::Turn(exchange) => Box::new(exchange.answered().flat_map(|(requested, result)| {
             result.attachments.iter().map(|file| Anchored { anchor: &requested.call.id, file })
         })),

@@ -9,8 +9,8 @@ use base64::prelude::BASE64_STANDARD;
 use serde_json::{Map, Value, json};
 
 pub use self::host::{HOST_VARIABLE, host};
-use super::codes::reported_error;
 use super::calls::{self, echo_arguments, echo_name, unique_id};
+use super::codes::reported_error;
 use super::dialect::{Dialect, Fold, Terms};
 use super::ends::{self, Ends};
 use super::error::Failure;

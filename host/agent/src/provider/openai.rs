@@ -179,7 +179,11 @@ impl OpenAi {
     /// What the model said, then one message for each answer, in the order of the calls.
     fn push_exchange(&self, messages: &mut Vec<Value>, exchange: &Exchange) {
         let reply = exchange.reply();
-        messages.push(if calls::is_own(reply, self.vendor) { reply.raw.clone() } else { reply::rebuilt(reply) });
+        messages.push(if calls::is_own(reply, self.vendor) {
+            reply.raw.clone()
+        } else {
+            reply::rebuilt(reply)
+        });
         let mut files = Vec::new();
         for (requested, result) in exchange.answered() {
             let id = requested.call.id.as_str();

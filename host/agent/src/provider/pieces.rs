@@ -7,7 +7,8 @@ use serde_json::{Map, Value, json};
 use super::calls::arguments;
 
 /// Keys whose value names something: said again in a later piece, it does not grow, and what was named first counts.
-const NAMES: &[&str] = &["id", "call_id", "type", "role", "index", "format", "name", "status", "thoughtSignature"];
+const NAMES: &[&str] =
+    &["id", "call_id", "type", "role", "index", "format", "name", "status", "thoughtSignature"];
 /// Calls, blocks or items of one turn that are put together: more than any model makes, and few enough to look through.
 pub(super) const MAX_ITEMS: usize = 1024;
 
@@ -210,7 +211,9 @@ pub(super) fn join(object: &mut Map<String, Value>, key: String, value: Value) {
     match (object.get_mut(&key).filter(|own| !own.is_null()), value) {
         (Some(_), Value::Null) => {}
         (Some(Value::String(own)), Value::String(more)) if !is_name => own.push_str(&more),
-        (Some(Value::Array(own)), Value::Array(more)) => more.into_iter().for_each(|item| join_item(own, item)),
+        (Some(Value::Array(own)), Value::Array(more)) => {
+            more.into_iter().for_each(|item| join_item(own, item))
+        }
         (Some(Value::Object(own)), Value::Object(more)) => {
             more.into_iter().for_each(|(key, value)| join(own, key, value));
         }

@@ -98,7 +98,9 @@ impl<'a> Reading<'a> {
 
     /// Adds a piece of the body, and tells what it says.
     pub(super) fn take(&mut self, piece: &[u8]) -> Result<(), Failure> {
-        let Some(most) = MAX_STREAM.checked_sub(self.bytes) else { return Err(Failure::TooLarge(MAX_STREAM)) };
+        let Some(most) = MAX_STREAM.checked_sub(self.bytes) else {
+            return Err(Failure::TooLarge(MAX_STREAM));
+        };
         let taken = self.inflate.take(piece, most).and_then(|piece| self.text(&piece));
         self.tolerate(taken)
     }

@@ -46,15 +46,20 @@ fn order(format: &str, steps: &[Step], found: &mut Vec<String>) {
     for pair in steps.windows(2) {
         match pair {
             [Step::Model { calls, .. }, Step::Answers(answers)] => {
-                let keys: Vec<_> = calls.iter().map(|(id, name)| id.clone().unwrap_or_else(|| name.clone())).collect();
+                let keys: Vec<_> =
+                    calls.iter().map(|(id, name)| id.clone().unwrap_or_else(|| name.clone())).collect();
                 if keys != *answers {
                     found.push(format!("calls {keys:?} are answered by {answers:?}"));
                 }
             }
             [Step::Model { calls, .. }, _] if !calls.is_empty() => found.push("calls without answers".into()),
             [_, Step::Answers(_)] => found.push("answers without calls".into()),
-            [Step::User { .. }, Step::User { .. }] if takes_turns => found.push("a person speaks twice".into()),
-            [Step::Model { .. }, Step::Model { .. }] if format != "anthropic" => found.push("the model speaks twice".into()),
+            [Step::User { .. }, Step::User { .. }] if takes_turns => {
+                found.push("a person speaks twice".into())
+            }
+            [Step::Model { .. }, Step::Model { .. }] if format != "anthropic" => {
+                found.push("the model speaks twice".into())
+            }
             _ => {}
         }
     }
@@ -122,14 +127,18 @@ fn anthropic(body: &Value) -> Vec<Step> {
         let has_blank = blocks.iter().any(|block| is(block, "text") && text(block, "text").trim().is_empty());
         if text(message, "role") == "assistant" {
             let calls = blocks.iter().filter(|block| is(block, "tool_use"));
-            let calls = calls.map(|call| (Some(text(call, "id").to_owned()), text(call, "name").to_owned())).collect();
+            let calls = calls
+                .map(|call| (Some(text(call, "id").to_owned()), text(call, "name").to_owned()))
+                .collect();
             let is_blank = blocks.is_empty() || has_blank;
             steps.push(Step::Model { calls, is_blank });
             continue;
         }
         let answers: Vec<_> = blocks.iter().take_while(|block| is(block, "tool_result")).collect();
         if !answers.is_empty() {
-            steps.push(Step::Answers(answers.iter().map(|answer| text(answer, "tool_use_id").to_owned()).collect()));
+            steps.push(Step::Answers(
+                answers.iter().map(|answer| text(answer, "tool_use_id").to_owned()).collect(),
+            ));
         }
         let rest = blocks.get(answers.len()..).unwrap_or_default();
         if !rest.is_empty() || answers.is_empty() {
@@ -145,7 +154,8 @@ fn thinking(body: &Value, found: &mut Vec<String>) {
     let is_thought = |block: &Value| is(block, "thinking") || is(block, "redacted_thinking");
     let mode = body.get("thinking").map(|thinking| text(thinking, "type"));
     let is_answer = |message: &Value| list(message, "content").iter().any(|block| is(block, "tool_result"));
-    let is_only_answer = |message: &Value| list(message, "content").iter().all(|block| is(block, "tool_result"));
+    let is_only_answer =
+        |message: &Value| list(message, "content").iter().all(|block| is(block, "tool_result"));
     let is_model = |message: &&Value| text(message, "role") == "assistant";
     let mut first = None;
     if messages.last().is_some_and(is_answer) {
@@ -162,7 +172,8 @@ fn thinking(body: &Value, found: &mut Vec<String>) {
     if mode == Some("enabled") && first.is_some_and(|first| !begins(first)) {
         found.push("a turn that goes on does not begin with thinking".into());
     }
-    let is_off = mode == Some("disabled") || (mode.is_none() && text(body, "model").starts_with("claude-sonnet-4-5"));
+    let is_off =
+        mode == Some("disabled") || (mode.is_none() && text(body, "model").starts_with("claude-sonnet-4-5"));
     let last = messages.iter().rfind(is_model);
     if is_off && last.is_some_and(|last| list(last, "content").iter().any(is_thought)) {
         found.push("thinking is disabled, and the last message of the model has some".into());
@@ -194,7 +205,8 @@ fn gemini(body: &Value) -> Vec<Step> {
         if answers.is_empty() {
             steps.push(Step::User { is_blank: parts.is_empty() || has_blank });
         } else {
-            let keys = answers.iter().map(|answer| key(answer).unwrap_or_else(|| text(answer, "name").to_owned()));
+            let keys =
+                answers.iter().map(|answer| key(answer).unwrap_or_else(|| text(answer, "name").to_owned()));
             steps.push(Step::Answers(keys.collect()));
         }
     }
@@ -230,7 +242,9 @@ fn responses(body: &Value) -> Vec<Step> {
                 }
             }
             "reasoning" => {}
-            _ if text(item, "role") == "user" => steps.push(Step::User { is_blank: is_blank(item.get("content")) }),
+            _ if text(item, "role") == "user" => {
+                steps.push(Step::User { is_blank: is_blank(item.get("content")) })
+            }
             _ => steps.push(Step::Model { calls: Vec::new(), is_blank: is_blank(item.get("content")) }),
         }
     }
@@ -242,7 +256,9 @@ fn reasoning(body: &Value, found: &mut Vec<String>) {
     let items = list(body, "input");
     for (place, _) in items.iter().enumerate().filter(|(_, item)| is(item, "reasoning")) {
         let next = items.get(place + 1);
-        let leads = next.is_some_and(|next| is(next, "function_call") || is(next, "reasoning") || text(next, "role") == "assistant");
+        let leads = next.is_some_and(|next| {
+            is(next, "function_call") || is(next, "reasoning") || text(next, "role") == "assistant"
+        });
         if !leads {
             found.push("reasoning without its following item".into());
         }

@@ -1,7 +1,14 @@
 //! Tells what a model thinks from what it says where its server does not: in the text, between two marks. Models write the
 //! marks at the beginning of a turn; the first may stand in the prompt already.
 
-use super::dialect::Piece;
+/// What a piece of a streamed answer tells a person.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Piece {
+    /// The next words of the text.
+    Text(String),
+    /// The next words of what the model thinks.
+    Thought(String),
+}
 
 /// The marks of models' templates.
 const MARKS: &[(&str, &str)] = &[

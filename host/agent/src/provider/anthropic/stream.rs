@@ -10,7 +10,8 @@ use crate::provider::error::Failure;
 use crate::provider::pieces::{MAX_ITEMS, Shape, join};
 
 /// A block with a call. Its input is an object when the block begins, and the text of one in what follows.
-const CALL: Shape = Shape { is_call: |block| is(block, "tool_use"), id: "id", function: None, arguments: "input" };
+const CALL: Shape =
+    Shape { is_call: |block| is(block, "tool_use"), id: "id", function: None, arguments: "input" };
 /// What deltas add to a block: its kind, the key of the block, and that of the delta.
 const GROWING: &[(&str, &str, &str)] = &[
     ("text", "text", "text"),
@@ -107,7 +108,9 @@ impl Message {
             return Ok(());
         }
         // The beginning of a block that has begun already.
-        if text.is_empty() && self.last(block.get("index"), |own| own.get("type") == block.get("type")).is_some() {
+        if text.is_empty()
+            && self.last(block.get("index"), |own| own.get("type") == block.get("type")).is_some()
+        {
             return Ok(());
         }
         if is(&block, "text") {
@@ -158,7 +161,8 @@ impl Message {
         pieces: &mut Vec<Piece>,
     ) -> Result<(), Failure> {
         let is_there = self.last(index, |block| is(block, kind)).is_some();
-        let begins = if kind == "tool_use" { false } else { !is_there && (index.is_some() || !self.ends_in(kind)) };
+        let begins =
+            if kind == "tool_use" { false } else { !is_there && (index.is_some() || !self.ends_in(kind)) };
         if begins {
             let block = Map::from_iter([("type".to_owned(), kind.into()), (key.to_owned(), "".into())]);
             self.begin(index.cloned(), block, pieces)?;

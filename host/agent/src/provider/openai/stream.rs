@@ -72,7 +72,8 @@ impl Completion {
         let is_told = |finish: &Value| finish.as_str().is_some_and(|word| !word.is_empty());
         self.finish = finish.filter(is_told).or(self.finish.take());
         // Some servers end a stream with the whole message, and some send nothing else.
-        let whole = choice.shift_remove("message").filter(|_| self.message.is_empty() && self.calls.is_empty());
+        let whole =
+            choice.shift_remove("message").filter(|_| self.message.is_empty() && self.calls.is_empty());
         let delta = choice.shift_remove("delta").filter(Value::is_object).or(whole);
         if let Some(Value::Object(delta)) = delta {
             push_pieces(&delta, pieces);

@@ -69,7 +69,9 @@ impl Inflate {
                 match unpacked {
                     Ok(()) => Ok(bytes),
                     Err(error) if error.kind() == io::ErrorKind::FileTooLarge => Err(Failure::TooLarge(most)),
-                    Err(error) => Err(Failure::Malformed(format!("the answer is packed, and broken: {error}"))),
+                    Err(error) => {
+                        Err(Failure::Malformed(format!("the answer is packed, and broken: {error}")))
+                    }
                 }
             }
         }

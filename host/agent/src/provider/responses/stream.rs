@@ -95,7 +95,8 @@ impl Response {
             None => self.insert(message(item))?,
         };
         let content = self.items.get_mut(place).filter(|item| item.get(DONE).is_none());
-        let content = content.and_then(Value::as_object_mut).map(|item| item.entry("content").or_insert(Value::Null));
+        let content =
+            content.and_then(Value::as_object_mut).map(|item| item.entry("content").or_insert(Value::Null));
         if let Some(content) = content {
             grow(content, key, delta);
         }

@@ -161,17 +161,8 @@ impl Screen {
         match self.show {
             // A program that follows a run and has gone away is noticed when the run ends.
             Show::Json => drop(self.terminal.json_line(&event.json())),
-            Show::Quiet => self.show_missing(event),
+            Show::Quiet => event.not_shown().iter().for_each(|reason| self.terminal.warning(&plain(reason))),
             Show::All => self.show_event(event, &mut self.state.lock()),
-        }
-    }
-
-    /// Says what a person has to know whatever they want to see.
-    fn show_missing(&self, event: &Event) {
-        match event {
-            Event::NotShown { reason } => self.terminal.warning(&plain(reason)),
-            Event::Within { event, .. } => self.show_missing(event),
-            _ => {}
         }
     }
 

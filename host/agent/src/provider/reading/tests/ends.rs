@@ -3,7 +3,8 @@
 use super::*;
 
 /// Formats, the word, and what comes of text and of a call that end so: `Err` names the failure's kind.
-type Row = (&'static [&'static str], Option<&'static str>, Result<Stop, &'static str>, Result<Stop, &'static str>);
+type Row =
+    (&'static [&'static str], Option<&'static str>, Result<Stop, &'static str>, Result<Stop, &'static str>);
 
 const CHAT: &[&str] = &["chat", "openrouter"];
 const ANTHROPIC: &[&str] = &["anthropic"];
@@ -71,7 +72,8 @@ fn end(value: &mut Value, word: Option<&str>) {
                 object.insert("incomplete_details".into(), serde_json::json!({ "reason": word_of(word) }));
             }
             for (key, value) in object.iter_mut() {
-                let is_end = ["finish_reason", "stop_reason", "finishReason", "done_reason"].contains(&key.as_str());
+                let is_end =
+                    ["finish_reason", "stop_reason", "finishReason", "done_reason"].contains(&key.as_str());
                 if is_end && value.is_string() {
                     *value = word_of(word);
                 } else {
@@ -103,7 +105,9 @@ fn without_calls(value: &mut Value) {
         Value::Array(items) => {
             let is_call = |item: &Value| {
                 item.get("functionCall").is_some()
-                    || ["tool_use", "function_call"].iter().any(|kind| item.get("type") == Some(&(*kind).into()))
+                    || ["tool_use", "function_call"]
+                        .iter()
+                        .any(|kind| item.get("type") == Some(&(*kind).into()))
             };
             items.retain(|item| !is_call(item));
             items.iter_mut().for_each(without_calls);

@@ -56,9 +56,21 @@ pub(super) struct Format {
 }
 
 pub(super) const FORMATS: &[Format] = &[
-    Format { name: "chat", dialect: &openai::OpenAi { vendor: "openai" }, write: chat, whole: chat_whole, error },
+    Format {
+        name: "chat",
+        dialect: &openai::OpenAi { vendor: "openai" },
+        write: chat,
+        whole: chat_whole,
+        error,
+    },
     Format { name: "openrouter", dialect: &openrouter::OpenRouter, write: chat, whole: chat_whole, error },
-    Format { name: "responses", dialect: &responses::Responses, write: items, whole: items_whole, error: items_error },
+    Format {
+        name: "responses",
+        dialect: &responses::Responses,
+        write: items,
+        whole: items_whole,
+        error: items_error,
+    },
     Format { name: "anthropic", dialect: &anthropic::Anthropic, write: blocks, whole: blocks_whole, error },
     Format { name: "gemini", dialect: &gemini::Gemini, write: parts, whole: parts_whole, error },
     Format { name: "ollama", dialect: &ollama::Ollama, write: lines, whole: lines_whole, error },
@@ -122,7 +134,8 @@ fn items(parts: &[Part]) -> Vec<Value> {
     for part in parts {
         frames.push(match part {
             Part::Text(text) => {
-                let mut event = json!({ "type": "response.output_text.delta", "output_index": 0, "content_index": 0 });
+                let mut event =
+                    json!({ "type": "response.output_text.delta", "output_index": 0, "content_index": 0 });
                 text.put(event.as_object_mut().unwrap(), "delta");
                 event
             }
@@ -158,7 +171,8 @@ fn blocks(parts: &[Part]) -> Vec<Value> {
         }
         event
     };
-    let start = json!({ "role": "assistant", "content": [], "stop_reason": null, "usage": { "input_tokens": 1 } });
+    let start =
+        json!({ "role": "assistant", "content": [], "stop_reason": null, "usage": { "input_tokens": 1 } });
     let mut frames = vec![json!({ "type": "message_start", "message": start })];
     let (mut has_text, mut has_call) = (false, false);
     for part in parts {
@@ -178,7 +192,10 @@ fn blocks(parts: &[Part]) -> Vec<Value> {
                     let mut block = json!({ "type": "tool_use", "input": {} });
                     call.id.put(block.as_object_mut().unwrap(), "id");
                     call.name.put(block.as_object_mut().unwrap(), "name");
-                    frames.push(number(json!({ "type": "content_block_start", "content_block": block }), call.index));
+                    frames.push(number(
+                        json!({ "type": "content_block_start", "content_block": block }),
+                        call.index,
+                    ));
                 }
                 let mut delta = json!({ "type": "input_json_delta" });
                 call.arguments.put(delta.as_object_mut().unwrap(), "partial_json");
