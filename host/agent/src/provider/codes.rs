@@ -166,12 +166,12 @@ fn meaning(status: Option<u16>, error: &Value, text: &str) -> Meaning {
 /// What the names in `error` stand for.
 fn name(error: &Value) -> Option<Code> {
     let told = ["code", "type", "status", "error_type", "reason", "__type"].into_iter();
-    let names = told.filter_map(|key| error.get(key)?.as_str());
+    let mut names = told.filter_map(|key| error.get(key)?.as_str());
     let known = |name: &str| {
         let name = name.rsplit(['#', '.']).next().unwrap_or(name);
         CODES.iter().find(|(known, _)| *known == name).map(|(_, code)| *code)
     };
-    names.filter_map(known).next()
+    names.find_map(known)
 }
 
 fn number(error: &Value) -> Option<u16> {

@@ -66,7 +66,7 @@ impl Viewer<'_> {
         let ids: Vec<_> =
             reply.calls.iter().map(|requested| self.id(&requested.call.id, is_foreign, used)).collect();
         let is_same = ids.iter().zip(&reply.calls).all(|(id, requested)| *id == requested.call.id);
-        if is_same && !(is_foreign && !reply.raw.is_null()) {
+        if is_same && (!is_foreign || reply.raw.is_null()) {
             return None;
         }
         let mut reply = reply.clone();

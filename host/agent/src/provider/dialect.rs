@@ -125,10 +125,8 @@ pub(super) trait Dialect: Send + Sync {
 
     /// The turn of a body whose reply was read, and which ended with `word`.
     fn turn(&self, ask: &Ask<'_>, body: &Value, mut reply: Reply, end: &End<'_>) -> Result<Turn, Failure> {
-        let said = said(&reply.text);
-        if said.len() < reply.text.len() {
-            reply.text = said.to_owned();
-        }
+        let thought = reply.text.len() - said(&reply.text).len();
+        reply.text.drain(..thought);
         let stop = ends::stop(end.ending, &reply, end.word, end.detail)?;
         reply.unfinished = stop == Stop::Paused;
         let model = self.answering(body).unwrap_or(ask.model).to_owned();

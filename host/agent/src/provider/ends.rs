@@ -29,7 +29,7 @@ use Ending::{Botched, Calls, Done, Failed, Filtered, Length, Paused, Refused, To
 /// A vendor's words.
 pub(super) type Ends = &'static [(&'static str, Ending)];
 
-/// Chat completions: OpenAI, OpenRouter, Mistral, DeepSeek, and the many servers that speak the format.
+/// Chat completions: OpenAI, OpenRouter, Mistral, `DeepSeek`, and the many servers that speak the format.
 pub(super) const CHAT: Ends = &[
     ("stop", Done),
     ("complete", Done),

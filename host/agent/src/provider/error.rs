@@ -162,8 +162,18 @@ const OF_FORMAT: &[&str] = &["grammar", "json_schema", "response_format", "schem
 const ABOUT_FILES: &[&str] =
     &["image", "vision", "multimodal", "modalit", "mmproj", "picture", "document", "file"];
 /// Words, beside those, of servers whose model takes no files at all.
-const TAKES_NONE: &[&str] =
-    &["support", "mmproj", "data required for", "does not have vision", "not a vision"];
+const TAKES_NONE: &[&str] = &[
+    "data required for",
+    "does not have vision",
+    "does not support",
+    "image input",
+    "mmproj",
+    "not a vision",
+    "not multimodal",
+    "only supports text",
+];
+/// Words of servers that say how a file is to be.
+const OF_FORM: &[&str] = &["format", "media type", "mime", "valid"];
 
 impl Failure {
     /// Whether the server refuses the request as it is, for what stands in it.
@@ -193,7 +203,8 @@ impl Failure {
 
     /// Whether it says that the model takes no files at all, not that one of them is wrong.
     pub(super) fn says_no_files(&self) -> bool {
-        self.names_files() && self.told().is_some_and(|(_, text)| has_words(text, TAKES_NONE))
+        self.names_files()
+            && self.told().is_some_and(|(_, text)| has_words(text, TAKES_NONE) && !has_words(text, OF_FORM))
     }
 }
 

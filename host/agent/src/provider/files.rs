@@ -71,6 +71,11 @@ impl Takes {
         }
     }
 
+    /// Whether `file` is sent as what it is.
+    pub(super) fn sends(&self, file: &Attachment) -> bool {
+        matches!(self.verdict(file), Verdict::Sent(_))
+    }
+
     /// Why `file` is not sent, by what the vendor publishes; `None` where it is.
     pub(super) fn refusal(&self, file: &Attachment) -> Option<String> {
         match self.verdict(file) {

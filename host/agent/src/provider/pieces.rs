@@ -211,16 +211,14 @@ pub(super) fn join(object: &mut Map<String, Value>, key: String, value: Value) {
     match (object.get_mut(&key).filter(|own| !own.is_null()), value) {
         (Some(_), Value::Null) => {}
         (Some(Value::String(own)), Value::String(more)) if !is_name => own.push_str(&more),
-        (Some(Value::Array(own)), Value::Array(more)) => {
-            more.into_iter().for_each(|item| join_item(own, item))
-        }
+        (Some(Value::Array(own)), Value::Array(more)) => join_items(own, more),
         (Some(Value::Object(own)), Value::Object(more)) => {
             more.into_iter().for_each(|(key, value)| join(own, key, value));
         }
         // Text first and parts later: the text becomes a part.
         (Some(own @ Value::String(_)), Value::Array(more)) => {
             let mut parts = vec![json!({ "type": "text", "text": own.take() })];
-            more.into_iter().for_each(|item| join_item(&mut parts, item));
+            join_items(&mut parts, more);
             *own = parts.into();
         }
         (Some(Value::Array(own)), Value::String(more)) => {
@@ -228,6 +226,12 @@ pub(super) fn join(object: &mut Map<String, Value>, key: String, value: Value) {
         }
         (Some(Value::String(own)), _) if is_name && !own.is_empty() => {}
         (_, value) => drop(object.insert(key, value)),
+    }
+}
+
+fn join_items(items: &mut Vec<Value>, more: Vec<Value>) {
+    for item in more {
+        join_item(items, item);
     }
 }
 

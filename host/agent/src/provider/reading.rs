@@ -258,7 +258,9 @@ impl<'a> Reading<'a> {
             Piece::Text(text) => self.thoughts.take(&text, &mut pieces),
             thought @ Piece::Thought(_) => pieces.push(thought),
         }
-        pieces.into_iter().for_each(|piece| self.tell(piece));
+        for piece in pieces {
+            self.tell(piece);
+        }
     }
 
     fn emit_rest(&mut self) {

@@ -162,7 +162,7 @@ impl<D: Dialect> Remote<D> {
     async fn turn_of(&self, ask: &Ask<'_>, events: &Events) -> Result<Turn, ProviderError> {
         let in_task = ask.messages.iter().any(|message| matches!(message, Message::Turn(_)));
         let mut attempts = Attempts::new(self.patience, in_task);
-        let mut search = self.refused_files.search(ask.model, ask.messages);
+        let mut search = self.refused_files.search(ask.model, ask.messages, self.dialect.files(&self.terms));
         let mut request = self.asking(ask, &search);
         let mut wasted = Usage::default();
         loop {
@@ -187,6 +187,7 @@ impl<D: Dialect> Remote<D> {
                     miss.failure = search.failure(miss.failure);
                     let again = self.wait(request.url(), &mut attempts, miss, events).await;
                     again.map_err(|error| ProviderError { wasted: Box::new(wasted), ..error })?;
+                    request = self.asking(ask, &search);
                 }
             }
         }

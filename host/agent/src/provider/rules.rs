@@ -55,10 +55,10 @@ fn order(format: &str, steps: &[Step], found: &mut Vec<String>) {
             [Step::Model { calls, .. }, _] if !calls.is_empty() => found.push("calls without answers".into()),
             [_, Step::Answers(_)] => found.push("answers without calls".into()),
             [Step::User { .. }, Step::User { .. }] if takes_turns => {
-                found.push("a person speaks twice".into())
+                found.push("a person speaks twice".into());
             }
             [Step::Model { .. }, Step::Model { .. }] if format != "anthropic" => {
-                found.push("the model speaks twice".into())
+                found.push("the model speaks twice".into());
             }
             _ => {}
         }
@@ -243,7 +243,7 @@ fn responses(body: &Value) -> Vec<Step> {
             }
             "reasoning" => {}
             _ if text(item, "role") == "user" => {
-                steps.push(Step::User { is_blank: is_blank(item.get("content")) })
+                steps.push(Step::User { is_blank: is_blank(item.get("content")) });
             }
             _ => steps.push(Step::Model { calls: Vec::new(), is_blank: is_blank(item.get("content")) }),
         }

@@ -44,7 +44,7 @@ impl Fold for Message {
         match kind.as_str() {
             "message_start" => self.start(part("message"), pieces)?,
             "content_block_start" => self.begin(index, part("content_block"), pieces)?,
-            "content_block_delta" => self.add(index, part("delta"), pieces)?,
+            "content_block_delta" => self.add(index.as_ref(), &part("delta"), pieces)?,
             "message_delta" => {
                 let usage = part("usage");
                 self.end(part("delta"), usage);
@@ -135,15 +135,15 @@ impl Message {
 
     fn add(
         &mut self,
-        index: Option<Value>,
-        delta: Map<String, Value>,
+        index: Option<&Value>,
+        delta: &Map<String, Value>,
         pieces: &mut Vec<Piece>,
     ) -> Result<(), Failure> {
         for (kind, key, sent) in GROWING {
             let Some(piece) = delta.get(*sent).and_then(Value::as_str) else { continue };
-            self.grow(index.as_ref(), kind, key, piece, pieces)?;
+            self.grow(index, kind, key, piece, pieces)?;
         }
-        if let (Some(citation), Some(block)) = (delta.get("citation"), self.last(index.as_ref(), |_| true))
+        if let (Some(citation), Some(block)) = (delta.get("citation"), self.last(index, |_| true))
             && let Some(block) = block.as_object_mut()
         {
             join(block, "citations".into(), json!([citation]));

@@ -6,7 +6,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::super::Message;
 use super::super::error::Failure;
-use super::super::files::{Anchored, files};
+use super::super::files::{Anchored, Takes, files};
 use haft_core::sync::Lock;
 
 /// Files of a request that are left out one by one; of more, all that are new.
@@ -49,11 +49,12 @@ pub(super) struct Search {
 }
 
 impl RefusedFiles {
-    /// How `messages` are shown to `model` at first.
-    pub(super) fn search(&self, model: &str, messages: &[Message]) -> Search {
+    /// How `messages` are shown to `model` at first, whose vendor takes of files what `takes` says.
+    pub(super) fn search(&self, model: &str, messages: &[Message], takes: &Takes) -> Search {
         let known = self.known.lock();
         let key = |file: Anchored<'_>| (key(model, &file), file.file.described());
-        let all: Vec<_> = messages.iter().flat_map(files).map(key).collect();
+        let sent = messages.iter().flat_map(files).filter(|file| takes.sends(file.file));
+        let all: Vec<_> = sent.map(key).collect();
         let is_blind = known.blind.contains(model);
         let is_left_out = |key: &Key| is_blind || known.refused.contains(key);
         let left_out: BTreeSet<_> = all.iter().map(|(key, _)| *key).filter(is_left_out).collect();
@@ -73,7 +74,7 @@ impl RefusedFiles {
         }
         let next = search.candidates.pop();
         let has_next = next.is_some();
-        search.left_out = next.unwrap_or_default();
+        search.left_out = next.unwrap_or_else(|| search.before.clone());
         has_next
     }
 
@@ -98,7 +99,7 @@ impl RefusedFiles {
         candidates
     }
 
-    /// Learns from a request that was answered; the files that are left out from now on, if there are more than before.
+    /// Learns from a request that was answered; which files were left out of it that nobody was told of, and why.
     pub(super) fn answered(&self, search: &Search) -> Option<String> {
         let mut known = self.known.lock();
         if known.refused.len() + known.taken.len() > MAX_KNOWN {
@@ -107,17 +108,14 @@ impl RefusedFiles {
         let (refused, taken): (Vec<_>, Vec<_>) =
             search.all.iter().partition(|(key, _)| search.left_out.contains(key));
         known.taken.extend(taken.into_iter().map(|(key, _)| *key));
-        if search.left_out == search.before {
-            return None;
-        }
-        known.refused.extend(refused.iter().map(|(key, _)| *key));
-        if search.is_blind {
+        if search.is_blind && search.left_out != search.before {
             known.blind.insert(search.model.clone());
         }
-        let new = refused.iter().filter(|(key, _)| !search.before.contains(key));
+        let new = refused.iter().filter(|(key, _)| known.refused.insert(*key));
         let names: Vec<_> = new.map(|(_, name)| name.as_str()).collect();
-        let why = search.refusal.as_ref().map(ToString::to_string).unwrap_or_default();
-        Some(format!("not shown to the model: {} (the server {why})", names.join(", ")))
+        let why = search.refusal.as_ref().map_or_else(|| "takes no files".into(), ToString::to_string);
+        (!names.is_empty())
+            .then(|| format!("not shown to the model: {} (its server {why})", names.join(", ")))
     }
 }
 

@@ -45,8 +45,8 @@ impl Fold for Response {
             "response.reasoning_text.delta" => self.push_thought(&frame, "content_index", pieces),
             "response.output_item.added" => self.push_item(&mut frame, false)?,
             "response.output_item.done" => self.push_item(&mut frame, true)?,
-            "response.function_call_arguments.delta" => self.push_arguments(&frame, "delta")?,
-            "response.function_call_arguments.done" => self.push_arguments(&frame, "arguments")?,
+            "response.function_call_arguments.delta" => self.push_arguments(&frame, "delta"),
+            "response.function_call_arguments.done" => self.push_arguments(&frame, "arguments"),
             "response.completed" | "response.incomplete" | "response.failed" => self.end(&kind, &mut frame),
             "error" if !frame.contains_key("error") => reported_error(&json!({ "error": frame }))?,
             _ => reported_error(&Value::Object(frame))?,
@@ -113,19 +113,17 @@ impl Response {
     }
 
     /// Arguments in pieces, or all of them at the end.
-    fn push_arguments(&mut self, frame: &Map<String, Value>, key: &str) -> Result<(), Failure> {
-        let Some(arguments) = text(frame, key) else { return Ok(()) };
+    fn push_arguments(&mut self, frame: &Map<String, Value>, key: &str) {
+        let Some(arguments) = text(frame, key) else { return };
         let mut piece = numbered(Map::from_iter([("arguments".to_owned(), arguments.into())]), frame);
         piece.extend(text(frame, "name").map(|name| ("name".to_owned(), name.into())));
-        let Some(place) = CALL.place(&self.items, &piece) else { return Ok(()) };
-        let item = self.items.get_mut(place).and_then(Value::as_object_mut);
-        let Some(item) = item.filter(|item| !item.contains_key(DONE)) else { return Ok(()) };
-        if key == "delta" {
-            CALL.join(item, piece);
-        } else {
-            item.extend(piece);
+        let place = CALL.place(&self.items, &piece);
+        let item = place.and_then(|place| self.items.get_mut(place)).and_then(Value::as_object_mut);
+        match item.filter(|item| !item.contains_key(DONE)) {
+            Some(item) if key == "delta" => CALL.join(item, piece),
+            Some(item) => item.extend(piece),
+            None => {}
         }
-        Ok(())
     }
 
     fn push_item(&mut self, frame: &mut Map<String, Value>, is_done: bool) -> Result<(), Failure> {
@@ -197,12 +195,11 @@ fn grow(content: &mut Value, key: &str, delta: &str) {
         *content = json!([]);
     }
     let Some(parts) = content.as_array_mut() else { return };
-    match parts.last_mut().and_then(|part| part.get_mut(key)) {
-        Some(Value::String(text)) => text.push_str(delta),
-        _ => {
-            let kind = if key == "text" { "output_text" } else { "refusal" };
-            parts.push(json!({ "type": kind, key: delta }));
-        }
+    if let Some(Value::String(text)) = parts.last_mut().and_then(|part| part.get_mut(key)) {
+        text.push_str(delta);
+    } else {
+        let kind = if key == "text" { "output_text" } else { "refusal" };
+        parts.push(json!({ "type": kind, key: delta }));
     }
 }
 
