@@ -16,6 +16,8 @@ mod openai;
 pub(crate) mod recorded;
 mod responses;
 mod routing;
+#[path = "../host/agent/src/provider/rules.rs"]
+mod rules;
 mod schemas;
 mod server;
 mod tasks;

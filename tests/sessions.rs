@@ -6,6 +6,7 @@
 mod asking;
 mod attached;
 mod chat;
+mod endures;
 mod kept;
 mod kill;
 mod long;

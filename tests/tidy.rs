@@ -65,6 +65,8 @@ const HOMES: &[(&str, &[&str])] = &[
             "package/src/archive",
             "package/src/archive.rs",
             "author/src/archive.rs",
+            // What servers of models pack without being asked.
+            "agent/src/provider/reading/inflate.rs",
             // What `build.rs` compressed.
             "plugin/src/component/source.rs",
         ],

@@ -160,7 +160,7 @@ async fn pl18_no_choices_is_an_empty_response() {
     let error = failure_after(nothing(), crate::providers::once()).await.to_string();
     assert!(error.contains("empty response"), "{error}");
     let error = failure_after((0..3).map(|_| says("")).collect(), crate::providers::once()).await.to_string();
-    assert!(error.ends_with("empty response: neither text nor a call (finish reason `stop`)"), "{error}");
+    assert!(error.ends_with("empty response: neither text nor a call (it ended with `stop`)"), "{error}");
 }
 
 /// PL19.

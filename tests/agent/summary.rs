@@ -61,7 +61,7 @@ impl Provider for Two {
         self.asked.lock().unwrap().push((ask.model.to_owned(), ask.messages.to_vec()));
         if ask.model == "fast" {
             assert!(ask.tools.is_empty());
-            let failure = Failure::Status { status: 400, body: "no".into() };
+            let failure = Failure::refused(400, "no");
             let (provider, endpoint, wasted) = ("openai", "http://x".into(), Box::default());
             let error = || ProviderError { provider, endpoint, attempts: 1, failure, wasted };
             return self.summary.map(|text| turn(text, Vec::new())).ok_or_else(error);

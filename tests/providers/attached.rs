@@ -9,10 +9,14 @@ use crate::attach::PNG;
 
 /// What haft answers to a prompt with `file`.
 async fn run(server: &Server, file: &str) -> (bool, String) {
+    run_with(server, &["run", "--attach", file, "What is it?"]).await
+}
+
+async fn run_with(server: &Server, arguments: &[&str]) -> (bool, String) {
     let home = home(server, "");
     fs::write(home.work().join("dot.png"), PNG).unwrap();
     fs::write(home.work().join("page.pdf"), b"%PDF-1.4\n").unwrap();
-    let mut command = home.command(&["run", "--attach", file, "What is it?"]);
+    let mut command = home.command(arguments);
     command.env("TEST_KEY", KEY);
     let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
     (output.status.success(), String::from_utf8(output.stderr).unwrap())
@@ -47,4 +51,15 @@ async fn every_vendor_is_shown_what_a_person_attaches_or_not_asked() {
     }
     assert!(takes_pdf.contains(&"anthropic") && takes_pdf.contains(&"gemini"), "{takes_pdf:?}");
     assert!(!takes_pdf.contains(&"ollama"), "{takes_pdf:?}");
+}
+
+/// (A15): a person is told of what they attached and the model is not shown, however little they want to be told.
+#[tokio::test]
+async fn what_is_attached_and_not_shown_is_told_to_a_quiet_person_too() {
+    let refusal = Answer::Status(400, vec![], "Could not process image");
+    let says = Answer::Turn(Said { text: "a dot", ..Said::default() });
+    let server = Server::start(VENDORS[0], [refusal, says]).await;
+    let (is_good, stderr) = run_with(&server, &["run", "-q", "--attach", "dot.png", "What is it?"]).await;
+    assert!(is_good && stderr.contains("warning: not shown to the model: dot.png"), "{stderr}");
+    server.assert_done();
 }

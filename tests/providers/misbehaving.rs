@@ -331,9 +331,111 @@ async fn g09_a_refusal_of_files_is_answered_by_leaving_them_out() {
             let bodies: Vec<_> = server.bodies().iter().map(ToString::to_string).collect();
             let shown: Vec<_> = bodies.iter().map(|body| body.contains("iVBORw0K")).collect();
             assert_eq!(shown, [true, false, false], "{}", vendor.name());
-            assert!(
-                bodies[1].contains("[not shown: image/png, 8 bytes: the model's API takes no `image/png`]")
-            );
+            assert!(bodies[1].contains("[not shown: image/png, 8 bytes: the model's API refused it]"));
+        }
+    }
+}
+
+/// (A14): of several pictures the one that the vendor cannot read is found and left out; the others are seen, and so are
+/// those that come later.
+#[tokio::test]
+async fn one_unreadable_picture_does_not_hide_the_others() {
+    let picture =
+        |number: u8| Attachment::new("image/png", [b"\x89PNG\r\n\x1a\n".as_slice(), &[number; 9]].concat());
+    let refusal = || Answer::Status(400, vec![], "Could not process image");
+    for vendor in VENDORS {
+        // The newest is left out first; the second of three is the bad one.
+        let script = [refusal(), refusal(), Answer::Turn(hello()), Answer::Turn(hello())];
+        let server = Server::apart(vendor, script).await;
+        let provider = provider(settings(&server, true));
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let sink = told.clone();
+        let events = Events::to(move |event| {
+            if let Event::NotShown { reason } = event {
+                sink.lock().unwrap().push(reason.clone());
+            }
+        });
+        let said = |text: &str, count: u8| {
+            let attachments = (0..count).map(picture).collect();
+            Message::User(Prompt { text: text.into(), attachments })
+        };
+        for count in [3, 4] {
+            let messages = [said("look", count)];
+            let ask = Ask { model: "fake-model", system: "", messages: &messages, tools: &[], output: None };
+            provider.turn(&ask, &events).await.unwrap();
+        }
+        server.assert_done();
+        let shown: Vec<_> =
+            server.bodies().iter().map(|body| body.to_string().matches("iVBORw0KGgo").count()).collect();
+        assert_eq!(shown, [3, 2, 2, 3], "{}", vendor.name());
+        let told = told.lock().unwrap().clone();
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(
+            told[0].contains("image/png, 17 bytes") && told[0].contains("Could not process image"),
+            "{told:?}"
+        );
+    }
+}
+
+/// A refusal that is not about the files is told as it was: nothing that was attached is dropped for it.
+#[tokio::test]
+async fn a_refusal_that_files_have_no_part_in_is_told() {
+    for vendor in VENDORS {
+        let refusals = (0..2).map(|number| {
+            Answer::Status(
+                400,
+                vec![],
+                if number == 0 { "no such parameter" } else { "still no such parameter" },
+            )
+        });
+        let server = Server::apart(vendor, refusals).await;
+        let attachments = vec![Attachment::new("image/png", b"\x89PNG\r\n\x1a\n".to_vec())];
+        let messages = [Message::User(Prompt { text: "look".into(), attachments })];
+        let ask = Ask { model: "fake-model", system: "", messages: &messages, tools: &[], output: None };
+        let error = provider(settings(&server, true)).turn(&ask, &Events::default()).await.unwrap_err();
+        assert!(error.to_string().contains(": no such parameter"), "{}: {error}", vendor.name());
+        server.assert_done();
+    }
+}
+
+/// (A05): a wait that is told in the middle of a stream is kept.
+#[tokio::test]
+async fn a_wait_that_is_told_in_a_stream_is_kept() {
+    for vendor in VENDORS {
+        let late = Answer::ErrorAfter(hello(), "Overloaded. Please try again in 1.25s.");
+        let server = Server::start(vendor, [late, Answer::Turn(hello())]).await;
+        let (turn, received) = received(provider(settings(&server, true)).as_ref()).await;
+        turn.unwrap();
+        assert!(received.iter().any(|piece| piece == "AGAIN after 1.25s"), "{}: {received:?}", vendor.name());
+    }
+}
+
+/// (A04): a connection that stays open after the end is not waited for.
+#[tokio::test]
+async fn an_open_connection_after_the_end_is_not_waited_for() {
+    let hours = Duration::from_hours(9);
+    let timeouts = Timeouts { idle: hours, total: hours, ..Timeouts::default() };
+    for vendor in VENDORS {
+        let count = vendor.write(&hello(), true).frames.len();
+        let server = Server::start(vendor, [Answer::Stall(hello(), count)]).await;
+        let open = ProviderSettings { timeouts, ..settings(&server, true) };
+        let (turn, _) = received(provider(open).as_ref()).await;
+        assert_eq!(turn.unwrap().reply.text, "hello there, everyone", "{}", vendor.name());
+    }
+}
+
+/// (A12): what an answer is is told by its bytes, whatever its head says, or does not say.
+#[tokio::test]
+async fn the_media_type_of_an_answer_is_not_believed() {
+    for vendor in VENDORS {
+        for streams in [true, false] {
+            let body = vendor.write(&hello(), streams).frames.concat().into_bytes();
+            for media_type in ["", "text/plain", "text/html", "application/json", "text/event-stream"] {
+                let server = Server::start(vendor, [Answer::Body(media_type, body.clone())]).await;
+                let (turn, received) = received(provider(settings(&server, true)).as_ref()).await;
+                let text = turn.unwrap_or_else(|error| panic!("{media_type}: {error}")).reply.text;
+                assert_eq!([text, received.concat()], ["hello there, everyone"; 2], "{media_type}");
+            }
         }
     }
 }

@@ -61,8 +61,10 @@ fn toolbox() -> Toolbox {
 }
 
 /// What the model of a visited vendor does: thinks, makes two calls at once, and answers.
-fn visit() -> [Answer; 2] {
-    let calls = vec![("call_1", "camera", json!({})), ("call_2", "shout", json!({ "text": "hey" }))];
+fn visit(number: usize) -> [Answer; 2] {
+    // No vendor gives an id twice in a conversation, and some refuse one that is there twice.
+    let id = |call: usize| -> &'static str { format!("call_{number}_{call}").leak() };
+    let calls = vec![(id(1), "camera", json!({})), (id(2), "shout", json!({ "text": "hey" }))];
     let first = Said { thought: "let me see", text: "I look.", calls };
     [Answer::Turn(first), Answer::Turn(Said { thought: "hm", text: "A picture.", ..Said::default() })]
 }
@@ -89,7 +91,8 @@ async fn journey(first: usize, stream: bool) {
     let mut servers = Vec::new();
     for (index, vendor) in VENDORS.iter().enumerate() {
         let visits = way.iter().filter(|place| **place == index).count();
-        servers.push(Server::moved(*vendor, (0..visits).flat_map(|_| visit())).await);
+        servers
+            .push(Server::moved(*vendor, (0..visits).flat_map(|visits| visit(index * 100 + visits))).await);
     }
     let prompt = || {
         let attachments = vec![

@@ -12,6 +12,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
 use super::recorded::record;
+use super::rules;
 use crate::agent::fake::read_request;
 
 /// A turn of the fake's model.
@@ -220,6 +221,10 @@ async fn turn(
     record(format, target, headers, &body);
     let moved = state.conversation == Conversation::Moved;
     let checked = vendor.check(&Request { target, headers, body: &body, answers: &answers, moved });
+    let checked = checked.and_then(|streams| {
+        let found = rules::violations(format.trim_start_matches("openai-"), &body);
+        if found.is_empty() { Ok(streams) } else { Err(found.join("; ")) }
+    });
     let is_json = headers.get("content-type").is_some_and(|kind| kind == "application/json");
     let checked = checked.and_then(|streams| if is_json { Ok(streams) } else { Err("not JSON".into()) });
     let answer = checked.and_then(|streams| {

@@ -84,7 +84,7 @@ impl Points {
 }
 
 /// A number that differs from trial to trial, the same in every run of the test.
-fn random(seed: u64) -> u64 {
+pub(super) fn random(seed: u64) -> u64 {
     // SplitMix64.
     let mut z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -153,10 +153,15 @@ fn judge(place: &Place) {
     let mut lines: Vec<_> = place.read("log").lines().map(str::to_owned).collect();
     lines.sort_unstable();
     let expected: Vec<_> = (1..=STEPS).flat_map(|step| ["a", "b"].map(|part| item(step, part))).collect();
+    assert_eq!(lines, expected, "{:?}", place.files());
+    assert_run_once(place);
+    assert_eq!(place.listed()[0]["state"], "done");
+}
+
+/// No line of the session is broken, and no call of the model was run twice.
+pub(super) fn assert_run_once(place: &Place) {
     let [file] = place.files().try_into().expect("one session");
     let text = fs::read_to_string(file).unwrap();
-    assert_eq!(lines, expected, "{text}");
-    // No line is broken, and no call of the model was run twice.
     assert!(text.ends_with('\n'));
     let mut running = Vec::new();
     for line in text.lines() {
@@ -168,15 +173,18 @@ fn judge(place: &Place) {
             running.push(line["call"].clone());
         }
     }
-    assert_eq!(place.listed()[0]["state"], "done");
+}
+
+/// How often haft is killed.
+pub(super) fn kills() -> u64 {
+    std::env::var("HAFT_TEST_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(USUAL_KILLS)
 }
 
 /// PL20: killed at random moments and gone on with, a run comes to the same end as one that nobody disturbs, and every
 /// tool ran once for every call.
 #[test]
 fn pl20_a_run_that_is_killed_goes_on() {
-    let kills =
-        std::env::var("HAFT_TEST_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(USUAL_KILLS);
+    let kills = kills();
     // The first builds what is kept in the cache; the second tells how many looks a run takes.
     let mut usual = 0;
     for _ in 0..2 {

@@ -21,6 +21,8 @@ pub(crate) struct Says {
     pub(crate) status: u16,
     /// What the model does before the last word of the text, where it is streamed.
     pub(crate) before_last: Option<fn()>,
+    /// The bytes that it answers with instead of all that; the connection ends with them.
+    pub(crate) raw: Option<String>,
 }
 
 impl Says {
@@ -84,6 +86,13 @@ fn serve(mut stream: &TcpStream, state: &State) -> Option<()> {
     }
     let turns = messages.iter().filter(|message| message["role"] == "assistant").count();
     let says = (state.script)(&messages);
+    if let Some(raw) = &says.raw {
+        return stream
+            .write_all(raw.as_bytes())
+            .and_then(|()| stream.shutdown(std::net::Shutdown::Both))
+            .ok()
+            .and(None);
+    }
     if says.status != 0 {
         let head = format!("HTTP/1.1 {} No\r\ncontent-length: 0\r\n\r\n", says.status);
         return stream.write_all(head.as_bytes()).ok();

@@ -112,6 +112,9 @@ impl Updates {
                 // What is said next is another message: what was said so far does not count.
                 state.last_message += 1;
             }
+            Event::NotShown { reason } => {
+                self.say(&state, SessionUpdate::AgentMessageChunk, &format!("[{reason}]\n\n"));
+            }
             Event::Started(call) => self.begin(&mut state, call),
             Event::Running { call } => {
                 if let Some(shown) = state.calls.get(call) {

@@ -246,7 +246,10 @@ impl Agent {
                 Some(too_long) if shrinks < MAX_SHRINKS && history.window().0.shrink(too_long) => {
                     shrinks += 1;
                 }
-                Some(_) if history.window().0.leave_out_files() => {}
+                Some(_) if history.window().0.leave_out_files() => {
+                    let reason = "not shown to the model: all files; the conversation is too long with them";
+                    session.events.emit(|| Event::NotShown { reason: reason.into() });
+                }
                 // Servers that want to know the tools of which the conversation has calls.
                 None if self.is_apart(answers) && failure.is_some_and(Failure::is_invalid_request) => {
                     answers.keep_tools();

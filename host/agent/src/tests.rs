@@ -193,7 +193,7 @@ impl Tool for Idle {
 #[tokio::test]
 async fn an_answer_that_is_refused_without_tools_is_asked_for_with_them() {
     let provider = scripted(|number, asked| match (number, asked.1) {
-        (_, 0) => Err(Failure::Status { status: 400, body: "`tools` is required".into() }),
+        (_, 0) => Err(Failure::refused(400, "`tools` is required")),
         (0 | 2, _) => Ok(says("words", None)),
         _ => Ok(says("7", None)),
     });

@@ -56,6 +56,11 @@ pub enum Event {
         /// How long haft waits first.
         delay: Duration,
     },
+    /// Files are left out of what the model is shown, though the conversation has them.
+    NotShown {
+        /// Which, and why, in one line.
+        reason: String,
+    },
     /// A call went to a tool.
     Started(ToolCall),
     /// Its tool runs from now on: it was found, the arguments are right and, where a person has to

@@ -5,16 +5,18 @@ mod format;
 mod reply;
 mod request;
 mod stream;
+mod thinking;
 
 use serde_json::{Map, Value};
 
-use super::body::reported_error;
+use super::codes::reported_error;
 use super::dialect::{Dialect, Fold, Terms};
-use super::error::{Failure, excerpt};
+use super::ends::{self, Ends};
+use super::error::Failure;
 use super::files::Takes;
 use super::models::{ANTHROPIC, Listing};
 use super::output::Formats;
-use super::{Ask, Stop, Turn, Usage};
+use super::{Ask, Turn, Usage};
 
 /// The name in [`PROVIDERS`](super::PROVIDERS).
 pub(super) const NAME: &str = "anthropic";
@@ -51,6 +53,18 @@ impl Dialect for Anthropic {
         format::formats(model)
     }
 
+    fn vendor(&self) -> &'static str {
+        NAME
+    }
+
+    fn id_bytes(&self, _terms: &Terms) -> usize {
+        64
+    }
+
+    fn settle(&self, body: &mut Map<String, Value>, model: &str) {
+        thinking::settle(body, model);
+    }
+
     fn is_shared(&self) -> bool {
         true
     }
@@ -69,20 +83,15 @@ impl Dialect for Anthropic {
 
     fn decode(&self, ask: &Ask<'_>, body: Value) -> Result<Turn, Failure> {
         reported_error(&body)?;
-        let reason = body.get("stop_reason").and_then(Value::as_str).unwrap_or_default();
-        if reason == "model_context_window_exceeded" {
-            return Err(Failure::TooLong(reason.into()));
-        }
-        let stop = stop(reason);
+        let end = self.end(body.get("stop_reason").and_then(Value::as_str).unwrap_or_default());
         let blocks = body.get("content").and_then(Value::as_array);
         let blocks = blocks.ok_or_else(|| Failure::Malformed("there is no list `content`".into()))?;
-        let mut reply = reply::decode(blocks, stop == Stop::Length, ask.calls());
-        reply.unfinished = stop == Stop::Paused;
-        if reply.is_empty() && stop == Stop::Done {
-            let detail = format!("neither text nor a call (stop reason `{}`)", excerpt(reason));
-            return Err(Failure::Empty(detail));
-        }
-        Ok(self.turn(ask, &body, reply, stop))
+        let reply = reply::decode(blocks, end.is_cut(), ask.calls());
+        self.turn(ask, &body, reply, &end)
+    }
+
+    fn ends(&self) -> Ends {
+        ends::ANTHROPIC
     }
 
     fn usage(&self, body: &Value) -> Usage {
@@ -95,16 +104,6 @@ impl Dialect for Anthropic {
 
     fn fold(&self) -> Box<dyn Fold> {
         Box::<stream::Message>::default()
-    }
-}
-
-fn stop(reason: &str) -> Stop {
-    match reason {
-        "max_tokens" => Stop::Length,
-        "refusal" => Stop::Refused,
-        "pause_turn" => Stop::Paused,
-        // `end_turn`, `stop_sequence`, `tool_use`, and what will be added: the calls are what counts.
-        _ => Stop::Done,
     }
 }
 

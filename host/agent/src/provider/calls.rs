@@ -3,7 +3,7 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use serde_json::{Value, json};
+use serde_json::{Deserializer, Map, Value, json};
 
 use super::error::excerpt;
 use super::{Reply, RequestedCall};
@@ -32,7 +32,7 @@ pub(super) fn cut_off(calls: &mut [RequestedCall]) {
 
 /// The arguments as an object. Some APIs say they are a string of JSON, others the object itself;
 /// models and servers send either, nothing at all, and a string of a string.
-fn arguments(sent: &Value) -> Result<Value, String> {
+pub(super) fn arguments(sent: &Value) -> Result<Value, String> {
     match sent {
         Value::Null => Ok(json!({})),
         Value::Object(_) => Ok(sent.clone()),
@@ -50,8 +50,30 @@ fn parse(text: &str, may_nest: bool) -> Result<Value, String> {
         Ok(object @ Value::Object(_)) => Ok(object),
         Ok(Value::String(inner)) if may_nest => parse(&inner, false),
         Ok(_) => Err(format!("expected a JSON object, got `{}`", excerpt(text))),
-        Err(error) => Err(format!("expected a JSON object: {error}, in `{}`", excerpt(text))),
+        Err(error) => {
+            repeated(text).ok_or_else(|| format!("expected a JSON object: {error}, in `{}`", excerpt(text)))
+        }
     }
+}
+
+/// The one object that `text` has several times: some servers begin with an empty one, or send all once more at the end.
+fn repeated(text: &str) -> Option<Value> {
+    let mut found = None;
+    for object in Deserializer::from_str(text).into_iter::<Map<String, Value>>() {
+        let object = object.ok()?;
+        match &found {
+            _ if object.is_empty() => {}
+            None => found = Some(object),
+            Some(before) if *before == object => {}
+            Some(_) => return None,
+        }
+    }
+    Some(found.unwrap_or_default().into())
+}
+
+/// Whether `arguments` are the text of an object, as APIs want them back.
+pub(super) fn is_object_text(arguments: &Value) -> bool {
+    arguments.as_str().is_some_and(|text| serde_json::from_str::<Map<String, Value>>(text).is_ok())
 }
 
 /// The arguments as they go back: what could not be read goes back as none, since servers parse them
@@ -82,21 +104,22 @@ pub(super) fn echo_name(name: &str) -> String {
     if name.is_empty() { "unnamed".into() } else { name }
 }
 
-/// An id that every API takes, made of one that another vendor gave.
-pub(super) fn echo_id(id: &str) -> String {
-    word(id)
-}
+/// Nine letters and digits: the form of an id that every server known to be choosy takes.
+pub(super) const CHOOSY: usize = 9;
 
-/// [`echo_id`] for an API that takes `most` bytes: a longer one keeps its beginning, and is told from others by a hash.
-pub(super) fn short_id(id: &str, most: usize) -> String {
-    let id = echo_id(id);
-    if id.len() <= most {
-        return id;
+/// An id of `most` bytes that an API takes, made of one that it may not take: one that does not fit is told from others
+/// by a hash.
+pub(super) fn fit_id(id: &str, most: usize) -> String {
+    let fitting = word(id);
+    let is_plain = fitting.len() == CHOOSY && fitting.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    if is_plain || (most > CHOOSY && fitting.len() <= most && !fitting.is_empty()) {
+        return fitting;
     }
     let mut hasher = DefaultHasher::new();
     id.hash(&mut hasher);
-    let start: String = id.chars().take(most.saturating_sub(17)).collect();
-    format!("{start}_{:016x}", hasher.finish())
+    let hash = format!("{:016x}", hasher.finish());
+    let start: String = fitting.chars().take(most.saturating_sub(hash.len() + 1)).collect();
+    if start.is_empty() { hash.chars().take(most).collect() } else { format!("{start}_{hash}") }
 }
 
 fn word(text: &str) -> String {

@@ -4,10 +4,13 @@
 
 use serde_json::{Map, Value};
 
+use super::ends::{self, Ending, Ends, ending};
 use super::error::Failure;
 use super::files::Takes;
 use super::models::Listing;
 use super::output::Formats;
+pub(super) use super::thoughts::Piece;
+use super::thoughts::said;
 use super::{Ask, Reply, Stop, Turn, Usage};
 use haft_core::manifest::Effort;
 use haft_core::net::Framing;
@@ -27,13 +30,21 @@ pub(super) struct Terms {
     pub(super) is_vendor: bool,
 }
 
-/// What a piece of a streamed answer tells a person.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Piece {
-    /// The next words of the text.
-    Text(String),
-    /// The next words of what the model thinks.
-    Thought(String),
+/// How a turn ended.
+#[derive(Clone, Copy)]
+pub(super) struct End<'w> {
+    pub(super) ending: Ending,
+    /// The vendor's word for it.
+    pub(super) word: &'w str,
+    /// What it says besides, for a message.
+    pub(super) detail: &'w str,
+}
+
+impl End<'_> {
+    /// Whether the limit of output tokens ended the turn.
+    pub(super) fn is_cut(&self) -> bool {
+        self.ending == Ending::Length
+    }
 }
 
 /// A vendor's format.
@@ -76,6 +87,17 @@ pub(super) trait Dialect: Send + Sync {
     /// When the form of an answer is sent, for `model` at the vendor itself or at something that speaks its format.
     fn formats(&self, model: &str, is_vendor: bool) -> Formats;
 
+    /// Whose messages go back as they came: those with this [`Reply::vendor`].
+    fn vendor(&self) -> &'static str;
+
+    /// Bytes of a call's id at most.
+    fn id_bytes(&self, _terms: &Terms) -> usize {
+        usize::MAX
+    }
+
+    /// Fits a request to the conversation in it, after all was laid over it.
+    fn settle(&self, _body: &mut Map<String, Value>, _model: &str) {}
+
     /// Whether many servers speak it, whose models' own messages are nothing to each other.
     fn is_shared(&self) -> bool {
         false
@@ -98,10 +120,22 @@ pub(super) trait Dialect: Send + Sync {
         body.get("model").and_then(Value::as_str).filter(|name| !name.is_empty())
     }
 
-    /// The turn of a body whose reply was read.
-    fn turn(&self, ask: &Ask<'_>, body: &Value, reply: Reply, stop: Stop) -> Turn {
+    /// The vendor's words for the end of a turn.
+    fn ends(&self) -> Ends;
+
+    /// The turn of a body whose reply was read, and which ended with `word`.
+    fn turn(&self, ask: &Ask<'_>, body: &Value, mut reply: Reply, end: &End<'_>) -> Result<Turn, Failure> {
+        let thought = reply.text.len() - said(&reply.text).len();
+        reply.text.drain(..thought);
+        let stop = ends::stop(end.ending, &reply, end.word, end.detail)?;
+        reply.unfinished = stop == Stop::Paused;
         let model = self.answering(body).unwrap_or(ask.model).to_owned();
-        Turn { reply, stop, usage: self.usage(body), wasted: Usage::default(), model }
+        Ok(Turn { reply, stop, usage: self.usage(body), wasted: Usage::default(), model })
+    }
+
+    /// What a word for the end of a turn means.
+    fn end<'w>(&self, word: &'w str) -> End<'w> {
+        End { ending: ending(self.ends(), word), word, detail: "" }
     }
 
     /// Puts the body of a streamed answer together.
@@ -113,8 +147,13 @@ pub(super) trait Fold: Send {
     /// Adds the next frame; what it tells a person is added to `told`.
     fn take(&mut self, frame: Value, pieces: &mut Vec<Piece>) -> Result<(), Failure>;
 
-    /// Whether the vendor has said that this is all.
+    /// Whether the vendor has said how the answer ends: it is whole then, though its cost may follow.
     fn is_complete(&self) -> bool;
+
+    /// Whether nothing can follow.
+    fn is_over(&self) -> bool {
+        false
+    }
 
     /// The body.
     fn body(self: Box<Self>) -> Value;

@@ -64,14 +64,22 @@ pub enum Failure {
         status: u16,
         /// What the body says, bounded.
         body: String,
+        /// In which way it passes, if it does.
+        passing: Option<Passing>,
+        /// How long the server wants to be left alone.
+        wait: Option<Duration>,
     },
     /// The server answered with success, and the body reports an error.
     #[error("reported an error: {message}")]
     Reported {
-        /// The code in the body, where it looks like a status.
+        /// The status that its code stands for.
         code: Option<u16>,
         /// The message in the body, bounded.
         message: String,
+        /// In which way it passes, if it does.
+        passing: Option<Passing>,
+        /// How long the server wants to be left alone.
+        wait: Option<Duration>,
     },
     /// The body is not what the vendor's format says.
     #[error("failed to parse response: {0}")]
@@ -92,7 +100,7 @@ pub enum Failure {
 
 /// In which way a failure may pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Passing {
+pub enum Passing {
     /// The vendor is overloaded, limits the rate or cannot be reached: it recovers after a while.
     Unavailable,
     /// Nothing came for minutes.
@@ -105,26 +113,31 @@ impl Failure {
     /// In which way the same request may succeed later; `None`: it will not.
     pub(crate) fn passing(&self) -> Option<Passing> {
         match self {
-            _ if self.too_long().is_some() => None,
             Self::Connect(_) | Self::Interrupted(_) => Some(Passing::Unavailable),
             Self::Silent { .. } | Self::TimedOut(_) => Some(Passing::Silent),
-            // An error without a number comes in the middle of an answer: the request itself was fine.
-            Self::Malformed(_) | Self::Botched(_) | Self::Empty(_) | Self::Reported { code: None, .. } => {
-                Some(Passing::Unusable)
-            }
-            Self::Status { status: code, body: text }
-            | Self::Reported { code: Some(code), message: text } => {
-                // OpenAI's 429 for an account without credit: waiting does not fill it.
-                let lasting = text.contains("insufficient_quota") || *code == 501;
-                let passes = !lasting && (matches!(code, 408 | 429) || (500..600).contains(code));
-                passes.then_some(Passing::Unavailable)
-            }
+            Self::Malformed(_) | Self::Botched(_) | Self::Empty(_) => Some(Passing::Unusable),
+            Self::Status { passing, .. } | Self::Reported { passing, .. } => *passing,
             _ => None,
         }
     }
-}
 
-impl Failure {
+    /// How long the server wants to be left alone.
+    pub(crate) fn wait(&self) -> Option<Duration> {
+        match self {
+            Self::Status { wait, .. } | Self::Reported { wait, .. } => *wait,
+            _ => None,
+        }
+    }
+
+    /// The status and the words of a server that refused the request, by either way to say so.
+    fn told(&self) -> Option<(Option<u16>, &str)> {
+        match self {
+            Self::Status { status, body, .. } => Some((Some(*status), body)),
+            Self::Reported { code, message, .. } => Some((*code, message)),
+            _ => None,
+        }
+    }
+
     /// The kind of it, in a word.
     pub fn kind(&self) -> &'static str {
         match self {
@@ -143,61 +156,68 @@ impl Failure {
     }
 }
 
-impl Failure {
-    /// Whether the server refuses the request as it is, for what stands in it.
-    pub(crate) fn is_invalid_request(&self) -> bool {
-        let refused = matches!(
-            self,
-            Self::Status { status: 400 | 422, .. } | Self::Reported { code: Some(400 | 422), .. }
-        );
-        refused && self.too_long().is_none()
-    }
-}
-
 /// Words of a server that cannot make a grammar of a schema, or knows no parameter for it.
 const OF_FORMAT: &[&str] = &["grammar", "json_schema", "response_format", "schema", "structured output"];
-
-impl Failure {
-    /// Whether it may be the form of the answer that a server refuses: the request as such, or by its words.
-    pub(super) fn may_be_of_format(&self) -> bool {
-        let (code, text) = match self {
-            _ if self.too_long().is_some() => return false,
-            Self::Status { status, body } => (Some(*status), body),
-            Self::Reported { code, message } => (*code, message),
-            _ => return false,
-        };
-        let text = text.to_lowercase();
-        matches!(code, Some(400 | 422 | 501)) || OF_FORMAT.iter().any(|word| text.contains(word))
-    }
-}
-
 /// Words in which servers refuse files where they do not say it by the status: `image input is not supported`.
 const ABOUT_FILES: &[&str] =
     &["image", "vision", "multimodal", "modalit", "mmproj", "picture", "document", "file"];
+/// Words, beside those, of servers whose model takes no files at all.
+const TAKES_NONE: &[&str] = &[
+    "data required for",
+    "does not have vision",
+    "does not support",
+    "image input",
+    "mmproj",
+    "not a vision",
+    "not multimodal",
+    "only supports text",
+];
+/// Words of servers that say how a file is to be.
+const OF_FORM: &[&str] = &["format", "media type", "mime", "valid"];
 
 impl Failure {
+    /// Whether the server refuses the request as it is, for what stands in it.
+    pub(crate) fn is_invalid_request(&self) -> bool {
+        matches!(self.told(), Some((Some(400 | 422), _))) && self.passing().is_none()
+    }
+
+    /// Whether it may be the form of the answer that a server refuses: the request as such, or by its words.
+    pub(super) fn may_be_of_format(&self) -> bool {
+        let Some((code, text)) = self.told() else { return false };
+        self.is_invalid_request() || code == Some(501) || has_words(text, OF_FORMAT)
+    }
+
     /// Whether a request with files may have failed because of them.
     pub(crate) fn may_be_about_files(&self) -> bool {
-        let says_so = |text: &str| {
-            let text = text.to_lowercase();
-            ABOUT_FILES.iter().any(|word| text.contains(word))
-        };
-        match self {
-            _ if self.too_long().is_some() => false,
-            Self::Status { status, body: text } | Self::Reported { code: Some(status), message: text } => {
-                matches!(status, 400 | 413 | 415 | 422) || matches!(status, 404 | 500 | 501) && says_so(text)
-            }
-            Self::Reported { code: None, message } => says_so(message),
+        match self.told() {
+            Some((Some(400 | 413 | 415 | 422), _)) => self.passing().is_none(),
+            Some((None | Some(404 | 500 | 501), text)) => has_words(text, ABOUT_FILES),
             _ => false,
         }
     }
+
+    /// Whether it speaks of files.
+    pub(super) fn names_files(&self) -> bool {
+        self.told().is_some_and(|(_, text)| has_words(text, ABOUT_FILES))
+    }
+
+    /// Whether it says that the model takes no files at all, not that one of them is wrong.
+    pub(super) fn says_no_files(&self) -> bool {
+        self.names_files()
+            && self.told().is_some_and(|(_, text)| has_words(text, TAKES_NONE) && !has_words(text, OF_FORM))
+    }
+}
+
+fn has_words(text: &str, words: &[&str]) -> bool {
+    let text = text.to_lowercase();
+    words.iter().any(|word| text.contains(word))
 }
 
 impl ProviderError {
     /// The way out, where there is a likely one.
     pub fn hint(&self) -> Option<String> {
         let text = match &self.failure {
-            failure if failure.too_long().is_some() => {
+            Failure::TooLong(_) => {
                 "`context_window` in `[provider]` says how much the model reads; a model that reads more is asked with \
                  `--model`".into()
             }
@@ -215,11 +235,7 @@ impl ProviderError {
                 "`first_byte_timeout` in `[provider]` gives it more time".into()
             }
             Failure::Silent { began: true, .. } => "`idle_timeout` in `[provider]` gives it more time".into(),
-            Failure::Status { status, body: text }
-            | Failure::Reported { code: Some(status), message: text } => {
-                return self.hint_at(*status, text);
-            }
-            _ => return None,
+            failure => return failure.told().and_then(|(code, text)| self.hint_at(code?, text)),
         };
         Some(text)
     }
@@ -332,7 +348,7 @@ mod tests {
     /// PL06.
     #[test]
     fn pl06_a_message_names_provider_endpoint_status_and_attempts() {
-        let failure = Failure::Status { status: 429, body: "slow down".into() };
+        let failure = Failure::refused(429, "slow down");
         assert_eq!(
             error(failure, 3).to_string(),
             "openai at `http://localhost/v1`: returned 429 Too Many Requests: slow down (tried 3 times)"
@@ -342,7 +358,7 @@ mod tests {
     /// PL06.
     #[test]
     fn pl06_only_rate_limits_server_errors_and_connections_are_worth_another_try() {
-        let status = |status| Failure::Status { status, body: String::new() };
+        let status = |status| Failure::refused(status, "");
         for code in [408, 429, 500, 502, 503, 504, 529] {
             assert_eq!(status(code).passing(), Some(Passing::Unavailable), "{code}");
         }
@@ -353,14 +369,18 @@ mod tests {
         assert_eq!(Failure::Interrupted("reset".into()).passing(), Some(Passing::Unavailable));
         assert_eq!(Failure::Blocked("SAFETY".into()).passing(), None);
         assert_eq!(Failure::TooLarge(1).passing(), None);
-        assert_eq!(Failure::Status { status: 429, body: "insufficient_quota: …".into() }.passing(), None);
     }
 
     /// By their status, or in their own words where a status says little or there is none.
     #[test]
     fn refusals_of_files_are_known() {
-        let status = |status, body: &str| Failure::Status { status, body: body.into() };
-        let reported = |code, message: &str| Failure::Reported { code, message: message.into() };
+        let status = Failure::refused;
+        let reported = |code: Option<u16>, message: &str| Failure::Reported {
+            code,
+            message: message.into(),
+            passing: None,
+            wait: None,
+        };
         let words = "this model is missing data required for image input";
         for failure in [status(400, ""), status(500, words), reported(Some(422), ""), reported(None, words)] {
             assert!(failure.may_be_about_files(), "{failure:?}");
@@ -369,7 +389,7 @@ mod tests {
             status(500, "busy"),
             status(429, words),
             reported(None, "busy"),
-            reported(None, "image: the prompt is too long"),
+            Failure::TooLong("image: the prompt is too long".into()),
         ] {
             assert!(!failure.may_be_about_files(), "{failure:?}");
         }
@@ -389,8 +409,7 @@ mod tests {
         let missing = error(Failure::MissingKey { variable: "OPENAI_API_KEY" }, 0);
         assert!(missing.hint().unwrap().contains("api_key = { env = \"OPENAI_API_KEY\" }"));
         assert_eq!(error(Failure::Empty("x".into()), 1).hint(), None);
-        let wrong =
-            error(Failure::Status { status: 400, body: "API key not valid (INVALID_ARGUMENT)".into() }, 1);
+        let wrong = error(Failure::refused(400, "API key not valid (INVALID_ARGUMENT)"), 1);
         assert_eq!(wrong.hint().unwrap(), "check `[provider] api_key`");
         let silent = error(Failure::Silent { began: true, waited: Duration::from_secs(2) }, 1);
         assert!(silent.to_string().ends_with("the answer stalled: nothing came for 2 s"), "{silent}");

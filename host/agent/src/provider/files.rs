@@ -25,8 +25,6 @@ pub(super) struct Kind {
     pub(super) most: usize,
 }
 
-/// What a model is shown that takes no files.
-pub(super) const NOTHING: Takes = Takes { kinds: &[], total: 0, count: 0 };
 /// The pictures that most vendors take.
 pub(super) const PICTURES: &[&str] = &["image/png", "image/jpeg", "image/gif", "image/webp"];
 /// Documents.
@@ -34,6 +32,9 @@ pub(super) const DOCUMENTS: &[&str] = &["application/pdf"];
 /// Other names of media types.
 const ALIASES: &[(&str, &str)] =
     &[("image/jpg", "image/jpeg"), ("image/pjpeg", "image/jpeg"), ("image/x-png", "image/png")];
+
+/// Why a file is not shown that its server refused.
+const REFUSED: &str = "the model's API refused it";
 
 /// What becomes of a file.
 enum Verdict<'a> {
@@ -68,6 +69,11 @@ impl Takes {
             )),
             Some(_) => Verdict::Sent(actual),
         }
+    }
+
+    /// Whether `file` is sent as what it is.
+    pub(super) fn sends(&self, file: &Attachment) -> bool {
+        matches!(self.verdict(file), Verdict::Sent(_))
     }
 
     /// Why `file` is not sent, by what the vendor publishes; `None` where it is.
@@ -115,61 +121,89 @@ fn encoded(file: &Attachment) -> usize {
     file.data.len().div_ceil(3) * 4
 }
 
+/// A file in its place in a conversation.
+#[derive(Clone, Copy)]
+pub(super) struct Anchored<'m> {
+    /// The id of the call that it answers, or the prompt that it came with.
+    pub(super) anchor: &'m str,
+    pub(super) file: &'m Attachment,
+}
+
 /// The conversation with only the files that are taken, and a line for each of the others; what is text is in the text.
-pub(super) fn fit<'m>(messages: &'m [Message], takes: &Takes) -> Cow<'m, [Message]> {
-    if messages.iter().flat_map(files).next().is_none() {
+/// `is_refused`: the server is known to refuse a file.
+pub(super) fn fit<'m>(
+    messages: &'m [Message],
+    takes: &Takes,
+    is_refused: &dyn Fn(&Anchored<'_>) -> bool,
+) -> Cow<'m, [Message]> {
+    let verdict = |file: &Anchored<'m>| match takes.verdict(file.file) {
+        Verdict::Sent(_) if is_refused(file) => Verdict::Not(REFUSED.into()),
+        verdict => verdict,
+    };
+    let mut all = messages.iter().flat_map(files).peekable();
+    if all.peek().is_none() {
         return Cow::Borrowed(messages);
     }
-    let sent = messages.iter().flat_map(files).filter(|file| matches!(takes.verdict(file), Verdict::Sent(_)));
-    let sizes: Vec<usize> = sent.map(encoded).collect();
-    let mut fitting = Fitting { takes, left_out: takes.first_sent(&sizes) };
+    let sent = all.filter(|file| matches!(verdict(file), Verdict::Sent(_)));
+    let sizes: Vec<usize> = sent.map(|file| encoded(file.file)).collect();
+    let mut fitting = Fitting { verdict: &verdict, left_out: takes.first_sent(&sizes) };
     Cow::Owned(messages.iter().map(|message| fitting.message(message)).collect())
 }
 
-/// Whether there are files in a conversation.
-pub(super) fn has_files(messages: &[Message]) -> bool {
-    messages.iter().flat_map(files).next().is_some()
-}
-
-fn files(message: &Message) -> Box<dyn Iterator<Item = &Attachment> + '_> {
+/// The files of a message.
+pub(super) fn files(message: &Message) -> Box<dyn Iterator<Item = Anchored<'_>> + '_> {
     match message {
-        Message::User(said) => Box::new(said.attachments.iter()),
-        Message::Turn(exchange) => Box::new(exchange.answered().flat_map(|(_, result)| &result.attachments)),
+        Message::User(said) => {
+            Box::new(said.attachments.iter().map(|file| Anchored { anchor: &said.text, file }))
+        }
+        Message::Turn(exchange) => Box::new(exchange.answered().flat_map(|(requested, result)| {
+            result.attachments.iter().map(|file| Anchored { anchor: &requested.call.id, file })
+        })),
     }
 }
 
 /// The files of a conversation, from the oldest on.
-struct Fitting<'t> {
-    takes: &'t Takes,
+struct Fitting<'v, 'm> {
+    verdict: &'v dyn Fn(&Anchored<'m>) -> Verdict<'m>,
     /// How many of those that could be sent are still to be left out.
     left_out: usize,
 }
 
-impl Fitting<'_> {
-    fn message(&mut self, message: &Message) -> Message {
+impl<'m> Fitting<'_, 'm> {
+    fn message(&mut self, message: &'m Message) -> Message {
         match message {
             Message::User(said) => {
-                let (text, attachments) = self.files(said.text.clone(), &said.attachments, true);
+                let (text, attachments) = self.files(said.text.clone(), files(message), true);
                 Message::User(Prompt { text, attachments })
             }
             Message::Turn(exchange) => {
-                let answers: Vec<_> = exchange.answered().map(|(_, result)| self.answer(result)).collect();
+                let answers: Vec<_> = exchange
+                    .answered()
+                    .map(|(requested, result)| self.answer(&requested.call.id, result))
+                    .collect();
                 Message::Turn(Exchange::new(exchange.reply().clone(), answers))
             }
         }
     }
 
-    fn answer(&mut self, result: &ToolResult) -> ToolResult {
+    fn answer(&mut self, anchor: &'m str, result: &'m ToolResult) -> ToolResult {
+        let files = result.attachments.iter().map(|file| Anchored { anchor, file });
         // Its text mentions the files already.
-        let (content, attachments) = self.files(result.content.clone(), &result.attachments, false);
+        let (content, attachments) = self.files(result.content.clone(), files, false);
         ToolResult { content, attachments, is_error: result.is_error, structured: result.structured.clone() }
     }
 
     /// The text and the files that are sent with it. `mentions`: with a line for each that is.
-    fn files(&mut self, mut text: String, files: &[Attachment], mentions: bool) -> (String, Vec<Attachment>) {
+    fn files(
+        &mut self,
+        mut text: String,
+        files: impl Iterator<Item = Anchored<'m>>,
+        mentions: bool,
+    ) -> (String, Vec<Attachment>) {
         let mut sent = Vec::new();
-        for file in files {
-            match self.takes.verdict(file) {
+        for anchored in files {
+            let file = anchored.file;
+            match (self.verdict)(&anchored) {
                 Verdict::Inline(content) => push_line(&mut text, &inline(file, content)),
                 Verdict::Sent(_) if self.left_out > 0 => {
                     self.left_out -= 1;

@@ -9,38 +9,17 @@ mod stream;
 
 use serde_json::{Map, Value};
 
-use super::body::reported_error;
-use super::dialect::{Dialect, Fold, Terms};
+use super::codes::reported_error;
+use super::dialect::{Dialect, End, Fold, Terms};
+use super::ends::{self, Ends};
 use super::error::{Failure, excerpt};
 use super::files::Takes;
 use super::models::{GEMINI, Listing};
 use super::output::Formats;
-use super::{Ask, Reply, Stop, Turn, Usage};
+use super::{Ask, Reply, Turn, Usage};
 
 /// The name in [`PROVIDERS`](super::PROVIDERS).
 pub(super) const NAME: &str = "gemini";
-
-/// Reasons to end that say nothing against the question, and leave the turn without its calls or its end, whatever
-/// text came before: asked again, the model may do better.
-const BOTCHED: &[&str] = &[
-    "MALFORMED_FUNCTION_CALL",
-    "UNEXPECTED_TOOL_CALL",
-    "MALFORMED_RESPONSE",
-    "MISSING_THOUGHT_SIGNATURE",
-    "TOO_MANY_TOOL_CALLS",
-    "OTHER",
-];
-/// Reasons to hold back the rest.
-const FILTERS: &[&str] = &[
-    "SAFETY",
-    "RECITATION",
-    "LANGUAGE",
-    "BLOCKLIST",
-    "PROHIBITED_CONTENT",
-    "SPII",
-    "IMAGE_SAFETY",
-    "IMAGE_PROHIBITED_CONTENT",
-];
 
 /// The `generateContent` API.
 pub(super) struct Gemini;
@@ -76,6 +55,10 @@ impl Dialect for Gemini {
         format::formats(model)
     }
 
+    fn vendor(&self) -> &'static str {
+        NAME
+    }
+
     fn is_shared(&self) -> bool {
         true
     }
@@ -96,17 +79,17 @@ impl Dialect for Gemini {
         reported_error(&body)?;
         let candidate = body.get("candidates").and_then(|all| all.get(0));
         let candidate = candidate.ok_or_else(|| without_candidate(&body))?;
-        let reason = candidate.get("finishReason").and_then(Value::as_str).unwrap_or_default();
-        let stop = stop(reason);
+        let text = |key| candidate.get(key).and_then(Value::as_str);
+        let detail = text("finishMessage").map(|message| format!(": {message}")).unwrap_or_default();
+        let end = End { detail: &detail, ..self.end(text("finishReason").unwrap_or_default()) };
         // A turn that was cut off or held back before its first word has no parts, or no content.
         let parts = candidate.pointer("/content/parts").and_then(Value::as_array);
-        let reply =
-            reply::decode(parts.map(Vec::as_slice).unwrap_or_default(), stop == Stop::Length, ask.calls());
-        let is_botched = BOTCHED.contains(&reason) && reply.calls.is_empty();
-        if is_botched || (reply.is_empty() && stop == Stop::Done) {
-            return Err(nothing(reason, candidate));
-        }
-        Ok(self.turn(ask, &body, reply, stop))
+        let reply = reply::decode(parts.map(Vec::as_slice).unwrap_or_default(), end.is_cut(), ask.calls());
+        self.turn(ask, &body, reply, &end)
+    }
+
+    fn ends(&self) -> Ends {
+        ends::GEMINI
     }
 
     fn usage(&self, body: &Value) -> Usage {
@@ -129,14 +112,6 @@ impl Dialect for Gemini {
     }
 }
 
-fn stop(reason: &str) -> Stop {
-    match reason {
-        "MAX_TOKENS" => Stop::Length,
-        reason if FILTERS.contains(&reason) => Stop::Filtered,
-        _ => Stop::Done,
-    }
-}
-
 /// Why there is no answer at all.
 fn without_candidate(body: &Value) -> Failure {
     let feedback = body.get("promptFeedback");
@@ -149,19 +124,6 @@ fn without_candidate(body: &Value) -> Failure {
         }
         None => Failure::Empty("no candidates".into()),
     }
-}
-
-/// Why there is nothing in the answer.
-fn nothing(reason: &str, candidate: &Value) -> Failure {
-    let message = candidate.get("finishMessage").and_then(Value::as_str);
-    let message = message.map(|message| format!(": {message}")).unwrap_or_default();
-    if BOTCHED.contains(&reason) {
-        return Failure::Botched(excerpt(&format!("{reason}{message}")));
-    }
-    Failure::Empty(format!(
-        "neither text nor a call (finish reason `{}`)",
-        excerpt(&format!("{reason}{message}"))
-    ))
 }
 
 /// An id that the vendor gave to a call; haft's own are for itself.

@@ -9,16 +9,17 @@ use base64::prelude::BASE64_STANDARD;
 use serde_json::{Map, Value, json};
 
 pub use self::host::{HOST_VARIABLE, host};
-use super::body::reported_error;
 use super::calls::{self, echo_arguments, echo_name, unique_id};
+use super::codes::reported_error;
 use super::dialect::{Dialect, Fold, Terms};
-use super::error::{Failure, excerpt};
+use super::ends::{self, Ends};
+use super::error::Failure;
 use super::files::{Kind, Takes};
 use super::models::{Listing, OLLAMA};
 use super::openai::content;
 use super::output::Formats;
 use super::schema::{self, Subset};
-use super::{Ask, Exchange, Message, Reply, RequestedCall, Stop, Turn, Usage};
+use super::{Ask, Exchange, Message, Reply, RequestedCall, Turn, Usage};
 use haft_core::call::{Attachment, ToolDef};
 use haft_core::manifest::Effort;
 use haft_core::net::Framing;
@@ -106,14 +107,19 @@ impl Dialect for Ollama {
         reported_error(&body)?;
         let message = body.get("message").and_then(Value::as_object);
         let message = message.ok_or_else(|| Failure::Empty("no message".into()))?;
-        let reason = body.get("done_reason").and_then(Value::as_str).unwrap_or_default();
-        let stop = if reason == "length" { Stop::Length } else { Stop::Done };
-        let reply = decode(message, stop == Stop::Length, ask.calls());
-        if reply.is_empty() && stop == Stop::Done {
-            let detail = format!("neither text nor a call (done reason `{}`)", excerpt(reason));
-            return Err(Failure::Empty(detail));
-        }
-        Ok(self.turn(ask, &body, reply, stop))
+        let is_done = body.get("done") == Some(&Value::Bool(true));
+        let usual = if is_done { "done" } else { "" };
+        let end = self.end(body.get("done_reason").and_then(Value::as_str).unwrap_or(usual));
+        let reply = decode(message, end.is_cut(), ask.calls());
+        self.turn(ask, &body, reply, &end)
+    }
+
+    fn vendor(&self) -> &'static str {
+        NAME
+    }
+
+    fn ends(&self) -> Ends {
+        ends::OLLAMA
     }
 
     fn usage(&self, body: &Value) -> Usage {
@@ -214,6 +220,9 @@ fn decode(message: &Map<String, Value>, cut: bool, earlier: usize) -> Reply {
         let name = function.get("name").and_then(Value::as_str).unwrap_or_default();
         let requested = calls::requested_call(id, name, function.get("arguments").unwrap_or(&Value::Null));
         let mut echo = entry.clone();
+        if entry.get("id").is_some_and(|id| id.as_str().is_some_and(|id| !id.is_empty())) {
+            echo.insert("id".into(), requested.call.id.as_str().into());
+        }
         echo.insert("function".into(), echo_function(&function, &requested).into());
         echoes.push(echo);
         reply.calls.push(requested);

@@ -10,13 +10,15 @@ mod stream;
 use serde_json::{Map, Value, json};
 
 pub(super) use self::parts::{data_url, file_name};
-use super::body::reported_error;
+pub(super) use self::stream::CALL;
+use super::codes::reported_error;
 use super::dialect::{Dialect, Fold, Terms};
-use super::error::{Failure, excerpt};
+use super::ends::{self, Ending, Ends};
+use super::error::Failure;
 use super::files::{DOCUMENTS, Kind, PICTURES, Takes};
 use super::models::{Listing, OPENAI};
 use super::output::Formats;
-use super::{Ask, Exchange, Message, Stop, Turn, Usage, calls, schema};
+use super::{Ask, Exchange, Message, Turn, Usage, calls, schema};
 use haft_core::call::{ToolDef, ToolResult};
 
 /// The name in [`PROVIDERS`](super::PROVIDERS).
@@ -67,6 +69,15 @@ impl Dialect for OpenAi {
         if is_vendor { Formats::BesideTools } else { Formats::Alone }
     }
 
+    fn vendor(&self) -> &'static str {
+        self.vendor
+    }
+
+    /// 40 is what OpenAI takes.
+    fn id_bytes(&self, terms: &Terms) -> usize {
+        if terms.is_vendor { 40 } else { calls::CHOOSY }
+    }
+
     fn is_shared(&self) -> bool {
         true
     }
@@ -93,14 +104,17 @@ impl Dialect for OpenAi {
         let message =
             message.ok_or_else(|| Failure::Malformed("the choice has no `message` object".into()))?;
         let finish = choice.get("finish_reason").and_then(Value::as_str).unwrap_or_default();
-        let mut reply = reply::decode(message, finish == "length", ask.calls());
-        reply.vendor = self.vendor.into();
-        let stop = stop(finish, message);
-        if reply.is_empty() && stop == Stop::Done {
-            let detail = format!("neither text nor a call (finish reason `{}`)", excerpt(finish));
-            return Err(Failure::Empty(detail));
+        let mut end = self.end(finish);
+        if end.ending == Ending::Done && reply::refusal(message).is_some() {
+            end.ending = Ending::Refused;
         }
-        Ok(self.turn(ask, &body, reply, stop))
+        let mut reply = reply::decode(message, end.is_cut(), ask.calls());
+        reply.vendor = self.vendor.into();
+        self.turn(ask, &body, reply, &end)
+    }
+
+    fn ends(&self) -> Ends {
+        ends::CHAT
     }
 
     fn usage(&self, body: &Value) -> Usage {
@@ -165,11 +179,14 @@ impl OpenAi {
     /// What the model said, then one message for each answer, in the order of the calls.
     fn push_exchange(&self, messages: &mut Vec<Value>, exchange: &Exchange) {
         let reply = exchange.reply();
-        let is_own = calls::is_own(reply, self.vendor);
-        messages.push(if is_own { reply.raw.clone() } else { reply::rebuilt(reply) });
+        messages.push(if calls::is_own(reply, self.vendor) {
+            reply.raw.clone()
+        } else {
+            reply::rebuilt(reply)
+        });
         let mut files = Vec::new();
         for (requested, result) in exchange.answered() {
-            let id = if is_own { requested.call.id.clone() } else { reply::other_id(&requested.call.id) };
+            let id = requested.call.id.as_str();
             if !result.attachments.is_empty() {
                 let about = format!("[Files of the answer to the call `{id}` of `{}`:]", requested.call.tool);
                 files.extend(parts::of(&about, &result.attachments));
@@ -211,16 +228,6 @@ fn tool(def: &ToolDef) -> Value {
         "type": "function",
         "function": { "name": def.name, "description": def.description, "parameters": parameters },
     })
-}
-
-fn stop(finish: &str, message: &Map<String, Value>) -> Stop {
-    match finish {
-        "length" => Stop::Length,
-        "content_filter" => Stop::Filtered,
-        _ if reply::refusal(message).is_some() => Stop::Refused,
-        // `stop`, `tool_calls`, and whatever else a server calls it: the calls are what counts.
-        _ => Stop::Done,
-    }
 }
 
 #[cfg(test)]

@@ -4,12 +4,13 @@
 use serde_json::{Map, Value, json};
 
 use super::dialect::{Dialect, Fold, Terms};
+use super::ends::Ends;
 use super::error::Failure;
 use super::files::Takes;
 use super::models::{Listing, OPENROUTER};
 use super::openai::{OpenAi, TAKES, format};
 use super::output::Formats;
-use super::{Ask, Cost, Turn, Usage};
+use super::{Ask, Cost, Turn, Usage, calls};
 
 /// The name in [`PROVIDERS`](super::PROVIDERS).
 pub(super) const NAME: &str = "openrouter";
@@ -92,6 +93,18 @@ impl Dialect for OpenRouter {
     fn decode(&self, ask: &Ask<'_>, body: Value) -> Result<Turn, Failure> {
         let usage = self.usage(&body);
         Ok(Turn { usage, ..OPENAI.decode(ask, body)? })
+    }
+
+    fn vendor(&self) -> &'static str {
+        OPENAI.vendor()
+    }
+
+    fn id_bytes(&self, _terms: &Terms) -> usize {
+        calls::CHOOSY
+    }
+
+    fn ends(&self) -> Ends {
+        OPENAI.ends()
     }
 
     fn usage(&self, body: &Value) -> Usage {

@@ -98,8 +98,12 @@ impl Attempts {
 mod tests {
     use super::*;
 
+    fn reported(message: &str) -> Failure {
+        crate::provider::codes::reported_error(&serde_json::json!({ "error": message })).unwrap_err()
+    }
+
     fn status(status: u16) -> Failure {
-        Failure::Status { status, body: String::new() }
+        Failure::refused(status, "")
     }
 
     /// The waits until it gives up.
@@ -135,7 +139,7 @@ mod tests {
                 Failure::Malformed("x".into()),
                 Failure::Botched("x".into()),
                 Failure::Empty("x".into()),
-                Failure::Reported { code: None, message: "unexpected EOF".into() },
+                reported("unexpected EOF"),
             ] {
                 assert_eq!(waits(in_task, &unusable).len(), 2, "{unusable}");
             }

@@ -1,18 +1,24 @@
-//! Reads a streamed answer as it comes. Pure: it is handed bytes and told events, and does not know
-//! where the ones come from and the others go.
+//! Reads an answer as it comes, whatever its server says that it is: frames, or one body. Pure: it is handed bytes and told
+//! events, and does not know where the ones come from and the others go.
+
+mod inflate;
 
 use serde_json::Value;
 
+pub(super) use self::inflate::Inflate;
 use super::body;
 use super::dialect::{Dialect, Fold, Piece};
 use super::error::Failure;
+use super::thoughts::Thoughts;
 use haft_core::event::{Event, Events};
-use haft_core::net::{Frames, TooLong};
+use haft_core::net::{Frames, Framing, TooLong};
 use haft_core::secret::Redactor;
 
 /// 64 MiB: streamed, every few letters come in a frame of some hundred bytes. The longest turn of any
 /// model is 40 MB like that.
 const MAX_STREAM: usize = 64 << 20;
+/// 16 MiB: a turn of the longest output that any model has is a tenth of that.
+const MAX_BODY: usize = 16 << 20;
 /// 8 MiB: some vendors send a picture, or a whole turn, as one frame.
 const MAX_FRAME: usize = 8 << 20;
 /// Bytes at the beginning that a message may show of a stream without a single frame.
@@ -21,25 +27,68 @@ const START: usize = 200;
 /// What OpenAI ends its streams with, and many others after it.
 const END: &[u8] = b"[DONE]";
 
-/// A streamed answer so far.
+/// An answer so far.
 pub(super) struct Reading<'a> {
-    frames: Frames,
+    inflate: Inflate,
+    framing: Framing,
+    form: Form,
     fold: Box<dyn Fold>,
+    /// The body, where it came as one.
+    whole: Option<Value>,
     redactor: &'a Redactor,
     events: &'a Events,
+    thoughts: Thoughts,
     bytes: usize,
     start: Vec<u8>,
     has_frames: bool,
     is_over: bool,
 }
 
+/// How an answer comes, by its beginning.
+enum Form {
+    /// Not enough has come to tell.
+    Unknown(Vec<u8>),
+    /// In frames.
+    Frames(Frames),
+    /// As JSON whose end is the end of the body.
+    Body(Vec<u8>),
+}
+
+impl Form {
+    /// That of an answer that begins with `start`, in which frames would come as `framing` says; `is_all`: there is no
+    /// more of it.
+    fn of(start: &[u8], framing: Framing, is_all: bool) -> Option<Self> {
+        let text = start.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(start).trim_ascii_start();
+        let of_frames = |framing| Some(Self::Frames(Frames::new(framing, MAX_FRAME)));
+        match text.first() {
+            None if is_all => of_frames(Framing::Events),
+            None => None,
+            // Part of a byte order mark.
+            Some(0xEF) if start.len() < 3 && !is_all => None,
+            Some(b'{' | b'[') if framing == Framing::Lines && !is_all => {
+                // JSON that goes on in the next line is a body.
+                let end = text.iter().position(|byte| matches!(byte, b'\n' | b'\r'))?;
+                let line = text.get(..end).unwrap_or_default();
+                let is_line = serde_json::from_slice::<serde::de::IgnoredAny>(line).is_ok();
+                if is_line { of_frames(framing) } else { Some(Self::Body(Vec::new())) }
+            }
+            Some(b'{' | b'[' | b'<') => Some(Self::Body(Vec::new())),
+            Some(_) => of_frames(Framing::Events),
+        }
+    }
+}
+
 impl<'a> Reading<'a> {
     pub(super) fn new(dialect: &dyn Dialect, redactor: &'a Redactor, events: &'a Events) -> Self {
         Self {
-            frames: Frames::new(dialect.framing(), MAX_FRAME),
+            inflate: Inflate::default(),
+            framing: dialect.framing(),
+            form: Form::Unknown(Vec::new()),
             fold: dialect.fold(),
+            whole: None,
             redactor,
             events,
+            thoughts: Thoughts::default(),
             bytes: 0,
             start: Vec::new(),
             has_frames: false,
@@ -49,15 +98,54 @@ impl<'a> Reading<'a> {
 
     /// Adds a piece of the body, and tells what it says.
     pub(super) fn take(&mut self, piece: &[u8]) -> Result<(), Failure> {
+        let Some(most) = MAX_STREAM.checked_sub(self.bytes) else {
+            return Err(Failure::TooLarge(MAX_STREAM));
+        };
+        let taken = self.inflate.take(piece, most).and_then(|piece| self.text(&piece));
+        self.tolerate(taken)
+    }
+
+    fn text(&mut self, piece: &[u8]) -> Result<(), Failure> {
         self.bytes = self.bytes.saturating_add(piece.len());
         if self.bytes > MAX_STREAM {
             return Err(Failure::TooLarge(MAX_STREAM));
         }
         self.start.extend(piece.iter().take(START.saturating_sub(self.start.len())));
-        let mut frames = Vec::new();
-        let cut = self.frames.push(piece, &mut frames);
-        self.fold(frames)?;
-        cut.map_err(|TooLong| Failure::TooLarge(MAX_FRAME))
+        self.piece(piece, false)
+    }
+
+    fn piece(&mut self, piece: &[u8], is_all: bool) -> Result<(), Failure> {
+        match &mut self.form {
+            Form::Unknown(start) => {
+                start.extend_from_slice(piece);
+                let most = MAX_BODY;
+                let is_body = start.len() > most;
+                let Some(form) = Form::of(start, self.framing, is_all || is_body) else { return Ok(()) };
+                let start = std::mem::take(start);
+                self.form = form;
+                self.piece(&start, is_all)
+            }
+            Form::Body(body) if body.len() + piece.len() > MAX_BODY => Err(Failure::TooLarge(MAX_BODY)),
+            Form::Body(body) => {
+                body.extend_from_slice(piece);
+                Ok(())
+            }
+            Form::Frames(cutter) => {
+                let mut frames = Vec::new();
+                let cut = cutter.push(piece, &mut frames);
+                self.fold(frames)?;
+                cut.map_err(|TooLong| Failure::TooLarge(MAX_FRAME))
+            }
+        }
+    }
+
+    /// An answer that is whole stays whole, whatever comes after it.
+    fn tolerate(&mut self, taken: Result<(), Failure>) -> Result<(), Failure> {
+        if taken.is_err() && self.fold.is_complete() {
+            self.is_over = true;
+            return Ok(());
+        }
+        taken
     }
 
     /// Whether there is nothing more to wait for.
@@ -72,25 +160,61 @@ impl<'a> Reading<'a> {
 
     /// Takes note that the end of the body was reached.
     pub(super) fn finish(&mut self) -> Result<(), Failure> {
-        let mut frames = Vec::new();
-        self.frames.finish(&mut frames);
+        if matches!(self.form, Form::Unknown(_)) {
+            self.piece(b"", true)?;
+        }
+        let finished = match &mut self.form {
+            Form::Body(body) => {
+                let body = std::mem::take(body);
+                return self.body(&body);
+            }
+            Form::Frames(cutter) => {
+                let mut frames = Vec::new();
+                cutter.finish(&mut frames);
+                self.fold(frames)
+            }
+            Form::Unknown(_) => Ok(()),
+        };
         // The rest of a frame that was cut off is no reason to complain of its form.
-        match self.fold(frames) {
+        match self.tolerate(finished) {
             Err(Failure::Malformed(_)) if self.has_frames => {}
             folded => folded?,
         }
         if !self.has_frames {
             return Err(body::unreadable("no event in the stream", &self.clean_start()));
         }
+        self.emit_rest();
         if !self.is_complete() {
             return Err(Failure::Interrupted("the stream ended in the middle of the answer".into()));
         }
         Ok(())
     }
 
-    /// The body, or what there is of it.
-    pub(super) fn into_body(self) -> Value {
-        self.fold.body()
+    /// A body of JSON: the answer, or its frames one after the other.
+    fn body(&mut self, body: &[u8]) -> Result<(), Failure> {
+        let body = body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body);
+        let read = |bytes: &[u8]| body::parse_all(bytes);
+        // Complaints quote the beginning of something: they are made about a body without keys.
+        let clean = || read(self.redactor.redact(&String::from_utf8_lossy(body)).as_bytes());
+        let mut values = read(body).or_else(|_| clean())?;
+        if values.len() <= 1 && !values.iter().any(Value::is_array) {
+            self.whole = values.pop();
+            return Ok(());
+        }
+        for value in values {
+            let taken = self.value(value);
+            self.tolerate(taken)?;
+        }
+        self.emit_rest();
+        Ok(())
+    }
+
+    /// The body, or what there is of it, and whether it came as one.
+    pub(super) fn into_body(self) -> (Value, bool) {
+        match self.whole {
+            Some(body) => (body, true),
+            None => (self.fold.body(), false),
+        }
     }
 
     fn fold(&mut self, frames: Vec<Vec<u8>>) -> Result<(), Failure> {
@@ -108,12 +232,7 @@ impl<'a> Reading<'a> {
     }
 
     fn frame(&mut self, frame: &[u8]) -> Result<(), Failure> {
-        let mut pieces = Vec::new();
-        let folded = body::parse(frame).and_then(|value| self.fold.take(value, &mut pieces));
-        for piece in pieces {
-            self.emit(piece);
-        }
-        folded.map_err(|failure| {
+        body::parse(frame).and_then(|value| self.value(value)).map_err(|failure| {
             // Complaints quote the beginning of something: what they leave of a key would no longer
             // be recognised, so they are made again about a frame without keys.
             let clean = self.redactor.redact(&String::from_utf8_lossy(frame)).into_owned();
@@ -123,7 +242,33 @@ impl<'a> Reading<'a> {
         })
     }
 
-    fn emit(&self, piece: Piece) {
+    fn value(&mut self, value: Value) -> Result<(), Failure> {
+        let mut pieces = Vec::new();
+        let folded = self.fold.take(value, &mut pieces);
+        for piece in pieces {
+            self.emit(piece);
+        }
+        self.is_over |= folded.is_ok() && self.fold.is_over();
+        folded
+    }
+
+    fn emit(&mut self, piece: Piece) {
+        let mut pieces = Vec::new();
+        match piece {
+            Piece::Text(text) => self.thoughts.take(&text, &mut pieces),
+            thought @ Piece::Thought(_) => pieces.push(thought),
+        }
+        for piece in pieces {
+            self.tell(piece);
+        }
+    }
+
+    fn emit_rest(&mut self) {
+        let rest = self.thoughts.finish();
+        self.tell(rest);
+    }
+
+    fn tell(&self, piece: Piece) {
         match piece {
             Piece::Text(text) | Piece::Thought(text) if text.is_empty() => {}
             Piece::Text(text) => self.events.emit(|| Event::Said(text)),
@@ -135,3 +280,6 @@ impl<'a> Reading<'a> {
         self.redactor.redact(&String::from_utf8_lossy(&self.start)).into_owned().into_bytes()
     }
 }
+
+#[cfg(test)]
+mod tests;

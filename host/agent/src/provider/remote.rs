@@ -4,6 +4,7 @@
 mod answer;
 mod client;
 mod list;
+mod refused_files;
 mod refusing;
 
 use std::collections::BTreeMap;
@@ -16,14 +17,15 @@ use serde_json::{Map, Value};
 
 use self::answer::{Answer, Miss};
 use self::client::{below, client, headers, parse_base};
+use self::refused_files::{RefusedFiles, Search};
 use self::refusing::Refusing;
+use super::conversation::Viewer;
 use super::dialect::{Dialect, Terms};
 use super::error::{Failure, ProviderError, SettingsError, excerpt};
-use super::files::{NOTHING, fit, has_files};
+use super::files::fit;
 use super::mend::mend;
 use super::merge::lay_over;
 use super::models::ModelList;
-use super::origin::seen_by;
 use super::output::Formats;
 use super::patience::Attempts;
 use super::reading::Reading;
@@ -33,7 +35,6 @@ use super::{
 };
 use haft_core::call::{Attachment, ToolDef};
 use haft_core::event::{Event, Events};
-use haft_core::net::Framing;
 use haft_core::secret::Redactor;
 
 /// A provider behind HTTP that speaks `D`.
@@ -54,8 +55,7 @@ pub(super) struct Remote<D> {
     prices: BTreeMap<String, Prices>,
     /// Models that take no form of the answer.
     formless: Refusing,
-    /// Models that take no files.
-    fileless: Refusing,
+    refused_files: RefusedFiles,
 }
 
 impl<D: Dialect> Remote<D> {
@@ -99,38 +99,29 @@ impl<D: Dialect> Remote<D> {
             extra: settings.extra,
             prices: settings.prices,
             formless: Refusing::default(),
-            fileless: Refusing::default(),
+            refused_files: RefusedFiles::default(),
         })
     }
 
-    /// Sends the request for a turn once, and reads the answer.
+    /// Sends the request for a turn once, reads the answer, and tells it as it comes.
     async fn ask_once(&self, request: Option<Request>, ask: &Ask<'_>, events: &Events) -> Result<Turn, Miss> {
         let mut answer = self.send(request).await?;
-        if self.terms.stream && self.is_streamed(&answer) {
-            return self.stream(&mut answer, ask, events).await;
-        }
-        let body = answer.whole().await.map_err(|failure| self.cleaned(failure))?;
-        let turn = self.decode(ask, &body).map_err(|failure| self.unusable(failure, ask, &body))?;
-        if !turn.reply.text.is_empty() {
+        let mut reading = Reading::new(&self.dialect, &self.redactor, events);
+        let read = self.read(&mut answer, &mut reading).await;
+        let (body, is_whole) = reading.into_body();
+        let usage = self.used(ask, &body);
+        let turn = read.and_then(|()| self.decode(ask, body));
+        let turn = turn.map_err(|failure| Miss { usage, ..failure.into() })?;
+        if is_whole && !turn.reply.text.is_empty() {
             events.emit(|| Event::Said(turn.reply.text.clone()));
         }
         Ok(turn)
     }
 
-    /// Reads a streamed answer, and tells it as it comes.
-    async fn stream(&self, answer: &mut Answer, ask: &Ask<'_>, events: &Events) -> Result<Turn, Miss> {
-        let mut reading = Reading::new(&self.dialect, &self.redactor, events);
-        let read = self.read(answer, &mut reading).await;
-        let body = reading.into_body();
-        let usage = self.used(ask, &body);
-        let turn = read.and_then(|()| self.decode_value(ask, body));
-        turn.map_err(|failure| Miss { usage, ..failure.into() })
-    }
-
-    /// Reads a streamed answer to its end.
+    /// Reads an answer to its end.
     async fn read(&self, answer: &mut Answer, reading: &mut Reading<'_>) -> Result<(), Failure> {
         while !reading.is_over() {
-            match answer.piece().await {
+            match answer.piece(reading.is_complete()).await {
                 Ok(Some(piece)) => reading.take(&piece)?,
                 Ok(None) => break,
                 // The last word was said; that the connection did not end well changes nothing.
@@ -141,25 +132,13 @@ impl<D: Dialect> Remote<D> {
         reading.finish()
     }
 
-    /// Whether the answer comes in pieces. Servers that cannot send whole bodies of JSON, and say so.
-    fn is_streamed(&self, answer: &Answer) -> bool {
-        let is = |kind| answer.media_type().is_some_and(|media_type| media_type.contains(kind));
-        match self.dialect.framing() {
-            Framing::Lines => true,
-            Framing::Events => !is("json") && !is("html") && answer.media_type().is_some(),
-        }
-    }
-
     /// Sends a request once; what comes back is a success.
     async fn send(&self, request: Option<Request>) -> Result<Answer, Miss> {
         // The body is in memory, so there is always a copy.
         let request = request.ok_or_else(|| Failure::Connect("the request cannot be repeated".into()))?;
         let answer = Answer::to(&self.client, request, self.timeouts, self.terms.stream).await;
         let answer = answer.map_err(|failure| self.cleaned(failure))?;
-        match answer.refusal().await {
-            Ok(answer) => Ok(answer),
-            Err(miss) => Err(Miss { failure: self.cleaned(miss.failure), ..miss }),
-        }
+        answer.refusal().await.map_err(|failure| self.cleaned(failure).into())
     }
 
     /// Waits after an attempt that failed, or says that there is to be no other.
@@ -170,7 +149,7 @@ impl<D: Dialect> Remote<D> {
         miss: Miss,
         events: &Events,
     ) -> Result<(), ProviderError> {
-        let delay = attempts.next(&miss.failure, miss.retry_after);
+        let delay = attempts.next(&miss.failure, miss.failure.wait());
         let error = self.error(url, miss.failure, attempts.made());
         let Some(delay) = delay else { return Err(error) };
         tracing::info!("{error}; trying again in {delay:.1?}");
@@ -183,32 +162,32 @@ impl<D: Dialect> Remote<D> {
     async fn turn_of(&self, ask: &Ask<'_>, events: &Events) -> Result<Turn, ProviderError> {
         let in_task = ask.messages.iter().any(|message| matches!(message, Message::Turn(_)));
         let mut attempts = Attempts::new(self.patience, in_task);
-        let has_files = has_files(ask.messages);
-        let mut with_files = has_files && !self.fileless.has(ask.model);
-        let mut request = self.asking(ask, with_files);
+        let mut search = self.refused_files.search(ask.model, ask.messages, self.dialect.files(&self.terms));
+        let mut request = self.asking(ask, &search);
         let mut wasted = Usage::default();
         loop {
             let answer = self.ask_once(request.try_clone(), ask, events).await;
             wasted += answer.as_ref().err().map(|miss| miss.usage).unwrap_or_default();
             match answer {
                 Ok(turn) => {
-                    // It answers without: one that cannot see would end every task in which a picture came up.
-                    if has_files && !with_files {
-                        self.fileless.note(ask.model);
+                    if let Some(reason) = self.refused_files.answered(&search) {
+                        tracing::info!("{reason}");
+                        events.emit(|| Event::NotShown { reason });
                     }
                     return Ok(Turn { wasted, ..self.completed(turn, ask) });
                 }
-                Err(miss) if with_files && miss.failure.may_be_about_files() => {
-                    with_files = false;
-                    let reason =
-                        format!("{}; leaving out the files", self.error(request.url(), miss.failure, 1));
-                    request = self.asking(ask, with_files);
+                Err(miss) if self.refused_files.refuse(&mut search, &miss.failure) => {
+                    let error = self.error(request.url(), miss.failure, 1);
+                    let reason = format!("{error}; leaving out files");
+                    request = self.asking(ask, &search);
                     tracing::info!("{reason}");
                     events.emit(|| Event::Retrying { reason, delay: Duration::ZERO });
                 }
-                Err(miss) => {
+                Err(mut miss) => {
+                    miss.failure = search.failure(miss.failure);
                     let again = self.wait(request.url(), &mut attempts, miss, events).await;
                     again.map_err(|error| ProviderError { wasted: Box::new(wasted), ..error })?;
+                    request = self.asking(ask, &search);
                 }
             }
         }
@@ -251,10 +230,11 @@ impl<D: Dialect> Remote<D> {
     }
 
     /// The request for a turn.
-    fn asking(&self, ask: &Ask<'_>, with_files: bool) -> Request {
-        let takes = if with_files { self.dialect.files(&self.terms) } else { &NOTHING };
-        let messages = fit(ask.messages, takes);
-        let messages = if self.dialect.is_shared() { seen_by(messages, &self.server()) } else { messages };
+    fn asking(&self, ask: &Ask<'_>, search: &Search) -> Request {
+        let messages = fit(ask.messages, self.dialect.files(&self.terms), &|file| search.leaves_out(file));
+        let server = self.dialect.is_shared().then(|| self.server());
+        let (vendor, id_bytes) = (self.dialect.vendor(), self.dialect.id_bytes(&self.terms));
+        let messages = Viewer { vendor, server: server.as_deref(), id_bytes }.view(messages);
         let mended: Vec<_> = ask.tools.iter().map(|def| mend(def)).collect();
         let tools = ask.tools.iter().zip(&mended);
         let tools: Vec<&ToolDef> =
@@ -263,6 +243,7 @@ impl<D: Dialect> Remote<D> {
         let sent = Ask { tools: &tools, messages: &messages, output, ..*ask };
         let mut body = self.dialect.request(&sent, &self.terms);
         lay_over(&mut body, &self.extra);
+        self.dialect.settle(&mut body, ask.model);
         let path = self.dialect.path(ask.model, self.terms.stream);
         let mut request = self.request(Method::POST, &path, Some(&Value::Object(body)));
         if let Some((key, value)) = self.dialect.query(self.terms.stream) {
@@ -300,28 +281,17 @@ impl<D: Dialect> Remote<D> {
         }
     }
 
-    /// The attempt that `failure` ended, with what its answer cost.
-    fn unusable(&self, failure: Failure, ask: &Ask<'_>, body: &[u8]) -> Miss {
-        let usage = body::parse(body).map(|body| self.used(ask, &body)).unwrap_or_default();
-        Miss { usage, ..failure.into() }
-    }
-
     /// The dialect's reading, with no secret in what it complains of.
-    fn decode(&self, ask: &Ask<'_>, bytes: &[u8]) -> Result<Turn, Failure> {
-        let read = |bytes: &[u8]| self.dialect.decode(ask, body::parse(bytes)?);
-        read(bytes).or_else(|_| {
-            // Complaints quote the beginning of something: what they leave of a key would no
-            // longer be recognised, so they are made again about a body without keys.
-            read(self.redactor.redact(&String::from_utf8_lossy(bytes)).as_bytes())
-        })
-    }
-
-    /// The same for a body that was put together already.
-    fn decode_value(&self, ask: &Ask<'_>, body: Value) -> Result<Turn, Failure> {
-        if self.redactor.redact(&body.to_string()) == body.to_string() {
+    fn decode(&self, ask: &Ask<'_>, body: Value) -> Result<Turn, Failure> {
+        let text = body.to_string();
+        let clean = self.redactor.redact(&text);
+        if clean == text {
             return self.dialect.decode(ask, body);
         }
-        self.decode(ask, body.to_string().as_bytes())
+        // Complaints quote the beginning of something: what they leave of a key would no
+        // longer be recognised, so they are made again about a body without keys.
+        let again = || self.dialect.decode(ask, body::parse(clean.as_bytes())?);
+        self.dialect.decode(ask, body).or_else(|_| again())
     }
 
     /// A failure with a foreign text without secrets, bounded: some servers repeat the key that they refuse.
@@ -331,7 +301,10 @@ impl<D: Dialect> Remote<D> {
             Failure::Connect(text) => Failure::Connect(clean(text)),
             Failure::Untrusted(text) => Failure::Untrusted(clean(text)),
             Failure::Interrupted(text) => Failure::Interrupted(clean(text)),
-            Failure::Status { status, body } => Failure::Status { status, body: clean(body) },
+            Failure::TooLong(text) => Failure::TooLong(clean(text)),
+            Failure::Status { status, body, passing, wait } => {
+                Failure::Status { status, body: clean(body), passing, wait }
+            }
             other => other,
         }
     }

@@ -8,14 +8,15 @@ mod stream;
 
 use serde_json::{Map, Value, json};
 
-use super::body::reported_error;
+use super::codes::reported_error;
 use super::dialect::{Dialect, Fold, Terms};
-use super::error::{Failure, excerpt};
+use super::ends::{self, Ending, Ends};
+use super::error::Failure;
 use super::files::Takes;
 use super::models::{Listing, OPENAI};
 use super::openai::{TAKES, format};
 use super::output::Formats;
-use super::{Ask, Stop, Turn, Usage};
+use super::{Ask, Turn, Usage};
 
 /// Whose messages are sent back unchanged: not those of the same vendor's chat completions.
 pub(super) const VENDOR: &str = "openai-responses";
@@ -59,6 +60,14 @@ impl Dialect for Responses {
         if is_vendor { Formats::BesideTools } else { Formats::Alone }
     }
 
+    fn vendor(&self) -> &'static str {
+        VENDOR
+    }
+
+    fn id_bytes(&self, _terms: &Terms) -> usize {
+        64
+    }
+
     fn is_shared(&self) -> bool {
         true
     }
@@ -77,20 +86,24 @@ impl Dialect for Responses {
 
     fn decode(&self, ask: &Ask<'_>, body: Value) -> Result<Turn, Failure> {
         reported_error(&body)?;
-        let status = body.get("status").and_then(Value::as_str).unwrap_or_default();
-        if matches!(status, "failed" | "cancelled" | "queued" | "in_progress") {
-            let detail = format!("the response is `{status}`, and no error says why");
-            return Err(Failure::Botched(detail));
-        }
+        let text = |path: &str| body.pointer(path).and_then(Value::as_str);
+        let status = text("/status").unwrap_or_default();
+        let reason = text("/incomplete_details/reason").filter(|_| status == "incomplete");
+        let mut end = self.end(reason.unwrap_or(status));
         let output = body.get("output").and_then(Value::as_array);
-        let output = output.ok_or_else(|| Failure::Malformed("there is no list `output`".into()))?;
-        let stop = stop(&body, output);
-        let reply = reply::decode(output, stop == Stop::Length, ask.calls());
-        if reply.is_empty() && stop == Stop::Done {
-            let detail = format!("neither text nor a call (status `{}`)", excerpt(status));
-            return Err(Failure::Empty(detail));
+        if output.is_none() && end.ending == Ending::Failed {
+            return Err(Failure::Botched(format!("the response is `{status}`, and no error says why")));
         }
-        Ok(self.turn(ask, &body, reply, stop))
+        let output = output.ok_or_else(|| Failure::Malformed("there is no list `output`".into()))?;
+        if end.ending == Ending::Done && output.iter().any(|item| reply::refusal(item).is_some()) {
+            end.ending = Ending::Refused;
+        }
+        let reply = reply::decode(output, end.is_cut(), ask.calls());
+        self.turn(ask, &body, reply, &end)
+    }
+
+    fn ends(&self) -> Ends {
+        ends::RESPONSES
     }
 
     fn usage(&self, body: &Value) -> Usage {
@@ -106,16 +119,6 @@ impl Dialect for Responses {
 
     fn fold(&self) -> Box<dyn Fold> {
         Box::<stream::Response>::default()
-    }
-}
-
-fn stop(body: &Value, output: &[Value]) -> Stop {
-    match body.pointer("/incomplete_details/reason").and_then(Value::as_str) {
-        Some("max_output_tokens") => Stop::Length,
-        Some("content_filter") => Stop::Filtered,
-        _ if output.iter().any(|item| reply::refusal(item).is_some()) => Stop::Refused,
-        // `completed`, and what will be added: the calls are what counts.
-        _ => Stop::Done,
     }
 }
 

@@ -1,5 +1,5 @@
-//! Recognises a vendor's words for a request that is longer than the model's context window, and the numbers in them.
-//! No vendor has a code of its own for it that all its models answer.
+//! Recognises a vendor's words for a request that is longer than the model's context window, where no code says so, and
+//! the numbers in them.
 
 use super::error::Failure;
 
@@ -16,14 +16,11 @@ pub(crate) struct TooLong {
 const WORDS: &[&str] = &[
     "context length",
     "context limit",
-    "context_length_exceeded",
     "context size",
     "context window",
     "exceeds the maximum number of tokens",
-    "model_context_window_exceeded",
     "prompt is too long",
     "reduce the length",
-    "request_too_large",
     "too many tokens",
 ];
 
@@ -53,17 +50,16 @@ const BEFORE_ASKED: &[&str] = &[
 impl Failure {
     /// What it says of the length of the request, where that is what went wrong.
     pub(crate) fn too_long(&self) -> Option<TooLong> {
-        let text = match self {
-            Self::TooLong(text) => text,
-            Self::Status { status: 400 | 413 | 422 | 500, body } => body,
-            Self::Reported { message, .. } => message,
-            _ => return None,
-        };
+        let Self::TooLong(text) = self else { return None };
         let text = text.to_lowercase();
-        let is_meant = matches!(self, Self::TooLong(_)) || WORDS.iter().any(|word| text.contains(word));
         let number = |markers: &[&str]| markers.iter().find_map(|marker| number_after(&text, marker));
-        is_meant.then(|| TooLong { limit: number(BEFORE_LIMIT), asked: number(BEFORE_ASKED) })
+        Some(TooLong { limit: number(BEFORE_LIMIT), asked: number(BEFORE_ASKED) })
     }
+}
+
+/// Whether `text`, which is in lower case, says that a request is too long.
+pub(super) fn says_so(text: &str) -> bool {
+    WORDS.iter().any(|word| text.contains(word))
 }
 
 /// The number right after `marker`, with or without commas in it.
@@ -103,7 +99,7 @@ mod tests {
             Some(200_000),
             None,
         ),
-        (413, "Request exceeds the maximum size (request_too_large)", None, None),
+        (422, "Input validation error: too many tokens", None, None),
         (
             400,
             "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576). (INVALID_ARGUMENT)",
@@ -141,7 +137,7 @@ mod tests {
     #[test]
     fn g02_the_words_of_every_vendor_are_known() {
         for &(status, body, limit, asked) in ANSWERED {
-            let failure = Failure::Status { status, body: body.into() };
+            let failure = Failure::refused(status, body);
             assert_eq!(failure.too_long(), Some(TooLong { limit, asked }), "{body}");
             assert_eq!(failure.passing(), None, "the same again is as long");
         }
@@ -150,9 +146,9 @@ mod tests {
     #[test]
     fn other_refusals_are_not_taken_for_it() {
         for body in ["no such model", "API key not valid", "max_tokens is too large: 100000", "rate limit"] {
-            assert_eq!(Failure::Status { status: 400, body: body.into() }.too_long(), None, "{body}");
+            assert_eq!(Failure::refused(400, body).too_long(), None, "{body}");
         }
-        let busy = Failure::Status { status: 503, body: "context window".into() };
+        let busy = Failure::refused(503, "context window");
         assert_eq!(busy.too_long(), None);
     }
 }

@@ -45,9 +45,9 @@ pub struct Reply {
 }
 
 impl Reply {
-    /// Whether there is nothing in it that could be sent back.
+    /// Whether there is nothing in it that could be sent back. Blanks are nothing.
     pub(crate) fn is_empty(&self) -> bool {
-        self.text.is_empty() && self.calls.is_empty() && !self.unfinished
+        self.text.trim().is_empty() && self.calls.is_empty() && !self.unfinished
     }
 }
 

@@ -1,10 +1,19 @@
-//! Events as JSON, for programs that follow a run. Refuses to change what is there: later versions add kinds and keys.
+//! Events as JSON, for programs that follow a run, and what a person is to know of them in any case. Refuses to change what is there: later versions add kinds and keys.
 
 use serde_json::{Value, json};
 
 use super::Event;
 
 impl Event {
+    /// Which files are left out of what a model is shown, and why, where the event says so: here, or within an agent.
+    pub fn not_shown(&self) -> Option<&str> {
+        match self {
+            Self::NotShown { reason } => Some(reason),
+            Self::Within { event, .. } => event.not_shown(),
+            _ => None,
+        }
+    }
+
     /// The event as an object, whose `event` says what happened. What happened within an agent has `agent`, such as
     /// `reviewer/searcher`, and `parent`, the call of the agent before that this is a part of.
     pub fn json(&self) -> Value {
@@ -25,6 +34,7 @@ impl Event {
             Self::Retrying { reason, delay } => {
                 json!({ "event": "retrying", "reason": reason, "delay_ms": milliseconds(*delay) })
             }
+            Self::NotShown { reason } => json!({ "event": "not_shown", "reason": reason }),
             Self::Started(call) => json!({ "event": "started", "call": call }),
             Self::Running { call } => json!({ "event": "running", "id": call }),
             Self::Stdout { call, chunk } => json!({ "event": "stdout", "id": call, "text": chunk }),

@@ -90,6 +90,7 @@ impl Streams {
                 self.thought.finish();
                 Event::Retrying { reason: text(reason), delay: *delay }
             }
+            Event::NotShown { reason } => Event::NotShown { reason: text(reason) },
             Event::Started(call) => Event::Started(redactor.call(call).into_owned()),
             Event::Stdout { call, chunk } => {
                 Event::Stdout { call: call.clone(), chunk: some(self.stdout.push(chunk))? }

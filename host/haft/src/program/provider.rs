@@ -232,7 +232,9 @@ fn models(
     let either = |first: Option<&String>, second: Option<&String>| first.or(second).cloned();
     let plain = own.and_then(|own| own.model.as_ref());
     let complex = own.and_then(|own| either(own.model_complex.as_ref(), plain));
-    let fast = own.and_then(|own| either(own.model_fast.as_ref(), plain));
+    // Nobody meant the model that another takes the place of to have a part in it.
+    let plain_fast = plain.filter(|_| choice.named_model().is_none());
+    let fast = own.and_then(|own| either(own.model_fast.as_ref(), plain_fast));
     // A server of one's own has models of its own.
     let usual = |model: &str| {
         let is_vendor = settings.base_url.is_none() && !model.is_empty();

@@ -6,7 +6,7 @@ use base64::prelude::BASE64_STANDARD;
 use serde_json::{Map, Value, json};
 
 use super::NAME;
-use crate::provider::calls::{echo_arguments, echo_id, echo_name, is_own};
+use crate::provider::calls::{echo_arguments, echo_name, is_own};
 use crate::provider::dialect::Terms;
 use crate::provider::files::{DOCUMENTS, Kind, PICTURES, Takes};
 use crate::provider::{Ask, Exchange, Message, Reply, schema};
@@ -41,7 +41,7 @@ const LEAST_BUDGET: u32 = 1024;
 /// last request ended with. With the one for system prompt and tools, one less than may be marked.
 const MARKED: usize = 2;
 /// What stands for the words of a failure that has none: the API refuses one without.
-const NO_WORDS: &str = "(no output)";
+pub(super) const NO_WORDS: &str = "(no output)";
 /// What is said of a failure with files: beside the mark of one the API takes text alone, and a picture of what went
 /// wrong tells a model more than the mark.
 const FAILED: &str = "[The call failed.]";
@@ -92,7 +92,7 @@ fn max_tokens(model: &str) -> u32 {
 fn thinking(model: &str, effort: Effort, most: u32) -> Option<(&'static str, Value)> {
     let off = ("thinking", json!({ "type": "disabled" }));
     let level = |level: &str| ("output_config", json!({ "effort": level }));
-    if BY_BUDGET.iter().any(|name| model.starts_with(name)) {
+    if is_by_budget(model) {
         let tokens: u32 = match effort {
             Effort::None => return Some(off),
             Effort::Minimal => LEAST_BUDGET,
@@ -111,6 +111,11 @@ fn thinking(model: &str, effort: Effort, most: u32) -> Option<(&'static str, Val
         Effort::Minimal => level("low"),
         other => level(other.as_str()),
     })
+}
+
+/// Whether a model is told how many tokens to think, and does not think otherwise.
+pub(super) fn is_by_budget(model: &str) -> bool {
+    BY_BUDGET.iter().any(|name| model.starts_with(name))
 }
 
 /// Says that everything up to here is worth caching.
@@ -155,15 +160,13 @@ fn push_user_message(messages: &mut Vec<Value>, blocks: Vec<Value>) {
 
 fn push_exchange(messages: &mut Vec<Value>, exchange: &Exchange) {
     let reply = exchange.reply();
-    let is_own = is_own(reply, NAME);
-    let message = if is_own { reply.raw.clone() } else { rebuilt(reply) };
+    let message = if is_own(reply, NAME) { reply.raw.clone() } else { rebuilt(reply) };
     let has_content = message.get("content").and_then(Value::as_array).is_some_and(|all| !all.is_empty());
     if has_content {
         messages.push(message);
     }
-    let id = |id: &str| if is_own { id.to_owned() } else { echo_id(id) };
     let answers: Vec<_> =
-        exchange.answered().map(|(requested, result)| answer(&id(&requested.call.id), result)).collect();
+        exchange.answered().map(|(requested, result)| answer(&requested.call.id, result)).collect();
     if !answers.is_empty() {
         push_user_message(messages, answers);
     }
@@ -176,7 +179,7 @@ fn rebuilt(reply: &Reply) -> Value {
     let calls = reply.calls.iter().map(|requested| {
         json!({
             "type": "tool_use",
-            "id": echo_id(&requested.call.id),
+            "id": requested.call.id,
             "name": echo_name(&requested.call.tool),
             "input": echo_arguments(requested),
         })

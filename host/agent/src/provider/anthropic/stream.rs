@@ -4,18 +4,28 @@
 use serde_json::{Map, Value, json};
 
 use super::reply::gap;
-use crate::provider::body::reported_error;
+use crate::provider::codes::reported_error;
 use crate::provider::dialect::{Fold, Piece};
 use crate::provider::error::Failure;
+use crate::provider::pieces::{MAX_ITEMS, Shape, join};
 
-/// Blocks of one message: more than any has, and few enough to make room for.
-const MAX_BLOCKS: usize = 4096;
+/// A block with a call. Its input is an object when the block begins, and the text of one in what follows.
+const CALL: Shape =
+    Shape { is_call: |block| is(block, "tool_use"), id: "id", function: None, arguments: "input" };
+/// What deltas add to a block: its kind, the key of the block, and that of the delta.
+const GROWING: &[(&str, &str, &str)] = &[
+    ("text", "text", "text"),
+    ("thinking", "thinking", "thinking"),
+    ("thinking", "signature", "signature"),
+    ("tool_use", "input", "partial_json"),
+];
 
 /// The message so far.
 #[derive(Default)]
 pub(super) struct Message {
     /// All but its content.
     rest: Map<String, Value>,
+    /// Each with the number that it has in the stream.
     blocks: Vec<Value>,
     /// The text so far is not empty: what comes next may need a gap.
     has_text: bool,
@@ -26,13 +36,19 @@ impl Fold for Message {
     fn take(&mut self, mut frame: Value, pieces: &mut Vec<Piece>) -> Result<(), Failure> {
         reported_error(&frame)?;
         let kind = frame.get("type").and_then(Value::as_str).unwrap_or_default().to_owned();
-        let index = frame.get("index").and_then(Value::as_u64).and_then(|at| usize::try_from(at).ok());
-        let mut part = |key: &str| frame.get_mut(key).map(Value::take).unwrap_or_default();
+        let index = frame.get("index").filter(|index| index.is_u64()).cloned();
+        let mut part = |key: &str| match frame.get_mut(key).map(Value::take) {
+            Some(Value::Object(part)) => part,
+            _ => Map::new(),
+        };
         match kind.as_str() {
-            "message_start" => self.start(part("message")),
+            "message_start" => self.start(part("message"), pieces)?,
             "content_block_start" => self.begin(index, part("content_block"), pieces)?,
-            "content_block_delta" => self.add(index, &part("delta"), pieces),
-            "message_delta" => self.end(part("delta"), part("usage")),
+            "content_block_delta" => self.add(index.as_ref(), &part("delta"), pieces)?,
+            "message_delta" => {
+                let usage = part("usage");
+                self.end(part("delta"), usage);
+            }
             "message_stop" => self.is_over = true,
             _ => {}
         }
@@ -40,105 +56,146 @@ impl Fold for Message {
     }
 
     fn is_complete(&self) -> bool {
+        self.is_over || self.rest.get("stop_reason").is_some_and(Value::is_string)
+    }
+
+    fn is_over(&self) -> bool {
         self.is_over
     }
 
     fn body(self: Box<Self>) -> Value {
-        let (mut message, blocks) = (self.rest, self.blocks);
-        message.insert("content".into(), blocks.into_iter().map(closed).collect());
+        let Self { rest: mut message, mut blocks, .. } = *self;
+        CALL.settle(&mut blocks);
+        for block in blocks.iter_mut().filter_map(Value::as_object_mut) {
+            block.shift_remove("index");
+        }
+        message.insert("content".into(), blocks.into());
         message.into()
     }
 }
 
 impl Message {
-    fn start(&mut self, message: Value) {
-        if let Value::Object(message) = message {
-            self.rest = message;
-        }
-    }
-
-    fn begin(&mut self, index: Option<usize>, block: Value, pieces: &mut Vec<Piece>) -> Result<(), Failure> {
-        let index = index.unwrap_or(self.blocks.len());
-        if index >= MAX_BLOCKS {
-            return Err(Failure::Malformed(format!("more than {MAX_BLOCKS} blocks in a message")));
-        }
-        if block.get("type") == Some(&"text".into()) {
-            let so_far = if self.has_text { "text" } else { "" };
-            let before = index.checked_sub(1).and_then(|at| self.blocks.get(at));
-            pieces.push(Piece::Text(gap(so_far, before).into()));
-            self.text(block.get("text"), pieces);
-        }
-        if index >= self.blocks.len() {
-            self.blocks.resize(index + 1, Value::Null);
-        }
-        if let Some(place) = self.blocks.get_mut(index) {
-            *place = block;
+    fn start(&mut self, mut message: Map<String, Value>, pieces: &mut Vec<Piece>) -> Result<(), Failure> {
+        let content = message.shift_remove("content");
+        let usage = message.shift_remove("usage");
+        self.end(message, usage.and_then(|usage| usage.as_object().cloned()).unwrap_or_default());
+        for block in content.as_ref().and_then(Value::as_array).into_iter().flatten() {
+            self.begin(None, block.as_object().cloned().unwrap_or_default(), pieces)?;
         }
         Ok(())
     }
 
-    fn text(&mut self, text: Option<&Value>, pieces: &mut Vec<Piece>) {
-        let text = text.and_then(Value::as_str).unwrap_or_default();
+    fn begin(
+        &mut self,
+        index: Option<Value>,
+        mut block: Map<String, Value>,
+        pieces: &mut Vec<Piece>,
+    ) -> Result<(), Failure> {
+        if self.blocks.len() >= MAX_ITEMS {
+            return Err(Failure::Malformed(format!("more than {MAX_ITEMS} blocks in a message")));
+        }
+        block.extend(index.map(|index| ("index".to_owned(), index)));
+        let text = block.get("text").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let block = Value::Object(block);
+        if is(&block, "tool_use") {
+            let Value::Object(block) = block else { return Ok(()) };
+            let place = CALL.place(&self.blocks, &block);
+            if place.is_some_and(|place| CALL.is_whole(&self.blocks, place)) {
+                self.blocks.push(block.into());
+            } else {
+                CALL.add(&mut self.blocks, block);
+            }
+            return Ok(());
+        }
+        // The beginning of a block that has begun already.
+        if text.is_empty()
+            && self.last(block.get("index"), |own| own.get("type") == block.get("type")).is_some()
+        {
+            return Ok(());
+        }
+        if is(&block, "text") {
+            let so_far = if self.has_text { "text" } else { "" };
+            pieces.push(Piece::Text(gap(so_far, self.blocks.last()).into()));
+            self.say(&text, pieces);
+        }
+        self.blocks.push(block);
+        Ok(())
+    }
+
+    /// The last block of this number, where it has one, that is of a kind.
+    fn last(&mut self, index: Option<&Value>, is_meant: impl Fn(&Value) -> bool) -> Option<&mut Value> {
+        let index = index?;
+        self.blocks.iter_mut().rfind(|block| block.get("index") == Some(index) && is_meant(block))
+    }
+
+    fn say(&mut self, text: &str, pieces: &mut Vec<Piece>) {
         self.has_text |= !text.is_empty();
         pieces.push(Piece::Text(text.to_owned()));
     }
 
-    fn add(&mut self, index: Option<usize>, delta: &Value, pieces: &mut Vec<Piece>) {
-        let text = |key: &str| delta.get(key).and_then(Value::as_str);
-        match delta.get("type").and_then(Value::as_str).unwrap_or_default() {
-            "text_delta" => self.text(delta.get("text"), pieces),
-            "thinking_delta" => pieces.extend(text("thinking").map(|text| Piece::Thought(text.to_owned()))),
+    fn add(
+        &mut self,
+        index: Option<&Value>,
+        delta: &Map<String, Value>,
+        pieces: &mut Vec<Piece>,
+    ) -> Result<(), Failure> {
+        for (kind, key, sent) in GROWING {
+            let Some(piece) = delta.get(*sent).and_then(Value::as_str) else { continue };
+            self.grow(index, kind, key, piece, pieces)?;
+        }
+        if let (Some(citation), Some(block)) = (delta.get("citation"), self.last(index, |_| true))
+            && let Some(block) = block.as_object_mut()
+        {
+            join(block, "citations".into(), json!([citation]));
+        }
+        Ok(())
+    }
+
+    /// Adds a piece to the block of this number, or the last of its kind; text may come without the beginning of a block.
+    fn grow(
+        &mut self,
+        index: Option<&Value>,
+        kind: &str,
+        key: &str,
+        piece: &str,
+        pieces: &mut Vec<Piece>,
+    ) -> Result<(), Failure> {
+        let is_there = self.last(index, |block| is(block, kind)).is_some();
+        let begins =
+            if kind == "tool_use" { false } else { !is_there && (index.is_some() || !self.ends_in(kind)) };
+        if begins {
+            let block = Map::from_iter([("type".to_owned(), kind.into()), (key.to_owned(), "".into())]);
+            self.begin(index.cloned(), block, pieces)?;
+        }
+        match kind {
+            "text" => self.say(piece, pieces),
+            _ if key == "thinking" => pieces.push(Piece::Thought(piece.to_owned())),
             _ => {}
         }
-        let block = index.and_then(|at| self.blocks.get_mut(at)).and_then(Value::as_object_mut);
-        let Some(block) = block else { return };
-        for key in ["text", "thinking", "signature"] {
-            grow(block, key, text(key));
+        let place = self.blocks.iter().rposition(|block| {
+            is(block, kind) && (!is_there || index.is_none() || block.get("index") == index)
+        });
+        let block = place.and_then(|place| self.blocks.get_mut(place)).and_then(Value::as_object_mut);
+        if let Some(block) = block {
+            CALL.join(block, Map::from_iter([(key.to_owned(), piece.into())]));
         }
-        // The input is an object when the block begins, and the text of one until it ends.
-        if let Some(piece) = text("partial_json") {
-            if !block.get("input").is_some_and(Value::is_string) {
-                block.insert("input".into(), "".into());
-            }
-            grow(block, "input", Some(piece));
-        }
-        if let Some(citation) = delta.get("citation") {
-            let citations = block.entry("citations").or_insert_with(|| json!([]));
-            if !citations.is_array() {
-                *citations = json!([]);
-            }
-            citations.as_array_mut().into_iter().for_each(|all| all.push(citation.clone()));
-        }
+        Ok(())
     }
 
-    fn end(&mut self, delta: Value, usage: Value) {
-        if let Value::Object(delta) = delta {
-            self.rest.extend(delta);
-        }
-        if let Value::Object(usage) = usage {
-            let own = self.rest.entry("usage").or_insert_with(|| json!({}));
-            if let Value::Object(own) = own {
-                own.extend(usage.into_iter().filter(|(_, count)| !count.is_null()));
-            }
+    fn ends_in(&self, kind: &str) -> bool {
+        self.blocks.last().is_some_and(|block| is(block, kind))
+    }
+
+    fn end(&mut self, delta: Map<String, Value>, usage: Map<String, Value>) {
+        let told = |(_, value): &(String, Value)| !value.is_null();
+        self.rest.extend(delta.into_iter().filter(told));
+        let own = self.rest.entry("usage").or_insert_with(|| json!({}));
+        if let Value::Object(own) = own {
+            own.extend(usage.into_iter().filter(told));
         }
     }
 }
 
-fn grow(block: &mut Map<String, Value>, key: &str, piece: Option<&str>) {
-    let Some(piece) = piece else { return };
-    match block.get_mut(key) {
-        Some(Value::String(text)) => text.push_str(piece),
-        _ => drop(block.insert(key.into(), piece.into())),
-    }
-}
-
-/// A block with its input as the object that it is, where it is one.
-fn closed(mut block: Value) -> Value {
-    let input = block.get("input").and_then(Value::as_str).map(str::trim).map(|text| {
-        if text.is_empty() { json!({}) } else { serde_json::from_str(text).unwrap_or_else(|_| text.into()) }
-    });
-    if let (Some(block), Some(input)) = (block.as_object_mut(), input) {
-        block.insert("input".into(), input);
-    }
-    block
+fn is(block: &Value, kind: &str) -> bool {
+    block.get("type").and_then(Value::as_str) == Some(kind)
 }

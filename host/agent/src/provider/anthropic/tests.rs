@@ -2,6 +2,7 @@ use super::super::Prompt;
 use super::super::dialect::Piece;
 use super::super::{Exchange, Message, Reply, RequestedCall};
 use super::*;
+use crate::provider::Stop;
 use haft_core::call::{Attachment, ToolCall, ToolDef, ToolResult};
 use serde_json::json;
 
@@ -233,7 +234,7 @@ fn pl10_input_is_an_object_or_a_problem() {
 fn pl12_an_error_has_the_status_of_its_type() {
     let body = json!({ "type": "error", "error": { "type": "overloaded_error", "message": "busy" } });
     let error = Anthropic.decode(&ask(&[], &[]), body).unwrap_err();
-    assert_eq!(error, Failure::Reported { code: Some(529), message: "busy".into() });
+    assert!(matches!(error, Failure::Reported { code: Some(529), .. }), "{error}");
     assert!(error.passing().is_some());
 }
 
@@ -242,7 +243,7 @@ fn pl12_an_error_has_the_status_of_its_type() {
 fn pl18_nothing_said_is_an_empty_response() {
     let body = json!({ "content": [], "stop_reason": "end_turn" });
     let error = Anthropic.decode(&ask(&[], &[]), body).unwrap_err().to_string();
-    assert_eq!(error, "empty response: neither text nor a call (stop reason `end_turn`)");
+    assert_eq!(error, "empty response: neither text nor a call (it ended with `end_turn`)");
     assert!(matches!(Anthropic.decode(&ask(&[], &[]), json!({})), Err(Failure::Malformed(_))));
 }
 
@@ -250,7 +251,7 @@ fn pl18_nothing_said_is_an_empty_response() {
 #[test]
 fn a_turn_of_another_vendor_is_written_anew() {
     let tool_call =
-        ToolCall { id: "call:1".into(), tool: "functions.t".into(), arguments: json!({ "a": 1 }) };
+        ToolCall { id: "call_1".into(), tool: "functions.t".into(), arguments: json!({ "a": 1 }) };
     let reply = Reply {
         text: "hm".into(),
         calls: vec![RequestedCall { call: tool_call, problem: None }],
@@ -271,10 +272,10 @@ fn a_turn_of_another_vendor_is_written_anew() {
 fn folded(events: &[Value]) -> (Value, String, String) {
     let (mut fold, mut pieces) = (Anthropic.fold(), Vec::new());
     for event in events {
-        assert!(!fold.is_complete());
+        assert!(!fold.is_over());
         fold.take(event.clone(), &mut pieces).unwrap();
     }
-    assert!(fold.is_complete());
+    assert!(fold.is_complete() && fold.is_over());
     let (mut spoken, mut thought) = (String::new(), String::new());
     for piece in pieces {
         match piece {

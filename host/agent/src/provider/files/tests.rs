@@ -22,7 +22,7 @@ fn answered(attachments: Vec<Attachment>) -> Message {
 }
 
 fn only(attachments: Vec<Attachment>) -> (String, Vec<Attachment>) {
-    let fitted = fit(&[said(attachments)], &SMALL).into_owned();
+    let fitted = fit(&[said(attachments)], &SMALL, &|_| false).into_owned();
     let Some(Message::User(prompt)) = fitted.into_iter().next() else { panic!() };
     (prompt.text, prompt.attachments)
 }
@@ -66,9 +66,9 @@ fn g09_the_oldest_files_make_room_in_strides() {
     for number in 0..40 {
         let file = vec![Attachment::new("image/png", PNG.to_vec())];
         messages.push(if number % 2 == 0 { said(file) } else { answered(file) });
-        let fitted = fit(&messages, &SMALL);
+        let fitted = fit(&messages, &SMALL, &|_| false);
         let sent: Vec<usize> = fitted.iter().map(|message| files(message).count()).collect();
-        let bytes: usize = fitted.iter().flat_map(files).map(encoded).sum();
+        let bytes: usize = fitted.iter().flat_map(files).map(|file| encoded(file.file)).sum();
         assert!(bytes <= SMALL.total && sent.last() == Some(&1), "{sent:?}");
         let first = sent.iter().position(|count| *count == 1).unwrap();
         assert!(sent.iter().skip(first).all(|count| *count == 1), "{sent:?}");
@@ -77,11 +77,11 @@ fn g09_the_oldest_files_make_room_in_strides() {
     firsts.dedup();
     assert!(firsts.len() < 20, "{firsts:?}");
     let many = Takes { total: 1 << 20, count: 4, ..SMALL };
-    assert!(fit(&messages, &many).iter().flat_map(files).count() <= 4);
-    assert!(fit(&messages, &NOTHING).iter().flat_map(files).next().is_none());
+    assert!(fit(&messages, &many, &|_| false).iter().flat_map(files).count() <= 4);
+    assert!(fit(&messages, &SMALL, &|_| true).iter().flat_map(files).next().is_none());
 }
 
 #[test]
 fn a_conversation_without_files_is_not_copied() {
-    assert!(matches!(fit(&[said(vec![])], &SMALL), Cow::Borrowed(_)));
+    assert!(matches!(fit(&[said(vec![])], &SMALL, &|_| false), Cow::Borrowed(_)));
 }

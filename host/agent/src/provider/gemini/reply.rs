@@ -41,6 +41,10 @@ fn decode_call(
         requested_call(id, field("name").unwrap_or_default(), call.get("args").unwrap_or(&Value::Null));
     let mut echo = part.clone();
     if let Some(Value::Object(call)) = echo.get_mut("functionCall") {
+        // An id that the vendor gave twice; haft's own are for itself.
+        if field("id").is_some_and(|id| !id.is_empty()) {
+            call.insert("id".into(), requested.call.id.as_str().into());
+        }
         call.insert("name".into(), echo_name(&requested.call.tool).into());
         if !call.get("args").is_some_and(Value::is_object) {
             call.insert("args".into(), echo_arguments(&requested));

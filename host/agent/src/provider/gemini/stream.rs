@@ -4,9 +4,18 @@
 use serde_json::{Map, Value, json};
 
 use super::reply::{is_blank, is_thought, text};
-use crate::provider::body::reported_error;
+use crate::provider::codes::reported_error;
 use crate::provider::dialect::{Fold, Piece};
 use crate::provider::error::Failure;
+use crate::provider::pieces::{MAX_ITEMS, Shape};
+
+/// A part with a call.
+const CALL: Shape = Shape {
+    is_call: |part| part.get("functionCall").is_some(),
+    id: "id",
+    function: Some("functionCall"),
+    arguments: "args",
+};
 
 /// The response so far.
 #[derive(Default)]
@@ -18,6 +27,10 @@ pub(super) struct Content {
 
 impl Fold for Content {
     fn take(&mut self, frame: Value, pieces: &mut Vec<Piece>) -> Result<(), Failure> {
+        // Asked without `alt=sse`, it comes as one array.
+        if let Value::Array(frames) = frame {
+            return frames.into_iter().try_for_each(|frame| self.take(frame, pieces));
+        }
         reported_error(&frame)?;
         let Value::Object(mut frame) = frame else {
             return Err(Failure::Malformed("a chunk is not an object".into()));
@@ -25,10 +38,10 @@ impl Fold for Content {
         if let Some(Value::Array(candidates)) = frame.shift_remove("candidates")
             && let Some(Value::Object(mut candidate)) = candidates.into_iter().next()
         {
-            self.content(candidate.shift_remove("content"), pieces);
-            self.candidate.extend(candidate);
+            self.content(candidate.shift_remove("content"), pieces)?;
+            self.candidate.extend(candidate.into_iter().filter(|(_, value)| !value.is_null()));
         }
-        self.body.extend(frame);
+        self.body.extend(frame.into_iter().filter(|(_, value)| !value.is_null()));
         Ok(())
     }
 
@@ -39,9 +52,10 @@ impl Fold for Content {
     }
 
     fn body(self: Box<Self>) -> Value {
-        let (mut body, mut candidate) = (self.body, self.candidate);
-        if !candidate.is_empty() || !self.parts.is_empty() {
-            candidate.insert("content".into(), json!({ "role": "model", "parts": self.parts }));
+        let Self { mut body, mut candidate, mut parts } = *self;
+        CALL.settle(&mut parts);
+        if !candidate.is_empty() || !parts.is_empty() {
+            candidate.insert("content".into(), json!({ "role": "model", "parts": parts }));
             body.insert("candidates".into(), vec![Value::Object(candidate)].into());
         }
         body.into()
@@ -49,23 +63,32 @@ impl Fold for Content {
 }
 
 impl Content {
-    fn content(&mut self, content: Option<Value>, pieces: &mut Vec<Piece>) {
+    fn content(&mut self, content: Option<Value>, pieces: &mut Vec<Piece>) -> Result<(), Failure> {
         let parts = content.and_then(|mut content| content.get_mut("parts").map(Value::take));
-        let Some(Value::Array(parts)) = parts else { return };
+        let Some(Value::Array(parts)) = parts else { return Ok(()) };
         for part in parts {
-            let Value::Object(part) = part else { continue };
+            let Value::Object(mut part) = part else { continue };
+            part.retain(|_, value| !value.is_null());
             if let Some(text) = text(&part).map(str::to_owned) {
                 pieces.push(if is_thought(&part) { Piece::Thought(text) } else { Piece::Text(text) });
             }
-            self.add(part);
+            if !self.add(part) {
+                return Err(Failure::Malformed(format!("more than {MAX_ITEMS} parts in a turn")));
+            }
         }
+        Ok(())
     }
 
-    /// Adds a part: to the text before it, where neither has a signature, which is of that part alone.
-    fn add(&mut self, part: Map<String, Value>) {
+    /// Adds a part: to the call that it goes on with, or to the text before it, where neither has a signature, which is
+    /// of that part alone.
+    fn add(&mut self, part: Map<String, Value>) -> bool {
+        if part.contains_key("functionCall") {
+            return CALL.add(&mut self.parts, part);
+        }
         let is_plain = |part: &Map<String, Value>| {
             text(part).is_some() && part.keys().all(|key| matches!(key.as_str(), "text" | "thought"))
         };
+        let has_room = self.parts.len() < MAX_ITEMS;
         let last = self.parts.last_mut().and_then(Value::as_object_mut);
         match last.filter(|last| is_plain(last) && is_plain(&part) && is_thought(last) == is_thought(&part)) {
             Some(last) => {
@@ -73,7 +96,9 @@ impl Content {
                 last.insert("text".into(), whole.into());
             }
             None if is_blank(&part) => {}
-            None => self.parts.push(part.into()),
+            None if has_room => self.parts.push(part.into()),
+            None => return false,
         }
+        true
     }
 }

@@ -3,15 +3,18 @@
 
 use serde_json::{Map, Value};
 
-use crate::provider::body::reported_error;
+use crate::provider::codes::reported_error;
 use crate::provider::dialect::{Fold, Piece};
 use crate::provider::error::Failure;
+use crate::provider::openai::CALL;
+use crate::provider::pieces::{MAX_ITEMS, join};
 
 /// The answer so far.
 #[derive(Default)]
 pub(super) struct Chat {
     body: Map<String, Value>,
     message: Map<String, Value>,
+    calls: Vec<Value>,
 }
 
 impl Fold for Chat {
@@ -24,9 +27,9 @@ impl Fold for Chat {
             let text = |key| message.get(key).and_then(Value::as_str).map(str::to_owned);
             pieces.extend(text("thinking").map(Piece::Thought));
             pieces.extend(text("content").map(Piece::Text));
-            message.into_iter().for_each(|(key, value)| self.join(key, value));
+            message.into_iter().try_for_each(|(key, value)| self.join(key, value))?;
         }
-        self.body.extend(frame);
+        self.body.extend(frame.into_iter().filter(|(_, value)| !value.is_null()));
         Ok(())
     }
 
@@ -34,22 +37,39 @@ impl Fold for Chat {
         self.body.get("done") == Some(&Value::Bool(true))
     }
 
+    fn is_over(&self) -> bool {
+        self.is_complete()
+    }
+
     fn body(self: Box<Self>) -> Value {
-        let mut body = self.body;
-        if !self.message.is_empty() {
-            body.insert("message".into(), self.message.into());
+        let Self { mut body, mut message, mut calls } = *self;
+        CALL.settle(&mut calls);
+        if !calls.is_empty() {
+            message.insert("tool_calls".into(), calls.into());
+        }
+        if !message.is_empty() {
+            body.insert("message".into(), message.into());
         }
         body.into()
     }
 }
 
 impl Chat {
-    fn join(&mut self, key: String, value: Value) {
-        match (self.message.get_mut(&key), value) {
-            (Some(_), Value::Null) => {}
-            (Some(Value::String(own)), Value::String(more)) if key != "role" => own.push_str(&more),
-            (Some(Value::Array(own)), Value::Array(more)) => own.extend(more),
-            (_, value) => drop(self.message.insert(key, value)),
+    fn join(&mut self, key: String, value: Value) -> Result<(), Failure> {
+        match value {
+            Value::Array(entries) if key == "tool_calls" => {
+                let mut entries = entries.into_iter().filter_map(|entry| match entry {
+                    Value::Object(entry) => Some(entry),
+                    _ => None,
+                });
+                let fits = entries.all(|entry| CALL.add(&mut self.calls, entry));
+                fits.then_some(())
+                    .ok_or_else(|| Failure::Malformed(format!("more than {MAX_ITEMS} calls in a turn")))
+            }
+            value => {
+                join(&mut self.message, key, value);
+                Ok(())
+            }
         }
     }
 }

@@ -1,5 +1,6 @@
 use super::super::dialect::Piece;
 use super::*;
+use crate::provider::Stop;
 use haft_core::call::{ToolCall, ToolResult};
 
 fn ask<'a>(messages: &'a [Message], tools: &'a [&'a ToolDef]) -> Ask<'a> {
@@ -93,7 +94,7 @@ fn pl18_nothing_said_and_errors_in_successes_are_errors() {
     let decode = |body: Value| Ollama.decode(&ask(&[], &[]), body).unwrap_err().to_string();
     assert_eq!(decode(json!({})), "empty response: no message");
     let empty = decode(json!({ "message": { "content": "" }, "done_reason": "stop" }));
-    assert_eq!(empty, "empty response: neither text nor a call (done reason `stop`)");
+    assert_eq!(empty, "empty response: neither text nor a call (it ended with `stop`)");
     assert_eq!(decode(json!({ "error": "out of memory" })), "reported an error: out of memory");
 }
 

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::provider::calls::{self, echo_arguments, echo_name, unique_id};
+use crate::provider::calls::{self, echo_arguments, echo_name, is_object_text, unique_id};
 use crate::provider::{Reply, RequestedCall};
 
 /// Reads `message`. `cut` says that the limit of output tokens ended it; `earlier` is how many
@@ -85,10 +85,6 @@ fn echo_call(entry: &Map<String, Value>, requested: &RequestedCall) -> Value {
     Value::Object(echo)
 }
 
-fn is_object_text(arguments: &Value) -> bool {
-    arguments.as_str().is_some_and(|text| serde_json::from_str::<Map<String, Value>>(text).is_ok())
-}
-
 fn function(entry: &Map<String, Value>) -> Option<&Map<String, Value>> {
     entry.get("function")?.as_object()
 }
@@ -96,14 +92,6 @@ fn function(entry: &Map<String, Value>) -> Option<&Map<String, Value>> {
 fn requested_call(entry: &Map<String, Value>, id: String) -> RequestedCall {
     let part = |name| function(entry).and_then(|function| function.get(name)).unwrap_or(&Value::Null);
     calls::requested_call(id, part("name").as_str().unwrap_or_default(), part("arguments"))
-}
-
-/// What OpenAI takes for the id of a call in chat completions, at most.
-const ID_BYTES: usize = 40;
-
-/// The id of a call that another vendor's model made.
-pub(super) fn other_id(id: &str) -> String {
-    calls::short_id(id, ID_BYTES)
 }
 
 /// The message of a reply that another vendor gave.
@@ -114,7 +102,7 @@ pub(super) fn rebuilt(reply: &Reply) -> Value {
         .map(|requested| {
             let arguments = echo_arguments(requested).to_string();
             let function = json!({ "name": echo_name(&requested.call.tool), "arguments": arguments });
-            json!({ "id": other_id(&requested.call.id), "type": "function", "function": function })
+            json!({ "id": requested.call.id, "type": "function", "function": function })
         })
         .collect();
     if calls.is_empty() {

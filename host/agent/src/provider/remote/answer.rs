@@ -8,14 +8,18 @@ use reqwest::{Client, Request, Response};
 use serde_json::Value;
 use tokio::time::{Instant, timeout, timeout_at};
 
+use super::super::codes::refusal;
 use super::super::error::Failure;
+use super::super::reading::Inflate;
 use super::super::settings::Timeouts;
 use haft_core::net::chain;
 use haft_core::net::retry_after;
 use haft_core::usage::Usage;
 
-/// 16 MiB: a turn of the longest output that any model has is a tenth of that.
+/// 16 MiB of a body that is read as one: a list of models is a tenth of that.
 const MAX_BODY: usize = 16 << 20;
+/// How long a connection that stays open is listened to after the end of an answer: what it cost may come then.
+const AFTER_END: Duration = Duration::from_secs(2);
 /// 64 KiB of an error's body are read: its message is at the start.
 const MAX_ERROR_BODY: usize = 64 << 10;
 
@@ -23,8 +27,6 @@ const MAX_ERROR_BODY: usize = 64 << 10;
 #[derive(Debug)]
 pub(super) struct Miss {
     pub(super) failure: Failure,
-    /// How long the server wants to be left alone.
-    pub(super) retry_after: Option<Duration>,
     /// What it cost all the same.
     pub(super) usage: Usage,
 }
@@ -38,7 +40,7 @@ impl Miss {
 
 impl From<Failure> for Miss {
     fn from(failure: Failure) -> Self {
-        Self { failure, retry_after: None, usage: Usage::default() }
+        Self { failure, usage: Usage::default() }
     }
 }
 
@@ -49,6 +51,8 @@ pub(super) struct Answer {
     /// When its first piece must have come.
     begins: Instant,
     began: bool,
+    /// Whether it was asked for in pieces: a whole one comes when it is complete.
+    in_pieces: bool,
 }
 
 impl Answer {
@@ -65,42 +69,38 @@ impl Answer {
         // Whole answers come when they are complete: the client's own limit, `timeouts.total`, is theirs.
         let response = if in_pieces { timeout_at(begins, head).await.map_err(silent)? } else { head.await };
         let response = response.map_err(|error| unanswered(&error, timeouts))?;
-        Ok(Self { response, timeouts, begins, began: false })
-    }
-
-    /// What its body is said to be, in lower case.
-    pub(super) fn media_type(&self) -> Option<String> {
-        header(&self.response, "content-type").map(str::to_ascii_lowercase)
+        Ok(Self { response, timeouts, begins, began: false, in_pieces })
     }
 
     /// Itself where it is a success.
-    pub(super) async fn refusal(self) -> Result<Self, Miss> {
+    pub(super) async fn refusal(self) -> Result<Self, Failure> {
         if self.response.status().is_success() { Ok(self) } else { Err(refused(self).await) }
     }
 
-    /// The next piece of the body.
-    pub(super) async fn piece(&mut self) -> Result<Option<Vec<u8>>, Failure> {
+    /// The next piece of the body. `is_whole`: the answer has ended, by its own account.
+    pub(super) async fn piece(&mut self, is_whole: bool) -> Result<Option<Vec<u8>>, Failure> {
         let began = self.began;
         let read = self.response.chunk();
-        let (read, waited) = if began {
-            (timeout(self.timeouts.idle, read).await, self.timeouts.idle)
-        } else {
-            (timeout_at(self.begins, read).await, self.timeouts.first_byte)
+        let idle = if is_whole { self.timeouts.idle.min(AFTER_END) } else { self.timeouts.idle };
+        let (read, waited) = match (began, self.in_pieces || is_whole) {
+            // The client's own limit holds.
+            (_, false) => (Ok(read.await), self.timeouts.total),
+            (true, true) => (timeout(idle, read).await, idle),
+            (false, true) => (timeout_at(self.begins, read).await, self.timeouts.first_byte),
         };
         let read = read.map_err(|_| Failure::Silent { began, waited })?;
         let piece = read.map_err(|error| broken(&error, self.timeouts))?;
         self.began = true;
         Ok(piece.map(Into::into))
     }
+}
 
+impl Answer {
     /// The whole body.
     pub(super) async fn whole(self) -> Result<Vec<u8>, Failure> {
-        if self.response.content_length().is_some_and(|length| length > MAX_BODY as u64) {
-            return Err(Failure::TooLarge(MAX_BODY));
-        }
-        let read = read(self.response, MAX_BODY).await;
-        let (body, complete) = read.map_err(|error| broken(&error, self.timeouts))?;
-        if complete { Ok(body) } else { Err(Failure::TooLarge(MAX_BODY)) }
+        let read = read(self.response, MAX_BODY + 1).await;
+        let body = read.map_err(|error| broken(&error, self.timeouts))?;
+        if body.len() > MAX_BODY { Err(Failure::TooLarge(MAX_BODY)) } else { Ok(body) }
     }
 }
 
@@ -109,22 +109,25 @@ fn header<'r>(response: &'r Response, name: &str) -> Option<&'r str> {
 }
 
 /// What a status that is not success says.
-async fn refused(answer: Answer) -> Miss {
+async fn refused(answer: Answer) -> Failure {
     let response = answer.response;
     let status = response.status().as_u16();
     let asked = asked_wait(&response);
     // Following the redirect would send the key and the conversation to another host.
     let target = header(&response, "location")
         .map(|target| format!("redirected to `{target}`, which haft does not follow"));
-    let (body, retry_after) = if let Some(text) = target.filter(|_| (300..400).contains(&status)) {
-        (text, None)
-    } else {
-        // Only the status is of interest where its explanation does not come.
-        let read = timeout(answer.timeouts.idle, read(response, MAX_ERROR_BODY)).await;
-        let body = read.ok().and_then(Result::ok).map(|(body, _)| body);
-        body.map(|body| (explain(&body), wait_in(&body))).unwrap_or_default()
-    };
-    Miss { retry_after: asked.or(retry_after), ..Failure::Status { status, body }.into() }
+    if let Some(text) = target.filter(|_| (300..400).contains(&status)) {
+        return refusal(status, &Value::Null, text);
+    }
+    // Only the status is of interest where its explanation does not come.
+    let read = timeout(answer.timeouts.idle, read(response, MAX_ERROR_BODY)).await;
+    let body = read.ok().and_then(Result::ok).unwrap_or_default();
+    let parsed = serde_json::from_slice(&body).unwrap_or_default();
+    let mut failure = refusal(status, &parsed, explain(&parsed, &body));
+    if let (Failure::Status { wait, .. }, Some(asked)) = (&mut failure, asked) {
+        *wait = Some(asked);
+    }
+    failure
 }
 
 /// How long the headers ask to wait.
@@ -133,14 +136,6 @@ fn asked_wait(response: &Response) -> Option<Duration> {
     exact
         .map(Duration::from_millis)
         .or_else(|| header(response, "retry-after").and_then(|value| retry_after(value, SystemTime::now())))
-}
-
-/// How long the body asks to wait: Gemini has no header for it.
-fn wait_in(body: &[u8]) -> Option<Duration> {
-    let parsed: Value = serde_json::from_slice(body).ok()?;
-    let details = parsed.pointer("/error/details")?.as_array()?;
-    let delay = details.iter().find_map(|detail| detail.get("retryDelay")?.as_str())?;
-    retry_after(delay.strip_suffix('s')?, SystemTime::UNIX_EPOCH)
 }
 
 /// There was no answer.
@@ -159,23 +154,21 @@ fn broken(error: &reqwest::Error, timeouts: Timeouts) -> Failure {
     if error.is_timeout() { Failure::TimedOut(timeouts.total) } else { Failure::Interrupted(chain(error)) }
 }
 
-/// Reads a body up to `limit` bytes, and says whether that was all of it.
-async fn read(mut response: Response, limit: usize) -> Result<(Vec<u8>, bool), reqwest::Error> {
-    let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await? {
-        let room = limit - body.len();
-        body.extend(chunk.iter().take(room));
-        if chunk.len() > room {
-            return Ok((body, false));
-        }
+/// The first `limit` bytes of a body, unpacked.
+async fn read(mut response: Response, limit: usize) -> Result<Vec<u8>, reqwest::Error> {
+    let (mut body, mut inflate) = (Vec::new(), Inflate::default());
+    while let Some(chunk) = response.chunk().await?
+        && body.len() < limit
+    {
+        let Ok(chunk) = inflate.take(&chunk, MAX_BODY) else { break };
+        body.extend(chunk.iter().take(limit - body.len()));
     }
-    Ok((body, true))
+    Ok(body)
 }
 
 /// What an error's body says: the message that vendors put in one of these places, with its
 /// code, or else all of it.
-pub(super) fn explain(body: &[u8]) -> String {
-    let parsed: Value = serde_json::from_slice(body).unwrap_or_default();
+pub(super) fn explain(parsed: &Value, body: &[u8]) -> String {
     let text = |path: &str| parsed.pointer(path).and_then(Value::as_str);
     let message = ["/error/message", "/error", "/message", "/detail"].iter().find_map(|path| text(path));
     let code = ["/error/code", "/error/type", "/error/status"].iter().find_map(|path| text(path));

@@ -3,6 +3,7 @@
 use reqwest::{Method, Request};
 use serde_json::Value;
 
+use super::super::codes::reported_error;
 use super::super::dialect::Dialect;
 use super::super::models::{Listing, MAX_MODELS, MAX_PAGES, ModelList};
 use super::super::patience::Attempts;
@@ -70,7 +71,7 @@ impl<D: Dialect> Remote<D> {
         let bytes = answer.whole().await.map_err(|failure| self.cleaned(failure))?;
         let text = String::from_utf8_lossy(&bytes);
         let page = body::parse(self.redactor.redact(&text).as_bytes())?;
-        body::reported_error(&page)?;
+        reported_error(&page)?;
         Ok(page)
     }
 }

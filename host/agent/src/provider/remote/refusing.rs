@@ -1,5 +1,4 @@
-//! Models that a server refused something for that it may go without (the form of the answer, files), as far as this
-//! process has seen. It is not sent to them again.
+//! Models that a server refused a form of the answer for, as far as this process has seen. It is not sent to them again.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,7 @@
 use super::super::build;
 use super::answer::explain;
+mod walks;
+
 use super::*;
 
 fn settings(base_url: &str) -> ProviderSettings {
@@ -53,8 +55,8 @@ fn secrets_are_not_shown() {
         Remote::new(&super::super::PROVIDERS[0], super::super::openai::OpenAi { vendor: "openai" }, settings)
             .unwrap();
     assert!(!format!("{:?}", remote.headers).contains("sk-secret"));
-    let failure = remote.cleaned(Failure::Status { status: 401, body: "bad key sk-secret".into() });
-    assert_eq!(failure, Failure::Status { status: 401, body: "bad key ***".into() });
+    let failure = remote.cleaned(Failure::refused(401, "bad key sk-secret"));
+    assert_eq!(failure, Failure::refused(401, "bad key ***"));
 }
 
 /// G10: what a model thought, and what its server signed, goes to no other server; the vendor itself also gets it back
@@ -70,7 +72,7 @@ fn g10_thoughts_in_every_shared_format_stay_with_their_server() {
         let remote = Remote::new(super::super::kind(kind).unwrap(), dialect, settings).unwrap();
         let messages = [Message::User("hi".into()), Message::Turn(Exchange::new(own.clone(), []))];
         let ask = Ask { model: "some-model", messages: &messages, ..Ask::default() };
-        let request = remote.asking(&ask, true);
+        let request = remote.asking(&ask, &Search::default());
         String::from_utf8(request.body().unwrap().as_bytes().unwrap().to_vec()).unwrap()
     }
     let thinking = serde_json::json!([{ "type": "thinking", "thinking": "", "signature": "signed" }]);
@@ -109,11 +111,12 @@ fn g10_thoughts_in_every_shared_format_stay_with_their_server() {
 fn an_error_body_is_explained_by_its_message() {
     let openai =
         br#"{"error":{"message":"no such model","type":"invalid_request_error","code":"model_not_found"}}"#;
-    assert_eq!(explain(openai), "no such model (model_not_found)");
-    assert_eq!(explain(br#"{"detail":"nope"}"#), "nope");
-    assert_eq!(explain(br#"{"error":"nope"}"#), "nope");
-    assert_eq!(explain(b"<h1>502</h1>"), "<h1>502</h1>");
-    assert_eq!(explain(b""), "(no body)");
+    let told = |body: &[u8]| explain(&serde_json::from_slice(body).unwrap_or_default(), body);
+    assert_eq!(told(openai), "no such model (model_not_found)");
+    assert_eq!(told(br#"{"detail":"nope"}"#), "nope");
+    assert_eq!(told(br#"{"error":"nope"}"#), "nope");
+    assert_eq!(told(b"<h1>502</h1>"), "<h1>502</h1>");
+    assert_eq!(told(b""), "(no body)");
 }
 
 /// What is told of an answer that holds no turn, or of one that broke off, by the names of the vendors' own.
@@ -127,12 +130,12 @@ fn what_an_answer_cost_that_cannot_be_used_is_known() {
         let settings = ProviderSettings { prices, ..ProviderSettings::new(kind, "m") };
         let remote = Remote::new(super::super::kind(kind).unwrap(), dialect, settings).unwrap();
         let ask = Ask { model: "m", ..Ask::default() };
-        assert!(remote.decode(&ask, body.to_string().as_bytes()).is_err(), "{kind}: {body}");
+        assert!(remote.decode(&ask, body.clone()).is_err(), "{kind}: {body}");
         let (redactor, events) = (Redactor::default(), Events::none());
         let mut reading = Reading::new(&remote.dialect, &redactor, &events);
         // However it ends.
         let _ = reading.take(pieces.as_bytes()).and_then(|()| reading.finish());
-        [remote.used(&ask, body), remote.used(&ask, &reading.into_body())]
+        [remote.used(&ask, body), remote.used(&ask, &reading.into_body().0)]
     }
     let chat = json!({ "model": "exact", "usage": { "prompt_tokens": 7, "completion_tokens": 1 } });
     let body = json!({ "model": "exact", "usage": { "input_tokens": 7, "output_tokens": 1 } });

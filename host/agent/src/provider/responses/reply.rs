@@ -4,7 +4,7 @@
 use serde_json::{Map, Value, json};
 
 use super::VENDOR;
-use crate::provider::calls::{self, echo_arguments, echo_name, unique_id};
+use crate::provider::calls::{self, echo_arguments, echo_name, is_object_text, unique_id};
 use crate::provider::{Reply, RequestedCall};
 
 /// Between two messages of one response: a remark on the way, and the answer.
@@ -71,10 +71,15 @@ fn echo_call(item: &Map<String, Value>, requested: &RequestedCall) -> Value {
     let mut echo = without_nulls(item);
     echo.insert("call_id".into(), requested.call.id.as_str().into());
     echo.insert("name".into(), echo_name(&requested.call.tool).into());
-    if requested.problem.is_some() || !echo.get("arguments").is_some_and(Value::is_string) {
+    if requested.problem.is_some() || !echo.get("arguments").is_some_and(is_taken_back) {
         echo.insert("arguments".into(), echo_arguments(requested).to_string().into());
     }
     echo.into()
+}
+
+/// Whether the API takes these arguments back as they came.
+fn is_taken_back(arguments: &Value) -> bool {
+    arguments.as_str().is_some_and(|text| text.trim().is_empty()) || is_object_text(arguments)
 }
 
 /// What the model thought, if it comes with its content: what is known by its id alone the vendor has not kept.

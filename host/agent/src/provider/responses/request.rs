@@ -4,7 +4,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{VENDOR, message};
-use crate::provider::calls::{echo_arguments, echo_name, is_own, short_id};
+use crate::provider::calls::{echo_arguments, echo_name, is_own};
 use crate::provider::dialect::Terms;
 use crate::provider::files::DOCUMENTS;
 use crate::provider::openai::{content as text, data_url, file_name};
@@ -13,9 +13,6 @@ use haft_core::call::{Attachment, ToolDef};
 
 /// Models that do not reason: OpenAI refuses to be asked for what they thought.
 const WITHOUT_REASONING: &[&str] = &["gpt-3.5", "gpt-4", "chatgpt-4o"];
-
-/// What the API takes for the id of a call, at most.
-const ID_BYTES: usize = 64;
 
 /// The body.
 pub(super) fn body(ask: &Ask<'_>, terms: &Terms) -> Map<String, Value> {
@@ -73,9 +70,8 @@ fn push_exchange(items: &mut Vec<Value>, exchange: &Exchange) {
         Some(own) => items.extend(own.iter().cloned()),
         None => push_rebuilt(items, reply),
     }
-    let id = |id: &str| if own.is_some() { id.to_owned() } else { short_id(id, ID_BYTES) };
     items.extend(exchange.answered().map(|(requested, result)| {
-        let call_id = id(&requested.call.id);
+        let call_id = requested.call.id.as_str();
         let output = content(&text(result), &result.attachments);
         json!({ "type": "function_call_output", "call_id": call_id, "output": output })
     }));
@@ -89,7 +85,7 @@ fn push_rebuilt(items: &mut Vec<Value>, reply: &Reply) {
     items.extend(reply.calls.iter().map(|requested| {
         json!({
             "type": "function_call",
-            "call_id": short_id(&requested.call.id, ID_BYTES),
+            "call_id": requested.call.id,
             "name": echo_name(&requested.call.tool),
             "arguments": echo_arguments(requested).to_string(),
         })

@@ -10,7 +10,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::markdown::Markdown;
-use super::{DIM, ERROR, Style, Terminal, first_lines, more_lines};
+use super::{DIM, ERROR, Style, Terminal, WARNING, first_lines, more_lines};
 use haft_core::call::{ToolCall, ToolResult};
 use haft_core::event::{Event, Events};
 use haft_core::report::{plain, shortened};
@@ -161,7 +161,7 @@ impl Screen {
         match self.show {
             // A program that follows a run and has gone away is noticed when the run ends.
             Show::Json => drop(self.terminal.json_line(&event.json())),
-            Show::Quiet => {}
+            Show::Quiet => event.not_shown().iter().for_each(|reason| self.terminal.warning(&plain(reason))),
             Show::All => self.show_event(event, &mut self.state.lock()),
         }
     }
@@ -176,6 +176,10 @@ impl Screen {
                     state,
                     format!("{DIM}{}; asking again in {seconds:.1} s{DIM:#}", plain(reason)),
                 );
+            }
+            Event::NotShown { reason } => {
+                self.end_text(state);
+                self.print_line(state, format!("{WARNING}warning:{WARNING:#} {}", plain(reason)));
             }
             Event::Trimmed { left_out } => {
                 let text = "the conversation has outgrown its room: its first";
@@ -236,7 +240,7 @@ impl Screen {
                     format!("{DIM}{name}: {reason}; asking again in {seconds:.1} s{DIM:#}"),
                 );
             }
-            Event::Info { message, .. } => {
+            Event::Info { message, .. } | Event::NotShown { reason: message } => {
                 self.print_line(state, format!("{DIM}{name}: {}{DIM:#}", plain(message)));
             }
             _ => {}

@@ -44,6 +44,8 @@ fn mr02_fast_and_complex_are_equal_with_one_model_and_distinct_when_configured()
 fn mr03_a_named_model_takes_the_place_of_the_configured_one() {
     let toml = "[provider]\nname = \"openai\"\nmodel = \"m\"\nmodel_fast = \"f\"";
     assert_eq!(chosen(toml, Some("other"), "openai"), Ok(pair("other", "f")));
+    let plain = "[provider]\nname = \"openai\"\nmodel = \"dear\"";
+    assert_eq!(chosen(plain, Some("cheap"), "openai"), Ok(pair("cheap", "cheap")), "(A19)");
     assert_eq!(chosen(toml, Some("fast"), "openai"), Ok(pair("m", "f")));
     assert_eq!(chosen("", Some("other"), "openai"), Ok(pair("other", "other")));
     let choice = |model: &str| ModelChoice { model: Some(model.into()), ..ModelChoice::default() };

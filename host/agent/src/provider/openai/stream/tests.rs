@@ -111,7 +111,7 @@ fn pl12_an_error_in_a_stream_is_an_error() {
         json!({ "choices": [{ "delta": { "content": "" }, "error": { "message": "down", "code": 502 } }] });
     for frame in [json!({ "error": { "message": "down", "code": 502 } }), choice] {
         let error = fold.take(frame, &mut Vec::new()).unwrap_err();
-        assert_eq!(error, Failure::Reported { code: Some(502), message: "down".into() });
+        assert!(matches!(error, Failure::Reported { code: Some(502), .. }), "{error}");
     }
     assert!(matches!(fold.take(json!([]), &mut Vec::new()), Err(Failure::Malformed(_))));
 }

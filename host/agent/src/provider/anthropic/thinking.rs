@@ -1,0 +1,67 @@
+//! Fits what a request says of thinking to the conversation in it. The API checks both together: a turn that is going on
+//! begins with thinking where thinking is enabled, and has none where it is not.
+
+use serde_json::{Map, Value, json};
+
+use super::request::{NO_WORDS, is_by_budget};
+
+/// Blocks of what the model thought.
+const THOUGHTS: &[&str] = &["thinking", "redacted_thinking"];
+
+/// Asks without thinking where a turn goes on that was begun without, and leaves out what was thought where the model is
+/// asked not to think.
+pub(super) fn settle(body: &mut Map<String, Value>, model: &str) {
+    let mode = body.get("thinking").and_then(|thinking| thinking.get("type")?.as_str()).map(str::to_owned);
+    let messages = body.get_mut("messages").and_then(Value::as_array_mut);
+    let Some(messages) = messages else { return };
+    let is_off = match mode.as_deref() {
+        Some("enabled") => open_turn(messages).is_some_and(|first| !begins_with_thought(first)),
+        Some("disabled") => true,
+        // Later models think without being asked to.
+        _ => mode.is_none() && is_by_budget(model),
+    };
+    if !is_off {
+        return;
+    }
+    for message in messages.iter_mut().filter(|message| is_of(message, "assistant")) {
+        let Some(content) = message.get_mut("content").and_then(Value::as_array_mut) else { continue };
+        content.retain(|block| !is_thought(block));
+        if content.is_empty() {
+            content.push(json!({ "type": "text", "text": NO_WORDS }));
+        }
+    }
+    if mode.as_deref() == Some("enabled") {
+        body.shift_remove("thinking");
+    }
+}
+
+/// The first message of the turn that the model is to go on with: it begins after the last thing that a person said.
+fn open_turn(messages: &[Value]) -> Option<&Value> {
+    let has = |message: &Value, is_meant: &dyn Fn(bool) -> bool| {
+        let blocks = message.get("content").and_then(Value::as_array).into_iter().flatten();
+        blocks.map(|block| is_kind(block, "tool_result")).any(is_meant)
+    };
+    let (last, before) = messages.split_last()?;
+    if !is_of(last, "assistant") && !has(last, &|is_answer| is_answer) {
+        return None;
+    }
+    let said = |message: &Value| is_of(message, "user") && has(message, &|is_answer| !is_answer);
+    let begin = before.iter().rposition(said).map_or(0, |place| place + 1);
+    messages.get(begin..)?.iter().find(|message| is_of(message, "assistant"))
+}
+
+fn begins_with_thought(message: &Value) -> bool {
+    message.get("content").and_then(|content| content.get(0)).is_some_and(is_thought)
+}
+
+fn is_thought(block: &Value) -> bool {
+    THOUGHTS.iter().any(|kind| is_kind(block, kind))
+}
+
+fn is_kind(block: &Value, kind: &str) -> bool {
+    block.get("type").and_then(Value::as_str) == Some(kind)
+}
+
+fn is_of(message: &Value, role: &str) -> bool {
+    message.get("role").and_then(Value::as_str) == Some(role)
+}

@@ -1,0 +1,146 @@
+//! What a vendor's word for the end of a turn means: one table a vendor. A word that is in none is never a success.
+
+use super::error::{Failure, excerpt};
+use super::{Reply, Stop};
+
+/// What a word for the end of a turn means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// All is said.
+    Done,
+    /// There are calls to answer.
+    Calls,
+    Length,
+    Filtered,
+    Refused,
+    Paused,
+    /// The conversation filled the model's context window.
+    TooLong,
+    /// The model gave something that is no answer; calls beside it are whole.
+    Botched,
+    /// What runs the model failed in the middle of the turn.
+    Failed,
+    /// No word that is known, or none at all.
+    Unknown,
+}
+
+use Ending::{Botched, Calls, Done, Failed, Filtered, Length, Paused, Refused, TooLong, Unknown};
+
+/// A vendor's words.
+pub(super) type Ends = &'static [(&'static str, Ending)];
+
+/// Chat completions: OpenAI, OpenRouter, Mistral, `DeepSeek`, and the many servers that speak the format.
+pub(super) const CHAT: Ends = &[
+    ("stop", Done),
+    ("complete", Done),
+    ("completed", Done),
+    ("end", Done),
+    ("end_turn", Done),
+    ("eos", Done),
+    ("eos_token", Done),
+    ("stop_sequence", Done),
+    ("stop_str", Done),
+    ("stop_token", Done),
+    ("tool_calls", Calls),
+    ("tool_call", Calls),
+    ("tool_use", Calls),
+    ("function_call", Calls),
+    ("length", Length),
+    ("max_tokens", Length),
+    ("max_output_tokens", Length),
+    ("model_length", Length),
+    ("content_filter", Filtered),
+    ("safety", Filtered),
+    ("sensitive", Filtered),
+    ("refusal", Refused),
+    ("abort", Failed),
+    ("cancelled", Failed),
+    ("error", Failed),
+    ("insufficient_system_resource", Failed),
+    ("network_error", Failed),
+];
+
+/// The statuses of a response, and its reasons to be incomplete.
+pub(super) const RESPONSES: Ends = &[
+    ("completed", Done),
+    ("max_output_tokens", Length),
+    ("content_filter", Filtered),
+    ("cancelled", Failed),
+    ("failed", Failed),
+    ("in_progress", Failed),
+    ("queued", Failed),
+];
+
+pub(super) const ANTHROPIC: Ends = &[
+    ("end_turn", Done),
+    ("stop_sequence", Done),
+    ("tool_use", Calls),
+    ("max_tokens", Length),
+    ("refusal", Refused),
+    ("pause_turn", Paused),
+    ("model_context_window_exceeded", TooLong),
+];
+
+/// `finishReason` of a candidate.
+pub(super) const GEMINI: Ends = &[
+    ("STOP", Done),
+    ("MAX_TOKENS", Length),
+    ("SAFETY", Filtered),
+    ("RECITATION", Filtered),
+    ("LANGUAGE", Filtered),
+    ("BLOCKLIST", Filtered),
+    ("PROHIBITED_CONTENT", Filtered),
+    ("SPII", Filtered),
+    ("IMAGE_SAFETY", Filtered),
+    ("IMAGE_PROHIBITED_CONTENT", Filtered),
+    ("IMAGE_RECITATION", Filtered),
+    ("MALFORMED_FUNCTION_CALL", Botched),
+    ("UNEXPECTED_TOOL_CALL", Botched),
+    ("MALFORMED_RESPONSE", Botched),
+    ("MISSING_THOUGHT_SIGNATURE", Botched),
+    ("TOO_MANY_TOOL_CALLS", Botched),
+    ("OTHER", Botched),
+    ("IMAGE_OTHER", Botched),
+    ("NO_IMAGE", Botched),
+];
+
+/// `done_reason`; early versions say nothing but that they are done, as a word of its own here.
+pub(super) const OLLAMA: Ends =
+    &[("stop", Done), ("done", Done), ("length", Length), ("load", Done), ("unload", Done)];
+
+/// What `word` means.
+pub(super) fn ending(ends: Ends, word: &str) -> Ending {
+    let found = ends.iter().find(|(known, _)| known.eq_ignore_ascii_case(word));
+    found.map_or(Unknown, |(_, ending)| *ending)
+}
+
+/// How a turn ended whose vendor's word for that is `word`, with `detail` after it for a message.
+pub(super) fn stop(ending: Ending, reply: &Reply, word: &str, detail: &str) -> Result<Stop, Failure> {
+    let told = || excerpt(&format!("{word}{detail}"));
+    let has_calls = !reply.calls.is_empty();
+    match ending {
+        TooLong => return Err(Failure::TooLong(told())),
+        Failed => return Err(Failure::Botched(format!("the server ended it with `{}`", told()))),
+        Botched if !has_calls => return Err(Failure::Botched(told())),
+        Length => return Ok(Stop::Length),
+        Filtered => return Ok(Stop::Filtered),
+        Refused => return Ok(Stop::Refused),
+        Paused => return Ok(Stop::Paused),
+        _ => {}
+    }
+    if reply.is_empty() {
+        return Err(Failure::Empty(format!("neither text nor a call (it ended with `{}`)", told())));
+    }
+    match ending {
+        Calls if !has_calls => {
+            Err(Failure::Botched(format!("`{}` promises a call, and there is none", told())))
+        }
+        Unknown if !has_calls && word.is_empty() => {
+            Err(Failure::Botched("nothing says that the answer is whole".into()))
+        }
+        Unknown if !has_calls => {
+            Err(Failure::Botched(format!("it ended with `{}`, which is no end that haft knows", told())))
+        }
+        _ => Ok(Stop::Done),
+    }
+}

@@ -1,0 +1,252 @@
+//! How the pieces of a streamed answer become a whole, for every format alike. A call begins with a name. Null and absent
+//! are the same. Numbers and ids tell calls apart where they can; servers number every call 0, name all calls of a turn
+//! alike, and change either between the pieces of one call.
+
+use serde_json::{Map, Value, json};
+
+use super::calls::arguments;
+
+/// Keys whose value names something: said again in a later piece, it does not grow, and what was named first counts.
+const NAMES: &[&str] =
+    &["id", "call_id", "type", "role", "index", "format", "name", "status", "thoughtSignature"];
+/// Calls, blocks or items of one turn that are put together: more than any model makes, and few enough to look through.
+pub(super) const MAX_ITEMS: usize = 1024;
+
+/// Where a format has what makes a call.
+pub(super) struct Shape {
+    /// Whether a value is a call, where calls stand among other things.
+    pub(super) is_call: fn(&Value) -> bool,
+    /// The key of the id.
+    pub(super) id: &'static str,
+    /// The key of the object with name and arguments, where they are not in the call itself.
+    pub(super) function: Option<&'static str>,
+    /// The key of the arguments.
+    pub(super) arguments: &'static str,
+}
+
+impl Shape {
+    fn function<'v>(&self, call: &'v Map<String, Value>) -> Option<&'v Map<String, Value>> {
+        self.function.map_or(Some(call), |key| call.get(key)?.as_object())
+    }
+
+    fn part<'v>(&self, call: &'v Map<String, Value>, key: &str) -> Option<&'v Value> {
+        let inside = || self.function(call)?.get(key);
+        call.get(key).or_else(inside).filter(|value| !value.is_null())
+    }
+
+    fn text<'v>(&self, call: &'v Map<String, Value>, key: &str) -> Option<&'v str> {
+        self.part(call, key)?.as_str().filter(|text| !text.is_empty())
+    }
+
+    /// How a piece is known to belong to a call: by its number and its id. `None`: by neither.
+    fn kinship(&self, call: &Map<String, Value>, piece: &Map<String, Value>) -> Option<Kinship> {
+        let number = |call| self.part(call, "index").and_then(Value::as_u64);
+        let by_number = number(call).zip(number(piece)).map(|(own, other)| own == other);
+        let id = |call| self.text(call, self.id);
+        let by_id = id(call).zip(id(piece)).map(|(own, other)| own == other);
+        match (by_number, by_id) {
+            (Some(true), Some(false)) | (Some(false), Some(true)) => Some(Kinship::Half),
+            (Some(true), _) | (_, Some(true)) => Some(Kinship::Whole),
+            _ => None,
+        }
+    }
+
+    /// Whether `piece` begins another call than the one that it seems to belong to.
+    fn begins(&self, call: &Map<String, Value>, piece: &Map<String, Value>, kinship: Kinship) -> bool {
+        let name = |call| self.text(call, "name");
+        let (Some(own), Some(other)) = (name(call), name(piece)) else { return false };
+        let state = |call| Written::of(self.part(call, self.arguments));
+        match kinship {
+            Kinship::Whole if own == other => match (state(call), state(piece)) {
+                (Written::Whole(own), Written::Whole(other)) => own != other,
+                _ => false,
+            },
+            // A name that comes in pieces.
+            Kinship::Whole => !matches!(state(call), Written::Nothing),
+            // A call does not end in the middle of its arguments.
+            Kinship::Half => own != other || !matches!(state(call), Written::Part),
+        }
+    }
+
+    /// The place in `all` of the call that `piece` goes on with; `None` where it begins one.
+    pub(super) fn place(&self, all: &[Value], piece: &Map<String, Value>) -> Option<usize> {
+        let calls = all.iter().enumerate().filter(|(_, value)| (self.is_call)(value));
+        let calls: Vec<_> = calls.filter_map(|(place, value)| Some((place, value.as_object()?))).collect();
+        let kin = |kind| calls.iter().rfind(|(_, call)| self.kinship(call, piece) == Some(kind));
+        for kind in [Kinship::Whole, Kinship::Half] {
+            if let Some((place, call)) = kin(kind) {
+                return Some(*place).filter(|_| !self.begins(call, piece, kind));
+            }
+        }
+        let (place, last) = calls.last()?;
+        let is_named = self.text(piece, "name").is_some();
+        let has_id = self.text(piece, self.id).is_some();
+        let is_bare = matches!(Written::of(self.part(piece, self.arguments)), Written::Nothing);
+        // With an id of its own a call may begin before its name comes.
+        let begins = if is_named { self.text(last, "name").is_some() } else { has_id && is_bare };
+        Some(*place).filter(|_| !begins)
+    }
+
+    /// Adds a piece to the call that it belongs to in `all`; `false` where there are too many calls.
+    pub(super) fn add(&self, all: &mut Vec<Value>, piece: Map<String, Value>) -> bool {
+        let place = self.place(all, &piece).unwrap_or(all.len());
+        if place >= MAX_ITEMS {
+            return false;
+        }
+        if place >= all.len() {
+            all.push(json!({}));
+        }
+        if let Some(Value::Object(call)) = all.get_mut(place) {
+            self.join(call, piece);
+        }
+        true
+    }
+
+    /// Joins a piece to its call.
+    pub(super) fn join(&self, call: &mut Map<String, Value>, piece: Map<String, Value>) {
+        for (key, value) in piece {
+            match value {
+                Value::Object(value) if Some(key.as_str()) == self.function => {
+                    let own = call.entry(key).or_insert(Value::Null);
+                    if !own.is_object() {
+                        *own = json!({});
+                    }
+                    own.as_object_mut().into_iter().for_each(|own| self.join_function(own, &value));
+                }
+                value if self.function.is_none() => {
+                    self.join_function(call, &Map::from_iter([(key, value)]));
+                }
+                value => join(call, key, value),
+            }
+        }
+    }
+
+    /// A name comes at once, in pieces, or again with every piece.
+    fn join_function(&self, function: &mut Map<String, Value>, piece: &Map<String, Value>) {
+        for (key, value) in piece {
+            let own = function.get_mut(key).filter(|own| !own.is_null());
+            match (own, value) {
+                (Some(own), more) if key == self.arguments => join_arguments(own, more),
+                (Some(Value::String(own)), Value::String(more)) if key == "name" && own != more => {
+                    own.push_str(more);
+                }
+                (_, value) => join(function, key.clone(), value.clone()),
+            }
+        }
+    }
+
+    /// Whether all arguments of the call at `place` are there.
+    pub(super) fn is_whole(&self, all: &[Value], place: usize) -> bool {
+        let call = all.get(place).and_then(Value::as_object);
+        call.is_some_and(|call| matches!(Written::of(self.part(call, self.arguments)), Written::Whole(_)))
+    }
+
+    /// Leaves out what never became a call, as it has neither name nor arguments, and what is there twice.
+    pub(super) fn settle(&self, all: &mut Vec<Value>) {
+        let mut seen = Vec::new();
+        all.retain(|value| {
+            let Some(call) = value.as_object().filter(|_| (self.is_call)(value)) else { return true };
+            let Some(id) = self.text(call, self.id) else { return true };
+            let arguments = self.part(call, self.arguments).map(|sent| arguments(sent).unwrap_or_default());
+            let told = (id.to_owned(), self.text(call, "name").map(str::to_owned), arguments);
+            let is_new = !seen.contains(&told);
+            seen.push(told);
+            is_new
+        });
+        all.retain(|value| {
+            let Some(call) = value.as_object().filter(|_| (self.is_call)(value)) else { return true };
+            let is_bare = matches!(Written::of(self.part(call, self.arguments)), Written::Nothing);
+            self.text(call, "name").is_some() || !is_bare
+        });
+    }
+}
+
+/// How much of a piece's number and id is that of a call.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kinship {
+    /// What both have is the same.
+    Whole,
+    /// One is the same, the other is not.
+    Half,
+}
+
+/// How far the arguments of a call have come.
+enum Written {
+    /// Nothing, or an empty object, which stands at the beginning of some streams.
+    Nothing,
+    Part,
+    Whole(Value),
+}
+
+impl Written {
+    fn of(value: Option<&Value>) -> Self {
+        match value {
+            None | Some(Value::Null) => Self::Nothing,
+            Some(value) => match arguments(value) {
+                Ok(Value::Object(all)) if all.is_empty() => Self::Nothing,
+                Ok(all) => Self::Whole(all),
+                Err(_) => Self::Part,
+            },
+        }
+    }
+}
+
+/// Joins arguments: texts grow, and an object is the whole of them.
+fn join_arguments(own: &mut Value, more: &Value) {
+    match (&mut *own, more) {
+        (_, Value::Null) => {}
+        (Value::String(own), Value::String(more)) => own.push_str(more),
+        (Value::Object(own), Value::Object(more)) => own.extend(more.clone()),
+        (Value::Object(all), Value::String(text)) if !all.is_empty() => {
+            *own = format!("{}{text}", Value::from(all.clone())).into();
+        }
+        (Value::String(text), Value::Object(all)) if all.is_empty() && !text.trim().is_empty() => {}
+        _ => *own = more.clone(),
+    }
+}
+
+/// Joins a value to what came of it before: texts grow, arrays too, and the rest is replaced.
+pub(super) fn join(object: &mut Map<String, Value>, key: String, value: Value) {
+    let is_name = NAMES.contains(&key.as_str());
+    match (object.get_mut(&key).filter(|own| !own.is_null()), value) {
+        (Some(_), Value::Null) => {}
+        (Some(Value::String(own)), Value::String(more)) if !is_name => own.push_str(&more),
+        (Some(Value::Array(own)), Value::Array(more)) => join_items(own, more),
+        (Some(Value::Object(own)), Value::Object(more)) => {
+            more.into_iter().for_each(|(key, value)| join(own, key, value));
+        }
+        // Text first and parts later: the text becomes a part.
+        (Some(own @ Value::String(_)), Value::Array(more)) => {
+            let mut parts = vec![json!({ "type": "text", "text": own.take() })];
+            join_items(&mut parts, more);
+            *own = parts.into();
+        }
+        (Some(Value::Array(own)), Value::String(more)) => {
+            join_item(own, json!({ "type": "text", "text": more }));
+        }
+        (Some(Value::String(own)), _) if is_name && !own.is_empty() => {}
+        (_, value) => drop(object.insert(key, value)),
+    }
+}
+
+fn join_items(items: &mut Vec<Value>, more: Vec<Value>) {
+    for item in more {
+        join_item(items, item);
+    }
+}
+
+/// Adds an item to an array: to the last where they have one number or are both text.
+fn join_item(items: &mut Vec<Value>, item: Value) {
+    match (items.last_mut(), item) {
+        (Some(Value::Object(last)), Value::Object(item)) if goes_on(last, &item) => {
+            item.into_iter().for_each(|(key, value)| join(last, key, value));
+        }
+        (_, item) => items.push(item),
+    }
+}
+
+fn goes_on(last: &Map<String, Value>, item: &Map<String, Value>) -> bool {
+    let same = |key| item.get(key).is_some_and(|value| last.get(key) == Some(value));
+    let is_plain = |part: &Map<String, Value>| part.get("type") == Some(&"text".into()) && part.len() == 2;
+    (same("index") && (same("type") || !item.contains_key("type"))) || (is_plain(last) && is_plain(item))
+}
