@@ -111,6 +111,7 @@ impl Fixture {
             title: None,
             description: String::new(),
             parameters: json!({ "type": "object" }),
+            mended: Vec::new(),
             output: None,
             hints: haft::call::Hints::default(),
         };

@@ -43,7 +43,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Value, Failure> {
     if values(bytes) > MAX_VALUES {
         return Err(Failure::Malformed(format!("more than {MAX_VALUES} values")));
     }
-    serde_json::from_slice(bytes).map_err(|error| unreadable(&error.to_string(), bytes))
+    haft_core::json::read(bytes).map_err(|error| unreadable(&error.to_string(), bytes))
 }
 
 /// Something that is no JSON, or nothing at all.

@@ -7,6 +7,7 @@ use super::body;
 use super::dialect::{Dialect, Fold, Piece};
 use super::error::Failure;
 use haft_core::event::{Event, Events};
+use haft_core::json::PairJoiner;
 use haft_core::net::{Frames, TooLong};
 use haft_core::secret::Redactor;
 
@@ -24,6 +25,7 @@ const END: &[u8] = b"[DONE]";
 /// A streamed answer so far.
 pub(super) struct Reading<'a> {
     frames: Frames,
+    pairs: PairJoiner,
     fold: Box<dyn Fold>,
     redactor: &'a Redactor,
     events: &'a Events,
@@ -37,6 +39,7 @@ impl<'a> Reading<'a> {
     pub(super) fn new(dialect: &dyn Dialect, redactor: &'a Redactor, events: &'a Events) -> Self {
         Self {
             frames: Frames::new(dialect.framing(), MAX_FRAME),
+            pairs: PairJoiner::default(),
             fold: dialect.fold(),
             redactor,
             events,
@@ -108,7 +111,7 @@ impl<'a> Reading<'a> {
     }
 
     fn frame(&mut self, frame: &[u8]) -> Result<(), Failure> {
-        let mut pieces = Vec::new();
+        let (frame, mut pieces) = (&*self.pairs.join(frame), Vec::new());
         let folded = body::parse(frame).and_then(|value| self.fold.take(value, &mut pieces));
         for piece in pieces {
             self.emit(piece);

@@ -17,6 +17,8 @@ pub struct CallNotes {
     pub decisions: Vec<String>,
     /// Bytes of memory at most.
     pub peak_memory: Option<u64>,
+    /// What of the arguments was taken another way than it was written, in words for the caller.
+    pub coerced: Vec<String>,
     /// Whether the time was over.
     pub timed_out: bool,
     /// Whether the tool failed after the sandbox had refused it something.
@@ -57,6 +59,13 @@ impl Notes {
     /// Notes how many bytes of memory the tool used at one time; the most counts.
     pub fn memory(&self, bytes: u64) {
         self.change(|notes| notes.peak_memory = notes.peak_memory.max(Some(bytes)));
+    }
+
+    /// Notes what of the arguments was taken another way than it was written.
+    pub(super) fn coerced(&self, texts: Vec<String>) {
+        if !texts.is_empty() {
+            self.change(|notes| notes.coerced = texts);
+        }
     }
 
     /// Notes that the call was stopped because its time was over.

@@ -76,7 +76,7 @@ impl Call {
         }
         let call = ToolCall { id: "call".into(), tool: self.tool, arguments: Value::Object(arguments) };
         let approvals = approvals::of(terminal.person(), &program, "call", terminal)?;
-        let notes = if self.trace { Notes::recording() } else { Notes::default() };
+        let notes = Notes::recording();
         // Nobody waits for an answer where a script is refused something.
         let widening = if terminal.has_person() { program.widening() } else { Widening::default() };
         let session =
@@ -100,6 +100,9 @@ impl Call {
             self.tracer.get().map(|tracer| Trace::new(tracer.take(), &notes.notes(), begun.elapsed()));
         if let Some(trace) = trace.as_ref().filter(|_| !terminal.json) {
             terminal.message(trace.page());
+        }
+        for note in notes.notes().coerced {
+            terminal.message(format!("note: {note}"));
         }
         match (terminal.json, result.is_error) {
             (true, _) => match trace {

@@ -115,12 +115,76 @@ impl Config {
         if is_executable(&path) { Ok(path) } else { Err(ServerError::NotExecutable(path)) }
     }
 
-    /// The program, and those of its words that are files: when one of them changes, so may its
-    /// tools. `workspace` is where the server runs.
+    /// The program, and those of its words that are files or modules, with what lies beside them and they may import: when
+    /// one of them changes, so may its tools. `workspace` is where the server runs.
     pub(super) fn files(&self, workspace: Option<&Path>) -> Vec<PathBuf> {
-        let Endpoint::Stdio { command, .. } = &self.endpoint else { return Vec::new() };
-        let words = command.iter().skip(1).filter(|word| !word.starts_with('-'));
-        let own = words.filter_map(|word| Some(workspace?.join(word))).filter(|path| path.is_file());
+        let own = self.sources(workspace).into_iter().flat_map(|own| beside(&own));
         self.program().ok().into_iter().chain(own).collect()
     }
+
+    /// Whether files tell when its tools may have changed: not of what a package runner starts, nor of what is elsewhere.
+    pub(super) fn is_told_by_files(&self, workspace: Option<&Path>) -> bool {
+        !self.sources(workspace).is_empty()
+    }
+
+    fn sources(&self, workspace: Option<&Path>) -> Vec<PathBuf> {
+        let Endpoint::Stdio { command, .. } = &self.endpoint else { return Vec::new() };
+        let own = |word: &String| {
+            let workspace = workspace?;
+            let module = || workspace.join(word.replace('.', "/"));
+            [workspace.join(word), module(), module().with_extension("py")]
+                .into_iter()
+                .find(|path| path.exists())
+        };
+        command
+            .iter()
+            .skip(1)
+            .filter(|word| !word.starts_with('-') && !word.is_empty())
+            .filter_map(own)
+            .collect()
+    }
+}
+
+/// Files of an import that are looked at.
+const MAX_SOURCES: usize = 2000;
+/// Folders below that of the server's own file.
+const MAX_DEPTH: usize = 4;
+/// How the names of sources end, in the languages that servers are written in, and those of lists of packages.
+const SOURCES: &[&str] =
+    &["cjs", "go", "js", "json", "lock", "mjs", "php", "pl", "py", "rb", "rs", "sh", "toml", "ts", "yaml"];
+
+/// `file`, and the sources in its folder and below; of a folder those in it.
+fn beside(file: &Path) -> Vec<PathBuf> {
+    let folder = if file.is_dir() { Some(file) } else { file.parent() };
+    let mut found = vec![file.to_owned()];
+    let mut open: Vec<(PathBuf, usize)> = folder.map(|folder| (folder.to_owned(), 0)).into_iter().collect();
+    while let Some((folder, depth)) = open.pop() {
+        let Ok(entries) = std::fs::read_dir(&folder) else { continue };
+        for entry in entries.flatten() {
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            let is_source =
+                || SOURCES.iter().any(|end| name.strip_suffix(end).is_some_and(|rest| rest.ends_with('.')));
+            match entry.file_type() {
+                // What tools write for themselves is no source; of packages their list tells.
+                Ok(kind)
+                    if kind.is_dir()
+                        && depth < MAX_DEPTH
+                        && !name.starts_with('.')
+                        && !name.starts_with("__")
+                        && name != "node_modules" =>
+                {
+                    open.push((entry.path(), depth + 1));
+                }
+                Ok(kind) if !kind.is_dir() && is_source() && found.len() < MAX_SOURCES => {
+                    found.push(entry.path())
+                }
+                _ => {}
+            }
+        }
+    }
+    // The order of a folder is no property of it.
+    found.sort();
+    found.dedup();
+    found
 }

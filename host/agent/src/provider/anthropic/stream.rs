@@ -135,7 +135,11 @@ fn grow(block: &mut Map<String, Value>, key: &str, piece: Option<&str>) {
 /// A block with its input as the object that it is, where it is one.
 fn closed(mut block: Value) -> Value {
     let input = block.get("input").and_then(Value::as_str).map(str::trim).map(|text| {
-        if text.is_empty() { json!({}) } else { serde_json::from_str(text).unwrap_or_else(|_| text.into()) }
+        if text.is_empty() {
+            json!({})
+        } else {
+            haft_core::json::read(text.as_bytes()).unwrap_or_else(|_| text.into())
+        }
     });
     if let (Some(block), Some(input)) = (block.as_object_mut(), input) {
         block.insert("input".into(), input);

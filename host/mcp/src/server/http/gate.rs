@@ -28,7 +28,7 @@ use super::refusal::{HttpResponse, Refusal};
 use super::sessions::{Home, MISSING, SessionGuard, Sessions};
 use super::short_path::{Caller, ShortPath, Tried};
 use super::slots::{ConnectionSlot, RequestGuard};
-use super::{PATH, body, message, origin};
+use super::{PATH, batch, body, message, origin};
 use crate::server::bounds;
 use crate::server::handler::{Handler, ServerShared};
 use haft_core::scan::Scan;
@@ -165,7 +165,12 @@ impl Gate {
             None if session.is_some() => Caller::Unknown,
             None => Caller::Sessionless(client.clone()),
         };
-        let answer = match self.short_path.answer(&head, &body.bytes, &scan, caller) {
+        let is_batch = in_use.is_some() && batch::is_meant(&head.headers, &scan);
+        let answered =
+            if is_batch { Box::pin(batch::answer(self, &client, &head, &body.bytes)).await? } else { None };
+        let answer = match answered
+            .map_or_else(|| self.short_path.answer(&head, &body.bytes, &scan, caller), Tried::Answered)
+        {
             Tried::Answered(answer) => answer,
             Tried::Begun(call) => {
                 head.extensions.insert(call);
@@ -179,7 +184,7 @@ impl Gate {
     }
 
     /// Has rmcp handle a request, on haft's runtime.
-    async fn handle(
+    pub(super) async fn handle(
         &self,
         client: ServerShared,
         head: Parts,

@@ -38,7 +38,10 @@ fn parse_error(body: &[u8]) -> (Option<RequestId>, ErrorData) {
     };
     let id = value.get("id").and_then(|id| RequestId::deserialize(id).ok());
     let error = if value.is_array() {
-        ErrorData::invalid_request("expected one message: batches are not taken over HTTP", None)
+        ErrorData::invalid_request(
+            "expected one message: a batch is of a session of 2025-03-26, and has 1 to 100 messages",
+            None,
+        )
     } else if let Some(method) = value.get("method").and_then(Value::as_str) {
         ErrorData::invalid_params(format!("these are no parameters of `{method}`"), None)
     } else {
