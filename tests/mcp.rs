@@ -6,6 +6,7 @@ mod faults;
 mod http;
 mod http_fake;
 mod protocol;
+mod values;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

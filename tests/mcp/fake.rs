@@ -158,6 +158,10 @@ impl Fake {
         if stateless && message["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"].is_null() {
             return self.error(&id, -32602, "no version in the request");
         }
+        // Word for word, whatever it is.
+        if let Some(text) = self.like["raw"][method].as_str() {
+            return self.write(&text.replace("ID", &id.to_string()));
+        }
         match method {
             "server/discover" => self.discover(&id),
             "initialize" if stateless => self.error(&id, -32601, "no such method"),

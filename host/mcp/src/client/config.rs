@@ -127,21 +127,20 @@ impl Config {
         !self.sources(workspace).is_empty()
     }
 
+    /// Its words that are files, and the module that comes after `-m`.
     fn sources(&self, workspace: Option<&Path>) -> Vec<PathBuf> {
-        let Endpoint::Stdio { command, .. } = &self.endpoint else { return Vec::new() };
-        let own = |word: &String| {
-            let workspace = workspace?;
-            let module = || workspace.join(word.replace('.', "/"));
-            [workspace.join(word), module(), module().with_extension("py")]
-                .into_iter()
-                .find(|path| path.exists())
+        let (Endpoint::Stdio { command, .. }, Some(workspace)) = (&self.endpoint, workspace) else {
+            return Vec::new();
         };
-        command
-            .iter()
-            .skip(1)
-            .filter(|word| !word.starts_with('-') && !word.is_empty())
-            .filter_map(own)
-            .collect()
+        let own = |(before, word): (&String, &String)| {
+            let module = || Some(workspace.join(word.replace('.', "/"))).filter(|_| before == "-m");
+            let module = || module().map(|path| if path.is_dir() { path } else { path.with_extension("py") });
+            Some(workspace.join(word))
+                .filter(|path| path.is_file())
+                .or_else(module)
+                .filter(|path| path.exists())
+        };
+        command.iter().zip(command.iter().skip(1)).filter_map(own).collect()
     }
 }
 
@@ -149,36 +148,43 @@ impl Config {
 const MAX_SOURCES: usize = 2000;
 /// Folders below that of the server's own file.
 const MAX_DEPTH: usize = 4;
-/// How the names of sources end, in the languages that servers are written in, and those of lists of packages.
-const SOURCES: &[&str] =
-    &["cjs", "go", "js", "json", "lock", "mjs", "php", "pl", "py", "rb", "rs", "sh", "toml", "ts", "yaml"];
+/// Folders that are looked into.
+const MAX_FOLDERS: usize = 500;
+/// How the names of sources end, in the languages that servers are written in.
+const SOURCES: &[&str] = &["cjs", "cts", "go", "js", "mjs", "mts", "php", "pl", "py", "rb", "rs", "sh", "ts"];
+/// Files that name the packages of such sources.
+const PACKAGES: &[&str] = &[
+    "go.sum",
+    "package-lock.json",
+    "package.json",
+    "pnpm-lock.yaml",
+    "poetry.lock",
+    "pyproject.toml",
+    "requirements.txt",
+    "uv.lock",
+    "yarn.lock",
+];
 
 /// `file`, and the sources in its folder and below; of a folder those in it.
 fn beside(file: &Path) -> Vec<PathBuf> {
     let folder = if file.is_dir() { Some(file) } else { file.parent() };
-    let mut found = vec![file.to_owned()];
+    let (mut found, mut folders) = (vec![file.to_owned()], 0);
     let mut open: Vec<(PathBuf, usize)> = folder.map(|folder| (folder.to_owned(), 0)).into_iter().collect();
-    while let Some((folder, depth)) = open.pop() {
+    while let Some((folder, depth)) = open.pop().filter(|_| folders < MAX_FOLDERS) {
+        folders += 1;
         let Ok(entries) = std::fs::read_dir(&folder) else { continue };
         for entry in entries.flatten() {
             let name = entry.file_name();
             let name = name.to_string_lossy();
-            let is_source =
-                || SOURCES.iter().any(|end| name.strip_suffix(end).is_some_and(|rest| rest.ends_with('.')));
+            // What programs write for themselves is no source; of packages their list tells.
+            let is_own = !name.starts_with('.') && !name.starts_with("__") && name != "node_modules";
             match entry.file_type() {
-                // What tools write for themselves is no source; of packages their list tells.
-                Ok(kind)
-                    if kind.is_dir()
-                        && depth < MAX_DEPTH
-                        && !name.starts_with('.')
-                        && !name.starts_with("__")
-                        && name != "node_modules" =>
-                {
-                    open.push((entry.path(), depth + 1));
+                Ok(kind) if kind.is_dir() => {
+                    if is_own && depth < MAX_DEPTH {
+                        open.push((entry.path(), depth + 1));
+                    }
                 }
-                Ok(kind) if !kind.is_dir() && is_source() && found.len() < MAX_SOURCES => {
-                    found.push(entry.path())
-                }
+                _ if is_source(&name) && found.len() < MAX_SOURCES => found.push(entry.path()),
                 _ => {}
             }
         }
@@ -187,4 +193,8 @@ fn beside(file: &Path) -> Vec<PathBuf> {
     found.sort();
     found.dedup();
     found
+}
+
+fn is_source(name: &str) -> bool {
+    PACKAGES.contains(&name) || name.rsplit_once('.').is_some_and(|(_, end)| SOURCES.contains(&end))
 }

@@ -98,12 +98,14 @@ fn client(url: &str, headers: &[(String, SecretString)]) -> Result<Client, Serve
 /// Follows a redirect that stays at the server and repeats the request; others would lose the request's body, or show the
 /// headers, which may hold a token, to somebody else.
 fn redirected(attempt: Attempt<'_>) -> Action {
-    let (target, status) = (attempt.url().clone(), attempt.status());
+    let (mut target, status) = (attempt.url().clone(), attempt.status());
     let is_same = attempt.previous().last().is_some_and(|from| from.origin() == target.origin());
     let repeats = matches!(status, StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT);
     if is_same && repeats && attempt.previous().len() <= MAX_REDIRECTS {
         return attempt.follow();
     }
+    // What is asked there may hold a secret, and is no address.
+    target.set_query(None);
     attempt.error(format!(
         "it redirects to `{target}` ({}), which haft does not follow; if that is the server, write this address in program.toml",
         status.as_u16()

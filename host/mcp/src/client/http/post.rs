@@ -141,7 +141,7 @@ impl Asked {
         let Some(id) = self.id else { return Ok(StreamableHttpPostResponse::Accepted) };
         let body = body(response, MAX_BODY).await?;
         if status == StatusCode::ACCEPTED || body.trim_ascii().is_empty() {
-            return Err(protocol(format!("it took the request ({status}) and did not answer it")));
+            return Err(protocol(format!("it took the request ({status}) and sent no answer")));
         }
         if !kind.starts_with(JSON) {
             let kind = if kind.is_empty() { "no content type" } else { &kind };
