@@ -80,7 +80,7 @@ fn mc08_one_bad_server_does_not_spoil_the_others() {
     let check = home.haft(&["check"]);
     assert!(check.code == 3 && check.stderr.contains("no-such-server-4711"), "{}", check.stderr);
     let doctor = home.haft(&["doctor"]);
-    for expected in ["MCP servers", "missing", "not on PATH", "1 tool when it was last asked"] {
+    for expected in ["MCP servers", "missing", "not on PATH", "2 tools when it was last asked"] {
         assert!(doctor.stdout.contains(expected), "{expected}\n{}", doctor.stdout);
     }
     assert_eq!(home.haft(&["call", "mcp__good__echo", "{}"]).stdout, "{}\n");

@@ -67,7 +67,11 @@ fn errors_are_in_words_of_haft() {
             r#"{"jsonrpc":"2.0","id":ID,"result":"#,
             "the server's answer is malformed: it is JSON that ends in the middle of a value",
         ),
-        ("tools/call", r#"{"jsonrpc":"2.0","id":ID}"#, "the server's answer is no message of JSON-RPC 2.0"),
+        (
+            "tools/call",
+            r#"{"jsonrpc":"2.0","id":ID}"#,
+            "the server's answer is malformed: it is no message of JSON-RPC 2.0",
+        ),
     ] {
         let home = home(&json!({ "raw": { method: text } }));
         let said = home.haft(&["call", "mcp__s__echo", "{}"]);
@@ -88,7 +92,7 @@ fn what_is_wrong_with_a_schema_is_told_by_a_check() {
     let home = home(&json!({ "raw": { "tools/list": raw(&list(&schema)) } }));
     let said = home.haft(&["call", "mcp__s__echo", r#"{"n": 1.5, "s": "a-b", "r": [1]}"#]);
     assert_eq!(said.code, 0, "{}", said.stderr);
-    assert_eq!(home.haft(&["call", "mcp__s__echo", r#"{"n": true}"#]).code, 4);
+    assert!(home.haft(&["call", "mcp__s__echo", r#"{"n": true}"#]).stderr.contains("invalid arguments"));
     let check = home.haft(&["check"]);
     for told in [
         "schema of an MCP server mended: mcp__s__echo: `/properties/n/type`: taken as `\"number\"`",
@@ -129,7 +133,7 @@ async fn values_given_as_text_are_taken_as_the_schema_says() {
 /// `--tools` does not name is not.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tools_that_are_announced_are_offered_while_an_agent_works() {
-    for (patterns, is_offered) in [("mcp__*", true), ("mcp__s__change,mcp__s__echo", false)] {
+    for (patterns, is_offered) in [("mcp__*", true), ("mcp__s__change", false)] {
         let home = home(&json!({}));
         let model = Fake::start([
             calls(&[("call_1", "mcp__s__change", "{}")]),

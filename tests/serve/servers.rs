@@ -94,7 +94,7 @@ fn mc08_a_bad_definition_hides_no_other_tool() {
     let mut peer = Peer::open(&stage);
     let listed = names_with(&mut peer, "mcp__own__echo");
     let own: Vec<_> = listed.iter().filter(|name| name.starts_with("mcp__")).collect();
-    assert_eq!(own, ["mcp__own__echo"]);
+    assert_eq!(own, ["mcp__own__echo", "mcp__own__bad"]);
     assert!(listed.contains(&"guest__echo".to_owned()));
     assert_eq!(text(&peer.call("mcp__own__echo", json!({}))), "{}");
 }
@@ -119,7 +119,7 @@ fn mc10_hanging_up_leaves_no_server() {
 /// stays one, however long its data are, and an error has none.
 #[test]
 fn a_promise_of_a_server_is_not_made_again() {
-    let data = "x".repeat(200_000);
+    let data = "x".repeat(100_000);
     for (result, is_error, has_data) in [
         (json!({"content": [{"type": "text", "text": "done"}]}), false, false),
         (json!({"content": [], "structuredContent": {"nope": 1}}), false, true),
@@ -148,7 +148,7 @@ fn a_promise_of_a_server_is_not_made_again() {
         let answer = peer.call("mcp__own__echo", json!({}));
         assert_eq!(answer["isError"], is_error);
         assert_eq!(answer.get("structuredContent").is_some(), has_data);
-        if result.to_string().len() > 100_000 {
+        if result.to_string().len() > 90_000 {
             assert!(text(&answer).contains("truncated"), "that it is cut is said");
         }
     }

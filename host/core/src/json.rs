@@ -172,7 +172,7 @@ mod tests {
             ("{\"a\": [1", "it is JSON that ends in the middle of a value"),
             ("{\"a\": 1,}", "it is no JSON: line 1, column 9"),
             ("<html>", "it is no JSON: line 1, column 1"),
-            (r#""\ud8g0""#, "it is no JSON: line 1, column 6"),
+            (r#""\ud8g0""#, "it is no JSON: line 1, column 7"),
         ] {
             assert_eq!(read(text.as_bytes()).unwrap_err().to_string(), words, "{text}");
         }

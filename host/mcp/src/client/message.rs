@@ -15,7 +15,6 @@ const MAX_BATCH: usize = 1000;
 const OBJECTS: &[&str] = &[
     "params",
     "params/_meta",
-    "result",
     "result/_meta",
     "result/capabilities",
     "result/capabilities/*",
@@ -52,7 +51,9 @@ pub(super) fn read(text: &[u8]) -> Result<Vec<ServerJsonRpcMessage>, String> {
         }
         value => match message(value) {
             Some(message) => Ok(vec![message]),
-            None => answered(id, "the server's answer is no message of JSON-RPC 2.0".to_owned()),
+            None => {
+                answered(id, "the server's answer is malformed: it is no message of JSON-RPC 2.0".to_owned())
+            }
         },
     }
 }
@@ -152,7 +153,6 @@ mod tests {
                 json!({"tools":[{"name":"a","inputSchema":{},"annotations":{}}]}),
             ),
             (r#"{"jsonrpc":"2.0","id":1,"result":{"tools":[]}}"#, json!({"tools":[]})),
-            (r#"{"jsonrpc":"2.0","id":1,"result":[]}"#, json!({})),
             (
                 r#"{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"a \ud83d []","annotations":[]}]}}"#,
                 json!({"content":[{"type":"text","text":"a \u{fffd} []","annotations":{}}]}),
@@ -175,7 +175,10 @@ mod tests {
             error(r#"{"jsonrpc":"2.0","id":1,"result":"#),
             "the server's answer is malformed: it is JSON that ends in the middle of a value"
         );
-        assert_eq!(error(r#"{"id":1,"result":7}"#), "the server's answer is no message of JSON-RPC 2.0");
+        assert_eq!(
+            error(r#"{"id":1,"result":7}"#),
+            "the server's answer is malformed: it is no message of JSON-RPC 2.0"
+        );
         for text in ["ping", "{}", r#"{"type":"heartbeat"}"#, "[]", "[1]", "2026-01-01T00:00:00Z", ""] {
             assert!(read_value(text).is_err(), "{text}");
         }

@@ -14,6 +14,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
+use super::beginning::{check_version, explain_end, refused, shake_hands};
 use super::calls::{Listener, OngoingCalls};
 use super::connection::{Child, Connection, RequestLimits, ended};
 use super::elicitation::AskingClock;
@@ -379,67 +380,6 @@ impl ConnectionSlot {
         let doublings = self.failures.saturating_sub(2).min(10);
         let pause = if self.failures < 2 { Duration::ZERO } else { FIRST_PAUSE * (1 << doublings) };
         self.not_before = Some(Instant::now() + pause.min(MAX_PAUSE));
-    }
-}
-
-async fn shake_hands<T, E, A>(
-    handler: ServerRequestHandler,
-    transport: T,
-    era: Era,
-) -> Result<rmcp::service::RunningService<RoleClient, ServerRequestHandler>, ClientInitializeError>
-where
-    T: IntoTransport<RoleClient, E, A>,
-    E: std::error::Error + Send + Sync + 'static,
-{
-    let preferred_versions = vec![ProtocolVersion::V_2026_07_28];
-    let legacy_version = Some(ProtocolVersion::V_2025_11_25);
-    let lifecycle = match era {
-        Era::Unknown => ClientLifecycleMode::Auto { preferred_versions, legacy_version },
-        Era::Handshake => ClientLifecycleMode::Initialize,
-        Era::Stateless => ClientLifecycleMode::Discover { preferred_versions },
-    };
-    // The token is the connection's own: dropping what is returned cancels it.
-    serve_client_with_lifecycle_and_ct(handler, transport, lifecycle, CancellationToken::new()).await
-}
-
-/// The connection, if the two speak a common version.
-fn check_version(connection: Connection) -> Result<Connection, ServerError> {
-    let version = connection.peer.peer_info().map(|info| info.protocol_version.clone());
-    match version {
-        Some(version) if !ProtocolVersion::KNOWN_VERSIONS.contains(&version) => Err(ServerError::Protocol(
-            format!("it speaks version `{}` only", super::calls::shortened(version.as_str().to_owned())),
-        )),
-        _ => Ok(connection),
-    }
-}
-
-/// Why a server did not begin, where it is a child that may have ended.
-async fn explain_end(child: &Child, error: &ClientInitializeError) -> ServerError {
-    match error {
-        ClientInitializeError::ConnectionClosed(_) | ClientInitializeError::TransportError { .. } => {
-            match ended(child).await {
-                ServerError::Ended { how, .. }
-                    if matches!(child.life.ending(), Some(service::Ending::NotStarted(_))) =>
-                {
-                    ServerError::Start(how)
-                }
-                ended => ended,
-            }
-        }
-        error => refused(error),
-    }
-}
-
-/// Why a server did not begin, as it said itself.
-fn refused(error: &ClientInitializeError) -> ServerError {
-    match error {
-        ClientInitializeError::JsonRpcError(error) => error.clone().into(),
-        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => refused(fallback),
-        ClientInitializeError::TransportError { error, .. } => from_transport_error(error.error.as_ref()),
-        ClientInitializeError::ExpectedInitResponse(_) | ClientInitializeError::ExpectedInitResult(_) => {
-            ServerError::Protocol("its answer to `initialize` is none".to_owned())
-        }
-        error => ServerError::Protocol(super::calls::shortened(error.to_string())),
     }
 }
 

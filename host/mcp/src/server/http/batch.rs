@@ -4,14 +4,11 @@
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::header::{CONTENT_TYPE, HeaderValue};
-use hyper::http::request::Parts;
 use hyper::{HeaderMap, Response, StatusCode};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::gate::Gate;
 use super::refusal::{HttpResponse, Refusal};
-use crate::server::handler::ServerShared;
 use haft_core::net::{Frames, Framing};
 use haft_core::scan::Scan;
 
@@ -27,12 +24,10 @@ pub(super) fn is_meant(headers: &HeaderMap, scan: &Scan) -> bool {
     scan.is_batch() && version.is_none_or(|version| version == "2025-03-26")
 }
 
-/// Answers a batch; `None` where it is none that can be taken.
+/// Answers a batch, each message of which `handle` answers; `None` where it is none that can be taken.
 pub(super) async fn answer(
-    gate: &Gate,
-    client: &ServerShared,
-    head: &Parts,
     body: &Bytes,
+    handle: impl AsyncFn(Bytes) -> Result<HttpResponse, Refusal>,
 ) -> Result<Option<HttpResponse>, Refusal> {
     let Ok(messages) = serde_json::from_slice::<Vec<&RawValue>>(body) else { return Ok(None) };
     if messages.is_empty() || messages.len() > MAX_BATCH {
@@ -40,8 +35,7 @@ pub(super) async fn answer(
     }
     let mut answers = Vec::new();
     for message in messages {
-        let message = Bytes::copy_from_slice(message.get().as_bytes());
-        let answer = gate.handle(client.clone(), head.clone(), &message, false).await?;
+        let answer = handle(Bytes::copy_from_slice(message.get().as_bytes())).await?;
         answers.extend(answer_in(answer).await);
     }
     let (status, text) = match answers.as_slice() {

@@ -165,12 +165,11 @@ impl Gate {
             None if session.is_some() => Caller::Unknown,
             None => Caller::Sessionless(client.clone()),
         };
-        let is_batch = in_use.is_some() && batch::is_meant(&head.headers, &scan);
-        let answered =
-            if is_batch { Box::pin(batch::answer(self, &client, &head, &body.bytes)).await? } else { None };
-        let answer = match answered
-            .map_or_else(|| self.short_path.answer(&head, &body.bytes, &scan, caller), Tried::Answered)
-        {
+        let batch = batch::is_meant(&head.headers, &scan) && in_use.is_some();
+        let answered = if batch { self.answer_batch(&client, &head, &body.bytes).await? } else { None };
+        let tried = answered
+            .map_or_else(|| self.short_path.answer(&head, &body.bytes, &scan, caller), Tried::Answered);
+        let answer = match tried {
             Tried::Answered(answer) => answer,
             Tried::Begun(call) => {
                 head.extensions.insert(call);
@@ -183,8 +182,22 @@ impl Gate {
         Ok(answer.map(|body| HeldBody { body, _in_use: in_use, _busy: busy }.boxed()))
     }
 
+    /// Answers a batch of a session, message by message.
+    async fn answer_batch(
+        &self,
+        client: &ServerShared,
+        head: &Parts,
+        body: &Bytes,
+    ) -> Result<Option<HttpResponse>, Refusal> {
+        // On the heap: the future of every request would have room for it.
+        Box::pin(batch::answer(body, async |message: Bytes| {
+            self.handle(client.clone(), head.clone(), &message, false).await
+        }))
+        .await
+    }
+
     /// Has rmcp handle a request, on haft's runtime.
-    pub(super) async fn handle(
+    async fn handle(
         &self,
         client: ServerShared,
         head: Parts,
