@@ -65,7 +65,7 @@ fn errors_are_in_words_of_haft() {
         (
             "tools/call",
             r#"{"jsonrpc":"2.0","id":ID,"result":"#,
-            "the server's answer is malformed: it is JSON that ends in the middle of a value",
+            "the server's answer is malformed: it ends in the middle of a value",
         ),
         (
             "tools/call",

@@ -217,7 +217,7 @@ fn batches_are_answered_in_the_revision_that_has_them() {
     assert_eq!(answers[1]["result"]["content"][0]["text"], "in a batch", "{answers}");
     assert_eq!((&answers[2]["id"], &answers[2]["error"]["code"]), (&json!(2), &json!(-32601)));
     for (version, batch) in
-        [("2025-06-18", json!([ping])), ("2025-03-26", json!([])), ("2025-03-26", vec![ping; 101].into())]
+        [("2025-06-18", json!([ping])), ("2025-03-26", json!([])), ("2025-03-26", vec![ping; 257].into())]
     {
         let own = [own[0], ("mcp-protocol-version", version)];
         assert_eq!(site.post(&own, &batch).status, 400, "{version}");

@@ -16,13 +16,13 @@ const REPLACEMENT: &[u8; ESCAPE] = br"\ufffd";
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoJson {
     /// It is empty, or white space.
-    #[error("it is empty, and JSON was expected")]
+    #[error("it is empty")]
     Empty,
     /// Its end is missing.
-    #[error("it is JSON that ends in the middle of a value")]
+    #[error("it ends in the middle of a value")]
     Cut,
     /// It is something else.
-    #[error("it is no JSON: line {line}, column {column}")]
+    #[error("it is not JSON at line {line}, column {column}")]
     Malformed {
         /// From 1 on.
         line: usize,
@@ -54,7 +54,7 @@ fn told(error: &serde_json::Error, bytes: &[u8]) -> NoJson {
 }
 
 /// The same text with U+FFFD in the place of everything that is no character.
-fn whole_characters(bytes: &[u8]) -> Cow<'_, [u8]> {
+pub fn whole_characters(bytes: &[u8]) -> Cow<'_, [u8]> {
     let text = match String::from_utf8_lossy(bytes) {
         Cow::Borrowed(_) => Cow::Borrowed(bytes),
         Cow::Owned(text) => Cow::Owned(text.into_bytes()),
@@ -168,11 +168,11 @@ mod tests {
     #[test]
     fn errors_are_in_words_of_haft() {
         for (text, words) in [
-            ("", "it is empty, and JSON was expected"),
-            ("{\"a\": [1", "it is JSON that ends in the middle of a value"),
-            ("{\"a\": 1,}", "it is no JSON: line 1, column 9"),
-            ("<html>", "it is no JSON: line 1, column 1"),
-            (r#""\ud8g0""#, "it is no JSON: line 1, column 7"),
+            ("", "it is empty"),
+            ("{\"a\": [1", "it ends in the middle of a value"),
+            ("{\"a\": 1,}", "it is not JSON at line 1, column 9"),
+            ("<html>", "it is not JSON at line 1, column 1"),
+            (r#""\ud8g0""#, "it is not JSON at line 1, column 7"),
         ] {
             assert_eq!(read(text.as_bytes()).unwrap_err().to_string(), words, "{text}");
         }

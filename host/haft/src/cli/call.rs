@@ -131,7 +131,10 @@ impl Call {
             Some("-") => pipes::input("the arguments", MAX_INPUT)?,
             Some(text) => text.to_owned(),
         };
-        serde_json::from_str(&text).map_err(|_| self.not_an_object(&text))
+        match haft_core::json::read(text.as_bytes()) {
+            Ok(Value::Object(object)) => Ok(object),
+            _ => Err(self.not_an_object(&text)),
+        }
     }
 
     fn not_an_object(&self, text: &str) -> anyhow::Error {

@@ -173,7 +173,7 @@ mod tests {
             |text: &str| read_value(text).unwrap()[0]["error"]["message"].as_str().unwrap().to_owned();
         assert_eq!(
             error(r#"{"jsonrpc":"2.0","id":1,"result":"#),
-            "the server's answer is malformed: it is JSON that ends in the middle of a value"
+            "the server's answer is malformed: it ends in the middle of a value"
         );
         assert_eq!(
             error(r#"{"id":1,"result":7}"#),

@@ -5,10 +5,6 @@ use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use rmcp::RoleClient;
-use rmcp::model::ProtocolVersion;
-use rmcp::service::{ClientInitializeError, ClientLifecycleMode, serve_client_with_lifecycle_and_ct};
-use rmcp::transport::IntoTransport;
 use serde_json::{Map, Value};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
@@ -16,10 +12,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::beginning::{check_version, explain_end, refused, shake_hands};
 use super::calls::{Listener, OngoingCalls};
-use super::connection::{Child, Connection, RequestLimits, ended};
+use super::connection::{Child, Connection, RequestLimits};
 use super::elicitation::AskingClock;
 use super::handler::ServerRequestHandler;
-use super::http::{self, from_transport_error};
+use super::http;
 use super::stdio_transport::StdioTransport;
 use super::tool_cache::{self, CachedTools, Era, MAX_UNTOLD_AGE};
 use super::{Config, Elicitor, Endpoint, ServerError, ToolList};

@@ -8,12 +8,11 @@ use hyper::{HeaderMap, Response, StatusCode};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::refusal::{HttpResponse, Refusal};
+use super::refusal::HttpResponse;
+use crate::server::bounds::MAX_BATCH;
 use haft_core::net::{Frames, Framing};
 use haft_core::scan::Scan;
 
-/// Messages of one batch.
-const MAX_BATCH: usize = 100;
 /// Bytes of the event that answers one message.
 const MAX_EVENT: usize = 16 << 20;
 
@@ -24,21 +23,16 @@ pub(super) fn is_meant(headers: &HeaderMap, scan: &Scan) -> bool {
     scan.is_batch() && version.is_none_or(|version| version == "2025-03-26")
 }
 
-/// Answers a batch, each message of which `handle` answers; `None` where it is none that can be taken.
-pub(super) async fn answer(
-    body: &Bytes,
-    handle: impl AsyncFn(Bytes) -> Result<HttpResponse, Refusal>,
-) -> Result<Option<HttpResponse>, Refusal> {
-    let Ok(messages) = serde_json::from_slice::<Vec<&RawValue>>(body) else { return Ok(None) };
-    if messages.is_empty() || messages.len() > MAX_BATCH {
-        return Ok(None);
-    }
-    let mut answers = Vec::new();
-    for message in messages {
-        let answer = handle(Bytes::copy_from_slice(message.get().as_bytes())).await?;
-        answers.extend(answer_in(answer).await);
-    }
-    let (status, text) = match answers.as_slice() {
+/// The messages of a batch; `None` where it is none that can be taken.
+pub(super) fn messages(body: &Bytes) -> Option<Vec<Bytes>> {
+    let messages = serde_json::from_slice::<Vec<&RawValue>>(body).ok()?;
+    let is_meant = (1..=MAX_BATCH).contains(&messages.len());
+    is_meant.then(|| messages.iter().map(|one| Bytes::copy_from_slice(one.get().as_bytes())).collect())
+}
+
+/// The answer to a batch, of those to its messages; notifications alone have none.
+pub(super) fn joined(answers: &[Value]) -> HttpResponse {
+    let (status, text) = match answers {
         [] => (StatusCode::ACCEPTED, Vec::new()),
         // JSON values can be written.
         answers => (StatusCode::OK, serde_json::to_vec(answers).unwrap_or_default()),
@@ -46,11 +40,11 @@ pub(super) async fn answer(
     let mut answer = Response::new(Full::new(Bytes::from(text)).boxed());
     *answer.status_mut() = status;
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    Ok(Some(answer))
+    answer
 }
 
 /// The answer to one message, in a body of JSON or of events.
-async fn answer_in(answer: HttpResponse) -> Option<Value> {
+pub(super) async fn answer_in(answer: HttpResponse) -> Option<Value> {
     let is_stream = answer
         .headers()
         .get(CONTENT_TYPE)

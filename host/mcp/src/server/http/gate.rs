@@ -2,6 +2,7 @@
 //! another request. A refusal is one line of text. What passes is answered at once (`short_path`) or by rmcp, on haft's
 //! runtime.
 
+use std::borrow::Cow;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -31,6 +32,7 @@ use super::slots::{ConnectionSlot, RequestGuard};
 use super::{PATH, batch, body, message, origin};
 use crate::server::bounds;
 use crate::server::handler::{Handler, ServerShared};
+use haft_core::json;
 use haft_core::scan::Scan;
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -142,7 +144,10 @@ impl Gate {
         // Without a token, a complete request makes a connection a client's.
         let shown = self.admission.asks().then(|| begin(connection)).transpose()?;
         let (mut head, body) = request.into_parts();
-        let body = self.bodies.read(body).await?;
+        let mut body = self.bodies.read(body).await?;
+        if let Cow::Owned(whole) = json::whole_characters(&body.bytes) {
+            body.bytes = whole.into();
+        }
         let scan = Scan::from_message(&body.bytes);
         if let Some(refusal) = beyond_bounds(&scan) {
             return Ok(refusal);
@@ -166,7 +171,8 @@ impl Gate {
             None => Caller::Sessionless(client.clone()),
         };
         let batch = batch::is_meant(&head.headers, &scan) && in_use.is_some();
-        let answered = if batch { self.answer_batch(&client, &head, &body.bytes).await? } else { None };
+        let answered =
+            if batch { Box::pin(self.answer_batch(&client, &head, &body.bytes)).await? } else { None };
         let tried = answered
             .map_or_else(|| self.short_path.answer(&head, &body.bytes, &scan, caller), Tried::Answered);
         let answer = match tried {
@@ -189,11 +195,13 @@ impl Gate {
         head: &Parts,
         body: &Bytes,
     ) -> Result<Option<HttpResponse>, Refusal> {
-        // On the heap: the future of every request would have room for it.
-        Box::pin(batch::answer(body, async |message: Bytes| {
-            self.handle(client.clone(), head.clone(), &message, false).await
-        }))
-        .await
+        let Some(messages) = batch::messages(body) else { return Ok(None) };
+        let mut answers = Vec::new();
+        for message in messages {
+            let answer = self.handle(client.clone(), head.clone(), &message, false).await?;
+            answers.extend(batch::answer_in(answer).await);
+        }
+        Ok(Some(batch::joined(&answers)))
     }
 
     /// Has rmcp handle a request, on haft's runtime.
