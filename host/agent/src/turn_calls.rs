@@ -124,7 +124,7 @@ impl<'a> TurnCalls<'a> {
         let result = self.toolbox.dispatch(call.clone(), &session).await;
         let mut result = turn.keep(index, result, whole.take());
         for note in notes.notes().coerced {
-            result.content += &format!("\n[{note}]");
+            result.content.extend(["\n[", &note, "]"]);
         }
         result
     }

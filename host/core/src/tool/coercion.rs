@@ -189,52 +189,8 @@ mod tests {
 
     use super::*;
 
-    /// A schema, a value and what is made of it.
-    const ROWS: &[&str] = &[
-        r##"{"type": "integer"} | 5.0 | 5"##,
-        r##"{"type": "integer"} | -0.0 | 0"##,
-        r##"{"type": "integer"} | 5.5 | 5.5"##,
-        r##"{"type": "integer"} | 1e300 | 1e300"##,
-        r##"{"type": "integer"} | "5" | 5"##,
-        r##"{"type": "integer"} | " 5.0 " | 5"##,
-        r##"{"type": "integer"} | "18446744073709551615" | 18446744073709551615"##,
-        r##"{"type": "integer"} | "9007199254740993" | 9007199254740993"##,
-        r##"{"type": "integer"} | "one" | "one""##,
-        r##"{"type": "integer"} | "5.5" | "5.5""##,
-        r##"{"type": "integer"} | "" | """##,
-        r##"{"type": "integer"} | "null" | "null""##,
-        r##"{"type": "integer"} | "true" | "true""##,
-        r##"{"type": "integer"} | true | true"##,
-        r##"{"anyOf": [{"type": "integer"}, {"type": "null"}]} | "5" | 5"##,
-        r##"{"anyOf": [{"type": "integer"}, {"type": "null"}]} | 5.0 | 5"##,
-        r##"{"anyOf": [{"type": "integer"}, {"type": "null"}]} | null | null"##,
-        r##"{"anyOf": [{"type": "integer"}, {}]} | "5" | "5""##,
-        r##"{"oneOf": [{"type": "object", "properties": {"n": {"type": "integer"}}}, {"type": "integer"}]} | {"n": "5"} | {"n": 5}"##,
-        r##"{"$ref": "#/$defs/n"} | "7" | 7"##,
-        r##"{"$ref": "#/$defs/none"} | "7" | "7""##,
-        r##"{} | "5" | "5""##,
-        r##"{} | 5.0 | 5.0"##,
-        r##"{"type": ["string", "integer"]} | "5" | "5""##,
-        r##"{"type": ["integer", "null"]} | "5" | 5"##,
-        r##"{"type": "string"} | "7" | "7""##,
-        r##"{"type": "string"} | 7 | 7"##,
-        r##"{"type": "number"} | "1.5" | 1.5"##,
-        r##"{"type": "number"} | 5.0 | 5.0"##,
-        r##"{"type": "boolean"} | "false" | false"##,
-        r##"{"type": "boolean"} | "True" | true"##,
-        r##"{"type": "boolean"} | "yes" | "yes""##,
-        r##"{"type": "boolean"} | "1" | "1""##,
-        r##"{"type": "array", "items": {"type": "integer"}} | "[1, \"2\", 3.0]" | [1, 2, 3]"##,
-        r##"{"type": "array", "items": {"type": "integer"}} | ["1"] | [1]"##,
-        r##"{"type": "array", "items": {"type": "integer"}} | "1, 2" | "1, 2""##,
-        r##"{"type": "array", "items": {"type": "integer"}} | "{}" | "{}""##,
-        r##"{"type": "array", "prefixItems": [{"type": "boolean"}]} | ["true", "x"] | [true, "x"]"##,
-        r##"{"type": "object", "properties": {"n": {"type": "boolean"}}} | "{\"n\": \"true\"}" | {"n": true}"##,
-        r##"{"type": "object"} | "{\"n\": " | "{\"n\": ""##,
-        r##"{"type": "object", "additionalProperties": {"type": "integer"}} | {"a": "1"} | {"a": 1}"##,
-        r##"{"allOf": [{"properties": {"n": {"type": "boolean"}}}]} | {"n": "false"} | {"n": false}"##,
-        r##"{"$ref": "#/$defs/tree"} | {"v": "1", "next": {"v": "2"}} | {"v": 1, "next": {"v": 2}}"##,
-    ];
+    /// A schema, a value and what is made of it, in each line.
+    const ROWS: &str = include_str!("coercion/values.txt");
 
     /// (B05, B06)
     #[test]
@@ -242,7 +198,7 @@ mod tests {
         let integer = json!({ "type": "integer" });
         let tree =
             json!({ "type": "object", "properties": { "v": integer, "next": { "$ref": "#/$defs/tree" } } });
-        for row in ROWS {
+        for row in ROWS.lines() {
             let row: Vec<Value> = row.split(" | ").map(|text| serde_json::from_str(text).unwrap()).collect();
             let [schema, given, expected] = row.as_slice() else { panic!("{row:?}") };
             let defs = json!({ "n": integer, "tree": tree });

@@ -110,12 +110,10 @@ pub fn mend(schema: &Value) -> MendedSchema {
         Value::Object(fields) => fields,
         _ => Map::new(),
     };
-    match mended
-        .get("type")
-        .map(|kind| kind == "object" || kind.as_array().is_some_and(|all| all.contains(&json!("object"))))
-    {
-        Some(false) => mending.note("/type", "arguments are an object; taken as `object`"),
-        Some(true) | None => {}
+    let is_object =
+        |kind: &Value| kind == "object" || kind.as_array().is_some_and(|all| all.contains(&json!("object")));
+    if mended.get("type").is_some_and(|kind| !is_object(kind)) {
+        mending.note("/type", "arguments are an object; taken as `object`");
     }
     mended.insert("type".into(), "object".into());
     mended.entry("properties").or_insert_with(|| json!({}));
@@ -245,21 +243,19 @@ impl Mending<'_> {
         let mended = match operand {
             Operand::Anything => Some(value.clone()),
             Operand::Schema if value.is_null() => None,
-            Operand::Schema => return Some(self.schema(value, place, level + 1)),
             Operand::Items if value.is_array() => return self.schemas(value, place, level),
-            Operand::Items => return Some(self.schema(value, place, level + 1)),
+            Operand::Schema | Operand::Items => return Some(self.schema(value, place, level + 1)),
             Operand::Schemas => return self.schemas(value, place, level),
             Operand::NamedSchemas => return self.named(value, place, level),
             Operand::Pattern => return self.pattern(value, place),
             Operand::Reference => return self.reference(value, place),
-            Operand::Bound if value.is_boolean() => return None,
+            Operand::Bound | Operand::Names if value.is_boolean() => return None,
             Operand::Number | Operand::Bound => {
                 number(value).filter(|number| !place.ends_with("multipleOf") || number.as_f64() > Some(0.0))
             }
             Operand::Count => number(value).and_then(|number| count(&number)),
             Operand::Flag => flag(value),
             Operand::Text => text(value),
-            Operand::Names if value.is_boolean() => return None,
             Operand::Names => names(value),
             Operand::Type => kinds(value),
             Operand::Values => value
@@ -274,7 +270,10 @@ impl Mending<'_> {
             None if value.is_null() => {}
             None => self.note(place, "left unchecked: it is not what the keyword takes"),
             Some(mended) if mended != value => {
-                self.note(place, &format!("taken as `{}`", crate::report::shortened(&mended.to_string(), 60)))
+                self.note(
+                    place,
+                    &format!("taken as `{}`", crate::report::shortened(&mended.to_string(), 60)),
+                );
             }
             Some(_) => {}
         }

@@ -179,11 +179,10 @@ fn beside(file: &Path) -> Vec<PathBuf> {
             // What programs write for themselves is no source; of packages their list tells.
             let is_own = !name.starts_with('.') && !name.starts_with("__") && name != "node_modules";
             match entry.file_type() {
-                Ok(kind) if kind.is_dir() => {
-                    if is_own && depth < MAX_DEPTH {
-                        open.push((entry.path(), depth + 1));
-                    }
+                Ok(kind) if kind.is_dir() && is_own && depth < MAX_DEPTH => {
+                    open.push((entry.path(), depth + 1));
                 }
+                Ok(kind) if kind.is_dir() => {}
                 _ if is_source(&name) && found.len() < MAX_SOURCES => found.push(entry.path()),
                 _ => {}
             }

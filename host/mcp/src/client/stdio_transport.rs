@@ -133,19 +133,15 @@ impl StdioTransport {
                 id,
             ));
         }
-        match message::read(line) {
-            Ok(messages) => {
-                self.queued.extend(messages);
-                self.queued.pop_front()
-            }
-            Err(_) => {
-                if !line.is_empty() {
-                    self.wire.record_noise(line);
-                    tracing::debug!(line = self.wire.noise(), "a line that is no message was passed over");
-                }
-                None
-            }
+        if let Ok(messages) = message::read(line) {
+            self.queued.extend(messages);
+            return self.queued.pop_front();
         }
+        if !line.is_empty() {
+            self.wire.record_noise(line);
+            tracing::debug!(line = self.wire.noise(), "a line that is no message was passed over");
+        }
+        None
     }
 }
 

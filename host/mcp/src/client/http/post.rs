@@ -325,7 +325,9 @@ impl Messages {
             tracing::debug!(why, "an event that is no message was passed over");
             Vec::new()
         });
-        messages.iter().for_each(|message| self.news.note(message));
+        for message in &messages {
+            self.news.note(message);
+        }
         let texts = messages.into_iter().map(|one| addressed(one, self.asked.as_ref()));
         let mut texts = texts.filter_map(|one| serde_json::to_string(&one).ok());
         first.data = texts.next();

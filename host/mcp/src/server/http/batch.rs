@@ -58,6 +58,6 @@ pub(super) async fn answer_in(answer: HttpResponse) -> Option<Value> {
     let (mut frames, mut events) = (Frames::new(Framing::Events, MAX_EVENT), Vec::new());
     let _whole = frames.push(&body, &mut events);
     frames.finish(&mut events);
-    let messages = events.iter().filter_map(|event| serde_json::from_slice::<Value>(event).ok());
-    messages.filter(|message| message.get("method").is_none() && message.get("id").is_some()).last()
+    let mut messages = events.iter().filter_map(|event| serde_json::from_slice::<Value>(event).ok());
+    messages.rfind(|message| message.get("method").is_none() && message.get("id").is_some())
 }
