@@ -117,65 +117,69 @@ async fn mc08_redirects_within_a_server_are_followed_or_told() {
     }
 }
 
+const JSON: &str = "content-type: application/json\r\n";
+const HTML: &str = "content-type: text/html\r\n";
+/// Status, head and body of the answer to a call, and what is told of it.
+const FAILURES: &[(&str, &str, &str, &str)] = &[
+    (
+        "400 Bad Request",
+        JSON,
+        r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"not now"}}"#,
+        "not now (-32600)",
+    ),
+    (
+        "400 Bad Request",
+        JSON,
+        r#"{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"not now"}}"#,
+        "not now",
+    ),
+    (
+        "406 Not Acceptable",
+        JSON,
+        r#"{"jsonrpc":"2.0","error":{"code":-32600,"message":"not now"}}"#,
+        "not now",
+    ),
+    (
+        "500 Internal Server Error",
+        JSON,
+        r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"broken"}}"#,
+        "broken",
+    ),
+    ("200 OK", JSON, r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"inner"}}"#, "inner"),
+    (
+        "200 OK",
+        JSON,
+        r#"[{"jsonrpc":"2.0","id":ID,"error":{"code":1,"message":"in a batch"}}]"#,
+        "in a batch",
+    ),
+    ("200 OK", JSON, r#"{"ok":true}"#, "its answer is no message of JSON-RPC 2.0"),
+    ("200 OK", JSON, r#"{"jsonrpc":"2.0","id":ID,"result":"#, "ends in the middle of a value"),
+    ("200 OK", JSON, "", "sent no answer"),
+    ("200 OK", HTML, "<h1>Welcome</h1>", "it answered with text/html in place of JSON: Welcome"),
+    ("202 Accepted", "", "", "it took the request (202 Accepted) and sent no answer"),
+    (
+        "502 Bad Gateway",
+        HTML,
+        "<html><h1>Bad  gateway</h1> nginx</html>",
+        "502 Bad Gateway: Bad gateway nginx",
+    ),
+    ("503 Service Unavailable", "", "", "503 Service Unavailable"),
+    ("429 Too Many Requests", JSON, r#"{"detail":"slower"}"#, "429 Too Many Requests: slower"),
+    ("404 Not Found", "content-type: text/plain\r\n", "gone", "its session is over"),
+    ("403 Forbidden", JSON, r#"{"error":"no scope"}"#, "refuses whoever asks: 403, no scope"),
+    (
+        "200 OK",
+        "content-type: text/event-stream\r\n",
+        "data: {\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":1,\"message\":\"streamed\"}}\n\n",
+        "streamed",
+    ),
+];
+
 /// (B08) Whatever a server answers to a request is the answer to it, at once and in the server's words.
 #[tokio::test]
 async fn mc08_every_failure_is_the_answer_to_its_request() {
-    const JSON: &str = "content-type: application/json\r\n";
-    const HTML: &str = "content-type: text/html\r\n";
-    for (status, head, body, told) in [
-        (
-            "400 Bad Request",
-            JSON,
-            r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"not now"}}"#,
-            "not now (-32600)",
-        ),
-        (
-            "400 Bad Request",
-            JSON,
-            r#"{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"not now"}}"#,
-            "not now",
-        ),
-        (
-            "406 Not Acceptable",
-            JSON,
-            r#"{"jsonrpc":"2.0","error":{"code":-32600,"message":"not now"}}"#,
-            "not now",
-        ),
-        (
-            "500 Internal Server Error",
-            JSON,
-            r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"broken"}}"#,
-            "broken",
-        ),
-        ("200 OK", JSON, r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"inner"}}"#, "inner"),
-        (
-            "200 OK",
-            JSON,
-            r#"[{"jsonrpc":"2.0","id":ID,"error":{"code":1,"message":"in a batch"}}]"#,
-            "in a batch",
-        ),
-        ("200 OK", JSON, r#"{"ok":true}"#, "its answer is no message of JSON-RPC 2.0"),
-        ("200 OK", JSON, r#"{"jsonrpc":"2.0","id":ID,"result":"#, "ends in the middle of a value"),
-        ("200 OK", JSON, "", "sent no answer"),
-        ("200 OK", HTML, "<h1>Welcome</h1>", "it answered with text/html in place of JSON: Welcome"),
-        ("202 Accepted", "", "", "it took the request (202 Accepted) and sent no answer"),
-        (
-            "502 Bad Gateway",
-            HTML,
-            "<html><h1>Bad  gateway</h1> nginx</html>",
-            "502 Bad Gateway: Bad gateway nginx",
-        ),
-        ("503 Service Unavailable", "", "", "503 Service Unavailable"),
-        ("429 Too Many Requests", JSON, r#"{"detail":"slower"}"#, "429 Too Many Requests: slower"),
-        ("404 Not Found", "content-type: text/plain\r\n", "gone", "its session is over"),
-        ("403 Forbidden", JSON, r#"{"error":"no scope"}"#, "refuses whoever asks: 403, no scope"),
-        (
-            "200 OK",
-            "content-type: text/event-stream\r\n",
-            "data: {\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":1,\"message\":\"streamed\"}}\n\n",
-            "streamed",
-        ),
-    ] {
+    for (status, head, body, told) in FAILURES {
+        let (status, head, body) = (*status, *head, *body);
         let (fake, fixture) = with(Like::Answering(status, head, body)).await;
         fixture.list().await.unwrap();
         let error = fixture.error("echo", json!({})).await;

@@ -209,8 +209,8 @@ fn batches_are_answered_in_the_revision_that_has_them() {
     let call = json!({"jsonrpc": "2.0", "id": "c", "method": "tools/call",
         "params": {"name": "guest__echo", "arguments": {"text": "in a batch"}}});
     let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
-    let none = json!({"jsonrpc": "2.0", "id": 2, "method": "no/such"});
-    let reply = site.post(&own[..1], &json!([ping, note, call, none]));
+    let unknown = json!({"jsonrpc": "2.0", "id": 2, "method": "no/such"});
+    let reply = site.post(&own[..1], &json!([ping, note, call, unknown]));
     let answers: Value = serde_json::from_str(&reply.body).unwrap_or_else(|_| panic!("{reply:?}"));
     assert_eq!((reply.status, answers.as_array().unwrap().len()), (200, 3), "{answers}");
     assert_eq!(answers[0], json!({"jsonrpc": "2.0", "id": 1, "result": {}}));
