@@ -362,7 +362,7 @@ impl Fake {
     /// An answer that is no JSON, or only a line that is none.
     fn garbage(&self, id: &Value, arguments: &Value) {
         let line = match arguments["id"].as_bool() {
-            Some(true) => format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{{\"a\":\"\\ud800\"}}}}"),
+            Some(true) => format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{{\"a\":"),
             _ => "Traceback (most recent call last):".to_owned(),
         };
         let mut out = std::io::stdout().lock();
