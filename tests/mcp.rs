@@ -6,6 +6,7 @@ mod faults;
 mod http;
 mod http_fake;
 mod protocol;
+mod values;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -111,6 +112,7 @@ impl Fixture {
             title: None,
             description: String::new(),
             parameters: json!({ "type": "object" }),
+            mended: Vec::new(),
             output: None,
             hints: haft::call::Hints::default(),
         };

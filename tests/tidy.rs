@@ -31,6 +31,7 @@ const HOMES: &[(&str, &[&str])] = &[
             "agent/src/provider/remote",
             "package/src/download.rs",
             "package/src/oci",
+            "mcp/src/client/http",
             "mcp/src/client/http.rs",
             "callers/src/keys/fetch.rs",
             "telemetry/src/sender.rs",

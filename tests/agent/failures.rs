@@ -125,7 +125,7 @@ async fn pl07_what_is_not_a_completion_fails_to_parse() {
     let page = || status(200, &[], "<html>welcome</html>");
     let error = failure(vec![page(), page(), page()]).await.to_string();
     assert!(error.ends_with("(tried 3 times)"), "{error}");
-    assert!(error.contains("failed to parse response: expected value at line 1 column 1"), "{error}");
+    assert!(error.contains("failed to parse response: it is not JSON at line 1, column 1"), "{error}");
 }
 
 /// PL07.

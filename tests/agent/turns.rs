@@ -199,7 +199,10 @@ async fn pl10_bad_arguments_are_answered_without_running_and_empty_ones_are_none
     run(&agent(&fake, toolbox)).await.unwrap();
     assert_eq!(log.lock().unwrap().len(), 1);
     let answers = answers(&fake.requests()[1]);
-    assert!(answers[0].1.starts_with("Error: invalid arguments: expected a JSON object: EOF"), "{answers:?}");
+    assert!(
+        answers[0].1.starts_with("Error: invalid arguments: expected a JSON object: it ends in the middle"),
+        "{answers:?}"
+    );
     assert_eq!(answers[1], ("b".into(), "nothing".into()));
     assert!(answers[2].1.starts_with("Error: invalid arguments: "), "{answers:?}");
     fake.assert_done();

@@ -158,6 +158,10 @@ impl Fake {
         if stateless && message["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"].is_null() {
             return self.error(&id, -32602, "no version in the request");
         }
+        // Word for word, whatever it is.
+        if let Some(text) = self.like["raw"][method].as_str() {
+            return self.write(&text.replace("ID", &id.to_string()));
+        }
         match method {
             "server/discover" => self.discover(&id),
             "initialize" if stateless => self.error(&id, -32601, "no such method"),
@@ -358,7 +362,7 @@ impl Fake {
     /// An answer that is no JSON, or only a line that is none.
     fn garbage(&self, id: &Value, arguments: &Value) {
         let line = match arguments["id"].as_bool() {
-            Some(true) => format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{{\"a\":\"\\ud800\"}}}}"),
+            Some(true) => format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{{\"a\":"),
             _ => "Traceback (most recent call last):".to_owned(),
         };
         let mut out = std::io::stdout().lock();

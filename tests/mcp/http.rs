@@ -55,7 +55,8 @@ async fn cl04_redirects_are_not_followed() {
     for status in [301, 302, 307, 308] {
         let (fake, fixture) = with(Like::Redirecting(status)).await;
         let error = fixture.error("echo", json!({})).await;
-        assert!(error.contains("redirects to `http://127.0.0.1:1`, which haft does not follow"), "{error}");
+        let told = format!("redirects to `http://127.0.0.1:1/else` ({status}), which haft does not follow");
+        assert!(error.contains(&told), "{error}");
         assert!(!error.contains("key=1") && fake.requests().len() <= 2, "{error}");
     }
 }
@@ -99,4 +100,134 @@ async fn mc08_what_is_no_server_is_told() {
     assert!(error.contains("does not speak MCP as expected") && error.contains("text/html"), "{error}");
     let bad = of_url("http://127.0.0.1:1/mcp".into(), &[("X", "a\nb")]);
     assert!(bad.error("echo", json!({})).await.contains("header `X` cannot be sent"));
+}
+
+/// (B10) Within its server a redirect is followed that repeats the request; another one is told with the address.
+#[tokio::test]
+async fn mc08_redirects_within_a_server_are_followed_or_told() {
+    for (status, is_followed) in [(307, true), (308, true), (301, false), (302, false), (303, false)] {
+        let (fake, fixture) = with(Like::Moved(status)).await;
+        if is_followed {
+            assert_eq!(fixture.text("echo", json!({ "a": 1 })).await, "{\"a\":1}", "{status}");
+            assert_eq!(fake.count("tools/call"), 2, "{status}: at both addresses");
+        } else {
+            let error = fixture.error("echo", json!({})).await;
+            assert!(error.contains("/v1/mcp` (") && !error.contains("key=1"), "{status}: {error}");
+        }
+    }
+}
+
+const JSON: &str = "content-type: application/json\r\n";
+const HTML: &str = "content-type: text/html\r\n";
+/// Status, head and body of the answer to a call, and what is told of it.
+const FAILURES: &[(&str, &str, &str, &str)] = &[
+    (
+        "400 Bad Request",
+        JSON,
+        r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"not now"}}"#,
+        "not now (-32600)",
+    ),
+    (
+        "400 Bad Request",
+        JSON,
+        r#"{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"not now"}}"#,
+        "not now",
+    ),
+    (
+        "406 Not Acceptable",
+        JSON,
+        r#"{"jsonrpc":"2.0","error":{"code":-32600,"message":"not now"}}"#,
+        "not now",
+    ),
+    (
+        "500 Internal Server Error",
+        JSON,
+        r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"broken"}}"#,
+        "broken",
+    ),
+    ("200 OK", JSON, r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"inner"}}"#, "inner"),
+    (
+        "200 OK",
+        JSON,
+        r#"[{"jsonrpc":"2.0","id":ID,"error":{"code":1,"message":"in a batch"}}]"#,
+        "in a batch",
+    ),
+    ("200 OK", JSON, r#"{"ok":true}"#, "its answer is no message of JSON-RPC 2.0"),
+    ("200 OK", JSON, r#"{"jsonrpc":"2.0","id":ID,"result":"#, "ends in the middle of a value"),
+    ("200 OK", JSON, "", "sent no answer"),
+    ("200 OK", HTML, "<h1>Welcome</h1>", "it answered with text/html in place of JSON: Welcome"),
+    ("202 Accepted", "", "", "it took the request (202 Accepted) and sent no answer"),
+    (
+        "502 Bad Gateway",
+        HTML,
+        "<html><h1>Bad  gateway</h1> nginx</html>",
+        "502 Bad Gateway: Bad gateway nginx",
+    ),
+    ("503 Service Unavailable", "", "", "503 Service Unavailable"),
+    ("429 Too Many Requests", JSON, r#"{"detail":"slower"}"#, "429 Too Many Requests: slower"),
+    ("404 Not Found", "content-type: text/plain\r\n", "gone", "its session is over"),
+    ("403 Forbidden", JSON, r#"{"error":"no scope"}"#, "refuses whoever asks: 403, no scope"),
+    (
+        "200 OK",
+        "content-type: text/event-stream\r\n",
+        "data: {\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":1,\"message\":\"streamed\"}}\n\n",
+        "streamed",
+    ),
+];
+
+/// (B08) Whatever a server answers to a request is the answer to it, at once and in the server's words.
+#[tokio::test]
+async fn mc08_every_failure_is_the_answer_to_its_request() {
+    for (status, head, body, told) in FAILURES {
+        let (status, head, body) = (*status, *head, *body);
+        let (fake, fixture) = with(Like::Answering(status, head, body)).await;
+        fixture.list().await.unwrap();
+        let error = fixture.error("echo", json!({})).await;
+        assert!(error.contains(told), "{status} {body}: {error}");
+        assert!(!error.contains("did not answer `"), "{status} {body}: {error}");
+        assert!(fake.count("tools/call") <= 2, "{status} {body}");
+    }
+}
+
+/// (B09) Events that are no messages say nothing.
+#[tokio::test]
+async fn mc08_other_events_of_a_stream_are_passed_over() {
+    for events in [
+        "event: ping\ndata: ping\n\n",
+        "event: ping\ndata: {}\n\n",
+        "event: keepalive\ndata:\n\n",
+        "event: ping\ndata: 2026-01-01T00:00:00Z\n\n",
+        "data: {\"type\":\"heartbeat\"}\n\n",
+        "data: [1, 2]\n\nid: 7\n\n: a comment\n\n",
+        "event: other\ndata: {\"jsonrpc\":\"2.0\",\"id\":\"cut\n\n",
+    ] {
+        let (_fake, fixture) = with(Like::After(events)).await;
+        assert_eq!(fixture.text("echo", json!({})).await, "{}", "{events}");
+    }
+}
+
+/// (M2) A session that a server does not know any more, in the words of several, is begun anew, and the call made in it.
+#[tokio::test]
+async fn mc09_a_lost_session_is_begun_anew_however_it_is_told() {
+    for (status, words) in [
+        ("404 Not Found", "Session not found"),
+        ("400 Bad Request", "Bad Request: No valid session ID provided"),
+        ("400 Bad Request", "Bad Request: Server not initialized"),
+        ("410 Gone", "the session has expired"),
+    ] {
+        let (fake, fixture) = with(Like::Losing(status, words)).await;
+        for _ in 0..3 {
+            assert_eq!(fixture.text("echo", json!({})).await, "before it was forgotten", "{status} {words}");
+        }
+        assert_eq!(fake.count("initialize"), 3, "{status} {words}");
+    }
+}
+
+/// What speaks the transport before this one alone is told in one line.
+#[tokio::test]
+async fn mc08_the_transport_of_2024_is_named() {
+    let (_fake, fixture) = with(Like::Old).await;
+    let error = fixture.error("echo", json!({})).await;
+    assert!(error.contains("speaks the transport HTTP+SSE of 2024-11-05 only"), "{error}");
+    assert!(error.contains("hint: most such servers have a streamable address too"), "{error}");
 }

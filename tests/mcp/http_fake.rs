@@ -30,6 +30,16 @@ pub(crate) enum Like {
     Forgetful,
     /// As a page that is no MCP server.
     Page,
+    /// A call with a status, the rest of a head and a body. `ID` in it is the id of the call.
+    Answering(&'static str, &'static str, &'static str),
+    /// With a stream for every request, whose answer stands after these events.
+    After(&'static str),
+    /// By sending whoever asks at `/mcp` to another path of its own.
+    Moved(u16),
+    /// A session is forgotten after the first call, and said so with a status and in words.
+    Losing(&'static str, &'static str),
+    /// With the transport of 2024-11-05.
+    Old,
 }
 
 /// A request: method and path, headers with names in lower case, body.
@@ -142,6 +152,13 @@ impl State {
                     "",
                 );
             }
+            Like::Moved(status) if first.ends_with(" /mcp") => {
+                return response(&format!("{status} Moved"), "location: /v1/mcp?key=1\r\n", "");
+            }
+            Like::Old if first.starts_with("GET") => {
+                return stream("", "event: endpoint\ndata: /messages?session=1\n\n");
+            }
+            Like::Old => return response("405 Method Not Allowed", "", ""),
             Like::Page => return response("200 OK", "content-type: text/html\r\n", "<html>"),
             Like::Guarded if headers.get("authorization").map(String::as_str) != Some("Bearer right") => {
                 return response("401 Unauthorized", "www-authenticate: Bearer realm=\"x\"\r\n", "");
@@ -203,6 +220,15 @@ impl State {
             _ if stateless != headers.contains_key("mcp-method") => {
                 response("400 Bad Request", "content-type: text/plain\r\n", "of another era")
             }
+            _ if !stateless
+                && let Like::Losing(status, words) = self.like
+                && headers.get("mcp-session-id") != Some(&format!("session-{session}"))
+                && headers.contains_key("mcp-session-id") =>
+            {
+                let error =
+                    json!({ "jsonrpc": "2.0", "error": { "code": -32000, "message": words }, "id": null });
+                response(status, "content-type: application/json\r\n", &error.to_string())
+            }
             _ if !stateless && headers.get("mcp-session-id") != Some(&format!("session-{session}")) => {
                 // As servers say it to whoever has no session: the id is nobody's.
                 let error = json!({ "jsonrpc": "2.0", "error": { "code": -32000, "message": "no session" }, "id": null });
@@ -230,7 +256,10 @@ impl State {
         match self.like {
             Like::Cut => stream("", ""),
             Like::Resumable => stream("", &format!("id: {id}\nretry: 10\ndata:\n\n")),
-            Like::Forgetful => {
+            Like::Answering(status, head, body) => {
+                response(status, head, &body.replace("ID", &id.to_string()))
+            }
+            Like::Forgetful | Like::Losing(..) => {
                 *self.sessions.lock().unwrap() += 1;
                 json_response("", &result(id, &text("before it was forgotten")))
             }
@@ -239,8 +268,10 @@ impl State {
     }
 
     fn in_its_way(&self, message: &Value) -> String {
-        if self.like != Like::Events {
-            return json_response("", message);
+        match self.like {
+            Like::Events => {}
+            Like::After(events) => return stream("", &format!("{events}{}", event(message))),
+            _ => return json_response("", message),
         }
         let report = json!({ "jsonrpc": "2.0", "method": "notifications/message", "params": { "level": "info", "data": "x" } });
         // The first event of some servers holds nothing.

@@ -196,6 +196,34 @@ fn mc01_clients_of_both_eras_are_served() {
     assert_eq!(site.post(&own, &call).status, 404);
 }
 
+/// (C3) A batch is of 2025-03-26: what answers its requests is one list, and notifications alone are accepted.
+#[test]
+fn batches_are_answered_in_the_revision_that_has_them() {
+    let stage = Stage::new("");
+    let site = Site::open(&stage);
+    let opened = site.initialize("2025-03-26");
+    let session = opened.header("mcp-session-id").unwrap().to_owned();
+    let own = [("mcp-session-id", session.as_str()), ("mcp-protocol-version", "2025-03-26")];
+    let note = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+    assert_eq!(site.post(&own, &json!([note])).status, 202);
+    let call = json!({"jsonrpc": "2.0", "id": "c", "method": "tools/call",
+        "params": {"name": "guest__echo", "arguments": {"text": "in a batch"}}});
+    let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
+    let unknown = json!({"jsonrpc": "2.0", "id": 2, "method": "no/such"});
+    let reply = site.post(&own[..1], &json!([ping, note, call, unknown]));
+    let answers: Value = serde_json::from_str(&reply.body).unwrap_or_else(|_| panic!("{reply:?}"));
+    assert_eq!((reply.status, answers.as_array().unwrap().len()), (200, 3), "{answers}");
+    assert_eq!(answers[0], json!({"jsonrpc": "2.0", "id": 1, "result": {}}));
+    assert_eq!(answers[1]["result"]["content"][0]["text"], "in a batch", "{answers}");
+    assert_eq!((&answers[2]["id"], &answers[2]["error"]["code"]), (&json!(2), &json!(-32601)));
+    for (version, batch) in
+        [("2025-06-18", json!([ping])), ("2025-03-26", json!([])), ("2025-03-26", vec![ping; 257].into())]
+    {
+        let own = [own[0], ("mcp-protocol-version", version)];
+        assert_eq!(site.post(&own, &batch).status, 400, "{version}");
+    }
+}
+
 /// A wrong token, none, one in the wrong place: 401, and nothing of the request is read.
 #[test]
 fn whoever_does_not_show_the_token_is_turned_away() {

@@ -94,7 +94,7 @@ fn mc08_a_bad_definition_hides_no_other_tool() {
     let mut peer = Peer::open(&stage);
     let listed = names_with(&mut peer, "mcp__own__echo");
     let own: Vec<_> = listed.iter().filter(|name| name.starts_with("mcp__")).collect();
-    assert_eq!(own, ["mcp__own__echo"]);
+    assert_eq!(own, ["mcp__own__echo", "mcp__own__bad"]);
     assert!(listed.contains(&"guest__echo".to_owned()));
     assert_eq!(text(&peer.call("mcp__own__echo", json!({}))), "{}");
 }
@@ -113,4 +113,43 @@ fn mc10_hanging_up_leaves_no_server() {
     assert!(crate::mcp::is_running(&mark));
     assert_eq!(peer.hang_up(), Some(0));
     until("the server is gone", || !crate::mcp::is_running(&mark));
+}
+
+/// (B14) What a server promises of its data is its own: haft serves the data, and no promise that it cannot keep. A success
+/// stays one, however long its data are, and an error has none.
+#[test]
+fn a_promise_of_a_server_is_not_made_again() {
+    let data = "x".repeat(100_000);
+    for (result, is_error, has_data) in [
+        (json!({"content": [{"type": "text", "text": "done"}]}), false, false),
+        (json!({"content": [], "structuredContent": {"nope": 1}}), false, true),
+        (
+            json!({"content": [{"type": "text", "text": "done"}], "structuredContent": {"pad": data}}),
+            false,
+            false,
+        ),
+        (
+            json!({"content": [{"type": "text", "text": "no"}], "structuredContent": {"code": 5}, "isError": true}),
+            true,
+            false,
+        ),
+    ] {
+        let tool = json!({"name": "echo", "inputSchema": {"type": "object"}, "outputSchema": {"type": "object", "required": ["ok"]}});
+        let raw =
+            |result: &serde_json::Value| format!("{{\"jsonrpc\":\"2.0\",\"id\":ID,\"result\":{result}}}");
+        let stage = stage(
+            &json!({"raw": {"tools/list": raw(&json!({"tools": [tool]})), "tools/call": raw(&result)}}),
+        );
+        let mut peer = Peer::open(&stage);
+        names_with(&mut peer, "mcp__own__echo");
+        let tools = peer.request("tools/list", json!({}))["result"]["tools"].take();
+        let own = tools.as_array().unwrap().iter().find(|tool| tool["name"] == "mcp__own__echo").unwrap();
+        assert_eq!(own.get("outputSchema"), None);
+        let answer = peer.call("mcp__own__echo", json!({}));
+        assert_eq!(answer["isError"], is_error);
+        assert_eq!(answer.get("structuredContent").is_some(), has_data);
+        if result.to_string().len() > 90_000 {
+            assert!(text(&answer).contains("truncated"), "that it is cut is said");
+        }
+    }
 }

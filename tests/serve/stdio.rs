@@ -64,6 +64,21 @@ fn te06_the_list_is_whole_and_stable() {
     assert_eq!(wrong["error"]["code"], -32602, "{wrong}");
 }
 
+/// (B01) The tools of a target are served as `haft tools` lists them: they are there once it is connected.
+#[test]
+fn tools_of_a_target_are_served() {
+    let stage = Stage::new("\n[backend]\ntarget_tools = true\n");
+    let listed = String::from_utf8(stage.command(&["tools"]).output().unwrap().stdout).unwrap();
+    let mut peer = Peer::open(&stage);
+    for name in ["run_shell", "read_file", "write_file"] {
+        assert!(listed.contains(name), "{listed}");
+        while !super::reload::names(&mut peer).contains(&name.to_owned()) {
+            super::reload::hears_of_it(&mut peer);
+        }
+    }
+    assert!(!super::reload::names(&mut peer).contains(&"bash".to_owned()));
+}
+
 /// MC13, from the other side: two plugins with a tool of one name are both callable.
 #[test]
 fn mc13_tools_of_one_name_are_both_callable() {

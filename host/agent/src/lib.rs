@@ -22,6 +22,8 @@ mod window;
 use std::path::Path;
 use std::sync::Arc;
 
+use async_trait::async_trait;
+
 pub use self::budget::Budget;
 pub use self::compact::CompactError;
 pub use self::history::History;
@@ -41,6 +43,7 @@ use self::window::{READER, Room};
 use crate::provider::{Ask, Failure, OutputSchema, Prompt, Provider, ProviderError, Stop, Turn, Usage};
 use haft_core::event::Event;
 use haft_core::secret::RedactingEvents;
+use haft_core::sync::Lock;
 use haft_core::tool::{Session, Toolbox, bytes};
 use haft_core::trace::{self, Operation};
 
@@ -107,21 +110,37 @@ impl Default for AgentSettings {
 /// A model with the tools that it may use.
 pub struct Agent {
     provider: Arc<dyn Provider>,
-    toolbox: Toolbox,
+    /// Other ones where [`ToolNews`] tells of them.
+    toolbox: Lock<Arc<Toolbox>>,
+    news: Option<Arc<dyn ToolNews>>,
     settings: AgentSettings,
     spent: Usage,
     steering: Steering,
+}
+
+/// Tells of tools that come and go while an agent works.
+#[async_trait]
+pub trait ToolNews: Send + Sync {
+    /// The tools from now on, where they are others than at the last time.
+    async fn renewed(&self) -> Option<Toolbox>;
 }
 
 impl Agent {
     /// An agent that asks `provider` and may use everything in `toolbox`, and nothing else. Of more tools than the
     /// provider takes, the model is told of the first, and finds the others by `find_tools`.
     pub fn new(provider: Arc<dyn Provider>, toolbox: Toolbox, mut settings: AgentSettings) -> Self {
-        let toolbox = toolbox.at_most(provider.max_tools());
+        let toolbox = Lock::new(Arc::new(toolbox.at_most(provider.max_tools())));
         if let Some(schema) = &settings.output {
             settings.system = output::instructed(settings.system, schema);
         }
-        Self { provider, toolbox, settings, spent: Usage::default(), steering: Steering::default() }
+        let (news, spent, steering) = (None, Usage::default(), Steering::default());
+        Self { provider, toolbox, news, settings, spent, steering }
+    }
+
+    /// The same, whose tools are those that `news` tells of, from turn to turn.
+    #[must_use]
+    pub fn with_news(self, news: Arc<dyn ToolNews>) -> Self {
+        Self { news: Some(news), ..self }
     }
 
     /// The same, which asks `model`.
@@ -177,7 +196,8 @@ impl Agent {
             totals.add(self.provider.model_fast(), self.spent);
         }
         let session = &Session { meter: totals.meter(), ..session.clone() };
-        let mut work = TurnCalls::new(&self.toolbox, session, self.settings.max_repeats);
+        self.renewed().await;
+        let mut work = TurnCalls::new(self.toolbox(), session, self.settings.max_repeats);
         history.window().0.begin(self.model(), self.room());
         if let Some(turn) = history.opened() {
             work.run(&turn).await?;
@@ -209,6 +229,9 @@ impl Agent {
                 && let Some(turn) = history.opened()
             {
                 work.run(&turn).await?;
+                if let Some(toolbox) = self.renewed().await {
+                    work.renew(toolbox);
+                }
             }
             history.close();
             let has_heard = self.hear(history)?;
@@ -306,9 +329,10 @@ impl Agent {
             return None;
         }
         let redacting = RedactingEvents::new(&session.redactor, &session.events);
-        let messages = history.visible(self.toolbox.find(READER).is_some());
+        let toolbox = self.toolbox();
+        let messages = history.visible(toolbox.find(READER).is_some());
         let (model, system) = (self.model(), self.settings.system.as_str());
-        let tools = if self.is_apart(answers) { Vec::new() } else { self.toolbox.defs() };
+        let tools = if self.is_apart(answers) { Vec::new() } else { toolbox.defs() };
         let ask = Ask { model, system, messages: &messages, tools: &tools, output: answers.schema() };
         redacting.events().emit(|| Event::Asked { model: model.to_owned() });
         let span = session.trace.begin(|| Operation::Chat { provider: self.provider.name(), model });
@@ -323,13 +347,25 @@ impl Agent {
     /// Whether the next turn is asked for without tools: where nothing is left but to write the answer down, some
     /// servers hold it to its form only so.
     fn is_apart(&self, answers: &Answers<'_>) -> bool {
-        let has_tools = !self.toolbox.defs().is_empty();
+        let has_tools = !self.toolbox().defs().is_empty();
         has_tools && answers.is_without_tools() && self.provider.formats_alone(self.model())
+    }
+
+    fn toolbox(&self) -> Arc<Toolbox> {
+        self.toolbox.lock().clone()
+    }
+
+    /// Takes over the tools that there are now, where they are others.
+    async fn renewed(&self) -> Option<Arc<Toolbox>> {
+        let renewed = self.news.as_ref()?.renewed().await?;
+        let renewed = Arc::new(renewed.at_most(self.provider.max_tools()));
+        *self.toolbox.lock() = renewed.clone();
+        Some(renewed)
     }
 
     /// What there is room for in a request.
     fn room(&self) -> Room {
-        let tools: usize = self.toolbox.defs().into_iter().map(bytes).sum();
+        let tools: usize = self.toolbox().defs().into_iter().map(bytes).sum();
         Room {
             history: self.settings.history_budget,
             window: self.provider.context_window(self.model()),

@@ -15,7 +15,7 @@ use crate::loop_guard::LoopGuard;
 use crate::provider::RequestedCall;
 use crate::window::READER;
 use haft_core::call::{ToolCall, ToolResult};
-use haft_core::tool::{Entry, Session, Toolbox, Whole};
+use haft_core::tool::{Entry, Notes, Session, Toolbox, Whole};
 
 /// Calls of one turn that are run: a model that asks for more has lost its way.
 const MAX_CALLS: usize = 64;
@@ -26,7 +26,7 @@ const MAX_AT_ONCE: usize = 8;
 
 /// The work of one run.
 pub(super) struct TurnCalls<'a> {
-    toolbox: &'a Toolbox,
+    toolbox: Arc<Toolbox>,
     session: &'a Session,
     guard: LoopGuard,
     /// Whether the model can open what is kept of a long answer.
@@ -42,9 +42,14 @@ struct Made<'c> {
 }
 
 impl<'a> TurnCalls<'a> {
-    pub(super) fn new(toolbox: &'a Toolbox, session: &'a Session, max_repeats: u32) -> Self {
+    pub(super) fn new(toolbox: Arc<Toolbox>, session: &'a Session, max_repeats: u32) -> Self {
         let reads = toolbox.find(READER).is_some();
         Self { toolbox, session, guard: LoopGuard::new(max_repeats), reads }
+    }
+
+    /// Calls are of these tools from now on.
+    pub(super) fn renew(&mut self, toolbox: Arc<Toolbox>) {
+        self.toolbox = toolbox;
     }
 
     /// Answers the calls of `turn` that are not answered yet.
@@ -114,9 +119,14 @@ impl<'a> TurnCalls<'a> {
     ) -> ToolResult {
         let is_kept = self.reads && turn.keeps_answers();
         let whole = if is_kept { Whole::wanted() } else { Whole::default() };
-        let session = Session { whole: whole.clone(), ..session.clone() };
+        let notes = Notes::recording();
+        let session = Session { whole: whole.clone(), notes: notes.clone(), ..session.clone() };
         let result = self.toolbox.dispatch(call.clone(), &session).await;
-        turn.keep(index, result, whole.take())
+        let mut result = turn.keep(index, result, whole.take());
+        for note in notes.notes().coerced {
+            result.content.extend(["\n[", &note, "]"]);
+        }
+        result
     }
 
     /// The call of the tool that is to run, where the model wrote it another way.

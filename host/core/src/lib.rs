@@ -6,6 +6,8 @@ pub mod sync;
 
 pub mod encoding;
 
+pub mod json;
+
 pub mod random;
 
 pub mod scan;

@@ -33,6 +33,7 @@ mod pending_plugin;
 mod pins;
 mod plugins;
 mod provider;
+mod renewal;
 mod replicas;
 mod required_tools;
 mod rights;

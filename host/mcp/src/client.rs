@@ -12,6 +12,7 @@
 //!   it in order; one that is dropped is killed.
 
 mod answer;
+mod beginning;
 mod calls;
 mod config;
 mod connection;
@@ -20,6 +21,7 @@ mod error;
 mod handler;
 mod http;
 mod listing;
+mod message;
 mod server;
 mod stdio_transport;
 mod tool;
@@ -31,4 +33,4 @@ pub use self::error::ServerError;
 pub use self::listing::{Rejected, RemoteTool, ToolList};
 pub use self::server::{Host, Server};
 pub use self::tool::{ServerTool, exposed, limits, owns};
-pub use self::tool_cache::MAX_AGE;
+pub use self::tool_cache::{MAX_AGE, MAX_UNTOLD_AGE};

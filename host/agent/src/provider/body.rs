@@ -3,6 +3,7 @@
 use serde_json::{Deserializer, Value};
 
 use super::error::{Failure, excerpt};
+use haft_core::json::{read, whole_characters};
 
 /// Values in one body. Each takes up to 100 bytes once read, however short it is written: a body of
 /// nothing but brackets would take thirty times its size. The longest turn has some thousands.
@@ -11,13 +12,13 @@ const MAX_VALUES: usize = 1 << 20;
 /// The JSON in `bytes`.
 pub(super) fn parse(bytes: &[u8]) -> Result<Value, Failure> {
     bound(bytes)?;
-    serde_json::from_slice(bytes).map_err(|error| unreadable(&error.to_string(), bytes))
+    read(bytes).map_err(|error| unreadable(&error.to_string(), bytes))
 }
 
 /// All values in `bytes`, one after the other: a body, or a stream whose frames are told apart by nothing.
 pub(super) fn parse_all(bytes: &[u8]) -> Result<Vec<Value>, Failure> {
     bound(bytes)?;
-    let all: Result<Vec<_>, _> = Deserializer::from_slice(bytes).into_iter().collect();
+    let all: Result<Vec<_>, _> = Deserializer::from_slice(&whole_characters(bytes)).into_iter().collect();
     all.map_err(|error| unreadable(&error.to_string(), bytes))
 }
 

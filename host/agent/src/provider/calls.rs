@@ -45,7 +45,7 @@ fn parse(text: &str, may_nest: bool) -> Result<Value, String> {
     if text.trim().is_empty() {
         return Ok(json!({}));
     }
-    match serde_json::from_str(text) {
+    match haft_core::json::read(text.as_bytes()) {
         Ok(Value::Null) => Ok(json!({})),
         Ok(object @ Value::Object(_)) => Ok(object),
         Ok(Value::String(inner)) if may_nest => parse(&inner, false),

@@ -11,6 +11,7 @@ use super::dialect::{Dialect, Fold, Piece};
 use super::error::Failure;
 use super::thoughts::Thoughts;
 use haft_core::event::{Event, Events};
+use haft_core::json::PairJoiner;
 use haft_core::net::{Frames, Framing, TooLong};
 use haft_core::secret::Redactor;
 
@@ -32,6 +33,7 @@ pub(super) struct Reading<'a> {
     inflate: Inflate,
     framing: Framing,
     form: Form,
+    pairs: PairJoiner,
     fold: Box<dyn Fold>,
     /// The body, where it came as one.
     whole: Option<Value>,
@@ -84,6 +86,7 @@ impl<'a> Reading<'a> {
             inflate: Inflate::default(),
             framing: dialect.framing(),
             form: Form::Unknown(Vec::new()),
+            pairs: PairJoiner::default(),
             fold: dialect.fold(),
             whole: None,
             redactor,
@@ -232,6 +235,7 @@ impl<'a> Reading<'a> {
     }
 
     fn frame(&mut self, frame: &[u8]) -> Result<(), Failure> {
+        let frame = &*self.pairs.join(frame);
         body::parse(frame).and_then(|value| self.value(value)).map_err(|failure| {
             // Complaints quote the beginning of something: what they leave of a key would no longer
             // be recognised, so they are made again about a frame without keys.

@@ -103,13 +103,13 @@ pub struct ArgumentsError(String);
 const MAX_MISTAKES: usize = 8;
 
 /// Patterns of a schema: each is compiled, which takes up to a tenth of a second where it repeats classes of Unicode.
-const MAX_PATTERNS: usize = 300;
+pub(super) const MAX_PATTERNS: usize = 300;
 
 /// References of a schema: a chain of a hundred thousand takes minutes to compile.
-const MAX_REFERENCES: usize = 5000;
+pub(super) const MAX_REFERENCES: usize = 5000;
 
 /// Half of what `serde_json` accepts, and far more than a tool's arguments ever need.
-const MAX_DEPTH: usize = 64;
+pub(super) const MAX_DEPTH: usize = 64;
 
 impl Schema {
     /// Compiles a tool's parameters.
@@ -211,6 +211,11 @@ fn options<'i>() -> ValidationOptions<'i> {
     jsonschema::options().with_pattern_options(patterns)
 }
 
+/// Whether a regular expression can be read.
+pub(super) fn is_pattern(pattern: &str) -> bool {
+    options().build(&serde_json::json!({ "pattern": pattern })).is_ok()
+}
+
 /// Whether compiling takes long, or memory.
 fn is_too_large(schema: &Value) -> bool {
     patterns(schema) > MAX_PATTERNS
@@ -237,7 +242,8 @@ fn occurrences(schema: &Value, count: &impl Fn(&str, &Value) -> usize) -> usize 
     }
 }
 
-fn is_deeper(value: &Value, levels: usize) -> bool {
+/// Whether a value nests deeper than so many levels.
+pub(super) fn is_deeper(value: &Value, levels: usize) -> bool {
     let Some(below) = levels.checked_sub(1) else { return true };
     match value {
         Value::Array(items) => items.iter().any(|item| is_deeper(item, below)),

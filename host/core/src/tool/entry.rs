@@ -173,6 +173,12 @@ impl Entry {
         Self { hooks, ..self.again() }
     }
 
+    /// Another tool with the same rights, of which nobody has said anything yet.
+    pub(super) fn of(&self, tool: Arc<dyn Tool>) -> Self {
+        let other = Self::new(tool, self.grant.clone(), self.limits, self.origin.clone());
+        Self { setting: self.setting.clone(), bounds: self.bounds.clone(), ..other }
+    }
+
     fn again(&self) -> Self {
         let same = Self::new(self.tool.clone(), self.grant.clone(), self.limits, self.origin.clone());
         let (setting, rules, bounds) = (self.setting.clone(), self.rules.clone(), self.bounds.clone());

@@ -52,7 +52,7 @@ pub(super) fn arguments_for(arguments: &Value, entry: Option<&Entry>) -> Result<
         Value::Null => Ok(Value::Object(Map::new())),
         Value::Object(_) => Ok(arguments.clone()),
         Value::String(text) if text.trim().is_empty() => Ok(Value::Object(Map::new())),
-        Value::String(text) => match serde_json::from_str(text) {
+        Value::String(text) => match crate::json::read(text.as_bytes()) {
             Ok(value @ (Value::Object(_) | Value::Array(_))) => arguments_for(&value, entry),
             _ => Err(NO_OBJECT.into()),
         },

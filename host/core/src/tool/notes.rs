@@ -20,6 +20,8 @@ pub struct CallNotes {
     pub peak_memory: Option<u64>,
     /// How long the call waited for a person.
     pub waited: Duration,
+    /// What of the arguments was taken another way than it was written, in words for the caller.
+    pub coerced: Vec<String>,
     /// Whether the time was over.
     pub timed_out: bool,
     /// Whether the tool failed after the sandbox had refused it something.
@@ -68,6 +70,13 @@ impl Notes {
         let answer = person.await;
         self.change(|notes| notes.waited += begun.elapsed());
         answer
+    }
+
+    /// Notes what of the arguments was taken another way than it was written.
+    pub(super) fn coerced(&self, texts: Vec<String>) {
+        if !texts.is_empty() {
+            self.change(|notes| notes.coerced = texts);
+        }
     }
 
     /// Notes that the call was stopped because its time was over.

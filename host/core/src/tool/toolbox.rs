@@ -11,7 +11,7 @@ use super::offered::Offered;
 use super::rules::Rules;
 use super::session::Session;
 use super::watch::{Ended, Watch};
-use super::{Hook, Tool};
+use super::{Hook, Tool, coercion};
 use crate::call::{ToolCall, ToolDef, ToolResult};
 use crate::grant::Grant;
 use crate::limit::Limits;
@@ -108,6 +108,26 @@ impl Toolbox {
         let entry = setting.into_iter().fold(entry, Entry::asking);
         self.offers.push(Arc::new(entry));
         Ok(())
+    }
+
+    /// The same with `tools` in the place of those whose names `are_replaced`. New ones have the grant, the limits and the origin
+    /// of `like`, and no rules or hooks yet; they come last.
+    #[must_use]
+    pub fn replacing(
+        &self,
+        are_replaced: impl Fn(&str) -> bool,
+        like: &Entry,
+        tools: Vec<Arc<dyn Tool>>,
+    ) -> Self {
+        let is_kept = |def: &ToolDef| !are_replaced(&def.name) || tools.iter().any(|tool| tool.def() == def);
+        let gone: Vec<String> =
+            self.entries().map(Entry::def).filter(|def| !is_kept(def)).map(|def| def.name.clone()).collect();
+        let mut renewed = if gone.is_empty() { self.clone() } else { self.without(&gone) };
+        for tool in tools {
+            // One that is there already is no other than it was.
+            let _same: Result<_, _> = renewed.put(like.of(tool));
+        }
+        renewed
     }
 
     fn put(&mut self, entry: Entry) -> Result<(), DuplicateTool> {
@@ -279,9 +299,11 @@ impl Toolbox {
         Self::answer(call, found, session).await
     }
 
-    async fn answer(call: ToolCall, found: Result<&Entry, Ended>, session: &Session) -> ToolResult {
+    async fn answer(mut call: ToolCall, found: Result<&Entry, Ended>, session: &Session) -> ToolResult {
         let (begun, entry) = (Instant::now(), found.as_ref().ok().copied());
+        let coerced = entry.map(|entry| coercion::coerce(&entry.def().parameters, &mut call.arguments));
         let watch = begin(&call, entry, session);
+        watch.notes().coerced(coerced.unwrap_or_default());
         let (span, trace) = session.trace.begin_call(|| told(&call, entry));
         let ended = match found {
             Ok(entry) => match entry.admit(&call, &watch, session).await {

@@ -77,7 +77,7 @@ impl Call {
         }
         let call = ToolCall { id: "call".into(), tool: self.tool, arguments: Value::Object(arguments) };
         let approvals = approvals::of(terminal.person(), &program, "call", terminal)?;
-        let notes = if self.trace { Notes::recording() } else { Notes::default() };
+        let notes = Notes::recording();
         // Nobody waits for an answer where a script is refused something.
         let widening = if terminal.has_person() {
             grant::widening(program.widening(), &program.begun(), terminal)
@@ -110,6 +110,9 @@ impl Call {
         if let Some(trace) = trace.as_ref().filter(|_| !terminal.json) {
             terminal.message(trace.page());
         }
+        for note in notes.notes().coerced {
+            terminal.message(format!("note: {note}"));
+        }
         match (terminal.json, result.is_error) {
             (true, _) => match trace {
                 Some(trace) => terminal.json(&json!({ "result": result, "trace": trace.json() }))?,
@@ -137,7 +140,10 @@ impl Call {
             Some("-") => pipes::input("the arguments", MAX_INPUT)?,
             Some(text) => text.to_owned(),
         };
-        serde_json::from_str(&text).map_err(|_| self.not_an_object(&text))
+        match haft_core::json::read(text.as_bytes()) {
+            Ok(Value::Object(object)) => Ok(object),
+            _ => Err(self.not_an_object(&text)),
+        }
     }
 
     fn not_an_object(&self, text: &str) -> anyhow::Error {

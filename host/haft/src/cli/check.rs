@@ -87,7 +87,7 @@ async fn program(options: &Options, terminal: Terminal) -> anyhow::Result<Exit> 
     for hook in program.hooks() {
         terminal.message(format!("the hook `{}` {hook}", hook.name));
     }
-    for line in mended::lines(&program.toolbox) {
+    for line in mended::server_lines(&program).into_iter().chain(mended::lines(&program.toolbox)) {
         terminal.message(line);
     }
     for component in &components {
@@ -110,7 +110,7 @@ fn as_json(program: &Program, components: &[Checked], unknown: &[String]) -> Val
         "problems": problems,
         "uncallable": program.uncallable,
         "unchecked": unknown,
-        "mended": mended::as_json(&program.toolbox),
+        "mended": mended::as_json(program),
         "components": components,
         "agents_md": agents_md,
         "skills": skills,

@@ -214,7 +214,10 @@ impl Dialogue {
 
     fn agent(&self) -> Agent {
         let toolbox = if self.is_planning { self.toolbox.planning() } else { self.toolbox.clone() };
-        Agent::new(self.provider.clone(), toolbox, self.settings.clone()).steered_by(self.steering.clone())
+        let news = self.program.news(&self.toolbox, self.choice.patterns(), self.is_planning);
+        Agent::new(self.provider.clone(), toolbox, self.settings.clone())
+            .steered_by(self.steering.clone())
+            .with_news(Arc::new(news))
     }
 
     /// Takes what a person says while the model works, in the mode that there is now.

@@ -51,6 +51,11 @@ impl ModelArgs {
         Ok(program.chosen_tools(&self.tools, |text| terminal.warning(text))?)
     }
 
+    /// What names the tools that the agent is offered, in the place of program.toml.
+    pub(super) fn patterns(&self) -> &[ToolPattern] {
+        &self.tools
+    }
+
     /// The options that choose the model, as they stand on a command line.
     pub(super) fn words(&self) -> impl Iterator<Item = String> {
         let options =

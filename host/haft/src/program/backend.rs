@@ -24,6 +24,8 @@ pub(super) async fn connect(
 ) -> anyhow::Result<Option<Arc<dyn Backend>>> {
     let backend = connected(assembly.manifest, options, dirs, confiner, grant).await?;
     assembly.is_target = chosen(assembly.manifest, options, dirs).is_some();
+    // Its tools are known once it is connected.
+    assembly.is_complete &= !(assembly.is_target && options.known_only);
     assembly.problems.extend(without_effect(assembly.manifest, options));
     children::add_native(assembly, confiner, grant, (backend.clone(), options.only.is_some()))?;
     Ok(backend)

@@ -4,11 +4,12 @@
 
 use std::fmt::Write;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use super::callers::{self, View};
 use super::dirs::create_private;
 use super::replicas;
-use super::{Ask, Known, Options, Placement, Program, Running, Servers, Trust, Untrusted, mode_name};
+use super::{Ask, Known, Options, Placement, Program, Running, Trust, Untrusted, mode_name};
 use haft_agent::Begun;
 use haft_author::watch::{FileWatch, Moment};
 use haft_callers::Callers;
@@ -16,6 +17,7 @@ use haft_core::event::Events;
 use haft_core::manifest::{Serve, ToolPattern};
 use haft_core::report::{Problem, Report};
 use haft_core::tool::Toolbox;
+use haft_mcp::client::Server;
 use haft_mcp::server::{Publisher, ServerInfo, ToolSnapshot, ToolSnapshots};
 use haft_sandbox::confine::{Confiner, Layers};
 
@@ -164,6 +166,7 @@ impl Live {
     /// Loads what was pending, and what changes, until no client is served any more.
     pub async fn keep(mut self) {
         let mut watch = self.watch();
+        ask(self.running.servers().outdated());
         let has_changed = self.read.is_before_a_change_of(&self.files);
         let mut was_told = false;
         let (mut is_due, mut is_again) = (!self.is_complete || has_changed, self.is_complete || has_changed);
@@ -240,13 +243,13 @@ impl Live {
     /// Loads all of the program. Whether clients see other tools; nothing where it cannot be loaded.
     /// Nothing else waits for MCP servers that have to be asked what they have.
     async fn load(&mut self) -> Option<bool> {
-        ask(&self.running.servers());
+        ask(self.running.servers().unknown());
         let is_other = self.load_asking(Ask::Never).await?;
         let servers = self.running.servers();
         if servers.unknown().is_empty() {
             return Some(is_other);
         }
-        ask(&servers);
+        ask(servers.unknown());
         Some(self.load_asking(Ask::WhereUnknown).await? || is_other)
     }
 
@@ -320,9 +323,9 @@ async fn told_apart(rules: Vec<haft_callers::Rule>) -> anyhow::Result<Option<Cal
     Ok(Some(callers))
 }
 
-/// Asks MCP servers what they have where it is not known; they remember what they answer.
-fn ask(servers: &Servers) {
-    for server in servers.unknown() {
+/// Asks MCP servers what they have; they remember what they answer.
+fn ask(servers: Vec<Arc<Server>>) {
+    for server in servers {
         tokio::spawn(async move {
             // The error goes to the calls that wait for the server.
             let _ = server.list().await;

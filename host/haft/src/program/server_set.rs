@@ -35,6 +35,13 @@ impl Servers {
         self.iter().filter(unknown).cloned().collect()
     }
 
+    /// Those that should be asked again while nobody waits for them.
+    pub(super) fn outdated(&self) -> Vec<Arc<Server>> {
+        let outdated =
+            |server: &&Arc<Server>| server.config().problem().is_none() && server.may_be_outdated();
+        self.iter().filter(outdated).cloned().collect()
+    }
+
     /// Ends when one of them has another list of tools than when the program was loaded.
     pub async fn changed(&self) {
         let mut waiting = JoinSet::new();

@@ -25,11 +25,12 @@ pub(super) fn to_tool_result(result: &Value, limit: usize, whole: &Whole) -> Too
         answer.push_line(format!("[{} more blocks are left out]", blocks.len() - MAX_BLOCKS));
     }
     let structured = result.get("structuredContent").filter(|data| !data.is_null());
-    let structured = structured.and_then(|data| answer.structured(data, limit));
+    let is_error = result.get("isError").and_then(Value::as_bool).unwrap_or(false);
+    // Beside an error there is no data that a schema was promised for.
+    let structured = structured.and_then(|data| answer.structured(data, limit)).filter(|_| !is_error);
     if answer.lines.is_empty() {
         answer.push_line("(the answer is empty)".to_owned());
     }
-    let is_error = result.get("isError").and_then(Value::as_bool).unwrap_or(false);
     let text = answer.lines.join("\n");
     // A failure is shown where haft's own are.
     let text = if is_error { foreign(&text) } else { text.into() };

@@ -115,12 +115,85 @@ impl Config {
         if is_executable(&path) { Ok(path) } else { Err(ServerError::NotExecutable(path)) }
     }
 
-    /// The program, and those of its words that are files: when one of them changes, so may its
-    /// tools. `workspace` is where the server runs.
+    /// The program, and those of its words that are files or modules, with what lies beside them and they may import: when
+    /// one of them changes, so may its tools. `workspace` is where the server runs.
     pub(super) fn files(&self, workspace: Option<&Path>) -> Vec<PathBuf> {
-        let Endpoint::Stdio { command, .. } = &self.endpoint else { return Vec::new() };
-        let words = command.iter().skip(1).filter(|word| !word.starts_with('-'));
-        let own = words.filter_map(|word| Some(workspace?.join(word))).filter(|path| path.is_file());
+        let own = self.sources(workspace).into_iter().flat_map(|own| beside(&own));
         self.program().ok().into_iter().chain(own).collect()
     }
+
+    /// Whether files tell when its tools may have changed: not of what a package runner starts, nor of what is elsewhere.
+    pub(super) fn is_told_by_files(&self, workspace: Option<&Path>) -> bool {
+        !self.sources(workspace).is_empty()
+    }
+
+    /// Its words that are files, and the module that comes after `-m`.
+    fn sources(&self, workspace: Option<&Path>) -> Vec<PathBuf> {
+        let (Endpoint::Stdio { command, .. }, Some(workspace)) = (&self.endpoint, workspace) else {
+            return Vec::new();
+        };
+        let own = |(before, word): (&String, &String)| {
+            let module = || Some(workspace.join(word.replace('.', "/"))).filter(|_| before == "-m");
+            let module = || module().map(|path| if path.is_dir() { path } else { path.with_extension("py") });
+            Some(workspace.join(word))
+                .filter(|path| path.is_file())
+                .or_else(module)
+                .filter(|path| path.exists())
+        };
+        command.iter().zip(command.iter().skip(1)).filter_map(own).collect()
+    }
+}
+
+/// Files of an import that are looked at.
+const MAX_SOURCES: usize = 2000;
+/// Folders below that of the server's own file.
+const MAX_DEPTH: usize = 4;
+/// Folders that are looked into.
+const MAX_FOLDERS: usize = 500;
+/// How the names of sources end, in the languages that servers are written in.
+const SOURCES: &[&str] = &["cjs", "cts", "go", "js", "mjs", "mts", "php", "pl", "py", "rb", "rs", "sh", "ts"];
+/// Files that name the packages of such sources.
+const PACKAGES: &[&str] = &[
+    "go.sum",
+    "package-lock.json",
+    "package.json",
+    "pnpm-lock.yaml",
+    "poetry.lock",
+    "pyproject.toml",
+    "requirements.txt",
+    "uv.lock",
+    "yarn.lock",
+];
+
+/// `file`, and the sources in its folder and below; of a folder those in it.
+fn beside(file: &Path) -> Vec<PathBuf> {
+    let folder = if file.is_dir() { Some(file) } else { file.parent() };
+    let (mut found, mut folders) = (vec![file.to_owned()], 0);
+    let mut open: Vec<(PathBuf, usize)> = folder.map(|folder| (folder.to_owned(), 0)).into_iter().collect();
+    while let Some((folder, depth)) = open.pop().filter(|_| folders < MAX_FOLDERS) {
+        folders += 1;
+        let Ok(entries) = std::fs::read_dir(&folder) else { continue };
+        for entry in entries.flatten() {
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            // What programs write for themselves is no source; of packages their list tells.
+            let is_own = !name.starts_with('.') && !name.starts_with("__") && name != "node_modules";
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() && is_own && depth < MAX_DEPTH => {
+                    open.push((entry.path(), depth + 1));
+                }
+                Ok(kind) if kind.is_dir() => {}
+                _ if is_source(&name) && found.len() < MAX_SOURCES => found.push(entry.path()),
+                _ => {}
+            }
+        }
+    }
+    // The order of a folder is no property of it.
+    found.sort();
+    found.dedup();
+    found
+}
+
+fn is_source(name: &str) -> bool {
+    PACKAGES.contains(&name) || name.rsplit_once('.').is_some_and(|(_, end)| SOURCES.contains(&end))
 }

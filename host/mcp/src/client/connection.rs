@@ -130,7 +130,12 @@ impl Connection {
 
     /// Waits until the server says that its tools have changed.
     pub(super) async fn changed(&self) {
-        self.handler.changed.notified().await;
+        self.handler.changed.heard().await;
+    }
+
+    /// Whether it has said so since this was asked last.
+    pub(super) fn takes_change(&self) -> bool {
+        self.handler.changed.take()
     }
 
     /// All its tools, without secrets.
@@ -294,6 +299,9 @@ impl Connection {
             ServiceError::TransportSend(error) if is_full(error.error.as_ref()) => ServerError::Stuck,
             ServiceError::TransportSend(_) if self.child.is_some() => self.ended().await,
             ServiceError::TransportSend(error) => from_transport_error(error.error.as_ref()),
+            ServiceError::UnexpectedResponse => {
+                ServerError::Protocol("its answer is none to what it was asked".to_owned())
+            }
             error => ServerError::Protocol(error.to_string()),
         }
     }
@@ -364,7 +372,7 @@ fn listen_for_tool_changes(
         match peer.listen(filter).await {
             Ok(mut subscription) => {
                 while let Ok(Some(_)) = subscription.next().await {
-                    changed.notify_one();
+                    changed.say();
                 }
             }
             Err(error) => tracing::debug!(%error, "changes of a server's tools will not be heard of"),

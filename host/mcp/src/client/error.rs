@@ -45,6 +45,9 @@ pub enum ServerError {
     /// The connection was lost, and the server may go on.
     #[error("is not connected any more: {}", foreign(.0))]
     Lost(String),
+    /// It speaks the transport of 2024-11-05, which the streamable one has replaced.
+    #[error("speaks the transport HTTP+SSE of 2024-11-05 only, which haft does not speak")]
+    Http2024,
     /// It violates the protocol.
     #[error("does not speak MCP as expected: {}", foreign(.0))]
     Protocol(String),
@@ -89,6 +92,11 @@ impl ServerError {
             Self::Unauthorized(_) => vec![
                 "say who asks in program.toml: `headers = { Authorization = { env = \"NAME\" } }`, where the \
                  variable holds `Bearer …`"
+                    .to_owned(),
+            ],
+            Self::Http2024 => vec![
+                "most such servers have a streamable address too, such as `/mcp` in the place of `/sse`; a bridge such as \
+                 `mcp-remote`, as `command`, speaks both"
                     .to_owned(),
             ],
             Self::Ended { hints, .. } => hints.clone(),

@@ -5,12 +5,14 @@
 use std::fmt::Write;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rmcp::model::{
     ClientCapabilities, ClientConfig, CreateMessageRequestParams, CreateMessageResult, CustomRequest,
     CustomResult, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationCapability, ErrorCode,
     FormElicitationCapability, Implementation, ListRootsResult, LoggingMessageNotificationParam,
-    ProgressNotificationParam, ProtocolVersion, Root, RootsCapabilities, UrlElicitationCapability,
+    ProgressNotificationParam, ProtocolVersion, Root, RootsCapabilities, ServerJsonRpcMessage,
+    ServerNotification, UrlElicitationCapability,
 };
 use rmcp::service::{NotificationContext, RequestContext};
 use rmcp::{ClientHandler, ErrorData, RoleClient};
@@ -23,6 +25,44 @@ use super::{ElicitationMode, ElicitationQuestion, Elicitor, Reply};
 /// Bytes of a form or an address that a person is shown. Neither can be cut.
 const MAX_SHOWN: usize = 64 << 10;
 
+/// Whether a server has said that its tools have changed.
+#[derive(Debug, Default)]
+pub(super) struct ListNews {
+    is_due: AtomicBool,
+    said: Notify,
+}
+
+impl ListNews {
+    /// Notes it, where `message` says so: before anything that comes after it on the same connection is taken in.
+    pub(super) fn note(&self, message: &ServerJsonRpcMessage) {
+        if let ServerJsonRpcMessage::Notification(own) = message
+            && matches!(own.notification, ServerNotification::ToolListChangedNotification(_))
+        {
+            self.say();
+        }
+    }
+
+    /// Notes it.
+    pub(super) fn say(&self) {
+        self.is_due.store(true, Ordering::SeqCst);
+        self.wake();
+    }
+
+    fn wake(&self) {
+        self.said.notify_one();
+    }
+
+    /// Whether the list is to be asked for. Says so once.
+    pub(super) fn take(&self) -> bool {
+        self.is_due.swap(false, Ordering::SeqCst)
+    }
+
+    /// Waits until it is said.
+    pub(super) async fn heard(&self) {
+        self.said.notified().await;
+    }
+}
+
 /// Answers one server.
 #[derive(Clone, Debug)]
 pub(super) struct ServerRequestHandler {
@@ -33,7 +73,7 @@ pub(super) struct ServerRequestHandler {
     pub(super) calls: Arc<OngoingCalls>,
     pub(super) asking: Arc<AskingClock>,
     /// Notified when the server says that its tools have changed.
-    pub(super) changed: Arc<Notify>,
+    pub(super) changed: Arc<ListNews>,
 }
 
 impl ServerRequestHandler {
@@ -151,7 +191,7 @@ impl ClientHandler for ServerRequestHandler {
     }
 
     async fn on_tool_list_changed(&self, _context: NotificationContext<RoleClient>) {
-        self.changed.notify_one();
+        self.changed.wake();
     }
 }
 

@@ -1,20 +1,24 @@
-//! The streamable HTTP transport to a server. Plain HTTP is refused but to this machine, and redirects are not
-//! followed: the headers, which may hold a token, would go wherever they lead.
+//! The streamable HTTP transport to a server. Plain HTTP is refused but to this machine, and redirects are followed within
+//! one origin alone: the headers, which may hold a token, would go wherever they lead.
+
+mod post;
 
 use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
-use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
-use reqwest::redirect::{Attempt, Policy};
-use reqwest::{Client, Url};
+use reqwest::header::{ACCEPT, HeaderMap, HeaderName, HeaderValue};
+use reqwest::redirect::{Action, Attempt, Policy};
+use reqwest::{Client, StatusCode, Url};
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::common::client_side_sse::ExponentialBackoff;
 use rmcp::transport::streamable_http_client::{StreamableHttpClientTransportConfig, StreamableHttpError};
 use secrecy::{ExposeSecret, SecretString};
 
+use self::post::{HttpClient, HttpFailure};
 use super::ServerError;
 use super::calls::shortened;
+use super::handler::ListNews;
 use haft_core::net::chain;
 
 /// How long it may take to reach a server.
@@ -25,11 +29,17 @@ const RECONNECTS: usize = 5;
 const MAX_PAUSE: Duration = Duration::from_secs(5);
 /// The pause before the first of them, where the server names none.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
+/// Redirects of one request that are followed.
+const MAX_REDIRECTS: usize = 5;
+/// How long the beginning of a stream is waited for, which tells of the transport of 2024-11-05.
+const BEGINNING: Duration = Duration::from_secs(3);
+/// Bytes of that.
+const MAX_BEGINNING: usize = 4096;
 /// Names haft to the server.
 const USER_AGENT: &str = concat!("haft/", env!("CARGO_PKG_VERSION"));
 
 /// The transport.
-pub(super) type Http = StreamableHttpClientTransport<Client>;
+pub(super) type Http = StreamableHttpClientTransport<HttpClient>;
 
 /// Parses and checks a server's URL.
 ///
@@ -51,14 +61,28 @@ fn is_this_machine(url: &Url) -> bool {
 
 /// A transport to `url` that sends `headers` with everything. Sends nothing yet. Must be made inside
 /// a runtime.
-pub(super) fn transport(url: &str, headers: &[(String, SecretString)]) -> Result<Http, ServerError> {
+pub(super) fn transport(
+    url: &str,
+    headers: &[(String, SecretString)],
+    news: &Arc<ListNews>,
+) -> Result<Http, ServerError> {
+    let client = client(url, headers)?;
+    let mut config = StreamableHttpClientTransportConfig::with_uri(parse_url(url)?.as_str());
+    let mut pauses = ExponentialBackoff::default();
+    (pauses.max_times, pauses.base_duration, pauses.max_delay) =
+        (Some(RECONNECTS), FIRST_PAUSE, Some(MAX_PAUSE));
+    config.retry_config = Arc::new(pauses);
+    Ok(Http::with_client(HttpClient { client, news: news.clone() }, config))
+}
+
+fn client(url: &str, headers: &[(String, SecretString)]) -> Result<Client, ServerError> {
     let url = parse_url(url)?;
     let failed = |error: String| ServerError::Start(error);
     let tls = haft_core::net::tls(url.scheme() == "https").map_err(|error| failed(error.to_string()))?;
     let mut builder = Client::builder()
         .user_agent(USER_AGENT)
         .tls_backend_preconfigured(tls)
-        .redirect(Policy::custom(refuse_redirect))
+        .redirect(Policy::custom(redirected))
         .retry(reqwest::retry::never())
         .default_headers(header_map(headers)?)
         .connect_timeout(CONNECT);
@@ -68,18 +92,24 @@ pub(super) fn transport(url: &str, headers: &[(String, SecretString)]) -> Result
         // whatever comes next on its connection.
         builder = builder.no_proxy().pool_max_idle_per_host(0);
     }
-    let client = builder.build().map_err(|error| failed(chain(&error)))?;
-    let mut config = StreamableHttpClientTransportConfig::with_uri(url.as_str());
-    let mut pauses = ExponentialBackoff::default();
-    (pauses.max_times, pauses.base_duration, pauses.max_delay) =
-        (Some(RECONNECTS), FIRST_PAUSE, Some(MAX_PAUSE));
-    config.retry_config = Arc::new(pauses);
-    Ok(Http::with_client(client, config))
+    builder.build().map_err(|error| failed(chain(&error)))
 }
 
-fn refuse_redirect(attempt: Attempt<'_>) -> reqwest::redirect::Action {
-    let target = attempt.url().origin().ascii_serialization();
-    attempt.error(format!("it redirects to `{target}`, which haft does not follow"))
+/// Follows a redirect that stays at the server and repeats the request; others would lose the request's body, or show the
+/// headers, which may hold a token, to somebody else.
+fn redirected(attempt: Attempt<'_>) -> Action {
+    let (mut target, status) = (attempt.url().clone(), attempt.status());
+    let is_same = attempt.previous().last().is_some_and(|from| from.origin() == target.origin());
+    let repeats = matches!(status, StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT);
+    if is_same && repeats && attempt.previous().len() <= MAX_REDIRECTS {
+        return attempt.follow();
+    }
+    // What is asked there may hold a secret, and is no address.
+    target.set_query(None);
+    attempt.error(format!(
+        "it redirects to `{target}` ({}), which haft does not follow; if that is the server, write this address in program.toml",
+        status.as_u16()
+    ))
 }
 
 fn header_map(headers: &[(String, SecretString)]) -> Result<HeaderMap, ServerError> {
@@ -95,11 +125,30 @@ fn header_map(headers: &[(String, SecretString)]) -> Result<HeaderMap, ServerErr
     Ok(map)
 }
 
+/// Whether a server speaks the transport of 2024-11-05: it answers GET with a stream whose first event names another address.
+pub(super) async fn is_of_2024(url: &str, headers: &[(String, SecretString)]) -> bool {
+    let Ok(client) = client(url, headers) else { return false };
+    let asked = async {
+        let mut response = client.get(url).header(ACCEPT, "text/event-stream").send().await.ok()?;
+        let mut beginning = Vec::new();
+        while beginning.len() < MAX_BEGINNING
+            && let Some(chunk) = response.chunk().await.ok()?
+        {
+            beginning.extend_from_slice(&chunk);
+            if String::from_utf8_lossy(&beginning).contains("event: endpoint") {
+                return Some(());
+            }
+        }
+        None
+    };
+    tokio::time::timeout(BEGINNING, asked).await.is_ok_and(|asked| asked.is_some())
+}
+
 /// The error for a failure of the transport.
 pub(super) fn from_transport_error(error: &(dyn Error + 'static)) -> ServerError {
     let mut cause = Some(error);
     while let Some(found) = cause {
-        if let Some(found) = found.downcast_ref::<StreamableHttpError<reqwest::Error>>() {
+        if let Some(found) = found.downcast_ref::<StreamableHttpError<HttpFailure>>() {
             return from_http_error(found);
         }
         cause = found.source();
@@ -107,26 +156,19 @@ pub(super) fn from_transport_error(error: &(dyn Error + 'static)) -> ServerError
     ServerError::Lost(shortened(error.to_string()))
 }
 
-fn from_http_error(error: &StreamableHttpError<reqwest::Error>) -> ServerError {
+fn from_http_error(error: &StreamableHttpError<HttpFailure>) -> ServerError {
     match error {
-        StreamableHttpError::Client(error) if error.status().is_some() => {
-            let status = error.status().map(|status| status.to_string()).unwrap_or_default();
-            ServerError::Protocol(format!("it answered with {status}"))
+        StreamableHttpError::Client(HttpFailure(error)) => error.clone(),
+        StreamableHttpError::SessionExpired
+        | StreamableHttpError::SessionRecoveryTimeout
+        | StreamableHttpError::ReinitializationFailed(_) => {
+            ServerError::Lost("its session is over".to_owned())
         }
-        StreamableHttpError::Client(error) if error.is_connect() || error.is_redirect() => {
-            ServerError::Unreachable(shortened(chain(error)))
+        StreamableHttpError::Deserialize(_) => {
+            ServerError::Protocol("it sent no message of JSON-RPC 2.0".to_owned())
         }
-        StreamableHttpError::Client(error) => ServerError::Lost(shortened(chain(error))),
-        StreamableHttpError::AuthRequired(error) => {
-            ServerError::Unauthorized(shortened(format!("401, {}", error.www_authenticate_header)))
-        }
-        StreamableHttpError::InsufficientScope(error) => {
-            ServerError::Unauthorized(shortened(format!("403, {}", error.www_authenticate_header)))
-        }
-        StreamableHttpError::UnexpectedServerResponse(text)
-            if text.starts_with("HTTP 401") || text.starts_with("HTTP 403") =>
-        {
-            ServerError::Unauthorized(shortened(text.trim_start_matches("HTTP ").to_owned()))
+        StreamableHttpError::UnexpectedEndOfStream => {
+            ServerError::Lost("it ended its answer before the end".to_owned())
         }
         error => ServerError::Protocol(shortened(error.to_string())),
     }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::ServerError;
 use super::calls::shortened;
 use haft_core::call::Hints;
-use haft_core::tool::{Keep, Schema, clip};
+use haft_core::tool::{Keep, MendedSchema, Schema, clip, mend};
 
 /// Pages that are asked for.
 const MAX_PAGES: usize = 100;
@@ -45,6 +45,9 @@ pub struct RemoteTool {
     pub description: String,
     /// JSON Schema of its arguments; an object schema.
     pub parameters: Value,
+    /// What of that schema was mended, or is left unchecked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mended: Vec<String>,
     /// JSON Schema of the data in its answer.
     pub output: Option<Value>,
     /// What the server says of its behaviour.
@@ -129,6 +132,9 @@ fn parse_tool(tool: &Value, name: Option<&str>) -> Result<RemoteTool, String> {
     if name.chars().count() > MAX_NAME {
         return Err(format!("its name has more than {MAX_NAME} characters"));
     }
+    let none = json!({});
+    let MendedSchema { schema, notes } =
+        mend(tool.get("inputSchema").filter(|schema| !schema.is_null()).unwrap_or(&none));
     let annotations = tool.get("annotations");
     let older = annotations.and_then(|annotations| annotations.get("title")).and_then(Value::as_str);
     let title = text("title").or(older.filter(|title| !title.trim().is_empty()));
@@ -137,25 +143,11 @@ fn parse_tool(tool: &Value, name: Option<&str>) -> Result<RemoteTool, String> {
         name: name.to_owned(),
         title: title.map(|title| clip(title, MAX_TITLE, Keep::Head)),
         description: clip(description, MAX_DESCRIPTION, Keep::Head),
-        parameters: parameters(tool.get("inputSchema"))?,
+        parameters: schema,
+        mended: notes,
         output: tool.get("outputSchema").filter(|schema| Schema::compile(schema).is_ok()).cloned(),
         hints: Hints::from_annotations(annotations.unwrap_or(&Value::Null)),
     })
-}
-
-/// The schema, if arguments can be checked by it. Some leave out what it is a schema of.
-fn parameters(schema: Option<&Value>) -> Result<Value, String> {
-    let mut schema = match schema {
-        None | Some(Value::Null) => json!({}),
-        Some(schema) => schema.clone(),
-    };
-    let Some(object) = schema.as_object_mut() else {
-        return Err("its `inputSchema` is not an object".to_owned());
-    };
-    object.entry("type").or_insert_with(|| "object".into());
-    object.entry("properties").or_insert_with(|| json!({}));
-    Schema::compile(&schema).map_err(|error| shortened(error.to_string()))?;
-    Ok(schema)
 }
 
 #[cfg(test)]
@@ -170,7 +162,7 @@ mod tests {
         listing.finish()
     }
 
-    /// One tool that cannot be used hides no other, and what is wrong with it is said.
+    /// One tool that cannot be used hides no other, what is wrong with it is said, and a wrong schema is none (B12, B13).
     #[test]
     fn mc06_one_bad_tool_does_not_hide_the_others() {
         let object = json!({ "type": "object" });
@@ -186,15 +178,16 @@ mod tests {
             { "name": "titled", "title": "A title", "inputSchema": {}, "outputSchema": { "type": "nonsense" } },
         ] })]);
         let names: Vec<_> = listed.tools.iter().map(|tool| tool.name.as_str()).collect();
-        assert_eq!(names, ["good", "bare", "titled"]);
+        assert_eq!(names, ["good", "text", "array", "broken", "remote", "bare", "titled"]);
+        let mended: Vec<_> = listed.tools.iter().map(|tool| !tool.mended.is_empty()).collect();
+        assert_eq!(mended, [false, true, true, true, true, false, false]);
         let rejected: Vec<_> = listed.rejected.iter().map(|rejected| rejected.tool.as_deref()).collect();
-        let expected = ["text", "array", "broken", "remote"].map(Some);
-        assert_eq!(rejected, [&expected[..], &[None, None, Some("good")]].concat());
-        assert_eq!(listed.tools[2].description, "A title");
-        assert_eq!(listed.tools[1].parameters, json!({ "type": "object", "properties": {} }));
+        assert_eq!(rejected, [None, None, Some("good")]);
+        assert_eq!(listed.tools[6].description, "A title");
+        assert_eq!(listed.tools[5].parameters, json!({ "type": "object", "properties": {} }));
         assert!(listed.tools[0].hints.read_only && !listed.tools[0].hints.destructive);
-        assert!(listed.tools[1].hints.destructive && listed.tools[1].hints.open_world);
-        assert_eq!(listed.tools[2].output, None);
+        assert!(listed.tools[5].hints.destructive && listed.tools[5].hints.open_world);
+        assert_eq!(listed.tools[6].output, None);
     }
 
     /// MC06: pages are followed, and neither a circle nor a list without end is.

@@ -5,22 +5,19 @@ use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use rmcp::RoleClient;
-use rmcp::model::ProtocolVersion;
-use rmcp::service::{ClientInitializeError, ClientLifecycleMode, serve_client_with_lifecycle_and_ct};
-use rmcp::transport::IntoTransport;
 use serde_json::{Map, Value};
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
+use super::beginning::{check_version, explain_end, refused, shake_hands};
 use super::calls::{Listener, OngoingCalls};
-use super::connection::{Child, Connection, RequestLimits, ended};
+use super::connection::{Child, Connection, RequestLimits};
 use super::elicitation::AskingClock;
 use super::handler::ServerRequestHandler;
-use super::http::{self, from_transport_error};
+use super::http;
 use super::stdio_transport::StdioTransport;
-use super::tool_cache::{self, CachedTools, Era};
+use super::tool_cache::{self, CachedTools, Era, MAX_UNTOLD_AGE};
 use super::{Config, Elicitor, Endpoint, ServerError, ToolList};
 use haft_core::grant::{Grant, Root};
 use haft_core::sync::Lock;
@@ -121,6 +118,13 @@ impl Server {
         self.known().map(|known| (known.listed, known.age))
     }
 
+    /// Whether what is remembered of it may be of a server that was replaced since, without a file that tells.
+    pub fn may_be_outdated(&self) -> bool {
+        let workspace = self.host.grant.workspace().map(Root::path);
+        let known = self.known().filter(|known| !known.is_fresh);
+        known.is_some_and(|known| known.age > MAX_UNTOLD_AGE) && !self.config.is_told_by_files(workspace)
+    }
+
     /// Changes when its list of tools becomes known, or another one while it runs.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
@@ -164,9 +168,29 @@ impl Server {
         let known = connection.refused().len();
         let result = connection.call(tool, arguments, &listener, limits).await;
         span.end(&told(&result));
+        if matches!((&result, over), (Err(ServerError::Lost(_)), Wire::Http)) {
+            self.drop_connection(&connection).await;
+        }
         let value = result?;
         let hints = connection.hints_for(known, &value);
         Ok(Answer { value, hints })
+    }
+
+    /// Asks it what it has where it has said that this is something else now. Whoever waits for that sees what it has after the
+    /// last call.
+    pub async fn settle(&self) {
+        let connection = self.slot.lock().await.open();
+        if let Some(connection) = connection.filter(|connection| connection.takes_change())
+            && let Err(error) = self.refresh(&connection).await
+        {
+            tracing::debug!(server = self.config.name, %error, "cannot list its changed tools");
+        }
+    }
+
+    /// Forgets a connection whose session is over: the next call begins another one.
+    async fn drop_connection(&self, lost: &Arc<Connection>) {
+        let mut slot = self.slot.lock().await;
+        slot.connection.take_if(|own| Arc::ptr_eq(own, lost));
     }
 
     /// What the sandbox has refused it since it was started, and the lines that would allow that; nothing where it does not
@@ -253,14 +277,21 @@ impl Server {
         match &self.config.endpoint {
             Endpoint::Http { url, headers } => {
                 let headers = headers.read().await.map_err(ServerError::Secret)?;
-                let transport = http::transport(url, &headers)?;
+                let transport = http::transport(url, &headers, &handler.changed)?;
                 let running = timeout(limit, shake_hands(handler.clone(), transport, era)).await;
-                let running = running.map_err(|_| late(String::new()))?.map_err(|error| refused(&error))?;
+                let running = match running.map_err(|_| late(String::new()))? {
+                    Ok(running) => running,
+                    Err(error) => {
+                        let error = refused(&error);
+                        let is_old = error.may_be_wrong_era() && http::is_of_2024(url, &headers).await;
+                        return Err(if is_old { ServerError::Http2024 } else { error });
+                    }
+                };
                 check_version(Connection::new(running, handler, None))
             }
             Endpoint::Stdio { .. } => {
                 let service::Service { input, output, life } = self.start().await?;
-                let lines = StdioTransport::new(input, output);
+                let lines = StdioTransport::new(input, output, handler.changed.clone());
                 let child = Child { life, wire: lines.wire(), grant: self.host.grant.clone() };
                 match timeout(limit, shake_hands(handler.clone(), lines, era)).await {
                     Ok(Ok(running)) => check_version(Connection::new(running, handler, Some(child))),
@@ -298,7 +329,7 @@ impl Server {
             elicitor: self.host.elicitor.clone(),
             calls: Arc::new(OngoingCalls::default()),
             asking: Arc::new(AskingClock::default()),
-            changed: Arc::new(Notify::new()),
+            changed: Arc::default(),
         }
     }
 
@@ -348,64 +379,6 @@ impl ConnectionSlot {
     }
 }
 
-async fn shake_hands<T, E, A>(
-    handler: ServerRequestHandler,
-    transport: T,
-    era: Era,
-) -> Result<rmcp::service::RunningService<RoleClient, ServerRequestHandler>, ClientInitializeError>
-where
-    T: IntoTransport<RoleClient, E, A>,
-    E: std::error::Error + Send + Sync + 'static,
-{
-    let preferred_versions = vec![ProtocolVersion::V_2026_07_28];
-    let legacy_version = Some(ProtocolVersion::V_2025_11_25);
-    let lifecycle = match era {
-        Era::Unknown => ClientLifecycleMode::Auto { preferred_versions, legacy_version },
-        Era::Handshake => ClientLifecycleMode::Initialize,
-        Era::Stateless => ClientLifecycleMode::Discover { preferred_versions },
-    };
-    // The token is the connection's own: dropping what is returned cancels it.
-    serve_client_with_lifecycle_and_ct(handler, transport, lifecycle, CancellationToken::new()).await
-}
-
-/// The connection, if the two speak a common version.
-fn check_version(connection: Connection) -> Result<Connection, ServerError> {
-    let version = connection.peer.peer_info().map(|info| info.protocol_version.clone());
-    match version {
-        Some(version) if !ProtocolVersion::KNOWN_VERSIONS.contains(&version) => Err(ServerError::Protocol(
-            format!("it speaks version `{}` only", super::calls::shortened(version.as_str().to_owned())),
-        )),
-        _ => Ok(connection),
-    }
-}
-
-/// Why a server did not begin, where it is a child that may have ended.
-async fn explain_end(child: &Child, error: &ClientInitializeError) -> ServerError {
-    match error {
-        ClientInitializeError::ConnectionClosed(_) | ClientInitializeError::TransportError { .. } => {
-            match ended(child).await {
-                ServerError::Ended { how, .. }
-                    if matches!(child.life.ending(), Some(service::Ending::NotStarted(_))) =>
-                {
-                    ServerError::Start(how)
-                }
-                ended => ended,
-            }
-        }
-        error => refused(error),
-    }
-}
-
-/// Why a server did not begin, as it said itself.
-fn refused(error: &ClientInitializeError) -> ServerError {
-    match error {
-        ClientInitializeError::JsonRpcError(error) => error.clone().into(),
-        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => refused(fallback),
-        ClientInitializeError::TransportError { error, .. } => from_transport_error(error.error.as_ref()),
-        error => ServerError::Protocol(super::calls::shortened(error.to_string())),
-    }
-}
-
 /// Asks for the list anew whenever the server says that it is another one.
 async fn watch_changes(server: Weak<Server>, connection: Weak<Connection>) {
     loop {
@@ -417,6 +390,9 @@ async fn watch_changes(server: Weak<Server>, connection: Weak<Connection>) {
         }
         sleep(SETTLE).await;
         let Some(server) = server.upgrade() else { return };
+        if !open.takes_change() {
+            continue;
+        }
         if let Err(error) = server.refresh(&open).await {
             tracing::debug!(server = server.config.name, %error, "cannot list its changed tools");
         }

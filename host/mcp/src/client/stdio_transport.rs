@@ -6,17 +6,16 @@ use std::io;
 use std::sync::Arc;
 
 use rmcp::RoleClient;
-use rmcp::model::{
-    ClientJsonRpcMessage, ClientNotification, ClientRequest, ErrorData, RequestId, ServerJsonRpcMessage,
-};
+use rmcp::model::{ClientJsonRpcMessage, ClientNotification, ClientRequest, RequestId, ServerJsonRpcMessage};
 use rmcp::transport::Transport;
-use serde_json::Value;
 use tokio::io::AsyncWriteExt;
 use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio::sync::{mpsc, oneshot};
 
 use self::line::{Line, LineReader};
 pub(super) use self::wire::Wire;
+use super::handler::ListNews;
+use super::message::{self, failure};
 use haft_core::scan::{MAX_VALUES, Scan};
 
 mod line;
@@ -25,8 +24,6 @@ mod wire;
 /// Messages that wait to be written. A server that sends requests and reads no answers is not
 /// answered any more.
 const MAX_UNWRITTEN: usize = 256;
-/// Messages of one line, which may hold a batch of them.
-const MAX_BATCH: usize = 1000;
 /// Messages that are received before other tasks get to run: rmcp makes a task of each, and a
 /// server that never stops writing would have them pile up.
 const YIELD_AFTER: usize = 32;
@@ -41,6 +38,7 @@ pub(super) struct StdioTransport {
     /// What a batch held besides its first message.
     queued: VecDeque<ServerJsonRpcMessage>,
     wire: Arc<Wire>,
+    news: Arc<ListNews>,
     /// Messages since others had a turn.
     received: usize,
 }
@@ -52,7 +50,7 @@ struct Outgoing {
 
 impl StdioTransport {
     /// A transport to the process at the other ends of `input` and `output`. Must be made inside a runtime.
-    pub(super) fn new(input: Sender, output: Receiver) -> Self {
+    pub(super) fn new(input: Sender, output: Receiver, news: Arc<ListNews>) -> Self {
         let (writer, lines) = mpsc::channel(MAX_UNWRITTEN);
         let wire = Arc::<Wire>::default();
         tokio::spawn(write_all(input, lines, wire.clone()));
@@ -62,6 +60,7 @@ impl StdioTransport {
             awaited: HashSet::new(),
             queued: VecDeque::new(),
             wire,
+            news,
             received: 0,
         }
     }
@@ -108,6 +107,7 @@ impl StdioTransport {
 
     /// The message, unless it is an answer that no request waits for.
     fn if_awaited(&mut self, message: ServerJsonRpcMessage) -> Option<ServerJsonRpcMessage> {
+        self.news.note(&message);
         let id = match &message {
             ServerJsonRpcMessage::Response(response) => Some(&response.id),
             ServerJsonRpcMessage::Error(error) => error.id.as_ref(),
@@ -128,28 +128,20 @@ impl StdioTransport {
         let scan = Scan::from_message(line);
         if scan.values() > MAX_VALUES {
             let id = scan.id().filter(|_| scan.is_answer())?;
-            return Some(error_answer(
+            return Some(failure(
                 format!("the answer has more values than the {MAX_VALUES} that are read"),
                 id,
             ));
         }
-        if scan.is_batch() {
-            let batch: Vec<Value> = serde_json::from_slice(line).unwrap_or_default();
-            let messages = batch.into_iter().take(MAX_BATCH);
-            self.queued.extend(messages.filter_map(|value| serde_json::from_value(value).ok()));
+        if let Ok(messages) = message::read(line) {
+            self.queued.extend(messages);
             return self.queued.pop_front();
         }
-        match serde_json::from_slice(line) {
-            Ok(message) => Some(message),
-            Err(error) => {
-                let answer = malformed_answer(&scan, &error);
-                if answer.is_none() && !line.is_empty() {
-                    self.wire.record_noise(line);
-                    tracing::debug!(line = self.wire.noise(), "a line that is no message was passed over");
-                }
-                answer
-            }
+        if !line.is_empty() {
+            self.wire.record_noise(line);
+            tracing::debug!(line = self.wire.noise(), "a line that is no message was passed over");
         }
+        None
     }
 }
 
@@ -159,17 +151,6 @@ fn number(id: &RequestId) -> Option<RequestId> {
         RequestId::String(text) => text.parse().ok().map(RequestId::Number),
         RequestId::Number(_) => None,
     }
-}
-
-/// A malformed answer, as an error, so that its request ends. A message with an id and without a method is an answer,
-/// however malformed.
-fn malformed_answer(scan: &Scan, error: &serde_json::Error) -> Option<ServerJsonRpcMessage> {
-    let id = scan.id().filter(|_| scan.method().is_none())?;
-    Some(error_answer(format!("the server's answer is malformed: {error}"), id))
-}
-
-fn error_answer(message: String, id: RequestId) -> ServerJsonRpcMessage {
-    ServerJsonRpcMessage::error(ErrorData::internal_error(message, None), Some(id))
 }
 
 /// Writes lines, each one whole, until all senders are gone.
@@ -223,10 +204,7 @@ impl Transport<RoleClient> for StdioTransport {
                 Line::Whole(line) => self.parse_line(&line),
                 Line::TooLong { answers, length } => answers.map(|id| {
                     let most = line::MAX_LINE >> 20;
-                    error_answer(
-                        format!("the answer has {length} bytes, and at most {most} MiB are read"),
-                        id,
-                    )
+                    failure(format!("the answer has {length} bytes, and at most {most} MiB are read"), id)
                 }),
             };
             if let Some(message) = message.and_then(|message| self.if_awaited(message)) {

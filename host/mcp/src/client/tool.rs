@@ -37,7 +37,8 @@ impl ServerTool {
             description: tool.description.clone(),
             parameters: tool.parameters.clone(),
             hints: tool.hints,
-            output: tool.output.clone(),
+            // The server's promise, which haft cannot keep for it: its answers may lack the data, or have other.
+            output: None,
         };
         Self { def, name: tool.name.clone(), server: server.clone() }
     }

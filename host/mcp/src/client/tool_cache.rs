@@ -16,6 +16,10 @@ use super::{Config, Endpoint, ToolList};
 /// updated server that is never called because its new tools are not known.
 pub const MAX_AGE: Duration = Duration::from_hours(24);
 
+/// The same for a server whose files do not tell that it is another one, such as one that a package runner starts, where it
+/// can be asked while it is not waited for.
+pub const MAX_UNTOLD_AGE: Duration = Duration::from_mins(10);
+
 /// Bytes of a file; a list has at most half as many.
 const MAX_FILE: u64 = 16 << 20;
 /// Files unused for so long are removed when another one is written.
@@ -23,7 +27,7 @@ const MAX_UNUSED_AGE: Duration = Duration::from_hours(24 * 30);
 /// Files that are checked for that.
 const MAX_FILES: usize = 1000;
 /// Changes when what is written here is read differently.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 
 /// The protocol era that a server speaks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

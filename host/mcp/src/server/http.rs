@@ -2,6 +2,7 @@
 //! foreign web pages, are refused before their body is read. Time, sizes and numbers are bounded.
 
 mod admission;
+mod batch;
 mod body;
 mod gate;
 mod message;

@@ -75,7 +75,8 @@ pub(crate) fn to_tool_result(
 
 fn parse_object(text: &str, schema: Option<&Schema>) -> Result<Value, End> {
     let wrong = |what: String| End::new(format!("returned structured content that {what}"));
-    let value: Value = serde_json::from_str(text).map_err(|error| wrong(format!("is not JSON: {error}")))?;
+    let value =
+        haft_core::json::read(text.as_bytes()).map_err(|error| wrong(format!("is not JSON: {error}")))?;
     if !value.is_object() {
         return Err(wrong("is not a JSON object".into()));
     }

@@ -19,6 +19,7 @@ fn lines() -> (StdioTransport, Receiver, Sender) {
     let ours = StdioTransport::new(
         Sender::from_owned_fd(input.into()).unwrap(),
         Receiver::from_owned_fd(output.into()).unwrap(),
+        Arc::default(),
     );
     let input = Receiver::from_owned_fd(their_input.into()).unwrap();
     (ours, input, Sender::from_owned_fd(their_output.into()).unwrap())

@@ -2,6 +2,7 @@
 //! another request. A refusal is one line of text. What passes is answered at once (`short_path`) or by rmcp, on haft's
 //! runtime.
 
+use std::borrow::Cow;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -28,9 +29,10 @@ use super::refusal::{HttpResponse, Refusal};
 use super::sessions::{Home, MISSING, SessionGuard, Sessions};
 use super::short_path::{Caller, ShortPath, Tried};
 use super::slots::{ConnectionSlot, RequestGuard};
-use super::{PATH, body, message, origin};
+use super::{PATH, batch, body, message, origin};
 use crate::server::bounds;
 use crate::server::handler::{Handler, ServerShared};
+use haft_core::json;
 use haft_core::scan::Scan;
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -142,7 +144,10 @@ impl Gate {
         // Without a token, a complete request makes a connection a client's.
         let shown = self.admission.asks().then(|| begin(connection)).transpose()?;
         let (mut head, body) = request.into_parts();
-        let body = self.bodies.read(body).await?;
+        let mut body = self.bodies.read(body).await?;
+        if let Cow::Owned(whole) = json::whole_characters(&body.bytes) {
+            body.bytes = whole.into();
+        }
         let scan = Scan::from_message(&body.bytes);
         if let Some(refusal) = beyond_bounds(&scan) {
             return Ok(refusal);
@@ -165,7 +170,12 @@ impl Gate {
             None if session.is_some() => Caller::Unknown,
             None => Caller::Sessionless(client.clone()),
         };
-        let answer = match self.short_path.answer(&head, &body.bytes, &scan, caller) {
+        let batch = batch::is_meant(&head.headers, &scan) && in_use.is_some();
+        let answered =
+            if batch { Box::pin(self.answer_batch(&client, &head, &body.bytes)).await? } else { None };
+        let tried = answered
+            .map_or_else(|| self.short_path.answer(&head, &body.bytes, &scan, caller), Tried::Answered);
+        let answer = match tried {
             Tried::Answered(answer) => answer,
             Tried::Begun(call) => {
                 head.extensions.insert(call);
@@ -176,6 +186,22 @@ impl Gate {
         let opened = session_of(answer.headers());
         let in_use = opened.and_then(|id| self.sessions.enter(&id, false)).or(in_use);
         Ok(answer.map(|body| HeldBody { body, _in_use: in_use, _busy: busy }.boxed()))
+    }
+
+    /// Answers a batch of a session, message by message.
+    async fn answer_batch(
+        &self,
+        client: &ServerShared,
+        head: &Parts,
+        body: &Bytes,
+    ) -> Result<Option<HttpResponse>, Refusal> {
+        let Some(messages) = batch::messages(body) else { return Ok(None) };
+        let mut answers = Vec::new();
+        for message in messages {
+            let answer = self.handle(client.clone(), head.clone(), &message, false).await?;
+            answers.extend(batch::answer_in(answer).await);
+        }
+        Ok(Some(batch::joined(&answers)))
     }
 
     /// Has rmcp handle a request, on haft's runtime.

@@ -10,6 +10,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::refusal::HttpResponse;
+use crate::server::bounds::MAX_BATCH;
+use haft_core::json;
 
 const JSON: &str = "application/json";
 
@@ -32,13 +34,18 @@ pub(super) fn error_response(body: &[u8]) -> HttpResponse {
 
 /// What is wrong with it, and the request that it would have been.
 fn parse_error(body: &[u8]) -> (Option<RequestId>, ErrorData) {
-    let value = match serde_json::from_slice::<Value>(body) {
+    let value = match json::read(body) {
         Ok(value) => value,
-        Err(error) => return (None, ErrorData::parse_error(format!("not JSON: {error}"), None)),
+        Err(error) => return (None, ErrorData::parse_error(error.to_string(), None)),
     };
     let id = value.get("id").and_then(|id| RequestId::deserialize(id).ok());
     let error = if value.is_array() {
-        ErrorData::invalid_request("expected one message: batches are not taken over HTTP", None)
+        ErrorData::invalid_request(
+            format!(
+                "expected one message: a batch is of a session of 2025-03-26, and has 1 to {MAX_BATCH} messages"
+            ),
+            None,
+        )
     } else if let Some(method) = value.get("method").and_then(Value::as_str) {
         ErrorData::invalid_params(format!("these are no parameters of `{method}`"), None)
     } else {
@@ -66,6 +73,6 @@ mod tests {
             let (found, error) = parse_error(body.as_bytes());
             assert_eq!((found, error.code.0), (id, code), "{body}");
         }
-        assert_eq!(parse_error(b"{\"a\": \"\xff\"}").1.code.0, -32700);
+        assert_eq!(parse_error(b"{\"a\": \"\xff\"}").1.code.0, -32600);
     }
 }

@@ -21,6 +21,7 @@ use super::super::parse;
 use super::fast_path::{FastPath, ReadAhead};
 use super::hangup::{Burst, Hangup};
 use super::incoming::Incoming;
+use haft_core::json::{self, NoJson};
 use haft_core::scan::Scan;
 use haft_core::tool::inline::{self, ThreadLoad};
 
@@ -175,6 +176,7 @@ fn within_bounds(line: &[u8], scan: &Scan) -> Option<Incoming> {
 }
 
 fn batch(line: &[u8]) -> Vec<Incoming> {
+    let line = &*json::whole_characters(line);
     let error = match serde_json::from_slice::<Vec<&RawValue>>(line) {
         Ok(batch) if batch.is_empty() => ErrorData::invalid_request("a batch without messages", None),
         Ok(batch) if batch.len() > MAX_BATCH => {
@@ -184,7 +186,8 @@ fn batch(line: &[u8]) -> Vec<Incoming> {
             let messages = batch.iter().map(|one| one.get().as_bytes());
             return messages.filter_map(|one| within_bounds(one, &Scan::from_message(one))).collect();
         }
-        Err(error) => not_json(&error),
+        Err(_) => json::read(line)
+            .map_or_else(not_json, |_| ErrorData::invalid_request("not a batch of messages", None)),
     };
     vec![Incoming::Invalid(None, error)]
 }
@@ -198,28 +201,32 @@ fn message(line: &[u8], scan: &Scan) -> Option<Incoming> {
     if is_call && let Some(error) = bounds::excess_of_other(scan) {
         return Some(Incoming::Invalid(scan.id(), error));
     }
-    match serde_json::from_slice(line) {
+    if let Ok(message) = serde_json::from_slice(line) {
+        return Some(Incoming::Message(Box::new(message), line.len()));
+    }
+    // What is no character is replaced, and may be all that was wrong.
+    let value = match json::read(line) {
+        Ok(value) => value,
+        Err(error) => {
+            tracing::debug!(%error, "a line that is not JSON");
+            return Some(Incoming::Invalid(scan.id().filter(|_| !scan.is_answer()), not_json(error)));
+        }
+    };
+    match serde_json::from_value(value.clone()) {
         Ok(message) => Some(Incoming::Message(Box::new(message), line.len())),
-        Err(error) => match serde_json::from_slice::<Value>(line) {
-            Ok(value) => invalid(&value, &error),
-            Err(error) => {
-                tracing::debug!(%error, "a line that is not JSON");
-                Some(Incoming::Invalid(scan.id().filter(|_| !scan.is_answer()), not_json(&error)))
-            }
-        },
+        Err(_) => invalid(&value),
     }
 }
 
-fn not_json(error: &serde_json::Error) -> ErrorData {
-    ErrorData::parse_error(format!("not JSON: {error}"), None)
+fn not_json(error: NoJson) -> ErrorData {
+    ErrorData::parse_error(error.to_string(), None)
 }
 
-fn invalid(value: &Value, error: &serde_json::Error) -> Option<Incoming> {
-    tracing::debug!(%error, "a line that is no message");
+fn invalid(value: &Value) -> Option<Incoming> {
     let id = value.get("id").and_then(|id| RequestId::deserialize(id).ok());
     let is_notification = id.is_none() && value.get("method").is_some();
-    let error = if value.get("method").is_some_and(Value::is_string) {
-        ErrorData::invalid_params(format!("not what this method takes: {error}"), None)
+    let error = if let Some(method) = value.get("method").and_then(Value::as_str) {
+        ErrorData::invalid_params(format!("these are no parameters of `{method}`"), None)
     } else {
         ErrorData::invalid_request("not a message of JSON-RPC 2.0", None)
     };

@@ -86,7 +86,7 @@ impl<'a> Reply<'a> {
 
     /// Takes in what may be a message or, as older versions allow, a list of them.
     fn message(&mut self, text: &[u8]) -> ControlFlow<()> {
-        match serde_json::from_slice(text) {
+        match haft_core::json::read(text) {
             Ok(Value::Array(messages)) => messages.into_iter().try_for_each(|one| self.one(one)),
             Ok(message) => self.one(message),
             Err(error) => {

@@ -1,0 +1,228 @@
+//! Arguments that say the right thing in the wrong type: `"5"` for 5, `5.0` where an integer is wanted, an object as JSON text.
+//! A value is changed only where the schema does not take it as it is, and only into one that says the same.
+
+use serde_json::{Map, Number, Value};
+
+use crate::json;
+
+/// Schemas and values that are looked at, in one call: far more than the arguments of any tool have.
+const MAX_STEPS: usize = 20_000;
+
+/// References, and schemas of alternatives, that one value is followed through.
+const MAX_DEPTH: usize = 64;
+
+/// Changes that are told: as many as a model can learn from.
+const MAX_TOLD: usize = 8;
+
+/// Changes `arguments` to the types that `schema` asks for, where nothing is lost by that. Returns what was changed, in words
+/// for the model: numbers that are only written another way are not told.
+pub(super) fn coerce(schema: &Value, arguments: &mut Value) -> Vec<String> {
+    let mut coercion = Coercion { root: schema, steps: 0, told: Vec::new() };
+    coercion.value(schema, arguments, &mut String::new(), 0);
+    coercion.told
+}
+
+struct Coercion<'s> {
+    root: &'s Value,
+    steps: usize,
+    told: Vec<String>,
+}
+
+impl<'s> Coercion<'s> {
+    fn value(&mut self, schema: &'s Value, value: &mut Value, place: &mut String, depth: usize) {
+        self.steps += 1;
+        if self.steps > MAX_STEPS || depth > MAX_DEPTH {
+            return;
+        }
+        let Some(keywords) = schema.as_object() else { return };
+        let wanted = self.wanted(schema, 0);
+        if !wanted.is_empty()
+            && let Some(other) = converted(value, &wanted)
+        {
+            if value.is_string() && self.told.len() < MAX_TOLD {
+                let kind = kind_of(&other);
+                self.told.push(format!(
+                    "`{}` was given as text and taken as {kind}",
+                    place.trim_start_matches('.')
+                ));
+            }
+            *value = other;
+        }
+        if let Some(target) = self.target(keywords) {
+            self.value(target, value, place, depth + 1);
+        }
+        for key in ["allOf", "anyOf", "oneOf"] {
+            for branch in keywords.get(key).and_then(Value::as_array).into_iter().flatten() {
+                let kinds = self.wanted(branch, 0);
+                if kinds.is_empty() || kinds.iter().any(|kind| is_of(value, kind)) {
+                    self.value(branch, value, place, depth + 1);
+                }
+            }
+        }
+        self.parts(keywords, value, place, depth);
+    }
+
+    fn parts(
+        &mut self,
+        keywords: &'s Map<String, Value>,
+        value: &mut Value,
+        place: &mut String,
+        depth: usize,
+    ) {
+        let length = place.len();
+        match value {
+            Value::Object(fields) => {
+                let properties = keywords.get("properties").and_then(Value::as_object);
+                for (name, field) in fields {
+                    let own =
+                        properties.and_then(|all| all.get(name)).or(keywords.get("additionalProperties"));
+                    if let Some(own) = own {
+                        place.push('.');
+                        place.push_str(name);
+                        self.value(own, field, place, depth + 1);
+                        place.truncate(length);
+                    }
+                }
+            }
+            Value::Array(items) => {
+                let first = keywords.get("prefixItems").and_then(Value::as_array);
+                let rest = keywords.get("items");
+                for (index, item) in items.iter_mut().enumerate() {
+                    if let Some(own) = first.and_then(|first| first.get(index)).or(rest) {
+                        place.push_str("[]");
+                        self.value(own, item, place, depth + 1);
+                        place.truncate(length);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The types that a schema names for a value, also by reference or in alternatives; none where one of them takes anything.
+    fn wanted(&self, schema: &'s Value, depth: usize) -> Vec<&'s str> {
+        let Some(keywords) = schema.as_object().filter(|_| depth < 8) else { return Vec::new() };
+        match keywords.get("type") {
+            Some(Value::String(kind)) => return vec![kind],
+            Some(Value::Array(kinds)) => return kinds.iter().filter_map(Value::as_str).collect(),
+            _ => {}
+        }
+        if let Some(target) = self.target(keywords) {
+            return self.wanted(target, depth + 1);
+        }
+        let branches = ["anyOf", "oneOf"].iter().find_map(|key| keywords.get(*key)?.as_array());
+        let mut all = Vec::new();
+        for branch in branches.into_iter().flatten() {
+            let own = self.wanted(branch, depth + 1);
+            if own.is_empty() {
+                return own;
+            }
+            all.extend(own);
+        }
+        all
+    }
+
+    /// What a schema refers to within the whole.
+    fn target(&self, keywords: &Map<String, Value>) -> Option<&'s Value> {
+        self.root.pointer(keywords.get("$ref")?.as_str()?.strip_prefix('#')?)
+    }
+}
+
+/// `value` as one of the types `wanted`, where it is none of them and says the same.
+fn converted(value: &Value, wanted: &[&str]) -> Option<Value> {
+    if let Some(number) = value.as_number() {
+        let is_wanted = wanted.contains(&"integer") && !wanted.contains(&"number");
+        return if is_wanted { integral(number).map(Value::Number) } else { None };
+    }
+    let text = value.as_str().filter(|_| !wanted.contains(&"string"))?.trim();
+    let parsed = match text {
+        "True" => Value::Bool(true),
+        "False" => Value::Bool(false),
+        text => json::read(text.as_bytes()).ok()?,
+    };
+    let parsed = match &parsed {
+        Value::Number(number) if !wanted.contains(&"number") => {
+            Value::Number(integral(number).unwrap_or(number.clone()))
+        }
+        _ => parsed,
+    };
+    let fits = !parsed.is_string() && !parsed.is_null() && wanted.iter().any(|kind| is_of(&parsed, kind));
+    fits.then_some(parsed)
+}
+
+/// A number without a fraction that is written with one, as the integer that it is. Above 2^53 not every integer has a
+/// number of its own.
+fn integral(number: &Number) -> Option<Number> {
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    let float =
+        number.as_f64().filter(|float| number.is_f64() && float.fract() == 0.0 && float.abs() < EXACT)?;
+    #[expect(clippy::cast_possible_truncation, reason = "checked: it has no fraction and is below 2^53")]
+    let integer = float as i64;
+    Some(integer.into())
+}
+
+fn is_of(value: &Value, kind: &str) -> bool {
+    match kind {
+        "integer" => value.is_i64() || value.is_u64(),
+        "number" => value.is_number(),
+        "boolean" => value.is_boolean(),
+        "array" => value.is_array(),
+        "object" => value.is_object(),
+        "string" => value.is_string(),
+        "null" => value.is_null(),
+        _ => false,
+    }
+}
+
+fn kind_of(value: &Value) -> &'static str {
+    match value {
+        Value::Bool(_) => "a truth value",
+        Value::Number(_) => "a number",
+        Value::Array(_) => "a list",
+        _ => "an object",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// A schema, a value and what is made of it, in each line.
+    const ROWS: &str = include_str!("coercion/values.txt");
+
+    /// (B05, B06)
+    #[test]
+    fn values_become_what_the_schema_asks_for_where_nothing_is_lost() {
+        let integer = json!({ "type": "integer" });
+        let tree =
+            json!({ "type": "object", "properties": { "v": integer, "next": { "$ref": "#/$defs/tree" } } });
+        for row in ROWS.lines() {
+            let row: Vec<Value> = row.split(" | ").map(|text| serde_json::from_str(text).unwrap()).collect();
+            let [schema, given, expected] = row.as_slice() else { panic!("{row:?}") };
+            let defs = json!({ "n": integer, "tree": tree });
+            let whole = json!({ "type": "object", "properties": { "x": schema }, "$defs": defs });
+            let mut arguments = json!({ "x": given });
+            let told = coerce(&whole, &mut arguments);
+            assert_eq!(arguments, json!({ "x": expected }), "{schema}: {given}");
+            let is_silent = given == expected || !given.to_string().contains('"');
+            assert_eq!(told.is_empty(), is_silent, "{given}: {told:?}");
+        }
+        let mut arguments = json!({ "x": "1" });
+        let told = coerce(&json!({ "properties": { "x": integer } }), &mut arguments);
+        assert_eq!(told, ["`x` was given as text and taken as a number"]);
+    }
+
+    /// A schema that doubles, or refers to itself, is not followed without end.
+    #[test]
+    fn a_hostile_schema_ends() {
+        let own = json!({ "$ref": "#/$defs/a" });
+        let twice = json!({ "allOf": [own, own, { "properties": { "x": own } }] });
+        let schema = json!({ "properties": { "x": own }, "$defs": { "a": twice } });
+        let mut deep = (0..40).fold(json!("s"), |inner, _| json!({ "x": inner }));
+        let before = deep.clone();
+        assert!(coerce(&schema, &mut deep).is_empty());
+        assert_eq!(deep, before);
+    }
+}

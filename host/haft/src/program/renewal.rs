@@ -1,0 +1,112 @@
+//! Tools of MCP servers that come and go while an agent works: what a server has now, with the rights that its tools have had.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use tokio::sync::watch;
+
+use super::server_set::Tracked;
+use super::watching::{self, Watching};
+use super::{Program, call_rules, guidance};
+use haft_agent::ToolNews;
+use haft_core::manifest::ToolPattern;
+use haft_core::sync::Lock;
+use haft_core::tool::{Rules, Tool, Toolbox};
+use haft_mcp::client::{Server, ServerTool, exposed, owns};
+
+/// What tells an agent of them.
+pub struct Renewal {
+    /// All tools of the program.
+    all: Toolbox,
+    /// Those that the agent has by now.
+    chosen: Lock<Toolbox>,
+    servers: Vec<Watched>,
+    rules: Rules,
+    hooks: Vec<Watching>,
+    /// Those that the agent may have; all where there is none.
+    patterns: Vec<ToolPattern>,
+    budget: Option<u32>,
+    is_planning: bool,
+}
+
+struct Watched {
+    server: Arc<Server>,
+    changes: Lock<watch::Receiver<u64>>,
+    /// Those of its tools that program.toml names; all where it names none.
+    patterns: Option<Vec<ToolPattern>>,
+}
+
+impl Program {
+    /// News of the tools of an agent that begins with `chosen`, which `patterns` or `[agent] tools` name.
+    pub fn news(&self, chosen: &Toolbox, patterns: &[ToolPattern], is_planning: bool) -> Renewal {
+        let of_agent =
+            self.manifest.agent.tools.as_ref().map(|tools| tools.value.as_slice()).unwrap_or_default();
+        let patterns = if patterns.is_empty() { of_agent } else { patterns };
+        Renewal {
+            all: self.toolbox.clone(),
+            chosen: Lock::new(chosen.clone()),
+            servers: self.servers.0.iter().filter_map(|own| self.watched(own)).collect(),
+            rules: call_rules::of(&self.manifest, &self.dirs.home),
+            hooks: self.hooks.clone(),
+            patterns: if patterns.is_empty() { Vec::new() } else { guidance::and_read_skill(patterns) },
+            budget: self.manifest.agent.tool_budget,
+            is_planning,
+        }
+    }
+
+    /// A server of the program's own: what a package may offer was agreed to, and stays.
+    fn watched(&self, Tracked { server, changes }: &Tracked) -> Option<Watched> {
+        let name = &server.config().name;
+        let declared = self.manifest.mcp_servers.iter().find(|own| own.name.as_str() == name)?;
+        Some(Watched {
+            server: server.clone(),
+            changes: Lock::new(changes.clone()),
+            patterns: declared.tools.clone(),
+        })
+    }
+}
+
+impl Renewal {
+    /// `toolbox` with what `watched` has now.
+    fn renewed(&self, toolbox: &Toolbox, watched: &Watched) -> Option<Toolbox> {
+        let name = watched.server.config().name.as_str();
+        let is_own = |tool: &str| owns(name, tool);
+        let like = self.all.entries().find(|entry| is_own(&entry.def().name))?;
+        let (listed, _) = watched.server.remembered()?;
+        let is_chosen =
+            |tool: &str, patterns: &[ToolPattern]| patterns.iter().any(|pattern| pattern.matches(tool));
+        let tools = listed.tools.iter().filter(|tool| {
+            watched.patterns.as_ref().is_none_or(|patterns| is_chosen(&tool.name, patterns))
+                && (self.patterns.is_empty() || is_chosen(&exposed(name, &tool.name), &self.patterns))
+        });
+        let tools =
+            tools.map(|tool| Arc::new(ServerTool::new(&watched.server, tool)) as Arc<dyn Tool>).collect();
+        Some(toolbox.replacing(is_own, like, tools))
+    }
+}
+
+#[async_trait]
+impl ToolNews for Renewal {
+    async fn renewed(&self) -> Option<Toolbox> {
+        for watched in &self.servers {
+            watched.server.settle().await;
+        }
+        let has_changed = |watched: &&Watched| {
+            let mut changes = watched.changes.lock();
+            let has_changed = changes.has_changed().unwrap_or(false);
+            changes.mark_unchanged();
+            has_changed
+        };
+        let changed: Vec<_> = self.servers.iter().filter(has_changed).collect();
+        if changed.is_empty() {
+            return None;
+        }
+        let chosen = self.chosen.lock().clone();
+        let chosen =
+            changed.into_iter().fold(chosen, |tools, watched| self.renewed(&tools, watched).unwrap_or(tools));
+        let chosen = watching::on(&chosen.ruled(&self.rules), &self.hooks);
+        let chosen = self.budget.map_or_else(|| chosen.clone(), |budget| chosen.within(budget));
+        *self.chosen.lock() = chosen.clone();
+        Some(if self.is_planning { chosen.planning() } else { chosen })
+    }
+}

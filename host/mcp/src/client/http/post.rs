@@ -1,0 +1,372 @@
+//! The requests of the streamable HTTP transport. Every answer to a request is one for it: a failure that names no request, a page, an
+//! "accepted" without an answer end it at once, with the server's words.
+
+use std::collections::{HashMap, VecDeque};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::{Bytes, BytesMut};
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue, WWW_AUTHENTICATE};
+use reqwest::{Client, Response, StatusCode};
+use rmcp::model::{
+    ClientJsonRpcMessage, ClientRequest, ErrorCode, ErrorData, RequestId, ServerJsonRpcMessage,
+};
+use rmcp::transport::streamable_http_client::{
+    SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
+};
+use sse_stream::{Sse, SseStream};
+use tokio_stream::Stream;
+
+use crate::client::ServerError;
+use crate::client::calls::shortened;
+use crate::client::handler::ListNews;
+use crate::client::message::{self, words};
+use haft_core::json;
+use haft_core::net::chain;
+
+/// Bytes of an answer, and of one event: as many as over standard streams.
+const MAX_BODY: usize = 16 << 20;
+/// Bytes of what is read of a failure.
+const MAX_FAILURE: usize = 64 << 10;
+
+const SESSION: &str = "mcp-session-id";
+const EVENTS: &str = "text/event-stream";
+const JSON: &str = "application/json";
+
+/// What goes wrong: told as it is.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(in crate::client) struct HttpFailure(pub(in crate::client) ServerError);
+
+type Error = StreamableHttpError<HttpFailure>;
+type Events = Pin<Box<dyn Stream<Item = Result<Sse, SseError>> + Send>>;
+
+/// Sends requests to one server.
+#[derive(Clone)]
+pub(in crate::client) struct HttpClient {
+    pub(super) client: Client,
+    /// What its messages say of its tools.
+    pub(super) news: Arc<ListNews>,
+}
+
+impl StreamableHttpClient for HttpClient {
+    type Error = HttpFailure;
+
+    async fn post_message(
+        &self,
+        uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session: Option<Arc<str>>,
+        _token: Option<String>,
+        headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<StreamableHttpPostResponse, Error> {
+        let mut request = self.client.post(&*uri).header(ACCEPT, [JSON, EVENTS].join(", "));
+        for (name, value) in headers {
+            request = request.header(name, value);
+        }
+        if let Some(session) = &session {
+            request = request.header(SESSION, &**session);
+        }
+        let response = request.json(&message).send().await.map_err(|error| unsent(&error))?;
+        let asked = Asked::of(&message);
+        if response.status().is_success() {
+            asked.answer(response, &self.news).await
+        } else {
+            asked.failure(response, session.is_some()).await
+        }
+    }
+
+    async fn get_stream(
+        &self,
+        uri: Arc<str>,
+        session: Option<Arc<str>>,
+        last_event: Option<String>,
+        token: Option<String>,
+        headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<Events, Error> {
+        let stream =
+            self.client.get_stream(uri, session, last_event, token, headers).await.map_err(passed_on)?;
+        Ok(Box::pin(Messages {
+            events: stream,
+            queued: VecDeque::new(),
+            asked: None,
+            news: self.news.clone(),
+        }))
+    }
+
+    async fn delete_session(
+        &self,
+        uri: Arc<str>,
+        session: Arc<str>,
+        token: Option<String>,
+        headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<(), Error> {
+        self.client.delete_session(uri, session, token, headers).await.map_err(passed_on)
+    }
+}
+
+/// What was asked.
+struct Asked {
+    /// The request that waits for an answer.
+    id: Option<RequestId>,
+    /// Whether it asks for the protocol that the server speaks: whoever does not know the question answers in any way.
+    is_discovery: bool,
+}
+
+impl Asked {
+    fn of(message: &ClientJsonRpcMessage) -> Self {
+        match message {
+            ClientJsonRpcMessage::Request(request) => Self {
+                id: Some(request.id.clone()),
+                is_discovery: matches!(request.request, ClientRequest::DiscoverRequest(_)),
+            },
+            _ => Self { id: None, is_discovery: false },
+        }
+    }
+
+    async fn answer(
+        self,
+        response: Response,
+        news: &Arc<ListNews>,
+    ) -> Result<StreamableHttpPostResponse, Error> {
+        let (status, kind) = (response.status(), kind(&response));
+        let session = response.headers().get(SESSION).and_then(|id| id.to_str().ok()).map(str::to_owned);
+        if self.id.is_some() && kind.starts_with(EVENTS) {
+            let bytes = Box::pin(Bounded { bytes: response.bytes_stream(), size: 0, last: b'\n' });
+            let events = Box::pin(SseStream::from_bytes_stream(bytes));
+            let messages = Messages { events, queued: VecDeque::new(), asked: self.id, news: news.clone() };
+            return Ok(StreamableHttpPostResponse::Sse(Box::pin(messages), session));
+        }
+        let Some(id) = self.id else { return Ok(StreamableHttpPostResponse::Accepted) };
+        let body = body(response, MAX_BODY).await?;
+        if status == StatusCode::ACCEPTED || body.trim_ascii().is_empty() {
+            return Err(protocol(format!("it took the request ({status}) and sent no answer")));
+        }
+        if !kind.starts_with(JSON) {
+            let kind = if kind.is_empty() { "no content type" } else { &kind };
+            return Err(protocol(format!("it answered with {kind} in place of JSON: {}", words(&body))));
+        }
+        match answer_to(&id, &body) {
+            Ok(message) => Ok(StreamableHttpPostResponse::Json(message, session)),
+            Err(why) => Err(protocol(format!("{why}: {}", words(&body)))),
+        }
+    }
+
+    async fn failure(
+        self,
+        response: Response,
+        has_session: bool,
+    ) -> Result<StreamableHttpPostResponse, Error> {
+        let status = response.status();
+        let challenge =
+            response.headers().get(WWW_AUTHENTICATE).and_then(|value| value.to_str().ok()).map(str::to_owned);
+        let is_page = !kind(&response).starts_with(JSON);
+        // What is too long is cut by the words that are shown of it.
+        let body = body(response, MAX_FAILURE).await.unwrap_or_default();
+        let said = words(&body);
+        if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
+            let why = challenge.unwrap_or(said);
+            return Err(failed(ServerError::Unauthorized(shortened(format!("{}, {why}", status.as_u16())))));
+        }
+        if has_session && is_session_lost(status, &said) {
+            return Err(StreamableHttpError::SessionExpired);
+        }
+        let error = error_in(&body).filter(|_| !is_page);
+        match (self.id, error) {
+            (Some(id), Some(error)) => {
+                Ok(StreamableHttpPostResponse::Json(ServerJsonRpcMessage::error(error, Some(id)), None))
+            }
+            (Some(id), None) if self.is_discovery && status.is_client_error() && !has_session => {
+                let error = ErrorData::invalid_request(format!("it answered with {status}: {said}"), None);
+                Ok(StreamableHttpPostResponse::Json(ServerJsonRpcMessage::error(error, Some(id)), None))
+            }
+            _ if said.is_empty() => Err(protocol(format!("it answered with {status}"))),
+            _ => Err(protocol(format!("it answered with {status}: {said}"))),
+        }
+    }
+}
+
+/// Whether a server says that it does not know the session any more: it has not run what was asked. 404 is the
+/// specification's way, others say so in words.
+fn is_session_lost(status: StatusCode, said: &str) -> bool {
+    let said = said.to_ascii_lowercase();
+    status == StatusCode::NOT_FOUND
+        || matches!(status, StatusCode::BAD_REQUEST | StatusCode::GONE | StatusCode::UNPROCESSABLE_ENTITY)
+            && (said.contains("session") || said.contains("not initialized"))
+}
+
+/// The error of a body, whatever request it names: it is the answer to the one that was sent.
+fn error_in(body: &[u8]) -> Option<ErrorData> {
+    let error = json::read(body).ok()?.get("error")?.clone();
+    let code =
+        error.get("code").and_then(serde_json::Value::as_i64).and_then(|code| i32::try_from(code).ok());
+    let message = error.get("message")?.as_str()?.to_owned();
+    Some(ErrorData::new(ErrorCode(code?), message, error.get("data").cloned()))
+}
+
+/// The message of `body` that answers the request `id`.
+fn answer_to(id: &RequestId, body: &[u8]) -> Result<ServerJsonRpcMessage, String> {
+    let all = message::read(body).map_err(|_| "its answer is no message of JSON-RPC 2.0".to_owned())?;
+    let answers = all
+        .into_iter()
+        .filter(|one| matches!(one, ServerJsonRpcMessage::Response(_) | ServerJsonRpcMessage::Error(_)));
+    let mut answers: Vec<_> = answers.map(|answer| addressed(answer, Some(id))).collect();
+    if answers.is_empty() {
+        Err("it did not answer the request".to_owned())
+    } else {
+        Ok(answers.swap_remove(0))
+    }
+}
+
+/// An error is about the one request that the exchange is for, whatever it names.
+fn addressed(mut message: ServerJsonRpcMessage, id: Option<&RequestId>) -> ServerJsonRpcMessage {
+    if let (ServerJsonRpcMessage::Error(error), Some(id)) = (&mut message, id) {
+        error.id = Some(id.clone());
+    }
+    message
+}
+
+fn kind(response: &Response) -> String {
+    let kind = response
+        .headers()
+        .get(CONTENT_TYPE)
+        .map(|kind| String::from_utf8_lossy(kind.as_bytes()).to_ascii_lowercase());
+    shortened(kind.unwrap_or_default())
+}
+
+/// At most so many bytes of a body.
+async fn body(mut response: Response, most: usize) -> Result<Bytes, Error> {
+    let mut body = BytesMut::new();
+    while let Some(chunk) = response.chunk().await.map_err(|error| unsent(&error))? {
+        if body.len() + chunk.len() > most {
+            return Err(protocol(format!("its answer has more than {} MiB", most >> 20)));
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(body.freeze())
+}
+
+fn failed(error: ServerError) -> Error {
+    StreamableHttpError::Client(HttpFailure(error))
+}
+
+fn protocol(why: String) -> Error {
+    failed(ServerError::Protocol(shortened(why)))
+}
+
+/// A request that got no answer.
+fn unsent(error: &reqwest::Error) -> Error {
+    let text = shortened(chain(error));
+    failed(if error.is_connect() || error.is_redirect() {
+        ServerError::Unreachable(text)
+    } else {
+        ServerError::Lost(text)
+    })
+}
+
+/// An error of rmcp's own client.
+fn passed_on(error: StreamableHttpError<reqwest::Error>) -> Error {
+    match error {
+        StreamableHttpError::Client(error) => match error.status() {
+            Some(status) => protocol(format!("it answered with {status}")),
+            None => unsent(&error),
+        },
+        StreamableHttpError::ServerDoesNotSupportSse => StreamableHttpError::ServerDoesNotSupportSse,
+        StreamableHttpError::HttpStatus(status) => StreamableHttpError::HttpStatus(status),
+        StreamableHttpError::SessionExpired => StreamableHttpError::SessionExpired,
+        StreamableHttpError::AuthRequired(error) => StreamableHttpError::AuthRequired(error),
+        StreamableHttpError::InsufficientScope(error) => StreamableHttpError::InsufficientScope(error),
+        error => protocol(error.to_string()),
+    }
+}
+
+/// A body of which no event has more than [`MAX_BODY`] bytes: an empty line ends one.
+struct Bounded<S> {
+    bytes: S,
+    size: usize,
+    last: u8,
+}
+
+impl<S: Stream<Item = Result<Bytes, reqwest::Error>> + Unpin> Stream for Bounded<S> {
+    type Item = Result<Bytes, std::io::Error>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let next = ready!(Pin::new(&mut self.bytes).poll_next(cx));
+        Poll::Ready(next.map(|chunk| {
+            let chunk = chunk.map_err(|error| std::io::Error::other(chain(&error)))?;
+            for byte in chunk.iter().filter(|byte| **byte != b'\r') {
+                let is_end = *byte == b'\n' && self.last == b'\n';
+                self.size = if is_end { 0 } else { self.size + 1 };
+                self.last = *byte;
+            }
+            if self.size > MAX_BODY {
+                return Err(std::io::Error::other(format!("an event has more than {} MiB", MAX_BODY >> 20)));
+            }
+            Ok(chunk)
+        }))
+    }
+}
+
+/// The events that are messages, one in each. Others (`event: ping`, heartbeats) keep their id, and say nothing.
+struct Messages {
+    events: Events,
+    queued: VecDeque<Sse>,
+    /// The request that the stream is the answer to.
+    asked: Option<RequestId>,
+    news: Arc<ListNews>,
+}
+
+impl Messages {
+    fn take(&mut self, event: Sse) -> Sse {
+        let mut first = Sse { event: None, data: None, ..event };
+        let Some(data) = event.data.filter(|data| !data.trim().is_empty()) else { return first };
+        let messages = message::read(data.as_bytes()).unwrap_or_else(|why| {
+            tracing::debug!(why, "an event that is no message was passed over");
+            Vec::new()
+        });
+        for message in &messages {
+            self.news.note(message);
+        }
+        let texts = messages.into_iter().map(|one| addressed(one, self.asked.as_ref()));
+        let mut texts = texts.filter_map(|one| serde_json::to_string(&one).ok());
+        first.data = texts.next();
+        self.queued.extend(texts.map(|text| Sse { data: Some(text), ..Sse::default() }));
+        first
+    }
+}
+
+impl Stream for Messages {
+    type Item = Result<Sse, SseError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if let Some(event) = self.queued.pop_front() {
+            return Poll::Ready(Some(Ok(event)));
+        }
+        let next = ready!(self.events.as_mut().poll_next(cx));
+        Poll::Ready(next.map(|event| event.map(|event| self.take(event))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lost_session_is_told_in_many_ways() {
+        for (status, said, is_lost) in [
+            (404, "", true),
+            (400, "Bad Request: No valid session ID provided", true),
+            (400, "Bad Request: Server not initialized", true),
+            (400, "Invalid arguments", false),
+            (410, "Session expired", true),
+            (500, "session", false),
+        ] {
+            assert_eq!(
+                is_session_lost(StatusCode::from_u16(status).unwrap(), said),
+                is_lost,
+                "{status} {said}"
+            );
+        }
+    }
+}

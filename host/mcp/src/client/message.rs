@@ -1,0 +1,204 @@
+//! Reads what servers send, whatever it comes through: a message of JSON-RPC, or a batch of them (2025-03-26). An empty object that a
+//! server writes as `[]`, as PHP does, is one, and an answer that is no message ends its request in words of haft's own.
+
+use rmcp::model::{ErrorData, RequestId, ServerJsonRpcMessage};
+use serde_json::{Map, Value};
+
+use super::calls::shortened;
+use haft_core::json;
+use haft_core::scan::Scan;
+
+/// Messages of a batch that are read.
+const MAX_BATCH: usize = 1000;
+
+/// Where an object stands in a message. `*` is every member, or every element.
+const OBJECTS: &[&str] = &[
+    "params",
+    "params/_meta",
+    "result/_meta",
+    "result/capabilities",
+    "result/capabilities/*",
+    "result/content/*/_meta",
+    "result/content/*/annotations",
+    "result/content/*/resource/_meta",
+    "result/tools/*/_meta",
+    "result/tools/*/annotations",
+    "result/tools/*/execution",
+    "result/tools/*/inputSchema",
+    "result/tools/*/outputSchema",
+];
+
+/// The messages in `text`; of what is an answer, but malformed, an error for its request.
+///
+/// # Errors
+/// `text` has no message, in words that follow `it`.
+pub(super) fn read(text: &[u8]) -> Result<Vec<ServerJsonRpcMessage>, String> {
+    // As nearly all are: not read twice.
+    let is_plain = memchr_empty(text).is_none();
+    if is_plain && let Ok(message) = serde_json::from_slice(text) {
+        return Ok(vec![message]);
+    }
+    let scan = Scan::from_message(text);
+    let id = scan.id().filter(|_| scan.method().is_none());
+    let value = match json::read(text) {
+        Ok(value) => value,
+        Err(error) => return answered(id, format!("the server's answer is malformed: {error}")),
+    };
+    match value {
+        Value::Array(all) => {
+            let all: Vec<_> = all.into_iter().take(MAX_BATCH).filter_map(message).collect();
+            if all.is_empty() { Err("sent a batch without a message".to_owned()) } else { Ok(all) }
+        }
+        value => match message(value) {
+            Some(message) => Ok(vec![message]),
+            None => {
+                answered(id, "the server's answer is malformed: it is no message of JSON-RPC 2.0".to_owned())
+            }
+        },
+    }
+}
+
+/// An error in the place of the answer to the request `id`, so that it ends.
+fn answered(id: Option<RequestId>, why: String) -> Result<Vec<ServerJsonRpcMessage>, String> {
+    match id {
+        Some(id) => Ok(vec![failure(why, id)]),
+        None => Err(why),
+    }
+}
+
+/// The answer that the request `id` failed.
+pub(super) fn failure(why: String, id: RequestId) -> ServerJsonRpcMessage {
+    ServerJsonRpcMessage::error(ErrorData::internal_error(why, None), Some(id))
+}
+
+fn message(mut value: Value) -> Option<ServerJsonRpcMessage> {
+    for place in OBJECTS {
+        mend(&mut value, place);
+    }
+    serde_json::from_value(value).ok()
+}
+
+/// Where a text may have an empty list.
+fn memchr_empty(text: &[u8]) -> Option<usize> {
+    let opens = text.iter().enumerate().filter(|(_, byte)| **byte == b'[');
+    let is_empty = |at: usize| {
+        text.get(at + 1..).and_then(|rest| rest.iter().find(|byte| !byte.is_ascii_whitespace()))
+            == Some(&b']')
+    };
+    opens.map(|(at, _)| at).find(|at| is_empty(*at))
+}
+
+/// Makes an empty object of an empty list at `place`.
+fn mend(value: &mut Value, place: &str) {
+    let (key, rest) = place.split_once('/').unwrap_or((place, ""));
+    let each = |value: &mut Value| match value {
+        Value::Array(items) if rest.is_empty() && items.is_empty() => *value = Value::Object(Map::new()),
+        value if !rest.is_empty() => mend(value, rest),
+        _ => {}
+    };
+    match value {
+        Value::Object(fields) if key == "*" => fields.values_mut().for_each(each),
+        Value::Array(items) if key == "*" => items.iter_mut().for_each(each),
+        Value::Object(fields) => fields.get_mut(key).into_iter().for_each(each),
+        _ => {}
+    }
+}
+
+/// What `text` says, for a message: of JSON the words of its error, of a page its text. At most a few lines.
+pub(super) fn words(text: &[u8]) -> String {
+    let said = json::read(text).ok().and_then(|value| {
+        let at = |path: &str| value.pointer(path).and_then(Value::as_str).map(str::to_owned);
+        ["/error/message", "/error_description", "/error", "/message", "/detail", "/title"]
+            .into_iter()
+            .find_map(at)
+    });
+    let said = said.unwrap_or_else(|| {
+        let (mut plain, mut is_tag) = (String::new(), false);
+        for c in String::from_utf8_lossy(text.get(..4096).unwrap_or(text)).chars() {
+            match c {
+                '<' => is_tag = true,
+                '>' if is_tag => {
+                    is_tag = false;
+                    plain.push(' ');
+                }
+                c if !is_tag => plain.push(c),
+                _ => {}
+            }
+        }
+        plain.split_whitespace().collect::<Vec<_>>().join(" ")
+    });
+    shortened(said.chars().take(300).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn read_value(text: &str) -> Result<Value, String> {
+        read(text.as_bytes()).map(|all| serde_json::to_value(all).unwrap())
+    }
+
+    /// (B33, B07)
+    #[test]
+    fn messages_are_read_as_they_are_meant() {
+        for (text, meant) in [
+            (
+                r#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":[],"logging":[]},"serverInfo":{"name":"s","version":"1"},"_meta":[]}}"#,
+                json!({"protocolVersion":"2025-06-18","capabilities":{"tools":{},"logging":{}},"serverInfo":{"name":"s","version":"1"},"_meta":{}}),
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"a","inputSchema":[ ],"annotations":[]}]}}"#,
+                json!({"tools":[{"name":"a","inputSchema":{},"annotations":{}}]}),
+            ),
+            (r#"{"jsonrpc":"2.0","id":1,"result":{"tools":[]}}"#, json!({"tools":[]})),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"a \ud83d []","annotations":[]}]}}"#,
+                json!({"content":[{"type":"text","text":"a \u{fffd} []","annotations":{}}]}),
+            ),
+        ] {
+            let read = read_value(text).unwrap();
+            let result = read[0]["result"].as_object().unwrap();
+            for (key, value) in meant.as_object().unwrap() {
+                let own = result.get(key).cloned().unwrap_or_else(|| json!({}));
+                assert!(own == *value || key == "content" || key == "tools", "{text}: {own}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_message_is_told_in_words_of_haft() {
+        let error =
+            |text: &str| read_value(text).unwrap()[0]["error"]["message"].as_str().unwrap().to_owned();
+        assert_eq!(
+            error(r#"{"jsonrpc":"2.0","id":1,"result":"#),
+            "the server's answer is malformed: it ends in the middle of a value"
+        );
+        assert_eq!(
+            error(r#"{"id":1,"result":7}"#),
+            "the server's answer is malformed: it is no message of JSON-RPC 2.0"
+        );
+        for text in ["ping", "{}", r#"{"type":"heartbeat"}"#, "[]", "[1]", "2026-01-01T00:00:00Z", ""] {
+            assert!(read_value(text).is_err(), "{text}");
+        }
+        assert_eq!(read(br#"[{"jsonrpc":"2.0","id":1,"result":{}},{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}]"#).unwrap().len(), 2);
+    }
+
+    #[test]
+    fn the_words_of_an_error_are_found_in_every_form() {
+        for (text, said) in [
+            (r#"{"jsonrpc":"2.0","id":null,"error":{"code":-1,"message":"not now"}}"#, "not now"),
+            (r#"{"error":"gone"}"#, "gone"),
+            (r#"{"detail":"no"}"#, "no"),
+            (
+                "<html><head><title>502</title></head><body><h1>Bad\nGateway</h1></body></html>",
+                "502 Bad Gateway",
+            ),
+            ("plain", "plain"),
+            ("", ""),
+        ] {
+            assert_eq!(words(text.as_bytes()), said, "{text}");
+        }
+    }
+}
