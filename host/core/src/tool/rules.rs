@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use self::glob::Glob;
+pub use self::command::may_run;
 pub(super) use self::place::Places;
 use super::subject::Subject;
 use crate::manifest::{Effect, RulePattern};
