@@ -1,0 +1,240 @@
+//! What a terminal would show of a program's output: a line that was written over has its last state, and colours, titles
+//! and other escape sequences show nothing. Has no width: nothing is wrapped.
+//!
+//! The last lines are held, since a program may go up to them and write them anew; an end of line ends whatever sequence was
+//! begun, so that one that never ends hides no more than its line.
+
+use std::collections::VecDeque;
+use std::iter::repeat_with;
+use std::ops::RangeBounds;
+
+use vte::{Params, Parser, Perform};
+
+/// Lines that a program can go up to: those of a screen.
+const HEIGHT: usize = 50;
+
+/// Characters of a line that can be written over; of a longer one what was written first is shown as it is.
+const MAX_LINE: usize = 4096;
+
+/// Ends a sequence that was begun: `CAN`.
+const CANCEL: &[u8] = b"\x18";
+
+/// A terminal of which only the lines are seen.
+#[derive(Default)]
+pub(super) struct Terminal {
+    parser: Parser,
+    screen: Screen,
+}
+
+impl std::fmt::Debug for Terminal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Terminal").field("screen", &self.screen).finish_non_exhaustive()
+    }
+}
+
+impl Terminal {
+    /// Takes more output, and returns what no program can change any more.
+    pub(super) fn push(&mut self, text: &str) -> String {
+        for line in text.split_inclusive('\n') {
+            self.parser.advance(&mut self.screen, line.trim_end_matches('\n').as_bytes());
+            if line.ends_with('\n') {
+                self.parser.advance(&mut self.screen, CANCEL);
+                self.screen.end_line();
+            }
+        }
+        std::mem::take(&mut self.screen.done)
+    }
+
+    /// What is left at the end of the output.
+    pub(super) fn end(&mut self) -> String {
+        self.screen.let_go();
+        std::mem::take(&mut self.screen.done)
+    }
+}
+
+/// A line.
+#[derive(Debug, Default)]
+struct Line {
+    cells: Vec<char>,
+    /// Whether it was written over or erased, so that blanks at its end are what is left of that.
+    is_redrawn: bool,
+}
+
+/// The lines that can still be changed, and where the cursor is in them.
+#[derive(Debug, Default)]
+struct Screen {
+    lines: VecDeque<Line>,
+    row: usize,
+    column: usize,
+    /// A place of the cursor that is to be returned to.
+    saved: (usize, usize),
+    /// What cannot be changed any more, until it is taken.
+    done: String,
+}
+
+impl Line {
+    fn put(&mut self, column: usize, c: char) {
+        let is_written = self.cells.len() > column;
+        if self.cells.len() < column {
+            self.cells.resize(column, ' ');
+        }
+        match self.cells.get_mut(column) {
+            Some(cell) => *cell = c,
+            None => self.cells.push(c),
+        }
+        self.is_redrawn |= is_written;
+    }
+
+    /// Erases `columns`.
+    fn erase(&mut self, columns: impl RangeBounds<usize>) {
+        self.is_redrawn = true;
+        let is_erased = |(column, _): &(usize, &mut char)| columns.contains(column);
+        self.cells.iter_mut().enumerate().filter(is_erased).for_each(|(_, cell)| *cell = ' ');
+    }
+
+    fn show(&self, into: &mut String) {
+        let start = into.len();
+        into.extend(&self.cells);
+        if self.is_redrawn {
+            let shown = into.trim_end_matches(' ').len();
+            into.truncate(shown.max(start));
+        }
+    }
+}
+
+impl Screen {
+    /// The line that the cursor is in.
+    fn line(&mut self) -> Option<&mut Line> {
+        if self.lines.len() <= self.row {
+            self.lines.resize_with(self.row + 1, Line::default);
+        }
+        self.lines.get_mut(self.row)
+    }
+
+    fn end_line(&mut self) {
+        self.column = 0;
+        self.row += 1;
+        if self.row >= HEIGHT {
+            self.row -= 1;
+            if let Some(line) = self.lines.pop_front() {
+                line.show(&mut self.done);
+            }
+            self.done.push('\n');
+        }
+    }
+
+    /// Makes everything that is held unchangeable.
+    fn let_go(&mut self) {
+        let count = (self.row + 1).max(self.lines.len());
+        for (index, line) in self.lines.drain(..).map(Some).chain(repeat_with(|| None)).take(count).enumerate() {
+            if index > 0 {
+                self.done.push('\n');
+            }
+            if let Some(line) = line {
+                line.show(&mut self.done);
+            }
+        }
+        (self.row, self.column) = (0, 0);
+    }
+
+    /// Begins an empty screen.
+    fn clear(&mut self) {
+        let column = self.column;
+        self.let_go();
+        if !self.done.is_empty() && !self.done.ends_with('\n') {
+            self.done.push('\n');
+        }
+        self.column = column;
+    }
+
+    fn go(&mut self, row: usize, column: usize) {
+        self.row = row.min(HEIGHT - 1);
+        self.column = column.min(MAX_LINE);
+    }
+
+    /// Erases below the cursor, above it, or all: `J`. A cleared screen is kept, as terminals let it scroll away.
+    fn erase_lines(&mut self, which: u16) {
+        match which {
+            0 if (self.row, self.column) == (0, 0) => self.clear(),
+            0 => self.lines.truncate(self.row + 1),
+            1 => self.lines.iter_mut().take(self.row).for_each(|line| line.erase(..)),
+            _ => return self.clear(),
+        }
+        self.erase_in_line(which);
+    }
+
+    /// Erases what is behind the cursor, up to it, or all of its line: `K`.
+    fn erase_in_line(&mut self, which: u16) {
+        let column = self.column;
+        let Some(line) = self.line() else { return };
+        match which {
+            0 => line.erase(column..),
+            1 => line.erase(..=column),
+            _ => line.erase(..),
+        }
+    }
+}
+
+impl Perform for Screen {
+    fn print(&mut self, c: char) {
+        if self.column >= MAX_LINE {
+            self.let_go();
+        }
+        let column = self.column;
+        if let Some(line) = self.line() {
+            line.put(column, c);
+        }
+        self.column += 1;
+    }
+
+    fn execute(&mut self, byte: u8) {
+        match byte {
+            b'\r' => self.column = 0,
+            b'\t' => self.print('\t'),
+            // Backspace, and two ways to go to the next line.
+            0x08 => self.column = self.column.saturating_sub(1),
+            0x0b | 0x0c => self.end_line(),
+            _ => {}
+        }
+    }
+
+    fn csi_dispatch(&mut self, params: &Params, intermediates: &[u8], _: bool, action: char) {
+        if !intermediates.is_empty() {
+            return;
+        }
+        let mut numbers = params.iter().filter_map(|param| param.first().copied());
+        let (first, second) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+        let (count, (row, column)) = (usize::from(first.max(1)), (self.row, self.column));
+        match action {
+            'A' => self.go(row.saturating_sub(count), column),
+            'B' => self.go(row + count, column),
+            'C' => self.go(row, column + count),
+            'D' => self.go(row, column.saturating_sub(count)),
+            'E' => self.go(row + count, 0),
+            'F' => self.go(row.saturating_sub(count), 0),
+            'G' => self.go(row, count - 1),
+            'd' => self.go(count - 1, column),
+            'H' | 'f' => self.go(count - 1, usize::from(second.max(1)) - 1),
+            'J' => self.erase_lines(first),
+            'K' => self.erase_in_line(first),
+            's' => self.saved = (row, column),
+            'u' => self.go(self.saved.0, self.saved.1),
+            _ => {}
+        }
+    }
+
+    fn esc_dispatch(&mut self, intermediates: &[u8], _: bool, byte: u8) {
+        match byte {
+            _ if !intermediates.is_empty() => {}
+            b'7' => self.saved = (self.row, self.column),
+            b'8' => self.go(self.saved.0, self.saved.1),
+            b'D' | b'E' => self.end_line(),
+            b'M' => self.go(self.row.saturating_sub(1), self.column),
+            b'c' => self.clear(),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
