@@ -36,6 +36,8 @@ pub mod manifest;
 
 pub mod secret;
 
+pub mod replace;
+
 pub mod undo;
 
 pub mod journal;

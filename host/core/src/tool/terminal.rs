@@ -68,6 +68,8 @@ struct Screen {
     column: usize,
     /// A place of the cursor that is to be returned to.
     saved: (usize, usize),
+    /// Whether the cursor has just been sent to the first line, as before a screen is drawn anew.
+    is_home: bool,
     /// What cannot be changed any more, until it is taken.
     done: String,
 }
@@ -150,12 +152,13 @@ impl Screen {
     fn go(&mut self, row: usize, column: usize) {
         self.row = row.min(HEIGHT - 1);
         self.column = column.min(MAX_LINE);
+        self.is_home = false;
     }
 
     /// Erases below the cursor, above it, or all: `J`. A cleared screen is kept, as terminals let it scroll away.
     fn erase_lines(&mut self, which: u16) {
         match which {
-            0 if (self.row, self.column) == (0, 0) => self.clear(),
+            0 if self.is_home => return self.clear(),
             0 => self.lines.truncate(self.row + 1),
             1 => self.lines.iter_mut().take(self.row).for_each(|line| line.erase(..)),
             _ => return self.clear(),
@@ -185,6 +188,7 @@ impl Perform for Screen {
             line.put(column, c);
         }
         self.column += 1;
+        self.is_home = false;
     }
 
     fn execute(&mut self, byte: u8) {
@@ -214,7 +218,10 @@ impl Perform for Screen {
             'F' => self.go(row.saturating_sub(count), 0),
             'G' => self.go(row, count - 1),
             'd' => self.go(count - 1, column),
-            'H' | 'f' => self.go(count - 1, usize::from(second.max(1)) - 1),
+            'H' | 'f' => {
+                self.go(count - 1, usize::from(second.max(1)) - 1);
+                self.is_home = (self.row, self.column) == (0, 0);
+            }
             'J' => self.erase_lines(first),
             'K' => self.erase_in_line(first),
             's' => self.saved = (row, column),
