@@ -86,8 +86,15 @@ fn attributes(file: &File) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>> {
         Err(Errno::NOTSUP | Errno::NOSYS) => return Ok(Vec::new()),
         Err(error) => return Err(error.into()),
     };
-    let names: Vec<Vec<u8>> = buffer.iter().copied().take(length).collect::<Vec<_>>().split(|byte| *byte == 0)
-        .filter(|name| !name.is_empty() && !OF_CONTENT.contains(name)).map(<[u8]>::to_vec).collect();
+    let names: Vec<Vec<u8>> = buffer
+        .iter()
+        .copied()
+        .take(length)
+        .collect::<Vec<_>>()
+        .split(|byte| *byte == 0)
+        .filter(|name| !name.is_empty() && !OF_CONTENT.contains(name))
+        .map(<[u8]>::to_vec)
+        .collect();
     let mut attributes = Vec::new();
     for name in names {
         let length = fgetxattr(file, &*name, &mut buffer[..])?;
@@ -158,7 +165,10 @@ mod tests {
         fs::write(&path, "the old content").unwrap();
         let inode = fs::metadata(&path).unwrap().ino();
         in_place(&path, b"new").unwrap();
-        assert_eq!((fs::read_to_string(&path).unwrap().as_str(), fs::metadata(&path).unwrap().ino()), ("new", inode));
+        assert_eq!(
+            (fs::read_to_string(&path).unwrap().as_str(), fs::metadata(&path).unwrap().ino()),
+            ("new", inode)
+        );
         in_place(&place.path().join("missing"), b"").unwrap_err();
     }
 }

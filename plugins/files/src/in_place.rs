@@ -33,7 +33,9 @@ impl Write for Held {
 }
 
 fn too_large() -> String {
-    format!("no other file can take its place, and only {MAX_BYTES} bytes can be written to it as it lies there")
+    format!(
+        "no other file can take its place, and only {MAX_BYTES} bytes can be written to it as it lies there"
+    )
 }
 
 /// Has `write` write the whole content of the file at `path`, unless `check` refuses then.

@@ -55,7 +55,8 @@ fn alike(path: &Path) -> Vec<PathBuf> {
         near.extend(parts.as_path());
         near
     });
-    let mut near: Vec<PathBuf> = near.filter(|path| path.symlink_metadata().is_ok()).take(MAX_NAMES).collect();
+    let mut near: Vec<PathBuf> =
+        near.filter(|path| path.symlink_metadata().is_ok()).take(MAX_NAMES).collect();
     near.sort();
     near
 }

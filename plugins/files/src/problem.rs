@@ -34,7 +34,8 @@ impl Action {
 
     /// The error of making something beside `path`, or on the way to it.
     pub(crate) fn failed_beside(self, path: &Path, error: &io::Error) -> Error {
-        let is_of_folder = error.kind() == ErrorKind::PermissionDenied && error.raw_os_error() == Some(EACCES);
+        let is_of_folder =
+            error.kind() == ErrorKind::PermissionDenied && error.raw_os_error() == Some(EACCES);
         match path.parent().filter(|_| is_of_folder) {
             Some(folder) => self.failed(folder, error),
             None => self.failed(path, error),

@@ -92,7 +92,8 @@ fn beside(
     };
     // Before the rename it is on the disk, or a power cut could leave the new name with no content.
     let filled = Watched::fill(&mut file, context, write).and_then(|()| file.sync_all());
-    let filled = filled.map_err(|error| failed(failure(&file, error))).and_then(|()| check().map_err(Problem::Failed));
+    let filled =
+        filled.map_err(|error| failed(failure(&file, error))).and_then(|()| check().map_err(Problem::Failed));
     filled.and_then(|()| fs::rename(&temporary, path).map_err(of_place)).inspect_err(|_| {
         // The file that matters is untouched; a leftover would only be in the way.
         let _ = fs::remove_file(&temporary);

@@ -9,8 +9,8 @@ mod place;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use self::glob::Glob;
 pub use self::command::may_run;
+use self::glob::Glob;
 pub(super) use self::place::Places;
 use super::subject::Subject;
 use crate::manifest::{Effect, RulePattern};

@@ -128,7 +128,9 @@ impl Screen {
     /// Makes everything that is held unchangeable.
     fn let_go(&mut self) {
         let count = (self.row + 1).max(self.lines.len());
-        for (index, line) in self.lines.drain(..).map(Some).chain(repeat_with(|| None)).take(count).enumerate() {
+        for (index, line) in
+            self.lines.drain(..).map(Some).chain(repeat_with(|| None)).take(count).enumerate()
+        {
             if index > 0 {
                 self.done.push('\n');
             }

@@ -30,7 +30,8 @@ enum Draft {
 
 impl Draft {
     fn beside(path: &Path) -> io::Result<Self> {
-        super::platform::unnamed(parent_of(path)).map_or_else(|| named(path).map(Self::Named), |file| Ok(Self::Unnamed(file)))
+        super::platform::unnamed(parent_of(path))
+            .map_or_else(|| named(path).map(Self::Named), |file| Ok(Self::Unnamed(file)))
     }
 
     fn file(&mut self) -> &mut File {
@@ -46,7 +47,8 @@ impl Draft {
         file.write_all(text.as_bytes())?;
         file.set_permissions(Permissions::from_mode(0o644))?;
         let (folder, name) = (File::open(parent_of(path))?, name_of(path)?);
-        let is_alike = replace::keep(&folder, name, file).is_ok() && !replace::has_other_names(&folder, name)?;
+        let is_alike =
+            replace::keep(&folder, name, file).is_ok() && !replace::has_other_names(&folder, name)?;
         file.sync_all()?;
         Ok(is_alike)
     }
@@ -156,7 +158,8 @@ mod tests {
             take_back(&place, kept);
             assert_eq!(fs::read_to_string(&place).ok(), before);
         }
-        let names: Vec<_> = fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        let names: Vec<_> =
+            fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         assert!(!names.iter().any(|name| name.to_string_lossy().starts_with(".haft-")), "{names:?}");
     }
 }

@@ -46,7 +46,12 @@ struct Private {
 impl Disk {
     /// With `limit` bytes left.
     pub(crate) fn new(limit: u64) -> Self {
-        Self { left: AtomicU64::new(limit), exceeded: AtomicBool::new(false), failed: AtomicI32::new(0), private: None }
+        Self {
+            left: AtomicU64::new(limit),
+            exceeded: AtomicBool::new(false),
+            failed: AtomicI32::new(0),
+            private: None,
+        }
     }
 
     /// For a private directory with `quota`, in which `call` writes: both count.

@@ -59,7 +59,8 @@ struct SimpleCommand {
 
 impl SimpleCommand {
     fn of(words: &[String]) -> Self {
-        let (program, rest) = words.split_first().map_or(("", words), |(program, rest)| (program.as_str(), rest));
+        let (program, rest) =
+            words.split_first().map_or(("", words), |(program, rest)| (program.as_str(), rest));
         let program = program.rsplit('/').next().unwrap_or_default().to_owned();
         let mut words = Self { program, ..Self::default() };
         for word in rest {

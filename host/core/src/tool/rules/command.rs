@@ -151,7 +151,8 @@ impl Search<'_> {
         if starts.len() > MAX_STARTS || starts.iter().filter(|start| start.is_certain).count() > MAX_LEADS {
             return true;
         }
-        let firsts = starts.iter().filter(|start| start.is_certain).filter_map(|start| words.get(start.index));
+        let firsts =
+            starts.iter().filter(|start| start.is_certain).filter_map(|start| words.get(start.index));
         let is_shell = firsts.into_iter().any(|word| may_be_shell(word, UNKNOWN));
         let plain: Vec<String> = words.iter().map(|word| restored(word)).collect();
         let settings = words.iter().filter_map(|word| command_setting(word));
@@ -176,14 +177,18 @@ impl Search<'_> {
     fn quoted(&self, text: &str, reading: Reading) -> bool {
         let text = restored(text).replace("\\n", "\n");
         let text = text.trim_start_matches('!');
-        reading.depth.checked_sub(1).is_none_or(|depth| self.text(text, Reading { depth, is_whole: true, ..reading }))
+        reading
+            .depth
+            .checked_sub(1)
+            .is_none_or(|depth| self.text(text, Reading { depth, is_whole: true, ..reading }))
     }
 }
 
 /// What may be the value in a word that is an option with its value, or a setting.
 fn values(word: &str) -> impl Iterator<Item = &str> {
     let letters = word.strip_prefix('-').filter(|rest| !rest.starts_with('-')).unwrap_or_default();
-    let ends = letters.char_indices().take_while(|(_, c)| c.is_ascii_alphabetic()).map(|(index, _)| index + 1);
+    let ends =
+        letters.char_indices().take_while(|(_, c)| c.is_ascii_alphabetic()).map(|(index, _)| index + 1);
     let attached = ends.take(MAX_LETTERS).filter_map(|end| letters.get(end..));
     word.split_once('=').map(|(_, value)| value).into_iter().chain(attached)
 }

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use super::Glob;
 use super::name_of;
 use super::parts::UNKNOWN;
-use super::Glob;
 
 /// Places that the words of a rule may stand at. What has more is taken for anything.
 const MAX_PLACES: usize = 64;

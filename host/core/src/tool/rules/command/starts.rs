@@ -22,8 +22,7 @@ const SHELLS: &[&str] =
 const ALWAYS_READING: &[&str] = &["ssh", "at", "batch"];
 
 /// Programs that run what they read on standard input where they are told nothing else.
-const READERS: &[&str] =
-    &["python", "python3", "perl", "ruby", "node", "php", "lua", "tclsh", "psql"];
+const READERS: &[&str] = &["python", "python3", "perl", "ruby", "node", "php", "lua", "tclsh", "psql"];
 
 /// Programs that add words to the command that they run.
 const ADDING: &[&str] = &["xargs", "parallel", "rush", "fd", "fdfind"];
@@ -33,13 +32,90 @@ const ADDING: &[&str] = &["xargs", "parallel", "rush", "fd", "fdfind"];
 const INERT: &[(&[&str], &[&str])] = &[
     (
         &[
-            "echo", "printf", "cat", "ls", "grep", "egrep", "fgrep", "head", "tail", "cd", "pwd", "mkdir",
-            "rmdir", "touch", "cp", "mv", "rm", "ln", "chmod", "chown", "wc", "sort", "uniq", "cut", "tr",
-            "diff", "cmp", "stat", "file", "du", "df", "date", "test", "[", "[[", "true", "false", ":", "export",
-            "unset", "declare", "local", "readonly", "type", "which", "whereis", "man", "basename", "dirname",
-            "realpath", "readlink", "sleep", "kill", "pkill", "killall", "curl", "wget", "jq", "yq", "tee",
-            "read", "return", "exit", "set", "shift", "for", "case", "select", "less", "more", "tree", "pgrep",
-            "ps", "sed", "apt", "apt-get", "dnf", "brew", "pacman", "pip", "pip3", "base64", "sha256sum", "dd",
+            "echo",
+            "printf",
+            "cat",
+            "ls",
+            "grep",
+            "egrep",
+            "fgrep",
+            "head",
+            "tail",
+            "cd",
+            "pwd",
+            "mkdir",
+            "rmdir",
+            "touch",
+            "cp",
+            "mv",
+            "rm",
+            "ln",
+            "chmod",
+            "chown",
+            "wc",
+            "sort",
+            "uniq",
+            "cut",
+            "tr",
+            "diff",
+            "cmp",
+            "stat",
+            "file",
+            "du",
+            "df",
+            "date",
+            "test",
+            "[",
+            "[[",
+            "true",
+            "false",
+            ":",
+            "export",
+            "unset",
+            "declare",
+            "local",
+            "readonly",
+            "type",
+            "which",
+            "whereis",
+            "man",
+            "basename",
+            "dirname",
+            "realpath",
+            "readlink",
+            "sleep",
+            "kill",
+            "pkill",
+            "killall",
+            "curl",
+            "wget",
+            "jq",
+            "yq",
+            "tee",
+            "read",
+            "return",
+            "exit",
+            "set",
+            "shift",
+            "for",
+            "case",
+            "select",
+            "less",
+            "more",
+            "tree",
+            "pgrep",
+            "ps",
+            "sed",
+            "apt",
+            "apt-get",
+            "dnf",
+            "brew",
+            "pacman",
+            "pip",
+            "pip3",
+            "base64",
+            "sha256sum",
+            "dd",
         ],
         &[],
     ),
@@ -47,8 +123,15 @@ const INERT: &[(&[&str], &[&str])] = &[
     (
         &["git"],
         &[
-            "foreach", "run", "-x", "--exec", "--extcmd", "filter-branch", "--open-files-in-pager",
-            "--upload-pack", "--receive-pack",
+            "foreach",
+            "run",
+            "-x",
+            "--exec",
+            "--extcmd",
+            "filter-branch",
+            "--open-files-in-pager",
+            "--upload-pack",
+            "--receive-pack",
         ],
     ),
     (&["gh", "glab"], &["alias", "ssh"]),
@@ -135,14 +218,17 @@ fn is_lead(word: &str) -> bool {
 
 /// Whether these words run what is piped into them, or what a substitution prints.
 pub(super) fn is_reader(words: &[&str], unknown: char) -> bool {
-    let has_operand = |rest: &[&str]| rest.iter().any(|word| !word.starts_with(['-', '+']) && !word.contains(unknown));
+    let has_operand =
+        |rest: &[&str]| rest.iter().any(|word| !word.starts_with(['-', '+']) && !word.contains(unknown));
     let is_adding = adds_words(words);
-    starts(words, false).iter().filter_map(|start| words.get(start.index..)?.split_first()).any(|(word, rest)| {
-        let (name, reads) = (name_of(word), |names: &[&str]| names.contains(&name_of(word)));
-        ALWAYS_READING.contains(&name)
-            || reads(READERS) && !has_operand(rest)
-            || reads(SHELLS) && (is_adding || !has_operand(rest))
-    })
+    starts(words, false).iter().filter_map(|start| words.get(start.index..)?.split_first()).any(
+        |(word, rest)| {
+            let (name, reads) = (name_of(word), |names: &[&str]| names.contains(&name_of(word)));
+            ALWAYS_READING.contains(&name)
+                || reads(READERS) && !has_operand(rest)
+                || reads(SHELLS) && (is_adding || !has_operand(rest))
+        },
+    )
 }
 
 /// Whether a word may be the name of a shell.
