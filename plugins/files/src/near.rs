@@ -55,8 +55,9 @@ fn alike(path: &Path) -> Vec<PathBuf> {
         near.extend(parts.as_path());
         near
     });
-    let mut near: Vec<PathBuf> =
-        near.filter(|path| path.symlink_metadata().is_ok()).take(MAX_NAMES).collect();
+    // A link that leads nowhere is there under its own name.
+    let is_near = |near: &PathBuf| near != path && near.symlink_metadata().is_ok();
+    let mut near: Vec<PathBuf> = near.filter(is_near).take(MAX_NAMES).collect();
     near.sort();
     near
 }
@@ -108,6 +109,9 @@ mod tests {
                 assert_eq!(missing(&place.path().join(other)), "there is no such file", "{there} {other}");
             }
         }
+        let place = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink("nowhere", place.path().join("link")).unwrap();
+        assert_eq!(missing(&place.path().join("link")), "there is no such file");
         assert_eq!(escaped("a \u{202f}\u{1f980}\""), "a \\u202f\\ud83e\\udd80\"");
     }
 }

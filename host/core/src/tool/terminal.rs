@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use std::iter::repeat_with;
 use std::ops::RangeBounds;
 
+use memchr::{memchr3, memrchr_iter};
 use vte::{Params, Parser, Perform};
 
 /// Lines that a program can go up to: those of a screen.
@@ -16,6 +17,9 @@ const HEIGHT: usize = 50;
 /// Characters of a line that can be written over; of a longer one what was written first is shown as it is.
 const MAX_LINE: usize = 4096;
 
+/// Goes back by a character.
+const BACKSPACE: u8 = 0x08;
+
 /// Ends a sequence that was begun: `CAN`.
 const CANCEL: &[u8] = b"\x18";
 
@@ -23,6 +27,8 @@ const CANCEL: &[u8] = b"\x18";
 #[derive(Default)]
 pub(super) struct Terminal {
     parser: Parser,
+    /// Whether the parser may be within a sequence.
+    is_begun: bool,
     screen: Screen,
 }
 
@@ -35,14 +41,27 @@ impl std::fmt::Debug for Terminal {
 impl Terminal {
     /// Takes more output, and returns what no program can change any more.
     pub(super) fn push(&mut self, text: &str) -> String {
+        // Most output steers nothing, and there may be very much of it.
+        if !self.is_begun
+            && self.screen.is_at_end()
+            && memchr3(0x1b, b'\r', BACKSPACE, text.as_bytes()).is_none()
+        {
+            self.screen.append(text);
+        } else {
+            self.steer(text);
+        }
+        std::mem::take(&mut self.screen.done)
+    }
+
+    fn steer(&mut self, text: &str) {
         for line in text.split_inclusive('\n') {
             self.parser.advance(&mut self.screen, line.trim_end_matches('\n').as_bytes());
-            if line.ends_with('\n') {
+            self.is_begun = !line.ends_with('\n');
+            if !self.is_begun {
                 self.parser.advance(&mut self.screen, CANCEL);
                 self.screen.end_line();
             }
         }
-        std::mem::take(&mut self.screen.done)
     }
 
     /// What is left at the end of the output.
@@ -111,6 +130,35 @@ impl Screen {
             self.lines.resize_with(self.row + 1, Line::default);
         }
         self.lines.get_mut(self.row)
+    }
+
+    /// Whether what is written now stands behind everything else.
+    fn is_at_end(&self) -> bool {
+        let length = self.lines.get(self.row).map_or(0, |line| line.cells.len());
+        self.row + 1 >= self.lines.len() && self.column == length
+    }
+
+    /// Adds text that steers nothing, at the end.
+    fn append(&mut self, text: &str) {
+        let held = memrchr_iter(b'\n', text.as_bytes()).nth(HEIGHT).map_or(0, |end| end + 1);
+        let (above, held) = text.split_at_checked(held).unwrap_or(("", text));
+        if !above.is_empty() {
+            self.let_go();
+            self.done.push_str(above);
+        }
+        for line in held.split_inclusive('\n') {
+            let own = line.trim_end_matches('\n');
+            if self.column + own.len() > MAX_LINE {
+                self.let_go();
+                self.done.push_str(own);
+            } else if let Some(line) = self.line() {
+                line.cells.extend(own.chars());
+                self.column = line.cells.len();
+            }
+            if line.ends_with('\n') {
+                self.end_line();
+            }
+        }
     }
 
     fn end_line(&mut self) {
@@ -196,11 +244,10 @@ impl Perform for Screen {
     fn execute(&mut self, byte: u8) {
         match byte {
             b'\r' => self.column = 0,
-            b'\t' => self.print('\t'),
-            // Backspace, and two ways to go to the next line.
-            0x08 => self.column = self.column.saturating_sub(1),
-            0x0b | 0x0c => self.end_line(),
-            _ => {}
+            BACKSPACE => self.column = self.column.saturating_sub(1),
+            0x18 | 0x1a => {}
+            // Nothing that steers.
+            byte => self.print(char::from(byte)),
         }
     }
 

@@ -38,7 +38,7 @@ fn output_is_what_a_terminal_shows_of_it() {
         ("a\x1b[sb\x1b[uc\n", "ac\n"),
         ("old\n\x1b[H\x1b[2Jnew\n", "old\nnew\n"),
         ("old\n\x1b[H\x1b[Jnew\n", "old\nnew\n"),
-        ("one\nx\x1bMy\n", "oye\n"),
+        ("one\nx\x1bMy\n", "oye\nx"),
         // Nothing of these is seen.
         ("\x1b[32mgreen\x1b[0m \x1b[1;38;5;9mred\x1b[m\n", "green red\n"),
         ("\x1b[38:2::1:2:3mx\x1b[0m\n", "x\n"),
@@ -47,7 +47,8 @@ fn output_is_what_a_terminal_shows_of_it() {
         ("\x1b[?25la\x1b[?25h\x1b[?2004h\n", "a\n"),
         ("\x1bPq#0;2;0;0;0\x1b\\a\n", "a\n"),
         ("\x1b(Ba\x1b=\x1b>\n", "a\n"),
-        ("a\x07b\0c\n", "abc\n"),
+        ("a\x07b\0c\td\n", "a\x07b\0c\td\n"),
+        ("\x1b[1mb\x07\x1b[0m\0c\td\n", "b\x07\0c\td\n"),
         // Of man pages.
         ("N\x08NA\x08A _\x08x\n", "NA x\n"),
         // What never ends hides no more than its line.
@@ -76,8 +77,12 @@ fn what_is_held_has_a_bound() {
     let done = terminal.push(&lines);
     assert!(done.starts_with("0\n1\n") && done.ends_with(&format!("{}\n", 200 - HEIGHT)), "{done}");
     assert_eq!(done + &terminal.end(), lines);
+    let lines = lines.repeat(3) + "end";
+    assert_eq!(shown(&[&lines, "\x1b[1A\r\x1b[Kx\n"]), lines.replace("199\nend", "x\nend"));
     let long = "x".repeat(3 * MAX_LINE + 7);
-    assert_eq!(shown(&[&long, "\r", "y\n"]), format!("{}y{}\n", "x".repeat(3 * MAX_LINE), "x".repeat(6)));
+    assert_eq!(shown(&[&long, "\r", "y\n"]), format!("{long}y\n"));
+    let wide = "ж".repeat(MAX_LINE / 2);
+    assert_eq!(shown(&[&wide, "\r", "y\n"]), wide.replacen('ж', "y", 1) + "\n");
     assert_eq!(shown(&["a\x1b[60000Cb\x1b[60000;60000Hc\n"]).lines().count(), HEIGHT);
     let never = format!("\x1b]{}\x1b[{}", "x".repeat(1 << 16), "1;".repeat(1 << 12));
     assert_eq!(shown(&[&never, "\na\n"]), "\na\n");

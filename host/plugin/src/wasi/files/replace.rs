@@ -9,8 +9,6 @@ use rustix::fs::{Mode, OFlags, openat};
 use wasmtime_wasi::p2::FsResult;
 use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode;
 
-use super::entries::Entry;
-
 /// How the name begins of a temporary file that will replace another one: what that holds may be for its user only, and it
 /// becomes that file in all but content, or its rename fails.
 pub(super) const PRIVATE: &str = ".haft-private-";
@@ -25,12 +23,12 @@ const READ: OFlags = OFlags::RDONLY
 /// Gives the file `old` what the file `new` is besides its content. A guest that asked for that by a [`PRIVATE`] name is
 /// told that the file is busy where it is not to be had, and writes it as it lies there. What other guests cannot keep is
 /// left as it is: the rename itself is what they asked for.
-pub(super) fn keep(old: &Entry, new: &Entry) -> FsResult<()> {
-    let is_private = old.name.starts_with(PRIVATE);
+pub(super) fn keep((from, old): (&File, &str), (to, new): (&File, &str)) -> FsResult<()> {
+    let is_private = old.starts_with(PRIVATE);
     let keep = || -> io::Result<bool> {
-        let file = File::from(openat(&old.directory, &*old.name, READ, Mode::empty())?);
-        replace::keep(&new.directory, &new.name, &file)?;
-        Ok(!is_private || !replace::has_other_names(&new.directory, &new.name)?)
+        let file = File::from(openat(from, old, READ, Mode::empty())?);
+        replace::keep(to, new, &file)?;
+        Ok(!is_private || !replace::has_other_names(to, new)?)
     };
     match keep() {
         Ok(true) => Ok(()),
