@@ -54,13 +54,12 @@ pub(crate) fn replace(
     let Err(error) = overwrite(&mut file, &new.0) else { return Ok(()) };
     let error = failure(&file, error);
     // What it was written over takes no more room than before. In a guest nothing more can be written by way of `file`.
-    match File::options().write(true).open(path).and_then(|mut file| overwrite(&mut file, &old)) {
-        Ok(()) => Err(failed(error)),
-        Err(_) => {
-            let why = format!("{}; and its old content could not be put back", words(&error));
-            Err(Action::Write.cannot(path, why))
-        }
+    let put_back = File::options().write(true).open(path).and_then(|mut file| overwrite(&mut file, &old));
+    if put_back.is_ok() {
+        return Err(failed(error));
     }
+    let why = format!("{}; and its old content could not be put back", words(&error));
+    Err(Action::Write.cannot(path, why))
 }
 
 fn read(path: &Path) -> io::Result<Vec<u8>> {

@@ -78,9 +78,12 @@ fn beside(
     check: impl FnOnce() -> Result<(), Error>,
 ) -> Result<(), Problem> {
     let failed = |error| Problem::Failed(Action::Write.failed(path, &error));
-    let of_place = |error: io::Error| match is_new {
-        false if is_of_place(&error) => Problem::Place,
-        _ => Problem::Failed(Action::Write.failed_beside(path, &error)),
+    let of_place = |error: io::Error| {
+        if !is_new && is_of_place(&error) {
+            Problem::Place
+        } else {
+            Problem::Failed(Action::Write.failed_beside(path, &error))
+        }
     };
     let (temporary, mut file) = match create_beside(path, if is_new { NEW } else { PRIVATE }) {
         Ok(Some(created)) => created,

@@ -199,7 +199,7 @@ impl Files {
             "!short" => "it did not arrive whole; the file is as it was".into(),
             "!outside" => "it lies in no directory that `files` of `[backend]` names".into(),
             status => match (status.strip_prefix("!system "), status.strip_prefix("!denied ")) {
-                (Some(words), _) => haft_core::report::plain(words).to_string(),
+                (Some(words), _) => haft_core::report::plain(words),
                 (_, Some(root)) => format!(
                     "it lies in `{root}`, which tools do not {action}\nhint: no line is proposed to allow it; \
                      `files` in `[backend]` names the only directories that may be touched"

@@ -44,13 +44,9 @@ impl Line {
 
     /// Whether the rule names this very program.
     fn begins_with(&self, program: &str) -> bool {
-        match self.words.first() {
-            Some(first) => first == program,
-            None => {
-                let head = self.rest.head();
-                !head.is_empty() && program.starts_with(head)
-            }
-        }
+        let head = self.rest.head();
+        let begins = !head.is_empty() && program.starts_with(head);
+        self.words.first().map_or(begins, |first| first == program)
     }
 
     fn is_met(&self, words: &[&str]) -> bool {
