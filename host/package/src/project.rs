@@ -236,14 +236,16 @@ impl Project {
         if new_text.is_some() && read(path)?.unwrap_or_default() != self.text {
             return Err(ProjectError::Changed(path.to_owned()));
         }
-        let before = new_lock.is_some().then(|| fs::read(&place).ok());
+        let (before, is_lock_new) = (fs::read(&place).ok(), new_lock.is_some());
         if let Some(new) = new_lock {
             new.put()?;
         }
         if let Some(new) = new_text
             && let Err(error) = new.put()
         {
-            take_back(&place, before);
+            if is_lock_new {
+                take_back(&place, before.as_deref());
+            }
             return Err(error);
         }
         for folder in [parent_of(&place), parent_of(path)] {

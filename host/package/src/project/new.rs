@@ -115,11 +115,10 @@ fn named(path: &Path) -> io::Result<NamedTempFile> {
 }
 
 /// Puts back what was in the lock file before: a pin without its entry was agreed to by nobody.
-pub(super) fn take_back(place: &Path, before: Option<Option<Vec<u8>>>) {
+pub(super) fn take_back(place: &Path, before: Option<&[u8]>) {
     let put = match before {
-        None => Ok(()),
-        Some(None) => fs::remove_file(place).map_err(failed("remove", place)),
-        Some(Some(bytes)) => New::write(place, &String::from_utf8_lossy(&bytes)).and_then(New::put),
+        None => fs::remove_file(place).map_err(failed("remove", place)),
+        Some(bytes) => New::write(place, &String::from_utf8_lossy(bytes)).and_then(New::put),
     };
     if let Err(error) = put {
         tracing::warn!("a pin without its entry is left: {error}");
@@ -153,9 +152,9 @@ mod tests {
                 Some(text) => fs::write(&place, text).unwrap(),
                 None => _ = fs::remove_file(&place),
             }
-            let kept = Some(fs::read(&place).ok());
+            let kept = fs::read(&place).ok();
             New::write(&place, "changed").unwrap().put().unwrap();
-            take_back(&place, kept);
+            take_back(&place, kept.as_deref());
             assert_eq!(fs::read_to_string(&place).ok(), before);
         }
         let names: Vec<_> =
