@@ -1,5 +1,7 @@
 //! The built-in `read`, `write` and `edit`, as a model calls them in the sandbox.
 
+mod situations;
+
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -522,17 +524,6 @@ async fn te23_an_edit_that_is_out_of_time_leaves_nothing_behind() {
         }
     }
     assert!(gave_up > 0, "no copy was being made when its time was over");
-}
-
-/// TE23: a hard link to a file outside is cut, not written through.
-#[tokio::test]
-async fn te23_a_hard_link_to_elsewhere_is_cut() {
-    let sandbox = Sandbox::new().await;
-    fs::write(sandbox.beside("file"), "beside").unwrap();
-    fs::hard_link(sandbox.beside("file"), sandbox.path("twin")).unwrap();
-    sandbox.write("twin", "new").await;
-    assert_eq!(fs::read_to_string(sandbox.beside("file")).unwrap(), "beside");
-    assert_eq!(sandbox.content("twin"), "new");
 }
 
 /// TE23: a link stays a link, and what it leads to in the sandbox is what changes.

@@ -38,6 +38,8 @@ pub mod manifest;
 
 pub mod secret;
 
+pub mod replace;
+
 pub mod undo;
 
 pub mod journal;

@@ -61,7 +61,9 @@ use std::future::{Future, ready};
 use std::pin::Pin;
 
 use clap::{Parser, Subcommand};
+use rustix::process::Signal;
 use tokio::runtime::Builder;
+use tokio::signal::unix::{SignalKind, signal};
 
 use self::common::Common;
 pub(crate) use self::exit::Exit;
@@ -165,6 +167,8 @@ impl Cli {
         match Builder::new_multi_thread().worker_threads(2).enable_all().build() {
             Ok(runtime) => {
                 let exit = runtime.block_on(async {
+                    // A file over `ulimit -f` is an error of its write then, and ends nothing. Where it cannot be had, it ends haft.
+                    let _too_large = signal(SignalKind::from_raw(Signal::XFSZ.as_raw()));
                     let exit = self.dispatch(terminal).await;
                     telemetry::close().await;
                     exit

@@ -2,22 +2,21 @@
 //! written whole or not at all. Knows nothing of what is installed.
 
 mod entries;
+mod new;
 #[cfg_attr(target_os = "linux", path = "project/platform/linux.rs")]
 #[cfg_attr(target_os = "macos", path = "project/platform/macos.rs")]
 mod platform;
 
-use std::ffi::OsString;
-use std::fs::{self, File, Permissions};
-use std::io::{self, Write};
+use std::fs::{self, File};
+use std::io;
 use std::os::fd::AsFd;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::fs::FlockOperation;
-use tempfile::NamedTempFile;
 
 pub use self::entries::ProjectEntry;
+use self::new::{New, take_back};
 use super::edit::EditError;
 use super::lock::{Lock, LockError, lock_path};
 use super::store::{Store, StoreError};
@@ -227,7 +226,8 @@ impl Project {
     fn rewrite(&self, path: &Path, store: &Store, text: &str, lock: &Lock) -> Result<(), ProjectError> {
         let place = lock_path(&self.path);
         let is_needed = !lock.pins.is_empty() || place.exists();
-        let new_lock = (is_needed && *lock != self.lock).then(|| New::write(&place, &lock.text()));
+        let lock_text = lock.text();
+        let new_lock = (is_needed && *lock != self.lock).then(|| New::write(&place, &lock_text));
         let new_text = (text != self.text).then(|| New::write(path, text));
         let (new_lock, new_text) = (new_lock.transpose()?, new_text.transpose()?);
         if new_lock.is_some() {
@@ -236,8 +236,17 @@ impl Project {
         if new_text.is_some() && read(path)?.unwrap_or_default() != self.text {
             return Err(ProjectError::Changed(path.to_owned()));
         }
-        for new in [new_lock, new_text].into_iter().flatten() {
+        let (before, is_lock_new) = (fs::read(&place).ok(), new_lock.is_some());
+        if let Some(new) = new_lock {
             new.put()?;
+        }
+        if let Some(new) = new_text
+            && let Err(error) = new.put()
+        {
+            if is_lock_new {
+                take_back(&place, before.as_deref());
+            }
+            return Err(error);
         }
         for folder in [parent_of(&place), parent_of(path)] {
             File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed("write", folder))?;
@@ -281,73 +290,11 @@ fn locked(file: File, folder: &Path, how: FlockOperation) -> Result<File, Projec
     }
 }
 
-/// A file that replaces another one atomically: readers see the old or the new content.
-struct New<'a> {
-    draft: Draft,
-    path: &'a Path,
-}
-
-/// What it is written to.
-enum Draft {
-    /// No other process can open it: tools may write the folder of program.toml, and could change a named file.
-    Unnamed(File),
-    /// Where the file system knows of no files without names.
-    Named(NamedTempFile),
-}
-
-impl<'a> New<'a> {
-    fn write(path: &'a Path, text: &str) -> Result<Self, ProjectError> {
-        let write = || -> io::Result<Draft> {
-            let mut draft = match platform::unnamed(parent_of(path)) {
-                Some(file) => Draft::Unnamed(file),
-                None => Draft::Named(named(path)?),
-            };
-            let file = match &mut draft {
-                Draft::Unnamed(file) => file,
-                Draft::Named(file) => file.as_file_mut(),
-            };
-            file.write_all(text.as_bytes())?;
-            let mode = fs::metadata(path).map_or(0o644, |metadata| metadata.permissions().mode() & 0o7777);
-            file.set_permissions(Permissions::from_mode(mode))?;
-            file.sync_all()?;
-            Ok(draft)
-        };
-        Ok(Self { draft: write().map_err(failed("write", path))?, path })
-    }
-
-    fn put(self) -> Result<(), ProjectError> {
-        let put = match self.draft {
-            Draft::Unnamed(file) => {
-                let name = beside(self.path);
-                // What a killed haft left there.
-                let _ = fs::remove_file(&name);
-                platform::give_name(&file, &name).and_then(|()| fs::rename(&name, self.path))
-            }
-            Draft::Named(file) => file.persist(self.path).map(drop).map_err(|error| error.error),
-        };
-        put.map_err(failed("write", self.path))
-    }
-}
-
-/// The temporary name of the file that replaces the one at `path`. Always the same, so that the next change replaces
-/// what a killed haft left; the lock on the folder keeps other hafts from writing it.
-fn beside(path: &Path) -> PathBuf {
-    let mut name = OsString::from(".haft-");
-    name.push(path.file_name().unwrap_or_default());
-    parent_of(path).join(name)
-}
-
-/// The same with a name from the beginning; with another one where that cannot be had.
-fn named(path: &Path) -> io::Result<NamedTempFile> {
-    let name = beside(path);
-    let _ = fs::remove_file(&name);
-    let name = name.file_name().unwrap_or_default();
-    let new = |random| tempfile::Builder::new().prefix(name).rand_bytes(random).tempfile_in(parent_of(path));
-    new(0).or_else(|_| new(6))
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     fn project() -> (tempfile::TempDir, PathBuf, Store) {
@@ -374,6 +321,16 @@ mod tests {
         assert_eq!(fs::read_to_string(&real).unwrap(), "[agent]\n");
         assert!(path.is_symlink());
         assert_eq!(fs::metadata(&real).unwrap().permissions().mode() & 0o777, 0o640);
+    }
+
+    /// One with other names, and one whose folder takes no other file, stay what they are; what may not be written is not.
+    #[test]
+    fn a_file_that_no_other_can_replace_is_written_as_it_lies_there() {
+        let (directory, path, store) = project();
+        fs::write(&path, "").unwrap();
+        fs::hard_link(&path, directory.path().join("twin")).unwrap();
+        change(&path, &store, "[agent]\n").unwrap();
+        assert_eq!(fs::read_to_string(directory.path().join("twin")).unwrap(), "[agent]\n");
     }
 
     #[test]

@@ -2,6 +2,8 @@
 //! and decide nothing about it; what is refused, the host refused.
 
 mod edit;
+mod in_place;
+mod near;
 mod newlines;
 mod page;
 mod problem;

@@ -7,6 +7,8 @@ use std::path::Path;
 
 use haft_plugin::Error;
 
+use crate::near;
+
 /// What was being done; decides the words of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
@@ -24,10 +26,19 @@ impl Action {
             ErrorKind::PermissionDenied => self.denied(path, error),
             ErrorKind::ReadOnlyFilesystem => self.cannot(path, "the file system is read-only"),
             ErrorKind::NotFound if is_outside(path) => self.outside(path),
-            ErrorKind::NotFound => self.cannot(path, "there is no such file"),
+            ErrorKind::NotFound => self.cannot(path, near::missing(path)),
             ErrorKind::NotADirectory => self.cannot(path, "a part of the path is a file and no directory"),
-            ErrorKind::StorageFull => self.cannot(path, "the disk is full"),
-            _ => self.cannot(path, error),
+            _ => self.cannot(path, words(error)),
+        }
+    }
+
+    /// The error of making something beside `path`, or on the way to it.
+    pub(crate) fn failed_beside(self, path: &Path, error: &io::Error) -> Error {
+        let is_of_folder =
+            error.kind() == ErrorKind::PermissionDenied && error.raw_os_error() == Some(EACCES);
+        match path.parent().filter(|_| is_of_folder) {
+            Some(folder) => self.failed(folder, error),
+            None => self.failed(path, error),
         }
     }
 
@@ -58,6 +69,15 @@ impl Action {
         }
         let noun = if self == Self::Read { "read" } else { "write" };
         Error::failed(format!("{noun} denied: the permissions of `{}` forbid it", path.display()))
+    }
+}
+
+/// The system's own words for an error, without its number, which is another one in a guest.
+pub(crate) fn words(error: &io::Error) -> String {
+    let words = error.to_string();
+    match (error.raw_os_error(), words.rsplit_once(" (os error ")) {
+        (Some(_), Some((words, _))) => words.to_owned(),
+        _ => words,
     }
 }
 

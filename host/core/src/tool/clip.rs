@@ -5,6 +5,8 @@
 use std::borrow::Cow;
 use std::collections::VecDeque;
 
+use super::terminal::Terminal;
+
 /// Which part of a text survives its limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keep {
@@ -42,6 +44,8 @@ pub struct Clipper {
     tail: Tail,
     /// The beginning of a character whose other bytes have not come yet; three bytes at most.
     partial: Vec<u8>,
+    /// What a terminal would show is kept, not what was written.
+    terminal: Option<Box<Terminal>>,
 }
 
 impl Clipper {
@@ -49,7 +53,13 @@ impl Clipper {
     pub fn new(limit: usize, keep: Keep) -> Self {
         let room = if keep == Keep::Tail { 0 } else { limit };
         let tail = Tail::new(if keep == Keep::Head { 0 } else { limit });
-        Self { keep, limit, total: 0, head: String::new(), room, tail, partial: Vec::new() }
+        Self { keep, limit, total: 0, head: String::new(), room, tail, partial: Vec::new(), terminal: None }
+    }
+
+    /// The same for what a program writes: keeps what a terminal would show of it. Holds 1 MiB more at most.
+    #[must_use]
+    pub fn as_terminal(self) -> Self {
+        Self { terminal: Some(Box::default()), ..self }
     }
 
     /// Adds bytes, replacing invalid UTF-8, and returns them as text to be shown live. A character may arrive in two
@@ -60,18 +70,26 @@ impl Clipper {
         text
     }
 
-    /// How many characters there were.
+    /// Ends the input: half a character counts as a broken one.
+    pub fn end(&mut self) {
+        if !self.partial.is_empty() {
+            self.partial.clear();
+            self.add(BROKEN);
+        }
+        if let Some(mut terminal) = self.terminal.take() {
+            self.keep(&terminal.end());
+        }
+    }
+
+    /// How many characters there were; all of them once it was ended.
     pub fn total(&self) -> usize {
         self.total + usize::from(!self.partial.is_empty())
     }
 
     /// What is to be shown within `limit` characters, or within the limit the clipper was made
-    /// with where that is lower. Ends the input: half a character counts as a broken one.
+    /// with where that is lower. Ends the input.
     pub fn render(&mut self, limit: usize) -> String {
-        if !self.partial.is_empty() {
-            self.partial.clear();
-            self.add(BROKEN);
-        }
+        self.end();
         let limit = limit.min(self.limit);
         match self.keep {
             Keep::Tail if self.total <= limit => self.tail.last(self.total),
@@ -132,7 +150,17 @@ impl Clipper {
         Cow::Owned(text)
     }
 
-    fn add(&mut self, mut text: &str) {
+    fn add(&mut self, text: &str) {
+        match &mut self.terminal {
+            Some(terminal) => {
+                let shown = terminal.push(text);
+                self.keep(&shown);
+            }
+            None => self.keep(text),
+        }
+    }
+
+    fn keep(&mut self, mut text: &str) {
         while !text.is_empty() {
             let (piece, rest) = text.split_at(text.floor_char_boundary(PIECE));
             self.add_piece(piece);

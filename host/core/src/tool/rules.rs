@@ -9,6 +9,7 @@ mod place;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+pub use self::command::may_run;
 use self::glob::Glob;
 pub(super) use self::place::Places;
 use super::subject::Subject;

@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use async_trait::async_trait;
@@ -26,6 +26,9 @@ const ENTRY: u64 = 4096;
 pub(crate) struct Disk {
     left: AtomicU64,
     exceeded: AtomicBool,
+    /// Why a stream could not be written, until the guest asks for it: a number of the kernel's, or 0. C libraries of guests
+    /// tell of streams that they failed and no more.
+    failed: AtomicI32,
     /// Where it counts for a private directory: what else counts.
     private: Option<Private>,
 }
@@ -43,7 +46,12 @@ struct Private {
 impl Disk {
     /// With `limit` bytes left.
     pub(crate) fn new(limit: u64) -> Self {
-        Self { left: AtomicU64::new(limit), exceeded: AtomicBool::new(false), private: None }
+        Self {
+            left: AtomicU64::new(limit),
+            exceeded: AtomicBool::new(false),
+            failed: AtomicI32::new(0),
+            private: None,
+        }
     }
 
     /// For a private directory with `quota`, in which `call` writes: both count.
@@ -55,6 +63,22 @@ impl Disk {
     pub(crate) fn renew(&self, limit: u64) {
         self.left.store(limit, Ordering::Relaxed);
         self.exceeded.store(false, Ordering::Relaxed);
+        self.failed.store(0, Ordering::Relaxed);
+    }
+
+    /// Why a stream could not be written since this was asked last, as `fsync` tells it.
+    pub(crate) fn take_failure(&self) -> io::Result<()> {
+        match self.failed.swap(0, Ordering::Relaxed) {
+            0 => Ok(()),
+            number => Err(io::Error::from_raw_os_error(number)),
+        }
+    }
+
+    fn note_failure(&self, written: &StreamResult<()>) {
+        if let Err(StreamError::LastOperationFailed(error)) = written {
+            let number = error.downcast_ref::<io::Error>().and_then(io::Error::raw_os_error);
+            self.failed.store(number.unwrap_or(0), Ordering::Relaxed);
+        }
     }
 
     /// Whether a write was refused.
@@ -196,6 +220,7 @@ impl Counted {
         let cost = cost(&self.file, self.at, length).map_err(failed)?;
         if let Err(refused) = self.disk.charge(cost) {
             self.is_closed = true;
+            self.disk.failed.store(refused.errno().raw_os_error(), Ordering::Relaxed);
             return Err(failed(refused.errno().into()));
         }
         self.at = self.at.map(|at| at.saturating_add(length));
@@ -210,7 +235,10 @@ impl OutputStream for Counted {
         // A guest's thread may block. wasmtime's own `write` would wake another one for every 64 KiB.
         let written = pin!(self.stream.blocking_write_and_flush(bytes));
         match written.poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(written) => written,
+            Poll::Ready(written) => {
+                self.disk.note_failure(&written);
+                written
+            }
             Poll::Pending => {
                 Err(StreamError::Trap(wasmtime::Error::msg("a file that this thread may not wait for")))
             }
@@ -221,7 +249,9 @@ impl OutputStream for Counted {
         // What was written before is in the file then, and its size is what counts.
         self.stream.ready().await;
         self.charge(bytes.len())?;
-        self.stream.blocking_write_and_flush(bytes).await
+        let written = self.stream.blocking_write_and_flush(bytes).await;
+        self.disk.note_failure(&written);
+        written
     }
 
     fn flush(&mut self) -> StreamResult<()> {

@@ -14,7 +14,8 @@
 //!   that relative paths work.
 //! - **What is written is counted** (`disk`), whatever way it is written.
 //! - **A plugin's own directories** (`enter`) lie among haft's own files, and have quotas.
-//! - **A replaced file keeps its mode and owner,** which WASI has no way to ask for.
+//! - **A replaced file keeps its mode, owner and attributes,** which WASI has no way to ask for.
+//! - **Why a stream could not be written** is told by the next `sync`, as by the kernel.
 //!
 //! No decision rests on the text of a path: every check is made on an open file.
 
@@ -240,6 +241,7 @@ impl HostDescriptor for Files<'_> {
     }
 
     async fn sync_data(&mut self, fd: Resource<Descriptor>) -> FsResult<()> {
+        self.disk.take_failure().map_err(resolve::error)?;
         self.inner.sync_data(fd).await
     }
 
@@ -297,6 +299,7 @@ impl HostDescriptor for Files<'_> {
     }
 
     async fn sync(&mut self, fd: Resource<Descriptor>) -> FsResult<()> {
+        self.disk.take_failure().map_err(resolve::error)?;
         self.inner.sync(fd).await
     }
 

@@ -195,15 +195,16 @@ impl Files {
             "!missing" => "there is no such file".into(),
             "!special" => "it is a device, a pipe or a socket, not a file".into(),
             "!permission" => "permission denied".into(),
-            "!space" => "the file system takes no more".into(),
+            "!parent_permission" => "permission denied: its directory may not be written".into(),
             "!short" => "it did not arrive whole; the file is as it was".into(),
             "!outside" => "it lies in no directory that `files` of `[backend]` names".into(),
-            status => match status.strip_prefix("!denied ") {
-                Some(root) => format!(
+            status => match (status.strip_prefix("!system "), status.strip_prefix("!denied ")) {
+                (Some(words), _) => haft_core::report::plain(words),
+                (_, Some(root)) => format!(
                     "it lies in `{root}`, which tools do not {action}\nhint: no line is proposed to allow it; \
                      `files` in `[backend]` names the only directories that may be touched"
                 ),
-                None => format!("the target's shell ended with `{}`", haft_core::report::plain(status)),
+                _ => format!("the target's shell ended with `{}`", haft_core::report::plain(status)),
             },
         }
     }

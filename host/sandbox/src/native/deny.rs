@@ -2,6 +2,8 @@
 //! command, which a shell has many ways to write differently; what keeps a command from doing harm is the sandbox,
 //! the container, the account.
 
+use haft_core::tool::may_run;
+
 /// What is denied where program.toml says nothing.
 pub const DEFAULT: &[&str] = &[
     "rm -rf /",
@@ -14,10 +16,6 @@ pub const DEFAULT: &[&str] = &[
     "dd of=/dev/*",
     ":(){ :|:& };:",
 ];
-
-/// Words that another command may follow.
-const PREFIXES: &[&str] =
-    &["sudo", "doas", "env", "nohup", "time", "command", "exec", "nice", "setsid", "then", "do", "else", "!"];
 
 /// Characters with which one command ends and another begins.
 const BORDERS: &[char] = &[';', '&', '|', '\n', '(', ')', '{', '}', '`'];
@@ -46,8 +44,9 @@ fn is_meant(pattern: &str, command: &str) -> bool {
         let dense = |text: &str| text.chars().filter(|c| !c.is_whitespace()).collect::<String>();
         return dense(command).contains(&dense(pattern));
     }
-    let pattern = SimpleCommand::parse(pattern);
-    command.split(BORDERS).map(SimpleCommand::parse).any(|words| pattern.are_in(&words))
+    let words: Vec<String> = pattern.split_whitespace().map(str::to_owned).collect();
+    let pattern = SimpleCommand::of(&words);
+    may_run(command, &|words, is_certain| is_certain && pattern.are_in(&SimpleCommand::of(words)))
 }
 
 /// A simple command: its program, the letters of its short options, its long ones and its operands.
@@ -59,12 +58,9 @@ struct SimpleCommand {
 }
 
 impl SimpleCommand {
-    fn parse(text: &str) -> Self {
-        let all = text.split_whitespace().map(|word| word.replace(['\'', '"', '\\'], ""));
-        let is_before =
-            |word: &String| PREFIXES.contains(&word.as_str()) || word.starts_with('-') || is_setting(word);
-        let mut rest = all.skip_while(is_before);
-        let program = rest.next().unwrap_or_default();
+    fn of(words: &[String]) -> Self {
+        let (program, rest) =
+            words.split_first().map_or(("", words), |(program, rest)| (program.as_str(), rest));
         let program = program.rsplit('/').next().unwrap_or_default().to_owned();
         let mut words = Self { program, ..Self::default() };
         for word in rest {
@@ -81,7 +77,7 @@ impl SimpleCommand {
                         words.letters.push('f');
                         continue;
                     }
-                    _ => word,
+                    _ => word.clone(),
                 }),
             }
         }
@@ -96,12 +92,6 @@ impl SimpleCommand {
                 .all(|letter| other.letters.iter().any(|own| own.eq_ignore_ascii_case(letter)))
             && self.others.iter().all(|word| other.others.iter().any(|own| matches(word, own)))
     }
-}
-
-/// `NAME=value` before a command.
-fn is_setting(word: &str) -> bool {
-    let name = word.split_once('=').map(|(name, _)| name);
-    name.is_some_and(|name| !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_'))
 }
 
 fn matches(pattern: &str, word: &str) -> bool {
@@ -138,6 +128,11 @@ mod tests {
             "echo $(reboot)",
             ":() { : | : & } ; :",
             "'reboot'",
+            "sudo -u me reboot",
+            "timeout 5 sh -c 'cd /; reboot'",
+            "{reboot,now}",
+            "bash <<< reboot",
+            "find . -exec rm -rf / {} +",
         ] {
             assert!(denied.refusal(command).is_some(), "{command}");
         }

@@ -58,7 +58,11 @@ impl Capture {
     /// What was read of standard output, or of both streams where they were one pipe, and of
     /// standard error.
     pub(crate) fn into_parts(self) -> (Clipper, Option<Clipper>) {
-        (self.stdout.text, self.stderr.map(|stream| stream.text))
+        let ended = |mut stream: Stream| {
+            stream.text.end();
+            stream.text
+        };
+        (ended(self.stdout), self.stderr.map(ended))
     }
 }
 
@@ -72,7 +76,8 @@ struct Stream {
 impl Stream {
     fn new(pipe: OwnedFd, limit: usize) -> io::Result<Self> {
         let buffer = vec![0; CHUNK].into_boxed_slice();
-        Ok(Self { pipe: Some(Receiver::from_owned_fd(pipe)?), buffer, text: Clipper::new(limit, Keep::Ends) })
+        let text = Clipper::new(limit, Keep::Ends).as_terminal();
+        Ok(Self { pipe: Some(Receiver::from_owned_fd(pipe)?), buffer, text })
     }
 
     async fn read_to_end(&mut self, emit: impl Fn(&str)) {

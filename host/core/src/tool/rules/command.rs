@@ -9,42 +9,37 @@
 //! plain is not allowed. A rule without a star allows the text that it is, byte for byte, whatever that is: a person has
 //! seen all of it. A rule does not know programs: `git *` allows whatever `git` can be told to do, and that is much.
 //!
-//! **What refuses and asks.** Any part of a command counts: of a list, in a substitution, in quotes (a shell may be told to
-//! run what is in them), in a text that a shell is to read (`<<<`), after `sudo`, `env`, `xargs` and their like. Where the
-//! words are only known when the command runs (`$X`, `$(…)`), a rule counts that may be meant, judged by what stands
-//! before. This finds what is written plainly, not what is hidden with intent (a script that is written first and then
-//! run): that is the sandbox's job, and `otherwise` is there for whoever wants nothing but what is allowed.
+//! **What refuses and asks.** Every command that a shell may make of the text counts: in a list, in a substitution, in
+//! braces, in quotes (a shell may be told to run what is in them), in a text that a shell is to read (`<<<`, `echo … | sh`),
+//! after `sudo`, `env`, `xargs` and their like. What a program does with its words is known of some ([`starts`]): `echo` and
+//! `grep` run none, `docker` those after `exec`. Of every other program each word and each quoted text may be a command,
+//! which may be a false alarm. Options before the words of a rule are passed over ([`line`]): `git -C x push` is `git push`.
+//! Where the words are only known when the command runs (`$X`, `$(…)`), a rule counts that may be meant, judged by what
+//! stands before. This finds what is written plainly, not what is hidden with intent (a script that is written first and then
+//! run, an encoded text): that is the sandbox's job, and `otherwise` is there for whoever wants nothing but what is allowed.
 
+mod line;
 mod parts;
+mod starts;
+mod words;
 
+use self::line::Line;
 use self::parts::{Parts, Quotes, UNKNOWN, is_held, restored};
+use self::starts::{Start, adds_words, command_setting, is_reader, may_be_shell, name_of, starts};
+use self::words::{expanded, without_redirections};
 use super::glob::Glob;
-
-/// Words that another command may follow.
-const LEADS: &[&str] = &[
-    "sudo", "doas", "env", "nohup", "time", "command", "exec", "nice", "ionice", "setsid", "xargs",
-    "timeout", "stdbuf", "eval", "sh", "bash", "dash", "zsh", "ksh", "busybox", "builtin", "trap", "then",
-    "do", "else", "elif", "if", "while", "until", "!", "{", "function", "coproc", "su", "flock", "watch",
-    "chroot", "unshare", "nsenter", "parallel",
-];
-
-/// Those of them that may have a word of their own before the command: a name, a file, a folder.
-const WITH_OPERAND: &[&str] = &["function", "coproc", "su", "flock", "chroot"];
-
-/// Programs that run what they read.
-const SHELLS: &[&str] = &["sh", "bash", "dash", "zsh", "ksh", "busybox", "su"];
-
-/// What comes before a text that a program is to read.
-const HERE_STRING: &str = "<<<";
-
-/// Words after which the words of another command stand.
-const RUNS_NEXT: &[&str] = &["-exec", "-execdir", "-ok", "-okdir"];
 
 /// Words before a command that are passed over. What has more is taken for anything.
 const MAX_LEADS: usize = 32;
 
+/// Words of one program that may be commands. What has more is taken for anything.
+const MAX_STARTS: usize = 4096;
+
 /// How deep commands are looked for in quotes that stand in quotes. What is deeper is taken for anything.
 const MAX_QUOTED: usize = 4;
+
+/// Letters of short options that the value may follow in the same word: `-qec'rm x'`.
+const MAX_LETTERS: usize = 5;
 
 /// Whether a rule that allows means this command.
 pub(super) fn is_allowed(rule: &Glob, command: &str) -> bool {
@@ -55,22 +50,22 @@ pub(super) fn is_allowed(rule: &Glob, command: &str) -> bool {
 }
 
 /// Whether a rule that refuses or asks means this command, or a part of it.
+pub(super) fn is_touched(rule: &Glob, command: &str) -> bool {
+    let line = Line::of(rule);
+    means(rule, command.trim()) || may_run(command, &|words, is_certain| line.means(words, is_certain))
+}
+
+/// Whether `is_meant` says so of a command that `command` may run. It is handed the words of each, and whether a shell or a
+/// program that is known to runs them; or whether they merely stand where a program may run them. [`UNKNOWN`] stands for
+/// what is only known when the command runs. What is too deep or too long to tell is taken for anything: that is meant.
 ///
 /// Quotes are read in two ways: as if they were not there, and as what holds the words together that stand before a
 /// command (`X="a b" rm x`).
-pub(super) fn is_touched(rule: &Glob, command: &str) -> bool {
-    let is_meant = |part: &String| is_part_meant(rule, part, MAX_QUOTED);
-    means(rule, command.trim())
-        || Parts::of(command, Quotes::Dropped).iter().any(is_meant)
-        || is_run(rule, command, MAX_QUOTED)
-}
-
-/// Whether a part of a command is meant whose quotes hold words together. Each line counts by itself too: in one before
-/// it there may be an apostrophe that opens nothing.
-fn is_run(rule: &Glob, command: &str, depth: usize) -> bool {
-    let lines = command.lines().filter(|line| line.len() < command.len());
-    let parts = std::iter::once(command).chain(lines).flat_map(|text| Parts::of(text, Quotes::Kept));
-    parts.into_iter().any(|part| is_part_meant(rule, &part, depth))
+pub fn may_run(command: &str, is_meant: &dyn Fn(&[String], bool) -> bool) -> bool {
+    let reading = Reading { depth: MAX_QUOTED, is_certain: true, is_data_run: false, is_whole: false };
+    let search = Search { is_meant };
+    Parts::of(command, Quotes::Dropped).iter().any(|part| search.part(part, reading))
+        || search.text(command, Reading { is_whole: true, ..reading })
 }
 
 /// `git status *` means `git status` too.
@@ -112,98 +107,90 @@ fn is_bare(c: char, before: char) -> bool {
     }
 }
 
-/// Whether a part is meant from some word on that a command may begin with.
-fn is_part_meant(rule: &Glob, part: &str, depth: usize) -> bool {
-    let (words, read) = without_redirections(part);
-    let starts = starts(&words);
-    if starts.len() > MAX_LEADS {
-        return true;
+/// A search for a command among those that a text may run.
+struct Search<'s> {
+    is_meant: &'s dyn Fn(&[String], bool) -> bool,
+}
+
+/// How a text is read.
+#[derive(Clone, Copy)]
+struct Reading {
+    /// How deep quotes may stand in its quotes.
+    depth: usize,
+    /// Whether it is known to be run.
+    is_certain: bool,
+    /// Whether a shell runs what other programs print.
+    is_data_run: bool,
+    /// Whether quotes hold words together, so that it is known which words are one program's.
+    is_whole: bool,
+}
+
+impl Search<'_> {
+    /// Whether a command in a text is meant. Each line counts by itself too: in one before it there may be an apostrophe that
+    /// opens nothing.
+    fn text(&self, text: &str, reading: Reading) -> bool {
+        let lines = text.lines().filter(|line| line.len() < text.len());
+        let texts = std::iter::once(text).chain(lines);
+        let parts: Vec<String> = texts.flat_map(|text| Parts::of(text, Quotes::Kept)).collect();
+        let is_reading = |part: &String| is_reader(&without_redirections(part).0, UNKNOWN);
+        let is_data_run = parts.iter().any(is_reading);
+        parts.iter().any(|part| self.part(part, Reading { is_data_run, ..reading }))
     }
-    let mut lines = starts.iter().filter_map(|start| words.get(*start..));
-    let is_shell = lines.clone().filter_map(<[&str]>::first).any(|word| may_be_shell(word));
-    lines.any(|words| {
-        is_meant_from(rule, words) || words.first().is_some_and(|word| is_told(rule, word, depth))
-    }) || read.iter().any(|text| (is_shell || !text.starts_with(UNKNOWN)) && is_read(rule, text, depth))
-}
 
-/// Whether what is in the quotes of a word is a command that is meant.
-fn is_told(rule: &Glob, word: &str, depth: usize) -> bool {
-    word.contains(is_held) && is_read(rule, word, depth)
-}
-
-/// Whether a text is a command that is meant.
-fn is_read(rule: &Glob, text: &str, depth: usize) -> bool {
-    depth.checked_sub(1).is_none_or(|depth| is_run(rule, &restored(text), depth))
-}
-
-fn may_be_shell(word: &str) -> bool {
-    word.contains(UNKNOWN) || SHELLS.contains(&name_of(word))
-}
-
-/// The words of a part that its program is given, and the texts that it is to read.
-fn without_redirections(part: &str) -> (Vec<&str>, Vec<&str>) {
-    let (mut words, mut read, mut operator) = (Vec::new(), Vec::new(), None);
-    for word in part.split_whitespace() {
-        let end = word.find(|c: char| !matches!(c, '<' | '>' | '&' | '|')).unwrap_or(word.len());
-        let (own, target) = match word.split_at_checked(end) {
-            Some(parts) if word.starts_with(['<', '>']) => parts,
-            _ => (operator.take().unwrap_or_default(), word),
-        };
-        match own {
-            "" => words.push(word),
-            own if target.is_empty() => operator = Some(own),
-            HERE_STRING => read.push(target),
-            _ => {}
+    /// Whether a part is meant from some word on that a command may begin with.
+    fn part(&self, part: &str, reading: Reading) -> bool {
+        let (words, read) = without_redirections(part);
+        let words: Vec<String> = words.into_iter().flat_map(expanded).collect();
+        let mut words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let added = UNKNOWN.to_string();
+        if adds_words(&words) {
+            words.push(&added);
         }
+        let mut starts = starts(&words, reading.is_data_run);
+        starts.retain(|start| start.is_certain || reading.is_whole);
+        if starts.len() > MAX_STARTS || starts.iter().filter(|start| start.is_certain).count() > MAX_LEADS {
+            return true;
+        }
+        let firsts =
+            starts.iter().filter(|start| start.is_certain).filter_map(|start| words.get(start.index));
+        let is_shell = firsts.into_iter().any(|word| may_be_shell(word, UNKNOWN));
+        let plain: Vec<String> = words.iter().map(|word| restored(word)).collect();
+        let settings = words.iter().filter_map(|word| command_setting(word));
+        starts.iter().any(|start| self.start(*start, (&words, &plain), reading))
+            || settings.into_iter().any(|value| self.quoted(value, reading))
+            || read.iter().any(|text| (is_shell || !text.starts_with(UNKNOWN)) && self.quoted(text, reading))
     }
-    (words, read)
-}
 
-/// The places of the words that a command may begin with.
-fn starts(words: &[&str]) -> Vec<usize> {
-    let (mut is_led, mut is_value, mut has_operand, mut starts) = (true, false, false, Vec::new());
-    for (index, word) in words.iter().enumerate() {
-        if is_led {
-            starts.push(index);
-        }
-        let leads = is_value || is_lead(word);
-        let is_operand = is_led && !leads && std::mem::take(&mut has_operand);
-        is_led = RUNS_NEXT.contains(word) || (is_led && (leads || is_operand));
-        has_operand |= is_led && WITH_OPERAND.contains(&name_of(word));
-        // Of `sudo -u me rm`, `me` may be the value of the option, or the command.
-        is_value = word.starts_with('-');
+    /// Whether a command is meant that begins there, or stands in the quotes of the word there.
+    fn start(&self, start: Start, (words, plain): (&[&str], &[String]), reading: Reading) -> bool {
+        let is_certain = start.is_certain && reading.is_certain;
+        let told = words.get(start.index).filter(|word| word.contains(is_held)).copied();
+        plain.get(start.index..).is_some_and(|words| (self.is_meant)(words, is_certain))
+            || told.is_some_and(|word| {
+                let values = (!start.is_certain || word.starts_with('-')).then(|| values(word));
+                let texts = std::iter::once(word).chain(values.into_iter().flatten());
+                texts.into_iter().any(|text| self.quoted(text, Reading { is_certain, ..reading }))
+            })
     }
-    starts
+
+    /// Whether a text in quotes is a command that is meant.
+    fn quoted(&self, text: &str, reading: Reading) -> bool {
+        let text = restored(text).replace("\\n", "\n");
+        let text = text.trim_start_matches('!');
+        reading
+            .depth
+            .checked_sub(1)
+            .is_none_or(|depth| self.text(text, Reading { depth, is_whole: true, ..reading }))
+    }
 }
 
-/// Whether a command may begin after the word; also after `NAME=value`.
-fn is_lead(word: &str) -> bool {
-    word.starts_with(['-', '+'])
-        || word.starts_with(|c: char| c.is_ascii_digit())
-        || word.contains('=')
-        || LEADS.contains(&name_of(word))
-}
-
-/// The name of the program that the word means.
-fn name_of(word: &str) -> &str {
-    word.rsplit('/').next().unwrap_or(word)
-}
-
-fn is_meant_from(rule: &Glob, words: &[&str]) -> bool {
-    let Some((program, rest)) = words.split_first() else { return false };
-    // What a shell makes of a program with a star in it is as unknown as `$X`.
-    let is_known = matches!(*program, "[" | "[[" | "{");
-    let program = if is_known { (*program).to_owned() } else { program.replace(['*', '?', '[', '{'], "\0") };
-    let own = name_of(&program).to_owned();
-    [program, own].into_iter().any(|program| {
-        let line =
-            std::iter::once(program.as_str()).chain(rest.iter().copied()).collect::<Vec<_>>().join(" ");
-        let line = restored(&line);
-        match line.split_once(UNKNOWN) {
-            Some((known, _)) => rule.may_begin_with(known),
-            None => means(rule, &line),
-        }
-    })
+/// What may be the value in a word that is an option with its value, or a setting.
+fn values(word: &str) -> impl Iterator<Item = &str> {
+    let letters = word.strip_prefix('-').filter(|rest| !rest.starts_with('-')).unwrap_or_default();
+    let ends =
+        letters.char_indices().take_while(|(_, c)| c.is_ascii_alphabetic()).map(|(index, _)| index + 1);
+    let attached = ends.take(MAX_LETTERS).filter_map(|end| letters.get(end..));
+    word.split_once('=').map(|(_, value)| value).into_iter().chain(attached)
 }
 
 #[cfg(test)]

@@ -35,6 +35,14 @@ impl Glob {
         self.parts.first().map_or("", String::as_str)
     }
 
+    /// The words that every text that matches begins with, and what follows them and a blank.
+    pub(super) fn split_words(&self) -> (Vec<String>, Self) {
+        let mut words: Vec<String> = self.head().split(' ').map(str::to_owned).collect();
+        let first = words.pop().unwrap_or_default();
+        let others = self.parts.iter().skip(1).cloned();
+        (words, Self { parts: std::iter::once(first).chain(others).collect() })
+    }
+
     /// Whether all of `text` is meant.
     pub(super) fn matches(&self, text: &str) -> bool {
         let Some((first, rest)) = self.parts.split_first() else { return false };

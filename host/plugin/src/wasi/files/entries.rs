@@ -91,7 +91,7 @@ impl Files<'_> {
         {
             changes.moves_folder(resolve::real_path(&old.directory).map(|place| place.join(&old.name)));
         }
-        replace::keep_mode(&old.directory, &old.name, &new.directory, &new.name);
+        replace::keep((&old.directory, &old.name), (&new.directory, &new.name))?;
         renameat(&old.directory, &*old.name, &new.directory, &*new.name).map_err(errno)
     }
 

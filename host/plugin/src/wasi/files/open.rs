@@ -12,6 +12,7 @@ use wasmtime_wasi::p2::bindings::filesystem::types::{DescriptorFlags, ErrorCode,
 use wasmtime_wasi::{FsPerms, OpenMode};
 
 use super::entries::Entry;
+use super::replace::PRIVATE;
 use crate::denials::access::{AccessKind, Protection};
 use crate::wasi::files::protected::ProtectionCheck;
 use crate::wasi::files::resolve;
@@ -32,10 +33,7 @@ pub(super) struct OpenRequest {
     flags: DescriptorFlags,
 }
 
-/// How the name begins of a temporary file that will replace another one: what that holds may be for its user only.
-const PRIVATE: &str = ".haft-private-";
-
-/// What such a file may be, until the rename gives it the mode of the file that it replaces.
+/// What a file may be that will replace another one, until the rename gives it the mode of the file that it replaces.
 const PRIVATE_FILE: Mode = Mode::from_raw_mode(0o600);
 
 /// The outcome of creating a file.

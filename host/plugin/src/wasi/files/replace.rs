@@ -1,14 +1,17 @@
-//! A file that is replaced by renaming another over it keeps its mode and, where the kernel
-//! allows, its owner. Never follows a link.
+//! A file that is replaced by renaming another over it keeps its mode, owner and attributes, which WASI has no way to ask
+//! for. Never follows a link.
 
 use std::fs::File;
 use std::io;
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, fchmod, fchown, fstat, openat, statat};
-use rustix::process::{Gid, Uid};
+use haft_core::replace;
+use rustix::fs::{Mode, OFlags, openat};
+use wasmtime_wasi::p2::FsResult;
+use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode;
 
-/// Permission bits, without set-user-ID, set-group-ID and sticky: those are not for tools to hand on.
-const PERMISSIONS: Mode = Mode::from_raw_mode(0o777);
+/// How the name begins of a temporary file that will replace another one: what that holds may be for its user only, and it
+/// becomes that file in all but content, or its rename fails.
+pub(super) const PRIVATE: &str = ".haft-private-";
 
 /// Enough to change a file's mode; waits for nothing.
 const READ: OFlags = OFlags::RDONLY
@@ -17,26 +20,22 @@ const READ: OFlags = OFlags::RDONLY
     .union(OFlags::NOFOLLOW)
     .union(OFlags::CLOEXEC);
 
-/// Gives the file `old` in `from` the mode and owner of the file `new` in `to`, if both are regular
-/// files. What cannot be kept is left as it is: the rename itself is what was asked for.
-pub(super) fn keep_mode(from: &File, old: &str, to: &File, new: &str) {
-    let copy_mode = || -> io::Result<()> {
-        let replaced = statat(to, new, AtFlags::SYMLINK_NOFOLLOW)?;
+/// Gives the file `old` what the file `new` is besides its content. A guest that asked for that by a [`PRIVATE`] name is
+/// told that the file is busy where it is not to be had, and writes it as it lies there. What other guests cannot keep is
+/// left as it is: the rename itself is what they asked for.
+pub(super) fn keep((from, old): (&File, &str), (to, new): (&File, &str)) -> FsResult<()> {
+    let is_private = old.starts_with(PRIVATE);
+    let keep = || -> io::Result<bool> {
         let file = File::from(openat(from, old, READ, Mode::empty())?);
-        if is_file(&replaced) && is_file(&fstat(&file)?) {
-            // The owner first: changing it clears mode bits. Only root may give files away.
-            let _ = fchown(&file, Some(Uid::from_raw(replaced.st_uid)), Some(Gid::from_raw(replaced.st_gid)));
-            fchmod(&file, Mode::from_raw_mode(replaced.st_mode) & PERMISSIONS)?;
-        }
-        Ok(())
+        replace::keep(to, new, &file)?;
+        Ok(!is_private || !replace::has_other_names(to, new)?)
     };
-    if let Err(error) = copy_mode()
-        && error.kind() != io::ErrorKind::NotFound
-    {
-        tracing::debug!(%error, "mode of a replaced file not kept");
+    match keep() {
+        Ok(true) => Ok(()),
+        Err(error) if !is_private || error.kind() == io::ErrorKind::NotFound => {
+            tracing::debug!(%error, "not all of a replaced file is kept");
+            Ok(())
+        }
+        Ok(false) | Err(_) => Err(ErrorCode::Busy.into()),
     }
-}
-
-fn is_file(stat: &Stat) -> bool {
-    FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
 }

@@ -25,7 +25,7 @@ pub(super) struct Streams {
 
 impl Streams {
     pub(super) fn new(call: &str, events: &Events) -> Self {
-        let clipper = || Clipper::new(MAX_STREAM, Keep::Ends);
+        let clipper = || Clipper::new(MAX_STREAM, Keep::Ends).as_terminal();
         Self { call: call.to_owned(), events: events.clone(), texts: Lock::new(Some([clipper(), clipper()])) }
     }
 
@@ -38,6 +38,7 @@ impl Streams {
 
 /// A stream within its limit.
 fn rendered(text: &mut Clipper) -> String {
+    text.end();
     if text.total() <= MAX_STREAM {
         return text.render(MAX_STREAM);
     }

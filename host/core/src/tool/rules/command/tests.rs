@@ -263,6 +263,26 @@ fn what_is_another_command_is_not_refused() {
     }
 }
 
+/// Every form of `tests/forms.txt`.
+#[test]
+fn every_form_of_a_command_is_judged_as_the_table_says() {
+    let (mut rule, mut wrong, mut count) = ("", Vec::new(), 0);
+    for line in include_str!("tests/forms.txt").lines().filter(|line| !line.starts_with('#')) {
+        let Some((mark, form)) = line.split_once(' ') else { continue };
+        if mark == "=" {
+            rule = form;
+            continue;
+        }
+        count += 1;
+        let command = form.replace('⏎', "\n").replace('⇥', "\t");
+        if touched(rule, &command) != (mark == "+") {
+            wrong.push(format!("{rule}: {line}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(count >= 300, "{count} forms");
+}
+
 /// However many words stand before it.
 #[test]
 fn what_hides_behind_many_words_is_taken_for_anything() {
