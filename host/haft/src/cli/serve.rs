@@ -232,12 +232,16 @@ async fn serve_http(
     Ok(server.run(stop).await?)
 }
 
-fn report_news(terminal: Terminal, news: &News<'_>) {
+pub(super) fn report_news(terminal: Terminal, news: &News<'_>) {
     match news {
         News::Problems(report) => terminal.warn(report),
         News::Broken(error) => {
             terminal.fail(error);
             terminal.hint("what was served before still is; it is loaded again when the file changes");
+        }
+        News::Ahead => {
+            terminal.warning("the program has changed, and too few workers have it: what was served before still is");
+            terminal.hint("workers read their own program.toml and program.lock again when these change");
         }
         News::Held => {
             terminal.warning(

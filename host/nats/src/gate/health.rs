@@ -4,6 +4,8 @@ use serde::Serialize;
 
 use super::Gate;
 use crate::error::LinkError;
+use crate::stores::{Kept, StoreHealth, account_limit};
+use crate::subjects::ANY;
 
 /// What a gate knows of the workers of its program.
 #[derive(Clone, Debug, Serialize)]
@@ -14,8 +16,10 @@ pub struct Health {
     pub program: String,
     /// The digest that workers have to agree on.
     pub digest: String,
-    /// Whether claims can be made; why not, otherwise.
-    pub claims: Result<(), String>,
+    /// What is kept at the server: what calls need, and what replicas share, where the latter is there.
+    pub stores: Vec<StoreHealth>,
+    /// Bytes that the account may store, where the server says so.
+    pub storage_limit: Option<u64>,
     /// The workers that are there.
     pub workers: Vec<WorkerHealth>,
 }
@@ -41,18 +45,24 @@ impl Gate {
         self.gather().await?;
         let connected = self.connected().await?;
         let info = connected.link.client.server_info();
-        let claims = connected.link.claims().await.map(drop).map_err(|error| error.to_string());
+        let mut stores = Vec::new();
+        for kept in Kept::OF_CALLS.into_iter().chain(Kept::OF_REPLICAS) {
+            stores.push(kept.health(&connected.link).await);
+        }
+        let storage_limit = account_limit(&connected.link).await;
         let workers = self.fleet.list().into_iter().map(|(worker, labels, places, busy, tools)| {
-            let mut tools: Vec<String> = tools.into_iter().map(|tool| tool.def.name).collect();
+            let mut tools: Vec<String> = tools.iter().map(|tool| tool.def.name.clone()).collect();
             tools.sort_unstable();
-            let labels = labels.iter().map(ToString::to_string).collect();
+            tools.dedup();
+            let labels = labels.iter().filter(|label| *label != ANY).cloned().collect();
             WorkerHealth { name: worker.name, labels, places, busy, tools }
         });
         Ok(Health {
             server: format!("{} {}", info.server_name, info.version),
             program: self.identity.program.clone(),
             digest: self.identity.digest.clone(),
-            claims,
+            stores,
+            storage_limit,
             workers: workers.collect(),
         })
     }

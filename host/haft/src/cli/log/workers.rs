@@ -26,6 +26,12 @@ pub(super) async fn copied(
     let program = Box::pin(trusted::loaded(&options, terminal)).await?;
     let link = Link::connect(&program.nats().settings().await?, "haft-log").await?;
     let folder = TempDir::with_prefix("haft-log-")?;
-    fetch(&link, log.since.map(|since| since.0.into()), folder.path()).await?;
+    let fetched = fetch(&link, log.since.map(|since| since.0.into()), folder.path()).await?;
+    if fetched.foreign > 0 {
+        terminal.warning(&format!(
+            "{} lines are left out: a worker sent them that says they are another's",
+            fetched.foreign
+        ));
+    }
     Ok(Some(folder))
 }
