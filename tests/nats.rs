@@ -7,7 +7,6 @@ mod kills;
 mod lives;
 mod logins;
 mod lost;
-mod permissions;
 mod raw;
 mod replicas;
 pub(crate) mod setup;
@@ -91,9 +90,9 @@ async fn n03_a_call_that_is_sent_as_another_tool_is_refused() {
         "id": id, "tool": "program__far__mark", "definition": "x", "sent": 0, "arguments": { "mark": "no" }
     })
     .to_string();
-    let (subject, length) = (format!("{}.time", beat.replace(".beat.", ".call.")), call.len());
+    let (subject, length) = (format!("{}.time.eu", beat.replace(".beat.", ".call.")), call.len());
     let mut gate = Raw::login(&world, "gate");
-    let inbox = "haft.1.inbox.test.1";
+    let inbox = "haft.1.inbox.eu-1.test.1";
     gate.say(&format!("SUB {inbox} 3\r\nPUB {subject} {inbox} {length}\r\n{call}\r\n"));
     let (_, told) = gate.first(inbox);
     assert!(told.contains("it was sent as a call of another tool"), "{told}");

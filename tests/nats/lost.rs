@@ -36,13 +36,13 @@ impl Played {
         let (beats, beat) = Raw::login(world, "gate").first("haft.1.*.*.beat.>");
         let (calls, asks) = (beats.replace(".beat.", ".call."), beats.replace(".beat.", ".ask."));
         let gate = ConnectOptions::with_user_and_password("gate".into(), "gate-password".into());
-        let gate = gate.custom_inbox_prefix("haft.1.inbox.test").connect(world.url()).await.unwrap();
+        let gate = gate.custom_inbox_prefix("haft.1.inbox.eu-1.test").connect(world.url()).await.unwrap();
         let tools = gate.request(asks.clone(), "\"tools\"".into()).await.unwrap().payload;
         worker.kill();
         let client = ConnectOptions::with_user_and_password("eu-1".into(), "eu-1-password".into());
-        let client = client.connect(world.url()).await.unwrap();
+        let client = client.custom_inbox_prefix("_INBOX.haft.worker.eu-1").connect(world.url()).await.unwrap();
         let claims = async_nats::jetstream::new(client.clone()).get_key_value("haft-claims").await.unwrap();
-        let (calls, asks) = (client.subscribe(format!("{calls}.*")), client.subscribe(asks));
+        let (calls, asks) = (client.subscribe(format!("{calls}.*.eu")), client.subscribe(asks));
         let (calls, asks) = (calls.await.unwrap(), asks.await.unwrap());
         let (lives, over) = channel();
         let (own, runtime) = (client.clone(), tokio::runtime::Handle::current());
@@ -67,7 +67,11 @@ impl Played {
     async fn next_call(&mut self) -> Message {
         loop {
             tokio::select! {
-                call = self.calls.next() => return call.unwrap(),
+                // What is empty asks whether anybody is there.
+                call = self.calls.next() => match call.unwrap() {
+                    asked if asked.payload.is_empty() => self.say(&asked, json!("full")).await,
+                    call => return call,
+                },
                 ask = self.asks.next() => {
                     let reply = ask.unwrap().reply.unwrap();
                     self.client.publish(reply, self.tools.clone()).await.unwrap();
@@ -90,7 +94,7 @@ impl Played {
     /// Claims the call `id`, as a worker does that runs it.
     async fn claim(&self, id: &str) {
         let claim = json!({ "state": "running", "by": "eu-1", "tool": "mark", "time": 1 });
-        self.claims.create(id, claim.to_string().into()).await.unwrap();
+        self.claims.create(format!("eu-1.{id}"), claim.to_string().into()).await.unwrap();
     }
 
     async fn answer(&self, call: &Message, text: &str) {
@@ -146,7 +150,7 @@ async fn n11_a_call_that_was_lost_is_given_up_and_made_anew() {
     worker.say(&question, json!("unknown")).await;
     let again = worker.call().await;
     assert_ne!(id_of(&again), lost);
-    let claim = worker.claims.get(&lost).await.unwrap().unwrap();
+    let claim = worker.claims.get(format!("eu-1.{lost}")).await.unwrap().unwrap();
     assert_eq!(serde_json::from_slice::<Value>(&claim).unwrap()["state"], "given_up");
     worker.answer(&again, "the second").await;
     assert_eq!(within("it is answered", call).await.unwrap().content, "the second");

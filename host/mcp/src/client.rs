@@ -12,6 +12,7 @@
 //!   it in order; one that is dropped is killed.
 
 mod answer;
+mod bounded;
 mod calls;
 mod config;
 mod connection;

@@ -12,7 +12,7 @@ mod tool;
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::{Arc, Weak};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_nats::StatusCode;
@@ -35,6 +35,7 @@ use crate::message::{Ask, Beat, Known, WorkerId, encode, random_name};
 use crate::passenger::Passenger;
 use crate::payload::{Payload, received};
 use crate::settings::{Server, Settings};
+use crate::stores::{Kept, StoreHealth};
 use crate::subjects::{ANY, DISCONNECTS, Subjects, answers_to_gates};
 
 /// How long a worker is waited for that was asked something: its answer is made at once.
@@ -45,6 +46,9 @@ const GATHERING: Duration = Duration::from_millis(700);
 
 /// How long no more of them may come before it is taken that all have.
 const QUIET: Duration = Duration::from_millis(150);
+
+/// How often it is looked whether what is kept at the server can be.
+const LOOKING: Duration = Duration::from_secs(30);
 
 /// How often a gate says what it wants.
 pub(crate) const GREETING: Duration = Duration::from_secs(20);
@@ -69,6 +73,10 @@ struct Connected {
     link: Arc<Link>,
     subjects: Subjects,
     inbox: Arc<Inbox>,
+    /// What is kept at the server for calls, as it was when it was looked at last.
+    stores: Arc<Lock<Vec<StoreHealth>>>,
+    /// Whether the server did not answer when it was asked last, and nothing came of it since.
+    is_server_silent: Arc<AtomicBool>,
     /// What listens; ends with the gate.
     _tasks: JoinSet<()>,
 }
@@ -221,7 +229,10 @@ impl Connected {
         let mut tasks = JoinSet::new();
         tasks.spawn(inbox.clone().run(answers));
         tasks.spawn(deaths::listen(fleet.clone(), disconnects));
-        let own = Arc::new(Self { name, link, subjects, inbox, _tasks: JoinSet::new() });
+        let (stores, is_server_silent) = (Arc::default(), Arc::default());
+        let own =
+            Arc::new(Self { name, link, subjects, inbox, stores, is_server_silent, _tasks: JoinSet::new() });
+        tasks.spawn(look_after(own.link.clone(), own.stores.clone()));
         tasks.spawn(deaths::sweep(fleet.clone(), own.clone()));
         let listening = own.clone();
         tasks.spawn(async move { listening.listen(fleet, beats).await });
@@ -231,6 +242,8 @@ impl Connected {
             link: own.link.clone(),
             subjects: own.subjects.clone(),
             inbox: own.inbox.clone(),
+            stores: own.stores.clone(),
+            is_server_silent: own.is_server_silent.clone(),
             _tasks: tasks,
         }))
     }
@@ -240,6 +253,7 @@ impl Connected {
         let mut asking = JoinSet::new();
         while let Some(message) = beats.next().await {
             while asking.try_join_next().is_some() {}
+            self.is_server_silent.store(false, Ordering::Relaxed);
             let Ok(beat) = serde_json::from_slice::<Beat>(&message.payload) else { continue };
             // A user who may only speak as one worker cannot speak as another one.
             if message.subject.as_str() != self.subjects.beat(&beat.worker) {
@@ -300,6 +314,18 @@ const MAX_LABELS: usize = 16;
 
 /// Workers that are asked at one time what they have.
 const MAX_ASKING: usize = 64;
+
+/// Looks whether what is kept at the server can be, now and from time to time.
+async fn look_after(link: Arc<Link>, stores: Arc<Lock<Vec<StoreHealth>>>) {
+    loop {
+        let mut found = Vec::new();
+        for kept in Kept::OF_CALLS {
+            found.push(kept.health(&link).await);
+        }
+        *stores.lock() = found;
+        tokio::time::sleep(LOOKING).await;
+    }
+}
 
 /// Asks who is there and says what it wants of workers, now, whenever the connection was made again, and from time to
 /// time.

@@ -64,6 +64,15 @@ impl SharedState {
         self.connected.get_or_try_init(connect).await
     }
 
+    /// Why nothing can be shared, where that is so.
+    pub async fn problem(&self) -> Option<String> {
+        match self.connected().await {
+            Ok(connected) if connected.link.state().borrow().is_up => None,
+            Ok(_) => Some("approvals and tasks cannot be shared with other replicas: NATS is away".into()),
+            Err(error) => Some(format!("approvals and tasks cannot be shared with other replicas: {error}")),
+        }
+    }
+
     async fn load_from(connected: &Connected, name: &str) -> Result<Option<Vec<u8>>, LinkError> {
         let what = "a task cannot be read";
         let entry = within(STORE, what, connected.tasks.get(name)).await?;

@@ -11,11 +11,12 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::Args;
 use secrecy::ExposeSecret;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use self::snippet::Client;
 use super::common::{Common, propose_pane};
-use super::pipes::{signals, streams};
+use super::pipes::{signals_in_haste, streams};
 use super::terminal::Terminal;
 use super::{approvals, given, page, trusted};
 use crate::cli::Exit;
@@ -25,7 +26,7 @@ use haft_callers::Callers;
 use haft_core::journal;
 use haft_core::manifest::{self, KeyringEntry, Manifest, SecretSource, ToolPattern, Variable};
 use haft_core::secret::Secrets;
-use haft_mcp::server::http::{Admission, PATH, Patience, Room, Server, Settings, Token};
+use haft_mcp::server::http::{Admission, Drain, PATH, Patience, Room, Server, Settings, Token};
 use haft_mcp::server::{ToolSnapshots, stdio};
 
 /// How long MCP servers, agents and the backend may take to end once the client has hung up; what still runs then is
@@ -101,17 +102,13 @@ impl Serve {
             propose_pane(live.is_without_pane(), terminal);
         }
         let stop = CancellationToken::new();
-        let ending = tokio::spawn(signals(stop.clone()));
+        let (told, haste) = (stop.clone(), CancellationToken::new());
+        let drain = Drain { time: live.serve().drain, hurry: haste.clone() };
+        let ending = tokio::spawn(async move { signals_in_haste(told, &haste).await });
         let shown = self.page.then(|| page::start(common, None, &stop, terminal)).transpose()?;
-        if let Some(gate) = live.placement().gate().cloned() {
-            // The first call does it otherwise, and waits for it.
-            tokio::spawn(async move {
-                if let Err(error) = gate.connect().await {
-                    tracing::warn!("{error}");
-                }
-            });
-        }
         let (running, room, url) = (live.running(), room(live.serve()), live.serve().url.clone());
+        let (sender, readiness) = watch::channel(running.readiness());
+        let watching = tokio::spawn(running.clone().watch_readiness(sender));
         let kept = tokio::spawn(live.keep());
         let stopped = stop.clone();
         let serving = async {
@@ -122,7 +119,8 @@ impl Serve {
                 }
                 Some(address) => {
                     let (hosts, patience) = (self.allow_host, Patience::default());
-                    let settings = Settings { address, admission, url, hosts, room, patience };
+                    let settings =
+                        Settings { address, admission, url, hosts, room, patience, readiness, drain };
                     serve_http(offers, settings, is_made_up, stop, terminal).await
                 }
             }
@@ -132,6 +130,7 @@ impl Serve {
             exit = ending => Ok(exit?),
         };
         kept.abort();
+        watching.abort();
         drop(shown);
         journal::write_through();
         // A client that has hung up waits for haft to end; after a signal, running calls may finish.

@@ -125,7 +125,7 @@ impl Live {
             on_news(News::Problems(&program.manifest.report(problems)));
         }
         let (publisher, offers) = Publisher::new(first);
-        let offers = replicas::shared(offers, &program, choice.for_callers);
+        let offers = replicas::shared(offers, &program, &running, choice.for_callers);
         let (on_news, serve) = (Box::new(on_news), program.manifest.serve.clone());
         let is_without_pane = program.is_without_pane;
         let rules = if choice.for_callers { callers::rules(&program).await? } else { Vec::new() };

@@ -19,6 +19,7 @@ use super::connection::{Child, Connection, RequestLimits, ended};
 use super::elicitation::AskingClock;
 use super::handler::ServerRequestHandler;
 use super::http::{self, from_transport_error};
+use super::bounded::Bounded;
 use super::stdio_transport::StdioTransport;
 use super::tool_cache::{self, CachedTools, Era};
 use super::{Config, Elicitor, Endpoint, ServerError, ToolList};
@@ -253,7 +254,7 @@ impl Server {
         match &self.config.endpoint {
             Endpoint::Http { url, headers } => {
                 let headers = headers.read().await.map_err(ServerError::Secret)?;
-                let transport = http::transport(url, &headers)?;
+                let transport = Bounded::new(http::transport(url, &headers)?);
                 let running = timeout(limit, shake_hands(handler.clone(), transport, era)).await;
                 let running = running.map_err(|_| late(String::new()))?.map_err(|error| refused(&error))?;
                 check_version(Connection::new(running, handler, None))
@@ -262,7 +263,7 @@ impl Server {
                 let service::Service { input, output, life } = self.start().await?;
                 let lines = StdioTransport::new(input, output);
                 let child = Child { life, wire: lines.wire(), grant: self.host.grant.clone() };
-                match timeout(limit, shake_hands(handler.clone(), lines, era)).await {
+                match timeout(limit, shake_hands(handler.clone(), Bounded::new(lines), era)).await {
                     Ok(Ok(running)) => check_version(Connection::new(running, handler, Some(child))),
                     Ok(Err(error)) => Err(explain_end(&child, &error).await),
                     Err(_) => Err(late(child.wire.noise())),

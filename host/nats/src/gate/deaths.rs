@@ -2,6 +2,7 @@
 //! system account; otherwise the worker's silence does, where the server itself is not silent.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use async_nats::Subscriber;
@@ -58,10 +59,12 @@ pub(super) async fn sweep(fleet: Arc<Fleet>, connected: Arc<Connected>) {
                 tokio::time::timeout(CONFIRMING, connected.server_answers()),
                 tokio::time::sleep(CONFIRMING)
             );
-            if answered == Ok(true) {
-                fleet.sweep();
-            } else {
+            let is_silent = answered != Ok(true);
+            connected.is_server_silent.store(is_silent, Ordering::Relaxed);
+            if is_silent {
                 fleet.was_deaf();
+            } else {
+                fleet.sweep();
             }
         }
         (last, made) = (Instant::now(), now.made);

@@ -1,5 +1,9 @@
 //! What a gate can say of its workers, for people.
 
+use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
+
+use haft_core::manifest::Label;
 use serde::Serialize;
 
 use super::Gate;
@@ -39,7 +43,42 @@ pub struct WorkerHealth {
     pub tools: Vec<String>,
 }
 
+/// Tools that no worker has of which that is told.
+const MAX_TOLD: usize = 8;
+
 impl Gate {
+    /// Whether it was connected.
+    pub fn is_connected(&self) -> bool {
+        self.connected.initialized()
+    }
+
+    /// What it lacks to send calls, and what else does not work, in lines. Connects, unless it is connected.
+    pub async fn lacks(&self) -> (Vec<String>, Vec<String>) {
+        let connected = match self.connected().await {
+            Ok(connected) => connected,
+            Err(error) => return (vec![error.to_string()], Vec::new()),
+        };
+        let (mut missing, mut notes) = (Vec::new(), Vec::new());
+        if !connected.link.state().borrow().is_up || connected.is_server_silent.load(Ordering::Relaxed) {
+            missing.push("NATS does not answer".to_owned());
+        }
+        for store in connected.stores.lock().iter() {
+            let Some(problem) = &store.problem else { continue };
+            // Without the others calls can be made.
+            let lines = if store.name == Kept::Claims.name() { &mut missing } else { &mut notes };
+            lines.push(format!("NATS cannot keep `{}`: {problem}", store.name));
+        }
+        let wanted = self.wanted.lock().since(0);
+        let absent = wanted.iter().filter(|wanted| self.fleet.places(wanted) == 0);
+        let absent: BTreeSet<String> = absent
+            .map(|wanted| format!("no worker labelled {} has `{}`", Label::listed(&wanted.on), wanted.tool))
+            .collect();
+        let is_alone = !wanted.is_empty() && wanted.iter().all(|wanted| self.fleet.places(wanted) == 0);
+        let lines = if is_alone { &mut missing } else { &mut notes };
+        lines.extend(absent.into_iter().take(MAX_TOLD));
+        (missing, notes)
+    }
+
     /// Connects, waits a moment for workers to say that they are there, and tells what was found.
     pub async fn health(&self) -> Result<Health, LinkError> {
         self.gather().await?;
