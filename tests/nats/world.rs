@@ -270,7 +270,7 @@ impl World {
     pub(crate) async fn stored(&self) -> Option<(u64, u64)> {
         let options =
             async_nats::ConnectOptions::with_user_and_password("gate".into(), "gate-password".into());
-        let client = options.connect(self.url()).await.unwrap();
+        let client = options.custom_inbox_prefix("_INBOX.haft.gate").connect(self.url()).await.unwrap();
         let jetstream = async_nats::jetstream::new(client);
         let stream = jetstream.get_stream("OBJ_haft-payloads").await.ok()?;
         let state = &stream.cached_info().state;

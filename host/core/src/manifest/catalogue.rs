@@ -767,8 +767,8 @@ pub(super) static SERVE: Table = Table {
         Key::new(
             "drain",
             Kind::Time,
-            "how long `haft serve --http` still takes calls once it is told to end and `/readyz` says 503; default `5s`, at \
-             most `600s`",
+            "how long `haft serve --http` still takes calls once it is told to end, while `/readyz` says 503, where a balancer \
+             asks that or calls are under way; default `5s`, at most `600s`",
         )
         .also(&["drain_time", "grace", "lame_duck"]),
         Key::new(

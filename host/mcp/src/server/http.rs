@@ -172,7 +172,10 @@ impl Server {
         let ending = async {
             stop.cancelled().await;
             acceptor.gate.public().end();
-            let _ = tokio::time::timeout(drain.time, drain.hurry.cancelled()).await;
+            // Where nobody would notice there is nothing to wait for.
+            if acceptor.gate.public().is_watched() || !acceptor.shared.calls.are_idle() {
+                let _ = tokio::time::timeout(drain.time, drain.hurry.cancelled()).await;
+            }
             acceptor.gate.public().close();
             acceptor.shared.calls.wait_until_idle(GRACE).await;
         };

@@ -1,7 +1,10 @@
 //! What is answered without a token: whether haft lives and is ready, for whatever starts and watches it, and which
 //! tokens it takes (RFC 9728, protected resource metadata). None of it says anything of tools, callers or calls.
 
+use std::time::{Duration, Instant};
+
 use bytes::Bytes;
+use haft_core::sync::Lock;
 use http_body_util::{BodyExt, Full};
 use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HOST, HeaderValue};
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
@@ -20,6 +23,9 @@ const HEALTH: &str = "/healthz";
 /// Whether all of its plugins and servers are listed, nothing is missing, and it is not about to end.
 const READY: &str = "/readyz";
 
+/// A balancer asks more often than that.
+const WATCHED: Duration = Duration::from_mins(1);
+
 /// Where the metadata are of a resource at `/`.
 const METADATA: &str = "/.well-known/oauth-protected-resource";
 
@@ -29,6 +35,8 @@ pub(super) struct Public {
     /// Where clients find the server, as program.toml says it.
     url: Option<String>,
     readiness: watch::Receiver<Readiness>,
+    /// When it was asked last whether it is ready.
+    asked: Lock<Option<Instant>>,
     /// Cancelled when haft is told to end.
     ending: CancellationToken,
     /// Cancelled when it takes no more calls.
@@ -50,8 +58,13 @@ impl Public {
         url: Option<String>,
         readiness: watch::Receiver<Readiness>,
     ) -> Self {
-        let (ending, ended) = Default::default();
-        Self { snapshots, url, readiness, ending, ended }
+        let (asked, ending, ended) = Default::default();
+        Self { snapshots, url, readiness, asked, ending, ended }
+    }
+
+    /// Whether a balancer is there that finds out whether it is ready.
+    pub(super) fn is_watched(&self) -> bool {
+        self.asked.lock().is_some_and(|asked| asked.elapsed() < WATCHED)
     }
 
     /// Haft is told to end: it is not ready any more.
@@ -81,6 +94,7 @@ impl Public {
     }
 
     fn ready(&self, is_own: bool) -> HttpResponse {
+        *self.asked.lock() = Some(Instant::now());
         let Readiness { mut missing, notes } = self.readiness.borrow().clone();
         if !self.snapshots.are_complete() {
             missing.insert(0, "plugins and servers are still being listed".into());
