@@ -4,11 +4,14 @@
 #![expect(clippy::disallowed_methods, reason = "these tests start haft, and a NATS server")]
 
 mod kills;
+mod health;
 mod lives;
 mod logins;
 mod lost;
 mod raw;
+mod reload;
 mod replicas;
+mod roles;
 pub(crate) mod setup;
 mod told;
 pub(crate) mod world;

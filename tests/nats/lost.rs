@@ -19,9 +19,9 @@ fn id_of(message: &Message) -> String {
 }
 
 /// A worker that the test plays, with the tools of one that was.
-struct Played {
+pub(crate) struct Played {
     client: Client,
-    calls: async_nats::Subscriber,
+    calls: tokio_stream::adapters::Merge<async_nats::Subscriber, async_nats::Subscriber>,
     asks: async_nats::Subscriber,
     tools: bytes::Bytes,
     claims: kv::Store,
@@ -31,9 +31,17 @@ struct Played {
 
 impl Played {
     /// Takes the place of a worker `eu-1`, which ends.
-    async fn instead_of_one(world: &World) -> Self {
+    pub(crate) async fn instead_of_one(world: &World) -> Self {
+        Self::instead_of_one_that_says(world, |_| ()).await
+    }
+
+    /// The same, which says of itself what `change` makes of it.
+    pub(crate) async fn instead_of_one_that_says(world: &World, change: impl FnOnce(&mut Value)) -> Self {
         let mut worker = world.worker("eu-1", &["--label", "eu"]);
         let (beats, beat) = Raw::login(world, "gate").first("haft.1.*.*.beat.>");
+        let mut beat: Value = serde_json::from_str(&beat).unwrap();
+        change(&mut beat);
+        let beat = beat.to_string();
         let (calls, asks) = (beats.replace(".beat.", ".call."), beats.replace(".beat.", ".ask."));
         let gate = ConnectOptions::with_user_and_password("gate".into(), "gate-password".into());
         let gate = gate.custom_inbox_prefix("haft.1.inbox.eu-1.test").connect(world.url()).await.unwrap();
@@ -42,8 +50,9 @@ impl Played {
         let client = ConnectOptions::with_user_and_password("eu-1".into(), "eu-1-password".into());
         let client = client.custom_inbox_prefix("_INBOX.haft.worker.eu-1").connect(world.url()).await.unwrap();
         let claims = async_nats::jetstream::new(client.clone()).get_key_value("haft-claims").await.unwrap();
-        let (calls, asks) = (client.subscribe(format!("{calls}.*.eu")), client.subscribe(asks));
-        let (calls, asks) = (calls.await.unwrap(), asks.await.unwrap());
+        let subscribe = async |subject: String| client.subscribe(subject).await.unwrap();
+        let calls = subscribe(format!("{calls}.*.eu")).await.merge(subscribe(format!("{calls}.*._")).await);
+        let asks = subscribe(asks).await;
         let (lives, over) = channel();
         let (own, runtime) = (client.clone(), tokio::runtime::Handle::current());
         std::thread::spawn(move || {
@@ -60,7 +69,7 @@ impl Played {
     }
 
     /// The next call, while what is asked besides is answered.
-    async fn call(&mut self) -> Message {
+    pub(crate) async fn call(&mut self) -> Message {
         within("a call comes", self.next_call()).await
     }
 
@@ -69,7 +78,7 @@ impl Played {
             tokio::select! {
                 // What is empty asks whether anybody is there.
                 call = self.calls.next() => match call.unwrap() {
-                    asked if asked.payload.is_empty() => self.say(&asked, json!("full")).await,
+                    asked if asked.payload.is_empty() && asked.headers.is_none() => self.say(&asked, json!("full")).await,
                     call => return call,
                 },
                 ask = self.asks.next() => {
@@ -97,7 +106,7 @@ impl Played {
         self.claims.create(format!("eu-1.{id}"), claim.to_string().into()).await.unwrap();
     }
 
-    async fn answer(&self, call: &Message, text: &str) {
+    pub(crate) async fn answer(&self, call: &Message, text: &str) {
         self.say(call, json!({ "answer": { "result": ToolResult::success(text), "busy": 0 } })).await;
     }
 }

@@ -24,6 +24,10 @@ pub(crate) enum Setup {
     Guide,
     /// The same, where nobody hears of the system account.
     Silent,
+    /// The same users without permissions.
+    Open,
+    /// What the guide shows, with less storage than is reserved unless program.toml says so.
+    Small,
     /// The same with TLS: the server shows a certificate, and wants one.
     Tls,
     /// Users are keys.
@@ -62,6 +66,15 @@ impl Setup {
         };
         match self {
             Self::Guide => prepared(guide(true, password), plain, passwords()),
+            Self::Open => {
+                let users = USERS.map(|name| format!("{{ {} }}", password(name))).join(", ");
+                prepared(format!("authorization {{ users: [ {users} ] }}\n"), plain, passwords())
+            }
+            Self::Small => Prepared {
+                configuration: format!("{}{}", listen.replace("store_dir", "max_file_store: 2GB, store_dir"), guide(true, password)),
+                address: plain,
+                logins: passwords(),
+            },
             Self::Silent => prepared(guide(false, password), plain, passwords()),
             Self::Tls => {
                 let (tls, logins) = tls(folder);

@@ -103,9 +103,9 @@ impl Link {
     /// Fails where the server has refused this user anything of what was sent until now.
     pub(crate) async fn check_permissions(&self) -> Result<(), LinkError> {
         // Whatever the server says of what was sent before comes before the answer to this.
-        Kept::Claims.stream(self).await?;
+        let answered = Kept::Claims.stream(self).await.map(drop);
         let denied = self.denied.lock().first().cloned();
-        denied.map_or(Ok(()), |denied| Err(LinkError::Denied(denied)))
+        denied.map_or(answered, |denied| Err(LinkError::Denied(denied)))
     }
 
     /// Waits until what was sent is with the server, for a moment.

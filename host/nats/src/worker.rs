@@ -97,6 +97,7 @@ impl Worker {
         let inbox = worker_inbox(&server.prefix, &id.name);
         let link = threads.connect(server, format!("{CONNECTION}{}", id.instance), inbox).await?;
         // A worker that could claim nothing would refuse most calls: better now than then.
+        link.check_permissions().await?;
         link.claims().await?;
         let places = Arc::new(Places::new(settings.places));
         watch(&places, &reading.session.trace);

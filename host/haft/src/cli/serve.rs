@@ -21,13 +21,14 @@ use super::terminal::Terminal;
 use super::{approvals, given, page, trusted};
 use crate::cli::Exit;
 use crate::cli::elicitation;
-use haft::program::{Dirs, Live, News, Options, ToolChoice};
+use haft::program::{Dirs, Live, News, Options, ToolChoice, telemetry};
 use haft_callers::Callers;
 use haft_core::journal;
 use haft_core::manifest::{self, KeyringEntry, Manifest, SecretSource, ToolPattern, Variable};
 use haft_core::secret::Secrets;
 use haft_mcp::server::http::{Admission, Drain, PATH, Patience, Room, Server, Settings, Token};
 use haft_mcp::server::{ToolSnapshots, stdio};
+use haft_telemetry::METRICS;
 
 /// How long MCP servers, agents and the backend may take to end once the client has hung up; what still runs then is
 /// killed. With the last words of calls it is less than the tenth of a second in which haft is to end.
@@ -76,6 +77,9 @@ pub(super) struct Serve {
     /// Serve also the page on which a person watches and answers, as `haft page` does; its link is told once
     #[arg(long)]
     page: bool,
+    /// Answer Prometheus over HTTP at this address, port 0 for any; the path is /metrics, and no token is asked for
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    metrics: Option<SocketAddr>,
     /// Print what to add to a client's configuration, and end
     #[arg(long, value_name = "CLIENT", value_enum)]
     print_config: Option<Client>,
@@ -89,6 +93,7 @@ impl Serve {
         if common.unsafe_no_sandbox {
             terminal.warning("no sandbox: `bash` and commands may read, write and end whatever you may");
         }
+        answer_prometheus(self.metrics, terminal).await?;
         let options = common.options(terminal, true)?;
         let options = Options { trust: trusted::or_left_out(options.trust.clone()), ..options };
         let for_callers = self.http.is_some();
@@ -229,6 +234,15 @@ async fn serve_http(
         terminal.redactor().add([&token]);
     }
     Ok(server.run(stop).await?)
+}
+
+/// Answers Prometheus at `address`, where one is named.
+pub(super) async fn answer_prometheus(address: Option<SocketAddr>, terminal: Terminal) -> anyhow::Result<()> {
+    if let Some(address) = address {
+        let address = telemetry::answer_at(address).await?;
+        terminal.message(format_args!("metrics for Prometheus at http://{address}{METRICS}"));
+    }
+    Ok(())
 }
 
 pub(super) fn report_news(terminal: Terminal, news: &News<'_>) {

@@ -1,5 +1,6 @@
 //! `haft work`: runs calls of other machines, with the rights that this machine's program.toml grants.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -10,7 +11,7 @@ use super::common::Common;
 use super::pipes::signals;
 use super::terminal::{Hinted, Terminal};
 use crate::cli::Exit;
-use super::serve::report_news;
+use super::serve::{answer_prometheus, report_news};
 use haft::program::{Ask, Live, News, Options, Program};
 use haft_author::watch::Moment;
 use haft_core::journal;
@@ -50,6 +51,9 @@ pub(super) struct Work {
     /// Calls that it runs at one time
     #[arg(long, value_name = "N", default_value_t = PLACES, value_parser = clap::value_parser!(u32).range(1..=MAX_PLACES))]
     places: u32,
+    /// Answer Prometheus over HTTP at this address, port 0 for any; the path is /metrics
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    metrics: Option<SocketAddr>,
 }
 
 impl Work {
@@ -60,6 +64,7 @@ impl Work {
             );
         }
         let name = self.name.clone().map_or_else(own_name, String::from);
+        answer_prometheus(self.metrics, terminal).await?;
         let options = common.options(terminal, true)?;
         let machines = options.machines.clone().worker(self.label.clone());
         // Only a person at a gate can be asked.

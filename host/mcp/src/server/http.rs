@@ -165,25 +165,26 @@ impl Server {
     }
 
     /// Serves until `stop` is cancelled, for a while after that ([`Drain`]), and the calls under way then to their end, for
-    /// a while. Whether it lives and is ready is answered for so long.
+    /// a while.
     pub async fn run(self, stop: CancellationToken) -> io::Result<()> {
         let Self { listener, acceptor, drain, .. } = self;
-        let closing = CancellationToken::new();
+        let (closing, public) = (CancellationToken::new(), acceptor.gate.public());
         let ending = async {
             stop.cancelled().await;
-            acceptor.gate.public().end();
+            public.end();
             // Where nobody would notice there is nothing to wait for.
-            if acceptor.gate.public().is_watched() || !acceptor.shared.calls.are_idle() {
+            if public.is_watched() || !acceptor.shared.calls.are_idle() {
                 let _ = tokio::time::timeout(drain.time, drain.hurry.cancelled()).await;
             }
-            acceptor.gate.public().close();
-            acceptor.shared.calls.wait_until_idle(GRACE).await;
         };
         tokio::select! {
             () = acceptor.accept(&listener, &closing) => {}
             () = ending => {}
         }
+        // Whoever connects finds nobody, and whoever is connected is told so: neither call has begun.
         drop(listener);
+        public.close();
+        acceptor.shared.calls.wait_until_idle(GRACE).await;
         acceptor.shared.calls.close();
         // Answers are written first; then streams that wait for notifications are ended.
         closing.cancel();
