@@ -3,6 +3,7 @@
 started again while calls are made. HAPROXY and NGINX are folders with Debian's packages unpacked. Ends with 1 where a call
 failed, was made twice, or the change was not seen."""
 
+import atexit
 import http.client
 import json
 import os
@@ -30,10 +31,9 @@ workspace = "work"
 [[tools]]
 name = "mark"
 description = "DESCRIPTION"
-command = ["sh", "-c", "echo $1 >> MARKS", "mark"]
+command = ["sh", "-c", "echo $1 >> marks", "mark"]
 arguments = [{ name = "mark", description = "The mark." }]
 on = ["eu"]
-[sandbox.grant]
 """
 
 LUA = "usr/lib/x86_64-linux-gnu"
@@ -59,9 +59,8 @@ class World:
     def __init__(self, name):
         self.folder = FOLDER / name
         self.folder.mkdir()
-        self.marks = self.folder / "marks"
-        self.marks.mkdir()
         self.processes = {}
+        atexit.register(self.close)
         self.nats = port()
         self.gates = {"one": port(), "two": port()}
         self.start("nats", [NATS, "-a", "127.0.0.1", "-p", str(self.nats), "-js", "-sd", str(self.folder / "js")])
@@ -77,9 +76,7 @@ class World:
         """Puts a program.toml in the place of the one that is there, as configuration management does."""
         own = self.folder / name
         (own / "work").mkdir(parents=True, exist_ok=True)
-        text = PROGRAM.replace("DESCRIPTION", description).replace("MARKS", str(own / "work" / "marks"))
-        text = text.replace("[sandbox.grant]\n", "")
-        (own / "new").write_text(text)
+        (own / "new").write_text(PROGRAM.replace("DESCRIPTION", description))
         (own / "new").rename(own / "program.toml")
 
     def start(self, name, line, libraries=None):
@@ -109,6 +106,7 @@ class World:
         for process in self.processes.values():
             process.kill()
             process.wait()
+        self.processes.clear()
 
     def made(self):
         files = self.folder.glob("eu-*/work/marks")

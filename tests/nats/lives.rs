@@ -103,11 +103,17 @@ async fn n09_a_worker_ends_while_calls_come() {
     let _other = world.worker("eu-2", &["--label", "eu"]);
     let (is_over, answered) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
     let local = tokio::task::LocalSet::new();
-    let callers = (0..64).map(|_| {
+    let callers = (0..64).map(|number| {
         let (gate, is_over, answered) = (gate.clone(), is_over.clone(), answered.clone());
         local.spawn_local(async move {
             while !is_over.load(Ordering::Relaxed) {
-                gate.until_answered("time", json!({})).await;
+                // What runs when the worker is told to end is answered too, where it is not asked again.
+                let (tool, arguments) = if number % 2 == 0 {
+                    ("time", json!({}))
+                } else {
+                    ("program__far__mark", json!({ "mark": "x" }))
+                };
+                gate.until_answered(tool, arguments).await;
                 answered.fetch_add(1, Ordering::Relaxed);
             }
         })

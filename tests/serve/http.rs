@@ -66,6 +66,10 @@ impl Site {
         Self::start(stage, &["--token-env", "HAFT_TEST_TOKEN"])
     }
 
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     pub(crate) fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(self.address).unwrap();
         stream.set_read_timeout(Some(HANG)).unwrap();

@@ -158,7 +158,8 @@ impl<'a> Attempt<'a> {
     async fn last(&self, message: &Message) -> Result<Ended, ToolError> {
         let worker = &self.lease.worker;
         if message.status == Some(StatusCode::NO_RESPONDERS) {
-            self.fleet().gone(|other| other == worker);
+            // It takes no more calls. Whether those that it has go on, its silence tells.
+            self.fleet().takes_none(worker);
             return Ok(Ended::Unrun(format!("worker `{worker}` is gone")));
         }
         let unreadable = |why: String| {

@@ -184,6 +184,13 @@ impl Fleet {
         }
     }
 
+    /// Notes that a worker takes no calls, until it says something else.
+    pub(super) fn takes_none(&self, worker: &WorkerId) {
+        if let Some(member) = self.inner.lock().members.get_mut(worker) {
+            member.is_leaving = true;
+        }
+    }
+
     /// Notes that a worker is gone: its calls hear of it.
     pub(super) fn gone(&self, is_gone: impl Fn(&WorkerId) -> bool) {
         let mut inner = self.inner.lock();

@@ -89,6 +89,16 @@ async fn calls_hear_of_the_death_of_their_worker() {
     assert!(fleet.beat(&beat("a", 1, 0)));
 }
 
+/// A worker that ends hears no more calls while it finishes those that it has.
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_takes_no_calls_is_not_gone() {
+    let fleet = fleet(&[beat("a", 2, 0)]);
+    let lease = fleet.lease(&wanted("*")).await.unwrap();
+    fleet.takes_none(&lease.worker);
+    assert!(!lease.gone.is_cancelled());
+    assert_eq!(fleet.lease(&wanted("*")).await.err(), Some(NoPlace::NoWorker));
+}
+
 #[test]
 fn tools_that_differ_are_those_of_most_names() {
     let named = |name: &str, instance: &str| {
