@@ -3,8 +3,8 @@
 
 #![expect(clippy::disallowed_methods, reason = "these tests start haft, and a NATS server")]
 
-mod kills;
 mod health;
+mod kills;
 mod lives;
 mod logins;
 mod lost;

@@ -1,16 +1,11 @@
-//! What whoever runs gates and workers is told of what is missing: `/readyz`, `haft doctor`; and that a server which stood
-//! still is no death.
+//! What whoever runs gates and workers is told of what is missing: `/readyz`, `haft doctor`.
 
 use std::io::{Read, Write};
 use std::process::Stdio;
-use std::time::Duration;
-
-use rustix::process::Signal;
-use serde_json::json;
 
 use super::setup::Setup;
 use super::world::World;
-use crate::common::wait::{eventually, until, within};
+use crate::common::wait::until;
 use crate::serve::http::Site;
 
 fn site(world: &World) -> Site {
@@ -79,24 +74,4 @@ fn n22_what_cannot_be_kept_is_told() {
             until("the journal is told", || ready(&site, "localhost").contains("NATS cannot keep `journal`"));
         }
     }
-}
-
-/// N23: a server that stood still for longer than a worker may be silent is no death: a call that ended well meanwhile is
-/// answered, and told as what it was (L5).
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn n23_a_server_that_stood_still_loses_no_answer() {
-    let nap = "\n[[tools]]\nname = \"nap\"\ndescription = \"Naps.\"\ncommand = [\"sh\", \"-c\", \"echo nap >> MARKS; sleep 3; \
-               echo rested\"]\non = [\"eu\"]\n";
-    let Some(world) = World::with(Setup::Guide, nap) else { return };
-    let _worker = world.worker("eu-1", &["--label", "eu"]);
-    let gate = world.gate().await;
-    gate.until_answered("time", json!({})).await;
-    let call = gate.spawn("program__far__nap", json!({}));
-    world.until_marked("nap").await;
-    world.server.signal(Signal::STOP);
-    tokio::time::sleep(Duration::from_secs(8)).await;
-    world.server.signal(Signal::CONT);
-    let answer = within("it is answered", call).await.unwrap();
-    assert!(!answer.is_error && answer.content.contains("rested"), "{}", answer.content);
-    eventually("nothing is made twice", || world.marks() == ["nap"]).await;
 }

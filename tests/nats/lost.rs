@@ -48,7 +48,8 @@ impl Played {
         let tools = gate.request(asks.clone(), "\"tools\"".into()).await.unwrap().payload;
         worker.kill();
         let client = ConnectOptions::with_user_and_password("eu-1".into(), "eu-1-password".into());
-        let client = client.custom_inbox_prefix("_INBOX.haft.worker.eu-1").connect(world.url()).await.unwrap();
+        let client =
+            client.custom_inbox_prefix("_INBOX.haft.worker.eu-1").connect(world.url()).await.unwrap();
         let claims = async_nats::jetstream::new(client.clone()).get_key_value("haft-claims").await.unwrap();
         let subscribe = async |subject: String| client.subscribe(subject).await.unwrap();
         let calls = subscribe(format!("{calls}.*.eu")).await.merge(subscribe(format!("{calls}.*._")).await);

@@ -67,7 +67,9 @@ fn n21_a_change_in_any_order_fails_no_call() {
         let mut gate = Peer::of(world.command(&["serve"]));
         gate.initialize("2025-11-25", &json!({}));
         gate.notify("notifications/initialized", json!({}));
-        until("it is answered", || gate.call("program__far__mark", json!({ "mark": "0" }))["isError"] == false);
+        until("it is answered", || {
+            gate.call("program__far__mark", json!({ "mark": "0" }))["isError"] == false
+        });
         let (done, made) = (AtomicBool::new(false), AtomicUsize::new(0));
         std::thread::scope(|scope| {
             let calls = scope.spawn(|| {
@@ -80,7 +82,9 @@ fn n21_a_change_in_any_order_fails_no_call() {
             });
             let more = |count: usize| {
                 let before = made.load(Ordering::Relaxed);
-                until("calls go on", || made.load(Ordering::Relaxed) >= before + count || calls.is_finished());
+                until("calls go on", || {
+                    made.load(Ordering::Relaxed) >= before + count || calls.is_finished()
+                });
             };
             more(5);
             for who in order {

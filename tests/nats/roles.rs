@@ -141,7 +141,8 @@ async fn n20_no_worker_writes_in_the_journal_of_another() {
     thief.say(&format!("PUB haft.1.journal.far.eu-1 {}\r\n{forged}\r\n", forged.len()));
     eventually("it is told", || {
         let output = world.command(&["log"]).output().unwrap();
-        let (shown, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        let (shown, said) =
+            (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         assert!(shown.contains("mark=plain") && !shown.contains("forged"), "{shown}");
         said.contains("1 lines are left out")
     })
@@ -154,18 +155,18 @@ async fn n20_an_answer_of_whom_was_not_asked_is_none() {
     let Some(world) = World::with(Setup::Open, "") else { return };
     let mut worker = Played::instead_of_one(&world).await;
     let gate = world.gate().await;
-    let mut call = gate.spawn("program__far__mark", json!({ "mark": "one" }));
+    let call = gate.spawn("program__far__mark", json!({ "mark": "one" }));
     let request = worker.call().await;
     let own = request.reply.clone().unwrap();
-    let forged = json!({ "answer": { "result": { "content": "forged", "is_error": false }, "busy": 0 } }).to_string();
+    let forged =
+        json!({ "answer": { "result": { "content": "forged", "is_error": false }, "busy": 0 } }).to_string();
     let (base, token) = own.rsplit_once('.').unwrap();
     let mut thief = Raw::login(&world, "us-1");
     let others = (0..200).map(|number| format!("{base}.{number}"));
     for subject in others.chain([own.replace(".eu-1.", ".us-1."), format!("haft.1.inbox.{token}")]) {
         thief.say(&format!("PUB {subject} {}\r\n{forged}\r\n", forged.len()));
     }
-    assert!(thief.may_say("x"), "all of it has come to the server");
-    assert!(tokio::time::timeout(std::time::Duration::from_millis(300), &mut call).await.is_err());
+    assert!(thief.may_say("x"), "all of it has come to the server, before the answer");
     worker.answer(&request, "true").await;
     assert_eq!(within("it is answered", call).await.unwrap().content, "true");
 }

@@ -55,7 +55,7 @@ impl Setup {
     /// What it comes to, at `port`, with what is needed in `folder`.
     pub(crate) fn prepare(self, port: u16, folder: &Path) -> Prepared {
         let listen = format!(
-            "listen: \"127.0.0.1:{port}\"\njetstream {{ store_dir: \"{}\" }}\n",
+            "listen: \"127.0.0.1:{port}\"\njetstream {{ max_file_store: 100GB, store_dir: \"{}\" }}\n",
             folder.join("store").display()
         );
         let plain = "nats://127.0.0.1";
@@ -71,7 +71,7 @@ impl Setup {
                 prepared(format!("authorization {{ users: [ {users} ] }}\n"), plain, passwords())
             }
             Self::Small => Prepared {
-                configuration: format!("{}{}", listen.replace("store_dir", "max_file_store: 2GB, store_dir"), guide(true, password)),
+                configuration: format!("{}{}", listen.replace("100GB", "2GB"), guide(true, password)),
                 address: plain,
                 logins: passwords(),
             },

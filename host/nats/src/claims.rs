@@ -54,7 +54,8 @@ impl Claim {
     pub(crate) async fn make(&self, link: &Link, (worker, id): (&str, &str)) -> Result<Claimed, LinkError> {
         let what = "a call cannot be claimed";
         let store = link.claims().await?;
-        let made = tokio::time::timeout(STORE, store.create(subjects::claim(worker, id), encode(self).into())).await;
+        let made =
+            tokio::time::timeout(STORE, store.create(subjects::claim(worker, id), encode(self).into())).await;
         match made.map_err(|late| unusable(what, &late))? {
             Ok(_) => Ok(Claimed::Now),
             Err(error) if error.kind() == CreateErrorKind::AlreadyExists => Ok(Claimed::Before),

@@ -11,8 +11,8 @@ mod outgoing;
 mod tool;
 
 use std::collections::{BTreeSet, HashSet};
-use std::sync::{Arc, Weak};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use async_nats::StatusCode;
@@ -274,7 +274,8 @@ impl Connected {
     async fn offered_by(&self, beat: &Beat) -> Option<(HashSet<String>, Bytes)> {
         let mut labels = HashSet::new();
         let named = beat.labels.iter().take(MAX_LABELS).map(String::as_str);
-        for label in named.filter(|label| label.parse::<Label>().is_ok_and(|own| !own.is_any())).chain([ANY]) {
+        for label in named.filter(|label| label.parse::<Label>().is_ok_and(|own| !own.is_any())).chain([ANY])
+        {
             let subject = self.subjects.call(&beat.worker, ANY, label);
             if self.is_heard(&beat.worker.name, subject, Bytes::new()).await? {
                 labels.insert(label.to_owned());

@@ -247,7 +247,11 @@ pub struct Fetched {
 }
 
 /// Reads what all workers have sent, or what they did since a time, into a journal in `directory`.
-pub async fn fetch(link: &Link, since: Option<SystemTime>, directory: &Path) -> Result<Fetched, JournalError> {
+pub async fn fetch(
+    link: &Link,
+    since: Option<SystemTime>,
+    directory: &Path,
+) -> Result<Fetched, JournalError> {
     let what = "the journals of workers cannot be read";
     let stream = Kept::Journal.stream(link).await?;
     let mut left = stream.cached_info().state.messages;

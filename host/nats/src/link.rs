@@ -12,7 +12,6 @@ use tokio::sync::{OnceCell, watch};
 
 use super::error::LinkError;
 use super::settings::{Login, Settings};
-use super::stores::Kept;
 use super::subjects;
 
 /// How long the first connection may take.
@@ -41,8 +40,9 @@ pub struct Link {
     pub(crate) storage: NatsStorage,
     state: watch::Receiver<State>,
     /// What this user may not do, in the server's words.
-    denied: Arc<Lock<Vec<String>>>,
-    claims: OnceCell<kv::Store>,
+    pub(crate) denied: Arc<Lock<Vec<String>>>,
+    /// Once it was looked for.
+    pub(crate) claims: OnceCell<kv::Store>,
 }
 
 /// How the connection is.
@@ -93,19 +93,6 @@ impl Link {
     /// How the connection is, now and from now on.
     pub(crate) fn state(&self) -> watch::Receiver<State> {
         self.state.clone()
-    }
-
-    /// The bucket of claims, made where it is not there.
-    pub(crate) async fn claims(&self) -> Result<&kv::Store, LinkError> {
-        self.claims.get_or_try_init(|| Kept::Claims.bucket(self)).await
-    }
-
-    /// Fails where the server has refused this user anything of what was sent until now.
-    pub(crate) async fn check_permissions(&self) -> Result<(), LinkError> {
-        // Whatever the server says of what was sent before comes before the answer to this.
-        let answered = Kept::Claims.stream(self).await.map(drop);
-        let denied = self.denied.lock().first().cloned();
-        denied.map_or(answered, |denied| Err(LinkError::Denied(denied)))
     }
 
     /// Waits until what was sent is with the server, for a moment.

@@ -108,7 +108,14 @@ impl Kept {
         let max_bytes = i64::try_from(self.bytes(storage)).unwrap_or(i64::MAX);
         let bucket = |bucket: String, description: &str, max_age| {
             let (description, storage) = (description.to_owned(), StorageType::File);
-            Made::Bucket(kv::Config { bucket, description, max_age, max_bytes, storage, ..Default::default() })
+            Made::Bucket(kv::Config {
+                bucket,
+                description,
+                max_age,
+                max_bytes,
+                storage,
+                ..Default::default()
+            })
         };
         match self {
             Self::Claims => bucket(
@@ -216,6 +223,21 @@ impl Kept {
             Err(error) => (bytes, Some(error.to_string())),
         };
         StoreHealth { name: self.name(), stream: self.stream_name(&link.prefix), bytes, problem }
+    }
+}
+
+impl Link {
+    /// The bucket of claims, made where it is not there.
+    pub(crate) async fn claims(&self) -> Result<&kv::Store, LinkError> {
+        self.claims.get_or_try_init(|| Kept::Claims.bucket(self)).await
+    }
+
+    /// Fails where the server has refused this user anything of what was sent until now.
+    pub(crate) async fn check_permissions(&self) -> Result<(), LinkError> {
+        // Whatever the server says of what was sent before comes before the answer to this.
+        let answered = Kept::Claims.stream(self).await.map(drop);
+        let denied = self.denied.lock().first().cloned();
+        denied.map_or(answered, |denied| Err(LinkError::Denied(denied)))
     }
 }
 

@@ -238,7 +238,8 @@ impl Worker {
     fn is_short(&self, message: &Message) -> bool {
         let (tool, base) = (tool_of(message), Subjects::base_of(&message.subject));
         // Which reading it is of stands in the call itself.
-        let mut readings = self.readings.of(base).into_iter().filter_map(|read| read.is_short(tool)).peekable();
+        let mut readings =
+            self.readings.of(base).into_iter().filter_map(|read| read.is_short(tool)).peekable();
         message.payload.len() <= threads::MAX_SHORT
             && is_whole(message)
             && readings.peek().is_some()

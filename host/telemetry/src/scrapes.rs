@@ -86,8 +86,7 @@ async fn connection(
     stream: TcpStream,
     telemetry: &(impl Fn() -> Option<Telemetry> + Sync),
 ) -> hyper::Result<()> {
-    let service =
-        service_fn(|request| std::future::ready(Ok::<_, Infallible>(answer(&request, telemetry))));
+    let service = service_fn(|request| std::future::ready(Ok::<_, Infallible>(answer(&request, telemetry))));
     let mut server = http1::Builder::new();
     server.timer(TokioTimer::new()).header_read_timeout(HEAD);
     server.serve_connection(TokioIo::new(stream), service).await

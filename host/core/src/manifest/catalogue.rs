@@ -768,7 +768,7 @@ pub(super) static SERVE: Table = Table {
             "drain",
             Kind::Time,
             "how long `haft serve --http` still takes calls once it is told to end, while `/readyz` says 503, where a balancer \
-             asks that or calls are under way; default `5s`, at most `600s`",
+             asks that or calls are under way; default `3s`, at most `600s`",
         )
         .also(&["drain_time", "grace", "lame_duck"]),
         Key::new(
@@ -881,7 +881,8 @@ pub(super) static STORAGE: Table = Table {
             "arguments and answers that are too large for a message, for 10 minutes; default `1GiB`",
         )
         .also(&["objects"]),
-        Key::new("journal", Kind::Size, "what workers noted of calls, for 30 days; default `1GiB`").also(&["log"]),
+        Key::new("journal", Kind::Size, "what workers noted of calls, for 30 days; default `1GiB`")
+            .also(&["log"]),
         Key::new(
             "approvals",
             Kind::Size,

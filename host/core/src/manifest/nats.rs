@@ -60,9 +60,8 @@ impl NatsStorage {
     fn read(root: &Section<'_>) -> Self {
         let default = Self::default();
         let Some(section) = root.get("storage", |entry| entry.section(&STORAGE)) else { return default };
-        let size = |key, default| {
-            section.get(key, |entry| entry.size(Self::MIN..=Self::MAX)).unwrap_or(default)
-        };
+        let size =
+            |key, default| section.get(key, |entry| entry.size(Self::MIN..=Self::MAX)).unwrap_or(default);
         Self {
             claims: size("claims", default.claims),
             payloads: size("payloads", default.payloads),

@@ -33,8 +33,8 @@ impl Serve {
     pub(crate) const MAX_SESSIONS: u32 = 1_000_000;
     /// One for a client, and one for a connection that has not shown the token yet.
     pub(crate) const MIN_CONNECTIONS: u32 = 2;
-    /// Two checks of a balancer that asks every two seconds.
-    const DRAIN: Duration = Duration::from_secs(5);
+    /// Two checks of a balancer that asks every second, and some to spare.
+    const DRAIN: Duration = Duration::from_secs(3);
     /// More than any balancer needs.
     const MAX_DRAIN: Duration = Duration::from_mins(10);
     /// More than a process may have open.

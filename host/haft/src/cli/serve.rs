@@ -253,7 +253,9 @@ pub(super) fn report_news(terminal: Terminal, news: &News<'_>) {
             terminal.hint("what was served before still is; it is loaded again when the file changes");
         }
         News::Ahead => {
-            terminal.warning("the program has changed, and too few workers have it: what was served before still is");
+            terminal.warning(
+                "the program has changed, and too few workers have it: what was served before still is",
+            );
             terminal.hint("workers read their own program.toml and program.lock again when these change");
         }
         News::Held => {

@@ -9,9 +9,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::common::Common;
 use super::pipes::signals;
+use super::serve::{answer_prometheus, report_news};
 use super::terminal::{Hinted, Terminal};
 use crate::cli::Exit;
-use super::serve::{answer_prometheus, report_news};
 use haft::program::{Ask, Live, News, Options, Program};
 use haft_author::watch::Moment;
 use haft_core::journal;

@@ -127,7 +127,9 @@ mod tests {
 
     fn asking(method: &str, id: usize) -> ServerJsonRpcMessage {
         let params = match method {
-            "elicitation/create" => json!({"message": "?", "requestedSchema": {"type": "object", "properties": {}}}),
+            "elicitation/create" => {
+                json!({"message": "?", "requestedSchema": {"type": "object", "properties": {}}})
+            }
             "sampling/createMessage" => json!({"messages": [], "maxTokens": 1}),
             _ => json!({}),
         };

@@ -14,12 +14,12 @@ use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
+use super::bounded::Bounded;
 use super::calls::{Listener, OngoingCalls};
 use super::connection::{Child, Connection, RequestLimits, ended};
 use super::elicitation::AskingClock;
 use super::handler::ServerRequestHandler;
 use super::http::{self, from_transport_error};
-use super::bounded::Bounded;
 use super::stdio_transport::StdioTransport;
 use super::tool_cache::{self, CachedTools, Era};
 use super::{Config, Elicitor, Endpoint, ServerError, ToolList};

@@ -83,7 +83,8 @@ impl Outgoing<'_> {
     async fn give_up(&self, connected: &Connected, id: &str, worker: &str) -> Result<(), ToolError> {
         let given_up = async {
             loop {
-                match Claim::give_up(&connected.link, (worker, id), &connected.name, &self.wanted.tool).await {
+                match Claim::give_up(&connected.link, (worker, id), &connected.name, &self.wanted.tool).await
+                {
                     Ok(before) => return before,
                     Err(error) => tracing::debug!("{error}"),
                 }

@@ -161,7 +161,9 @@ impl Fleet {
             }
         }
         if size > MAX_ALL_TOOLS {
-            tracing::warn!("a worker is passed over: the workers of this program have too many different tools");
+            tracing::warn!(
+                "a worker is passed over: the workers of this program have too many different tools"
+            );
             return None;
         }
         Offered::read(text, digest).map(Arc::new)
@@ -240,7 +242,8 @@ impl Fleet {
         let inner = self.inner.lock();
         let mut votes: HashMap<(&str, &str), (HashSet<&str>, &Known)> = HashMap::new();
         for (worker, member) in inner.members.iter().filter(|(_, member)| member.label(on).is_some()) {
-            let newest = member.tools.iter().flat_map(|offered| offered.tools.values()).filter_map(|all| all.first());
+            let newest =
+                member.tools.iter().flat_map(|offered| offered.tools.values()).filter_map(|all| all.first());
             for tool in newest.filter(|tool| is_wanted(&tool.def.name)) {
                 let vote = votes.entry((&tool.def.name, &tool.definition)).or_insert((HashSet::new(), tool));
                 vote.0.insert(&worker.name);
@@ -269,7 +272,8 @@ impl Fleet {
     pub(super) fn list(&self) -> Vec<Listed> {
         let inner = self.inner.lock();
         let listed = inner.members.iter().map(|(worker, member)| {
-            let tools = member.tools.iter().flat_map(|offered| offered.tools.values()).flatten().cloned().collect();
+            let tools =
+                member.tools.iter().flat_map(|offered| offered.tools.values()).flatten().cloned().collect();
             let mut labels: Vec<String> = member.labels.iter().cloned().collect();
             labels.sort_unstable();
             (worker.clone(), labels, member.places, member.busy(), tools)

@@ -129,7 +129,9 @@ impl Worker {
     async fn answer(&self, reply: Subject, (id, result): (String, ToolResult), taken: Taken) {
         drop(taken);
         let busy = self.places.busy();
-        let payload = match Payload::new(&self.link, &self.id.name, encode(&Reply::Answer { result, busy })).await {
+        let payload = match Payload::new(&self.link, &self.id.name, encode(&Reply::Answer { result, busy }))
+            .await
+        {
             Ok(payload) => payload,
             Err(error) => {
                 let result =

@@ -45,8 +45,7 @@ impl Listening {
             let calls = subscribe(subjects.call(&worker.id, "*", label)).await?;
             self.calls.insert((subjects.base().to_owned(), label.to_owned()), calls);
         }
-        let (asks, hellos) =
-            (subscribe(subjects.ask(&worker.id)).await?, subscribe(subjects.hello()).await?);
+        let (asks, hellos) = (subscribe(subjects.ask(&worker.id)).await?, subscribe(subjects.hello()).await?);
         let mut others = JoinSet::new();
         others.spawn(worker.clone().answer_asks(asks));
         others.spawn(worker.clone().hear(hellos));

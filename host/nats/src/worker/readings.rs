@@ -113,7 +113,11 @@ impl Readings {
         let mut newer: HashSet<String> = HashSet::new();
         for read in self.of(base) {
             let is_wanted = |definition: &String| wanted.is_none_or(|wanted| wanted.contains(definition));
-            if read.definitions().into_iter().any(|definition| !newer.contains(definition) && is_wanted(definition)) {
+            if read
+                .definitions()
+                .into_iter()
+                .any(|definition| !newer.contains(definition) && is_wanted(definition))
+            {
                 read.is_wanted();
             }
             newer.extend(read.definitions().into_iter().cloned());
@@ -162,9 +166,8 @@ impl Read {
     }
 
     fn is_over(&self) -> bool {
-        let is_over = |(since, wanted): (Instant, Instant)| {
-            since.elapsed() > OVERLAP || wanted.elapsed() > UNWANTED
-        };
+        let is_over =
+            |(since, wanted): (Instant, Instant)| since.elapsed() > OVERLAP || wanted.elapsed() > UNWANTED;
         self.replaced.lock().is_some_and(is_over)
     }
 

@@ -69,9 +69,8 @@ fn storage(health: &Health) -> Line {
     let problems: Vec<_> = health.stores.iter().filter_map(problem).collect();
     match (problems.is_empty(), health.storage_limit.is_some_and(|limit| sum > limit)) {
         (false, _) => Line::new(Mark::Bad, "storage", text).more(problems),
-        (true, true) => {
-            Line::new(Mark::Warning, "storage", text).more(["less in `[nats.storage]`, or more for the account"])
-        }
+        (true, true) => Line::new(Mark::Warning, "storage", text)
+            .more(["less in `[nats.storage]`, or more for the account"]),
         (true, false) => Line::new(Mark::Good, "storage", text),
     }
 }
