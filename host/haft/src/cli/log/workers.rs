@@ -28,10 +28,8 @@ pub(super) async fn copied(
     let folder = TempDir::with_prefix("haft-log-")?;
     let fetched = fetch(&link, log.since.map(|since| since.0.into()), folder.path()).await?;
     if fetched.foreign > 0 {
-        terminal.warning(&format!(
-            "{} lines are left out: a worker sent them that says they are another's",
-            fetched.foreign
-        ));
+        let text = format!("lines that a worker sent as another's are left out: {}", fetched.foreign);
+        terminal.warning(&text);
     }
     Ok(Some(folder))
 }
