@@ -51,7 +51,7 @@ async fn n04_the_death_of_a_worker_is_told_at_once() {
 /// N23: a server that stood still for longer than a worker may be silent is no death: a call that ended well meanwhile is
 /// answered, and told as what it was (L5).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "by night: it takes time"]
+#[ignore = "by night: it measures time"]
 async fn n23_a_server_that_stood_still_loses_no_answer() {
     let nap = "\n[[tools]]\nname = \"nap\"\ndescription = \"Naps.\"\ncommand = [\"sh\", \"-c\", \"echo nap >> MARKS; sleep 3; \
                echo rested\"]\non = [\"eu\"]\n";
