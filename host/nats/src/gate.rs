@@ -259,7 +259,7 @@ impl Connected {
             if message.subject.as_str() != self.subjects.beat(&beat.worker) {
                 continue;
             }
-            if asking.len() < MAX_ASKING && fleet.beat(&beat) {
+            if fleet.beat(&beat) && asking.len() < MAX_ASKING {
                 let (own, fleet) = (self.clone(), fleet.clone());
                 asking.spawn(async move {
                     if let Some((labels, tools)) = own.offered_by(&beat).await {

@@ -171,9 +171,10 @@ impl Worker {
         let tasks = TaskTracker::new();
         let mut next = None;
         loop {
-            let message = match next.take() {
-                Some(message) => Some(message),
-                None => tokio::select! {
+            let message = if next.is_some() {
+                next.take()
+            } else {
+                tokio::select! {
                     biased;
                     () = stop.cancelled() => None,
                     () = self.reread.notified() => {
@@ -182,7 +183,7 @@ impl Worker {
                         continue;
                     }
                     message = listening.next() => message,
-                },
+                }
             };
             let Some(message) = message else { break };
             if stop.is_cancelled() {

@@ -246,13 +246,13 @@ impl Live {
     /// Nothing else waits for MCP servers that have to be asked what they have.
     async fn load(&mut self) -> Option<bool> {
         ask(&self.running.servers());
-        let is_other = self.load_asking(Ask::Never).await?;
+        let is_other = Box::pin(self.load_asking(Ask::Never)).await?;
         let servers = self.running.servers();
         if servers.unknown().is_empty() {
             return Some(is_other);
         }
         ask(&servers);
-        Some(self.load_asking(Ask::WhereUnknown).await? || is_other)
+        Some(Box::pin(self.load_asking(Ask::WhereUnknown)).await? || is_other)
     }
 
     async fn load_asking(&mut self, asking: Ask) -> Option<bool> {

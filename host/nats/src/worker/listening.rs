@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use async_nats::{Message, Subscriber};
+use haft_core::manifest::Label;
 use tokio::task::JoinSet;
 use tokio_stream::{StreamExt, StreamMap};
 
@@ -27,7 +28,9 @@ impl Listening {
         let is_over = |base: &str| !bases.iter().any(|own| own.base() == base);
         self.others.retain(|base, _| !is_over(base));
         let over: Vec<_> = self.calls.keys().filter(|(base, _)| is_over(base)).cloned().collect();
-        over.iter().for_each(|key| drop(self.calls.remove(key)));
+        for key in &over {
+            self.calls.remove(key);
+        }
         for subjects in bases {
             if !self.others.contains_key(subjects.base()) {
                 self.add(worker, &subjects).await?;
@@ -41,7 +44,7 @@ impl Listening {
             let what = "a worker cannot listen";
             worker.link.client.subscribe(subject).await.map_err(|error| unusable(what, &error))
         };
-        for label in worker.settings.labels.iter().map(|label| label.as_str()).chain([ANY]) {
+        for label in worker.settings.labels.iter().map(Label::as_str).chain([ANY]) {
             let calls = subscribe(subjects.call(&worker.id, "*", label)).await?;
             self.calls.insert((subjects.base().to_owned(), label.to_owned()), calls);
         }

@@ -306,6 +306,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::server::http::Readiness;
     use crate::server::{Publisher, ServerInfo, ToolSnapshot};
     use haft_core::tool::{Session, Toolbox};
 
@@ -339,7 +340,7 @@ mod tests {
 
     /// A gate, and a session behind it.
     async fn opened(shared: &ServerShared) -> (Gate, String) {
-        let readiness = tokio::sync::watch::channel(super::Readiness::default()).1;
+        let readiness = tokio::sync::watch::channel(Readiness::default()).1;
         let public = Public::new(shared.snapshots.clone(), None, readiness);
         let gate = Gate::new(shared, (Admission::Anybody, public), Vec::new(), (8, None), HANG);
         let open = json!({

@@ -102,9 +102,10 @@ impl Public {
         if self.ending.is_cancelled() {
             missing.insert(0, "haft is about to end".into());
         }
-        let (status, word) = match missing.is_empty() {
-            true => (StatusCode::OK, "ready"),
-            false => (StatusCode::SERVICE_UNAVAILABLE, "not ready"),
+        let (status, word) = if missing.is_empty() {
+            (StatusCode::OK, "ready")
+        } else {
+            (StatusCode::SERVICE_UNAVAILABLE, "not ready")
         };
         let lines = missing.iter().chain(&notes).filter(|_| is_own);
         plain(status, lines.fold(format!("{word}\n"), |text, line| format!("{text}{line}\n")))
