@@ -8,6 +8,7 @@ pub(crate) mod bounds;
 mod brief;
 mod callers;
 pub(crate) mod eras;
+mod health;
 pub(crate) mod http;
 pub(crate) mod peer;
 mod priming;

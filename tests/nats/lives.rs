@@ -71,7 +71,7 @@ async fn n14_an_mcp_server_runs_on_the_worker_that_has_its_label() {
     assert!(noted.contains("eu-1: "), "{noted}");
 }
 
-/// N05: an answer that is larger than the server's messages may be comes whole, by way of the object store, which keeps
+/// N05: an answer that is larger than the server's messages may be comes whole, in pieces at the server, which keeps
 /// nothing of it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn n05_large_answers_travel() {
@@ -79,14 +79,18 @@ async fn n05_large_answers_travel() {
     let _worker = world.worker("eu-1", &["--label", "eu"]);
     let gate = world.gate().await;
     gate.until_answered("guest__echo", json!({ "text": "small" })).await;
-    assert_eq!(world.stored().await, None, "small messages need no store");
+    let before = world.stored().await.map_or(0, |(written, _)| written);
+    assert_eq!(before, 0, "small messages need no store");
     let large = "0123456789abcdef\n".repeat(300_000);
     let answer = gate.call("guest__echo", json!({ "text": large })).await;
     assert!(!answer.is_error, "{}", answer.content.get(..500).unwrap_or(&answer.content));
     assert!(answer.content == large, "{} bytes came", answer.content.len());
-    let (written, left) = world.stored().await.expect("arguments and answer were stored");
-    eprintln!("{} bytes came, {written} messages were stored for them, {left} bytes are left", large.len());
-    assert!(written >= 2 * (large.len() as u64 / (128 << 10)) && left < 10_000, "{written}, {left}");
+    let (written, _) = world.stored().await.expect("arguments and answer were stored");
+    assert!(written >= 2 * (large.len() as u64 >> 20), "{written}");
+    eventually_some("nothing is left of them", async || {
+        world.stored().await.filter(|(_, left)| *left < 10_000)
+    })
+    .await;
 }
 
 /// N09: a worker that is told to end does so while calls go on coming, and whoever is told that none ran is answered elsewhere.
@@ -99,11 +103,17 @@ async fn n09_a_worker_ends_while_calls_come() {
     let _other = world.worker("eu-2", &["--label", "eu"]);
     let (is_over, answered) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
     let local = tokio::task::LocalSet::new();
-    let callers = (0..64).map(|_| {
+    let callers = (0..64).map(|number| {
         let (gate, is_over, answered) = (gate.clone(), is_over.clone(), answered.clone());
         local.spawn_local(async move {
             while !is_over.load(Ordering::Relaxed) {
-                gate.until_answered("time", json!({})).await;
+                // What runs when the worker is told to end is answered too, where it is not asked again.
+                let (tool, arguments) = if number % 2 == 0 {
+                    ("time", json!({}))
+                } else {
+                    ("program__far__mark", json!({ "mark": "x" }))
+                };
+                gate.until_answered(tool, arguments).await;
                 answered.fetch_add(1, Ordering::Relaxed);
             }
         })

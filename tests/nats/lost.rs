@@ -19,9 +19,9 @@ fn id_of(message: &Message) -> String {
 }
 
 /// A worker that the test plays, with the tools of one that was.
-struct Played {
+pub(crate) struct Played {
     client: Client,
-    calls: async_nats::Subscriber,
+    calls: tokio_stream::adapters::Merge<async_nats::Subscriber, async_nats::Subscriber>,
     asks: async_nats::Subscriber,
     tools: bytes::Bytes,
     claims: kv::Store,
@@ -31,19 +31,29 @@ struct Played {
 
 impl Played {
     /// Takes the place of a worker `eu-1`, which ends.
-    async fn instead_of_one(world: &World) -> Self {
+    pub(crate) async fn instead_of_one(world: &World) -> Self {
+        Self::instead_of_one_that_says(world, |_| ()).await
+    }
+
+    /// The same, which says of itself what `change` makes of it.
+    pub(crate) async fn instead_of_one_that_says(world: &World, change: impl FnOnce(&mut Value)) -> Self {
         let mut worker = world.worker("eu-1", &["--label", "eu"]);
         let (beats, beat) = Raw::login(world, "gate").first("haft.1.*.*.beat.>");
+        let mut beat: Value = serde_json::from_str(&beat).unwrap();
+        change(&mut beat);
+        let beat = beat.to_string();
         let (calls, asks) = (beats.replace(".beat.", ".call."), beats.replace(".beat.", ".ask."));
         let gate = ConnectOptions::with_user_and_password("gate".into(), "gate-password".into());
-        let gate = gate.custom_inbox_prefix("haft.1.inbox.test").connect(world.url()).await.unwrap();
+        let gate = gate.custom_inbox_prefix("haft.1.inbox.eu-1.test").connect(world.url()).await.unwrap();
         let tools = gate.request(asks.clone(), "\"tools\"".into()).await.unwrap().payload;
         worker.kill();
         let client = ConnectOptions::with_user_and_password("eu-1".into(), "eu-1-password".into());
-        let client = client.connect(world.url()).await.unwrap();
+        let client =
+            client.custom_inbox_prefix("_INBOX.haft.worker.eu-1").connect(world.url()).await.unwrap();
         let claims = async_nats::jetstream::new(client.clone()).get_key_value("haft-claims").await.unwrap();
-        let (calls, asks) = (client.subscribe(format!("{calls}.*")), client.subscribe(asks));
-        let (calls, asks) = (calls.await.unwrap(), asks.await.unwrap());
+        let subscribe = async |subject: String| client.subscribe(subject).await.unwrap();
+        let calls = subscribe(format!("{calls}.*.eu")).await.merge(subscribe(format!("{calls}.*._")).await);
+        let asks = subscribe(asks).await;
         let (lives, over) = channel();
         let (own, runtime) = (client.clone(), tokio::runtime::Handle::current());
         std::thread::spawn(move || {
@@ -60,14 +70,18 @@ impl Played {
     }
 
     /// The next call, while what is asked besides is answered.
-    async fn call(&mut self) -> Message {
+    pub(crate) async fn call(&mut self) -> Message {
         within("a call comes", self.next_call()).await
     }
 
     async fn next_call(&mut self) -> Message {
         loop {
             tokio::select! {
-                call = self.calls.next() => return call.unwrap(),
+                // What is empty asks whether anybody is there.
+                call = self.calls.next() => match call.unwrap() {
+                    asked if asked.payload.is_empty() && asked.headers.is_none() => self.say(&asked, json!("full")).await,
+                    call => return call,
+                },
                 ask = self.asks.next() => {
                     let reply = ask.unwrap().reply.unwrap();
                     self.client.publish(reply, self.tools.clone()).await.unwrap();
@@ -90,10 +104,10 @@ impl Played {
     /// Claims the call `id`, as a worker does that runs it.
     async fn claim(&self, id: &str) {
         let claim = json!({ "state": "running", "by": "eu-1", "tool": "mark", "time": 1 });
-        self.claims.create(id, claim.to_string().into()).await.unwrap();
+        self.claims.create(format!("eu-1.{id}"), claim.to_string().into()).await.unwrap();
     }
 
-    async fn answer(&self, call: &Message, text: &str) {
+    pub(crate) async fn answer(&self, call: &Message, text: &str) {
         self.say(call, json!({ "answer": { "result": ToolResult::success(text), "busy": 0 } })).await;
     }
 }
@@ -146,7 +160,7 @@ async fn n11_a_call_that_was_lost_is_given_up_and_made_anew() {
     worker.say(&question, json!("unknown")).await;
     let again = worker.call().await;
     assert_ne!(id_of(&again), lost);
-    let claim = worker.claims.get(&lost).await.unwrap().unwrap();
+    let claim = worker.claims.get(format!("eu-1.{lost}")).await.unwrap().unwrap();
     assert_eq!(serde_json::from_slice::<Value>(&claim).unwrap()["state"], "given_up");
     worker.answer(&again, "the second").await;
     assert_eq!(within("it is answered", call).await.unwrap().content, "the second");

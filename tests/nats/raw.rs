@@ -59,6 +59,12 @@ impl Raw {
         (head.split(' ').nth(1).unwrap().to_owned(), self.lines.next().unwrap().unwrap())
     }
 
+    /// Whether a message may be sent to `subject`.
+    pub(crate) fn may_say(&mut self, subject: &str) -> bool {
+        self.say(&format!("PUB {subject} 1\r\nx\r\nPING\r\n"));
+        self.until(|line| line.starts_with("-ERR") || line == "PONG") == "PONG"
+    }
+
     /// Whether messages to `subject` may be heard.
     pub(crate) fn hears(&mut self, subject: &str) -> bool {
         self.say(&format!("SUB {subject} 2\r\nPING\r\n"));

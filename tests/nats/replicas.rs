@@ -279,13 +279,13 @@ fn rp04_a_worker_does_not_see_the_key() {
         ("$JS.API.STREAM.MSG.GET.KV_haft-keys", "{\"last_by_subj\":\"$KV.haft-keys.key\"}"),
         (
             "$JS.API.CONSUMER.CREATE.KV_haft-keys",
-            "{\"stream_name\":\"KV_haft-keys\",\"config\":{\"deliver_subject\":\"_INBOX.t\"}}",
+            "{\"stream_name\":\"KV_haft-keys\",\"config\":{\"deliver_subject\":\"_INBOX.haft.worker.eu-1.t\"}}",
         ),
         ("$JS.API.STREAM.CREATE.copy", "{\"name\":\"copy\",\"sources\":[{\"name\":\"KV_haft-keys\"}]}"),
         ("$KV.haft-approvals.x", "x"),
         ("haft.1.replica.task.x", "cancel"),
     ] {
-        assert!(!Raw::login(&world, "eu-1").asks(subject, "_INBOX.t", text), "{subject}");
+        assert!(!Raw::login(&world, "eu-1").asks(subject, "_INBOX.haft.worker.eu-1.t", text), "{subject}");
     }
     for subject in ["$KV.haft-keys.>", "haft.1.replica.>", "$JS.API.>", ">"] {
         assert!(!Raw::login(&world, "eu-1").hears(subject), "{subject}");

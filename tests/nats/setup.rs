@@ -11,7 +11,8 @@ use nkeys::KeyPair;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, SanType};
 use serde_json::{Value, json};
 
-use super::permissions::{STORES, STORES_OF_GATES};
+/// The guide, whose users and permissions the servers of these tests have.
+const GUIDE: &str = include_str!("../../docs/machines.md");
 
 /// Those that connect.
 const USERS: [&str; 5] = ["gate", "eu-1", "eu-2", "eu-3", "us-1"];
@@ -23,6 +24,10 @@ pub(crate) enum Setup {
     Guide,
     /// The same, where nobody hears of the system account.
     Silent,
+    /// The same users without permissions.
+    Open,
+    /// What the guide shows, with less storage than is reserved unless program.toml says so.
+    Small,
     /// The same with TLS: the server shows a certificate, and wants one.
     Tls,
     /// Users are keys.
@@ -50,7 +55,7 @@ impl Setup {
     /// What it comes to, at `port`, with what is needed in `folder`.
     pub(crate) fn prepare(self, port: u16, folder: &Path) -> Prepared {
         let listen = format!(
-            "listen: \"127.0.0.1:{port}\"\njetstream {{ store_dir: \"{}\" }}\n",
+            "listen: \"127.0.0.1:{port}\"\njetstream {{ max_file_store: 100GB, store_dir: \"{}\" }}\n",
             folder.join("store").display()
         );
         let plain = "nats://127.0.0.1";
@@ -61,6 +66,15 @@ impl Setup {
         };
         match self {
             Self::Guide => prepared(guide(true, password), plain, passwords()),
+            Self::Open => {
+                let users = USERS.map(|name| format!("{{ {} }}", password(name))).join(", ");
+                prepared(format!("authorization {{ users: [ {users} ] }}\n"), plain, passwords())
+            }
+            Self::Small => Prepared {
+                configuration: format!("{}{}", listen.replace("100GB", "2GB"), guide(true, password)),
+                address: plain,
+                logins: passwords(),
+            },
             Self::Silent => prepared(guide(false, password), plain, passwords()),
             Self::Tls => {
                 let (tls, logins) = tls(folder);
@@ -109,12 +123,9 @@ fn passwords() -> Vec<(&'static str, Login)> {
 /// users with no more permissions than their role needs. `who` is how a user is named there.
 fn guide(is_told: bool, who: impl Fn(&str) -> String) -> String {
     let worker = |name: &str| {
-        format!(
-            r#"{{ {}, permissions: {{
-                 publish: ["haft.1.*.*.beat.{name}.*", "haft.1.inbox.>", "haft.1.journal.*.{name}", {STORES}]
-                 subscribe: ["haft.1.*.*.call.{name}.>", "haft.1.*.*.ask.{name}.*", "haft.1.*.*.hello", "_INBOX.>"] }} }}"#,
-            who(name)
-        )
+        let (label, _) = name.split_once('-').unwrap();
+        let own = permissions("eu-1").replace(".*.*.eu\"", &format!(".*.*.{label}\"")).replace("eu-1", name);
+        format!("{{ {}, {own}", who(name))
     };
     let workers: String = USERS[1..].iter().map(|name| worker(name)).collect::<Vec<_>>().join("\n");
     let subject = "\"$SYS.ACCOUNT.HAFT.DISCONNECT\"";
@@ -135,16 +146,23 @@ fn guide(is_told: bool, who: impl Fn(&str) -> String) -> String {
             jetstream: enabled
             {imports}
             users: [
-              {{ {}, permissions: {{
-                 publish: ["haft.1.*.*.call.>", "haft.1.*.*.ask.>", "haft.1.*.*.hello", "haft.1.replica.>", {STORES}, {STORES_OF_GATES}]
-                 subscribe: ["haft.1.*.*.beat.>", "haft.1.inbox.>", "haft.1.replica.>", "_INBOX.>", "$SYS.ACCOUNT.*.DISCONNECT"] }} }}
+              {{ {}, {}
               {workers}
             ]
           }}
         }}
         "#,
-        who("gate")
+        who("gate"),
+        permissions("gate")
     )
+}
+
+/// What the guide says that the user `name` may do, to the end of its table.
+fn permissions(name: &str) -> String {
+    let begin = format!("{{ user: {name}, password: …, ");
+    let (_, rest) = GUIDE.split_once(&begin).unwrap();
+    let (own, _) = rest.split_once("} }").unwrap();
+    format!("{own}}} }}")
 }
 
 /// An authority of its own, the server's certificate, and one for all clients.

@@ -238,6 +238,10 @@ impl World {
         workers.iter().find(|(own, _)| own == name).unwrap().1.work()
     }
 
+    pub(crate) fn gate_home(&self) -> &Home {
+        &self.gate
+    }
+
     pub(crate) fn gate_folder(&self) -> PathBuf {
         self.gate.work()
     }
@@ -270,11 +274,40 @@ impl World {
     pub(crate) async fn stored(&self) -> Option<(u64, u64)> {
         let options =
             async_nats::ConnectOptions::with_user_and_password("gate".into(), "gate-password".into());
-        let client = options.connect(self.url()).await.unwrap();
+        let client = options.custom_inbox_prefix("_INBOX.haft.gate").connect(self.url()).await.unwrap();
         let jetstream = async_nats::jetstream::new(client);
         let stream = jetstream.get_stream("OBJ_haft-payloads").await.ok()?;
         let state = &stream.cached_info().state;
         Some((state.last_sequence, state.bytes))
+    }
+
+    /// The pieces of what is stored there: their subjects, and all of their bytes.
+    pub(crate) async fn stored_pieces(&self) -> (Vec<String>, Vec<u8>) {
+        let options =
+            async_nats::ConnectOptions::with_user_and_password("gate".into(), "gate-password".into());
+        let client = options.custom_inbox_prefix("_INBOX.haft.gate").connect(self.url()).await.unwrap();
+        let stream = async_nats::jetstream::new(client).get_stream("OBJ_haft-payloads").await.unwrap();
+        let (mut subjects, mut bytes) = (Vec::new(), Vec::new());
+        for number in 1..=stream.cached_info().state.last_sequence {
+            let Ok(message) = stream.get_raw_message(number).await else { continue };
+            subjects.push(message.subject.to_string());
+            bytes.extend_from_slice(&message.payload);
+        }
+        (subjects, bytes)
+    }
+
+    /// How a worker ends that does so by itself, and what it says.
+    pub(crate) fn worker_that_ends(
+        &self,
+        user: &'static str,
+        arguments: &[&str],
+        name: &[&str],
+    ) -> (std::process::ExitStatus, String) {
+        let home = Home::new();
+        self.settle(&home, As::Worker(user));
+        let (url, name) = (self.url(), if name.is_empty() { vec!["--name", user] } else { name.to_vec() });
+        let output = home.command(&[&["work", "--nats", &url], arguments, &name].concat()).output().unwrap();
+        (output.status, String::from_utf8(output.stderr).unwrap())
     }
 
     /// The marks that calls left, in order.
@@ -308,6 +341,11 @@ impl Server {
         command.arg("-c").arg(&self.config).stdout(Stdio::null()).stderr(Stdio::null());
         self.child = Some(command.spawn().unwrap());
         until("the NATS server starts", || std::net::TcpStream::connect(("127.0.0.1", self.port)).is_ok());
+    }
+
+    pub(crate) fn signal(&self, signal: rustix::process::Signal) {
+        let id = self.child.as_ref().unwrap().id().cast_signed();
+        rustix::process::kill_process(rustix::process::Pid::from_raw(id).unwrap(), signal).unwrap();
     }
 
     pub(crate) fn kill(&mut self) {

@@ -66,6 +66,10 @@ impl Site {
         Self::start(stage, &["--token-env", "HAFT_TEST_TOKEN"])
     }
 
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     pub(crate) fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(self.address).unwrap();
         stream.set_read_timeout(Some(HANG)).unwrap();
@@ -463,7 +467,7 @@ fn rs06_approvals_work_over_http() {
 /// A client that asks and never reads what it is sent is hung up on, in bounded time and memory.
 #[tokio::test]
 async fn whoever_does_not_read_is_hung_up_on() {
-    use haft::mcp::server::http::{Admission, Patience, Room, Server, Settings};
+    use haft::mcp::server::http::{Admission, Drain, Patience, Readiness, Room, Server, Settings};
     use haft::mcp::server::{Publisher, ServerInfo, ToolSnapshot};
     use haft::tool::Session;
 
@@ -478,8 +482,16 @@ async fn whoever_does_not_read_is_hung_up_on() {
         reading: Duration::from_millis(500),
     };
     let (address, room) = ("127.0.0.1:0".parse().unwrap(), Room { sessions: 8, connections: 8 });
-    let settings =
-        Settings { address, admission: Admission::Anybody, url: None, hosts: Vec::new(), room, patience };
+    let settings = Settings {
+        address,
+        admission: Admission::Anybody,
+        url: None,
+        hosts: Vec::new(),
+        room,
+        patience,
+        readiness: tokio::sync::watch::channel(Readiness::default()).1,
+        drain: Drain::default(),
+    };
     let server = Server::bind(snapshots, settings).await.unwrap();
     let address = server.address();
     let stop = tokio_util::sync::CancellationToken::new();

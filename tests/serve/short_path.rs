@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 
-use haft::mcp::server::http::{Admission, Patience, Room, Server, Settings};
+use haft::mcp::server::http::{Admission, Drain, Patience, Readiness, Room, Server, Settings};
 use haft::mcp::server::{Publisher, ServerInfo, ToolSnapshot, ToolSnapshots, stdio};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
@@ -249,6 +249,8 @@ fn wa03_a_ping_over_http_waits_for_no_other_thread() {
         hosts: Vec::new(),
         room,
         patience: Patience::default(),
+        readiness: tokio::sync::watch::channel(Readiness::default()).1,
+        drain: Drain::default(),
     };
     let server = runtime.block_on(Server::bind(snapshots, settings)).unwrap();
     let address = server.address();

@@ -1,9 +1,12 @@
-//! How soon a gate knows of a worker's death: the server tells it, or silence does.
+//! How soon a gate knows of a worker's death: the server tells it, or silence does; and that a server which stood still is
+//! none.
 
 use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
 use serde_json::json;
 
+use crate::common::wait::{eventually, within};
 use crate::nats::setup::Setup;
 use crate::nats::world::World;
 
@@ -43,4 +46,25 @@ async fn n04_the_death_of_a_worker_is_told_at_once() {
     };
     assert!(told[DEATHS / 2] * 4 < silent[0], "{told:?} {silent:?}");
     assert!(silent[0] < Duration::from_secs(3), "{silent:?}");
+}
+
+/// N23: a server that stood still for longer than a worker may be silent is no death: a call that ended well meanwhile is
+/// answered, and told as what it was (L5).
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "by night: it measures time"]
+async fn n23_a_server_that_stood_still_loses_no_answer() {
+    let nap = "\n[[tools]]\nname = \"nap\"\ndescription = \"Naps.\"\ncommand = [\"sh\", \"-c\", \"echo nap >> MARKS; sleep 3; \
+               echo rested\"]\non = [\"eu\"]\n";
+    let Some(world) = World::with(Setup::Guide, nap) else { return };
+    let _worker = world.worker("eu-1", &["--label", "eu"]);
+    let gate = world.gate().await;
+    gate.until_answered("time", json!({})).await;
+    let call = gate.spawn("program__far__nap", json!({}));
+    world.until_marked("nap").await;
+    world.server.signal(Signal::STOP);
+    tokio::time::sleep(Duration::from_secs(8)).await;
+    world.server.signal(Signal::CONT);
+    let answer = within("it is answered", call).await.unwrap();
+    assert!(!answer.is_error && answer.content.contains("rested"), "{}", answer.content);
+    eventually("nothing is made twice", || world.marks() == ["nap"]).await;
 }

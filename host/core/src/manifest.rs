@@ -60,7 +60,7 @@ pub use self::hint_table::HintTable;
 pub use self::journal::JournalTable;
 pub use self::label::Label;
 pub use self::name::{Name, NameError, ToolName, Variable};
-pub use self::nats::{NatsLogin, NatsTable, NatsUrl};
+pub use self::nats::{NatsLogin, NatsStorage, NatsTable, NatsUrl};
 pub use self::package::Package;
 pub use self::pattern::{ToolPattern, ToolPatternError};
 pub use self::plugin::{Component, GrantTable, Plugin, PluginSecret, Reuse};

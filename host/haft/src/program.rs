@@ -94,7 +94,7 @@ use haft_core::secret::{Redactor, Secrets};
 use haft_core::skill::Shelved;
 use haft_core::tool::{Session, Toolbox, Widening};
 use haft_core::trace::Trace;
-use haft_nats::{Identity, LinkError, Server, Shipper, Worker, WorkerSettings};
+use haft_nats::{Identity, LinkError, Reading, Server, Shipper, Worker, WorkerSettings};
 use haft_sandbox::Backend;
 use haft_sandbox::confine::Confiner;
 
@@ -249,17 +249,16 @@ impl Program {
         Self { journal, ..self }
     }
 
-    /// A worker that runs calls of this program's toolbox, in sessions like `session`.
-    pub async fn worker(&self, settings: WorkerSettings, session: Session) -> Result<Arc<Worker>, LinkError> {
-        let (server, identity) = (self.nats().settings().await?, self.identity.clone());
-        Worker::connect(
-            settings,
-            &server,
-            identity,
-            (self.toolbox.clone(), session),
-            Arc::new(CallerAndTrace),
-        )
-        .await
+    /// A worker that runs calls of this program's toolbox.
+    pub async fn worker(&self, settings: WorkerSettings) -> Result<Arc<Worker>, LinkError> {
+        let server = self.nats().settings().await?;
+        Worker::connect(settings, &server, self.reading(), Arc::new(CallerAndTrace)).await
+    }
+
+    /// What a worker runs calls of this program with.
+    pub fn reading(&self) -> Reading {
+        let (identity, toolbox) = (self.identity.clone(), self.toolbox.clone());
+        Reading { identity, toolbox, session: self.session("work", Events::none()) }
     }
 
     /// What sends the journal of `worker` to NATS; nothing where none is kept.

@@ -13,6 +13,7 @@
 
 mod answer;
 mod beginning;
+mod bounded;
 mod calls;
 mod config;
 mod connection;

@@ -1,5 +1,6 @@
 //! Claims: who runs a call that may change anything, written down before it runs, at the server. A call is claimed once:
-//! by the worker that runs it, or by the gate that gives it up, and whoever comes second does not.
+//! by the worker that runs it, or by the gate that gives it up, and whoever comes second does not. It stands below the
+//! worker's name, where the server lets no other worker write.
 
 use async_nats::jetstream::kv::{CreateErrorKind, Operation};
 use serde::{Deserialize, Serialize};
@@ -7,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::error::{LinkError, unusable};
 use super::link::{Link, STORE};
 use super::message::{encode, now};
+use super::subjects;
 
 /// What a claim says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,11 +50,12 @@ impl Claim {
         Self { state, by: by.to_owned(), tool: tool.to_owned(), time: now() }
     }
 
-    /// Makes the claim of the call `id`, unless there is one.
-    pub(crate) async fn make(&self, link: &Link, id: &str) -> Result<Claimed, LinkError> {
+    /// Makes the claim of the call `id` of `worker`, unless there is one.
+    pub(crate) async fn make(&self, link: &Link, (worker, id): (&str, &str)) -> Result<Claimed, LinkError> {
         let what = "a call cannot be claimed";
         let store = link.claims().await?;
-        let made = tokio::time::timeout(STORE, store.create(id, encode(self).into())).await;
+        let made =
+            tokio::time::timeout(STORE, store.create(subjects::claim(worker, id), encode(self).into())).await;
         match made.map_err(|late| unusable(what, &late))? {
             Ok(_) => Ok(Claimed::Now),
             Err(error) if error.kind() == CreateErrorKind::AlreadyExists => Ok(Claimed::Before),
@@ -60,17 +63,17 @@ impl Claim {
         }
     }
 
-    /// Claims the call `id` for the gate `by`, so that it never runs. What its claim says, where a worker was faster.
+    /// Claims `call`, a worker and an id, for the gate `by`, so that it never runs. What its claim says, where a worker was faster.
     pub(crate) async fn give_up(
         link: &Link,
-        id: &str,
+        call: (&str, &str),
         by: &str,
         tool: &str,
     ) -> Result<Option<ClaimState>, LinkError> {
-        match Self::new(ClaimState::GivenUp, by, tool).make(link, id).await? {
+        match Self::new(ClaimState::GivenUp, by, tool).make(link, call).await? {
             Claimed::Now => Ok(None),
             Claimed::Before => {
-                let state = Self::read(link, id).await?.map_or(ClaimState::Other, |claim| claim.state);
+                let state = Self::read(link, call).await?.map_or(ClaimState::Other, |claim| claim.state);
                 // Nobody else gives this call up: an earlier attempt did, whose answer was lost.
                 Ok(Some(state).filter(|state| *state != ClaimState::GivenUp))
             }
@@ -79,19 +82,19 @@ impl Claim {
 
     /// Notes what became of a call that was claimed. Nobody waits for it: without it the claim says that the call runs,
     /// and nobody knows what came of it.
-    pub(crate) async fn note(&self, link: &Link, id: &str) {
+    pub(crate) async fn note(&self, link: &Link, (worker, id): (&str, &str)) {
         let Ok(store) = link.claims().await else { return };
-        let subject = format!("$KV.{}.{id}", store.name);
+        let subject = format!("$KV.{}.{}", store.name, subjects::claim(worker, id));
         if let Err(error) = link.client.publish(subject, encode(self).into()).await {
             tracing::debug!("the end of a call is not noted in its claim: {error}");
         }
     }
 
     /// What the claim of the call `id` says, if there is one.
-    pub(crate) async fn read(link: &Link, id: &str) -> Result<Option<Self>, LinkError> {
+    pub(crate) async fn read(link: &Link, (worker, id): (&str, &str)) -> Result<Option<Self>, LinkError> {
         let what = "a claim cannot be read";
         let store = link.claims().await?;
-        let entry = tokio::time::timeout(STORE, store.entry(id)).await;
+        let entry = tokio::time::timeout(STORE, store.entry(subjects::claim(worker, id))).await;
         let entry = entry.map_err(|late| unusable(what, &late))?.map_err(|error| unusable(what, &error))?;
         let entry = entry.filter(|entry| entry.operation == Operation::Put);
         Ok(entry.and_then(|entry| serde_json::from_slice(&entry.value).ok()))

@@ -17,6 +17,17 @@ pub enum LinkError {
     /// Something of the settings makes no sense.
     #[error("`[nats]` cannot be used: {0}")]
     Unusable(String),
+    /// The server does not let this user hear or say something.
+    #[error("NATS does not let this user in where it has to be: {0}")]
+    Denied(String),
+    /// A bucket or stream is not there and cannot be made.
+    #[error("NATS cannot keep `{name}`: {why}")]
+    Store {
+        /// What.
+        name: &'static str,
+        /// Why not.
+        why: String,
+    },
     /// The server does not do, or does not let this user do, what is needed.
     #[error("NATS cannot be used: {what}: {why}")]
     Server {

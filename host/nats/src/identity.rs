@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 const DIGITS: usize = 32;
 
 /// What stands for a program without a name.
-const NAMELESS: &str = "_";
+pub(crate) const NAMELESS: &str = "_";
 
 /// A program, as gates and workers tell it from others.
 #[derive(Clone, Debug, PartialEq, Eq)]

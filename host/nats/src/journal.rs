@@ -12,7 +12,6 @@ use std::time::{Duration, SystemTime};
 
 use async_nats::HeaderMap;
 use async_nats::jetstream::consumer::{DeliverPolicy, pull};
-use async_nats::jetstream::stream::{Config, DiscardPolicy, StorageType, Stream};
 use bytes::Bytes;
 use haft_core::journal::{Bookmark, Followed, Outcome, Record, View};
 use tokio_stream::StreamExt;
@@ -20,8 +19,10 @@ use tokio_util::sync::CancellationToken;
 
 use self::seen::Seen;
 use super::error::{LinkError, unusable};
+use super::identity::NAMELESS;
 use super::link::Link;
 use super::payload::room;
+use super::stores::Kept;
 use super::subjects;
 
 /// How often the file is looked at.
@@ -41,15 +42,6 @@ const MOST_SKIPPED: usize = 16 << 10;
 
 /// How long the last lines may take at the end of a worker.
 const LAST: Duration = Duration::from_secs(5);
-
-/// How long lines are kept in the stream.
-const AGE: Duration = Duration::from_hours(30 * 24);
-
-/// Bytes of the stream; the oldest lines go then.
-const BYTES: i64 = 4 << 30;
-
-/// For how long a line that is sent twice is recognised by the server; readers recognise it later too.
-const TWICE: Duration = Duration::from_mins(10);
 
 /// How long the next line of the stream is waited for.
 const READING: Duration = Duration::from_secs(5);
@@ -115,7 +107,7 @@ impl Shipper {
         directory: PathBuf,
         progress: PathBuf,
     ) -> Self {
-        let subject = format!("{}.{program}.{worker}", subjects::journal(&link.prefix));
+        let subject = subjects::journal_of(&link.prefix, program, worker);
         Self { link: link.clone(), subject, worker: worker.to_owned(), directory, progress }
     }
 
@@ -185,7 +177,7 @@ impl Shipper {
     /// Sends lines, many in a message: the server keeps and acknowledges messages.
     async fn send(&self, lines: Vec<(String, Vec<u8>)>) -> Result<(), LinkError> {
         let what = "lines of the journal cannot be sent";
-        stream(&self.link).await?;
+        Kept::Journal.stream(&self.link).await?;
         let mut sent = Vec::new();
         for (key, message) in messages(lines, MESSAGE.min(room(&self.link))) {
             let mut headers = HeaderMap::new();
@@ -217,6 +209,12 @@ impl Shipper {
     }
 }
 
+/// Where a line comes from: no worker may send to the subject of another.
+fn subject(prefix: &str, record: &Record) -> Option<String> {
+    let (program, worker) = (record.program.name.as_deref(), record.program.worker.as_deref()?);
+    Some(subjects::journal_of(prefix, program.unwrap_or(NAMELESS), worker))
+}
+
 /// What names a line among all: the call, and whether it begins or ends.
 fn key(record: &Record) -> String {
     let end = if record.outcome == Outcome::Started { "begin" } else { "end" };
@@ -239,33 +237,23 @@ fn messages(lines: Vec<(String, Vec<u8>)>, most: usize) -> Vec<(String, Bytes)> 
     messages
 }
 
-/// The stream of journals, made where it is not there.
-async fn stream(link: &Link) -> Result<Stream, LinkError> {
-    let name = subjects::journal_stream(&link.prefix);
-    if let Ok(stream) = link.jetstream.get_stream(&name).await {
-        return Ok(stream);
-    }
-    let config = Config {
-        name,
-        description: Some("what workers noted of calls".into()),
-        subjects: vec![format!("{}.>", subjects::journal(&link.prefix))],
-        max_age: AGE,
-        max_bytes: BYTES,
-        discard: DiscardPolicy::Old,
-        storage: StorageType::File,
-        duplicate_window: TWICE,
-        ..Config::default()
-    };
-    link.jetstream
-        .create_stream(config)
-        .await
-        .map_err(|error| unusable("there is no stream of journals", &error))
+/// What was read of the stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Fetched {
+    /// Lines.
+    pub lines: usize,
+    /// Lines that are not those of the worker that sent them, and were left out.
+    pub foreign: usize,
 }
 
-/// Reads what all workers have sent, or what they did since a time, into a journal in `directory`; how many lines.
-pub async fn fetch(link: &Link, since: Option<SystemTime>, directory: &Path) -> Result<usize, JournalError> {
+/// Reads what all workers have sent, or what they did since a time, into a journal in `directory`.
+pub async fn fetch(
+    link: &Link,
+    since: Option<SystemTime>,
+    directory: &Path,
+) -> Result<Fetched, JournalError> {
     let what = "the journals of workers cannot be read";
-    let stream = stream(link).await?;
+    let stream = Kept::Journal.stream(link).await?;
     let mut left = stream.cached_info().state.messages;
     let deliver_policy = match since {
         Some(start_time) => DeliverPolicy::ByStartTime { start_time: start_time.into() },
@@ -278,22 +266,24 @@ pub async fn fetch(link: &Link, since: Option<SystemTime>, directory: &Path) -> 
     let path = directory.join("journal.jsonl");
     let failed = |source| JournalError::Write { path: path.clone(), source };
     let mut file = BufWriter::new(fs::File::create(&path).map_err(failed)?);
-    let (mut seen, mut count) = (Seen::default(), 0);
+    let (mut seen, mut fetched) = (Seen::default(), Fetched::default());
     while left > 0 {
         let message = tokio::time::timeout(READING, messages.next()).await;
         let message = message.map_err(|late| unusable(what, &late))?;
         let Some(message) = message.transpose().map_err(|error| unusable(what, &error))? else { break };
         left = message.info().map_or(left - 1, |info| info.pending);
         for line in message.payload.split_inclusive(|byte| *byte == b'\n') {
-            let record = serde_json::from_slice::<Record>(line).ok();
-            if record.is_some_and(|record| seen.is_new(&message.subject, &key(&record))) {
+            let Ok(record) = serde_json::from_slice::<Record>(line) else { continue };
+            if subject(&link.prefix, &record).as_deref() != Some(message.subject.as_str()) {
+                fetched.foreign += 1;
+            } else if seen.is_new(&message.subject, &key(&record)) {
                 file.write_all(line).map_err(failed)?;
-                count += 1;
+                fetched.lines += 1;
             }
         }
     }
     file.flush().map_err(failed)?;
-    Ok(count)
+    Ok(fetched)
 }
 
 impl std::fmt::Debug for Shipper {

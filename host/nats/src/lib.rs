@@ -27,6 +27,8 @@ mod settings;
 
 mod link;
 
+mod stores;
+
 mod payload;
 
 mod claims;
@@ -42,10 +44,11 @@ mod replicas;
 pub use self::error::LinkError;
 pub use self::gate::{Gate, Health, NatsTool, WorkerHealth};
 pub use self::identity::{Identity, definition};
-pub use self::journal::{JournalError, Shipper, fetch};
+pub use self::journal::{Fetched, JournalError, Shipper, fetch};
 pub use self::link::Link;
 pub use self::message::Known;
 pub use self::passenger::{About, Passenger};
 pub use self::replicas::SharedState;
 pub use self::settings::{DEFAULT_PREFIX, Login, Server, Settings, Tls};
-pub use self::worker::{Place, Worker, WorkerSettings};
+pub use self::stores::StoreHealth;
+pub use self::worker::{Place, Reading, Worker, WorkerSettings};

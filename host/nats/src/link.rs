@@ -3,12 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_nats::jetstream::{self, kv, object_store};
+use async_nats::jetstream::{self, kv};
 use async_nats::{Client, ConnectErrorKind, ConnectOptions, Event, ServerError};
+use haft_core::manifest::NatsStorage;
+use haft_core::sync::Lock;
 use secrecy::ExposeSecret;
 use tokio::sync::{OnceCell, watch};
 
-use super::error::{LinkError, unusable};
+use super::error::LinkError;
 use super::settings::{Login, Settings};
 use super::subjects;
 
@@ -27,26 +29,20 @@ pub(crate) const STORE: Duration = Duration::from_secs(2);
 /// Messages that wait in this process for one subscription; what comes then is dropped by the client, which says so.
 const WAITING: usize = 16 << 10;
 
-/// How long what is too large for a message is kept for whoever it is sent to.
-const PAYLOAD_AGE: Duration = Duration::from_mins(10);
-
-/// Bytes of all that is kept so.
-const PAYLOAD_BYTES: i64 = 4 << 30;
-
-/// How long a claim is kept: many times as long as a call may lie on its way (`MAX_AGE` of requests).
-const CLAIM_AGE: Duration = Duration::from_hours(2);
-
-/// Bytes of all claims: two million of them, of 250 bytes. A claim that has no room is not made, and its call not run.
-const CLAIM_BYTES: i64 = 512 << 20;
+/// What the server refused lately that is remembered.
+const MAX_DENIED: usize = 16;
 
 /// A connection to NATS.
 pub struct Link {
     pub(crate) client: Client,
     pub(crate) jetstream: jetstream::Context,
     pub(crate) prefix: String,
+    pub(crate) storage: NatsStorage,
     state: watch::Receiver<State>,
-    claims: OnceCell<kv::Store>,
-    payloads: OnceCell<object_store::ObjectStore>,
+    /// What this user may not do, in the server's words.
+    pub(crate) denied: Arc<Lock<Vec<String>>>,
+    /// Once it was looked for.
+    pub(crate) claims: OnceCell<kv::Store>,
 }
 
 /// How the connection is.
@@ -58,25 +54,23 @@ pub(crate) struct State {
 }
 
 impl Link {
-    /// Connects. `name` is what the server calls the connection.
+    /// Connects as a gate. `name` is what the server calls the connection.
     pub async fn connect(settings: &Settings, name: &str) -> Result<Arc<Self>, LinkError> {
-        Self::connect_with_inbox(settings, name, None).await
+        Self::connect_with_inbox(settings, name, subjects::gate_inbox(&settings.prefix)).await
     }
 
-    /// The same, with what the subjects begin with that the server's answers come to, in the place of `_INBOX`.
+    /// Connects; the server's answers come to subjects that begin with `inbox`, which no other user should hear.
     pub(crate) async fn connect_with_inbox(
         settings: &Settings,
         name: &str,
-        inbox: Option<String>,
+        inbox: String,
     ) -> Result<Arc<Self>, LinkError> {
         let (sender, state) = watch::channel(State::default());
-        let options = options(settings)?.name(name);
-        let options = match inbox {
-            Some(inbox) => options.custom_inbox_prefix(inbox),
-            None => options,
-        };
+        let denied = Arc::<Lock<Vec<String>>>::default();
+        let noted = denied.clone();
+        let options = options(settings)?.name(name).custom_inbox_prefix(inbox);
         let options = options.event_callback(move |event| {
-            note(&sender, &event);
+            note(&sender, &noted, &event);
             std::future::ready(())
         });
         let urls = settings.urls.join(", ");
@@ -87,8 +81,8 @@ impl Link {
             _ => LinkError::Unreachable { urls: urls.clone(), why: error.to_string() },
         })?;
         let jetstream = jetstream::context::ContextBuilder::new().timeout(STORE).build(client.clone());
-        let (prefix, claims, payloads) = (settings.prefix.clone(), OnceCell::new(), OnceCell::new());
-        Ok(Arc::new(Self { client, jetstream, prefix, state, claims, payloads }))
+        let (prefix, storage, claims) = (settings.prefix.clone(), settings.storage, OnceCell::new());
+        Ok(Arc::new(Self { client, jetstream, prefix, storage, state, denied, claims }))
     }
 
     /// What all subjects, buckets and streams begin with.
@@ -101,59 +95,25 @@ impl Link {
         self.state.clone()
     }
 
-    /// The bucket of claims, made where it is not there.
-    pub(crate) async fn claims(&self) -> Result<&kv::Store, LinkError> {
-        let make = || async {
-            let bucket = subjects::claims(&self.prefix);
-            if let Ok(store) = self.jetstream.get_key_value(&bucket).await {
-                return Ok(store);
-            }
-            let config = kv::Config {
-                bucket,
-                description: "which calls were claimed by whom, and what became of them".into(),
-                max_age: CLAIM_AGE,
-                max_bytes: CLAIM_BYTES,
-                storage: jetstream::stream::StorageType::File,
-                ..kv::Config::default()
-            };
-            self.jetstream.create_key_value(config).await
-        };
-        self.claims.get_or_try_init(make).await.map_err(|error| unusable("the bucket of claims", &error))
-    }
-
-    /// The bucket of what is too large for a message, made where it is not there.
-    pub(crate) async fn payloads(&self) -> Result<&object_store::ObjectStore, LinkError> {
-        let make = || async {
-            let bucket = subjects::payloads(&self.prefix);
-            if let Ok(store) = self.jetstream.get_object_store(&bucket).await {
-                return Ok(store);
-            }
-            let config = object_store::Config {
-                bucket,
-                description: Some("arguments and answers that are too large for a message".into()),
-                max_age: PAYLOAD_AGE,
-                max_bytes: PAYLOAD_BYTES,
-                storage: jetstream::stream::StorageType::File,
-                num_replicas: 1,
-                ..object_store::Config::default()
-            };
-            self.jetstream.create_object_store(config).await
-        };
-        self.payloads.get_or_try_init(make).await.map_err(|error| unusable("the bucket of payloads", &error))
-    }
-
     /// Waits until what was sent is with the server, for a moment.
     pub(crate) async fn flush(&self) {
         let _ = tokio::time::timeout(STORE, self.client.flush()).await;
     }
 }
 
-fn note(state: &watch::Sender<State>, event: &Event) {
+fn note(state: &watch::Sender<State>, denied: &Lock<Vec<String>>, event: &Event) {
     match event {
         Event::Connected => state.send_modify(|state| *state = State { made: state.made + 1, is_up: true }),
         Event::Disconnected | Event::Closed => state.send_modify(|state| state.is_up = false),
         // Somebody without these permissions is told what the server would have told.
-        Event::ServerError(ServerError::Other(text)) => tracing::warn!("NATS: {text}"),
+        Event::ServerError(ServerError::Other(text)) => {
+            let mut denied = denied.lock();
+            // Whether deaths are told is the server's to say, and nothing waits for it.
+            if denied.len() < MAX_DENIED && !text.contains(subjects::DISCONNECTS) {
+                denied.push(text.clone());
+            }
+            tracing::warn!("NATS: {text}");
+        }
         event => tracing::debug!("NATS: {event}"),
     }
 }

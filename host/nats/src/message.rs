@@ -4,10 +4,12 @@
 use std::borrow::Cow;
 
 use haft_core::call::{Hints, ToolDef, ToolResult};
+use haft_core::encoding::hex;
 use haft_core::event::{Event, Events};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::error::{LinkError, unusable};
 use super::passenger::About;
 
 /// A worker: its name, which its user of the server may be held to, and which of those that had it.
@@ -104,6 +106,9 @@ pub(crate) struct Beat {
     /// Whether it ends as soon as what it runs has: it takes no call any more.
     #[serde(default)]
     pub(crate) leaving: bool,
+    /// Another number says that it has other tools than before.
+    #[serde(default)]
+    pub(crate) revision: u64,
 }
 
 /// A tool of a worker, and what it says of itself.
@@ -179,7 +184,8 @@ pub(crate) fn now() -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// As many random hexadecimal digits as name one among all: 128 bits. They are names and no secrets.
-pub(crate) fn random_name() -> String {
-    format!("{:032x}", fastrand::u128(..))
+/// As many random hexadecimal digits as name one among all and cannot be guessed: 128 bits.
+pub(crate) fn random_name() -> Result<String, LinkError> {
+    let bytes = haft_core::random::bytes::<16>();
+    bytes.map(|bytes| hex(&bytes)).map_err(|error| unusable("nothing can be named", &error))
 }

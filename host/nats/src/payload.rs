@@ -1,24 +1,31 @@
-//! What is sent, whatever its size: in the message itself, or, where that is too large, in the object store under a name
-//! that stands in the message. Bounded, on the way in too.
+//! What is sent, whatever its size: in the message itself, or, where that is too large, in pieces at the server. The pieces
+//! have subjects of the worker that they go to or come from, which no other worker may read, and are encrypted with a key
+//! that stands in the message alone. Bounded, on the way in too.
 
 use std::time::Duration;
 
 use async_nats::{HeaderMap, Message};
 use bytes::Bytes;
-use tokio::io::AsyncReadExt;
+use haft_core::encoding::hex;
+use ring::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 
 use super::error::{LinkError, unusable};
 use super::link::Link;
 use super::message::random_name;
+use super::stores::Kept;
+use super::subjects;
 
-/// The header with the name of the object that the payload is in.
+/// The header with what [`Stored`] says.
 const OBJECT: &str = "Haft-Object";
 
-/// Bytes that are left of a message for its subject and headers.
+/// Bytes that are left of a message for its subject and headers, and for what encryption adds.
 const HEAD: usize = 8 << 10;
 
 /// Bytes of a payload: several times the largest answer of a plugin, its attachments as base64.
-const MAX_PAYLOAD: usize = 256 << 20;
+pub(crate) const MAX_PAYLOAD: usize = 256 << 20;
+
+/// Pieces of a payload: servers take messages of a megabyte, or of an eighth of one where somebody says so.
+const MAX_PIECES: usize = 2048;
 
 /// How long one may take to be stored or read.
 const MOVING: Duration = Duration::from_mins(1);
@@ -27,25 +34,35 @@ const MOVING: Duration = Duration::from_mins(1);
 #[derive(Clone, Debug)]
 pub(crate) struct Payload {
     bytes: Bytes,
-    object: Option<String>,
+    stored: Option<String>,
+}
+
+/// Where the pieces are, and what they are encrypted with: `NAME PIECES KEY`.
+struct Stored {
+    name: String,
+    pieces: usize,
+    key: LessSafeKey,
 }
 
 impl Payload {
-    /// Puts `bytes` where they can be sent from.
-    pub(crate) async fn new(link: &Link, bytes: Vec<u8>) -> Result<Self, LinkError> {
+    /// Puts `bytes`, which go to or come from `worker`, where they can be sent from.
+    pub(crate) async fn new(link: &Link, worker: &str, bytes: Vec<u8>) -> Result<Self, LinkError> {
         let most = room(link);
         if bytes.len() <= most {
-            return Ok(Self { bytes: bytes.into(), object: None });
+            return Ok(Self { bytes: bytes.into(), stored: None });
         }
-        if bytes.len() > MAX_PAYLOAD {
+        let pieces = bytes.len().div_ceil(most);
+        if bytes.len() > MAX_PAYLOAD || pieces > MAX_PIECES {
             let why = format!("{} bytes, and at most {MAX_PAYLOAD} travel", bytes.len());
             return Err(LinkError::Server { what: "a payload is too large", why });
         }
-        let (name, store) = (random_name(), link.payloads().await?);
-        let put = tokio::time::timeout(MOVING, store.put(name.as_str(), &mut bytes.as_slice())).await;
-        let put = put.map_err(|late| unusable("a payload cannot be stored", &late))?;
-        put.map_err(|error| unusable("a payload cannot be stored", &error))?;
-        Ok(Self { bytes: Bytes::new(), object: Some(name) })
+        let what = "a payload cannot be stored";
+        let bits = haft_core::random::bytes::<32>().map_err(|error| unusable(what, &error))?;
+        let stored = Stored { name: random_name()?, pieces, key: key(&bits)? };
+        let put = tokio::time::timeout(MOVING, stored.put(link, worker, &bytes, most)).await;
+        put.map_err(|late| unusable(what, &late))??;
+        let header = format!("{} {pieces} {}", stored.name, hex(&bits));
+        Ok(Self { bytes: Bytes::new(), stored: Some(header) })
     }
 
     /// Bytes in memory.
@@ -61,21 +78,95 @@ impl Payload {
         reply: Option<String>,
     ) -> Result<(), LinkError> {
         let (client, subject) = (&link.client, subject.into());
-        let sent = match (self.object, reply) {
+        let sent = match (self.stored, reply) {
             (None, None) => client.publish(subject, self.bytes).await,
             (None, Some(reply)) => client.publish_with_reply(subject, reply, self.bytes).await,
-            (Some(object), None) => client.publish_with_headers(subject, named(&object), self.bytes).await,
-            (Some(object), Some(reply)) => {
-                client.publish_with_reply_and_headers(subject, reply, named(&object), self.bytes).await
+            (Some(stored), None) => client.publish_with_headers(subject, named(&stored), self.bytes).await,
+            (Some(stored), Some(reply)) => {
+                client.publish_with_reply_and_headers(subject, reply, named(&stored), self.bytes).await
             }
         };
         sent.map_err(|error| unusable("a message cannot be sent", &error))
     }
 }
 
-fn named(object: &str) -> HeaderMap {
+impl Stored {
+    /// What a header says.
+    fn read(text: &str) -> Option<Self> {
+        let mut words = text.split(' ');
+        let (name, pieces, digits) = (words.next()?, words.next()?.parse().ok()?, words.next()?);
+        let is_name = name.len() == 32 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let bits: Vec<u8> = (0..digits.len() / 2)
+            .map(|at| u8::from_str_radix(digits.get(2 * at..2 * at + 2)?, 16).ok())
+            .collect::<Option<_>>()?;
+        let key = key(&bits.try_into().ok()?).ok()?;
+        (is_name && pieces <= MAX_PIECES).then(|| Self { name: name.to_owned(), pieces, key })
+    }
+
+    async fn put(&self, link: &Link, worker: &str, bytes: &[u8], most: usize) -> Result<(), LinkError> {
+        let what = "a payload cannot be stored";
+        Kept::Payloads.stream(link).await?;
+        let mut sent = Vec::new();
+        for (at, piece) in bytes.chunks(most).enumerate() {
+            let mut piece = piece.to_vec();
+            let sealed = self.key.seal_in_place_append_tag(nonce(at), Aad::empty(), &mut piece);
+            sealed.map_err(|_| unusable(what, &"it cannot be encrypted"))?;
+            let subject = subjects::payload(&link.prefix, worker, &self.name, at);
+            let publish = link.jetstream.publish(subject, piece.into()).await;
+            sent.push(publish.map_err(|error| unusable(what, &error))?);
+        }
+        for taken in sent {
+            taken.await.map_err(|error| unusable(what, &error))?;
+        }
+        Ok(())
+    }
+
+    async fn get(&self, link: &Link, worker: &str, most: usize) -> Result<Bytes, LinkError> {
+        let what = "a payload cannot be read";
+        let stream = Kept::Payloads.stream(link).await?;
+        let mut bytes = Vec::new();
+        for at in 0..self.pieces {
+            let subject = subjects::payload(&link.prefix, worker, &self.name, at);
+            let piece = stream.direct_get_last_for_subject(subject).await;
+            let mut piece = Vec::from(piece.map_err(|error| unusable(what, &error))?.payload);
+            let opened = self.key.open_in_place(nonce(at), Aad::empty(), &mut piece);
+            bytes.extend_from_slice(opened.map_err(|_| unusable(what, &"it is not what was sent"))?);
+            if bytes.len() > most {
+                return Err(unusable(what, &format!("it has more than {most} bytes")));
+            }
+        }
+        Ok(bytes.into())
+    }
+
+    /// Gives the room back: an empty message stands in the place of each piece, until its age ends it too.
+    async fn clear(&self, link: &Link, worker: &str) {
+        for at in 0..self.pieces {
+            let subject = subjects::payload(&link.prefix, worker, &self.name, at);
+            if let Err(error) = link.client.publish(subject, Bytes::new()).await {
+                tracing::debug!("a payload stays at the server: {error}");
+            }
+        }
+    }
+}
+
+/// A key is used for one payload.
+fn key(bits: &[u8; 32]) -> Result<LessSafeKey, LinkError> {
+    let key = UnboundKey::new(&AES_256_GCM, bits);
+    key.map(LessSafeKey::new).map_err(|_| unusable("a payload cannot be encrypted", &"a defect of haft"))
+}
+
+/// Each piece of a payload has its own.
+fn nonce(piece: usize) -> Nonce {
+    let mut bytes = [0; ring::aead::NONCE_LEN];
+    for (own, byte) in bytes.iter_mut().zip((piece as u64).to_le_bytes()) {
+        *own = byte;
+    }
+    Nonce::assume_unique_for_key(bytes)
+}
+
+fn named(stored: &str) -> HeaderMap {
     let mut headers = HeaderMap::new();
-    headers.insert(OBJECT, object);
+    headers.insert(OBJECT, stored);
     headers
 }
 
@@ -89,34 +180,19 @@ pub(crate) fn is_whole(message: &Message) -> bool {
     message.headers.is_none()
 }
 
-/// What came: in the message, or where the message says.
-pub(crate) async fn received(link: &Link, message: &Message) -> Result<Bytes, LinkError> {
-    let name = message.headers.as_ref().and_then(|headers| headers.get(OBJECT));
-    let Some(name) = name else { return Ok(message.payload.clone()) };
-    let moved = tokio::time::timeout(MOVING, fetched(link, name.as_str())).await;
-    moved.map_err(|late| unusable("a payload cannot be read", &late))?
-}
-
-async fn fetched(link: &Link, name: &str) -> Result<Bytes, LinkError> {
-    let unreadable = "a payload cannot be read";
-    let store = link.payloads().await?;
-    let object = store.get(name).await.map_err(|error| unusable(unreadable, &error))?;
-    let size = object.info().size;
-    if size > MAX_PAYLOAD {
-        return Err(LinkError::Server { what: unreadable, why: format!("it has {size} bytes") });
-    }
-    let mut bytes = Vec::with_capacity(size);
-    // What is stored may be more than it says of itself.
-    let read = object.take(size as u64 + 1).read_to_end(&mut bytes).await;
-    if read.map_err(|error| unusable(unreadable, &error))? > size {
-        return Err(LinkError::Server {
-            what: unreadable,
-            why: format!("it has more than the {size} bytes it says"),
-        });
-    }
-    // Read once; what is left here goes by its age.
-    if let Err(error) = store.delete(name).await {
-        tracing::debug!("a payload stays in its bucket: {error}");
-    }
-    Ok(bytes.into())
+/// What came to or from `worker`, of `most` bytes: in the message, or where the message says.
+pub(crate) async fn received(
+    link: &Link,
+    worker: &str,
+    message: &Message,
+    most: usize,
+) -> Result<Bytes, LinkError> {
+    let header = message.headers.as_ref().and_then(|headers| headers.get(OBJECT));
+    let Some(header) = header else { return Ok(message.payload.clone()) };
+    let what = "a payload cannot be read";
+    let stored = Stored::read(header.as_str()).ok_or_else(|| unusable(what, &"nothing is named so"))?;
+    let moved = tokio::time::timeout(MOVING, stored.get(link, worker, most)).await;
+    let bytes = moved.map_err(|late| unusable(what, &late))??;
+    stored.clear(link, worker).await;
+    Ok(bytes)
 }

@@ -6,14 +6,12 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_nats::jetstream::kv::{Config, CreateErrorKind, Store};
-use async_nats::jetstream::object_store;
+use async_nats::jetstream::kv::{CreateErrorKind, Store};
 use async_nats::jetstream::object_store::ObjectStore;
-use async_nats::jetstream::stream::StorageType;
 use async_nats::{Message, RequestErrorKind, Subscriber};
 use async_trait::async_trait;
 use bytes::Bytes;
-use haft_core::replicas::{Cancelled, KEPT, KEY_BYTES, Replicas, SharedKey};
+use haft_core::replicas::{Cancelled, KEY_BYTES, Replicas, SharedKey};
 use secrecy::ExposeSecret;
 use tokio::io::AsyncReadExt;
 use tokio::sync::OnceCell;
@@ -23,22 +21,11 @@ use super::error::{LinkError, unusable};
 use super::link::{Link, STORE};
 use super::message::random_name;
 use super::settings::{Server, Settings};
+use super::stores::Kept;
 use super::subjects;
 
 /// The entry of the key in its bucket.
 const KEY: &str = "key";
-
-/// Bytes of the bucket with the key.
-const KEY_ROOM: i64 = 1 << 20;
-
-/// Bytes of all claims on approvals: a quarter of a million. One that has no room is not made, and its call not run.
-const CLAIM_ROOM: i64 = 64 << 20;
-
-/// Bytes of all tasks but for long answers.
-const TASK_ROOM: i64 = 512 << 20;
-
-/// Bytes of long answers.
-const ANSWER_ROOM: i64 = 4 << 30;
 
 /// Bytes of what is in a task's own entry; more is an object.
 const MAX_ENTRY: usize = 16 << 10;
@@ -77,6 +64,15 @@ impl SharedState {
         self.connected.get_or_try_init(connect).await
     }
 
+    /// Why nothing can be shared, where that is so.
+    pub async fn problem(&self) -> Option<String> {
+        match self.connected().await {
+            Ok(connected) if connected.link.state().borrow().is_up => None,
+            Ok(_) => Some("approvals and tasks cannot be shared with other replicas: NATS is away".into()),
+            Err(error) => Some(format!("approvals and tasks cannot be shared with other replicas: {error}")),
+        }
+    }
+
     async fn load_from(connected: &Connected, name: &str) -> Result<Option<Vec<u8>>, LinkError> {
         let what = "a task cannot be read";
         let entry = within(STORE, what, connected.tasks.get(name)).await?;
@@ -89,29 +85,11 @@ impl SharedState {
 
 impl Connected {
     async fn new(settings: &Settings) -> Result<Self, LinkError> {
-        let (prefix, name) = (&settings.prefix, random_name());
+        let (prefix, name) = (&settings.prefix, random_name()?);
         let inbox = subjects::replica_inbox(prefix);
-        let link = Link::connect_with_inbox(settings, &format!("haft-replica:{name}"), Some(inbox)).await?;
-        let bucket = |bucket: String, description: &str, max_age, max_bytes| Config {
-            bucket,
-            description: description.to_owned(),
-            max_age,
-            max_bytes,
-            storage: StorageType::File,
-            ..Config::default()
-        };
-        let [keys, claims, tasks] = [
-            bucket(
-                subjects::keys(prefix),
-                "the key that approvals are signed with",
-                Duration::ZERO,
-                KEY_ROOM,
-            ),
-            bucket(subjects::approvals(prefix), "which approvals were used", KEPT, CLAIM_ROOM),
-            bucket(subjects::tasks(prefix), "what becomes of long calls", KEPT, TASK_ROOM),
-        ];
-        let (keys, claims) = (made(&link, keys).await?, made(&link, claims).await?);
-        let (tasks, answers) = (made(&link, tasks).await?, made_answers(&link).await?);
+        let link = Link::connect_with_inbox(settings, &format!("haft-replica:{name}"), inbox).await?;
+        let (keys, claims) = (Kept::Keys.bucket(&link).await?, Kept::Approvals.bucket(&link).await?);
+        let (tasks, answers) = (Kept::Tasks.bucket(&link).await?, Kept::Answers.objects(&link).await?);
         Ok(Self { link, keys, claims, tasks, answers })
     }
 
@@ -165,34 +143,6 @@ async fn within<T, E: std::fmt::Display>(
 ) -> Result<T, LinkError> {
     let done = tokio::time::timeout(time, doing).await.map_err(|late| unusable(what, &late))?;
     done.map_err(|error| unusable(what, &error))
-}
-
-/// A bucket, made where it is not there.
-async fn made(link: &Link, config: Config) -> Result<Store, LinkError> {
-    if let Ok(store) = link.jetstream.get_key_value(&config.bucket).await {
-        return Ok(store);
-    }
-    let made = link.jetstream.create_key_value(config).await;
-    made.map_err(|error| unusable("a bucket that replicas share", &error))
-}
-
-/// The bucket of long answers, made where it is not there.
-async fn made_answers(link: &Link) -> Result<ObjectStore, LinkError> {
-    let bucket = subjects::answers(&link.prefix);
-    if let Ok(store) = link.jetstream.get_object_store(&bucket).await {
-        return Ok(store);
-    }
-    let config = object_store::Config {
-        bucket,
-        description: Some("answers of tasks that are too large for an entry".into()),
-        max_age: KEPT,
-        max_bytes: ANSWER_ROOM,
-        storage: StorageType::File,
-        num_replicas: 1,
-        ..object_store::Config::default()
-    };
-    let made = link.jetstream.create_object_store(config).await;
-    made.map_err(|error| unusable("the bucket of answers that replicas share", &error))
 }
 
 #[async_trait]

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use async_trait::async_trait;
+use haft_core::manifest::NatsStorage;
 use secrecy::SecretString;
 
 use super::error::LinkError;
@@ -28,6 +29,8 @@ pub struct Settings {
     pub tls: Tls,
     /// What all subjects, buckets and streams begin with: lower-case letters, digits and `-`.
     pub prefix: String,
+    /// Bytes that buckets and streams reserve where they are made.
+    pub storage: NatsStorage,
 }
 
 /// Who this process is at the server.

@@ -9,10 +9,12 @@ use super::message::WorkerId;
 /// The version of the protocol: it stands in every subject, so that no later one is misread.
 const VERSION: &str = "1";
 
+/// Words of what the subjects of a program begin with.
+const BASE_WORDS: usize = 4;
+
 /// The subjects of one program.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Subjects {
-    prefix: String,
     /// `PREFIX.1.PROGRAM.DIGEST`.
     base: String,
 }
@@ -20,12 +22,29 @@ pub(crate) struct Subjects {
 impl Subjects {
     pub(crate) fn new(prefix: &str, identity: &Identity) -> Self {
         let base = format!("{prefix}.{VERSION}.{}.{}", identity.program, identity.digest);
-        Self { prefix: prefix.to_owned(), base }
+        Self { base }
     }
 
-    /// Where a worker takes a call of `tool`; `*` for all that it has.
-    pub(crate) fn call(&self, worker: &WorkerId, tool: &str) -> String {
-        format!("{}.call.{}.{}.{tool}", self.base, worker.name, worker.instance)
+    /// What all of them begin with.
+    pub(crate) fn base(&self) -> &str {
+        &self.base
+    }
+
+    /// What a subject of any program begins with.
+    pub(crate) fn base_of(subject: &str) -> &str {
+        let end = subject.match_indices('.').nth(BASE_WORDS - 1).map_or(subject.len(), |(at, _)| at);
+        subject.get(..end).unwrap_or(subject)
+    }
+
+    /// Where a worker takes a call of `tool`, `*` for all that it has, that is placed by `label`, or by [`ANY`]. A worker
+    /// has the labels whose subjects the server lets it hear.
+    pub(crate) fn call(&self, worker: &WorkerId, tool: &str, label: &str) -> String {
+        format!("{}.call.{}.{}.{tool}.{label}", self.base, worker.name, worker.instance)
+    }
+
+    /// Where nobody listens: the server itself answers what is sent there.
+    pub(crate) fn nobody(&self) -> String {
+        format!("{}.ask.{ANY}.{ANY}", self.base)
     }
 
     /// Where a worker is asked what is not a call.
@@ -47,11 +66,24 @@ impl Subjects {
     pub(crate) fn hello(&self) -> String {
         format!("{}.hello", self.base)
     }
+}
 
-    /// Where a gate takes answers: its own name, and what stands for the call.
-    pub(crate) fn inbox(&self, gate: &str) -> String {
-        format!("{}.{VERSION}.inbox.{gate}", self.prefix)
-    }
+/// What stands in the place of a label where a tool lives on any worker. No label is called so.
+pub(crate) const ANY: &str = "_";
+
+/// Where gates take answers: below it the name of the worker that answers, that of the gate, and what stands for the call.
+pub(crate) fn answers_to_gates(prefix: &str) -> String {
+    format!("{prefix}.{VERSION}.inbox")
+}
+
+/// What the subjects begin with on which the server answers a gate.
+pub(crate) fn gate_inbox(prefix: &str) -> String {
+    format!("_INBOX.{prefix}.gate")
+}
+
+/// The same of a worker.
+pub(crate) fn worker_inbox(prefix: &str, worker: &str) -> String {
+    format!("_INBOX.{prefix}.worker.{worker}")
 }
 
 /// What the subjects of all journals begin with.
@@ -59,14 +91,34 @@ pub(crate) fn journal(prefix: &str) -> String {
     format!("{prefix}.{VERSION}.journal")
 }
 
+/// Where the worker `worker` of `program` sends its journal.
+pub(crate) fn journal_of(prefix: &str, program: &str, worker: &str) -> String {
+    format!("{}.{program}.{worker}", journal(prefix))
+}
+
 /// The bucket of claims.
 pub(crate) fn claims(prefix: &str) -> String {
     format!("{prefix}-claims")
 }
 
-/// The bucket of what is too large for a message.
+/// The entry of a call in it: below the name of the worker that may run it.
+pub(crate) fn claim(worker: &str, id: &str) -> String {
+    format!("{worker}.{id}")
+}
+
+/// What is too large for a message: a stream with a subject for each piece.
 pub(crate) fn payloads(prefix: &str) -> String {
-    format!("{prefix}-payloads")
+    format!("OBJ_{prefix}-payloads")
+}
+
+/// The subject of a piece of what is sent to or by `worker`; `>`.
+pub(crate) fn payload(prefix: &str, worker: &str, name: &str, piece: usize) -> String {
+    format!("{}.{worker}.{name}.{piece}", payload_base(prefix))
+}
+
+/// What the subjects of all pieces begin with.
+pub(crate) fn payload_base(prefix: &str) -> String {
+    format!("$O.{prefix}-payloads")
 }
 
 /// The bucket with the key of all replicas.

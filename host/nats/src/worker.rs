@@ -3,34 +3,39 @@
 
 mod answers;
 mod call;
+mod listening;
 mod places;
+mod readings;
 mod threads;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_nats::{Message, Subscriber};
 use haft_core::manifest::Label;
 use haft_core::sync::Lock;
-use haft_core::tool::{Entry, Session, Toolbox};
 use haft_core::trace::{Gauge, Trace};
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio_stream::StreamExt;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use self::answers::Answers;
+use self::listening::Listening;
 use self::places::Places;
+pub use self::readings::Reading;
+use self::readings::Readings;
 use self::threads::CallThreads;
-use crate::error::{LinkError, unusable};
-use crate::identity::{Identity, definition};
+use crate::error::LinkError;
+use crate::identity::Identity;
 use crate::link::Link;
-use crate::message::{Ask, Beat, CONNECTION, Known, Reply, Status, WorkerId, encode, random_name};
+use crate::message::{Ask, Beat, CONNECTION, Reply, Status, WorkerId, encode, random_name};
 use crate::passenger::Passenger;
 use crate::payload::{Payload, is_whole};
 use crate::settings::Settings;
-use crate::subjects::Subjects;
+use crate::subjects::{Subjects, worker_inbox};
 
 /// How often a worker says that it lives.
 const BEAT: Duration = Duration::from_millis(500);
@@ -67,11 +72,11 @@ pub struct Worker {
     settings: WorkerSettings,
     identity: Identity,
     link: Arc<Link>,
-    subjects: Subjects,
-    toolbox: Toolbox,
-    /// Its tools as gates are told, by name.
-    known: HashMap<String, Known>,
-    session: Session,
+    readings: Readings,
+    /// That there are other readings than before, for whoever listens for their calls.
+    reread: Notify,
+    /// That gates are to hear of this worker now.
+    greeted: Notify,
     passenger: Arc<dyn Passenger>,
     places: Arc<Places>,
     running: Lock<HashMap<String, CancellationToken>>,
@@ -80,39 +85,46 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Connects a worker of the program `identity` whose calls `toolbox` runs, each in a session like `session`.
+    /// Connects a worker that runs calls with `reading`.
     pub async fn connect(
         settings: WorkerSettings,
         server: &Settings,
-        identity: Identity,
-        (toolbox, session): (Toolbox, Session),
+        reading: Reading,
         passenger: Arc<dyn Passenger>,
     ) -> Result<Arc<Self>, LinkError> {
-        let id = WorkerId { name: settings.name.clone(), instance: random_name() };
+        let id = WorkerId { name: settings.name.clone(), instance: random_name()? };
         let threads = CallThreads::start()?;
-        let link = threads.connect(server, format!("{CONNECTION}{}", id.instance)).await?;
+        let inbox = worker_inbox(&server.prefix, &id.name);
+        let link = threads.connect(server, format!("{CONNECTION}{}", id.instance), inbox).await?;
         // A worker that could claim nothing would refuse most calls: better now than then.
+        link.check_permissions().await?;
         link.claims().await?;
-        let subjects = Subjects::new(&server.prefix, &identity);
-        let known = toolbox.entries().map(known).map(|tool| (tool.def.name.clone(), tool)).collect();
         let places = Arc::new(Places::new(settings.places));
-        watch(&places, &session.trace);
-        let (running, answers) = (Lock::default(), Lock::default());
+        watch(&places, &reading.session.trace);
+        let identity = reading.identity.clone();
+        let readings = Readings::new(reading, &server.prefix);
         Ok(Arc::new(Self {
             id,
             settings,
             identity,
             link,
-            subjects,
-            toolbox,
-            known,
-            session,
+            readings,
+            reread: Notify::new(),
+            greeted: Notify::new(),
             passenger,
             places,
-            running,
-            answers,
+            running: Lock::default(),
+            answers: Lock::default(),
             threads,
         }))
+    }
+
+    /// Runs calls with `reading` from now on. What it ran with before it still does for gates that want what `reading` does
+    /// not have, for an hour at most. Whether it has other tools than before.
+    pub fn read_again(&self, reading: Reading) -> bool {
+        let is_other = self.readings.put(reading, &self.link.prefix);
+        self.reread.notify_one();
+        is_other
     }
 
     /// The connection.
@@ -126,36 +138,52 @@ impl Worker {
     }
 
     /// The names of its tools, in order.
-    pub fn tools(&self) -> Vec<&str> {
-        self.toolbox.entries().map(|entry| entry.def().name.as_str()).collect()
+    pub fn tools(&self) -> Vec<String> {
+        let last = self.readings.last();
+        last.iter().flat_map(|read| read.toolbox.entries()).map(|entry| entry.def().name.clone()).collect()
     }
 
     /// Takes calls until `stop`, and ends when those that run have ended, for half a minute at most. Dropped, it takes no
-    /// more either.
-    pub async fn run(self: Arc<Self>, stop: CancellationToken) -> Result<(), LinkError> {
+    /// more either. `ready` is called once it takes them; it fails where the server does not let it.
+    pub async fn run(
+        self: Arc<Self>,
+        stop: CancellationToken,
+        ready: impl FnOnce() + Send + 'static,
+    ) -> Result<(), LinkError> {
         let (own, stop) = (self.clone(), stop.child_token());
         let _stopped = stop.clone().drop_guard();
-        self.threads.beside_connection(move || own.take_calls(stop)).await?
+        self.threads.beside_connection(move || own.take_calls(stop, ready)).await?
     }
 
     /// The same, on the connection's own thread.
-    async fn take_calls(self: Arc<Self>, stop: CancellationToken) -> Result<(), LinkError> {
-        let subscribe = async |subject: String| {
-            let what = "a worker cannot listen";
-            self.link.client.subscribe(subject).await.map_err(|error| unusable(what, &error))
-        };
-        let mut calls = subscribe(self.subjects.call(&self.id, "*")).await?;
-        let asks = subscribe(self.subjects.ask(&self.id)).await?;
-        let hellos = subscribe(self.subjects.hello()).await?;
+    async fn take_calls(
+        self: Arc<Self>,
+        stop: CancellationToken,
+        ready: impl FnOnce() + Send,
+    ) -> Result<(), LinkError> {
+        let mut listening = Listening::default();
+        listening.follow(&self).await?;
+        self.send_beats().await;
+        self.link.check_permissions().await?;
+        ready();
         let mut others = JoinSet::new();
-        others.spawn(self.clone().answer_asks(asks));
-        others.spawn(self.clone().beat(hellos));
+        others.spawn(self.clone().beat());
         let tasks = TaskTracker::new();
         let mut next = None;
         loop {
-            let message = match next.take() {
-                Some(message) => Some(message),
-                None => stop.run_until_cancelled(calls.next()).await.flatten(),
+            let message = if next.is_some() {
+                next.take()
+            } else {
+                tokio::select! {
+                    biased;
+                    () = stop.cancelled() => None,
+                    () = self.reread.notified() => {
+                        listening.follow(&self).await?;
+                        self.greeted.notify_one();
+                        continue;
+                    }
+                    message = listening.next() => message,
+                }
             };
             let Some(message) = message else { break };
             if stop.is_cancelled() {
@@ -163,21 +191,24 @@ impl Worker {
                 break;
             }
             // What waits behind it may be the next thing that this thread does.
-            next =
-                tokio::select! { biased; next = calls.next() => next, () = std::future::ready(()) => None };
+            next = tokio::select! {
+                biased;
+                next = listening.next() => next,
+                () = std::future::ready(()) => None,
+            };
             self.take(message, &tasks, next.is_some()).await;
         }
-        self.drain(calls, tasks).await;
+        self.drain(listening, tasks).await;
         Ok(())
     }
 
     /// Lets what runs end. From now on gates hear that nobody is here.
-    async fn drain(&self, mut calls: Subscriber, tasks: TaskTracker) {
+    async fn drain(&self, mut listening: Listening, tasks: TaskTracker) {
         self.places.close();
-        self.send_beat().await;
-        let _ = calls.unsubscribe().await;
+        self.send_beats().await;
+        listening.end().await;
         // What came before the server heard of that is refused, not dropped.
-        while let Ok(Some(message)) = tokio::time::timeout(BEAT, calls.next()).await {
+        while let Ok(Some(message)) = tokio::time::timeout(BEAT, listening.next()).await {
             self.refuse(message, &tasks);
         }
         tasks.close();
@@ -190,6 +221,10 @@ impl Worker {
 
     /// Runs a call, where there is a place for it; `more` says whether others wait already.
     async fn take(self: &Arc<Self>, message: Message, tasks: &TaskTracker, more: bool) {
+        // A gate asks whether it is heard where it would send a call.
+        if is_whole(&message) && message.payload.is_empty() {
+            return self.refuse(message, tasks);
+        }
         let Some(taken) = Places::take(&self.places) else { return self.refuse(message, tasks) };
         let is_short = self.is_short(&message);
         let call = tasks.track_future(self.clone().run_call(message, taken));
@@ -202,11 +237,14 @@ impl Worker {
 
     /// Whether a call takes no time and nothing but a guest: it may run where it is taken.
     fn is_short(&self, message: &Message) -> bool {
-        let tool = tool_of(message);
+        let (tool, base) = (tool_of(message), Subjects::base_of(&message.subject));
+        // Which reading it is of stands in the call itself.
+        let mut readings =
+            self.readings.of(base).into_iter().filter_map(|read| read.is_short(tool)).peekable();
         message.payload.len() <= threads::MAX_SHORT
             && is_whole(message)
-            && self.known.get(tool).is_some_and(|known| known.reads)
-            && self.toolbox.find(tool).is_some_and(Entry::may_run_inline)
+            && readings.peek().is_some()
+            && readings.all(|is_short| is_short)
     }
 
     fn refuse(&self, message: Message, tasks: &TaskTracker) {
@@ -218,27 +256,45 @@ impl Worker {
     }
 
     /// Says twice a second that it lives, and whenever a gate asks who does.
-    async fn beat(self: Arc<Self>, mut hellos: Subscriber) {
+    async fn beat(self: Arc<Self>) {
         let mut interval = tokio::time::interval(BEAT);
+        let state = self.link.state();
         loop {
             tokio::select! {
                 _ = interval.tick() => {}
                 () = self.places.were_missed() => {}
-                hello = hellos.next() => if hello.is_none() { return },
+                () = self.greeted.notified() => {}
             }
-            self.send_beat().await;
+            if !state.borrow().is_up {
+                self.readings.was_deaf();
+            } else if self.readings.retire() {
+                self.reread.notify_one();
+            }
+            self.send_beats().await;
         }
     }
 
-    async fn send_beat(&self) {
-        let beat = Beat {
+    async fn send_beats(&self) {
+        let beat = encode(&Beat {
             worker: self.id.clone(),
             labels: self.settings.labels.iter().map(ToString::to_string).collect(),
             places: self.settings.places,
             busy: self.places.busy(),
             leaving: self.places.is_closed(),
-        };
-        let _ = self.link.client.publish(self.subjects.beat(&self.id), encode(&beat).into()).await;
+            revision: self.readings.revision(),
+        });
+        for subjects in self.readings.bases() {
+            let _ = self.link.client.publish(subjects.beat(&self.id), beat.clone().into()).await;
+        }
+    }
+
+    /// Notes what gates want that say that they are there, and has them told of this worker.
+    async fn hear(self: Arc<Self>, mut hellos: Subscriber) {
+        while let Some(message) = hellos.next().await {
+            let wanted = serde_json::from_slice::<HashSet<String>>(&message.payload).ok();
+            self.readings.are_wanted(Subjects::base_of(&message.subject), wanted.as_ref());
+            self.greeted.notify_one();
+        }
     }
 
     async fn answer_asks(self: Arc<Self>, mut asks: Subscriber) {
@@ -262,8 +318,8 @@ impl Worker {
 
     async fn send_tools(&self, message: Message) {
         let Some(reply) = message.reply else { return };
-        let tools: Vec<&Known> = self.known.values().collect();
-        match Payload::new(&self.link, encode(&tools)).await {
+        let tools = self.readings.tools(Subjects::base_of(&message.subject));
+        match Payload::new(&self.link, &self.id.name, encode(&tools)).await {
             Ok(payload) => {
                 let _ = payload.send(&self.link, reply, None).await;
             }
@@ -296,24 +352,10 @@ fn watch(places: &Arc<Places>, trace: &Trace) {
     trace.watch(Gauge::PlacesUsed, move || Some(busy.upgrade()?.busy().into()));
 }
 
-/// The tool that a call is of: the end of its subject ([`Subjects::call`]), by which a user of the server may be held to
-/// some.
+/// The tool that a call is of: the last word but one of its subject ([`Subjects::call`]), by which a user of the server may
+/// be held to some.
 fn tool_of(message: &Message) -> &str {
-    message.subject.rsplit_once('.').map_or("", |(_, tool)| tool)
-}
-
-/// A tool as gates are told of it.
-fn known(entry: &Entry) -> Known {
-    let (def, component) = (entry.def().clone(), entry.digest().map(str::to_owned));
-    Known {
-        title: def.title.clone(),
-        hints: def.hints,
-        output: def.output.clone(),
-        definition: definition(&def, component.as_deref()),
-        reads: !entry.may_have_effects(),
-        def,
-        component,
-    }
+    message.subject.rsplit('.').nth(1).unwrap_or_default()
 }
 
 impl std::fmt::Debug for Worker {

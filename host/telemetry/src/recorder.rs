@@ -12,8 +12,10 @@ use opentelemetry_otlp::{
     ExporterBuildError, MetricExporter, SpanExporter, WithExportConfig, WithHttpConfig,
 };
 use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::error::OTelSdkError;
 use opentelemetry_sdk::metrics::SdkMeterProvider;
 use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider};
+use prometheus::{Registry, TextEncoder};
 
 use super::metrics::Metrics;
 use super::recording::{OwnRecording, Told, context};
@@ -29,6 +31,8 @@ pub struct Telemetry {
     tracing: SdkTracerProvider,
     measuring: SdkMeterProvider,
     recorder: Arc<OwnRecorder>,
+    /// What is told to whoever asks for metrics.
+    registry: Option<Registry>,
 }
 
 #[derive(Debug)]
@@ -43,6 +47,9 @@ pub enum TelemetryError {
     /// The settings make no exporter.
     #[error("telemetry cannot be sent: {0}")]
     Exporter(#[from] ExporterBuildError),
+    /// There is nothing to ask for metrics.
+    #[error("metrics cannot be asked for: {0}")]
+    Scraped(#[from] OTelSdkError),
     /// There is no HTTP client for it.
     #[error("telemetry cannot be sent: {0}")]
     Client(String),
@@ -71,15 +78,26 @@ impl Telemetry {
             };
             measuring = measuring.with_periodic_exporter(exporter.build()?);
         }
+        let registry = settings.is_scraped.then(Registry::new);
+        if let Some(registry) = &registry {
+            let reader = opentelemetry_prometheus::exporter().with_registry(registry.clone());
+            measuring = measuring.with_reader(reader.build()?);
+        }
         let (tracing, measuring) = (tracing.build(), measuring.build());
         let metrics = Arc::new(Metrics::new(&measuring.meter("haft")));
         let recorder = Arc::new(OwnRecorder { tracer: tracing.tracer("haft"), metrics });
-        Ok(Self { tracing, measuring, recorder })
+        Ok(Self { tracing, measuring, recorder, registry })
     }
 
     /// Where operations are told.
     pub fn trace(&self) -> Trace {
         Trace::to(self.recorder.clone())
+    }
+
+    /// The metrics as they are now, in Prometheus's text format; nothing where nobody was to ask for them.
+    pub(crate) fn exposition(&self) -> Option<String> {
+        let metrics = self.registry.as_ref()?.gather();
+        TextEncoder::new().encode_to_string(&metrics).ok()
     }
 
     /// Sends what is left, within a few seconds, and nothing after it.

@@ -12,6 +12,8 @@ pub struct Settings {
     pub headers: Vec<(String, SecretString)>,
     /// What the service is called.
     pub service_name: Option<String>,
+    /// Whether somebody asks for metrics, whatever is sent.
+    pub is_scraped: bool,
 }
 
 /// A kind of what is sent.
@@ -45,9 +47,9 @@ impl Signal {
 }
 
 impl Settings {
-    /// Whether anything is to be sent.
+    /// Whether anything is to be sent or asked for.
     pub fn is_on(&self) -> bool {
-        self.sends(Signal::Traces) || self.sends(Signal::Metrics)
+        self.is_scraped || self.sends(Signal::Traces) || self.sends(Signal::Metrics)
     }
 
     /// Whether this is to be sent.

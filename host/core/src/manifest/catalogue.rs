@@ -765,6 +765,13 @@ pub(super) static SERVE: Table = Table {
         )
         .also(&["public_url", "base_url", "resource"]),
         Key::new(
+            "drain",
+            Kind::Time,
+            "how long `haft serve --http` still takes calls once it is told to end, while `/readyz` says 503, where a balancer \
+             asks that or calls are under way; default `3s`, at most `600s`",
+        )
+        .also(&["drain_time", "grace", "lame_duck"]),
+        Key::new(
             "callers",
             Kind::Tables(&CALLER),
             "who may call, each its own tools; absent: whoever has the token calls all",
@@ -859,6 +866,30 @@ pub(super) static NATS: Table = Table {
             .also(&["ca_file", "root"]),
         Key::new("certificate", Kind::Path, "the client's certificate, beside `key`").also(&["cert"]),
         Key::new("key", Kind::Path, "the private key of the client's certificate").also(&["private_key"]),
+        Key::new("storage", Kind::Table(&STORAGE), "how much is kept there").also(&["sizes", "jetstream"]),
+    ],
+};
+
+pub(super) static STORAGE: Table = Table {
+    header: "[nats.storage]",
+    doc: "What each bucket and stream reserves of the server's storage, where haft makes it: from `1MiB` to `1024GiB`.",
+    keys: &[
+        Key::new("claims", Kind::Size, "which calls ran, for 2 hours, 250 bytes each; default `256MiB`"),
+        Key::new(
+            "payloads",
+            Kind::Size,
+            "arguments and answers that are too large for a message, for 10 minutes; default `1GiB`",
+        )
+        .also(&["objects"]),
+        Key::new("journal", Kind::Size, "what workers noted of calls, for 30 days; default `1GiB`")
+            .also(&["log"]),
+        Key::new(
+            "approvals",
+            Kind::Size,
+            "which approvals were used, for an hour, 250 bytes each; default `64MiB`",
+        ),
+        Key::new("tasks", Kind::Size, "tasks of MCP clients, for an hour; default `256MiB`"),
+        Key::new("answers", Kind::Size, "long answers of tasks, for an hour; default `1GiB`"),
     ],
 };
 

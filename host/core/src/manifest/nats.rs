@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use super::catalogue::{NATS, SECRET};
+use super::catalogue::{NATS, SECRET, STORAGE};
 use super::entry::{Entry, Located};
 use super::name::Name;
 use super::secret::{SecretSource, TextOrSecret};
@@ -22,6 +22,55 @@ pub struct NatsTable {
     pub ca: Option<Located<PathBuf>>,
     /// The client's certificate and its key, as written.
     pub certificate: Option<(PathBuf, PathBuf)>,
+    /// `[nats.storage]`.
+    pub storage: NatsStorage,
+}
+
+/// `[nats.storage]`: bytes that each bucket and stream reserves at the server, where it is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NatsStorage {
+    /// Which calls were claimed: 250 bytes each. One that has no room is not made, and its call not run.
+    pub claims: u64,
+    /// Arguments and answers that are too large for a message.
+    pub payloads: u64,
+    /// What workers noted of calls; the oldest lines go then.
+    pub journal: u64,
+    /// Which approvals were used: 250 bytes each. One that has no room is not made, and its call not run.
+    pub approvals: u64,
+    /// Tasks, but for long answers.
+    pub tasks: u64,
+    /// Long answers of tasks.
+    pub answers: u64,
+}
+
+impl Default for NatsStorage {
+    /// Together less than the 4 GB of a small volume.
+    fn default() -> Self {
+        let (claims, approvals, tasks) = (256 << 20, 64 << 20, 256 << 20);
+        Self { claims, payloads: 1 << 30, journal: 1 << 30, approvals, tasks, answers: 1 << 30 }
+    }
+}
+
+impl NatsStorage {
+    /// Room for some thousand claims or tasks.
+    pub(crate) const MIN: u64 = 1 << 20;
+    /// What a machine's disk holds.
+    pub(crate) const MAX: u64 = 1 << 40;
+
+    fn read(root: &Section<'_>) -> Self {
+        let default = Self::default();
+        let Some(section) = root.get("storage", |entry| entry.section(&STORAGE)) else { return default };
+        let size =
+            |key, default| section.get(key, |entry| entry.size(Self::MIN..=Self::MAX)).unwrap_or(default);
+        Self {
+            claims: size("claims", default.claims),
+            payloads: size("payloads", default.payloads),
+            journal: size("journal", default.journal),
+            approvals: size("approvals", default.approvals),
+            tasks: size("tasks", default.tasks),
+            answers: size("answers", default.answers),
+        }
+    }
 }
 
 /// Who a client of NATS is.
@@ -83,6 +132,7 @@ impl NatsTable {
             login: NatsLogin::read(&section),
             ca: section.get("ca", Entry::located_path),
             certificate: certificate.zip(key),
+            storage: NatsStorage::read(&section),
         }
     }
 

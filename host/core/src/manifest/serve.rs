@@ -1,5 +1,7 @@
 //! `[serve]`: how many clients `haft serve --http` takes, where they find it, and who they may be.
 
+use std::time::Duration;
+
 use super::caller::CallerTable;
 use super::catalogue::SERVE;
 use super::entry::Entry;
@@ -14,13 +16,15 @@ pub struct Serve {
     pub max_connections: u32,
     /// Where clients find it, as `https://tools.example.org/mcp`; `None`: at the host that their requests name.
     pub url: Option<String>,
+    /// How long calls are still taken once it is told to end: as long as a balancer takes to notice.
+    pub drain: Duration,
     /// `[[serve.callers]]`, in the order of the file; their names are unique. Empty: whoever has the token calls all.
     pub callers: Vec<CallerTable>,
 }
 
 impl Default for Serve {
     fn default() -> Self {
-        Self { max_sessions: 2048, max_connections: 8192, url: None, callers: Vec::new() }
+        Self { max_sessions: 2048, max_connections: 8192, url: None, drain: Self::DRAIN, callers: Vec::new() }
     }
 }
 
@@ -29,6 +33,10 @@ impl Serve {
     pub(crate) const MAX_SESSIONS: u32 = 1_000_000;
     /// One for a client, and one for a connection that has not shown the token yet.
     pub(crate) const MIN_CONNECTIONS: u32 = 2;
+    /// Two checks of a balancer that asks every second, and some to spare.
+    const DRAIN: Duration = Duration::from_secs(3);
+    /// More than any balancer needs.
+    const MAX_DRAIN: Duration = Duration::from_mins(10);
     /// More than a process may have open.
     pub(crate) const MAX_CONNECTIONS: u32 = 1_000_000;
 
@@ -43,6 +51,9 @@ impl Serve {
             max_connections: count("max_connections", Self::MIN_CONNECTIONS..=Self::MAX_CONNECTIONS)
                 .unwrap_or(default.max_connections),
             url: section.get("url", Entry::url),
+            drain: section
+                .get("drain", |entry| entry.duration(Duration::ZERO..=Self::MAX_DRAIN))
+                .unwrap_or(default.drain),
             callers: CallerTable::read_all(&section),
         }
     }

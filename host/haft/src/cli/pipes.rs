@@ -30,12 +30,17 @@ pub(super) fn input(what: &str, most: u64) -> anyhow::Result<String> {
 
 /// Ends haft: gracefully at the first signal, at once at the second.
 pub(super) async fn signals(stop: CancellationToken) -> Exit {
+    signals_in_haste(stop, &CancellationToken::new()).await
+}
+
+/// The same. `haste` is cancelled where it was a person at the terminal, who waits.
+pub(super) async fn signals_in_haste(stop: CancellationToken, haste: &CancellationToken) -> Exit {
     let (Ok(mut terminate), Ok(mut interrupt)) =
         (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
     else {
         return std::future::pending().await;
     };
-    tokio::select! { _ = terminate.recv() => {} _ = interrupt.recv() => {} }
+    tokio::select! { _ = terminate.recv() => {} _ = interrupt.recv() => haste.cancel() }
     stop.cancel();
     tokio::select! { _ = terminate.recv() => {} _ = interrupt.recv() => {} }
     Exit::Interrupted

@@ -11,22 +11,24 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::Args;
 use secrecy::ExposeSecret;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use self::snippet::Client;
 use super::common::{Common, propose_pane};
-use super::pipes::{signals, streams};
+use super::pipes::{signals_in_haste, streams};
 use super::terminal::Terminal;
 use super::{approvals, given, page, trusted};
 use crate::cli::Exit;
 use crate::cli::elicitation;
-use haft::program::{Dirs, Live, News, Options, ToolChoice};
+use haft::program::{Dirs, Live, News, Options, ToolChoice, telemetry};
 use haft_callers::Callers;
 use haft_core::journal;
 use haft_core::manifest::{self, KeyringEntry, Manifest, SecretSource, ToolPattern, Variable};
 use haft_core::secret::Secrets;
-use haft_mcp::server::http::{Admission, PATH, Patience, Room, Server, Settings, Token};
+use haft_mcp::server::http::{Admission, Drain, PATH, Patience, Room, Server, Settings, Token};
 use haft_mcp::server::{ToolSnapshots, stdio};
+use haft_telemetry::METRICS;
 
 /// How long MCP servers, agents and the backend may take to end once the client has hung up; what still runs then is
 /// killed. With the last words of calls it is less than the tenth of a second in which haft is to end.
@@ -75,6 +77,9 @@ pub(super) struct Serve {
     /// Serve also the page on which a person watches and answers, as `haft page` does; its link is told once
     #[arg(long)]
     page: bool,
+    /// Answer Prometheus over HTTP at this address, port 0 for any; the path is /metrics, and no token is asked for
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    metrics: Option<SocketAddr>,
     /// Print what to add to a client's configuration, and end
     #[arg(long, value_name = "CLIENT", value_enum)]
     print_config: Option<Client>,
@@ -88,6 +93,7 @@ impl Serve {
         if common.unsafe_no_sandbox {
             terminal.warning("no sandbox: `bash` and commands may read, write and end whatever you may");
         }
+        answer_prometheus(self.metrics, terminal).await?;
         let options = common.options(terminal, true)?;
         let options = Options { trust: trusted::or_left_out(options.trust.clone()), ..options };
         let for_callers = self.http.is_some();
@@ -101,17 +107,13 @@ impl Serve {
             propose_pane(live.is_without_pane(), terminal);
         }
         let stop = CancellationToken::new();
-        let ending = tokio::spawn(signals(stop.clone()));
+        let (told, haste) = (stop.clone(), CancellationToken::new());
+        let drain = Drain { time: live.serve().drain, hurry: haste.clone() };
+        let ending = tokio::spawn(async move { signals_in_haste(told, &haste).await });
         let shown = self.page.then(|| page::start(common, None, &stop, terminal)).transpose()?;
-        if let Some(gate) = live.placement().gate().cloned() {
-            // The first call does it otherwise, and waits for it.
-            tokio::spawn(async move {
-                if let Err(error) = gate.connect().await {
-                    tracing::warn!("{error}");
-                }
-            });
-        }
         let (running, room, url) = (live.running(), room(live.serve()), live.serve().url.clone());
+        let (sender, readiness) = watch::channel(running.readiness());
+        let watching = tokio::spawn(running.clone().watch_readiness(sender));
         let kept = tokio::spawn(live.keep());
         let stopped = stop.clone();
         let serving = async {
@@ -122,7 +124,8 @@ impl Serve {
                 }
                 Some(address) => {
                     let (hosts, patience) = (self.allow_host, Patience::default());
-                    let settings = Settings { address, admission, url, hosts, room, patience };
+                    let settings =
+                        Settings { address, admission, url, hosts, room, patience, readiness, drain };
                     serve_http(offers, settings, is_made_up, stop, terminal).await
                 }
             }
@@ -132,6 +135,7 @@ impl Serve {
             exit = ending => Ok(exit?),
         };
         kept.abort();
+        watching.abort();
         drop(shown);
         journal::write_through();
         // A client that has hung up waits for haft to end; after a signal, running calls may finish.
@@ -232,12 +236,27 @@ async fn serve_http(
     Ok(server.run(stop).await?)
 }
 
-fn report_news(terminal: Terminal, news: &News<'_>) {
+/// Answers Prometheus at `address`, where one is named.
+pub(super) async fn answer_prometheus(address: Option<SocketAddr>, terminal: Terminal) -> anyhow::Result<()> {
+    if let Some(address) = address {
+        let address = telemetry::answer_at(address).await?;
+        terminal.message(format_args!("metrics for Prometheus at http://{address}{METRICS}"));
+    }
+    Ok(())
+}
+
+pub(super) fn report_news(terminal: Terminal, news: &News<'_>) {
     match news {
         News::Problems(report) => terminal.warn(report),
         News::Broken(error) => {
             terminal.fail(error);
             terminal.hint("what was served before still is; it is loaded again when the file changes");
+        }
+        News::Ahead => {
+            terminal.warning(
+                "the program has changed, and too few workers have it: what was served before still is",
+            );
+            terminal.hint("workers read their own program.toml and program.lock again when these change");
         }
         News::Held => {
             terminal.warning(

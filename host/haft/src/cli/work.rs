@@ -1,5 +1,6 @@
 //! `haft work`: runs calls of other machines, with the rights that this machine's program.toml grants.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -8,10 +9,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::common::Common;
 use super::pipes::signals;
+use super::serve::{answer_prometheus, report_news};
 use super::terminal::{Hinted, Terminal};
 use crate::cli::Exit;
-use haft::program::{Ask, Options, Program};
-use haft_core::event::Events;
+use haft::program::{Ask, Live, News, Options, Program};
+use haft_author::watch::Moment;
 use haft_core::journal;
 use haft_core::manifest::{Label, Name};
 use haft_nats::WorkerSettings;
@@ -32,7 +34,9 @@ const NAMELESS: &str = "worker";
 #[command(after_help = "\
 A worker has the tools of program.toml whose `on` names one of its labels, or `*`, and runs the calls of gates with the same \
 program.lock: `haft serve`, `run`, `chat` and `call` of a program whose `[nats]`, or `--nats`, names the same server. What \
-its calls may do is what its own program.toml grants. It ends when it is told to, once the calls that run have ended.
+its calls may do is what its own program.toml grants. Changes to program.toml, program.lock and plugin files take effect at \
+once; what gates want that have not read them yet it still has, for an hour at most. It ends when it is told to, once the \
+calls that run have ended.
 
 Examples:
   haft work --nats nats://127.0.0.1:4222 --label eu,gpu
@@ -47,6 +51,9 @@ pub(super) struct Work {
     /// Calls that it runs at one time
     #[arg(long, value_name = "N", default_value_t = PLACES, value_parser = clap::value_parser!(u32).range(1..=MAX_PLACES))]
     places: u32,
+    /// Answer Prometheus over HTTP at this address, port 0 for any; the path is /metrics
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    metrics: Option<SocketAddr>,
 }
 
 impl Work {
@@ -57,17 +64,25 @@ impl Work {
             );
         }
         let name = self.name.clone().map_or_else(own_name, String::from);
+        answer_prometheus(self.metrics, terminal).await?;
         let options = common.options(terminal, true)?;
         let machines = options.machines.clone().worker(self.label.clone());
         // Only a person at a gate can be asked.
         let options = Options { machines, ask: Ask::WhereUnknown, person: None, ..options };
+        let read = Moment::now();
         let program = load(common, terminal, &options).await?.of_worker(&name);
-        let done = self.work(&name, &program, terminal).await;
+        let done = self.work(&name, &program, (options, read), terminal).await;
         program.close().await;
         done
     }
 
-    async fn work(&self, name: &str, program: &Program, terminal: Terminal) -> anyhow::Result<Exit> {
+    async fn work(
+        &self,
+        name: &str,
+        program: &Program,
+        (options, read): (Options, Moment),
+        terminal: Terminal,
+    ) -> anyhow::Result<Exit> {
         let count = program.toolbox.entries().len();
         if count == 0 {
             return Err(self.nothing().into());
@@ -75,21 +90,29 @@ impl Work {
         program.journal.gather();
         let settings =
             WorkerSettings { name: name.to_owned(), labels: self.label.clone(), places: self.places };
-        let session = program.session("work", Events::none());
-        let worker = program.worker(settings, session).await?;
+        let worker = program.worker(settings).await?;
         let stop = CancellationToken::new();
         let ending = tokio::spawn(signals(stop.clone()));
-        let tools = if count == 1 { "tool" } else { "tools" };
-        terminal.message(format_args!(
-            "worker `{name}` takes calls: {count} {tools} ({}), {} at one time",
-            worker.tools().join(", "),
-            self.places
-        ));
+        let (own, name, places) = (worker.clone(), name.to_owned(), self.places);
+        let ready = move || {
+            let tools = own.tools();
+            let count = tools.len();
+            let word = if count == 1 { "tool" } else { "tools" };
+            terminal.message(format_args!(
+                "worker `{name}` takes calls: {count} {word} ({}), {places} at one time",
+                tools.join(", "),
+            ));
+        };
         let shipping = program.shipper(&worker).map(|shipper| tokio::spawn(shipper.run(stop.clone())));
+        let on_news = move |news: News<'_>| report_news(terminal, &news);
+        let live = Live::of_worker(options, program, read, worker.clone(), on_news);
+        let (running, kept) = (live.running(), tokio::spawn(live.keep()));
         let exit = tokio::select! {
-            ended = worker.run(stop.clone()) => ended.map(|()| Exit::Success).context("the worker cannot go on"),
+            ended = worker.run(stop.clone(), ready) => ended.map(|()| Exit::Success).context("the worker cannot go on"),
             exit = ending => Ok(exit?),
         };
+        kept.abort();
+        running.close().await;
         journal::write_through();
         stop.cancel();
         if let Some(shipping) = shipping {

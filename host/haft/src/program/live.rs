@@ -2,10 +2,13 @@
 //! all of it again when its files change. A program.toml that is broken changes nothing: what was
 //! served last stays. MCP servers that are declared as before run on, with all that they remember.
 
+mod audience;
+
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use self::audience::Audience;
 use super::callers::{self, View};
 use super::dirs::create_private;
 use super::replicas;
@@ -28,6 +31,8 @@ pub enum News<'a> {
     Problems(&'a Report),
     /// It cannot be loaded any more; what was served before still is.
     Broken(&'a anyhow::Error),
+    /// It has changed, and workers do not have it yet; what was served before still is.
+    Ahead,
     /// Its files have changed, and are not read before the next start: a tool may have written them.
     Held,
     /// It was loaded again. Whether clients see other tools.
@@ -40,7 +45,7 @@ pub enum News<'a> {
 pub struct Live {
     options: Options,
     choice: ToolChoice,
-    publisher: Publisher,
+    audience: Audience,
     files: Vec<PathBuf>,
     /// When they began to be read.
     read: Moment,
@@ -108,14 +113,14 @@ impl Live {
             on_news(News::Problems(&program.manifest.report(problems)));
         }
         let (publisher, offers) = Publisher::new(first);
-        let offers = replicas::shared(offers, &program, choice.for_callers);
+        let offers = replicas::shared(offers, &program, &running, choice.for_callers);
         let (on_news, serve) = (Box::new(on_news), program.manifest.serve.clone());
         let is_without_pane = program.is_without_pane;
         let rules = if choice.for_callers { callers::rules(&program).await? } else { Vec::new() };
         let live = Self {
             options,
             choice,
-            publisher,
+            audience: Audience::Clients(publisher),
             files,
             read,
             started: read,
@@ -228,7 +233,7 @@ impl Live {
         let servers = self.running.servers();
         let placement = self.placement.clone();
         tokio::select! {
-            () = self.publisher.closed() => true,
+            () = self.audience.closed() => true,
             () = changed => false,
             () = servers.changed() => false,
             () = placement.changed(), if self.has_worker_servers => false,
@@ -244,19 +249,21 @@ impl Live {
     /// Nothing else waits for MCP servers that have to be asked what they have.
     async fn load(&mut self) -> Option<bool> {
         ask(self.running.servers().unknown());
-        let is_other = self.load_asking(Ask::Never).await?;
+        let is_other = Box::pin(self.load_asking(Ask::Never)).await?;
         let servers = self.running.servers();
         if servers.unknown().is_empty() {
             return Some(is_other);
         }
         ask(servers.unknown());
-        Some(self.load_asking(Ask::WhereUnknown).await? || is_other)
+        Some(Box::pin(self.load_asking(Ask::WhereUnknown)).await? || is_other)
     }
 
     async fn load_asking(&mut self, asking: Ask) -> Option<bool> {
         let servers = self.running.servers();
+        let mark = self.placement.gate().map_or(0, |gate| gate.mark());
         match Program::load(&Options { ask: asking.clone(), servers, ..self.options.clone() }).await {
             Ok(program) => {
+                let program = self.audience.own(program);
                 let is_last = asking != Ask::Never || program.servers.unknown().is_empty();
                 // A rule that names nothing may be the one that was to refuse something.
                 if let Some(report) = program.report_of_rules() {
@@ -271,11 +278,16 @@ impl Live {
                 if let Some(report) = self.choice.misnamed(&program).filter(|_| is_last) {
                     (self.on_news)(News::Problems(&report));
                 }
+                if !self.workers_follow(&program, mark).await {
+                    return None;
+                }
+                let is_other = self.audience.publish(snapshot, &program);
+                let is_other = is_other.inspect_err(|error| (self.on_news)(News::Broken(error))).ok()?;
                 self.files.clone_from(&program.files);
                 self.placement = program.placement.clone();
                 self.has_worker_servers = has_worker_servers(&program);
                 self.running.put(&program);
-                Some(self.publisher.publish(snapshot))
+                Some(is_other)
             }
             Err(error) => {
                 (self.on_news)(News::Broken(&error));

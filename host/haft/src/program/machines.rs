@@ -236,7 +236,8 @@ impl Server for NatsServer {
             ca: table.ca.as_ref().map(|ca| path(&ca.value)),
             certificate: table.certificate.as_ref().map(|(certificate, key)| (path(certificate), path(key))),
         };
-        Ok(Settings { urls, login: self.login(table.login.as_ref()).await?, tls, prefix: prefix.to_owned() })
+        let (login, storage) = (self.login(table.login.as_ref()).await?, table.storage);
+        Ok(Settings { urls, login, tls, prefix: prefix.to_owned(), storage })
     }
 }
 

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::Program;
+use super::{Program, Running};
 use haft_core::grant::Root;
 use haft_mcp::server::{Questions, ToolSnapshots};
 use haft_nats::SharedState;
@@ -17,13 +17,19 @@ const NAME_FILE: &str = "/proc/sys/kernel/hostname";
 const NAMELESS: &str = "replica";
 
 /// `offers`, with whoever they share approvals with.
-pub(super) fn shared(offers: ToolSnapshots, program: &Program, over_http: bool) -> ToolSnapshots {
+pub(super) fn shared(
+    offers: ToolSnapshots,
+    program: &Program,
+    running: &Running,
+    over_http: bool,
+) -> ToolSnapshots {
     let Program { manifest, machines, identity, .. } = program;
     if !over_http || !machines.are_met(manifest) {
         return offers.with_questions(of_this_user(program));
     }
     let server = machines.server(manifest, &program.dirs.home, &program.redactor);
     let shared = Arc::new(SharedState::at(Arc::new(server)));
+    running.share(shared.clone());
     // A name has no NUL.
     let whole = format!("{}\0{}", identity.program, identity.digest);
     let offers = offers.with_replicas(shared, whole.into_bytes(), machine());

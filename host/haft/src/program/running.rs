@@ -5,10 +5,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::{Agents, Program, Servers};
 use haft_core::sync::Lock;
+use haft_mcp::server::http::Readiness;
+use haft_nats::{Gate, SharedState};
 use haft_sandbox::Backend;
 
 /// What a program that is served keeps running, as it is read again and again. Clones are the same.
@@ -21,6 +24,10 @@ struct State {
     now: Arc<Parts>,
     /// Of earlier readings, each for as long as a call uses it.
     earlier: Vec<Arc<Parts>>,
+    /// What sends calls to workers.
+    gate: Option<Arc<Gate>>,
+    /// What is shared with other replicas.
+    shared: Option<Arc<SharedState>>,
 }
 
 /// What one reading of the program keeps running and the next does not take over.
@@ -34,6 +41,9 @@ struct Parts {
 /// How often an earlier reading is looked at that calls still use. Nobody waits for it.
 const PAUSE: Duration = Duration::from_secs(1);
 
+/// How often it is looked what is missing: sooner than any balancer asks.
+const LOOK: Duration = Duration::from_millis(500);
+
 impl Running {
     /// The MCP servers of the last reading.
     pub(super) fn servers(&self) -> Servers {
@@ -43,7 +53,46 @@ impl Running {
     /// What `program` runs, in the place of what ran until now.
     pub(super) fn put(&self, program: &Program) {
         let parts = Parts { agents: program.agents.programs(), backend: program.backend.clone() };
+        self.0.lock().gate = program.placement.gate().cloned();
         self.replace(program.servers.clone(), parts);
+    }
+
+    /// What it shares with other replicas, from now on.
+    pub(super) fn share(&self, shared: Arc<SharedState>) {
+        self.0.lock().shared = Some(shared);
+    }
+
+    /// What it lacks, before anything was looked at.
+    pub fn readiness(&self) -> Readiness {
+        let gate = self.0.lock().gate.is_some();
+        let missing = gate.then(|| "workers are not looked for yet".to_owned()).into_iter().collect();
+        Readiness { missing, notes: Vec::new() }
+    }
+
+    /// Tells `sender` what it lacks, from now on. Connects to NATS for that, where the program meets others there.
+    pub async fn watch_readiness(self, sender: watch::Sender<Readiness>) {
+        let mut was_told = false;
+        while !sender.is_closed() {
+            let (gate, shared) = {
+                let state = self.0.lock();
+                (state.gate.clone(), state.shared.clone())
+            };
+            let mut readiness = Readiness::default();
+            if let Some(gate) = &gate {
+                (readiness.missing, readiness.notes) = gate.lacks().await;
+            }
+            if let Some(shared) = shared {
+                readiness.notes.extend(shared.problem().await);
+            }
+            if let Some(line) = readiness.missing.first()
+                && gate.is_some_and(|gate| !gate.is_connected())
+                && !std::mem::replace(&mut was_told, true)
+            {
+                tracing::warn!("{line}");
+            }
+            sender.send_if_modified(|last| std::mem::replace(last, readiness.clone()) != readiness);
+            tokio::time::sleep(LOOK).await;
+        }
     }
 
     fn replace(&self, servers: Servers, parts: Parts) {

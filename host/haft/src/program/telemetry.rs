@@ -1,19 +1,34 @@
 //! The telemetry of this process: that of the first program that is loaded and wants some. It is off unless program.toml
 //! or the environment says where it goes.
 
+use std::io;
+use std::net::SocketAddr;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use haft_core::manifest::{SecretSource, TextOrSecret};
 use haft_core::report::Problem;
 use haft_core::secret::Secrets;
 use haft_core::trace::Trace;
-use haft_telemetry::{Settings, Telemetry};
+use haft_telemetry::{Scrapes, Settings, Telemetry};
 use secrecy::SecretString;
 
 use super::loaded::Loaded;
 
 /// What was begun, once.
 static STARTED: OnceLock<Telemetry> = OnceLock::new();
+
+/// Whether metrics are asked for.
+static IS_SCRAPED: AtomicBool = AtomicBool::new(false);
+
+/// Answers Prometheus at `address` from now on, port 0 for any; where that is. To be called before a program is loaded.
+pub async fn answer_at(address: SocketAddr) -> io::Result<SocketAddr> {
+    let scrapes = Scrapes::bind(address).await?;
+    let address = scrapes.address();
+    IS_SCRAPED.store(true, Ordering::Relaxed);
+    tokio::spawn(scrapes.serve(|| STARTED.get().cloned()));
+    Ok(address)
+}
 
 /// Where the calls of a program are told. What keeps telemetry from being sent is a problem, and stops no call.
 pub(super) async fn of(loaded: &Loaded, problems: &mut Vec<Problem>) -> Trace {
@@ -48,6 +63,7 @@ async fn start(loaded: &Loaded) -> Result<Option<Telemetry>, String> {
         endpoint: table.map(|table| table.endpoint.value.clone()),
         service_name: table.and_then(|table| table.service_name.clone()),
         headers: Vec::new(),
+        is_scraped: IS_SCRAPED.load(Ordering::Relaxed),
     };
     if !settings.is_on() {
         return Ok(None);

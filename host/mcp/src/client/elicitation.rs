@@ -74,6 +74,11 @@ impl AskingClock {
         state.total + state.since.map(|since| since.elapsed()).unwrap_or_default()
     }
 
+    /// How many questions are being asked.
+    pub(super) fn count(&self) -> u32 {
+        self.0.lock().questions
+    }
+
     /// Counts until what is returned is dropped.
     pub(super) fn begin(&self) -> AskingGuard<'_> {
         let mut state = self.0.lock();

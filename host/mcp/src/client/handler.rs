@@ -63,6 +63,10 @@ impl ListNews {
     }
 }
 
+/// Questions of one server that wait for a person; more are declined. Nobody answers so many, and each keeps a place of
+/// [`MAX_OPEN`](super::bounded::MAX_OPEN).
+const MAX_QUESTIONS: u32 = 16;
+
 /// Answers one server.
 #[derive(Clone, Debug)]
 pub(super) struct ServerRequestHandler {
@@ -114,6 +118,10 @@ impl ServerRequestHandler {
         }
         let question = ElicitationQuestion { server: self.server.clone(), message: shortened(message), mode };
         let now = self.asking.begin();
+        if self.asking.count() > MAX_QUESTIONS {
+            tracing::info!(server = self.server, "asks more questions at one time than anybody would answer");
+            return ElicitResult::new(ElicitationAction::Decline);
+        }
         let reply = elicitor.ask(&question).await;
         drop(now);
         match reply {

@@ -11,6 +11,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::beginning::{check_version, explain_end, refused, shake_hands};
+use super::bounded::Bounded;
 use super::calls::{Listener, OngoingCalls};
 use super::connection::{Child, Connection, RequestLimits};
 use super::elicitation::AskingClock;
@@ -277,7 +278,7 @@ impl Server {
         match &self.config.endpoint {
             Endpoint::Http { url, headers } => {
                 let headers = headers.read().await.map_err(ServerError::Secret)?;
-                let transport = http::transport(url, &headers, &handler.changed)?;
+                let transport = Bounded::new(http::transport(url, &headers, &handler.changed)?);
                 let running = timeout(limit, shake_hands(handler.clone(), transport, era)).await;
                 let running = match running.map_err(|_| late(String::new()))? {
                     Ok(running) => running,
@@ -293,7 +294,7 @@ impl Server {
                 let service::Service { input, output, life } = self.start().await?;
                 let lines = StdioTransport::new(input, output, handler.changed.clone());
                 let child = Child { life, wire: lines.wire(), grant: self.host.grant.clone() };
-                match timeout(limit, shake_hands(handler.clone(), lines, era)).await {
+                match timeout(limit, shake_hands(handler.clone(), Bounded::new(lines), era)).await {
                     Ok(Ok(running)) => check_version(Connection::new(running, handler, Some(child))),
                     Ok(Err(error)) => Err(explain_end(&child, &error).await),
                     Err(_) => Err(late(child.wire.noise())),

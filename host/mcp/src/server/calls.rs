@@ -35,6 +35,11 @@ impl RunningCalls {
         CallGuard(self.0.clone())
     }
 
+    /// Whether no call is under way.
+    pub(super) fn are_idle(&self) -> bool {
+        *self.0.running.borrow() == 0
+    }
+
     /// Ends when no call is under way, or after `most`.
     pub(super) async fn wait_until_idle(&self, most: Duration) {
         let mut running = self.0.running.subscribe();

@@ -27,11 +27,13 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rustix::process::{Resource, getrlimit};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 pub use self::admission::Admission;
 use self::gate::{Gate, HttpConnection};
 use self::public::Public;
+pub use self::public::Readiness;
 use self::sessions::Home;
 use self::slots::{ConnectionSlot, ConnectionSlots};
 use self::stream::WriteTimeoutStream;
@@ -76,6 +78,19 @@ pub struct Settings {
     pub room: Room,
     /// How long to wait for slow clients.
     pub patience: Patience,
+    /// What is missing, now and from now on.
+    pub readiness: watch::Receiver<Readiness>,
+    /// How it ends.
+    pub drain: Drain,
+}
+
+/// How a server ends that is told to.
+#[derive(Clone, Debug, Default)]
+pub struct Drain {
+    /// How long it still takes calls, while it says that it is not ready.
+    pub time: Duration,
+    /// Cancelled by whoever does not want to wait for that.
+    pub hurry: CancellationToken,
 }
 
 /// How many clients are served at once.
@@ -106,6 +121,7 @@ pub struct Server {
     listener: TcpListener,
     address: SocketAddr,
     acceptor: Acceptor,
+    drain: Drain,
 }
 
 /// Accepts and serves connections.
@@ -128,20 +144,20 @@ impl Default for Patience {
 impl Server {
     /// Listens at the address of `settings`, for clients of `snapshots`.
     pub async fn bind(snapshots: ToolSnapshots, settings: Settings) -> io::Result<Self> {
-        let Settings { address, admission, url, mut hosts, room, patience } = settings;
+        let Settings { address, admission, url, mut hosts, room, patience, readiness, drain } = settings;
         let listener = TcpListener::bind(address).await.map_err(|error| {
             io::Error::new(error.kind(), format!("cannot listen at `{address}`: {error}"))
         })?;
         let address = listener.local_addr()?;
         hosts.extend(url.as_deref().and_then(origin::host_of));
-        let public = Public::new(snapshots.clone(), url);
+        let public = Public::new(snapshots.clone(), url, readiness);
         let shared = ServerShared::new(snapshots, admission.caller_id()).over_http();
         let home = shared.snapshots.machine().map(|machine| Home::named(machine, address.port()));
         let sessions = (room.sessions, home);
         let gate = Arc::new(Gate::new(&shared, (admission, public), hosts, sessions, patience.body));
         let slots = ConnectionSlots::new(within_file_limit(room.connections));
         let threads = InlineThreads::start("haft-http", 0)?;
-        Ok(Self { listener, address, acceptor: Acceptor { gate, shared, patience, slots, threads } })
+        Ok(Self { listener, address, acceptor: Acceptor { gate, shared, patience, slots, threads }, drain })
     }
 
     /// Where it listens: the port that was found, where any was asked for.
@@ -149,15 +165,26 @@ impl Server {
         self.address
     }
 
-    /// Serves until `stop` is cancelled, and the calls under way then to their end, for a while.
+    /// Serves until `stop` is cancelled, for a while after that ([`Drain`]), and the calls under way then to their end, for
+    /// a while.
     pub async fn run(self, stop: CancellationToken) -> io::Result<()> {
-        let Self { listener, acceptor, .. } = self;
-        let closing = CancellationToken::new();
+        let Self { listener, acceptor, drain, .. } = self;
+        let (closing, public) = (CancellationToken::new(), acceptor.gate.public());
+        let ending = async {
+            stop.cancelled().await;
+            public.end();
+            // Where nobody would notice there is nothing to wait for.
+            if public.is_watched() || !acceptor.shared.calls.are_idle() {
+                let _ = tokio::time::timeout(drain.time, drain.hurry.cancelled()).await;
+            }
+        };
         tokio::select! {
             () = acceptor.accept(&listener, &closing) => {}
-            () = stop.cancelled() => {}
+            () = ending => {}
         }
+        // Whoever connects finds nobody, and whoever is connected is told so: neither call has begun.
         drop(listener);
+        public.close();
         acceptor.shared.calls.wait_until_idle(GRACE).await;
         acceptor.shared.calls.close();
         // Answers are written first; then streams that wait for notifications are ended.

@@ -14,10 +14,11 @@ use super::fleet::{Fleet, Lease};
 use super::inbox::Expected;
 use super::outgoing::Outgoing;
 use crate::claims::Claim;
+use crate::error::LinkError;
 use crate::link::{Link, State};
 use crate::message::{Ask, Reply, Request, Status, Told, encode, now, random_name};
 use crate::passenger::About;
-use crate::payload::{Payload, received};
+use crate::payload::{MAX_PAYLOAD, Payload, received};
 
 /// How often a worker is asked after a call: an answer is lost only where a connection broke.
 const AFTER: Duration = Duration::from_secs(5);
@@ -62,9 +63,9 @@ impl<'a> Attempt<'a> {
         connected: &'a Connected,
         about: &'a About,
         lease: Lease,
-    ) -> Self {
-        let expected = connected.inbox.expect();
-        Self { outgoing, connected, about, lease, id: random_name(), expected }
+    ) -> Result<Self, LinkError> {
+        let expected = connected.inbox.expect(&lease.worker.name)?;
+        Ok(Self { outgoing, connected, about, lease, id: random_name()?, expected })
     }
 
     /// Names the call among all.
@@ -96,8 +97,9 @@ impl<'a> Attempt<'a> {
         };
         let link = &self.connected.link;
         let sent = async {
-            let payload = Payload::new(link, encode(&request)).await?;
-            let subject = self.connected.subjects.call(&self.lease.worker, &wanted.tool);
+            let worker = &self.lease.worker;
+            let payload = Payload::new(link, &worker.name, encode(&request)).await?;
+            let subject = self.connected.subjects.call(worker, &wanted.tool, &self.lease.label);
             payload.send(link, subject, Some(self.expected.subject.clone())).await
         };
         sent.await
@@ -156,14 +158,15 @@ impl<'a> Attempt<'a> {
     async fn last(&self, message: &Message) -> Result<Ended, ToolError> {
         let worker = &self.lease.worker;
         if message.status == Some(StatusCode::NO_RESPONDERS) {
-            self.fleet().gone(|other| other == worker);
+            // It takes no more calls. Whether those that it has go on, its silence tells.
+            self.fleet().takes_none(worker);
             return Ok(Ended::Unrun(format!("worker `{worker}` is gone")));
         }
         let unreadable = |why: String| {
             let text = format!("ran on worker `{worker}`, and its answer cannot be read: {why}");
             self.outgoing.error(&text)
         };
-        let bytes = received(&self.connected.link, message).await;
+        let bytes = received(&self.connected.link, &worker.name, message, MAX_PAYLOAD).await;
         let bytes = bytes.map_err(|error| unreadable(error.to_string()))?;
         match serde_json::from_slice(&bytes).map_err(|error| unreadable(error.to_string()))? {
             Reply::Answer { result, busy } => {
@@ -194,7 +197,13 @@ impl<'a> Attempt<'a> {
         let Self { outgoing, connected, lease, id, .. } = self;
         lease.reads
             || matches!(
-                Claim::give_up(&connected.link, id, &connected.name, &outgoing.wanted.tool).await,
+                Claim::give_up(
+                    &connected.link,
+                    (&lease.worker.name, id),
+                    &connected.name,
+                    &outgoing.wanted.tool
+                )
+                .await,
                 Ok(None)
             )
     }

@@ -48,6 +48,7 @@ impl Outgoing<'_> {
             let lease = self.lease().await?;
             let (worker, reads) = (lease.worker.clone(), lease.reads);
             let attempt = Attempt::new(self, connected, &about, lease);
+            let attempt = attempt.map_err(|error| self.not_connected(&error))?;
             let id = attempt.id().to_owned();
             self.context.notes.decision(|| format!("sent to worker `{worker}` as {id}"));
             match attempt.run().await? {
@@ -82,7 +83,8 @@ impl Outgoing<'_> {
     async fn give_up(&self, connected: &Connected, id: &str, worker: &str) -> Result<(), ToolError> {
         let given_up = async {
             loop {
-                match Claim::give_up(&connected.link, id, &connected.name, &self.wanted.tool).await {
+                match Claim::give_up(&connected.link, (worker, id), &connected.name, &self.wanted.tool).await
+                {
                     Ok(before) => return before,
                     Err(error) => tracing::debug!("{error}"),
                 }

@@ -1,19 +1,25 @@
 //! The workers that a gate knows, and which of them gets a call: one that has the tool as the caller saw it, a label that
 //! the tool lives on, and a place free. Calls wait in line for one, no longer than they may. It sends nothing itself.
 
-use std::collections::{HashMap, VecDeque};
+mod member;
+
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use haft_core::manifest::Label;
 use haft_core::sync::Lock;
+use sha2::{Digest, Sha256};
 use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
+use self::member::{Member, Offered};
 use crate::message::{Beat, Known, WorkerId};
+use crate::subjects::ANY;
 
-/// How long a worker may be silent: five of its beats. What is told of a death comes within three seconds then.
-pub(super) const SILENCE: Duration = Duration::from_millis(2500);
+/// How long a worker may be silent before the server is asked whether it is there itself: four of its beats. What is told
+/// of a death comes within three seconds then.
+pub(super) const SILENCE: Duration = Duration::from_secs(2);
 
 /// Calls that wait for a place; each has its arguments in memory.
 const MAX_WAITING: usize = 1024;
@@ -26,6 +32,15 @@ const WORKER: Duration = Duration::from_secs(3);
 
 /// Workers of one program; more are passed over.
 const MAX_WORKERS: usize = 1024;
+
+/// Workers of one name: those that have ended and are not known to have yet, and those that a person called alike.
+const MAX_NAMESAKES: usize = 16;
+
+/// Bytes of what one worker says of its tools: some thousand tools.
+pub(super) const MAX_TOOLS: usize = 8 << 20;
+
+/// Bytes of what all workers say of them; what is the same of several is kept once.
+const MAX_ALL_TOOLS: usize = 64 << 20;
 
 /// What a call needs.
 #[derive(Clone, Debug)]
@@ -51,22 +66,6 @@ struct Inner {
     taken: u64,
 }
 
-struct Member {
-    labels: Vec<Label>,
-    places: u32,
-    /// Places that others use, as the worker told last.
-    others: u32,
-    /// Calls that this gate has there.
-    own: u32,
-    /// It said that it is full: no call goes there before it says something else.
-    is_full: bool,
-    is_leaving: bool,
-    tools: Option<Arc<HashMap<String, Known>>>,
-    seen: Instant,
-    taken: u64,
-    gone: CancellationToken,
-}
-
 struct Waiting {
     wanted: Wanted,
     place: oneshot::Sender<Lease>,
@@ -75,6 +74,8 @@ struct Waiting {
 /// A place of a worker, given back when it is dropped.
 pub(super) struct Lease {
     pub(super) worker: WorkerId,
+    /// By which of its labels it was chosen.
+    pub(super) label: String,
     /// Whether calls of the tool change nothing there.
     pub(super) reads: bool,
     /// Cancelled when the worker is gone.
@@ -83,7 +84,7 @@ pub(super) struct Lease {
 }
 
 /// A worker with its labels, its places, those in use, and its tools.
-pub(super) type Listed = (WorkerId, Vec<Label>, u32, u32, Vec<Known>);
+pub(super) type Listed = (WorkerId, Vec<String>, u32, u32, Vec<Known>);
 
 /// Why there is no place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,25 +127,46 @@ impl Fleet {
     /// Notes that a worker lives; whether it has to be asked what it has.
     pub(super) fn beat(self: &Arc<Self>, beat: &Beat) -> bool {
         let mut inner = self.inner.lock();
-        if !inner.members.contains_key(&beat.worker) && inner.members.len() >= MAX_WORKERS {
+        if !inner.members.contains_key(&beat.worker) && !inner.has_room_for(&beat.worker) {
             return false;
         }
         let member = inner.members.entry(beat.worker.clone()).or_insert_with(|| Member::new(beat));
         member.heard(beat);
-        let is_unknown = member.tools.is_none();
+        let is_asked = member.is_to_be_asked(beat.revision);
         inner.serve(self);
-        is_unknown
+        is_asked
     }
 
-    /// Notes what a worker has.
-    pub(super) fn has(self: &Arc<Self>, worker: &WorkerId, tools: Vec<Known>) {
+    /// Notes the labels that a worker has, and what it says of its tools.
+    pub(super) fn has(self: &Arc<Self>, beat: &Beat, labels: HashSet<String>, text: &[u8]) {
+        let Some(offered) = self.offered(text) else { return };
         let mut inner = self.inner.lock();
-        let Some(member) = inner.members.get_mut(worker) else { return };
-        let tools = tools.into_iter().map(|tool| (tool.def.name.clone(), tool)).collect();
-        member.tools = Some(Arc::new(tools));
+        let Some(member) = inner.members.get_mut(&beat.worker) else { return };
+        (member.labels, member.tools, member.revision) = (labels, Some(offered), beat.revision);
         inner.serve(self);
         drop(inner);
         self.changes.send_modify(|changes| *changes += 1);
+    }
+
+    /// What a text says of tools: the same as is known of another worker, or something that there is room for.
+    fn offered(&self, text: &[u8]) -> Option<Arc<Offered>> {
+        let digest: [u8; 32] = Sha256::digest(text).into();
+        let (mut all, mut size) = (HashSet::new(), text.len());
+        for offered in self.inner.lock().members.values().filter_map(|member| member.tools.as_ref()) {
+            if offered.digest == digest {
+                return Some(offered.clone());
+            }
+            if all.insert(offered.digest) {
+                size += offered.size;
+            }
+        }
+        if size > MAX_ALL_TOOLS {
+            tracing::warn!(
+                "a worker is passed over: the workers of this program have too many different tools"
+            );
+            return None;
+        }
+        Offered::read(text, digest).map(Arc::new)
     }
 
     /// Notes how many places of a worker are in use, all gates' calls together and the answered one left out.
@@ -161,6 +183,13 @@ impl Fleet {
     pub(super) fn is_full(&self, worker: &WorkerId) {
         if let Some(member) = self.inner.lock().members.get_mut(worker) {
             member.is_full = true;
+        }
+    }
+
+    /// Notes that a worker takes no calls, until it says something else.
+    pub(super) fn takes_none(&self, worker: &WorkerId) {
+        if let Some(member) = self.inner.lock().members.get_mut(worker) {
+            member.is_leaving = true;
         }
     }
 
@@ -182,13 +211,16 @@ impl Fleet {
         }
     }
 
-    /// Gives up the workers that have been silent for too long.
+    /// The workers that have been silent for too long.
+    pub(super) fn silent(&self) -> Vec<WorkerId> {
+        let inner = self.inner.lock();
+        let silent = inner.members.iter().filter(|(_, member)| member.seen.elapsed() > SILENCE);
+        silent.map(|(worker, _)| worker.clone()).collect()
+    }
+
+    /// Gives them up.
     pub(super) fn sweep(&self) {
-        let silent: Vec<WorkerId> = {
-            let inner = self.inner.lock();
-            let silent = inner.members.iter().filter(|(_, member)| member.seen.elapsed() > SILENCE);
-            silent.map(|(worker, _)| worker.clone()).collect()
-        };
+        let silent = self.silent();
         if !silent.is_empty() {
             self.gone(|worker| silent.contains(worker));
         }
@@ -205,21 +237,23 @@ impl Fleet {
     }
 
     /// The tools of workers with one of the labels `on` whose names `is_wanted` says; of tools of one name that differ the
-    /// one that most workers have.
+    /// one that workers of most names have.
     pub(super) fn tools(&self, on: &[Label], is_wanted: impl Fn(&str) -> bool) -> Vec<Known> {
         let inner = self.inner.lock();
-        let able = inner.members.values().filter(|member| Label::are_met(on, &member.labels));
-        let mut votes: HashMap<(&str, &str), (usize, &Known)> = HashMap::new();
-        for tool in able.filter_map(|member| member.tools.as_deref()).flat_map(HashMap::values) {
-            if is_wanted(&tool.def.name) {
-                votes.entry((&tool.def.name, &tool.definition)).or_insert((0, tool)).0 += 1;
+        let mut votes: HashMap<(&str, &str), (HashSet<&str>, &Known)> = HashMap::new();
+        for (worker, member) in inner.members.iter().filter(|(_, member)| member.label(on).is_some()) {
+            let newest =
+                member.tools.iter().flat_map(|offered| offered.tools.values()).filter_map(|all| all.first());
+            for tool in newest.filter(|tool| is_wanted(&tool.def.name)) {
+                let vote = votes.entry((&tool.def.name, &tool.definition)).or_insert((HashSet::new(), tool));
+                vote.0.insert(&worker.name);
             }
         }
         let mut best: HashMap<&str, (usize, &Known)> = HashMap::new();
-        for ((name, definition), (count, tool)) in votes {
-            let vote = best.entry(name).or_insert((count, tool));
-            if (count, definition) > (vote.0, &vote.1.definition) {
-                *vote = (count, tool);
+        for ((name, definition), (voters, tool)) in votes {
+            let vote = best.entry(name).or_insert((voters.len(), tool));
+            if (voters.len(), definition) > (vote.0, &vote.1.definition) {
+                *vote = (voters.len(), tool);
             }
         }
         let mut tools: Vec<Known> = best.into_values().map(|(_, tool)| tool.clone()).collect();
@@ -227,12 +261,22 @@ impl Fleet {
         tools
     }
 
+    /// Places of the workers that have a tool as it is wanted.
+    pub(super) fn places(&self, wanted: &Wanted) -> u32 {
+        let inner = self.inner.lock();
+        let able = inner.members.values().filter(|member| member.offers(wanted).is_some());
+        able.map(|member| member.places).fold(0, u32::saturating_add)
+    }
+
     /// Each worker with its labels, its places, those in use, and its tools.
     pub(super) fn list(&self) -> Vec<Listed> {
         let inner = self.inner.lock();
         let listed = inner.members.iter().map(|(worker, member)| {
-            let tools = member.tools.as_deref().into_iter().flat_map(HashMap::values).cloned().collect();
-            (worker.clone(), member.labels.clone(), member.places, member.busy(), tools)
+            let tools =
+                member.tools.iter().flat_map(|offered| offered.tools.values()).flatten().cloned().collect();
+            let mut labels: Vec<String> = member.labels.iter().cloned().collect();
+            labels.sort_unstable();
+            (worker.clone(), labels, member.places, member.busy(), tools)
         });
         let mut listed: Vec<_> = listed.collect();
         listed.sort_by(|one, other| one.0.cmp(&other.0));
@@ -241,6 +285,12 @@ impl Fleet {
 }
 
 impl Inner {
+    /// Whether one more worker is let in.
+    fn has_room_for(&self, worker: &WorkerId) -> bool {
+        let namesakes = self.members.keys().filter(|own| own.name == worker.name).count();
+        self.members.len() < MAX_WORKERS && namesakes < MAX_NAMESAKES
+    }
+
     /// Takes a place for a call, if one is free.
     fn take(&mut self, fleet: &Arc<Fleet>, wanted: &Wanted) -> Option<Lease> {
         let able = self.members.iter_mut().filter(|(_, member)| member.has_place());
@@ -248,11 +298,12 @@ impl Inner {
             able.filter_map(|(worker, member)| Some((member.offers(wanted)?, worker, member))).collect();
         let load = |member: &Member| (u64::from(member.busy()) << 16) / u64::from(member.places.max(1));
         let best = able.iter_mut().min_by_key(|(_, _, member)| (load(member), member.taken))?;
-        let (reads, worker, member) = (best.0, best.1.clone(), &mut best.2);
+        let ((label, reads), worker, member) = (best.0, best.1.clone(), &mut best.2);
+        let label = token(wanted.on.get(label)?).to_owned();
         self.taken += 1;
         (member.taken, member.own) = (self.taken, member.own + 1);
         let gone = member.gone.clone();
-        Some(Lease { worker, reads, gone, fleet: fleet.clone() })
+        Some(Lease { worker, label, reads, gone, fleet: fleet.clone() })
     }
 
     /// Hands out places to the calls that wait, the oldest first.
@@ -293,47 +344,9 @@ impl Inner {
     }
 }
 
-impl Member {
-    fn new(beat: &Beat) -> Self {
-        Self {
-            labels: Vec::new(),
-            places: beat.places,
-            others: 0,
-            own: 0,
-            is_full: false,
-            is_leaving: false,
-            tools: None,
-            seen: Instant::now(),
-            taken: 0,
-            gone: CancellationToken::new(),
-        }
-    }
-
-    fn heard(&mut self, beat: &Beat) {
-        self.labels = beat.labels.iter().filter_map(|label| label.parse().ok()).collect();
-        self.places = beat.places;
-        self.others = beat.busy.saturating_sub(self.own);
-        self.is_full = beat.busy >= beat.places;
-        self.is_leaving = beat.leaving;
-        self.seen = Instant::now();
-    }
-
-    fn busy(&self) -> u32 {
-        self.own.saturating_add(self.others)
-    }
-
-    fn has_place(&self) -> bool {
-        !self.is_full && self.busy() < self.places
-    }
-
-    /// Whether it has what is wanted; whether that only reads.
-    fn offers(&self, wanted: &Wanted) -> Option<bool> {
-        if self.is_leaving || !Label::are_met(&wanted.on, &self.labels) {
-            return None;
-        }
-        let own = self.tools.as_ref()?.get(&wanted.tool)?;
-        (own.definition == wanted.definition).then_some(own.reads)
-    }
+/// What stands for a label in subjects.
+fn token(label: &Label) -> &str {
+    if label.is_any() { ANY } else { label.as_str() }
 }
 
 impl Lease {

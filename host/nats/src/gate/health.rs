@@ -1,9 +1,15 @@
 //! What a gate can say of its workers, for people.
 
+use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
+
+use haft_core::manifest::Label;
 use serde::Serialize;
 
 use super::Gate;
 use crate::error::LinkError;
+use crate::stores::{Kept, StoreHealth, account_limit};
+use crate::subjects::ANY;
 
 /// What a gate knows of the workers of its program.
 #[derive(Clone, Debug, Serialize)]
@@ -14,8 +20,10 @@ pub struct Health {
     pub program: String,
     /// The digest that workers have to agree on.
     pub digest: String,
-    /// Whether claims can be made; why not, otherwise.
-    pub claims: Result<(), String>,
+    /// What is kept at the server: what calls need, and what replicas share, where the latter is there.
+    pub stores: Vec<StoreHealth>,
+    /// Bytes that the account may store, where the server says so.
+    pub storage_limit: Option<u64>,
     /// The workers that are there.
     pub workers: Vec<WorkerHealth>,
 }
@@ -35,24 +43,65 @@ pub struct WorkerHealth {
     pub tools: Vec<String>,
 }
 
+/// Tools that no worker has of which that is told.
+const MAX_TOLD: usize = 8;
+
 impl Gate {
+    /// Whether it was connected.
+    pub fn is_connected(&self) -> bool {
+        self.connected.initialized()
+    }
+
+    /// What it lacks to send calls, and what else does not work, in lines. Connects, unless it is connected.
+    pub async fn lacks(&self) -> (Vec<String>, Vec<String>) {
+        let connected = match self.connected().await {
+            Ok(connected) => connected,
+            Err(error) => return (vec![error.to_string()], Vec::new()),
+        };
+        let (mut missing, mut notes) = (Vec::new(), Vec::new());
+        if !connected.link.state().borrow().is_up || connected.is_server_silent.load(Ordering::Relaxed) {
+            missing.push("NATS does not answer".to_owned());
+        }
+        for store in connected.stores.lock().iter() {
+            let Some(problem) = &store.problem else { continue };
+            // Without the others calls can be made.
+            let lines = if store.name == Kept::Claims.name() { &mut missing } else { &mut notes };
+            lines.push(format!("NATS cannot keep `{}`: {problem}", store.name));
+        }
+        let wanted = self.wanted.lock().since(0);
+        let absent = wanted.iter().filter(|wanted| self.fleet.places(wanted) == 0);
+        let absent: BTreeSet<String> = absent
+            .map(|wanted| format!("no worker labelled {} has `{}`", Label::listed(&wanted.on), wanted.tool))
+            .collect();
+        let is_alone = !wanted.is_empty() && wanted.iter().all(|wanted| self.fleet.places(wanted) == 0);
+        let lines = if is_alone { &mut missing } else { &mut notes };
+        lines.extend(absent.into_iter().take(MAX_TOLD));
+        (missing, notes)
+    }
+
     /// Connects, waits a moment for workers to say that they are there, and tells what was found.
     pub async fn health(&self) -> Result<Health, LinkError> {
         self.gather().await?;
         let connected = self.connected().await?;
         let info = connected.link.client.server_info();
-        let claims = connected.link.claims().await.map(drop).map_err(|error| error.to_string());
+        let mut stores = Vec::new();
+        for kept in Kept::OF_CALLS.into_iter().chain(Kept::OF_REPLICAS) {
+            stores.push(kept.health(&connected.link).await);
+        }
+        let storage_limit = account_limit(&connected.link).await;
         let workers = self.fleet.list().into_iter().map(|(worker, labels, places, busy, tools)| {
-            let mut tools: Vec<String> = tools.into_iter().map(|tool| tool.def.name).collect();
+            let mut tools: Vec<String> = tools.iter().map(|tool| tool.def.name.clone()).collect();
             tools.sort_unstable();
-            let labels = labels.iter().map(ToString::to_string).collect();
+            tools.dedup();
+            let labels = labels.iter().filter(|label| *label != ANY).cloned().collect();
             WorkerHealth { name: worker.name, labels, places, busy, tools }
         });
         Ok(Health {
             server: format!("{} {}", info.server_name, info.version),
             program: self.identity.program.clone(),
             digest: self.identity.digest.clone(),
-            claims,
+            stores,
+            storage_limit,
             workers: workers.collect(),
         })
     }

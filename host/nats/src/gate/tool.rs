@@ -27,7 +27,7 @@ pub struct NatsTool {
     component: Option<String>,
     /// The same tool as this machine has it, which says what its calls are about. It is never called.
     own: Option<Arc<dyn Tool>>,
-    wanted: Wanted,
+    wanted: Arc<Wanted>,
 }
 
 impl NatsTool {
@@ -45,7 +45,7 @@ impl NatsTool {
 
     fn of(gate: &Arc<Gate>, def: ToolDef, component: Option<String>, on: &[Label]) -> Self {
         let definition = definition(&def, component.as_deref());
-        let wanted = Wanted { tool: def.name.clone(), definition, on: on.into() };
+        let wanted = gate.wants(Wanted { tool: def.name.clone(), definition, on: on.into() });
         Self { gate: gate.clone(), def, component, own: None, wanted }
     }
 

@@ -11,11 +11,13 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::places::Taken;
+use super::readings::Read;
 use super::{Worker, tool_of};
 use crate::claims::{Claim, ClaimState, Claimed};
 use crate::link::Link;
 use crate::message::{Reply, Request, TOLD, Told, encode, now};
-use crate::payload::{Payload, received};
+use crate::payload::{MAX_PAYLOAD, Payload, received};
+use crate::subjects::Subjects;
 
 /// How old a call may be, in milliseconds: a fraction of the age of claims, so that one that lay in a buffer of a process
 /// that stood still never runs after its claim is gone. Clocks differ by less.
@@ -28,7 +30,7 @@ impl Worker {
     /// Runs the call that `message` brings, and answers it.
     pub(super) async fn run_call(self: Arc<Self>, message: Message, taken: Taken) {
         let Some(reply) = message.reply.clone() else { return };
-        let bytes = match received(&self.link, &message).await {
+        let bytes = match received(&self.link, &self.id.name, &message, MAX_PAYLOAD).await {
             Ok(bytes) => bytes,
             Err(error) => return self.unrun(reply, error.to_string()).await,
         };
@@ -43,15 +45,15 @@ impl Worker {
             // Asked for again by whoever waits for it.
             return;
         };
-        match self.admit(&request).await {
-            Ok(is_claimed) => {
-                let result = self.dispatch(&request, &reply, running.cancel.clone()).await;
+        match self.admit(&request, Subjects::base_of(&message.subject)).await {
+            Ok((read, is_claimed)) => {
+                let result = self.dispatch(&read, &request, (&reply, running.cancel.clone())).await;
                 let id = request.id.clone().into_owned();
                 self.answer(reply, (id, result), taken).await;
                 drop(running);
                 if is_claimed {
                     let claim = Claim::new(ClaimState::Ended, &self.settings.name, &request.tool);
-                    claim.note(&self.link, &request.id).await;
+                    claim.note(&self.link, (&self.id.name, &request.id)).await;
                 }
             }
             Err(why) => {
@@ -61,24 +63,35 @@ impl Worker {
         }
     }
 
-    /// Whether the call may run here, and was claimed for that; why it may not.
-    async fn admit(&self, request: &Request<'_>) -> Result<bool, String> {
+    /// What the call may run with, and whether it was claimed for that; why it may not run here.
+    async fn admit(&self, request: &Request<'_>, base: &str) -> Result<(Arc<Read>, bool), String> {
         let age = now().abs_diff(request.sent);
         if age > MAX_AGE {
             return Err(format!("it is {} minutes old by this worker's clock", age / 60_000));
         }
-        let Some(known) = self.known.get(request.tool.as_ref()) else {
-            return Err(format!("it has no tool `{}`", request.tool));
-        };
-        if known.definition != request.definition {
-            return Err(format!("its `{}` is another one than the caller saw", request.tool));
+        let tool = request.tool.as_ref();
+        let (mut has_tool, mut found) = (false, None);
+        for read in self.readings.of(base) {
+            let Some(known) = read.known.get(tool) else { continue };
+            has_tool = true;
+            if known.definition == request.definition {
+                found = Some((known.reads, read.clone()));
+                break;
+            }
         }
-        if known.reads {
-            return Ok(false);
+        let Some((reads, read)) = found else {
+            return Err(if has_tool {
+                format!("its `{tool}` is another one than the caller saw")
+            } else {
+                format!("it has no tool `{tool}`")
+            });
+        };
+        if reads {
+            return Ok((read, false));
         }
         let claim = Claim::new(ClaimState::Running, &self.settings.name, &request.tool);
-        match claim.make(&self.link, &request.id).await {
-            Ok(Claimed::Now) => Ok(true),
+        match claim.make(&self.link, (&self.id.name, &request.id)).await {
+            Ok(Claimed::Now) => Ok((read, true)),
             Ok(Claimed::Before) => Err("the call is claimed already".into()),
             Err(error) => Err(format!("the call cannot be claimed: {error}")),
         }
@@ -86,9 +99,9 @@ impl Worker {
 
     async fn dispatch(
         &self,
+        read: &Read,
         request: &Request<'_>,
-        reply: &Subject,
-        cancel: CancellationToken,
+        (reply, cancel): (&Subject, CancellationToken),
     ) -> ToolResult {
         let call = ToolCall {
             id: request.id.clone().into_owned(),
@@ -100,10 +113,10 @@ impl Worker {
             events,
             cancel,
             approvals: Approvals::by(AtTheGate(request.approved)),
-            ..self.session.clone()
+            ..read.session.clone()
         };
         let session = self.passenger.incoming(session, request.about.clone().into_owned());
-        let result = self.toolbox.dispatch(call, &session).await;
+        let result = read.toolbox.dispatch(call, &session).await;
         drop(session);
         if let Some(telling) = telling {
             // What was told comes before the answer.
@@ -116,13 +129,15 @@ impl Worker {
     async fn answer(&self, reply: Subject, (id, result): (String, ToolResult), taken: Taken) {
         drop(taken);
         let busy = self.places.busy();
-        let payload = match Payload::new(&self.link, encode(&Reply::Answer { result, busy })).await {
+        let payload = match Payload::new(&self.link, &self.id.name, encode(&Reply::Answer { result, busy }))
+            .await
+        {
             Ok(payload) => payload,
             Err(error) => {
                 let result =
                     ToolResult::error(format!("the call ran, and its answer cannot be sent: {error}"));
                 // A text of this length fits into any message.
-                match Payload::new(&self.link, encode(&Reply::Answer { result, busy })).await {
+                match Payload::new(&self.link, &self.id.name, encode(&Reply::Answer { result, busy })).await {
                     Ok(payload) => payload,
                     Err(_) => return,
                 }

@@ -43,9 +43,14 @@ impl CallThreads {
     }
 
     /// Makes a connection, on its own thread.
-    pub(super) async fn connect(&self, server: &Settings, name: String) -> Result<Arc<Link>, LinkError> {
+    pub(super) async fn connect(
+        &self,
+        server: &Settings,
+        name: String,
+        inbox: String,
+    ) -> Result<Arc<Link>, LinkError> {
         let server = server.clone();
-        self.beside_connection(async move || Link::connect(&server, &name).await).await?
+        self.beside_connection(async move || Link::connect_with_inbox(&server, &name, inbox).await).await?
     }
 
     /// Runs `work` on the thread of the connection.

@@ -5,7 +5,8 @@ use serde::Serialize;
 
 use super::page::{Line, Mark};
 use haft::program::Program;
-use haft_nats::{Health, WorkerHealth};
+use haft_core::units::format_size;
+use haft_nats::{Health, StoreHealth, WorkerHealth};
 
 /// What was found.
 #[derive(Serialize)]
@@ -29,7 +30,11 @@ impl Workers {
     }
 
     pub(super) fn is_usable(&self) -> bool {
-        !matches!(self, Self::Unusable(_)) && !matches!(self, Self::Found(health) if health.claims.is_err())
+        match self {
+            Self::None => true,
+            Self::Unusable(_) => false,
+            Self::Found(health) => health.stores.iter().all(|store| store.problem.is_none()),
+        }
     }
 
     pub(super) fn lines(&self) -> Vec<Line> {
@@ -43,18 +48,31 @@ impl Workers {
 
 fn of_health(health: &Health) -> Vec<Line> {
     let program = format!("{}, program `{}` {}", health.server, health.program, health.digest);
-    let claims = match &health.claims {
-        Ok(()) => {
-            Line::new(Mark::Good, "claims", "a call that may change anything is claimed before it runs")
-        }
-        Err(why) => Line::new(Mark::Bad, "claims", why).more(["only calls that read can be made"]),
-    };
     let none = health.workers.is_empty().then(|| {
         let text = "none is there that runs this program with this program.lock: `haft work` starts one";
         Line::new(Mark::Warning, "workers", text)
     });
     let workers = health.workers.iter().map(of_worker);
-    [Line::new(Mark::Good, "NATS", program), claims].into_iter().chain(none).chain(workers).collect()
+    [Line::new(Mark::Good, "NATS", program), storage(health)].into_iter().chain(none).chain(workers).collect()
+}
+
+/// What is kept at the server: how much it reserves, and what of it cannot be had.
+fn storage(health: &Health) -> Line {
+    let size = |store: &StoreHealth| format!("{} {}", store.name, format_size(store.bytes));
+    let all = health.stores.iter().map(size).collect::<Vec<_>>().join(", ");
+    let sum = health.stores.iter().map(|store| store.bytes).fold(0, u64::saturating_add);
+    let text = match health.storage_limit {
+        Some(limit) => format!("{} of {} of this account: {all}", format_size(sum), format_size(limit)),
+        None => format!("{} reserved: {all}", format_size(sum)),
+    };
+    let problem = |store: &StoreHealth| Some(format!("{}: {}", store.name, store.problem.as_ref()?));
+    let problems: Vec<_> = health.stores.iter().filter_map(problem).collect();
+    match (problems.is_empty(), health.storage_limit.is_some_and(|limit| sum > limit)) {
+        (false, _) => Line::new(Mark::Bad, "storage", text).more(problems),
+        (true, true) => Line::new(Mark::Warning, "storage", text)
+            .more(["less in `[nats.storage]`, or more for the account"]),
+        (true, false) => Line::new(Mark::Good, "storage", text),
+    }
 }
 
 fn of_worker(worker: &WorkerHealth) -> Line {

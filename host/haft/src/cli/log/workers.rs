@@ -26,6 +26,10 @@ pub(super) async fn copied(
     let program = Box::pin(trusted::loaded(&options, terminal)).await?;
     let link = Link::connect(&program.nats().settings().await?, "haft-log").await?;
     let folder = TempDir::with_prefix("haft-log-")?;
-    fetch(&link, log.since.map(|since| since.0.into()), folder.path()).await?;
+    let fetched = fetch(&link, log.since.map(|since| since.0.into()), folder.path()).await?;
+    if fetched.foreign > 0 {
+        let text = format!("lines that a worker sent as another's are left out: {}", fetched.foreign);
+        terminal.warning(&text);
+    }
     Ok(Some(folder))
 }

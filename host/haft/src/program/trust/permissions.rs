@@ -334,7 +334,7 @@ impl Finder<'_> {
     }
 
     fn nats(&mut self, nats: &NatsTable) {
-        let NatsTable { urls, login, ca, certificate, prefix } = nats;
+        let NatsTable { urls, login, ca, certificate, prefix, storage: _ } = nats;
         let login = login.as_ref().map(|login| match login {
             NatsLogin::User(TextOrSecret::Secret(user), password) => {
                 format!(" with {} and {}", place(user), place(password))
@@ -365,7 +365,7 @@ impl Finder<'_> {
     }
 
     fn serve(&mut self, serve: &Serve) {
-        let Serve { callers, max_sessions: _, max_connections: _, url: _ } = serve;
+        let Serve { callers, max_sessions: _, max_connections: _, url: _, drain: _ } = serve;
         for caller in callers {
             let CallerTable { name, proof, tools: _, grant, calls_per_minute: _, calls_at_once: _ } = caller;
             let part = Part::Caller(name.as_str().to_owned());

@@ -105,6 +105,11 @@ impl Gate {
         }
     }
 
+    /// What is answered without a token.
+    pub(super) fn public(&self) -> &Public {
+        &self.public
+    }
+
     /// Ends every stream and session.
     pub(super) fn close(&self) {
         self.closing.cancel();
@@ -135,7 +140,15 @@ impl Gate {
         request: Request<Incoming>,
         connection: &HttpConnection,
     ) -> Result<HttpResponse, Refusal> {
-        self.check_source(request.headers(), connection.local)?;
+        let source = self.check_source(request.headers(), connection.local);
+        if let Some(answer) = self.public.health(&request, source.is_ok()) {
+            return Ok(answer);
+        }
+        source?;
+        if self.public.is_closed() {
+            let why = "haft is about to end; call another one, or try again later";
+            return Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, why).and_close());
+        }
         if let Some(answer) = self.public.answer(&request, &self.admission) {
             return Ok(answer);
         }
@@ -319,6 +332,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::server::http::Readiness;
     use crate::server::{Publisher, ServerInfo, ToolSnapshot};
     use haft_core::tool::{Session, Toolbox};
 
@@ -352,7 +366,8 @@ mod tests {
 
     /// A gate, and a session behind it.
     async fn opened(shared: &ServerShared) -> (Gate, String) {
-        let public = Public::new(shared.snapshots.clone(), None);
+        let readiness = tokio::sync::watch::channel(Readiness::default()).1;
+        let public = Public::new(shared.snapshots.clone(), None, readiness);
         let gate = Gate::new(shared, (Admission::Anybody, public), Vec::new(), (8, None), HANG);
         let open = json!({
             "protocolVersion": "2025-11-25",

@@ -1,11 +1,16 @@
 //! What is answered without a token: whether haft lives and is ready, for whatever starts and watches it, and which
 //! tokens it takes (RFC 9728, protected resource metadata). None of it says anything of tools, callers or calls.
 
+use std::time::{Duration, Instant};
+
 use bytes::Bytes;
+use haft_core::sync::Lock;
 use http_body_util::{BodyExt, Full};
 use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HOST, HeaderValue};
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use serde_json::json;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 use super::PATH;
 use super::admission::Admission;
@@ -15,8 +20,11 @@ use crate::server::snapshot::ToolSnapshots;
 /// Whether haft lives: that it answers says so.
 const HEALTH: &str = "/healthz";
 
-/// Whether all of its plugins and servers are listed.
+/// Whether all of its plugins and servers are listed, nothing is missing, and it is not about to end.
 const READY: &str = "/readyz";
+
+/// A balancer asks more often than that.
+const WATCHED: Duration = Duration::from_mins(1);
 
 /// Where the metadata are of a resource at `/`.
 const METADATA: &str = "/.well-known/oauth-protected-resource";
@@ -26,24 +34,87 @@ pub(super) struct Public {
     snapshots: ToolSnapshots,
     /// Where clients find the server, as program.toml says it.
     url: Option<String>,
+    readiness: watch::Receiver<Readiness>,
+    /// When it was asked last whether it is ready.
+    asked: Lock<Option<Instant>>,
+    /// Cancelled when haft is told to end.
+    ending: CancellationToken,
+    /// Cancelled when it takes no more calls.
+    ended: CancellationToken,
+}
+
+/// What a server lacks, as whoever runs it finds out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Readiness {
+    /// Why it is not ready, a line each.
+    pub missing: Vec<String>,
+    /// What else does not work, a line each.
+    pub notes: Vec<String>,
 }
 
 impl Public {
-    pub(super) fn new(snapshots: ToolSnapshots, url: Option<String>) -> Self {
-        Self { snapshots, url }
+    pub(super) fn new(
+        snapshots: ToolSnapshots,
+        url: Option<String>,
+        readiness: watch::Receiver<Readiness>,
+    ) -> Self {
+        let (asked, ending, ended) = Default::default();
+        Self { snapshots, url, readiness, asked, ending, ended }
+    }
+
+    /// Whether a balancer is there that finds out whether it is ready.
+    pub(super) fn is_watched(&self) -> bool {
+        self.asked.lock().is_some_and(|asked| asked.elapsed() < WATCHED)
+    }
+
+    /// Haft is told to end: it is not ready any more.
+    pub(super) fn end(&self) {
+        self.ending.cancel();
+    }
+
+    /// No more calls are taken.
+    pub(super) fn close(&self) {
+        self.ended.cancel();
+    }
+
+    /// Whether no more calls are taken.
+    pub(super) fn is_closed(&self) -> bool {
+        self.ended.is_cancelled()
+    }
+
+    /// The answer, where `request` asks whether haft lives or is ready: whoever asks, by whatever name. What is missing is
+    /// told those alone who call this machine by its own names, as no foreign web page does.
+    pub(super) fn health<B>(&self, request: &Request<B>, is_own: bool) -> Option<HttpResponse> {
+        let answer = match request.uri().path() {
+            HEALTH => plain(StatusCode::OK, "ok\n".into()),
+            READY => self.ready(is_own),
+            _ => return None,
+        };
+        Some(for_readers(request, answer))
+    }
+
+    fn ready(&self, is_own: bool) -> HttpResponse {
+        *self.asked.lock() = Some(Instant::now());
+        let Readiness { mut missing, notes } = self.readiness.borrow().clone();
+        if !self.snapshots.are_complete() {
+            missing.insert(0, "plugins and servers are still being listed".into());
+        }
+        if self.ending.is_cancelled() {
+            missing.insert(0, "haft is about to end".into());
+        }
+        let (status, word) = if missing.is_empty() {
+            (StatusCode::OK, "ready")
+        } else {
+            (StatusCode::SERVICE_UNAVAILABLE, "not ready")
+        };
+        let lines = missing.iter().chain(&notes).filter(|_| is_own);
+        plain(status, lines.fold(format!("{word}\n"), |text, line| format!("{text}{line}\n")))
     }
 
     /// The answer, where `request` asks for one of these.
     pub(super) fn answer<B>(&self, request: &Request<B>, admission: &Admission) -> Option<HttpResponse> {
-        let path = request.uri().path();
-        let answer = match path {
-            HEALTH => plain(StatusCode::OK, "ok\n"),
-            READY if self.snapshots.are_complete() => plain(StatusCode::OK, "ready\n"),
-            READY => plain(StatusCode::SERVICE_UNAVAILABLE, "plugins and servers are still being listed\n"),
-            _ => self.metadata(path, request.headers(), admission)?,
-        };
-        let reads = matches!(*request.method(), Method::GET | Method::HEAD);
-        Some(if reads { answer } else { not_allowed() })
+        let answer = self.metadata(request.uri().path(), request.headers(), admission)?;
+        Some(for_readers(request, answer))
     }
 
     /// Where the metadata are, as an absolute address, where there are any.
@@ -89,16 +160,20 @@ fn path_of(url: &str) -> Option<&str> {
     rest.split_once('/').map(|(_, path)| path)
 }
 
-fn plain(status: StatusCode, text: &'static str) -> HttpResponse {
-    let mut answer = Response::new(Full::new(Bytes::from_static(text.as_bytes())).boxed());
-    *answer.status_mut() = status;
-    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));
-    answer.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+/// `answer`, where `request` only reads.
+fn for_readers<B>(request: &Request<B>, answer: HttpResponse) -> HttpResponse {
+    if matches!(*request.method(), Method::GET | Method::HEAD) {
+        return answer;
+    }
+    let mut answer = plain(StatusCode::METHOD_NOT_ALLOWED, "expected GET\n".into());
+    answer.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
     answer
 }
 
-fn not_allowed() -> HttpResponse {
-    let mut answer = plain(StatusCode::METHOD_NOT_ALLOWED, "expected GET\n");
-    answer.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+fn plain(status: StatusCode, text: String) -> HttpResponse {
+    let mut answer = Response::new(Full::new(Bytes::from(text)).boxed());
+    *answer.status_mut() = status;
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    answer.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     answer
 }

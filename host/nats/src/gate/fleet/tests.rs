@@ -4,7 +4,7 @@ use super::*;
 
 fn beat(instance: &str, places: u32, busy: u32) -> Beat {
     let worker = WorkerId { name: "w".into(), instance: instance.into() };
-    Beat { worker, labels: vec!["eu".into()], places, busy, leaving: false }
+    Beat { worker, labels: vec!["eu".into()], places, busy, leaving: false, revision: 0 }
 }
 
 fn known(definition: &str) -> Known {
@@ -19,6 +19,14 @@ fn known(definition: &str) -> Known {
     }
 }
 
+fn labels() -> HashSet<String> {
+    HashSet::from(["eu".to_owned(), ANY.to_owned()])
+}
+
+fn text(tools: &[Known]) -> Vec<u8> {
+    crate::message::encode(&tools)
+}
+
 fn wanted(on: &str) -> Wanted {
     Wanted { tool: "t".into(), definition: "d".into(), on: Arc::new([on.parse().unwrap()]) }
 }
@@ -28,7 +36,7 @@ fn fleet(beats: &[Beat]) -> Arc<Fleet> {
     let fleet = Arc::new(Fleet::default());
     for beat in beats {
         assert!(fleet.beat(beat), "it has to be asked what it has");
-        fleet.has(&beat.worker, vec![known("d")]);
+        fleet.has(beat, labels(), &text(&[known("d")]));
     }
     fleet
 }
@@ -81,10 +89,54 @@ async fn calls_hear_of_the_death_of_their_worker() {
     assert!(fleet.beat(&beat("a", 1, 0)));
 }
 
+/// A worker that ends hears no more calls while it finishes those that it has.
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_takes_no_calls_is_not_gone() {
+    let fleet = fleet(&[beat("a", 2, 0)]);
+    let lease = fleet.lease(&wanted("*")).await.unwrap();
+    fleet.takes_none(&lease.worker);
+    assert!(!lease.gone.is_cancelled());
+    assert_eq!(fleet.lease(&wanted("*")).await.err(), Some(NoPlace::NoWorker));
+}
+
 #[test]
-fn tools_that_differ_are_those_of_most() {
-    let fleet = fleet(&[beat("a", 1, 0), beat("b", 1, 0), beat("c", 1, 0)]);
-    fleet.has(&beat("c", 1, 0).worker, vec![known("z")]);
+fn tools_that_differ_are_those_of_most_names() {
+    let named = |name: &str, instance: &str| {
+        let mut beat = beat(instance, 1, 0);
+        beat.worker.name = name.into();
+        beat
+    };
+    let fleet = fleet(&[named("a", "1"), named("b", "2"), named("c", "3"), named("c", "4"), named("c", "5")]);
+    for instance in ["3", "4", "5"] {
+        fleet.has(&named("c", instance), labels(), &text(&[known("z")]));
+    }
     let tools = fleet.tools(&["eu".parse().unwrap()], |name| name == "t");
     assert_eq!(tools.iter().map(|tool| tool.definition.as_str()).collect::<Vec<_>>(), ["d"]);
+}
+
+/// One name takes no more of a gate than several processes of it do, whatever it makes up (Y4).
+#[test]
+fn what_one_name_makes_up_is_bounded() {
+    let fleet = Arc::new(Fleet::default());
+    let asked = (0..300).filter(|number| fleet.beat(&beat(&number.to_string(), 1, 0))).count();
+    assert_eq!(asked, MAX_NAMESAKES);
+    let first = beat("0", 1, 0);
+    assert!(!fleet.beat(&first), "it was asked just now");
+    fleet.has(&first, labels(), &text(&[known("d")]));
+    let large = |at: usize| {
+        let def = ToolDef { name: "t".into(), description: "x".repeat(MAX_TOOLS), ..ToolDef::default() };
+        text(&[Known { def, ..known(&at.to_string()) }])
+    };
+    for at in 1..MAX_NAMESAKES {
+        fleet.has(&beat(&at.to_string(), 1, 0), labels(), &large(at));
+    }
+    let known = fleet.list().iter().filter(|(.., tools)| !tools.is_empty()).count();
+    assert_eq!(
+        known,
+        MAX_ALL_TOOLS / MAX_TOOLS,
+        "one that is small, and as many large ones as there is room for"
+    );
+    fleet.has(&beat("15", 1, 0), labels(), &large(1));
+    let known = fleet.list().iter().filter(|(.., tools)| !tools.is_empty()).count();
+    assert_eq!(known, MAX_ALL_TOOLS / MAX_TOOLS + 1, "what is the same is kept once");
 }

@@ -1,0 +1,248 @@
+//! What is kept at the server, as one table: buckets and streams, how long and how much of it. Each is made where it is
+//! not there, and never changed.
+
+use std::time::Duration;
+
+use async_nats::jetstream::stream::{Config, DiscardPolicy, StorageType, Stream};
+use async_nats::jetstream::{kv, object_store};
+use haft_core::manifest::NatsStorage;
+use haft_core::replicas::KEPT;
+use serde::Serialize;
+
+use super::error::LinkError;
+use super::link::{Link, STORE};
+use super::subjects;
+
+/// How long what is too large for a message is kept for whoever it is sent to.
+const PAYLOAD_AGE: Duration = Duration::from_mins(10);
+
+/// How long a claim is kept: many times as long as a call may lie on its way (`MAX_AGE` of requests).
+const CLAIM_AGE: Duration = Duration::from_hours(2);
+
+/// How long lines are kept in the stream.
+const JOURNAL_AGE: Duration = Duration::from_hours(30 * 24);
+
+/// For how long a line that is sent twice is recognised by the server; readers recognise it later too.
+const TWICE: Duration = Duration::from_mins(10);
+
+/// Bytes of the bucket with the key.
+const KEY_ROOM: u64 = 1 << 20;
+
+/// The error of a server that has no room left for a bucket or stream.
+const NO_ROOM: &str = "insufficient storage";
+
+/// A bucket or stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kept {
+    Claims,
+    Payloads,
+    Journal,
+    Keys,
+    Approvals,
+    Tasks,
+    Answers,
+}
+
+/// What a bucket or stream is made by.
+enum Made {
+    Bucket(kv::Config),
+    Objects(object_store::Config),
+    Stream(Config),
+}
+
+/// A bucket or stream, for people.
+#[derive(Clone, Debug, Serialize)]
+pub struct StoreHealth {
+    /// Its key in `[nats.storage]`, or what else it is called.
+    pub name: &'static str,
+    /// What it is called at the server.
+    pub stream: String,
+    /// Bytes that it reserves, or would.
+    pub bytes: u64,
+    /// What is wrong with it.
+    pub problem: Option<String>,
+}
+
+impl Kept {
+    /// What gates and workers share.
+    pub(crate) const OF_CALLS: [Self; 3] = [Self::Claims, Self::Payloads, Self::Journal];
+
+    /// What replicas of a gate share.
+    pub(crate) const OF_REPLICAS: [Self; 4] = [Self::Keys, Self::Approvals, Self::Tasks, Self::Answers];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Claims => "claims",
+            Self::Payloads => "payloads",
+            Self::Journal => "journal",
+            Self::Keys => "keys",
+            Self::Approvals => "approvals",
+            Self::Tasks => "tasks",
+            Self::Answers => "answers",
+        }
+    }
+
+    /// Bytes that it reserves.
+    fn bytes(self, storage: &NatsStorage) -> u64 {
+        match self {
+            Self::Claims => storage.claims,
+            Self::Payloads => storage.payloads,
+            Self::Journal => storage.journal,
+            Self::Keys => KEY_ROOM,
+            Self::Approvals => storage.approvals,
+            Self::Tasks => storage.tasks,
+            Self::Answers => storage.answers,
+        }
+    }
+
+    /// Its stream's name at the server.
+    fn stream_name(self, prefix: &str) -> String {
+        match self.made(prefix, &NatsStorage::default()) {
+            Made::Bucket(config) => format!("KV_{}", config.bucket),
+            Made::Objects(config) => format!("OBJ_{}", config.bucket),
+            Made::Stream(config) => config.name,
+        }
+    }
+
+    fn made(self, prefix: &str, storage: &NatsStorage) -> Made {
+        let max_bytes = i64::try_from(self.bytes(storage)).unwrap_or(i64::MAX);
+        let bucket = |bucket: String, description: &str, max_age| {
+            let (description, storage) = (description.to_owned(), StorageType::File);
+            Made::Bucket(kv::Config {
+                bucket,
+                description,
+                max_age,
+                max_bytes,
+                storage,
+                ..Default::default()
+            })
+        };
+        match self {
+            Self::Claims => bucket(
+                subjects::claims(prefix),
+                "which calls were claimed by whom, and what became of them",
+                CLAIM_AGE,
+            ),
+            Self::Keys => {
+                bucket(subjects::keys(prefix), "the key that approvals are signed with", Duration::ZERO)
+            }
+            Self::Approvals => bucket(subjects::approvals(prefix), "which approvals were used", KEPT),
+            Self::Tasks => bucket(subjects::tasks(prefix), "what becomes of long calls", KEPT),
+            Self::Answers => Made::Objects(object_store::Config {
+                bucket: subjects::answers(prefix),
+                description: Some("answers of tasks that are too large for an entry".into()),
+                max_age: KEPT,
+                max_bytes,
+                storage: StorageType::File,
+                num_replicas: 1,
+                ..object_store::Config::default()
+            }),
+            Self::Payloads => Made::Stream(Config {
+                name: subjects::payloads(prefix),
+                description: Some("arguments and answers that are too large for a message".into()),
+                subjects: vec![format!("{}.>", subjects::payload_base(prefix))],
+                max_age: PAYLOAD_AGE,
+                max_bytes,
+                max_messages_per_subject: 1,
+                discard: DiscardPolicy::New,
+                storage: StorageType::File,
+                allow_direct: true,
+                ..Config::default()
+            }),
+            Self::Journal => Made::Stream(Config {
+                name: subjects::journal_stream(prefix),
+                description: Some("what workers noted of calls".into()),
+                subjects: vec![format!("{}.>", subjects::journal(prefix))],
+                max_age: JOURNAL_AGE,
+                max_bytes,
+                discard: DiscardPolicy::Old,
+                storage: StorageType::File,
+                duplicate_window: TWICE,
+                ..Config::default()
+            }),
+        }
+    }
+
+    /// Its stream, made where it is not there.
+    pub(crate) async fn stream(self, link: &Link) -> Result<Stream, LinkError> {
+        let name = self.stream_name(&link.prefix);
+        if let Ok(stream) = link.jetstream.get_stream(&name).await {
+            return Ok(stream);
+        }
+        let made = match self.made(&link.prefix, &link.storage) {
+            Made::Bucket(config) => {
+                link.jetstream.create_key_value(config).await.map(drop).map_err(|error| error.to_string())
+            }
+            Made::Objects(config) => {
+                link.jetstream.create_object_store(config).await.map(drop).map_err(|error| error.to_string())
+            }
+            Made::Stream(config) => {
+                link.jetstream.create_stream(config).await.map(drop).map_err(|error| error.to_string())
+            }
+        };
+        let failed = |why: String| LinkError::Store { name: self.name(), why: self.explained(link, why) };
+        made.map_err(failed)?;
+        link.jetstream.get_stream(&name).await.map_err(|error| failed(error.to_string()))
+    }
+
+    /// Its bucket, made where it is not there.
+    pub(crate) async fn bucket(self, link: &Link) -> Result<kv::Store, LinkError> {
+        self.stream(link).await?;
+        let name = self.stream_name(&link.prefix);
+        let bucket = link.jetstream.get_key_value(name.trim_start_matches("KV_")).await;
+        bucket.map_err(|error| LinkError::Store { name: self.name(), why: error.to_string() })
+    }
+
+    /// Its object store, made where it is not there.
+    pub(crate) async fn objects(self, link: &Link) -> Result<object_store::ObjectStore, LinkError> {
+        self.stream(link).await?;
+        let name = self.stream_name(&link.prefix);
+        let objects = link.jetstream.get_object_store(name.trim_start_matches("OBJ_")).await;
+        objects.map_err(|error| LinkError::Store { name: self.name(), why: error.to_string() })
+    }
+
+    /// Why it cannot be made, with what can be done about that.
+    fn explained(self, link: &Link, why: String) -> String {
+        if !why.contains(NO_ROOM) {
+            return why;
+        }
+        let megabytes = self.bytes(&link.storage) >> 20;
+        format!(
+            "the server has no room for the {megabytes} MiB that it reserves: less in `[nats.storage] {}`, or more \
+             storage for the server's JetStream ({why})",
+            self.name()
+        )
+    }
+
+    /// How it is; made where it is not there.
+    pub(crate) async fn health(self, link: &Link) -> StoreHealth {
+        let bytes = self.bytes(&link.storage);
+        let (bytes, problem) = match self.stream(link).await {
+            Ok(stream) => (u64::try_from(stream.cached_info().config.max_bytes).unwrap_or(bytes), None),
+            Err(LinkError::Store { why, .. }) => (bytes, Some(why)),
+            Err(error) => (bytes, Some(error.to_string())),
+        };
+        StoreHealth { name: self.name(), stream: self.stream_name(&link.prefix), bytes, problem }
+    }
+}
+
+impl Link {
+    /// The bucket of claims, made where it is not there.
+    pub(crate) async fn claims(&self) -> Result<&kv::Store, LinkError> {
+        self.claims.get_or_try_init(|| Kept::Claims.bucket(self)).await
+    }
+
+    /// Fails where the server has refused this user anything of what was sent until now.
+    pub(crate) async fn check_permissions(&self) -> Result<(), LinkError> {
+        // Whatever the server says of what was sent before comes before the answer to this.
+        let answered = Kept::Claims.stream(self).await.map(drop);
+        let denied = self.denied.lock().first().cloned();
+        denied.map_or(answered, |denied| Err(LinkError::Denied(denied)))
+    }
+}
+
+/// Bytes that the account may store, where the server says so.
+pub(crate) async fn account_limit(link: &Link) -> Option<u64> {
+    let account = tokio::time::timeout(STORE, link.jetstream.query_account()).await.ok()?.ok()?;
+    u64::try_from(account.limits.max_storage?).ok().filter(|limit| *limit > 0)
+}

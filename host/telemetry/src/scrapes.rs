@@ -1,0 +1,113 @@
+//! Answers Prometheus, which asks for metrics at an address of its own: `GET /metrics`, and nothing else. Whoever reaches the
+//! address is answered; pages in browsers are not.
+
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::header::{CONTENT_TYPE, HeaderValue, ORIGIN};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+
+use super::Telemetry;
+
+/// The path that is answered.
+pub const METRICS: &str = "/metrics";
+
+/// Prometheus's text format.
+const FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// What browsers send with every request of a page, under whatever name the page calls this machine.
+const FETCHED: &str = "sec-fetch-site";
+
+/// Connections at one time: of two Prometheus servers with some to spare. More wait.
+const CONNECTIONS: usize = 16;
+
+/// How long the head of a request may take.
+const HEAD: Duration = Duration::from_secs(10);
+
+/// How long a connection is kept: longer than between two questions, mostly.
+const KEPT: Duration = Duration::from_mins(5);
+
+/// A pause after a connection could not be accepted.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Where metrics are asked for.
+#[derive(Debug)]
+pub struct Scrapes {
+    listener: TcpListener,
+    address: SocketAddr,
+}
+
+impl Scrapes {
+    /// Listens at `address`, port 0 for any.
+    ///
+    /// # Errors
+    /// The address cannot be had.
+    pub async fn bind(address: SocketAddr) -> io::Result<Self> {
+        let listener = TcpListener::bind(address).await.map_err(|error| {
+            io::Error::new(error.kind(), format!("cannot listen for `--metrics` at `{address}`: {error}"))
+        })?;
+        Ok(Self { address: listener.local_addr()?, listener })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Answers what is asked, with the metrics of `telemetry`, once there are any.
+    pub async fn serve(self, telemetry: impl Fn() -> Option<Telemetry> + Send + Sync + 'static) {
+        let (telemetry, room) = (Arc::new(telemetry), Arc::new(Semaphore::new(CONNECTIONS)));
+        // It is closed by nobody.
+        while let Ok(place) = room.clone().acquire_owned().await {
+            let Ok((stream, _)) = self.listener.accept().await else {
+                tokio::time::sleep(PAUSE).await;
+                continue;
+            };
+            let telemetry = telemetry.clone();
+            tokio::spawn(async move {
+                let _ = tokio::time::timeout(KEPT, connection(stream, &*telemetry)).await;
+                drop(place);
+            });
+        }
+    }
+}
+
+async fn connection(
+    stream: TcpStream,
+    telemetry: &(impl Fn() -> Option<Telemetry> + Sync),
+) -> hyper::Result<()> {
+    let service = service_fn(|request| std::future::ready(Ok::<_, Infallible>(answer(&request, telemetry))));
+    let mut server = http1::Builder::new();
+    server.timer(TokioTimer::new()).header_read_timeout(HEAD);
+    server.serve_connection(TokioIo::new(stream), service).await
+}
+
+fn answer<B>(request: &Request<B>, telemetry: impl Fn() -> Option<Telemetry>) -> Response<Full<Bytes>> {
+    let headers = request.headers();
+    let (status, text) = if headers.contains_key(ORIGIN) || headers.contains_key(FETCHED) {
+        (StatusCode::FORBIDDEN, "web pages are told no metrics\n".into())
+    } else if request.uri().path() != METRICS {
+        (StatusCode::NOT_FOUND, format!("nothing is here; metrics are at `{METRICS}`\n"))
+    } else if !matches!(*request.method(), Method::GET | Method::HEAD) {
+        (StatusCode::METHOD_NOT_ALLOWED, "expected GET\n".into())
+    } else {
+        match telemetry().and_then(|telemetry| telemetry.exposition()) {
+            Some(text) => (StatusCode::OK, text),
+            None => (StatusCode::SERVICE_UNAVAILABLE, "nothing is measured yet\n".into()),
+        }
+    };
+    let mut answer = Response::new(Full::new(Bytes::from(text)));
+    *answer.status_mut() = status;
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(FORMAT));
+    answer
+}

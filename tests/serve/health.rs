@@ -1,0 +1,138 @@
+//! What balancers, orchestrators and Prometheus ask: whether haft lives and is ready, however they ask that; how it ends
+//! while they ask; and its metrics.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
+
+use super::Stage;
+use super::http::{Site, reply};
+use crate::common::HANG;
+use crate::common::wait::{ended, until};
+
+/// The status that a request is answered with, as its bytes say it, and the body.
+fn ask(site: &Site, request: &str) -> (u16, String) {
+    let mut stream = site.connect();
+    stream.write_all(request.as_bytes()).unwrap();
+    let reply = reply(stream);
+    (reply.status, reply.body)
+}
+
+/// What `/readyz` answers; nothing where nobody listens.
+fn ready(site: &Site) -> Option<u16> {
+    let mut stream = TcpStream::connect(site.address()).ok()?;
+    stream.set_read_timeout(Some(HANG)).unwrap();
+    stream.write_all(b"GET /readyz HTTP/1.0\r\n\r\n").ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    answer.split(' ').nth(1)?.parse().ok()
+}
+
+fn signal(site: &Site, signal: Signal) {
+    kill_process(Pid::from_raw(site.child.id().cast_signed()).unwrap(), signal).unwrap();
+}
+
+/// C30: health is told whoever asks, by whatever name and version of HTTP; nothing else is (N1).
+#[test]
+fn c30_health_is_told_by_any_name_and_nothing_else() {
+    let stage = Stage::new("");
+    let site = Site::open(&stage);
+    until("haft is ready", || ready(&site) == Some(200));
+    let foreign = "Host: haft-replicas\r\n";
+    let rebound = "Host: evil.test:8080\r\nOrigin: http://evil.test:8080\r\n";
+    let two = "Host: a\r\nHost: b\r\n";
+    for (request, head, status) in [
+        ("GET /readyz HTTP/1.0", "", 200),
+        ("GET /healthz HTTP/1.0", "", 200),
+        ("HEAD /readyz HTTP/1.0", "", 200),
+        ("OPTIONS /readyz HTTP/1.0", "", 405),
+        ("POST /healthz HTTP/1.0", "", 405),
+        ("GET /healthz HTTP/1.1", foreign, 200),
+        ("GET /readyz HTTP/1.1", foreign, 200),
+        ("GET /readyz HTTP/1.1", rebound, 200),
+        ("GET /readyz HTTP/1.1", two, 200),
+        ("GET /mcp HTTP/1.0", "", 400),
+        ("GET /mcp HTTP/1.1", foreign, 403),
+        ("POST /mcp HTTP/1.1", rebound, 403),
+        ("GET / HTTP/1.1", rebound, 403),
+        ("GET /readyz/x HTTP/1.1", foreign, 403),
+        ("GET //readyz HTTP/1.1", foreign, 403),
+        ("GET /.well-known/oauth-protected-resource HTTP/1.1", foreign, 403),
+    ] {
+        let (found, body) = ask(&site, &format!("{request}\r\n{head}Connection: close\r\n\r\n"));
+        assert_eq!(found, status, "{request} {head}: {body}");
+        assert!(status != 200 || body.is_empty() || body == "ok\n" || body == "ready\n", "{body}");
+    }
+}
+
+/// C31: once told to end haft is not ready, and still takes calls until a balancer has noticed (N7).
+#[test]
+fn c31_calls_are_taken_until_balancers_have_noticed() {
+    let stage = Stage::new("[serve]\ndrain = \"600s\"\n");
+    let site = Site::open(&stage);
+    until("haft is ready", || ready(&site) == Some(200));
+    signal(&site, Signal::TERM);
+    until("it is not ready any more", || ready(&site) == Some(503));
+    for _ in 0..3 {
+        assert_eq!(site.modern(&[], "tools/list", json!({})).status, 200, "a call is taken");
+        assert_eq!(ready(&site), Some(503));
+    }
+}
+
+/// C31: nobody waits for a balancer that is not there, nor where a person ends haft.
+#[test]
+fn c31_where_nobody_would_notice_haft_ends_at_once() {
+    for (is_asked, how) in [(false, Signal::TERM), (true, Signal::INT), (false, Signal::INT)] {
+        let stage = Stage::new("[serve]\ndrain = \"600s\"\n");
+        let mut site = Site::open(&stage);
+        if is_asked {
+            until("haft is ready", || ready(&site) == Some(200));
+        }
+        signal(&site, how);
+        assert!(ended(&mut site.child).success(), "{is_asked} {how:?}");
+    }
+}
+
+/// C31: after that time nobody is let in, and haft ends.
+#[test]
+fn c31_haft_ends_after_the_time_that_program_toml_says() {
+    let stage = Stage::new("[serve]\ndrain = \"100ms\"\n");
+    let mut site = Site::open(&stage);
+    until("haft is ready", || ready(&site) == Some(200));
+    signal(&site, Signal::TERM);
+    assert!(ended(&mut site.child).success());
+    assert_eq!(ready(&site), None);
+}
+
+/// C32: Prometheus is told the metrics, where an address was named; pages in browsers are not, whatever they call it.
+#[test]
+fn c32_metrics_are_told_where_they_are_asked_for() {
+    let stage = Stage::new("");
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let site = Site::start(&stage, &["--token-env", "HAFT_TEST_TOKEN", "--metrics", &address.to_string()]);
+    let call = site.modern(&[], "tools/call", json!({"name": "guest__echo", "arguments": {"text": "x"}}));
+    assert_eq!(call.status, 200, "{call:?}");
+    let scrape = |path: &str, head: &str| scrape(address, path, head);
+    let told = scrape("/metrics", "");
+    let own = "mcp_server_operation_duration_seconds_count{";
+    let line = told.lines().find(|line| line.starts_with(own) && line.contains("guest__echo"));
+    assert!(line.is_some_and(|line| line.ends_with(" 1")), "{told}");
+    assert!(!told.contains("\"x\""), "no argument is told: {told}");
+    assert!(scrape("/metrics", "Sec-Fetch-Site: same-origin\r\n").contains(" 403 "));
+    assert!(scrape("/metrics", "Origin: http://evil.test\r\n").contains(" 403 "));
+    assert!(scrape("/mcp", "").contains(" 404 "));
+    let (status, _) = ask(&site, "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    assert_eq!(status, 401, "and metrics are not here");
+}
+
+fn scrape(address: SocketAddr, path: &str, head: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(HANG)).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: prometheus.example\r\n{head}Connection: close\r\n\r\n")
+        .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
