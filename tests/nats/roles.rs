@@ -9,6 +9,64 @@ use super::setup::Setup;
 use super::world::World;
 use crate::common::wait::{eventually, eventually_some, within};
 
+/// What the user `eu-1` may say.
+const OWN: &[&str] = &[
+    "haft.1.inbox.eu-1.gate.token",
+    "haft.1.inbox.eu-1.gate.token.t",
+    "haft.1.far.digest.beat.eu-1.instance",
+    "haft.1.journal.far.eu-1",
+    "$KV.haft-claims.eu-1.id",
+    "$O.haft-payloads.eu-1.name.0",
+    "$JS.API.DIRECT.GET.KV_haft-claims.$KV.haft-claims.eu-1.id",
+];
+
+/// What it may not.
+const NOT_TO_SAY: &[&str] = &[
+    "haft.1.inbox.us-1.gate.token",
+    "haft.1.inbox.us-1.gate.token.t",
+    "haft.1.inbox.gate.1",
+    "_INBOX.haft.gate.x",
+    "_INBOX.haft.worker.us-1.x",
+    "haft.1.far.digest.beat.us-1.instance",
+    "haft.1.far.digest.call.us-1.instance.tool.us",
+    "haft.1.far.digest.ask.us-1.instance",
+    "haft.1.far.digest.hello",
+    "haft.1.journal.far.us-1",
+    "$KV.haft-claims.us-1.id",
+    "$KV.haft-claims.id",
+    "$O.haft-payloads.us-1.name.0",
+    "$O.haft-payloads.C.name",
+    "$JS.API.DIRECT.GET.KV_haft-claims.$KV.haft-claims.us-1.id",
+    "$JS.API.DIRECT.GET.OBJ_haft-payloads.$O.haft-payloads.us-1.name.0",
+    "$JS.API.DIRECT.GET.OBJ_haft-payloads",
+    "$JS.API.STREAM.MSG.GET.KV_haft-claims",
+    "$JS.API.STREAM.MSG.GET.OBJ_haft-payloads",
+    "$JS.API.STREAM.MSG.DELETE.OBJ_haft-payloads",
+    "$JS.API.STREAM.PURGE.OBJ_haft-payloads",
+    "$JS.API.STREAM.UPDATE.OBJ_haft-payloads",
+    "$JS.API.STREAM.DELETE.haft-journal",
+    "$JS.API.CONSUMER.CREATE.OBJ_haft-payloads",
+    "$JS.API.CONSUMER.CREATE.haft-journal",
+    "$JS.ACK.haft-journal.x",
+];
+
+/// What it may not hear.
+const NOT_TO_HEAR: &[&str] = &[
+    ">",
+    "_INBOX.>",
+    "_INBOX.haft.gate.>",
+    "_INBOX.haft.worker.us-1.>",
+    "haft.1.inbox.>",
+    "haft.1.*.*.beat.>",
+    "haft.1.*.*.call.us-1.>",
+    "haft.1.*.*.call.eu-1.>",
+    "haft.1.*.*.call.eu-1.*.*.us",
+    "haft.1.*.*.ask.us-1.*",
+    "haft.1.journal.>",
+    "$KV.>",
+    "$O.>",
+];
+
 /// N20: what a worker's user may say and hear, one row for each way to answer, read or forge something of another worker
 /// (Y1, Y2, Y3).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -17,62 +75,13 @@ async fn n20_the_permissions_of_the_guide_hold_a_worker_to_its_name() {
     let _worker = world.worker("us-1", &["--label", "us"]);
     world.gate().await.until_answered("program__far__mark_us", json!({ "mark": "one" })).await;
     let may_say = |subject: &str| Raw::login(&world, "eu-1").may_say(subject);
-    for own in [
-        "haft.1.inbox.eu-1.gate.token",
-        "haft.1.inbox.eu-1.gate.token.t",
-        "haft.1.far.digest.beat.eu-1.instance",
-        "haft.1.journal.far.eu-1",
-        "$KV.haft-claims.eu-1.id",
-        "$O.haft-payloads.eu-1.name.0",
-        "$JS.API.DIRECT.GET.KV_haft-claims.$KV.haft-claims.eu-1.id",
-    ] {
+    for own in OWN {
         assert!(may_say(own), "{own}");
     }
-    for foreign in [
-        "haft.1.inbox.us-1.gate.token",
-        "haft.1.inbox.us-1.gate.token.t",
-        "haft.1.inbox.gate.1",
-        "_INBOX.haft.gate.x",
-        "_INBOX.haft.worker.us-1.x",
-        "haft.1.far.digest.beat.us-1.instance",
-        "haft.1.far.digest.call.us-1.instance.tool.us",
-        "haft.1.far.digest.ask.us-1.instance",
-        "haft.1.far.digest.hello",
-        "haft.1.journal.far.us-1",
-        "$KV.haft-claims.us-1.id",
-        "$KV.haft-claims.id",
-        "$O.haft-payloads.us-1.name.0",
-        "$O.haft-payloads.C.name",
-        "$JS.API.DIRECT.GET.KV_haft-claims.$KV.haft-claims.us-1.id",
-        "$JS.API.DIRECT.GET.OBJ_haft-payloads.$O.haft-payloads.us-1.name.0",
-        "$JS.API.DIRECT.GET.OBJ_haft-payloads",
-        "$JS.API.STREAM.MSG.GET.KV_haft-claims",
-        "$JS.API.STREAM.MSG.GET.OBJ_haft-payloads",
-        "$JS.API.STREAM.MSG.DELETE.OBJ_haft-payloads",
-        "$JS.API.STREAM.PURGE.OBJ_haft-payloads",
-        "$JS.API.STREAM.UPDATE.OBJ_haft-payloads",
-        "$JS.API.STREAM.DELETE.haft-journal",
-        "$JS.API.CONSUMER.CREATE.OBJ_haft-payloads",
-        "$JS.API.CONSUMER.CREATE.haft-journal",
-        "$JS.ACK.haft-journal.x",
-    ] {
+    for foreign in NOT_TO_SAY {
         assert!(!may_say(foreign), "{foreign}");
     }
-    for foreign in [
-        ">",
-        "_INBOX.>",
-        "_INBOX.haft.gate.>",
-        "_INBOX.haft.worker.us-1.>",
-        "haft.1.inbox.>",
-        "haft.1.*.*.beat.>",
-        "haft.1.*.*.call.us-1.>",
-        "haft.1.*.*.call.eu-1.>",
-        "haft.1.*.*.call.eu-1.*.*.us",
-        "haft.1.*.*.ask.us-1.*",
-        "haft.1.journal.>",
-        "$KV.>",
-        "$O.>",
-    ] {
+    for foreign in NOT_TO_HEAR {
         assert!(!Raw::login(&world, "eu-1").hears(foreign), "{foreign}");
     }
 }

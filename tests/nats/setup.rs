@@ -138,7 +138,7 @@ fn guide(is_told: bool, who: impl Fn(&str) -> String) -> String {
         (String::new(), String::new())
     };
     format!(
-        r#"
+        r"
         system_account: SYS
         accounts {{
           SYS {{ {exports} }}
@@ -151,7 +151,7 @@ fn guide(is_told: bool, who: impl Fn(&str) -> String) -> String {
             ]
           }}
         }}
-        "#,
+        ",
         who("gate"),
         permissions("gate")
     )
