@@ -184,6 +184,10 @@ impl Server {
         }
         // Whoever connects finds nobody, and whoever is connected is told so: neither call has begun.
         drop(listener);
+        if public.is_watched() && !drain.hurry.is_cancelled() {
+            // What was let in last may be about to call.
+            tokio::time::sleep(SETTLING).await;
+        }
         public.close();
         acceptor.shared.calls.wait_until_idle(GRACE).await;
         acceptor.shared.calls.close();
