@@ -135,7 +135,7 @@ fn every_call_is_noted_with_its_end() {
             ("no_such_tool", "unknown_tool"),
             ("guest__spin", "timeout"),
             ("guest__echo", "ok"),
-            ("guest__open", "error"),
+            ("guest__open", "refused"),
         ]
     );
     let bash = &log[1];

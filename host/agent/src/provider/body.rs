@@ -19,7 +19,9 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Value, Failure> {
 pub(super) fn parse_all(bytes: &[u8]) -> Result<Vec<Value>, Failure> {
     bound(bytes)?;
     let all: Result<Vec<_>, _> = Deserializer::from_slice(&whole_characters(bytes)).into_iter().collect();
-    all.map_err(|error| unreadable(&error.to_string(), bytes))
+    // The complaint is that about one value, in haft's own words.
+    all.or_else(|_| read(bytes).map(|value| vec![value]))
+        .map_err(|error| unreadable(&error.to_string(), bytes))
 }
 
 fn bound(bytes: &[u8]) -> Result<(), Failure> {

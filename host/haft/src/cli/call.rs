@@ -18,7 +18,7 @@ use super::grant;
 use super::pipes;
 use super::terminal::{Hinted, Terminal, Tracer};
 use haft_core::call::{ToolCall, ToolDef};
-use haft_core::tool::{Keep, Notes, Session, Widening, clip};
+use haft_core::tool::{Keep, Notes, Session, clip};
 
 mod flame;
 mod recording;
@@ -78,12 +78,7 @@ impl Call {
         let call = ToolCall { id: "call".into(), tool: self.tool, arguments: Value::Object(arguments) };
         let approvals = approvals::of(terminal.person(), &program, "call", terminal)?;
         let notes = Notes::recording();
-        // Nobody waits for an answer where a script is refused something.
-        let widening = if terminal.has_person() {
-            grant::widening(program.widening(), &program.begun(), terminal)
-        } else {
-            Widening::default()
-        };
+        let widening = grant::widening_at(terminal, &program);
         let session = Session {
             approvals,
             widening,

@@ -56,12 +56,7 @@ impl Dialogue {
         program.agents.use_model(&choice.model());
         let (history, promised, is_planning) = (History::default(), None, false);
         let (undone, steering) = (BTreeSet::new(), Steering::default());
-        // Nobody waits for an answer where a script is refused something.
-        let widening = if terminal.has_person() {
-            grant::widening(program.widening(), &program.begun(), terminal)
-        } else {
-            Widening::default()
-        };
+        let widening = grant::widening_at(terminal, &program);
         Ok(Self {
             program,
             choice,

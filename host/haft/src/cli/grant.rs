@@ -9,7 +9,7 @@ use super::Exit;
 use super::common::Common;
 use super::install_session::project_error;
 use super::terminal::{DIM, Hinted, Terminal, new_lines};
-use haft::program::{Agreement, Dirs, FILE_NAME};
+use haft::program::{Agreement, Dirs, FILE_NAME, Program};
 use haft_agent::Begun;
 use haft_core::grant::Right;
 use haft_core::manifest::Manifest;
@@ -61,6 +61,15 @@ impl FromStr for Wanted {
 enum Place {
     Entry(Kind, String),
     Sandbox,
+}
+
+/// What the person at the terminal may give; nothing where there is none: nobody waits for an answer where a script is
+/// refused something.
+pub(super) fn widening_at(terminal: Terminal, program: &Program) -> Widening {
+    if !terminal.has_person() {
+        return Widening::default();
+    }
+    widening(program.widening(), &program.begun(), terminal)
 }
 
 /// What a person may give, also written to the program.toml of `begun`, or to a new one.

@@ -28,20 +28,25 @@ pub(super) fn input(what: &str, most: u64) -> anyhow::Result<String> {
     String::from_utf8(bytes).with_context(|| format!("{what} on standard input: not UTF-8"))
 }
 
-/// Ends haft: gracefully at the first signal, at once at the second.
-pub(super) async fn signals(stop: CancellationToken) -> Exit {
-    signals_in_haste(stop, &CancellationToken::new()).await
+/// Ends haft: gracefully at the first signal, at once at the second. Signals are listened to from this call on, before what is
+/// returned is polled.
+pub(super) fn signals(stop: CancellationToken) -> impl Future<Output = Exit> {
+    signals_in_haste(stop, CancellationToken::new())
 }
 
 /// The same. `haste` is cancelled where it was a person at the terminal, who waits.
-pub(super) async fn signals_in_haste(stop: CancellationToken, haste: &CancellationToken) -> Exit {
-    let (Ok(mut terminate), Ok(mut interrupt)) =
-        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
-    else {
-        return std::future::pending().await;
-    };
-    tokio::select! { _ = terminate.recv() => {} _ = interrupt.recv() => haste.cancel() }
-    stop.cancel();
-    tokio::select! { _ = terminate.recv() => {} _ = interrupt.recv() => {} }
-    Exit::Interrupted
+pub(super) fn signals_in_haste(
+    stop: CancellationToken,
+    haste: CancellationToken,
+) -> impl Future<Output = Exit> {
+    let listened = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()));
+    async move {
+        let (Ok(mut terminate), Ok(mut interrupt)) = listened else {
+            return std::future::pending().await;
+        };
+        tokio::select! { _ = terminate.recv() => {} _ = interrupt.recv() => haste.cancel() }
+        stop.cancel();
+        tokio::select! { _ = terminate.recv() => {} _ = interrupt.recv() => {} }
+        Exit::Interrupted
+    }
 }

@@ -109,7 +109,7 @@ impl Serve {
         let stop = CancellationToken::new();
         let (told, haste) = (stop.clone(), CancellationToken::new());
         let drain = Drain { time: live.serve().drain, hurry: haste.clone() };
-        let ending = tokio::spawn(async move { signals_in_haste(told, &haste).await });
+        let ending = tokio::spawn(signals_in_haste(told, haste));
         let shown = self.page.then(|| page::start(common, None, &stop, terminal)).transpose()?;
         let (running, room, url) = (live.running(), room(live.serve()), live.serve().url.clone());
         let (sender, readiness) = watch::channel(running.readiness());

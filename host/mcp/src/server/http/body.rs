@@ -1,6 +1,7 @@
 //! Reading the bodies of requests. Small ones, as nearly all are, are always read; large ones share an amount of
 //! memory, so that many of them at once are turned away and not held.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use hyper::{HeaderMap, StatusCode, header};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::refusal::Refusal;
+use haft_core::json;
 
 /// Bytes of a body: a file to be written, in JSON.
 pub(super) const MAX_BODY: usize = 8 << 20;
@@ -31,6 +33,16 @@ pub(super) struct Bodies {
 pub(super) struct Whole {
     pub(super) bytes: Bytes,
     _room: Option<OwnedSemaphorePermit>,
+}
+
+impl Whole {
+    /// The same with U+FFFD in the place of everything that is no character.
+    pub(super) fn of_whole_characters(mut self) -> Self {
+        if let Cow::Owned(whole) = json::whole_characters(&self.bytes) {
+            self.bytes = whole.into();
+        }
+        self
+    }
 }
 
 impl Bodies {

@@ -2,7 +2,6 @@
 //! another request. A refusal is one line of text. What passes is answered at once (`short_path`) or by rmcp, on haft's
 //! runtime.
 
-use std::borrow::Cow;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -32,7 +31,6 @@ use super::slots::{ConnectionSlot, RequestGuard};
 use super::{PATH, batch, body, message, origin};
 use crate::server::bounds;
 use crate::server::handler::{Handler, ServerShared};
-use haft_core::json;
 use haft_core::scan::Scan;
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -157,10 +155,7 @@ impl Gate {
         // Without a token, a complete request makes a connection a client's.
         let shown = self.admission.asks().then(|| begin(connection)).transpose()?;
         let (mut head, body) = request.into_parts();
-        let mut body = self.bodies.read(body).await?;
-        if let Cow::Owned(whole) = json::whole_characters(&body.bytes) {
-            body.bytes = whole.into();
-        }
+        let body = self.bodies.read(body).await?.of_whole_characters();
         let scan = Scan::from_message(&body.bytes);
         if let Some(refusal) = beyond_bounds(&scan) {
             return Ok(refusal);
