@@ -14,7 +14,7 @@ use crate::message::{Beat, Known};
 const ASKED_AGAIN: Duration = Duration::from_millis(400);
 
 pub(super) struct Member {
-    /// Those that the server lets it have, and [`ANY`] where it lets it be any worker.
+    /// Those that the server lets it have, and `ANY` where it lets it be any worker.
     pub(super) labels: HashSet<String>,
     pub(super) places: u32,
     /// Places that others use, as the worker told last.

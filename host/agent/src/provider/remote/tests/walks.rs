@@ -9,12 +9,15 @@ use super::super::*;
 use crate::provider::rules::violations;
 use crate::provider::{Exchange, Reply, anthropic, gemini, kind, ollama, openai, openrouter, responses};
 
+/// What a server answers to a request.
+type Answering = dyn Fn(&Ask<'_>, Value) -> Reply;
+
 /// A server that can be asked.
 struct Server {
     format: &'static str,
     model: &'static str,
     ask: Box<dyn Fn(&Ask<'_>) -> Value>,
-    answer: Box<dyn Fn(&Ask<'_>, Value) -> Reply>,
+    answer: Box<Answering>,
 }
 
 fn server<D: Dialect + 'static>(
