@@ -11,9 +11,9 @@
 //!
 //! **What refuses and asks.** Every command that a shell may make of the text counts: in a list, in a substitution, in
 //! braces, in quotes (a shell may be told to run what is in them), in a text that a shell is to read (`<<<`, `echo … | sh`),
-//! after `sudo`, `env`, `xargs` and their like. What a program does with its words is known of some ([`starts`]): `echo` and
+//! after `sudo`, `env`, `xargs` and their like. What a program does with its words is known of some (`starts`): `echo` and
 //! `grep` run none, `docker` those after `exec`. Of every other program each word and each quoted text may be a command,
-//! which may be a false alarm. Options before the words of a rule are passed over ([`line`]): `git -C x push` is `git push`.
+//! which may be a false alarm. Options before the words of a rule are passed over (`line`): `git -C x push` is `git push`.
 //! Where the words are only known when the command runs (`$X`, `$(…)`), a rule counts that may be meant, judged by what
 //! stands before. This finds what is written plainly, not what is hidden with intent (a script that is written first and then
 //! run, an encoded text): that is the sandbox's job, and `otherwise` is there for whoever wants nothing but what is allowed.
@@ -56,7 +56,7 @@ pub(super) fn is_touched(rule: &Glob, command: &str) -> bool {
 }
 
 /// Whether `is_meant` says so of a command that `command` may run. It is handed the words of each, and whether a shell or a
-/// program that is known to runs them; or whether they merely stand where a program may run them. [`UNKNOWN`] stands for
+/// program that is known to runs them; or whether they merely stand where a program may run them. `UNKNOWN` stands for
 /// what is only known when the command runs. What is too deep or too long to tell is taken for anything: that is meant.
 ///
 /// Quotes are read in two ways: as if they were not there, and as what holds the words together that stand before a
