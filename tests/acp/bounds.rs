@@ -31,7 +31,7 @@ fn what_is_no_message_is_answered_and_changes_nothing() {
         (
             "{\"jsonrpc\":\"2.0\",\"id\":74,\"method\":\"session/load\",\"params\":{\"sessionId\":\"../x\",\"cwd\":\"/\",\"mcpServers\":[]}}",
             json!(74),
-            -32603,
+            -32002,
         ),
         (
             "{\"jsonrpc\":\"2.0\",\"id\":75,\"method\":\"session/new\",\"params\":{\"cwd\":\"here\",\"mcpServers\":[]}}",

@@ -43,6 +43,11 @@ fn a_whole_task_is_seen_as_it_happens() {
     assert_eq!((editor.said().as_str(), editor.questions()), ("I look.It says omega", 1));
     assert_eq!(fs::read_to_string(place.folder().join("b.txt")).unwrap(), "omega\n");
     let updates = editor.updates();
+    let usage = updates
+        .iter()
+        .find(|update| update["sessionUpdate"] == "usage_update")
+        .expect("how full the window is");
+    assert!(usage["used"].as_u64().unwrap() > 0 && usage["size"].is_u64(), "{usage}");
     let begun: Vec<_> = updates.iter().filter(|update| update["sessionUpdate"] == "tool_call").collect();
     let kinds: Vec<_> = begun.iter().map(|call| call["kind"].as_str().unwrap()).collect();
     assert_eq!(kinds, ["read", "edit", "execute"]);
@@ -162,7 +167,7 @@ fn a_session_is_loaded_with_all_that_was_said() {
     fs::write(kept.join("1-0.txt"), "all of a long answer").unwrap();
     assert!(editor.ask("session/delete", json!({ "sessionId": session }))["error"].is_null());
     assert!(!kept.exists(), "what was kept of its answers goes with it");
-    assert_eq!(editor.ask("session/load", opening)["error"]["code"], -32603);
+    assert_eq!(editor.ask("session/load", opening)["error"]["code"], -32002);
     assert_eq!(place.home.haft(&["sessions", "--json"]).stdout, "");
 }
 

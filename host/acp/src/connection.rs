@@ -230,6 +230,9 @@ impl Connection {
     /// Opens a session of earlier times, also one that is open here.
     async fn open(&self, id: &SessionId, opening: Opening) -> Result<Arc<Session>, Error> {
         let open = self.sessions.find(id).ok();
+        if open.is_none() && !self.host.knows(&id.0) {
+            return Err(told(Error::session_not_found(id.clone()), "no session of this id is kept here"));
+        }
         // Nobody else may begin a prompt meanwhile.
         let _working = open.as_ref().map(Session::begin_work).transpose()?;
         // Of a session in which nothing was said nothing is kept.

@@ -16,6 +16,9 @@ pub trait Host: Send + Sync + 'static {
     /// Whether conversations are kept, so that they can be listed and gone on with.
     fn keeps(&self) -> bool;
 
+    /// Whether the conversation `id` is kept.
+    fn knows(&self, id: &str) -> bool;
+
     /// Begins a conversation.
     async fn begin(&self, opening: Opening) -> Result<Box<dyn Conversation>, Failure>;
 
@@ -74,6 +77,9 @@ pub trait Conversation: Send {
 
     /// Asks another of [`models`](Self::models) from now on.
     async fn use_model(&mut self, id: &str) -> Result<(), Failure>;
+
+    /// How many tokens the model is asked with by now, roughly, and how many it reads, where that is known.
+    fn window(&mut self) -> (usize, Option<u32>);
 
     /// Says `prompt` and works until the agent is done or `turn` is cancelled.
     async fn prompt(&mut self, prompt: Prompt, turn: Turn) -> Result<Outcome, Failure>;

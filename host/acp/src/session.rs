@@ -43,6 +43,8 @@ pub(crate) struct Session {
     has_said: AtomicBool,
     /// Whether the user has chosen plan mode.
     is_planning: AtomicBool,
+    /// US dollars that its prompts have cost, where that is known.
+    cost: Lock<Option<f64>>,
     /// Whether the editor has closed it: it is not loaded again.
     is_closed: AtomicBool,
     /// What stops the prompt that is being worked on.
@@ -72,6 +74,7 @@ impl Session {
             is_awake: AtomicBool::new(true),
             has_said: AtomicBool::new(has_said),
             is_planning: AtomicBool::new(false),
+            cost: Lock::default(),
             is_closed: AtomicBool::new(false),
             turn: Lock::default(),
         }
@@ -134,6 +137,9 @@ impl Session {
         let (cancel, approvals) = (working.cancel.clone(), self.approvals.clone());
         let turn = Turn { events, cancel, approvals, is_planning: self.is_planning() };
         let outcome = conversation.prompt(prompt, turn).await;
+        if let Ok(outcome) = &outcome {
+            self.tell_usage(outcome, conversation.window());
+        }
         self.has_said.store(!conversation.messages().is_empty(), Ordering::SeqCst);
         if let Ok(outcome) = &outcome
             && !matches!(outcome.end, End::Cancelled | End::Failed | End::Invalid)
@@ -149,6 +155,16 @@ impl Session {
             return Ok(PromptResponse::new(StopReason::Cancelled));
         }
         stop_reason(&outcome.map_err(failed)?).map(PromptResponse::new)
+    }
+
+    /// Tells how full the model's window is, 0 for one that is not known, and what the session has cost since it was opened.
+    fn tell_usage(&self, outcome: &Outcome, (used, window): (usize, Option<u32>)) {
+        let used = u64::try_from(used).unwrap_or(u64::MAX);
+        let mut cost = self.cost.lock();
+        if let Some(more) = outcome.usage.cost {
+            *cost = Some(cost.unwrap_or_default() + more.dollars());
+        }
+        self.updates.usage(used, window.unwrap_or_default().into(), *cost);
     }
 
     /// The conversation, opened again where it is at rest.

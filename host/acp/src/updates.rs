@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use agent_client_protocol_schema::v1::{
-    ContentBlock, ContentChunk, MessageId, SessionId, SessionInfoUpdate, SessionUpdate, ToolCallContent,
-    ToolCallId, ToolCallStatus, ToolCallUpdate, ToolCallUpdateFields,
+    ContentBlock, ContentChunk, Cost, MessageId, SessionId, SessionInfoUpdate, SessionUpdate,
+    ToolCallContent, ToolCallId, ToolCallStatus, ToolCallUpdate, ToolCallUpdateFields, UsageUpdate,
 };
 
 use crate::client::Client;
@@ -154,6 +154,13 @@ impl Updates {
         let mut state = self.state.lock();
         self.begin(&mut state, call);
         self.end(&mut state, call, result);
+    }
+
+    /// Tells how many tokens of the window are used, and what the session has cost.
+    pub(crate) fn usage(&self, used: u64, window: u64, dollars: Option<f64>) {
+        let cost = dollars.map(|dollars| Cost::new(dollars, "USD"));
+        let usage = UsageUpdate::new(used, window).cost(cost);
+        self.client.update(&self.session, SessionUpdate::UsageUpdate(usage));
     }
 
     /// Tells what the session is about.

@@ -22,6 +22,10 @@ impl Host for Odd {
         false
     }
 
+    fn knows(&self, _: &str) -> bool {
+        false
+    }
+
     async fn begin(&self, opening: Opening) -> Result<Box<dyn Conversation>, Failure> {
         let is_known = opening.folder == Path::new("/here");
         if is_known { Ok(Box::new(Panics)) } else { Err(Failure("not here".into())) }
@@ -60,6 +64,10 @@ impl Conversation for Panics {
 
     async fn use_model(&mut self, _: &str) -> Result<(), Failure> {
         Ok(())
+    }
+
+    fn window(&mut self) -> (usize, Option<u32>) {
+        (0, None)
     }
 
     async fn prompt(&mut self, _: Prompt, _: Turn) -> Result<Outcome, Failure> {

@@ -74,6 +74,10 @@ impl Host for Shared {
         true
     }
 
+    fn knows(&self, id: &str) -> bool {
+        id != "unknown"
+    }
+
     async fn begin(&self, opening: Opening) -> Result<Box<dyn Conversation>, Failure> {
         let new = || format!("s{}", self.0.begun.fetch_add(1, Ordering::SeqCst));
         Ok(self.0.load(&opening.id.unwrap_or_else(new)))
@@ -124,6 +128,10 @@ impl Conversation for Talk {
 
     async fn use_model(&mut self, _: &str) -> Result<(), Failure> {
         Ok(())
+    }
+
+    fn window(&mut self) -> (usize, Option<u32>) {
+        (0, None)
     }
 
     async fn prompt(&mut self, prompt: Prompt, _: Turn) -> Result<Outcome, Failure> {

@@ -76,6 +76,10 @@ impl Host for Programs {
         !self.options.no_journal
     }
 
+    fn knows(&self, id: &str) -> bool {
+        self.saved(id).is_ok()
+    }
+
     async fn begin(&self, opening: Opening) -> Result<Box<dyn Conversation>, Failure> {
         let id = opening.id.clone().unwrap_or_else(Sessions::promise);
         match self.dialogue(&opening).await {

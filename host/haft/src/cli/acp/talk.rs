@@ -65,6 +65,10 @@ impl Conversation for Talk {
         self.dialogue.use_model(id).await.map_err(failure)
     }
 
+    fn window(&mut self) -> (usize, Option<u32>) {
+        self.dialogue.fill()
+    }
+
     async fn prompt(&mut self, prompt: Prompt, turn: Turn) -> Result<Outcome, Failure> {
         let told = prompt.told();
         self.dialogue.plan(turn.is_planning);

@@ -97,6 +97,10 @@ impl Conversation for Unagreed {
         }
     }
 
+    fn window(&mut self) -> (usize, Option<u32>) {
+        self.talk.as_mut().map_or((0, None), Conversation::window)
+    }
+
     async fn prompt(&mut self, prompt: Prompt, turn: Turn) -> Result<Outcome, Failure> {
         self.talk(&turn).await.map_err(failure)?.prompt(prompt, turn).await
     }
