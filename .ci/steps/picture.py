@@ -46,6 +46,7 @@ FONTS = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', mono
 # What Rich draws a line's piece with, and how wide a character is to it.
 TEXT = re.compile(r'<text class="([^"]*)" x="([\d.]+)" y="([\d.]+)" textLength="[\d.]+" clip-path="([^"]*)">([^<]*)</text>')
 WIDTH = 12.2
+QUESTION = re.compile(rb"\[y/N[^\]]*\] $")
 STYLE = re.compile(r"\x1b\[[0-9;]*m")
 UNSTEADY = [
     (re.compile(r"(\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d [0-9a-f]{8}"), "TIME ID"),
@@ -61,13 +62,16 @@ def environment(work, home):
 
 
 def read_to_prompt(terminal, end):
-    """What is printed up to the shell's next prompt, with that."""
-    said = b""
+    """What is printed up to the shell's next prompt, with that. A question is answered with no."""
+    said, answered = b"", 0
     while READY not in said or not said.endswith(b"$\x1b[0m "):
         ready, _, _ = select.select([terminal], [], [], max(0, end - time.monotonic()))
         if not ready:
             sys.exit(f"no prompt after {PATIENCE} s: {said!r}")
         said += os.read(terminal, 65536)
+        if len(said) > answered and QUESTION.search(said):
+            answered = len(said)
+            os.write(terminal, b"n\n")
     return said
 
 
