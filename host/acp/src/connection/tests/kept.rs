@@ -75,7 +75,7 @@ impl Host for Shared {
     }
 
     fn knows(&self, id: &str) -> bool {
-        id != "unknown"
+        self.0.said.lock().contains_key(id)
     }
 
     async fn begin(&self, opening: Opening) -> Result<Box<dyn Conversation>, Failure> {
@@ -259,7 +259,7 @@ async fn a_load_that_fails_leaves_what_is_open() {
     let mut editor = Editor::start().await;
     let (one, two) = (editor.begin().await, editor.begin().await);
     assert_eq!(editor.prompt(&one).await, "end_turn");
-    assert_eq!(editor.load("unknown").await["error"]["code"], -32603);
+    assert_eq!(editor.load("unknown").await["error"]["code"], -32002);
     editor.host.is_broken.store(true, Ordering::SeqCst);
     let broken = editor.load(&one).await;
     assert!(broken["error"]["message"].as_str().unwrap().contains("can be read"), "{broken}");
