@@ -30,9 +30,9 @@ impl Approver for AtEditor {
         let Some(card) = self.card(question) else {
             return Decision::Unasked("the call is none of this session's".into());
         };
-        let decision = self.answer(&self.request(question, &card.id)).await;
+        let decision = self.answer(&self.request(question, &card.id), question.written_by.is_some()).await;
         if !card.is_call {
-            let is_allowed = matches!(decision, Decision::Approved | Decision::Always);
+            let is_allowed = matches!(decision, Decision::Approved | Decision::Always | Decision::Written);
             self.updates.decided(card.id, is_allowed);
         }
         decision
@@ -84,16 +84,16 @@ impl AtEditor {
         RequestPermissionRequest::new(self.updates.session().clone(), call, options)
     }
 
-    /// What the user says to it.
-    async fn answer(&self, request: &RequestPermissionRequest) -> Decision {
+    /// What the user says to it. `may_write`: whether it could be answered with [`WRITE`].
+    async fn answer(&self, request: &RequestPermissionRequest, may_write: bool) -> Decision {
         match self.client.ask_permission(request).await {
-            Ok(response) => decision(&response.outcome),
+            Ok(response) => decision(&response.outcome, may_write),
             Err(error) => Decision::Unasked(format!("the editor could not ask: {}", error.message)),
         }
     }
 }
 
-fn decision(outcome: &RequestPermissionOutcome) -> Decision {
+fn decision(outcome: &RequestPermissionOutcome, may_write: bool) -> Decision {
     let chosen = match outcome {
         RequestPermissionOutcome::Selected(selected) => selected.option_id.0.as_ref(),
         _ => return Decision::Unasked("the editor dismissed the question".into()),
@@ -101,7 +101,7 @@ fn decision(outcome: &RequestPermissionOutcome) -> Decision {
     match chosen {
         ONCE => Decision::Approved,
         ALWAYS => Decision::Always,
-        WRITE => Decision::Written,
+        WRITE if may_write => Decision::Written,
         REJECT => Decision::Denied,
         _ => Decision::Unasked("the editor answered what it was not asked".into()),
     }
@@ -131,12 +131,14 @@ mod tests {
 
     #[test]
     fn rs06_nothing_but_a_yes_is_one() {
-        let decide = |outcome| decision(&serde_json::from_value(outcome).unwrap());
+        let decide = |outcome| decision(&serde_json::from_value(outcome).unwrap(), false);
         let selected = |option: &str| json!({ "outcome": "selected", "optionId": option });
         assert_eq!(decide(selected(ONCE)), Decision::Approved);
         assert_eq!(decide(selected(ALWAYS)), Decision::Always);
         assert_eq!(decide(selected(REJECT)), Decision::Denied);
-        for nothing in [selected("yes"), selected(""), json!({ "outcome": "cancelled" })] {
+        let written = serde_json::from_value(selected(WRITE)).unwrap();
+        assert_eq!(decision(&written, true), Decision::Written);
+        for nothing in [selected("yes"), selected(""), selected(WRITE), json!({ "outcome": "cancelled" })] {
             assert!(matches!(decide(nothing.clone()), Decision::Unasked(_)), "{nothing}");
         }
     }

@@ -249,7 +249,7 @@ pub(super) fn question_of(call: &ToolCall, tool: &str, verb: &'static str, what:
 
 /// `text` as a person can look at it: what would move the cursor, colour, delete or reorder what is
 /// seen stands there as an escape.
-fn visible(text: &str) -> String {
+pub(super) fn visible(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

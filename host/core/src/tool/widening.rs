@@ -5,6 +5,7 @@ use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use super::approval::visible;
 use crate::grant::{Grant, Right};
 use crate::sync::Lock;
 
@@ -55,10 +56,17 @@ impl Widening {
             .map_or_else(Self::default, |inner| Self::new(inner.widen.clone(), inner.write.clone()))
     }
 
-    /// The command that writes `rights` of `tool`, where they can be written.
+    /// The command that writes `rights` of `tool`, as a shell reads it, where they can be written. A path that a person could
+    /// not read there is not.
     pub(super) fn written_by(&self, tool: &str, rights: &[String]) -> Option<String> {
         let can_write = self.0.as_ref().is_some_and(|inner| inner.write.is_some());
-        can_write.then(|| format!("haft grant {tool} {}", rights.join(" ")))
+        let word = |right: &String| match right.split_once('=') {
+            Some((what, value)) => format!("{what}={}", shell_words::quote(value)),
+            None => shell_words::quote(right).into_owned(),
+        };
+        let rights: Vec<String> = rights.iter().map(word).collect();
+        let command = can_write.then(|| format!("haft grant {tool} {}", rights.join(" ")))?;
+        (visible(&command) == command && !command.contains('\n')).then_some(command)
     }
 
     /// Writes `rights` of `tool` to program.toml.
@@ -117,5 +125,27 @@ impl Widening {
 impl fmt::Debug for Widening {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Widening").field(&self.is_possible()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_is_one_that_a_person_may_copy() {
+        let widening = Widening::by(|_, _| None);
+        let written = |widening: &Widening, right: &str| widening.written_by("bash", &[right.to_owned()]);
+        assert_eq!(written(&widening, "write=/a"), None, "nothing can be written");
+        let widening = widening.writing(|_, _| Box::pin(async { Ok(()) }));
+        for (right, command) in [
+            ("write=/a", Some("haft grant bash write=/a")),
+            ("write=/a b; rm -rf ~", Some("haft grant bash write='/a b; rm -rf ~'")),
+            ("write=/a\u{1b}[2J", None),
+            ("write=/a\u{202e}b", None),
+            ("write=/a\nb", None),
+        ] {
+            assert_eq!(written(&widening, right).as_deref(), command, "{right:?}");
+        }
     }
 }

@@ -6,9 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 
-use super::grant;
 use super::terminal::{Person, Terminal};
-use haft::program::{Dirs, Program, widening};
+use haft::program::{Dirs, Program};
 use haft_agent::Begun;
 use haft_core::tool::{Approvals, Approver, Decision, Question};
 use haft_mcp::server::Fallback;
@@ -45,8 +44,7 @@ pub(super) fn of(
 pub(super) fn of_clients(begun: &Begun, terminal: Terminal) -> anyhow::Result<Fallback> {
     let (desk, origin) = (Dirs::of_this_machine()?.desk(), origin(begun, "serve"));
     let page = || PageApprover::new(desk.clone(), origin.clone(), move |question| say(terminal, question));
-    let widening = grant::widening(widening(&Dirs::of_this_machine()?), begun, terminal);
-    Ok(Fallback { in_session: Arc::new(page()), once: Arc::new(page().once_only()), widening })
+    Ok(Fallback { in_session: Arc::new(page()), once: Arc::new(page().once_only()) })
 }
 
 /// Who asks, as the page says it.

@@ -18,10 +18,10 @@ use self::snippet::Client;
 use super::common::{Common, propose_pane};
 use super::pipes::{signals_in_haste, streams};
 use super::terminal::Terminal;
-use super::{approvals, given, page, trusted};
+use super::{approvals, given, grant, page, trusted};
 use crate::cli::Exit;
 use crate::cli::elicitation;
-use haft::program::{Dirs, Live, News, Options, ToolChoice, telemetry};
+use haft::program::{Dirs, Live, News, Options, ToolChoice, telemetry, widening};
 use haft_callers::Callers;
 use haft_core::journal;
 use haft_core::manifest::{self, KeyringEntry, Manifest, SecretSource, ToolPattern, Variable};
@@ -101,7 +101,9 @@ impl Serve {
         let (live, offers) = Live::start(options, choice, move |news| report_news(terminal, &news)).await?;
         let admission = self.admission(live.callers(), terminal).await?;
         let is_made_up = matches!(admission, Admission::Token(_)) && self.source().is_none();
-        let offers = offers.with_fallback(approvals::of_clients(live.begun(), terminal)?);
+        let widening = grant::widening(widening(&Dirs::of_this_machine()?), live.begun(), terminal);
+        let offers =
+            offers.with_fallback(approvals::of_clients(live.begun(), terminal)?).with_widening(widening);
         // A client that starts haft may leave it the terminal for what it says, and draws there itself.
         if std::io::stdin().is_terminal() && elicitation::present().is_some() {
             propose_pane(live.is_without_pane(), terminal);

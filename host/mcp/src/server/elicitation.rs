@@ -76,7 +76,8 @@ impl ElicitingApprover {
             None => (None, None),
         };
         let response = request.input_responses.as_ref().and_then(|responses| responses.get(APPROVE));
-        let answered = question_hash.zip(response.map(decision));
+        // Such a call is asked about for itself alone.
+        let answered = question_hash.zip(response.map(|response| decision(response, false)));
         let (context, questions, replacement) = (context.clone(), questions.clone(), Lock::default());
         Self(Arc::new(ApprovalRequest { context, questions, call, answered, refusal, replacement, fallback }))
     }
@@ -152,7 +153,10 @@ impl ApprovalRequest {
             return Decision::Unasked("the person is being asked".into());
         }
         match context.peer.create_elicitation(form(question)).await {
-            Ok(result) => decision(&serde_json::to_value(result).unwrap_or_default()),
+            Ok(result) => {
+                let response = serde_json::to_value(result).unwrap_or_default();
+                decision(&response, question.written_by.is_some())
+            }
             Err(error) => Decision::Unasked(format!("the client could not ask: {error}")),
         }
     }
@@ -218,14 +222,14 @@ fn form_request(question: &Question) -> InputRequests {
 }
 
 /// What a client's answer means. Only a form that was filled in tells of a person: clients without one decline and
-/// cancel at once, by themselves.
-fn decision(response: &Value) -> Decision {
+/// cancel at once, by themselves. Only a form that asks for how long is answered with that: `is_lasting`.
+fn decision(response: &Value, is_lasting: bool) -> Decision {
     let action = response.get("action").and_then(|action| ElicitationAction::deserialize(action).ok());
     let field = |name| response.get("content").and_then(|content| content.get(name));
     let approve = field(APPROVE).and_then(Value::as_bool);
     match action {
         Some(ElicitationAction::Accept) if approve == Some(true) => {
-            match field(HOLDS).and_then(Value::as_str) {
+            match field(HOLDS).and_then(Value::as_str).filter(|_| is_lasting) {
                 Some(SESSION) => Decision::Always,
                 Some(WRITTEN) => Decision::Written,
                 _ => Decision::Approved,
@@ -246,14 +250,19 @@ mod tests {
 
     #[test]
     fn rs06_only_an_accepted_form_with_a_yes_is_one() {
-        assert_eq!(decision(&json!({"action": "accept", "content": {"approve": true}})), Decision::Approved);
+        let yes = |holds: &str| json!({"action": "accept", "content": {"approve": true, "holds": holds}});
+        let asked = [(CALL, Decision::Approved), (SESSION, Decision::Always), (WRITTEN, Decision::Written)];
+        for (holds, expected) in asked {
+            assert_eq!(decision(&yes(holds), true), expected);
+            assert_eq!(decision(&yes(holds), false), Decision::Approved, "it was not asked for how long");
+        }
         for no in [
             json!({"action": "accept"}),
             json!({"action": "accept", "content": {}}),
             json!({"action": "accept", "content": {"approve": false}}),
             json!({"action": "accept", "content": {"approve": "true"}}),
         ] {
-            assert_eq!(decision(&no), Decision::Denied, "{no}");
+            assert_eq!(decision(&no, true), Decision::Denied, "{no}");
         }
     }
 
@@ -266,7 +275,7 @@ mod tests {
             (json!({"action": "sing"}), "what it was not asked"),
             (json!(true), "what it was not asked"),
         ] {
-            let Decision::Unasked(said) = decision(&answer) else { panic!("{answer}") };
+            let Decision::Unasked(said) = decision(&answer, true) else { panic!("{answer}") };
             assert!(said.contains(why), "{answer}: {said}");
         }
     }

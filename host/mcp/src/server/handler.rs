@@ -125,8 +125,9 @@ impl Handler {
         let (level, guard) = (Lock::new(LoggingLevel::Info), life.clone().drop_guard());
         let (peer, news, approvals) = (Lock::default(), ToolNews::default(), Approvals::default());
         let (running, name) = (AtomicUsize::new(0), Lock::default());
-        let local = shared.snapshots.fallback().filter(|_| shared.over == Wire::Streams);
-        let widening = local.map(|fallback| fallback.widening.of_another_session()).unwrap_or_default();
+        // A client elsewhere gives nothing of this machine away.
+        let is_local = shared.over == Wire::Streams;
+        let widening = is_local.then(|| shared.snapshots.widening().of_another_session()).unwrap_or_default();
         Self {
             shared,
             level,

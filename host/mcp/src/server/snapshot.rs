@@ -53,6 +53,8 @@ pub struct ToolSnapshots {
     now: watch::Receiver<Arc<ToolSnapshot>>,
     questions: Questions,
     fallback: Option<Fallback>,
+    /// Rights that the person at a client of this machine, or at the page, may give to calls that are refused something.
+    widening: Widening,
     /// What there is where this is one of several replicas.
     replica: Option<Replica>,
     /// The caller whose tools these are; `None`: all tools.
@@ -73,9 +75,6 @@ pub struct Fallback {
     pub in_session: Arc<dyn Approver>,
     /// For calls that are all of what is known of their client.
     pub once: Arc<dyn Approver>,
-    /// Rights that the person at the client, or at the page, may give to calls that are refused something: where the
-    /// client is a process of this machine's, on standard streams.
-    pub widening: Widening,
 }
 
 impl std::fmt::Debug for Fallback {
@@ -187,8 +186,9 @@ impl Publisher {
     /// Begins with `snapshot`.
     pub fn new(snapshot: ToolSnapshot) -> (Self, ToolSnapshots) {
         let (sender, receiver) = watch::channel(Arc::new(snapshot));
-        let (questions, fallback, replica, caller) = (Questions::default(), None, None, None);
-        (Self(sender), ToolSnapshots { now: receiver, questions, fallback, replica, caller })
+        let (questions, widening) = (Questions::default(), Widening::default());
+        let (now, fallback, replica, caller) = (receiver, None, None, None);
+        (Self(sender), ToolSnapshots { now, questions, fallback, widening, replica, caller })
     }
 
     /// Serves `snapshot` from now on. Whether clients see a difference.
@@ -225,6 +225,16 @@ impl ToolSnapshots {
     #[must_use]
     pub fn with_fallback(self, fallback: Fallback) -> Self {
         Self { fallback: Some(fallback), ..self }
+    }
+
+    /// The same, where the person behind a client on standard streams may give calls what they were refused.
+    #[must_use]
+    pub fn with_widening(self, widening: Widening) -> Self {
+        Self { widening, ..self }
+    }
+
+    pub(super) fn widening(&self) -> &Widening {
+        &self.widening
     }
 
     pub(super) fn fallback(&self) -> Option<&Fallback> {
