@@ -336,6 +336,23 @@ async fn g09_a_refusal_of_files_is_answered_by_leaving_them_out() {
     }
 }
 
+/// A server that is busy while it is asked again without the files is asked once more: that has nothing to do with them.
+#[tokio::test]
+async fn a_server_that_is_busy_meanwhile_is_asked_again_without_the_files() {
+    let picture = Attachment::new("image/png", b"\x89PNG\r\n\x1a\n".to_vec());
+    for vendor in VENDORS {
+        let refusal = Answer::Status(400, vec![], "no such thing");
+        let busy = Answer::Status(503, vec![("retry-after-ms", "1")], "come again");
+        let server = Server::apart(vendor, [refusal, busy, Answer::Turn(hello())]).await;
+        let provider = provider(settings(&server, true));
+        let messages = [Message::User(Prompt { text: "look".into(), attachments: vec![picture.clone()] })];
+        let ask = Ask { model: "fake-model", system: "", messages: &messages, tools: &[], output: None };
+        let turn = provider.turn(&ask, &Events::default()).await.unwrap();
+        assert_eq!(turn.reply.text, "hello there, everyone", "{}", vendor.name());
+        server.assert_done();
+    }
+}
+
 /// (A14): of several pictures the one that the vendor cannot read is found and left out; the others are seen, and so are
 /// those that come later.
 #[tokio::test]

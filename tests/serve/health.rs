@@ -120,6 +120,8 @@ fn c32_metrics_are_told_where_they_are_asked_for() {
     let line = told.lines().find(|line| line.starts_with(own) && line.contains("guest__echo"));
     assert!(line.is_some_and(|line| line.ends_with(" 1")), "{told}");
     assert!(!told.contains("\"x\""), "no argument is told: {told}");
+    // A page whose name has become this address sends neither.
+    assert!(scrape_as(address, "evil.test:9464", "/metrics", "").contains(" 403 "));
     assert!(scrape("/metrics", "Sec-Fetch-Site: same-origin\r\n").contains(" 403 "));
     assert!(scrape("/metrics", "Origin: http://evil.test\r\n").contains(" 403 "));
     assert!(scrape("/mcp", "").contains(" 404 "));
@@ -128,10 +130,13 @@ fn c32_metrics_are_told_where_they_are_asked_for() {
 }
 
 fn scrape(address: SocketAddr, path: &str, head: &str) -> String {
+    scrape_as(address, &address.to_string(), path, head)
+}
+
+fn scrape_as(address: SocketAddr, host: &str, path: &str, head: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(HANG)).unwrap();
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: prometheus.example\r\n{head}Connection: close\r\n\r\n")
-        .unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: {host}\r\n{head}Connection: close\r\n\r\n").unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     answer

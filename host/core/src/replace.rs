@@ -5,6 +5,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
 use std::os::fd::AsFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use rustix::fs::{
@@ -87,10 +88,8 @@ fn attributes(file: &File) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>> {
         Err(error) => return Err(error.into()),
     };
     let names: Vec<Vec<u8>> = buffer
-        .iter()
-        .copied()
-        .take(length)
-        .collect::<Vec<_>>()
+        .get(..length)
+        .unwrap_or_default()
         .split(|byte| *byte == 0)
         .filter(|name| !name.is_empty() && !OF_CONTENT.contains(name))
         .map(<[u8]>::to_vec)
@@ -110,9 +109,14 @@ fn is_file(stat: &Stat) -> bool {
 /// Makes `content` all of the file at `path`, which is there, as it lies there. Holds all of the old content meanwhile.
 ///
 /// # Errors
-/// Where it cannot be written; the old content is put back then.
+/// Where it cannot be written, the old content is put back then; where it is no file, or a link.
 pub fn in_place(path: &Path, content: &[u8]) -> io::Result<()> {
-    let mut file = OpenOptions::new().read(true).write(true).open(path)?;
+    // Tools may have put something else there since it was looked at.
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+    let mut file = OpenOptions::new().read(true).write(true).custom_flags(flags).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no file"));
+    }
     let mut old = Vec::new();
     file.read_to_end(&mut old)?;
     overwrite(&mut file, content).inspect_err(|_| {
@@ -170,5 +174,8 @@ mod tests {
             ("new", inode)
         );
         in_place(&place.path().join("missing"), b"").unwrap_err();
+        std::os::unix::fs::symlink(&path, place.path().join("link")).unwrap();
+        in_place(&place.path().join("link"), b"elsewhere").unwrap_err();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "new");
     }
 }

@@ -116,7 +116,7 @@ impl Gate {
 
     /// Whether another gate may take its place at once: it has met nobody.
     pub fn can_be_replaced(&self) -> bool {
-        self.fleet.list().is_empty()
+        self.fleet.is_empty()
     }
 
     /// Whether workers have at least half as many places for what was wanted since `mark` as those of `before`, a gate of
@@ -270,31 +270,33 @@ impl Connected {
         }
     }
 
-    /// The labels that the server lets a worker have, and what it says of its tools.
+    /// The labels that the server lets a worker have, and what it says of its tools. The tools first: what answers that hears
+    /// calls by its labels already.
     async fn offered_by(&self, beat: &Beat) -> Option<(HashSet<String>, Bytes)> {
+        let tools = self.ask(&beat.worker, &Ask::Tools).await?;
         let mut labels = HashSet::new();
         let named = beat.labels.iter().take(MAX_LABELS).map(String::as_str);
         for label in named.filter(|label| label.parse::<Label>().is_ok_and(|own| !own.is_any())).chain([ANY])
         {
             let subject = self.subjects.call(&beat.worker, ANY, label);
-            if self.is_heard(&beat.worker.name, subject, Bytes::new()).await? {
+            if self.is_heard(&beat.worker.name, subject).await? {
                 labels.insert(label.to_owned());
             }
         }
-        Some((labels, self.ask(&beat.worker, &Ask::Tools).await?))
+        Some((labels, tools))
     }
 
     /// Whether anybody is there who hears what is sent to `subject`; nothing where the server does not say.
-    async fn is_heard(&self, worker: &str, subject: String, payload: Bytes) -> Option<bool> {
+    async fn is_heard(&self, worker: &str, subject: String) -> Option<bool> {
         let Expected { subject: reply, last, .. } = &mut self.inbox.expect(worker).ok()?;
-        self.link.client.publish_with_reply(subject, reply.clone(), payload).await.ok()?;
+        self.link.client.publish_with_reply(subject, reply.clone(), Bytes::new()).await.ok()?;
         let message = tokio::time::timeout(ASKING, last).await.ok()?.ok()?;
         Some(message.status != Some(StatusCode::NO_RESPONDERS))
     }
 
     /// Whether the server itself answers, where nobody else does.
     async fn server_answers(&self) -> bool {
-        self.is_heard(ANY, self.subjects.nobody(), Bytes::new()).await.is_some()
+        self.is_heard(ANY, self.subjects.nobody()).await.is_some()
     }
 
     /// Asks a worker something besides a call; nothing where it does not answer.

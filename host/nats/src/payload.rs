@@ -31,7 +31,7 @@ const MAX_PIECES: usize = 2048;
 const MOVING: Duration = Duration::from_mins(1);
 
 /// A payload, ready to be sent as often as needed.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Payload {
     bytes: Bytes,
     stored: Option<String>,
@@ -53,7 +53,8 @@ impl Payload {
         }
         let pieces = bytes.len().div_ceil(most);
         if bytes.len() > MAX_PAYLOAD || pieces > MAX_PIECES {
-            let why = format!("{} bytes, and at most {MAX_PAYLOAD} travel", bytes.len());
+            let travels = MAX_PAYLOAD.min(most.saturating_mul(MAX_PIECES));
+            let why = format!("{} bytes, and at most {travels} travel", bytes.len());
             return Err(LinkError::Server { what: "a payload is too large", why });
         }
         let what = "a payload cannot be stored";
@@ -172,7 +173,7 @@ fn named(stored: &str) -> HeaderMap {
 
 /// Bytes of a payload that fit into one message of this server.
 pub(crate) fn room(link: &Link) -> usize {
-    link.client.max_payload().saturating_sub(HEAD)
+    link.client.max_payload().saturating_sub(HEAD).max(1)
 }
 
 /// Whether all of a payload came in the message.

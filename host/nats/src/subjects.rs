@@ -111,7 +111,7 @@ pub(crate) fn payloads(prefix: &str) -> String {
     format!("OBJ_{prefix}-payloads")
 }
 
-/// The subject of a piece of what is sent to or by `worker`; `>`.
+/// The subject of a piece of what is sent to or by `worker`.
 pub(crate) fn payload(prefix: &str, worker: &str, name: &str, piece: usize) -> String {
     format!("{}.{worker}.{name}.{piece}", payload_base(prefix))
 }

@@ -1,5 +1,6 @@
 //! Answers Prometheus, which asks for metrics at an address of its own: `GET /metrics`, and nothing else. Whoever reaches the
-//! address is answered; pages in browsers are not.
+//! address is answered; pages in browsers are not, nor, at an address of this machine alone, whoever calls it by a foreign name:
+//! a page whose name has become that address (DNS rebinding) sends no `Origin`.
 
 use std::convert::Infallible;
 use std::io;
@@ -9,7 +10,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::Full;
-use hyper::header::{CONTENT_TYPE, HeaderValue, ORIGIN};
+use hyper::header::{CONTENT_TYPE, HOST, HeaderValue, ORIGIN};
+use hyper::http::uri::Authority;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
@@ -18,6 +20,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
 use super::Telemetry;
+use haft_core::net::{is_loopback, is_loopback_address};
 
 /// The path that is answered.
 pub const METRICS: &str = "/metrics";
@@ -25,7 +28,7 @@ pub const METRICS: &str = "/metrics";
 /// Prometheus's text format.
 const FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// What browsers send with every request of a page, under whatever name the page calls this machine.
+/// What browsers send with requests to addresses that they trust: https, and this machine's own names.
 const FETCHED: &str = "sec-fetch-site";
 
 /// Connections at one time: of two Prometheus servers with some to spare. More wait.
@@ -73,9 +76,9 @@ impl Scrapes {
                 tokio::time::sleep(PAUSE).await;
                 continue;
             };
-            let telemetry = telemetry.clone();
+            let (telemetry, is_local) = (telemetry.clone(), is_loopback_address(self.address.ip()));
             tokio::spawn(async move {
-                let _ = tokio::time::timeout(KEPT, connection(stream, &*telemetry)).await;
+                let _ = tokio::time::timeout(KEPT, connection(stream, &*telemetry, is_local)).await;
                 drop(place);
             });
         }
@@ -85,16 +88,31 @@ impl Scrapes {
 async fn connection(
     stream: TcpStream,
     telemetry: &(impl Fn() -> Option<Telemetry> + Sync),
+    is_local: bool,
 ) -> hyper::Result<()> {
-    let service = service_fn(|request| std::future::ready(Ok::<_, Infallible>(answer(&request, telemetry))));
+    let service = service_fn(|request| {
+        let is_foreign = is_local && !is_called_by_its_own_name(&request);
+        std::future::ready(Ok::<_, Infallible>(answer(&request, is_foreign, telemetry)))
+    });
     let mut server = http1::Builder::new();
     server.timer(TokioTimer::new()).header_read_timeout(HEAD);
     server.serve_connection(TokioIo::new(stream), service).await
 }
 
-fn answer<B>(request: &Request<B>, telemetry: impl Fn() -> Option<Telemetry>) -> Response<Full<Bytes>> {
+/// Whether the host of a request, if it has one, is this machine.
+fn is_called_by_its_own_name<B>(request: &Request<B>) -> bool {
+    let Some(host) = request.headers().get(HOST) else { return true };
+    let host = host.to_str().ok().and_then(|host| host.parse::<Authority>().ok());
+    host.is_some_and(|host| is_loopback(host.host()))
+}
+
+fn answer<B>(
+    request: &Request<B>,
+    is_foreign: bool,
+    telemetry: impl Fn() -> Option<Telemetry>,
+) -> Response<Full<Bytes>> {
     let headers = request.headers();
-    let (status, text) = if headers.contains_key(ORIGIN) || headers.contains_key(FETCHED) {
+    let (status, text) = if is_foreign || headers.contains_key(ORIGIN) || headers.contains_key(FETCHED) {
         (StatusCode::FORBIDDEN, "web pages are told no metrics\n".into())
     } else if request.uri().path() != METRICS {
         (StatusCode::NOT_FOUND, format!("nothing is here; metrics are at `{METRICS}`\n"))

@@ -174,10 +174,11 @@ fn name(error: &Value) -> Option<Code> {
     names.find_map(known)
 }
 
+/// The number of an error: a status of HTTP that is one.
 fn number(error: &Value) -> Option<u16> {
-    let code = error.get("code").or_else(|| error.get("status"))?;
-    let number = code.as_u64().or_else(|| code.as_str()?.parse().ok())?;
-    u16::try_from(number).ok().filter(|number| (100..600).contains(number))
+    let told = ["code", "status"].into_iter().filter_map(|key| error.get(key));
+    let numbers = told.filter_map(|code| code.as_u64().or_else(|| code.as_str()?.parse().ok()));
+    numbers.filter_map(|number| u16::try_from(number).ok()).find(|number| (400..600).contains(number))
 }
 
 /// In which way an error of this status passes.

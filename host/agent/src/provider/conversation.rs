@@ -2,7 +2,7 @@
 //! none comes twice in all turns. Sessions on file are as their vendors wrote them.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 use serde_json::Value;
 
@@ -29,7 +29,7 @@ pub(super) struct Viewer<'s> {
 impl Viewer<'_> {
     /// `messages` as they are to be seen.
     pub(super) fn view<'m>(&self, messages: Cow<'m, [Message]>) -> Cow<'m, [Message]> {
-        let mut used = HashSet::new();
+        let mut used = HashMap::new();
         let changed: Vec<_> = messages.iter().map(|message| self.message(message, &mut used)).collect();
         let is_interrupted = |place: usize| {
             let next = messages.get(place + 1);
@@ -59,7 +59,7 @@ impl Viewer<'_> {
     }
 
     /// A message as it is to be seen, where that is not as it is.
-    fn message(&self, message: &Message, used: &mut HashSet<String>) -> Option<Message> {
+    fn message(&self, message: &Message, used: &mut HashMap<String, u32>) -> Option<Message> {
         let Message::Turn(exchange) = message else { return None };
         let reply = exchange.reply();
         let is_foreign = self.is_foreign(reply);
@@ -82,13 +82,16 @@ impl Viewer<'_> {
     }
 
     /// The id of a call for this server.
-    fn id(&self, own: &str, is_foreign: bool, used: &mut HashSet<String>) -> String {
-        let mut id = if is_foreign { fit_id(own, self.id_bytes) } else { own.to_owned() };
-        let mut number = 2;
-        while !used.insert(id.clone()) {
-            id = fit_id(&format!("{own}_{number}"), self.id_bytes);
+    fn id(&self, own: &str, is_foreign: bool, used: &mut HashMap<String, u32>) -> String {
+        let first = if is_foreign { fit_id(own, self.id_bytes) } else { own.to_owned() };
+        // How often it was used: a server may call all of its calls by one id.
+        let (mut id, mut number) = (first.clone(), used.get(&first).copied().unwrap_or(1));
+        while used.contains_key(&id) {
             number += 1;
+            id = fit_id(&format!("{own}_{number}"), self.id_bytes);
         }
+        used.insert(first, number);
+        used.entry(id.clone()).or_insert(1);
         id
     }
 }
@@ -167,7 +170,7 @@ mod tests {
             let messages: Vec<_> = ids.iter().map(|id| turn(id, vendor)).collect();
             for most in [9, 40, 64] {
                 let seen = viewer("http://one", most).view(Cow::Borrowed(&messages));
-                let ids: HashSet<_> =
+                let ids: std::collections::HashSet<_> =
                     replies(&seen).iter().map(|reply| reply.calls[0].call.id.clone()).collect();
                 assert_eq!(ids.len(), messages.len(), "{vendor} {ids:?}");
                 let fits = |id: &String| id.len() <= most && (most > 9 || id.len() == 9);

@@ -144,7 +144,7 @@ pub(super) trait Dialect: Send + Sync {
 
 /// A streamed answer on its way to becoming a body.
 pub(super) trait Fold: Send {
-    /// Adds the next frame; what it tells a person is added to `told`.
+    /// Adds the next frame; what it tells a person is added to `pieces`.
     fn take(&mut self, frame: Value, pieces: &mut Vec<Piece>) -> Result<(), Failure>;
 
     /// Whether the vendor has said how the answer ends: it is whole then, though its cost may follow.

@@ -57,8 +57,9 @@ impl Shape {
         let (Some(own), Some(other)) = (name(call), name(piece)) else { return false };
         let state = |call| Written::of(self.part(call, self.arguments));
         match kinship {
-            Kinship::Whole if own == other => match (state(call), state(piece)) {
-                (Written::Whole(own), Written::Whole(other)) => own != other,
+            // The piece first: what there is of the call is long.
+            Kinship::Whole if own == other => match state(piece) {
+                Written::Whole(other) => matches!(state(call), Written::Whole(own) if own != other),
                 _ => false,
             },
             // A name that comes in pieces.

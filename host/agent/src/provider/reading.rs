@@ -101,10 +101,12 @@ impl<'a> Reading<'a> {
 
     /// Adds a piece of the body, and tells what it says.
     pub(super) fn take(&mut self, piece: &[u8]) -> Result<(), Failure> {
-        let Some(most) = MAX_STREAM.checked_sub(self.bytes) else {
-            return Err(Failure::TooLarge(MAX_STREAM));
-        };
-        let taken = self.inflate.take(piece, most).and_then(|piece| self.text(&piece));
+        let taken = self.inflate.take(piece, MAX_STREAM.saturating_sub(self.bytes));
+        let taken = taken.map_err(|failure| match failure {
+            Failure::TooLarge(_) => Failure::TooLarge(MAX_STREAM),
+            failure => failure,
+        });
+        let taken = taken.and_then(|piece| self.text(&piece));
         self.tolerate(taken)
     }
 
@@ -121,8 +123,7 @@ impl<'a> Reading<'a> {
         match &mut self.form {
             Form::Unknown(start) => {
                 start.extend_from_slice(piece);
-                let most = MAX_BODY;
-                let is_body = start.len() > most;
+                let is_body = start.len() > MAX_BODY;
                 let Some(form) = Form::of(start, self.framing, is_all || is_body) else { return Ok(()) };
                 let start = std::mem::take(start);
                 self.form = form;
@@ -204,7 +205,7 @@ impl<'a> Reading<'a> {
             self.whole = values.pop();
             return Ok(());
         }
-        for value in values {
+        for value in clean()? {
             let taken = self.value(value);
             self.tolerate(taken)?;
         }

@@ -41,7 +41,7 @@ fn begins(text: &str) -> Option<(&'static str, &'static str)> {
     MARKS.iter().find(|(first, _)| text.starts_with(first)).copied()
 }
 
-/// The same for a text that comes in pieces. It keeps back no more than the length of a mark.
+/// The same for a text that comes in pieces. It keeps back no more than the length of a mark, and the blanks before the first word.
 #[derive(Debug, Default)]
 pub(super) struct Thoughts {
     held: String,

@@ -4,9 +4,10 @@
 use serde_json::{Map, Number, Value};
 
 use crate::json;
+use crate::scan::{MAX_VALUES, Scan};
 
 /// Schemas and values that are looked at, in one call: far more than the arguments of any tool have.
-const MAX_STEPS: usize = 20_000;
+const MAX_STEPS: usize = 40_000;
 
 /// References, and schemas of alternatives, that one value is followed through.
 const MAX_DEPTH: usize = 64;
@@ -17,7 +18,7 @@ const MAX_TOLD: usize = 8;
 /// Changes `arguments` to the types that `schema` asks for, where nothing is lost by that. Returns what was changed, in words
 /// for the model: numbers that are only written another way are not told.
 pub(super) fn coerce(schema: &Value, arguments: &mut Value) -> Vec<String> {
-    let mut coercion = Coercion { root: schema, steps: 0, told: Vec::new() };
+    let mut coercion = Coercion { root: schema, steps: 0, read: 0, told: Vec::new() };
     coercion.value(schema, arguments, &mut String::new(), 0);
     coercion.told
 }
@@ -25,6 +26,8 @@ pub(super) fn coerce(schema: &Value, arguments: &mut Value) -> Vec<String> {
 struct Coercion<'s> {
     root: &'s Value,
     steps: usize,
+    /// Values in the texts that were read: together no more than a whole message may have.
+    read: usize,
     told: Vec<String>,
 }
 
@@ -37,7 +40,7 @@ impl<'s> Coercion<'s> {
         let Some(keywords) = schema.as_object() else { return };
         let wanted = self.wanted(schema, 0);
         if !wanted.is_empty()
-            && let Some(other) = converted(value, &wanted)
+            && let Some(other) = self.converted(value, &wanted)
         {
             if value.is_string() && self.told.len() < MAX_TOLD {
                 let kind = kind_of(&other);
@@ -100,8 +103,10 @@ impl<'s> Coercion<'s> {
     }
 
     /// The types that a schema names for a value, also by reference or in alternatives; none where one of them takes anything.
-    fn wanted(&self, schema: &'s Value, depth: usize) -> Vec<&'s str> {
-        let Some(keywords) = schema.as_object().filter(|_| depth < 8) else { return Vec::new() };
+    fn wanted(&mut self, schema: &'s Value, depth: usize) -> Vec<&'s str> {
+        self.steps += 1;
+        let is_within = depth < 8 && self.steps <= MAX_STEPS;
+        let Some(keywords) = schema.as_object().filter(|_| is_within) else { return Vec::new() };
         match keywords.get("type") {
             Some(Value::String(kind)) => return vec![kind],
             Some(Value::Array(kinds)) => return kinds.iter().filter_map(Value::as_str).collect(),
@@ -126,28 +131,32 @@ impl<'s> Coercion<'s> {
     fn target(&self, keywords: &Map<String, Value>) -> Option<&'s Value> {
         self.root.pointer(keywords.get("$ref")?.as_str()?.strip_prefix('#')?)
     }
-}
 
-/// `value` as one of the types `wanted`, where it is none of them and says the same.
-fn converted(value: &Value, wanted: &[&str]) -> Option<Value> {
-    if let Some(number) = value.as_number() {
-        let is_wanted = wanted.contains(&"integer") && !wanted.contains(&"number");
-        return if is_wanted { integral(number).map(Value::Number) } else { None };
-    }
-    let text = value.as_str().filter(|_| !wanted.contains(&"string"))?.trim();
-    let parsed = match text {
-        "True" => Value::Bool(true),
-        "False" => Value::Bool(false),
-        text => json::read(text.as_bytes()).ok()?,
-    };
-    let parsed = match &parsed {
-        Value::Number(number) if !wanted.contains(&"number") => {
-            Value::Number(integral(number).unwrap_or(number.clone()))
+    /// `value` as one of the types `wanted`, where it is none of them and says the same.
+    fn converted(&mut self, value: &Value, wanted: &[&str]) -> Option<Value> {
+        if let Some(number) = value.as_number() {
+            let is_wanted = wanted.contains(&"integer") && !wanted.contains(&"number");
+            return if is_wanted { integral(number).map(Value::Number) } else { None };
         }
-        _ => parsed,
-    };
-    let fits = !parsed.is_string() && !parsed.is_null() && wanted.iter().any(|kind| is_of(&parsed, kind));
-    fits.then_some(parsed)
+        let text = value.as_str().filter(|_| !wanted.contains(&"string"))?.trim();
+        self.read += Scan::from_message(text.as_bytes()).values();
+        if self.read > MAX_VALUES {
+            return None;
+        }
+        let parsed = match text {
+            "True" => Value::Bool(true),
+            "False" => Value::Bool(false),
+            text => json::read(text.as_bytes()).ok()?,
+        };
+        let parsed = match &parsed {
+            Value::Number(number) if !wanted.contains(&"number") => {
+                Value::Number(integral(number).unwrap_or(number.clone()))
+            }
+            _ => parsed,
+        };
+        let fits = !parsed.is_string() && !parsed.is_null() && wanted.iter().any(|kind| is_of(&parsed, kind));
+        fits.then_some(parsed)
+    }
 }
 
 /// A number without a fraction that is written with one, as the integer that it is. Above 2^53 not every integer has a
@@ -224,5 +233,18 @@ mod tests {
         let before = deep.clone();
         assert!(coerce(&schema, &mut deep).is_empty());
         assert_eq!(deep, before);
+        // Alternatives of alternatives: a thousand million, were all looked at.
+        let wide = |name: &str| json!({ "anyOf": vec![json!({ "$ref": format!("#/$defs/{name}") }); 1000] });
+        let defs = json!({ "a": wide("b"), "b": wide("c"), "c": wide("d"), "d": { "type": "integer" } });
+        let schema = json!({ "properties": { "x": wide("a") }, "$defs": defs });
+        assert!(coerce(&schema, &mut json!({ "x": "5" })).is_empty());
+    }
+
+    /// A text has no more values than a message may have.
+    #[test]
+    fn a_text_of_many_values_stays_one() {
+        let schema = json!({ "properties": { "x": { "type": "array" } } });
+        let mut arguments = json!({ "x": format!("[{}0]", "0,".repeat(MAX_VALUES)) });
+        assert!(coerce(&schema, &mut arguments).is_empty() && arguments["x"].is_string());
     }
 }

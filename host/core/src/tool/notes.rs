@@ -30,6 +30,15 @@ pub struct CallNotes {
     pub proposed: Vec<Right>,
 }
 
+/// Waits for a person, until it is dropped: also where the call is cancelled meanwhile.
+struct Waiting<'n>(&'n Notes, Instant);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.change(|notes| notes.waited += self.1.elapsed());
+    }
+}
+
 /// Decisions of one call. A guest can try one file after the other for ever.
 const MAX_DECISIONS: usize = 50;
 
@@ -66,10 +75,8 @@ impl Notes {
 
     /// Waits for `person`, and notes how long the call did.
     pub(super) async fn waiting<T>(&self, person: impl Future<Output = T>) -> T {
-        let begun = Instant::now();
-        let answer = person.await;
-        self.change(|notes| notes.waited += begun.elapsed());
-        answer
+        let _noted = Waiting(self, Instant::now());
+        person.await
     }
 
     /// Notes what of the arguments was taken another way than it was written.

@@ -185,7 +185,7 @@ impl Mending<'_> {
         let mut mended = Map::new();
         for (key, value) in fields {
             let own = format!("{place}/{key}");
-            if is_deeper(value, MAX_DEPTH - level) && !holds_schemas(key) {
+            if !holds_schemas(key) && is_deeper(value, MAX_DEPTH - level) {
                 self.note(&own, "left out: it is too deep");
                 continue;
             }

@@ -6,7 +6,6 @@
 
 use std::collections::VecDeque;
 use std::iter::repeat_with;
-use std::ops::RangeBounds;
 
 use memchr::{memchr3, memrchr_iter};
 use vte::{Params, Parser, Perform};
@@ -106,11 +105,10 @@ impl Line {
         self.is_redrawn |= is_written;
     }
 
-    /// Erases `columns`.
-    fn erase(&mut self, columns: impl RangeBounds<usize>) {
+    /// Erases all of it.
+    fn clear(&mut self) {
+        self.cells.clear();
         self.is_redrawn = true;
-        let is_erased = |(column, _): &(usize, &mut char)| columns.contains(column);
-        self.cells.iter_mut().enumerate().filter(is_erased).for_each(|(_, cell)| *cell = ' ');
     }
 
     fn show(&self, into: &mut String) {
@@ -210,7 +208,7 @@ impl Screen {
         match which {
             0 if self.is_home => return self.clear(),
             0 => self.lines.truncate(self.row + 1),
-            1 => self.lines.iter_mut().take(self.row).for_each(|line| line.erase(..)),
+            1 => self.lines.iter_mut().take(self.row).for_each(Line::clear),
             _ => return self.clear(),
         }
         self.erase_in_line(which);
@@ -221,10 +219,11 @@ impl Screen {
         let column = self.column;
         let Some(line) = self.line() else { return };
         match which {
-            0 => line.erase(column..),
-            1 => line.erase(..=column),
-            _ => line.erase(..),
+            0 => line.cells.truncate(column),
+            1 => line.cells.iter_mut().take(column + 1).for_each(|cell| *cell = ' '),
+            _ => line.cells.clear(),
         }
+        line.is_redrawn = true;
     }
 }
 

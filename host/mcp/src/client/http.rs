@@ -106,6 +106,9 @@ fn redirected(attempt: Attempt<'_>) -> Action {
     }
     // What is asked there may hold a secret, and is no address.
     target.set_query(None);
+    target.set_fragment(None);
+    // An address without a host has no user, and cannot be redirected to.
+    let _ = target.set_username("").and_then(|()| target.set_password(None));
     attempt.error(format!(
         "it redirects to `{target}` ({}), which haft does not follow; if that is the server, write this address in program.toml",
         status.as_u16()

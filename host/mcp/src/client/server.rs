@@ -180,7 +180,8 @@ impl Server {
     /// Asks it what it has where it has said that this is something else now. Whoever waits for that sees what it has after the
     /// last call.
     pub async fn settle(&self) {
-        let connection = self.slot.lock().await.open();
+        // One that is being made asks for its list itself.
+        let connection = self.slot.try_lock().ok().and_then(|slot| slot.open());
         if let Some(connection) = connection.filter(|connection| connection.takes_change())
             && let Err(error) = self.refresh(&connection).await
         {

@@ -16,7 +16,6 @@ use self::line::{Line, LineReader};
 pub(super) use self::wire::Wire;
 use super::handler::ListNews;
 use super::message::{self, failure};
-use haft_core::scan::{MAX_VALUES, Scan};
 
 mod line;
 mod wire;
@@ -125,14 +124,6 @@ impl StdioTransport {
     /// The message of a line, if it is one.
     fn parse_line(&mut self, line: &[u8]) -> Option<ServerJsonRpcMessage> {
         let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line).trim_ascii();
-        let scan = Scan::from_message(line);
-        if scan.values() > MAX_VALUES {
-            let id = scan.id().filter(|_| scan.is_answer())?;
-            return Some(failure(
-                format!("the answer has more values than the {MAX_VALUES} that are read"),
-                id,
-            ));
-        }
         if let Ok(messages) = message::read(line) {
             self.queued.extend(messages);
             return self.queued.pop_front();

@@ -236,6 +236,11 @@ impl Fleet {
         self.changes.subscribe()
     }
 
+    /// Whether no worker was met.
+    pub(super) fn is_empty(&self) -> bool {
+        self.inner.lock().members.is_empty()
+    }
+
     /// The tools of workers with one of the labels `on` whose names `is_wanted` says; of tools of one name that differ the
     /// one that workers of most names have.
     pub(super) fn tools(&self, on: &[Label], is_wanted: impl Fn(&str) -> bool) -> Vec<Known> {

@@ -62,18 +62,23 @@ impl Gate {
         if !connected.link.state().borrow().is_up || connected.is_server_silent.load(Ordering::Relaxed) {
             missing.push("NATS does not answer".to_owned());
         }
-        for store in connected.stores.lock().iter() {
+        let stores = connected.stores.lock().clone();
+        if stores.is_empty() {
+            missing.push("what NATS keeps is not looked at yet".to_owned());
+        }
+        for store in &stores {
             let Some(problem) = &store.problem else { continue };
             // Without the others calls can be made.
             let lines = if store.name == Kept::Claims.name() { &mut missing } else { &mut notes };
             lines.push(format!("NATS cannot keep `{}`: {problem}", store.name));
         }
         let wanted = self.wanted.lock().since(0);
-        let absent = wanted.iter().filter(|wanted| self.fleet.places(wanted) == 0);
+        let absent: Vec<_> = wanted.iter().filter(|wanted| self.fleet.places(wanted) == 0).collect();
+        let is_alone = !wanted.is_empty() && absent.len() == wanted.len();
         let absent: BTreeSet<String> = absent
+            .into_iter()
             .map(|wanted| format!("no worker labelled {} has `{}`", Label::listed(&wanted.on), wanted.tool))
             .collect();
-        let is_alone = !wanted.is_empty() && wanted.iter().all(|wanted| self.fleet.places(wanted) == 0);
         let lines = if is_alone { &mut missing } else { &mut notes };
         lines.extend(absent.into_iter().take(MAX_TOLD));
         (missing, notes)

@@ -131,6 +131,7 @@ mod tests {
             "sudo -u me reboot",
             "timeout 5 sh -c 'cd /; reboot'",
             "{reboot,now}",
+            "{,reboot}",
             "bash <<< reboot",
             "find . -exec rm -rf / {} +",
         ] {

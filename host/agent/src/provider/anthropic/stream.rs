@@ -161,8 +161,7 @@ impl Message {
         pieces: &mut Vec<Piece>,
     ) -> Result<(), Failure> {
         let is_there = self.last(index, |block| is(block, kind)).is_some();
-        let begins =
-            if kind == "tool_use" { false } else { !is_there && (index.is_some() || !self.ends_in(kind)) };
+        let begins = kind != "tool_use" && !is_there && (index.is_some() || !self.ends_in(kind));
         if begins {
             let block = Map::from_iter([("type".to_owned(), kind.into()), (key.to_owned(), "".into())]);
             self.begin(index.cloned(), block, pieces)?;

@@ -47,7 +47,7 @@ impl Fold for Content {
 
     fn is_complete(&self) -> bool {
         let is_blocked =
-            self.body.get("promptFeedback").is_some_and(|pieces| pieces.get("blockReason").is_some());
+            self.body.get("promptFeedback").is_some_and(|feedback| feedback.get("blockReason").is_some());
         self.candidate.get("finishReason").is_some_and(Value::is_string) || is_blocked
     }
 
@@ -92,8 +92,9 @@ impl Content {
         let last = self.parts.last_mut().and_then(Value::as_object_mut);
         match last.filter(|last| is_plain(last) && is_plain(&part) && is_thought(last) == is_thought(&part)) {
             Some(last) => {
-                let whole = [text(last), text(&part)].into_iter().flatten().collect::<String>();
-                last.insert("text".into(), whole.into());
+                if let (Some(Value::String(own)), Some(more)) = (last.get_mut("text"), text(&part)) {
+                    own.push_str(more);
+                }
             }
             None if is_blank(&part) => {}
             None if has_room => self.parts.push(part.into()),

@@ -70,7 +70,6 @@ impl Completion {
         self.has_choice = true;
         let finish = choice.shift_remove("finish_reason");
         let is_told = |finish: &Value| finish.as_str().is_some_and(|word| !word.is_empty());
-        self.finish = finish.filter(is_told).or(self.finish.take());
         // Some servers end a stream with the whole message, and some send nothing else.
         let whole =
             choice.shift_remove("message").filter(|_| self.message.is_empty() && self.calls.is_empty());
@@ -85,7 +84,10 @@ impl Completion {
             }
         }
         // After the delta, which may hold the beginning of what went wrong.
-        reported_error(&Value::Object(choice))
+        reported_error(&Value::Object(choice))?;
+        // An answer with an error has no end.
+        self.finish = finish.filter(is_told).or(self.finish.take());
+        Ok(())
     }
 
     fn calls(&mut self, deltas: Vec<Value>) -> Result<(), Failure> {

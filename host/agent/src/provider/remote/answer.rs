@@ -51,6 +51,8 @@ pub(super) struct Answer {
     /// When its first piece must have come.
     begins: Instant,
     began: bool,
+    /// When it is over at the latest, once it has ended by its own account.
+    ends: Option<Instant>,
     /// Whether it was asked for in pieces: a whole one comes when it is complete.
     in_pieces: bool,
 }
@@ -69,7 +71,7 @@ impl Answer {
         // Whole answers come when they are complete: the client's own limit, `timeouts.total`, is theirs.
         let response = if in_pieces { timeout_at(begins, head).await.map_err(silent)? } else { head.await };
         let response = response.map_err(|error| unanswered(&error, timeouts))?;
-        Ok(Self { response, timeouts, begins, began: false, in_pieces })
+        Ok(Self { response, timeouts, begins, began: false, ends: None, in_pieces })
     }
 
     /// Itself where it is a success.
@@ -81,11 +83,15 @@ impl Answer {
     pub(super) async fn piece(&mut self, is_whole: bool) -> Result<Option<Vec<u8>>, Failure> {
         let began = self.began;
         let read = self.response.chunk();
-        let idle = if is_whole { self.timeouts.idle.min(AFTER_END) } else { self.timeouts.idle };
+        let idle = self.timeouts.idle;
+        if is_whole {
+            self.ends.get_or_insert_with(|| Instant::now() + idle.min(AFTER_END));
+        }
+        let until = self.ends.unwrap_or_else(|| Instant::now() + idle);
         let (read, waited) = match (began, self.in_pieces || is_whole) {
             // The client's own limit holds.
             (_, false) => (Ok(read.await), self.timeouts.total),
-            (true, true) => (timeout(idle, read).await, idle),
+            (true, true) => (timeout_at(until, read).await, idle),
             (false, true) => (timeout_at(self.begins, read).await, self.timeouts.first_byte),
         };
         let read = read.map_err(|_| Failure::Silent { began, waited })?;
@@ -93,9 +99,7 @@ impl Answer {
         self.began = true;
         Ok(piece.map(Into::into))
     }
-}
 
-impl Answer {
     /// The whole body.
     pub(super) async fn whole(self) -> Result<Vec<u8>, Failure> {
         let read = read(self.response, MAX_BODY + 1).await;
@@ -157,8 +161,8 @@ fn broken(error: &reqwest::Error, timeouts: Timeouts) -> Failure {
 /// The first `limit` bytes of a body, unpacked.
 async fn read(mut response: Response, limit: usize) -> Result<Vec<u8>, reqwest::Error> {
     let (mut body, mut inflate) = (Vec::new(), Inflate::default());
-    while let Some(chunk) = response.chunk().await?
-        && body.len() < limit
+    while body.len() < limit
+        && let Some(chunk) = response.chunk().await?
     {
         let Ok(chunk) = inflate.take(&chunk, MAX_BODY) else { break };
         body.extend(chunk.iter().take(limit - body.len()));

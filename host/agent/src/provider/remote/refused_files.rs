@@ -122,12 +122,12 @@ impl RefusedFiles {
 impl Search {
     /// Whether a file is left out.
     pub(super) fn leaves_out(&self, file: &Anchored<'_>) -> bool {
-        self.left_out.contains(&key(&self.model, file))
+        !self.left_out.is_empty() && self.left_out.contains(&key(&self.model, file))
     }
 
-    /// The failure to tell of where nothing helped: what was said of the conversation as it is.
+    /// The failure to tell of where nothing helped: what was said of the conversation as it is, where `last` is of files too.
     pub(super) fn failure(&self, last: Failure) -> Failure {
-        self.refusal.clone().unwrap_or(last)
+        self.refusal.clone().filter(|_| last.may_be_about_files()).unwrap_or(last)
     }
 }
 

@@ -14,7 +14,7 @@ use haft_nats::{Identity, Worker};
 pub(super) enum Audience {
     /// MCP clients.
     Clients(Publisher),
-    /// Gates, as the worker of this name.
+    /// Gates, by this worker.
     Gates(Arc<Worker>),
 }
 

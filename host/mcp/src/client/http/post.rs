@@ -155,15 +155,20 @@ impl Asked {
 
     async fn failure(
         self,
-        response: Response,
+        mut response: Response,
         has_session: bool,
     ) -> Result<StreamableHttpPostResponse, Error> {
         let status = response.status();
         let challenge =
             response.headers().get(WWW_AUTHENTICATE).and_then(|value| value.to_str().ok()).map(str::to_owned);
         let is_page = !kind(&response).starts_with(JSON);
-        // What is too long is cut by the words that are shown of it.
-        let body = body(response, MAX_FAILURE).await.unwrap_or_default();
+        // Of one that is too long, or breaks off, the beginning says what failed.
+        let mut body = BytesMut::new();
+        while body.len() < MAX_FAILURE
+            && let Ok(Some(chunk)) = response.chunk().await
+        {
+            body.extend_from_slice(&chunk);
+        }
         let said = words(&body);
         if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
             let why = challenge.unwrap_or(said);

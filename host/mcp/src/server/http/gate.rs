@@ -31,6 +31,7 @@ use super::slots::{ConnectionSlot, RequestGuard};
 use super::{PATH, batch, body, message, origin};
 use crate::server::bounds;
 use crate::server::handler::{Handler, ServerShared};
+use haft_core::net::is_loopback_address;
 use haft_core::scan::Scan;
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -50,6 +51,11 @@ pub(super) struct Gate {
     runtime: Handle,
     closing: CancellationToken,
     _tidying: DropGuard,
+}
+
+/// Whether the other end of a connection is on this machine.
+fn is_here(connection: &HttpConnection) -> bool {
+    connection.local.is_some_and(|local| is_loopback_address(local.ip()))
 }
 
 /// Stops a task that nobody waits for any more.
@@ -139,7 +145,7 @@ impl Gate {
         connection: &HttpConnection,
     ) -> Result<HttpResponse, Refusal> {
         let source = self.check_source(request.headers(), connection.local);
-        if let Some(answer) = self.public.health(&request, source.is_ok()) {
+        if let Some(answer) = self.public.health(&request, source.is_ok() && is_here(connection)) {
             return Ok(answer);
         }
         source?;
@@ -178,7 +184,7 @@ impl Gate {
             None if session.is_some() => Caller::Unknown,
             None => Caller::Sessionless(client.clone()),
         };
-        let batch = batch::is_meant(&head.headers, &scan) && in_use.is_some();
+        let batch = head.method == Method::POST && batch::is_meant(&head.headers, &scan) && in_use.is_some();
         let answered =
             if batch { Box::pin(self.answer_batch(&client, &head, &body.bytes)).await? } else { None };
         let tried = answered

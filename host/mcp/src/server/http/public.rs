@@ -1,5 +1,6 @@
 //! What is answered without a token: whether haft lives and is ready, for whatever starts and watches it, and which
-//! tokens it takes (RFC 9728, protected resource metadata). None of it says anything of tools, callers or calls.
+//! tokens it takes (RFC 9728, protected resource metadata). Nobody elsewhere is told anything of tools, callers or
+//! calls by it.
 
 use std::time::{Duration, Instant};
 
@@ -83,7 +84,7 @@ impl Public {
     }
 
     /// The answer, where `request` asks whether haft lives or is ready: whoever asks, by whatever name. What is missing is
-    /// told those alone who call this machine by its own names, as no foreign web page does.
+    /// told where `is_own`: on this machine, by its own names, as no foreign web page does.
     pub(super) fn health<B>(&self, request: &Request<B>, is_own: bool) -> Option<HttpResponse> {
         let answer = match request.uri().path() {
             HEALTH => plain(StatusCode::OK, "ok\n".into()),

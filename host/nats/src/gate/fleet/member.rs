@@ -8,6 +8,7 @@ use haft_core::manifest::Label;
 use tokio_util::sync::CancellationToken;
 
 use super::{Wanted, token};
+use crate::identity::definition;
 use crate::message::{Beat, Known};
 
 /// How soon a worker is asked again what it has.
@@ -44,11 +45,13 @@ pub(super) struct Offered {
 }
 
 impl Offered {
-    /// What `text` says, whose digest is known.
+    /// What `text` says, whose digest is known. A tool under the digest of another one is none: workers vote by digests.
     pub(super) fn read(text: &[u8], digest: [u8; 32]) -> Option<Self> {
         let mut tools: HashMap<String, Vec<Known>> = HashMap::new();
         for tool in serde_json::from_slice::<Vec<Known>>(text).ok()? {
-            tools.entry(tool.def.name.clone()).or_default().push(tool);
+            if tool.definition == definition(&tool.definition_of(), tool.component.as_deref()) {
+                tools.entry(tool.def.name.clone()).or_default().push(tool);
+            }
         }
         Some(Self { digest, size: text.len(), tools })
     }

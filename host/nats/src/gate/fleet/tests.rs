@@ -1,3 +1,4 @@
+use crate::identity::definition;
 use haft_core::call::ToolDef;
 
 use super::*;
@@ -7,13 +8,15 @@ fn beat(instance: &str, places: u32, busy: u32) -> Beat {
     Beat { worker, labels: vec!["eu".into()], places, busy, leaving: false, revision: 0 }
 }
 
-fn known(definition: &str) -> Known {
+/// A tool of this description.
+fn known(description: &str) -> Known {
+    let def = ToolDef { name: "t".into(), description: description.into(), ..ToolDef::default() };
     Known {
-        def: ToolDef { name: "t".into(), ..ToolDef::default() },
+        definition: definition(&def, None),
+        def,
         title: None,
         hints: haft_core::call::Hints::default(),
         output: None,
-        definition: definition.into(),
         reads: true,
         component: None,
     }
@@ -28,7 +31,7 @@ fn text(tools: &[Known]) -> Vec<u8> {
 }
 
 fn wanted(on: &str) -> Wanted {
-    Wanted { tool: "t".into(), definition: "d".into(), on: Arc::new([on.parse().unwrap()]) }
+    Wanted { tool: "t".into(), definition: known("d").definition, on: Arc::new([on.parse().unwrap()]) }
 }
 
 /// A fleet with a worker for each beat, which has the tool.
@@ -111,7 +114,16 @@ fn tools_that_differ_are_those_of_most_names() {
         fleet.has(&named("c", instance), labels(), &text(&[known("z")]));
     }
     let tools = fleet.tools(&["eu".parse().unwrap()], |name| name == "t");
-    assert_eq!(tools.iter().map(|tool| tool.definition.as_str()).collect::<Vec<_>>(), ["d"]);
+    assert_eq!(tools.iter().map(|tool| tool.def.description.as_str()).collect::<Vec<_>>(), ["d"]);
+}
+
+/// A worker has no voice in the vote of a tool that it does not have.
+#[test]
+fn a_tool_under_the_digest_of_another_is_none() {
+    let fleet = fleet(&[beat("a", 1, 0)]);
+    let liar = Known { definition: known("d").definition, ..known("evil") };
+    fleet.has(&beat("a", 1, 0), labels(), &text(&[liar]));
+    assert!(fleet.tools(&["eu".parse().unwrap()], |_| true).is_empty());
 }
 
 /// One name takes no more of a gate than several processes of it do, whatever it makes up (Y4).
@@ -123,10 +135,7 @@ fn what_one_name_makes_up_is_bounded() {
     let first = beat("0", 1, 0);
     assert!(!fleet.beat(&first), "it was asked just now");
     fleet.has(&first, labels(), &text(&[known("d")]));
-    let large = |at: usize| {
-        let def = ToolDef { name: "t".into(), description: "x".repeat(MAX_TOOLS), ..ToolDef::default() };
-        text(&[Known { def, ..known(&at.to_string()) }])
-    };
+    let large = |at: usize| text(&[known(&format!("{at}{}", "x".repeat(MAX_TOOLS)))]);
     for at in 1..MAX_NAMESAKES {
         fleet.has(&beat(&at.to_string(), 1, 0), labels(), &large(at));
     }

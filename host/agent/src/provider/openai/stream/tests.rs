@@ -109,9 +109,12 @@ fn pl12_an_error_in_a_stream_is_an_error() {
     let mut fold = Completion::default();
     let choice =
         json!({ "choices": [{ "delta": { "content": "" }, "error": { "message": "down", "code": 502 } }] });
-    for frame in [json!({ "error": { "message": "down", "code": 502 } }), choice] {
+    let mut ended = choice.clone();
+    ended["choices"][0]["finish_reason"] = json!("stop");
+    for frame in [json!({ "error": { "message": "down", "code": 502 } }), choice, ended] {
         let error = fold.take(frame, &mut Vec::new()).unwrap_err();
         assert!(matches!(error, Failure::Reported { code: Some(502), .. }), "{error}");
+        assert!(!fold.is_complete(), "an answer with an error has no end");
     }
     assert!(matches!(fold.take(json!([]), &mut Vec::new()), Err(Failure::Malformed(_))));
 }

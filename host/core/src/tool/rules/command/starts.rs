@@ -78,7 +78,6 @@ const INERT: &[(&[&str], &[&str])] = &[
             "type",
             "which",
             "whereis",
-            "man",
             "basename",
             "dirname",
             "realpath",
@@ -120,6 +119,7 @@ const INERT: &[(&[&str], &[&str])] = &[
         &[],
     ),
     (&["find", "rg"], &["--pre"]),
+    (&["man"], &["-P", "--pager"]),
     (
         &["git"],
         &[

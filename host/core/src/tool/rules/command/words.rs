@@ -33,16 +33,21 @@ pub(super) fn without_redirections(part: &str) -> (Vec<&str>, Vec<&str>) {
     (words, read)
 }
 
-/// What braces make of a word: `{rm,x}` is two, `a{1..3}` is not known. `{}` stands for what a program puts there.
+/// What braces make of a word: `{rm,x}` is two, `{,rm}` one, `a{1..3}` is not known. `{}` stands for what a program puts
+/// there.
 pub(super) fn expanded(word: &str) -> Vec<String> {
+    let unknown = UNKNOWN.to_string();
+    let word = word.replace("{}", &unknown);
     if word.len() > MAX_WORD {
-        return vec![word.to_owned()];
-    }
-    if word.contains("{}") {
-        return vec![word.replace("{}", &UNKNOWN.to_string())];
+        return vec![word.replace('{', &unknown)];
     }
     let mut words = Vec::new();
-    if expand(word, MAX_BRACES, &mut words) { words } else { vec![UNKNOWN.to_string()] }
+    if !expand(&word, MAX_BRACES, &mut words) {
+        return vec![unknown];
+    }
+    // A shell gives its program no empty word of these.
+    words.retain(|word| !word.is_empty());
+    words
 }
 
 /// Adds what a word becomes; `false` where that is too much.
