@@ -151,6 +151,34 @@ def ask(number, method, params, name=None):
     return answer.status, text
 
 
+def post(number, message, more):
+    """The status, the session and the text of an answer to a client of 2025-11-25."""
+    head = {
+        "Authorization": f"Bearer {TOKEN}",
+        "Accept": "application/json, text/event-stream",
+        "Content-Type": "application/json",
+    }
+    connection = http.client.HTTPConnection("127.0.0.1", number, timeout=HANG)
+    connection.request("POST", "/mcp", json.dumps({"jsonrpc": "2.0", **message}), head | more)
+    answer = connection.getresponse()
+    found = answer.status, answer.headers.get("Mcp-Session-Id"), answer.read().decode()
+    connection.close()
+    return found
+
+
+def sessions_stay(number):
+    """Sessions of the older eras find their replica, whichever opened them."""
+    client = {"name": "load", "version": "1"}
+    begin = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client}
+    for _ in range(10):
+        _, own, _ = post(number, {"id": 1, "method": "initialize", "params": begin}, {})
+        head = {"Mcp-Session-Id": own, "MCP-Protocol-Version": "2025-11-25"}
+        post(number, {"method": "notifications/initialized"}, head)
+        status, _, text = post(number, {"id": 2, "method": "tools/list"}, head)
+        if status != 200:
+            sys.exit(f"a session is not at its replica: {status} {text[:300]}")
+
+
 class Load:
     """Calls, eight at one time, until there were enough and nothing is changed any more."""
 
@@ -209,6 +237,7 @@ def rolled(name, start):
     until("a call is answered", lambda: '"isError":false' in ask(front, "tools/call", dict(call), tool)[1])
     for file in world.folder.glob("eu-*/work/marks"):
         file.unlink()
+    sessions_stay(front)
     load = Load(front)
     load.more()
     # A new program.toml, everywhere and in no order that would suit.
