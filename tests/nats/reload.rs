@@ -72,6 +72,8 @@ fn n21_a_change_in_any_order_fails_no_call() {
         });
         let (done, made) = (AtomicBool::new(false), AtomicUsize::new(0));
         std::thread::scope(|scope| {
+            // What fails here ends the calls, too, for which the scope waits.
+            let _done = Done(&done);
             let calls = scope.spawn(|| {
                 while !done.load(Ordering::Relaxed) {
                     let answer = gate.call("program__far__mark", json!({ "mark": "1" }));
@@ -100,8 +102,16 @@ fn n21_a_change_in_any_order_fails_no_call() {
                 let answer = gate.call("program__far__mark", json!({ "mark": "2" }));
                 assert_eq!(answer["isError"], false, "{answer}");
             }
-            done.store(true, Ordering::Relaxed);
         });
         drop::<[Worker; 2]>(workers);
+    }
+}
+
+/// Notes that something is done, once it is dropped.
+struct Done<'d>(&'d AtomicBool);
+
+impl Drop for Done<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }

@@ -2,7 +2,7 @@
 //! while they ask; and its metrics.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
@@ -110,8 +110,9 @@ fn c31_haft_ends_after_the_time_that_program_toml_says() {
 #[test]
 fn c32_metrics_are_told_where_they_are_asked_for() {
     let stage = Stage::new("");
-    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let site = Site::start(&stage, &["--token-env", "HAFT_TEST_TOKEN", "--metrics", &address.to_string()]);
+    let site = Site::start(&stage, &["--token-env", "HAFT_TEST_TOKEN", "--metrics", "127.0.0.1:0"]);
+    let told = site.said.split("metrics for Prometheus at http://").nth(1).expect("where metrics are");
+    let address: SocketAddr = told.split('/').next().unwrap().parse().unwrap();
     let call = site.modern(&[], "tools/call", json!({"name": "guest__echo", "arguments": {"text": "x"}}));
     assert_eq!(call.status, 200, "{call:?}");
     let scrape = |path: &str, head: &str| scrape(address, path, head);

@@ -20,6 +20,8 @@ const TOKEN: &str = "a-token-of-the-test-4711";
 pub(crate) struct Site {
     pub(crate) child: Child,
     address: SocketAddr,
+    /// What haft said before it served.
+    pub(crate) said: String,
 }
 
 /// What came back.
@@ -56,7 +58,7 @@ impl Site {
             let line = receiver.recv_timeout(HANG).unwrap_or_else(|_| panic!("not served: {all}"));
             if let Some(url) = line.trim().strip_prefix("serving MCP at http://") {
                 let address = url.strip_suffix("/mcp").unwrap().parse().unwrap();
-                return Self { child, address };
+                return Self { child, address, said: all };
             }
             all += &line;
         }
@@ -258,7 +260,7 @@ fn a_token_is_made_up_where_none_is_named() {
     let token = report.strip_prefix("clients have to send: Authorization: Bearer ").unwrap().to_owned();
     assert_eq!(token.len(), 43, "{report}");
     let address = served.strip_prefix("serving MCP at http://").unwrap().strip_suffix("/mcp").unwrap();
-    let site = Site { child, address: address.parse().unwrap() };
+    let site = Site { child, address: address.parse().unwrap(), said: String::new() };
     let own = format!("Bearer {token}");
     assert_eq!(site.modern(&[("authorization", own.as_str())], "tools/list", json!({})).status, 200);
     assert_eq!(site.modern(&[], "tools/list", json!({})).status, 401);

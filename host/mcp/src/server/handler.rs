@@ -126,8 +126,10 @@ impl Handler {
         let (peer, news, approvals) = (Lock::default(), ToolNews::default(), Approvals::default());
         let (running, name) = (AtomicUsize::new(0), Lock::default());
         // A client elsewhere gives nothing of this machine away.
-        let is_local = shared.over == Wire::Streams;
-        let widening = is_local.then(|| shared.snapshots.widening().of_another_session()).unwrap_or_default();
+        let widening = match shared.over {
+            Wire::Streams => shared.snapshots.widening().of_another_session(),
+            Wire::Http => Widening::default(),
+        };
         Self {
             shared,
             level,
