@@ -1,5 +1,5 @@
 //! Each promise about rights and secrets has a test, by name, in `docs/promises.md`; and each list of promises on a page is
-//! there as a whole.
+//! there as a whole. Each invariant of `ARCHITECTURE.md` has one beside it.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -66,12 +66,39 @@ fn tests(folder: &Path, found: &mut BTreeSet<String>) {
     }
 }
 
-#[test]
-fn every_promise_has_a_test() {
+fn all_tests() -> BTreeSet<String> {
     let mut all = BTreeSet::new();
     for folder in ["tests", "host"] {
         tests(&repository().join(folder), &mut all);
     }
+    all
+}
+
+/// The texts in backticks that are written as names of tests are: a word in small letters with underscores.
+fn named_tests(point: &str) -> Vec<&str> {
+    let is_name =
+        |text: &&str| text.contains('_') && text.chars().all(|c| matches!(c, 'a'..='z' | '0'..='9' | '_'));
+    point.split('`').skip(1).step_by(2).filter(is_name).collect()
+}
+
+#[test]
+fn every_invariant_has_a_test() {
+    let (all, page) = (all_tests(), read("ARCHITECTURE.md"));
+    let words = page.split_whitespace().count();
+    assert!(words <= 1_800, "ARCHITECTURE.md is a map, and has {words} words");
+    let (_, invariants) = page.split_once("## Invariants\n").unwrap();
+    let points: Vec<_> = invariants.split("\n## ").next().unwrap().split("\n- ").skip(1).collect();
+    assert!(points.len() > 20, "{}", points.len());
+    for point in points {
+        let named = named_tests(point.split("\n\n").next().unwrap());
+        assert!(!named.is_empty(), "without a test: {point}");
+        assert!(named.iter().all(|test| all.contains(*test)), "no such test: {point}");
+    }
+}
+
+#[test]
+fn every_promise_has_a_test() {
+    let all = all_tests();
     let rows = rows();
     assert!(rows.len() > 40, "{}", rows.len());
     for Row { page, promise, tests } in &rows {

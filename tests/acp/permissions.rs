@@ -57,7 +57,9 @@ fn a_question_is_taken_back_with_its_task() {
     let id = editor.send("session/prompt", prompt(&session, "call"));
     let question = editor.until(|message| message["method"] == "session/request_permission");
     let asked = &question["params"];
-    assert_eq!(asked["toolCall"]["toolCallId"], editor.updates()[0]["toolCallId"]);
+    let updates = editor.updates();
+    let call = updates.iter().find(|update| update["sessionUpdate"] == "tool_call").expect("the call");
+    assert_eq!(asked["toolCall"]["toolCallId"], call["toolCallId"]);
     assert!(asked["toolCall"]["content"].to_string().contains("echo 0"), "{asked}");
     let kinds: Vec<_> = asked["options"].as_array().unwrap().iter().map(|option| &option["kind"]).collect();
     assert_eq!(kinds, ["allow_once", "allow_always", "reject_once"]);

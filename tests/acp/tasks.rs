@@ -286,3 +286,41 @@ fn what_keeps_a_model_from_answering_is_told() {
     let failed = editor.ask("session/prompt", prompt(&session, "hello"));
     assert!(failed["error"]["message"].as_str().unwrap().contains("127.0.0.1:9"), "{failed}");
 }
+
+/// A18: what is left out of a session is told, as a notice where the editor shows these and else as a message, and the
+/// commands that a session has are offered and done.
+#[test]
+fn a18_what_is_left_out_is_told_and_commands_are_done() {
+    let servers = json!([
+        { "name": "gone", "command": "/no/such/server", "args": [], "env": [] },
+        { "type": "http", "name": "far", "url": "http://127.0.0.1:1/", "headers": [] },
+        { "name": "…", "command": "/no/such/server", "args": [], "env": [] },
+    ]);
+    for (capabilities, kind) in
+        [(json!({}), "agent_message_chunk"), (json!({ "session": { "notices": {} } }), "notice")]
+    {
+        let place = place();
+        let mut command = place.home.command(&["acp"]);
+        command.current_dir("/");
+        let mut editor = Editor::silent(command);
+        editor.ask("initialize", json!({ "protocolVersion": 1, "clientCapabilities": capabilities }));
+        let opened = editor.ask("session/new", json!({ "cwd": place.folder(), "mcpServers": servers }));
+        let session = opened["result"]["sessionId"].as_str().unwrap_or_else(|| panic!("{opened}")).to_owned();
+        editor.until(|message| message["params"]["update"]["sessionUpdate"] == "available_commands_update");
+        editor.ask("session/prompt", prompt(&session, "change it"));
+        let updates = editor.updates();
+        let told: Vec<_> = updates
+            .iter()
+            .filter(|update| update["sessionUpdate"] == kind)
+            .map(|update| update.to_string())
+            .filter(|update| update.contains("left out") || update.contains("no/such/server"))
+            .collect();
+        assert_eq!(told.len(), 3, "{kind}: {updates:#?}");
+        assert_eq!(fs::read_to_string(place.folder().join("a.txt")).unwrap(), "omega\n");
+        let answer = editor.ask("session/prompt", prompt(&session, "/undo"));
+        assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
+        assert_eq!(fs::read_to_string(place.folder().join("a.txt")).unwrap(), "alpha\n");
+        let answer = editor.ask("session/prompt", prompt(&session, "/undo twice"));
+        assert!(answer["error"]["message"].as_str().is_some_and(|why| why.contains("twice")), "{answer}");
+    }
+}

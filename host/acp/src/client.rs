@@ -2,11 +2,11 @@
 //! passed over.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use agent_client_protocol_schema::v1::{
-    CLIENT_METHOD_NAMES, Error, PROTOCOL_LEVEL_METHOD_NAMES, RequestId, RequestPermissionRequest,
-    RequestPermissionResponse, SessionId, SessionNotification, SessionUpdate,
+    CLIENT_METHOD_NAMES, ClientCapabilities, Error, PROTOCOL_LEVEL_METHOD_NAMES, RequestId,
+    RequestPermissionRequest, RequestPermissionResponse, SessionId, SessionNotification, SessionUpdate,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -22,6 +22,8 @@ pub(crate) struct Client {
     /// Who waits for which answer.
     waiting: Lock<HashMap<RequestId, oneshot::Sender<Result<Value, Error>>>>,
     next: AtomicI64,
+    /// Whether the editor shows notices (its capability `session.notices`).
+    takes_notices: AtomicBool,
 }
 
 /// A request that waits for its answer; the editor is told when it does not any more.
@@ -32,7 +34,19 @@ struct Waiting<'a> {
 
 impl Client {
     pub(crate) fn new(outbox: Outbox) -> Self {
-        Self { outbox, waiting: Lock::default(), next: AtomicI64::new(1) }
+        let takes_notices = AtomicBool::default();
+        Self { outbox, waiting: Lock::default(), next: AtomicI64::new(1), takes_notices }
+    }
+
+    /// Keeps what the editor says of itself.
+    pub(crate) fn initialized(&self, capabilities: &ClientCapabilities) {
+        let notices = capabilities.session.as_ref().and_then(|session| session.notices.as_ref());
+        self.takes_notices.store(notices.is_some(), Ordering::SeqCst);
+    }
+
+    /// Whether the editor may be sent notices.
+    pub(crate) fn takes_notices(&self) -> bool {
+        self.takes_notices.load(Ordering::SeqCst)
     }
 
     /// Where messages go.

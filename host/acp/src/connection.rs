@@ -13,11 +13,12 @@ use agent_client_protocol_schema::v1::{
     AgentCapabilities, CancelNotification, CancelRequestNotification, CloseSessionRequest,
     CloseSessionResponse, DeleteSessionRequest, DeleteSessionResponse, Error, Implementation,
     InitializeRequest, InitializeResponse, ListSessionsRequest, ListSessionsResponse, LoadSessionRequest,
-    LoadSessionResponse, McpServer, NewSessionRequest, NewSessionResponse, PromptCapabilities, PromptRequest,
-    PromptResponse, RequestId, ResumeSessionRequest, ResumeSessionResponse, SessionCapabilities,
-    SessionCloseCapabilities, SessionDeleteCapabilities, SessionId, SessionInfo, SessionListCapabilities,
-    SessionResumeCapabilities, SetSessionConfigOptionRequest, SetSessionConfigOptionResponse,
-    SetSessionModeRequest, SetSessionModeResponse, StopReason,
+    LoadSessionResponse, McpServer, McpServerHttp, McpServerSse, NewSessionRequest, NewSessionResponse,
+    PromptCapabilities, PromptRequest, PromptResponse, RequestId, ResumeSessionRequest,
+    ResumeSessionResponse, SessionCapabilities, SessionCloseCapabilities, SessionDeleteCapabilities,
+    SessionId, SessionInfo, SessionListCapabilities, SessionResumeCapabilities,
+    SetSessionConfigOptionRequest, SetSessionConfigOptionResponse, SetSessionModeRequest,
+    SetSessionModeResponse, StopReason,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -34,6 +35,7 @@ use crate::modes;
 use crate::output::Outbox;
 use crate::session::{MODEL, Session, failed};
 use crate::sessions::Sessions;
+use haft_core::report::{plain, shortened};
 use haft_core::secret::Redactor;
 use haft_core::sync::Lock;
 
@@ -47,8 +49,11 @@ struct Connection {
     prompts: Lock<HashMap<RequestId, CancellationToken>>,
 }
 
-/// What answers a request.
-type Work = Pin<Box<dyn Future<Output = Result<Value, Error>> + Send>>;
+/// What answers a request. A session that it opened is greeted once the editor knows it.
+type Work = Pin<Box<dyn Future<Output = (Result<Value, Error>, Option<Arc<Session>>)> + Send>>;
+
+/// A session that was opened, and the answer that says so.
+type Opened = Result<(Value, Arc<Session>), Error>;
 
 /// Serves the conversations of `host` to the editor at `input` and `output` until it hangs up or `stop` is cancelled.
 /// What `redactor` knows is written to nobody.
@@ -119,7 +124,13 @@ impl Connection {
         match work {
             Ok(work) => {
                 let answering = Answering { client: self.client.clone(), id, is_answered: false };
-                tasks.spawn(async move { answering.answer(work.await) });
+                tasks.spawn(async move {
+                    let (outcome, opened) = work.await;
+                    answering.answer(outcome);
+                    if let Some(session) = opened {
+                        session.greet().await;
+                    }
+                });
             }
             Err(error) => self.client.answer(&id, Err(error)),
         }
@@ -154,17 +165,19 @@ impl Connection {
         Ok(match method {
             "initialize" => {
                 let answer = self.initialize(&params.read()?);
-                Box::pin(async move { value(&answer) })
+                Box::pin(async move { (value(&answer), None) })
             }
-            "session/new" => work(params.read()?, |request| own.new_session(request)),
-            "session/load" if self.host.keeps() => work(params.read()?, |request| own.load(request)),
-            "session/resume" if self.host.keeps() => work(params.read()?, |request| own.resume(request)),
+            "session/new" => opening_work(params.read()?, |request| own.new_session(request)),
+            "session/load" if self.host.keeps() => opening_work(params.read()?, |request| own.load(request)),
+            "session/resume" if self.host.keeps() => {
+                opening_work(params.read()?, |request| own.resume(request))
+            }
             "session/list" if self.host.keeps() => work(params.read()?, |request| own.list(request)),
             "session/delete" if self.host.keeps() => work(params.read()?, |request| own.delete(request)),
             "session/close" => work(params.read()?, |request| own.close(request)),
             "session/set_mode" => {
                 let answer = self.set_mode(&params.read()?)?;
-                Box::pin(async move { Ok(answer) })
+                Box::pin(async move { (Ok(answer), None) })
             }
             "session/set_config_option" => work(params.read()?, |request| own.set_option(request)),
             "session/prompt" => self.prompt(id, params.read()?)?,
@@ -181,7 +194,8 @@ impl Connection {
         })
     }
 
-    fn initialize(&self, _: &InitializeRequest) -> InitializeResponse {
+    fn initialize(&self, request: &InitializeRequest) -> InitializeResponse {
+        self.client.initialized(&request.client_capabilities);
         self.is_initialized.store(true, Ordering::SeqCst);
         let keeps = self.host.keeps();
         let mut sessions = SessionCapabilities::new().close(SessionCloseCapabilities::new());
@@ -201,7 +215,7 @@ impl Connection {
             .agent_info(Implementation::new("haft", env!("CARGO_PKG_VERSION")))
     }
 
-    async fn new_session(self: Arc<Self>, request: NewSessionRequest) -> Result<Value, Error> {
+    async fn new_session(self: Arc<Self>, request: NewSessionRequest) -> Opened {
         let opening = opening(request.cwd, request.mcp_servers)?;
         let _place = self.sessions.make_room(&*self.host, None).await?;
         let conversation = self.host.begin(opening.clone()).await.map_err(failed)?;
@@ -209,22 +223,25 @@ impl Connection {
         self.sessions.add(&session);
         let options = session.options().await;
         let modes = modes::state(session.is_planning());
-        value(&NewSessionResponse::new(session.id.clone()).modes(modes).config_options(options))
+        let answer = NewSessionResponse::new(session.id.clone()).modes(modes).config_options(options);
+        Ok((value(&answer)?, session))
     }
 
-    async fn load(self: Arc<Self>, request: LoadSessionRequest) -> Result<Value, Error> {
+    async fn load(self: Arc<Self>, request: LoadSessionRequest) -> Opened {
         let opening = opening(request.cwd, request.mcp_servers)?;
         let session = self.open(&request.session_id, opening).await?;
         session.replay().await;
         let modes = modes::state(session.is_planning());
-        value(&LoadSessionResponse::new().modes(modes).config_options(session.options().await))
+        let answer = LoadSessionResponse::new().modes(modes).config_options(session.options().await);
+        Ok((value(&answer)?, session))
     }
 
-    async fn resume(self: Arc<Self>, request: ResumeSessionRequest) -> Result<Value, Error> {
+    async fn resume(self: Arc<Self>, request: ResumeSessionRequest) -> Opened {
         let opening = opening(request.cwd, request.mcp_servers)?;
         let session = self.open(&request.session_id, opening).await?;
         let modes = modes::state(session.is_planning());
-        value(&ResumeSessionResponse::new().modes(modes).config_options(session.options().await))
+        let answer = ResumeSessionResponse::new().modes(modes).config_options(session.options().await);
+        Ok((value(&answer)?, session))
     }
 
     /// Opens a session of earlier times, also one that is open here.
@@ -328,7 +345,7 @@ impl Connection {
             };
             own.prompts.lock().remove(&id);
             drop(working);
-            value(&answer?)
+            (answer.and_then(|answer| value(&answer)), None)
         }))
     }
 }
@@ -363,7 +380,22 @@ fn work<R, W>(request: R, answer: impl FnOnce(R) -> W) -> Work
 where
     W: Future<Output = Result<Value, Error>> + Send + 'static,
 {
-    Box::pin(answer(request))
+    let answer = answer(request);
+    Box::pin(async move { (answer.await, None) })
+}
+
+/// The work of a request that opens a session.
+fn opening_work<R, W>(request: R, open: impl FnOnce(R) -> W) -> Work
+where
+    W: Future<Output = Opened> + Send + 'static,
+{
+    let opened = open(request);
+    Box::pin(async move {
+        match opened.await {
+            Ok((answer, session)) => (Ok(answer), Some(session)),
+            Err(error) => (Err(error), None),
+        }
+    })
 }
 
 fn value(answer: &impl Serialize) -> Result<Value, Error> {
@@ -380,11 +412,19 @@ fn opening(folder: PathBuf, servers: Vec<McpServer>) -> Result<Opening, Error> {
     if servers.len() > MAX_SERVERS {
         return wrong(&format!("more than {MAX_SERVERS} MCP servers"));
     }
-    let mut taken = Vec::new();
+    let (mut taken, mut left_out) = (Vec::new(), Vec::new());
     for server in servers {
-        let McpServer::Stdio(server) = server else {
-            tracing::warn!("the editor's MCP servers over HTTP are left out: program.toml may declare them");
-            continue;
+        let server = match server {
+            McpServer::Stdio(server) => server,
+            McpServer::Http(McpServerHttp { name, .. }) | McpServer::Sse(McpServerSse { name, .. }) => {
+                let name = shortened(&plain(&name), MAX_SHOWN);
+                let way = "program.toml may declare it in `[[mcp_servers]]`";
+                left_out.push(format!(
+                    "the MCP server `{name}` of the editor is left out: it is over HTTP; {way}"
+                ));
+                continue;
+            }
+            _ => continue,
         };
         if server.args.len() >= MAX_WORDS || server.env.len() > MAX_WORDS {
             return wrong(&format!("more than {MAX_WORDS} words or variables of an MCP server"));
@@ -396,7 +436,7 @@ fn opening(folder: PathBuf, servers: Vec<McpServer>) -> Result<Opening, Error> {
         let env = server.env.into_iter().map(|variable| (variable.name, variable.value)).collect();
         taken.push(StdioServer { name: server.name, command, env });
     }
-    Ok(Opening { id: None, folder, servers: taken })
+    Ok(Opening { id: None, folder, servers: taken, left_out })
 }
 
 #[cfg(test)]

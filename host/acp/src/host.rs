@@ -41,6 +41,8 @@ pub struct Opening {
     pub folder: PathBuf,
     /// The MCP servers that the user has set up in the editor.
     pub servers: Vec<StdioServer>,
+    /// Why others of them are left out, a line each.
+    pub left_out: Vec<String>,
 }
 
 /// An MCP server that is a child process.
@@ -81,6 +83,21 @@ pub trait Conversation: Send {
     /// How many tokens the model is asked with by now, roughly, and how many it reads, where that is known.
     fn window(&mut self) -> (usize, Option<u32>);
 
+    /// The commands that a prompt of a `/` and their name is.
+    fn commands(&self) -> &'static [Command] {
+        &[]
+    }
+
+    /// Does one of [`commands`](Self::commands). Returns the text that the user is shown.
+    async fn command(&mut self, name: &str, _argument: &str) -> Result<String, Failure> {
+        Err(Failure(format!("`/{name}` is no command of this session")))
+    }
+
+    /// What the user has to know of the session and was not told yet: tools and servers that were left out, and why.
+    fn notices(&mut self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Says `prompt` and works until the agent is done or `turn` is cancelled.
     async fn prompt(&mut self, prompt: Prompt, turn: Turn) -> Result<Outcome, Failure>;
 
@@ -95,6 +112,17 @@ pub struct Model {
     pub id: String,
     /// For the user.
     pub name: String,
+}
+
+/// A command of a session, typed as `/NAME ARGUMENT`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Command {
+    /// What is typed after the `/`.
+    pub name: &'static str,
+    /// The argument in words; empty where the command takes none.
+    pub argument: &'static str,
+    /// What it does, in a line.
+    pub about: &'static str,
 }
 
 /// What accompanies one prompt.

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::approver::AtEditor;
 use crate::client::Client;
-use crate::host::{Conversation, Failure, Host, Opening, Turn};
+use crate::host::{Command, Conversation, Failure, Host, Opening, Turn};
 use crate::message::told;
 use crate::modes;
 use crate::replay::replay;
@@ -43,6 +43,10 @@ pub(crate) struct Session {
     has_said: AtomicBool,
     /// Whether the user has chosen plan mode.
     is_planning: AtomicBool,
+    /// What the user is to be told of its opening.
+    notices: Lock<Vec<String>>,
+    /// Whether the editor knows its commands.
+    has_told_commands: AtomicBool,
     /// US dollars that its prompts have cost, where that is known.
     cost: Lock<Option<f64>>,
     /// Whether the editor has closed it: it is not loaded again.
@@ -58,7 +62,12 @@ pub(crate) struct Working {
 }
 
 impl Session {
-    pub(crate) fn new(client: &Arc<Client>, conversation: Box<dyn Conversation>, opening: Opening) -> Self {
+    pub(crate) fn new(
+        client: &Arc<Client>,
+        conversation: Box<dyn Conversation>,
+        mut opening: Opening,
+    ) -> Self {
+        let notices = Lock::new(std::mem::take(&mut opening.left_out));
         let id = SessionId::new(conversation.id());
         let workspace = conversation.workspace().map(std::path::Path::to_owned);
         let updates = Arc::new(Updates::new(client.clone(), id.clone(), workspace));
@@ -74,6 +83,8 @@ impl Session {
             is_awake: AtomicBool::new(true),
             has_said: AtomicBool::new(has_said),
             is_planning: AtomicBool::new(false),
+            notices,
+            has_told_commands: AtomicBool::new(false),
             cost: Lock::default(),
             is_closed: AtomicBool::new(false),
             turn: Lock::default(),
@@ -117,6 +128,22 @@ impl Session {
         }
     }
 
+    /// Tells the commands and the notices that the user was not told yet.
+    pub(crate) async fn greet(&self) {
+        if let Some(conversation) = &mut *self.conversation.lock().await {
+            self.tell_opening(conversation.as_mut());
+        }
+    }
+
+    fn tell_opening(&self, conversation: &mut dyn Conversation) {
+        let commands = conversation.commands();
+        if !commands.is_empty() && !self.has_told_commands.swap(true, Ordering::SeqCst) {
+            self.updates.commands(commands);
+        }
+        let notices = std::mem::take(&mut *self.notices.lock()).into_iter().chain(conversation.notices());
+        notices.for_each(|notice| self.updates.notice(&notice));
+    }
+
     /// Works on a prompt.
     pub(crate) async fn prompt(
         &self,
@@ -129,6 +156,12 @@ impl Session {
             return Ok(PromptResponse::new(StopReason::Cancelled));
         }
         let Some(conversation) = slot.as_mut() else { return Err(Error::internal_error()) };
+        self.tell_opening(conversation.as_mut());
+        if let Some((command, argument)) = command(&prompt.text, conversation.commands()) {
+            let answer = conversation.command(command.name, argument).await.map_err(failed)?;
+            self.updates.agent_said(&answer);
+            return Ok(PromptResponse::new(StopReason::EndTurn));
+        }
         let first = (!self.has_said.load(Ordering::SeqCst)).then(|| title(&prompt.text));
         self.client.outbox().room().await;
         self.updates.open();
@@ -140,6 +173,7 @@ impl Session {
         if let Ok(outcome) = &outcome {
             self.tell_usage(outcome, conversation.window());
         }
+        self.tell_opening(conversation.as_mut());
         self.has_said.store(!conversation.messages().is_empty(), Ordering::SeqCst);
         if let Ok(outcome) = &outcome
             && !matches!(outcome.end, End::Cancelled | End::Failed | End::Invalid)
@@ -291,6 +325,13 @@ fn stop_reason(outcome: &Outcome) -> Result<StopReason, Error> {
             return Err(failed(Failure(outcome.shortfall().unwrap_or_default() + &hint)));
         }
     })
+}
+
+/// The command that a prompt is, with its argument. What begins with a `/` and is none is said to the model.
+fn command<'a>(text: &'a str, commands: &'static [Command]) -> Option<(&'static Command, &'a str)> {
+    let line = text.trim().strip_prefix('/')?;
+    let (name, argument) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+    commands.iter().find(|command| command.name == name).map(|command| (command, argument.trim()))
 }
 
 /// What a session is about: its first words.

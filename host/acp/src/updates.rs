@@ -7,11 +7,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use agent_client_protocol_schema::v1::{
-    ContentBlock, ContentChunk, Cost, MessageId, SessionId, SessionInfoUpdate, SessionUpdate,
-    ToolCallContent, ToolCallId, ToolCallStatus, ToolCallUpdate, ToolCallUpdateFields, UsageUpdate,
+    AvailableCommand, AvailableCommandInput, AvailableCommandsUpdate, ContentBlock, ContentChunk, Cost,
+    MessageId, Notice, NoticeSeverity, SessionId, SessionInfoUpdate, SessionUpdate, ToolCallContent,
+    ToolCallId, ToolCallStatus, ToolCallUpdate, ToolCallUpdateFields, UnstructuredCommandInput, UsageUpdate,
 };
 
 use crate::client::Client;
+use crate::host::Command;
 use crate::tool_call;
 use haft_core::call::{ToolCall, ToolResult};
 use haft_core::event::Event;
@@ -161,6 +163,29 @@ impl Updates {
         let cost = dollars.map(|dollars| Cost::new(dollars, "USD"));
         let usage = UsageUpdate::new(used, window).cost(cost);
         self.client.update(&self.session, SessionUpdate::UsageUpdate(usage));
+    }
+
+    /// Tells which commands the session has.
+    pub(crate) fn commands(&self, commands: &[Command]) {
+        let input =
+            |argument: &str| AvailableCommandInput::Unstructured(UnstructuredCommandInput::new(argument));
+        let command = |Command { name, argument, about }: &Command| {
+            let input = Some(*argument).filter(|argument| !argument.is_empty()).map(input);
+            AvailableCommand::new(*name, *about).input(input)
+        };
+        let commands = AvailableCommandsUpdate::new(commands.iter().map(command).collect());
+        self.client.update(&self.session, SessionUpdate::AvailableCommandsUpdate(commands));
+    }
+
+    /// Tells what the user has to know. The protocol gives notices to editors that say they show them; others get a message
+    /// of the agent's.
+    pub(crate) fn notice(&self, text: &str) {
+        if self.client.takes_notices() {
+            let notice = Notice::new(NoticeSeverity::Warning, text);
+            self.client.update(&self.session, SessionUpdate::Notice(notice));
+        } else {
+            self.agent_said(&format!("[{text}]\n\n"));
+        }
     }
 
     /// Tells what the session is about.

@@ -11,7 +11,7 @@
 //! - **Answer:** the answer comes back, or the news that the worker is gone: then a call that only reads is asked again
 //!   elsewhere, and of any other the claim tells whether it ran.
 //!
-//! The protocol stands in ARCHITECTURE.md.
+//! The protocol stands in docs/protocol.md.
 
 mod error;
 

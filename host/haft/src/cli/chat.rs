@@ -16,6 +16,7 @@ use super::attach;
 use super::model_args::ModelArgs;
 use super::terminal::{Answers, DIM, HEAD, Hinted, Screen, Show, Terminal};
 use crate::cli::conversation::{Conversation, SessionName};
+use crate::cli::dialogue::filled;
 use haft_agent::provider::Prompt;
 use haft_agent::{End, Outcome};
 use haft_core::call::Attachment;
@@ -228,27 +229,10 @@ fn sum_up(outcome: &Outcome, fill: (usize, Option<u32>), terminal: Terminal) {
     ));
 }
 
-/// How full the model's window is, where it is known how much it reads.
-fn filled((used, window): (usize, Option<u32>)) -> String {
-    let Some(window) = window.and_then(|window| usize::try_from(window).ok()).filter(|window| *window > 0)
-    else {
-        return format!("; the conversation has some {used} tokens");
-    };
-    format!("; {}% of the window of {window} tokens used", used.saturating_mul(100) / window)
-}
-
 /// Has what was said summed up now.
 async fn compact(conversation: &mut Conversation, terminal: Terminal) {
-    let before = conversation.dialogue.fill();
     match conversation.dialogue.compact().await {
-        Ok(Some((messages, _))) => {
-            let (used, window) = conversation.dialogue.fill();
-            let (from, fill) = (before.0, filled((used, window)));
-            terminal.message(format_args!(
-                "{DIM}{messages} messages are summed up: {from} tokens became some {used}{fill}{DIM:#}"
-            ));
-        }
-        Ok(None) => terminal.message("there is nothing to sum up yet"),
+        Ok(text) => terminal.message(format_args!("{DIM}{text}{DIM:#}")),
         Err(error) => terminal.fail(&error),
     }
 }

@@ -9,7 +9,7 @@ use super::grant;
 use super::model_args::{ModelArgs, check_prices};
 use super::terminal::{Hinted, Terminal};
 use haft::program::Program;
-use haft_agent::provider::{OutputSchema, Prompt, Provider, Usage};
+use haft_agent::provider::{OutputSchema, Prompt, Provider};
 use haft_agent::{
     Agent, AgentSettings, Begun, History, Outcome, PLAN, Restored, Routed, Saved, SessionError, SessionLog,
     Steering, planned, route,
@@ -193,12 +193,16 @@ impl Dialogue {
         Ok(id)
     }
 
-    /// Has what was said so far summed up; how many messages that stands for, and what it cost. `None` where there is
-    /// nothing to sum up.
-    pub(super) async fn compact(&mut self) -> anyhow::Result<Option<(usize, Usage)>> {
+    /// Has what was said so far summed up. Returns what came of it, for the user.
+    pub(super) async fn compact(&mut self) -> anyhow::Result<String> {
         let session = self.program.session("chat", Events::none());
-        let agent = self.agent();
-        Ok(agent.compact(&mut self.history, &session).await?)
+        let (agent, (before, _)) = (self.agent(), self.fill());
+        let Some((messages, _)) = agent.compact(&mut self.history, &session).await? else {
+            return Ok("there is nothing to sum up yet".to_owned());
+        };
+        let (used, window) = self.fill();
+        let fill = filled((used, window));
+        Ok(format!("{messages} messages are summed up: {before} tokens became some {used}{fill}"))
     }
 
     /// How many tokens the model is asked with by now, roughly, and how many it reads, where that is known.
@@ -244,6 +248,15 @@ impl Dialogue {
         let Routed { model, usage } = route(self.provider.as_ref(), way, told, session).await;
         agent.asking(model).having_spent(usage).go_on(&mut self.history, session).await
     }
+}
+
+/// How full the model's window is, where it is known how much it reads.
+pub(super) fn filled((used, window): (usize, Option<u32>)) -> String {
+    let Some(window) = window.and_then(|window| usize::try_from(window).ok()).filter(|window| *window > 0)
+    else {
+        return format!("; the conversation has some {used} tokens");
+    };
+    format!("; {}% of the window of {window} tokens used", used.saturating_mul(100) / window)
 }
 
 /// The error with its way out.

@@ -45,32 +45,52 @@ impl Undo {
 
 /// Says what came of it; `None`: nothing is kept.
 pub(super) fn tell(undone: Option<&Undone>, terminal: Terminal) {
-    let nothing = Undone::default();
-    let Undone { restored, refused, uncovered } = undone.unwrap_or(&nothing);
-    if restored.is_empty() && refused.is_empty() {
-        terminal.message("nothing is left to undo in this session");
+    for line in lines(undone) {
+        match line {
+            Line::Told(text) => terminal.message(text),
+            Line::Refused(text) => terminal.warning(&text),
+            Line::Uncovered(text) => terminal.message(format_args!("{DIM}{text}{DIM:#}")),
+        }
     }
-    for path in restored.iter().take(MAX_NAMED) {
-        terminal.message(format_args!("as it was: {}", shown(path)));
-    }
-    more(restored.len(), "paths", terminal);
-    for Refusal { path, why } in refused.iter().take(MAX_NAMED) {
-        terminal.warning(&format!("`{}` {why}", shown(path)));
-    }
-    more(refused.len(), "paths", terminal);
-    if !uncovered.is_empty() {
-        terminal.message(format_args!("{DIM}not undone, since nobody keeps what these changed:{DIM:#}"));
-    }
-    for what in uncovered.iter().take(MAX_NAMED) {
-        terminal.message(format_args!("{DIM}  {}{DIM:#}", plain(what)));
-    }
-    more(uncovered.len(), "calls", terminal);
 }
 
-fn more(all: usize, what: &str, terminal: Terminal) {
-    if all > MAX_NAMED {
-        terminal.message(format_args!("and {} {what} more", all - MAX_NAMED));
+/// What came of it, for a user who has no terminal.
+pub(super) fn text(undone: Option<&Undone>) -> String {
+    let lines = lines(undone).into_iter().map(|line| match line {
+        Line::Told(text) | Line::Refused(text) | Line::Uncovered(text) => text,
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// A line of what came of it.
+enum Line {
+    Told(String),
+    Refused(String),
+    Uncovered(String),
+}
+
+fn lines(undone: Option<&Undone>) -> Vec<Line> {
+    let nothing = Undone::default();
+    let Undone { restored, refused, uncovered } = undone.unwrap_or(&nothing);
+    let mut lines = Vec::new();
+    if restored.is_empty() && refused.is_empty() {
+        lines.push(Line::Told("nothing is left to undo in this session".to_owned()));
     }
+    lines.extend(named(restored, "paths", |path| Line::Told(format!("as it was: {}", shown(path)))));
+    let refusal = |Refusal { path, why }: &Refusal| Line::Refused(format!("`{}` {why}", shown(path)));
+    lines.extend(named(refused, "paths", refusal));
+    if !uncovered.is_empty() {
+        lines.push(Line::Uncovered("not undone, since nobody keeps what these changed:".to_owned()));
+    }
+    lines.extend(named(uncovered, "calls", |what| Line::Uncovered(format!("  {}", plain(what)))));
+    lines
+}
+
+/// A line for each of the first, and one that counts the others.
+fn named<T>(all: &[T], what: &str, line: impl Fn(&T) -> Line) -> Vec<Line> {
+    let more = all.len().saturating_sub(MAX_NAMED);
+    let counted = (more > 0).then(|| Line::Told(format!("and {more} {what} more")));
+    all.iter().take(MAX_NAMED).map(line).chain(counted).collect()
 }
 
 fn shown(path: &Path) -> String {

@@ -347,7 +347,7 @@ async fn crowd(host: &Arc<Keeping>) -> (Crowd, io::PipeReader) {
     let (unread, output) = io::pipe().unwrap();
     let outbox = Outbox::start(output, Redactor::default(), CancellationToken::new()).unwrap();
     let client = Arc::new(Client::new(outbox.clone()));
-    let opening = || Opening { id: None, folder: "/here".into(), servers: Vec::new() };
+    let opening = || Opening { id: None, folder: "/here".into(), servers: Vec::new(), left_out: Vec::new() };
     let sessions = Arc::<Sessions>::default();
     let mut all = Vec::new();
     for number in 0..MAX_AWAKE {
@@ -383,7 +383,7 @@ async fn a_place_is_waited_for_and_not_for_ever() {
     let client = Arc::new(Client::new(
         Outbox::start(io::sink(), Redactor::default(), CancellationToken::new()).unwrap(),
     ));
-    let opening = Opening { id: None, folder: "/here".into(), servers: Vec::new() };
+    let opening = Opening { id: None, folder: "/here".into(), servers: Vec::new(), left_out: Vec::new() };
     let further = Arc::new(Session::new(&client, host.load("further"), opening));
     crowd.sessions.add(&further);
     let _working = further.begin_work().unwrap();

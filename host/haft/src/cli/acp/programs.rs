@@ -40,10 +40,11 @@ impl Programs {
     }
 
     async fn dialogue(&self, opening: &Opening) -> anyhow::Result<Dialogue> {
-        let further_servers = declared(&opening.servers, &self.options.redactor);
+        let (further_servers, left_out) = declared(&opening.servers, &self.options.redactor);
         let folder = Some(opening.folder.clone());
         let options = Options { folder, further_servers, ..self.options.clone() };
-        let program = self.common.load(self.terminal, &options).await?;
+        let mut program = self.common.load(self.terminal, &options).await?;
+        program.problems.extend(left_out);
         let mut dialogue = Dialogue::new(program, self.choice.clone(), self.terminal).await?;
         dialogue.widen(self.terminal);
         dialogue.tell_folder(&opening.folder);

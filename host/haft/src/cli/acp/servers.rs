@@ -5,18 +5,19 @@ use secrecy::SecretString;
 
 use haft_acp::StdioServer;
 use haft_core::manifest::{Located, McpServer, Name, TextOrSecret, Transport, is_credential};
-use haft_core::report::Span;
+use haft_core::report::{Problem, Span};
 use haft_core::secret::Redactor;
 
-/// The servers. `redactor` learns what their variables hold that are called as secrets are.
-pub(super) fn declared(servers: &[StdioServer], redactor: &Redactor) -> Vec<McpServer> {
+/// The servers, and why others are left out. `redactor` learns the values of variables that are named as secrets are.
+pub(super) fn declared(servers: &[StdioServer], redactor: &Redactor) -> (Vec<McpServer>, Vec<Problem>) {
     let secrets = servers.iter().flat_map(|server| &server.env).filter(|(name, _)| is_credential(name));
     let secrets: Vec<_> = secrets.map(|(_, value)| SecretString::from(value.clone())).collect();
     redactor.add(&secrets);
-    let mut declared: Vec<McpServer> = Vec::new();
+    let (mut declared, mut left_out) = (Vec::new(), Vec::new());
     for server in servers {
         let Some(name) = named(&server.name) else {
-            tracing::warn!("an MCP server of the editor is left out: it has no name");
+            let why = "has no letter or digit in its name";
+            left_out.push(Problem::new(format!("an MCP server of the editor is left out: it {why}")));
             continue;
         };
         let env = server.env.iter().map(|(name, value)| (name.clone(), TextOrSecret::Text(value.clone())));
@@ -30,7 +31,7 @@ pub(super) fn declared(servers: &[StdioServer], redactor: &Redactor) -> Vec<McpS
             max_result: McpServer::DEFAULT_MAX_RESULT,
         });
     }
-    declared
+    (declared, left_out)
 }
 
 /// Something that stands in no program.toml.
@@ -71,7 +72,7 @@ mod tests {
         let env =
             vec![("GITHUB_TOKEN".into(), "ghp-0123456789".into()), ("MODE".into(), "production".into())];
         let server = StdioServer { name: "a".into(), command: vec!["x".into()], env };
-        assert_eq!(declared(&[server], &redactor).len(), 1);
+        assert_eq!(declared(&[server], &redactor).0.len(), 1);
         assert_eq!(redactor.redact("ghp-0123456789 in production"), "*** in production");
     }
 }

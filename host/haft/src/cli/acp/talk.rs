@@ -6,24 +6,39 @@ use async_trait::async_trait;
 
 use crate::cli::dialogue::{Dialogue, hinted};
 use crate::cli::terminal::told;
-use haft_acp::{Conversation, Failure, Model, Turn};
+use crate::cli::undo;
+use haft_acp::{Command, Conversation, Failure, Model, Turn};
 use haft_agent::Outcome;
 use haft_agent::provider::{Message, Prompt};
 use haft_core::grant::Root;
 use haft_core::manifest::{ROUTES, Route};
 use haft_core::tool::Session;
+use haft_core::undo::Which;
+
+/// The commands of `haft chat` for which an editor has nothing of its own.
+const COMMANDS: &[Command] = &[
+    Command {
+        name: "undo",
+        argument: "all, or nothing for the last changes",
+        about: "Put back the files that tools changed for the last prompt that changed some, or all of this session's",
+    },
+    Command { name: "compact", argument: "", about: "Have the conversation summed up now, to make room" },
+];
 
 /// A dialogue with its id.
 pub(super) struct Talk {
     dialogue: Dialogue,
     id: String,
+    /// What the user was not told yet.
+    notices: Vec<String>,
 }
 
 impl Talk {
     /// The dialogue, whose session is or will be called `id`.
     pub(super) fn begun(mut dialogue: Dialogue, id: String) -> Self {
         dialogue.promise(&id);
-        Self { dialogue, id }
+        let notices = dialogue.program.problems.iter().map(|problem| problem.message().to_owned()).collect();
+        Self { dialogue, id, notices }
     }
 }
 
@@ -67,6 +82,25 @@ impl Conversation for Talk {
 
     fn window(&mut self) -> (usize, Option<u32>) {
         self.dialogue.fill()
+    }
+
+    fn commands(&self) -> &'static [Command] {
+        COMMANDS
+    }
+
+    async fn command(&mut self, name: &str, argument: &str) -> Result<String, Failure> {
+        let which = match (name, argument) {
+            ("undo", "") => Which::Last,
+            ("undo", "all") => Which::All,
+            ("compact", "") => return self.dialogue.compact().await.map_err(failure),
+            _ => return Err(Failure(format!("`/{name}` does not take `{argument}`"))),
+        };
+        let undone = self.dialogue.undo(which).map_err(failure)?;
+        Ok(undo::text(undone.as_ref()))
+    }
+
+    fn notices(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notices)
     }
 
     async fn prompt(&mut self, prompt: Prompt, turn: Turn) -> Result<Outcome, Failure> {

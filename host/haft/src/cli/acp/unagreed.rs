@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::talk::{Talk, failure};
 use crate::cli::dialogue::Dialogue;
 use haft::program::{Agreement, Untrusted};
-use haft_acp::{Conversation, Failure, Model, Turn};
+use haft_acp::{Command, Conversation, Failure, Model, Turn};
 use haft_agent::Outcome;
 use haft_agent::provider::{Message, Prompt};
 use haft_core::tool::{Decision, Question};
@@ -99,6 +99,21 @@ impl Conversation for Unagreed {
 
     fn window(&mut self) -> (usize, Option<u32>) {
         self.talk.as_mut().map_or((0, None), Conversation::window)
+    }
+
+    fn commands(&self) -> &'static [Command] {
+        self.talk.as_ref().map_or(&[], Talk::commands)
+    }
+
+    async fn command(&mut self, name: &str, argument: &str) -> Result<String, Failure> {
+        match &mut self.talk {
+            Some(talk) => talk.command(name, argument).await,
+            None => Err(failure(Untrusted(Box::new(self.agreement.clone())).into())),
+        }
+    }
+
+    fn notices(&mut self) -> Vec<String> {
+        self.talk.as_mut().map(Talk::notices).unwrap_or_default()
     }
 
     async fn prompt(&mut self, prompt: Prompt, turn: Turn) -> Result<Outcome, Failure> {
