@@ -340,18 +340,26 @@ fn problem(home: &Home, (_, by, setup, what, is): (&str, By, &str, Do, Is)) -> O
     (!is_alike).then(|| format!("{before:?}, then {after:?}, {} bytes, {:?}: {said}", now.len(), names()))
 }
 
+/// Whether a situation needs namespaces, another user or attributes of the file system, which not every machine gives.
+fn needs_more(by: By, setup: &str) -> bool {
+    matches!(by, Mounted(_))
+        || ["attribute ", "list ", "chown ", "chattr "].iter().any(|step| setup.contains(step))
+}
+
 #[test]
 fn files_are_written_in_every_situation() {
-    let (mut wrong, mut count) = (Vec::new(), 0);
+    let mut wrong = Vec::new();
     for situation in SITUATIONS.iter().copied() {
         let home = Home::new();
         home.write("program.toml", "[sandbox]\nworkspace = \".\"\n");
         match problem(&home, situation) {
-            None => count += 1,
-            Some(why) if why == "SKIPPED" => eprintln!("SKIPPED: {}: not on this machine", situation.0),
+            None => {}
+            Some(why) if why == "SKIPPED" && needs_more(situation.1, situation.2) => {
+                eprintln!("SKIPPED: {}: not on this machine", situation.0);
+            }
             Some(why) => wrong.push(format!("{}: {why}", situation.0)),
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    assert!(SITUATIONS.len() >= 40 && count > 0, "{count} of {}", SITUATIONS.len());
+    assert!(SITUATIONS.len() >= 40, "{}", SITUATIONS.len());
 }
