@@ -22,7 +22,8 @@ left() {
         [ $(($7 & 4)) != 0 ] || { echo ' left'; return; }
     done
 } 2>/dev/null
-# The lease is held by whoever follows; without it nothing runs.
+# The follower holds the lease; without the lease nothing runs. This process does not end before the command: SIGCHLD
+# interrupts an `open` of this shell that the sandbox observes, and busybox does not repeat the `open`.
 (
     i=0
     until [ -e "$d/leased" ] || [ $i -ge 100 ]; do
@@ -30,6 +31,7 @@ left() {
         i=$((i + 1))
     done
     [ -e "$d/leased" ] || kill -KILL -$$
+    exec sleep 2147483647
 ) >/dev/null 2>&1 </dev/null &
 t=$!
 exec 9<"$d/lease"
