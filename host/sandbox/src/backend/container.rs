@@ -88,7 +88,8 @@ impl Container {
             timeout: PATIENCE,
         };
         let owner = Own::default();
-        let mut finished = process::run(&line.confiner, &job, "container", &owner.context(&line.grant)).await?;
+        let mut finished =
+            process::run(&line.confiner, &job, "container", &owner.context(&line.grant)).await?;
         let words = finished.stderr.as_mut().map(|text| text.render(MAX_WORDS)).unwrap_or_default();
         Ok(match finished.end {
             ExitReason::Exited(status) if status.success() => {

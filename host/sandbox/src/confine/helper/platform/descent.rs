@@ -54,8 +54,8 @@ struct Watch<'a> {
     control: &'a OwnedFd,
     queue: OwnedFd,
     command: Pid,
+    terminal: bool,
     /// Whether the command's end was reported to the host.
-    has_ended: bool,
     has_ended: bool,
     /// Processes besides the command that were signalled.
     killed: BTreeSet<i32>,
