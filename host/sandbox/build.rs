@@ -1,6 +1,5 @@
 //! Computes a digest of the confinement sources, by which haft identifies its helper program: a helper of an
-//! earlier build
-//! or of an interrupted upgrade is not used.
+//! earlier build or of an interrupted upgrade is not used.
 
 use std::fs;
 use std::io;

@@ -157,8 +157,7 @@ impl<'a> Build<'a> {
     }
 
     /// Removes debug information; returns the component, and the source lines of its code. A component of the
-    /// author's own
-    /// command stays unchanged.
+    /// author's own command stays unchanged.
     fn without_debug(&self, component: Vec<u8>) -> Result<(Vec<u8>, Option<Vec<u8>>), Report> {
         if self.project.command().is_some() {
             return Ok((component, None));

@@ -1,6 +1,5 @@
 //! Checks a component before it is published, for errors and possible improvements. Executes no more of it than
-//! loading
-//! does, and does not judge its code.
+//! loading does, and does not judge its code.
 
 use serde_json::Value;
 
@@ -221,8 +220,7 @@ impl Right {
 }
 
 /// Toolchains whose components contain an interpreter and import everything, used or not. componentize-py is
-/// recognised
-/// by the tool that snapshots its interpreter.
+/// recognised by the tool that snapshots its interpreter.
 const INTERPRETERS: &[&str] = &[
     "component-init-transform",
     "componentize-js",

@@ -1,8 +1,6 @@
 //! Reduces an author's program.toml for distribution: a component gets the requests of its plugin, a package
-//! gets the
-//! tables that have a meaning in a package. All other tables stay private: providers, agents, and the command
-//! lines of
-//! other tools and servers.
+//! gets the tables that have a meaning in a package. All other tables stay private: providers, agents, and the
+//! command lines of other tools and servers.
 
 use anyhow::Context;
 use toml::{Table, Value};
@@ -20,10 +18,8 @@ const OF_PROGRAM: &[&str] = &["name", "version", "description", "authors", "auth
 const OF_PACKAGE: &[&str] = &["program", "tools", "plugins", "mcp_servers", "host_requirements", "build"];
 
 /// Returns the program.toml for the component of `plugin`, with `file` as the component's path. `[program]` is
-/// included
-/// if it describes the plugin itself (`is_its_own`): that of a program that only uses the plugin would give it
-/// another
-/// name. Comments are not included.
+/// included if it describes the plugin itself (`is_its_own`): that of a program that only uses the plugin would
+/// give it another name. Comments are not included.
 pub fn of_component(text: &str, plugin: &Plugin, file: &str, is_its_own: bool) -> anyhow::Result<String> {
     let mut whole: Table = text.parse().context("cannot read program.toml once more")?;
     let declared = match whole.remove("plugins") {

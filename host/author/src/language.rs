@@ -1,6 +1,5 @@
 //! The languages for plugins: one file per language, and their catalogue. A language only turns a folder of
-//! source into a
-//! component; it knows nothing of tools.
+//! source into a component; it knows nothing of tools.
 
 mod c;
 mod extend;
@@ -43,17 +42,15 @@ pub trait Language: Send + Sync {
     fn marks(&self) -> &'static [&'static str];
 
     /// Returns the files of a new project; `None` for an unsupported style. In their paths and texts
-    /// `my-plugin`, `my_plugin`
-    /// and `MyPlugin` are replaced by the project's name. [`super::template`] adds `program.toml` and
-    /// `wit/world.wit`.
+    /// `my-plugin`, `my_plugin` and `MyPlugin` are replaced by the project's name. [`super::template`] adds
+    /// `program.toml` and `wit/world.wit`.
     fn template(&self, style: Style) -> Option<&'static [File]>;
 
     /// Returns the file of a new project to read first.
     fn begin(&self, style: Style) -> &'static str;
 
     /// Generates further files of a new project from its WIT at `wit`, which its tests need to compile. Each
-    /// path is relative
-    /// to the project's folder.
+    /// path is relative to the project's folder.
     fn generated(&self, wit: &Path) -> anyhow::Result<Vec<(PathBuf, Vec<u8>)>> {
         let _ = wit;
         Ok(Vec::new())

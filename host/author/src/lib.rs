@@ -1,6 +1,5 @@
 //! Authoring of plugins: templates, the toolchains of other languages, and the metadata of components. Runs
-//! only the
-//! author's own tools, on the author's machine.
+//! only the author's own tools, on the author's machine.
 //!
 //! - [`language`]: the catalogue `LANGUAGES`, one file per language.
 //! - [`Project`]: a folder with a program.toml whose component is built from source.

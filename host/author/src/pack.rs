@@ -1,6 +1,5 @@
 //! The sections that haft appends to a component: its WIT with the documentation, which no toolchain keeps, and
-//! its
-//! program.toml with its requests. Does not change the component itself.
+//! its program.toml with its requests. Does not change the component itself.
 
 use std::io::Write;
 use std::ops::Range;
@@ -116,8 +115,7 @@ pub fn size(bytes: u64) -> String {
 }
 
 /// Returns the ranges of the component's top-level custom sections whose names `is_selected` accepts. Those of
-/// its inner
-/// modules are inside other sections.
+/// its inner modules are inside other sections.
 fn sections(component: &[u8], is_selected: impl Fn(&str) -> bool) -> Option<Vec<Range<usize>>> {
     let mut found = Vec::new();
     let mut at = PREAMBLE;

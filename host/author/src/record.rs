@@ -1,6 +1,5 @@
 //! Records the inputs of built components in haft's cache, to skip builds without changes and to detect
-//! components that
-//! are older than their sources. A component that was built on another machine has no record.
+//! components that are older than their sources. A component that was built on another machine has no record.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -22,8 +21,7 @@ const FOLDER: &str = "builds";
 const MAX_RECORD: u64 = 16 << 20;
 
 /// Files of a project's folder that do not affect a component, besides its tests. haft itself adds the relevant
-/// part of
-/// program.toml to the component.
+/// part of program.toml to the component.
 const NO_SOURCES: &[&str] =
     &[suite::FOLDER, "program.toml", "program.lock", "README.md", "CHANGELOG.md", "LICENSE"];
 
@@ -65,8 +63,7 @@ pub struct Stale {
 
 impl Stale {
     /// Compares `project` with the record of its component in haft's `cache`. `None` if nothing changed, or
-    /// without a
-    /// record.
+    /// without a record.
     pub fn of(project: &Project, cache: &Path) -> Option<Self> {
         let record = Record::read(project, cache)?;
         let changed = record.changed(project);
@@ -99,8 +96,7 @@ impl Record {
     }
 
     /// Records that the component was built from `files`, and from `others` in their current state. After a
-    /// failed write
-    /// the next build runs again.
+    /// failed write the next build runs again.
     pub(crate) fn write(project: &Project, cache: &Path, files: Files, others: &[PathBuf], now: &Now) {
         let others: Vec<_> = others.iter().filter(|path| !files.contains_key(*path)).cloned().collect();
         let record = Self {

@@ -1,6 +1,5 @@
 //! The source files of a project, with their state at the last look. A file is compared by content: reading it
-//! or
-//! rewriting it unchanged is not a change.
+//! or rewriting it unchanged is not a change.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, Metadata};
@@ -14,8 +13,7 @@ use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Limit on the folders of a project that are scanned. A watched folder takes an inotify watch, of which a user
-/// has some
-/// thousands.
+/// has some thousands.
 const MAX_FOLDERS: usize = 2000;
 
 /// Limit on the files of a project that are scanned.
@@ -74,8 +72,7 @@ impl Scope {
 }
 
 /// Returns the files behind standard output and standard error: if they are in the project's folder, every
-/// printed line
-/// would count as a change.
+/// printed line would count as a change.
 fn own_output() -> Vec<(u64, u64)> {
     let streams = [stdout().as_fd().try_clone_to_owned(), stderr().as_fd().try_clone_to_owned()];
     let files = streams.into_iter().flatten().filter_map(|stream| File::from(stream).metadata().ok());

@@ -1,8 +1,7 @@
 //! The tests of a plugin: files beside it with calls of its tools and the expected results.
 //!
 //! Each case is one call in a fresh instance, in a temporary folder, with only the rights in the case: no grant
-//! of
-//! program.toml, no secret, and no request that leaves this machine.
+//! of program.toml, no secret, and no request that leaves this machine.
 //!
 //! - [`Suite`]: the cases of a project, read and checked. Reading runs nothing.
 //! - [`Bench`]: the component under test, which runs the cases.

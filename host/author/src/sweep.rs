@@ -1,6 +1,5 @@
 //! Removes compilers that no build has used for a while. haft keeps no list of projects, so each build records
-//! the time of
-//! use; a project that needs a removed compiler installs it again.
+//! the time of use; a project that needs a removed compiler installs it again.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
@@ -25,8 +24,7 @@ pub(crate) const TOOLCHAINS: &str = "toolchains";
 pub(crate) const INSTALLED: &str = "haft-installed.txt";
 
 /// The extension of the file beside a compiler's folder that is locked during an installation, and whose
-/// modification time
-/// is that of the last build.
+/// modification time is that of the last build.
 const LOCK: &str = "lock";
 
 /// An unused compiler.
@@ -55,8 +53,7 @@ pub(crate) fn used(folder: &Path) {
 }
 
 /// Removes the compilers in haft's `cache` that were not used for [`UNUSED`]; with `dry_run` only lists them.
-/// Skips
-/// compilers that are being installed.
+/// Skips compilers that are being installed.
 ///
 /// # Errors
 /// A folder cannot be read or removed.

@@ -1,6 +1,5 @@
 //! Creates a new project from a language's template. It is written to a temporary folder and then renamed, so
-//! that it is
-//! complete or absent; existing files are never changed.
+//! that it is complete or absent; existing files are never changed.
 
 use std::fs::Permissions;
 use std::io::{self, ErrorKind};
@@ -302,7 +301,6 @@ mod tests {
     }
 
     /// The project's name is also the name of its WIT package, so every accepted name must be valid there.
-    /// one.
     #[test]
     fn every_name_is_one_in_wit_too() {
         for text in ["a", "a1", "tool-2", "x-y-z", "abstract-art", "list-files"] {

@@ -1,8 +1,6 @@
 //! Runs an author's own tools: finds them, runs them in the project's folder, forwards their output, and ends
-//! them with all
-//! their child processes. The tools run unconfined, as from the author's shell; so nothing is run for a project
-//! that is not
-//! the author's.
+//! them with all their child processes. The tools run unconfined, as from the author's shell; so nothing is run
+//! for a project that is not the author's.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};

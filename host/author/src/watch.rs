@@ -1,6 +1,5 @@
 //! Detects changes of files, and combines related changes into one: the files of a program ([`FileWatch`]), or
-//! the source
-//! of a project ([`SourceWatch`]).
+//! the source of a project ([`SourceWatch`]).
 
 mod files;
 mod source;

@@ -1,6 +1,5 @@
 //! The WIT of a project: parsed with its documentation, and encoded for storage in the component. Types are
-//! checked where
-//! they become tools.
+//! checked where they become tools.
 
 use std::path::Path;
 
@@ -18,8 +17,7 @@ pub struct Wit {
 
 impl Wit {
     /// Reads `path`, a folder of `.wit` files (with its dependencies below `deps`) or one such file. `world`
-    /// names the world,
-    /// if there are several.
+    /// names the world, if there are several.
     pub fn read(path: &Path, world: Option<&str>) -> Result<Self, Report> {
         let mut resolve = Resolve { all_features: true, ..Resolve::default() };
         let (package, _) = resolve.push_path(path).map_err(|error| {

@@ -1,6 +1,6 @@
 //! Builds a project: its language makes a component, haft completes it and replaces the old one. The old
-//! component stays
-//! until the new one is complete; a failed build changes nothing. A build without changes runs no tools.
+//! component stays until the new one is complete; a failed build changes nothing. A build without changes runs
+//! no tools.
 
 use std::fmt::Write;
 use std::path::PathBuf;

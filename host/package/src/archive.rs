@@ -1,8 +1,6 @@
 //! Unpacks a package's archive: tar, or tar compressed by gzip. Writes only new regular files and folders,
-//! below one
-//! new folder; refuses every other kind of entry and every archive over the limits. Parses the tar headers in
-//! raw mode:
-//! the library's own mode buffers names of any length.
+//! below one new folder; refuses every other kind of entry and every archive over the limits. Parses the tar
+//! headers in raw mode: the library's own mode buffers names of any length.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read};
@@ -23,8 +21,7 @@ const MAX_UNPACKED: u64 = MAX_SIZE + (32 << 20);
 const MAX_DESCRIPTION: u64 = 64 << 10;
 
 /// Limit on the gzip members of one archive: some tools write one member per file or per 64 KiB. An empty
-/// member takes
-/// 20 bytes and some microseconds, and adds nothing to the unpacked size.
+/// member takes 20 bytes and some microseconds, and adds nothing to the unpacked size.
 const MAX_MEMBERS: u32 = 65_536;
 
 /// The format of a fetched file, by its first bytes.
@@ -47,7 +44,7 @@ pub enum ArchiveError {
     /// The archive has an entry that no package may contain.
     #[error(transparent)]
     Unfit(#[from] Unfit),
-    /// A file or folder of the unpacked tree is refused.
+    /// A file or folder of the tree cannot be read or written.
     #[error(transparent)]
     Tree(#[from] TreeError),
     /// A file of the archive cannot be written.
@@ -81,8 +78,7 @@ pub(super) fn form(path: &Path) -> io::Result<Option<Form>> {
 /// program.toml.
 pub(super) fn unpack(file: &Path, form: Form, to: &Path) -> Result<PathBuf, ArchiveError> {
     // The first pass checks the whole archive and writes nothing: the refused entry may be the last of ten
-    // thousand
-    // entries, which would have to be written and removed again.
+    // thousand entries, which would have to be written and removed again.
     pass(file, form, None)?;
     fs::create_dir(to).map_err(written(to))?;
     pass(file, form, Some(to))?;
@@ -154,8 +150,7 @@ impl Unpacking<'_> {
     }
 
     /// Reads a POSIX extended header. Only the path is used; a size that differs from the header's would make
-    /// this reader
-    /// see other files than another reader.
+    /// this reader see other files than another reader.
     fn pax<R: Read>(&mut self, entry: &mut tar::Entry<'_, R>) -> Result<(), ArchiveError> {
         let bytes = description(entry)?;
         for extension in tar::PaxExtensions::new(&bytes) {

@@ -1,6 +1,5 @@
 //! Parses fetched content: the program.toml of a package, checked against the rules for packages, or the
-//! metadata of a
-//! component. Runs no code of it.
+//! metadata of a component. Runs no code of it.
 
 mod command_line;
 mod naming;
@@ -31,8 +30,7 @@ pub struct Bundle {
     /// The package's files.
     pub listing: Listing,
     /// The package's program.toml. Its settings for sandbox, agent, provider and built-in tools apply when the
-    /// package
-    /// runs as a program, and are ignored when it is installed as a package.
+    /// package runs as a program, and are ignored when it is installed as a package.
     pub manifest: Manifest,
     /// The package's name and version.
     pub program: manifest::Program,
@@ -209,8 +207,7 @@ impl Bundle {
     }
 
     /// Returns the package with absolute paths for its own files in its command lines: processes run in the
-    /// workspace,
-    /// which may have files of these names.
+    /// workspace, which may have files of these names.
     #[must_use]
     pub fn with_own_paths(mut self) -> Self {
         let (folder, listing) = (&self.folder, &self.listing);
@@ -329,8 +326,7 @@ fn plugin_requests(plugin_name: Option<&str>, plugin: &Plugin) -> Vec<Request> {
 
 impl Offered {
     /// Parses fetched content. The result is called `name` if given, else by its declared name; a component
-    /// without a
-    /// declared name is called `stem`, the last part of its source.
+    /// without a declared name is called `stem`, the last part of its source.
     pub fn new(
         content: &Content,
         kept: &Digest,

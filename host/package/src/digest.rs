@@ -98,7 +98,7 @@ impl FromStr for Digest {
 mod tests {
     use super::*;
 
-    /// The digest of the empty input, from the specification.
+    /// The digest of the empty input, as `sha256sum` prints it.
     const EMPTY: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
     #[test]

@@ -1,6 +1,6 @@
 //! What the user consents to: every tool as a model sees it, and every file of a package. Shown in full or as a
-//! diff
-//! against the last disclosure, and recorded as digests in program.lock. Makes no judgement of the content.
+//! diff against the last disclosure, and recorded as digests in program.lock. Makes no judgement of the
+//! content.
 
 mod definition;
 mod difference;
@@ -26,8 +26,7 @@ const MAX_TEXT: u64 = 1 << 20;
 const MAX_TEXTS: u64 = 16 << 20;
 
 /// Limit on the files that program.lock records one by one; executables and files that a model reads come
-/// first. The
-/// digest of the whole tree covers the others.
+/// first. The digest of the whole tree covers the others.
 const MAX_NOTED: usize = 500;
 
 /// All items that the user is shown.
@@ -205,8 +204,7 @@ fn files(bundle: &Bundle) -> Result<Vec<Item>, TreeError> {
         }
     };
     // The limit on shown text is filled in order of rank: no other file may displace the manifest, a file that
-    // a model
-    // reads, or a file that runs.
+    // a model reads, or a file that runs.
     let rank = |path: &str| match kind(path) {
         _ if path == MANIFEST => 0,
         ItemKind::Read => 0,
@@ -247,8 +245,7 @@ fn file(folder: &Path, listing: &Listing, path: &str) -> Result<Item, TreeError>
 }
 
 /// Returns the bytes as text, if they are text. A file that a model or an interpreter reads as text counts as
-/// text,
-/// whatever bytes it contains.
+/// text, whatever bytes it contains.
 fn text(path: &str, bytes: Vec<u8>) -> Option<String> {
     let is_taken_for_text = path == skill::FILE || bytes.starts_with(b"#!");
     match String::from_utf8(bytes) {

@@ -1,6 +1,5 @@
 //! Downloads one file by HTTPS. Follows few redirects: never from the public internet into a private network,
-//! never
-//! from encrypted to plain, and never without a limit on bytes and time.
+//! never from encrypted to plain, and never without a limit on bytes and time.
 
 use std::fs::{self, File};
 use std::io::{self, Write};

@@ -1,6 +1,5 @@
 //! Changes single entries of a program.toml and keeps every other byte: comments, order, spacing. Edits the
-//! text alone;
-//! the caller checks the result before it is written.
+//! text alone; the caller checks the result before it is written.
 
 use std::path::Path;
 
@@ -259,8 +258,7 @@ impl Editing<'_> {
     }
 
     /// Changes the table `key`, which is created if missing. A value of another type is not changed: the check
-    /// of the
-    /// result reports it.
+    /// of the result reports it.
     fn inside(&mut self, key: &str, change: impl FnOnce(&mut Editing<'_>)) {
         let is_inline = self.is_inline;
         if !self.table.contains_key(key) {
@@ -321,8 +319,7 @@ impl Editing<'_> {
 }
 
 /// Appends a text to an array in the layout of the last value: on its own line if the last value is, and with
-/// the same
-/// trailing spaces.
+/// the same trailing spaces.
 fn add_last(array: &mut Array, text: &str) {
     let Some(last) = array.iter_mut().last() else { return array.push(text) };
     let space =

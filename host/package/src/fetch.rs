@@ -1,6 +1,5 @@
 //! Fetches a package from any source into a temporary directory, within limits, and detects its format.
-//! Installs
-//! nothing; derives the format from the bytes, never from a name or a header.
+//! Installs nothing; derives the format from the bytes, never from a name or a header.
 
 mod error;
 mod settings;

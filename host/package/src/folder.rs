@@ -1,6 +1,5 @@
 //! Copies a package's folder: only the regular files that belong to the package ([`parts`]). Refuses every link
-//! without
-//! a check of its target.
+//! without a check of its target.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -15,8 +14,7 @@ use super::parts::{is_left_out, parts};
 use haft_core::manifest::Manifest;
 
 /// Copies the package's files from the folder `from` to the new folder `to`. Returns the paths of the other
-/// files,
-/// without version control data and generated files.
+/// files, without version control data and generated files.
 pub(super) fn copy(from: &Path, to: &Path) -> Result<Vec<String>, TreeError> {
     let (mut seen, mut files) = (Inventory::default(), BTreeSet::new());
     list(from, "", &mut seen, &mut files)?;
@@ -95,8 +93,7 @@ fn open_followed(path: &Path) -> io::Result<File> {
 }
 
 /// Writes a new read-only file with at most `most` bytes of `from`. Does not sync it: the content may still be
-/// refused,
-/// and [`sync_tree`] syncs the accepted content.
+/// refused, and [`sync_tree`] syncs the accepted content.
 pub(super) fn write(from: impl Read, to: &Path, most: u64, is_executable: bool) -> io::Result<u64> {
     let mode = if is_executable { 0o555 } else { 0o444 };
     let mut file = File::options().write(true).create_new(true).mode(0o600).open(to)?;

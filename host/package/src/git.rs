@@ -1,6 +1,5 @@
 //! Fetches one commit of a git repository with this machine's git, confined like any other child process. Runs
-//! nothing
-//! that the repository contains: no hook, no filter, no submodule.
+//! nothing that the repository contains: no hook, no filter, no submodule.
 
 use std::convert::Infallible;
 use std::ffi::{OsStr, OsString};
@@ -91,8 +90,7 @@ pub(super) async fn clone(
 }
 
 /// Lists `HEAD`, the branches and the tags of the repository at `url` by their full names, each with its
-/// commit. An
-/// annotated tag is also listed as `NAME^{}` with the commit that it points to.
+/// commit. An annotated tag is also listed as `NAME^{}` with the commit that it points to.
 pub(super) async fn refs(url: &str, fetching: &Fetching<'_>) -> Result<Vec<(String, String)>, GitError> {
     let git = Git::new(url, fetching)?;
     let listed = git.run("ls-remote", ["--quiet", "--", url].into_iter().map(OsStr::new)).await?;

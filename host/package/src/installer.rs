@@ -1,6 +1,5 @@
 //! Installation as a library call: check, fetch, disclose, ask for consent, write program.toml and
-//! program.lock, pin.
-//! Prints nothing and asks nothing: the caller supplies a [`Consent`].
+//! program.lock, pin. Prints nothing and asks nothing: the caller supplies a [`Consent`].
 //!
 //! - [`Installer::add`]: adds an entry; `add.rs`.
 //! - [`Installer::restore`]: installs entries of program.toml and program.lock that this machine lacks;
@@ -36,8 +35,7 @@ use haft_core::grant::Grant;
 use haft_sandbox::confine::Confiner;
 
 /// Changes the installed entries of a [`Project`]. It reads the project as it was when it was opened; writes
-/// are checked
-/// against the files' current content.
+/// are checked against the files' current content.
 #[derive(Clone, Copy)]
 pub struct Installer<'a> {
     /// The program to change. Relative sources start from its folder.

@@ -1,6 +1,5 @@
 //! The rules for a package's entries: names, kinds and amounts, for archives and folders alike. Reads no file;
-//! the code
-//! that unpacks or copies a file checks it here first.
+//! the code that unpacks or copies a file checks it here first.
 
 use std::collections::BTreeMap;
 
@@ -13,8 +12,7 @@ pub(super) const MANIFEST: &str = "program.toml";
 const MAX_ENTRIES: usize = 10_000;
 
 /// Limit on the bytes of a path within a package: a quarter of the kernel's limit, so that the store's path
-/// fits in
-/// front.
+/// fits in front.
 const MAX_PATH: usize = 1024;
 
 /// Limit on the bytes of one name: the limit of every file system.

@@ -47,6 +47,5 @@ pub use haft_core::manifest::{PackageSource, SourceError};
 pub use haft_core::skill::Skill;
 
 /// Limit on the bytes of one fetched file, and of all files of one package: ten times a component that contains
-/// a
-/// Python interpreter.
+/// a Python interpreter.
 pub const MAX_SIZE: u64 = 256 << 20;

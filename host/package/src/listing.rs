@@ -1,6 +1,5 @@
 //! The files of a package's tree, each with its digest. The digest of the listing's text identifies the whole
-//! tree, so
-//! that one file can be checked without reading the others. Follows no link.
+//! tree, so that one file can be checked without reading the others. Follows no link.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -71,8 +70,7 @@ pub(super) fn io_error(action: &'static str, path: &Path) -> impl FnOnce(io::Err
 
 impl Listing {
     /// Lists the tree at `root`; returns also the bytes of its files. Refuses links and everything else that is
-    /// neither a
-    /// file nor a folder.
+    /// neither a file nor a folder.
     pub(crate) fn from_folder(root: &Path) -> Result<(Self, u64), TreeError> {
         let mut walk = Walk { inventory: Inventory::default(), listing: Self::default() };
         walk.folder(root, "")?;

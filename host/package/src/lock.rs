@@ -59,8 +59,7 @@ pub struct Pin {
     /// The requests that were granted at the last installation or update.
     pub granted: Vec<String>,
     /// The digests of the disclosure before consent (`shown` in the file); `None` if an earlier haft wrote the
-    /// pin, which
-    /// recorded none.
+    /// pin, which recorded none.
     pub disclosed: Option<DisclosureDigests>,
 }
 
@@ -223,8 +222,7 @@ impl Pin {
     }
 
     /// Returns the exact source: the commit instead of the branch, the manifest's digest instead of the tag.
-    /// Returns the
-    /// plain source if nothing more exact is known.
+    /// Returns the plain source if nothing more exact is known.
     pub fn exact_source(&self) -> PackageSource {
         match (&self.source, &self.resolved) {
             (PackageSource::Git { url, .. }, Some(commit)) => {

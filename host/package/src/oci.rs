@@ -1,6 +1,5 @@
 //! Packages from and to OCI registries. Trusts no registry with the content that it serves, and sends a
-//! credential only
-//! to the registry that it was stored for.
+//! credential only to the registry that it was stored for.
 //!
 //! - [`Reference`]: `oci://HOST[:PORT]/REPOSITORY[:TAG][@sha256:…]`. Only this machine is reached without TLS.
 //! - [`pull()`], [`describe`], [`resolve`]: a manifest, its one layer ([`Content`]), its signer.
@@ -8,10 +7,8 @@
 //! - [`push()`]: uploads a component or an archive in a form that other clients can read.
 //!
 //! The protocol is the OCI distribution specification. It takes few requests and is implemented here instead of
-//! by a
-//! client library: every response has a size limit, every redirect and token realm is checked before a request
-//! is sent
-//! to it, and every retry has an end.
+//! by a client library: every response has a size limit, every redirect and token realm is checked before a
+//! request is sent to it, and every retry has an end.
 
 mod access;
 mod challenge;

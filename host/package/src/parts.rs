@@ -1,8 +1,6 @@
 //! Selects the files of a folder that belong to the package in it: those that program.toml names, those that
-//! these files
-//! name in turn, and texts for people and models. `haft add FOLDER` and `haft pack` use the same selection; it
-//! ignores
-//! all other files.
+//! these files name in turn, and texts for people and models. `haft add FOLDER` and `haft pack` use the same
+//! selection; it ignores all other files.
 
 use std::collections::BTreeSet;
 use std::io::Read;
@@ -39,8 +37,7 @@ const MAX_FILES: usize = 10_000;
 const MAX_NAMES: usize = 100_000;
 
 /// Returns the paths of the files of `folder` that belong to the package `manifest`, with `/` as separator.
-/// Named files
-/// that do not exist are included: reading them reports the error.
+/// Named files that do not exist are included: reading them reports the error.
 pub fn parts(folder: &Path, manifest: &Manifest) -> BTreeSet<String> {
     let mut search =
         Search { folder, found: BTreeSet::new(), unread: Vec::new(), looked_up: BTreeSet::new() };
@@ -167,8 +164,7 @@ impl Search<'_> {
     }
 
     /// Adds the files that the found files name, recursively: each word of a text that is a path, relative to
-    /// the package or
-    /// to the text.
+    /// the package or to the text.
     fn references(&mut self) {
         while let Some(path) = self.unread.pop() {
             let Some(text) = self.read(&path) else { continue };
@@ -211,8 +207,7 @@ fn is_path(word: &str) -> bool {
 }
 
 /// Resolves `written` relative to `folder` within the package; `None` if it leads out. The prefix that a script
-/// adds
-/// (`$(dirname "$0")/../x`) is unknown, so a leading `/` or `..` is ignored.
+/// adds (`$(dirname "$0")/../x`) is unknown, so a leading `/` or `..` is ignored.
 fn inside(folder: &str, written: &str) -> Option<String> {
     let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
     for part in Path::new(written).components() {

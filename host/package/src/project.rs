@@ -1,6 +1,5 @@
 //! A program.toml with its program.lock, changed as one unit: read again under a lock, checked, and written
-//! completely
-//! or not at all. Knows nothing of the installed content.
+//! completely or not at all. Knows nothing of the installed content.
 
 mod entries;
 mod new;
@@ -31,8 +30,8 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Time limit for a program start that waits for a change by another process. After it the files are read
-/// unlocked: any
-/// process that can read a folder can lock it, tools included, and must not block a program that way.
+/// unlocked: any process that can read a folder can lock it, tools included, and must not block a program that
+/// way.
 const READ_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A shared lock: while it is held, no other haft changes the programs of a folder.
@@ -151,8 +150,7 @@ fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Projec
 
 impl Project {
     /// Reads both files in a consistent state, never in the middle of another haft's change. A missing
-    /// program.toml reads as
-    /// an empty one.
+    /// program.toml reads as an empty one.
     pub fn open(path: &Path) -> Result<Self, ProjectError> {
         // If the folder cannot be opened, opening its files reports the error.
         let real = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
@@ -164,8 +162,7 @@ impl Project {
     }
 
     /// Locks the program at `path` against changes by other hafts; `None` if it cannot be locked, in which case
-    /// the files
-    /// are read anyway.
+    /// the files are read anyway.
     pub async fn unchanged(path: &Path) -> Option<Unchanged> {
         let real = fs::canonicalize(path).ok()?;
         let folder = File::open(parent_of(&real)).ok()?;
@@ -204,12 +201,10 @@ impl Project {
     }
 
     /// Changes both files by applying `change` to their current content. Concurrent hafts take turns; a
-    /// concurrent change by
-    /// another program is detected, and kept.
+    /// concurrent change by another program is detected, and kept.
     ///
     /// Both files are written to temporary files before either is renamed, the lock file first: a pin without
-    /// an entry in
-    /// program.toml is harmless, and a kill between the two renames is rare.
+    /// an entry in program.toml is harmless, and a kill between the two renames is rare.
     pub fn change<E: From<ProjectError>>(
         path: &Path,
         store: &Store,

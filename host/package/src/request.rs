@@ -1,6 +1,5 @@
 //! The requests of a package, one line each: shown on installation and recorded in program.lock, so that an
-//! update with
-//! further requests is recognised. Grants nothing.
+//! update with further requests is recognised. Grants nothing.
 
 use std::fmt;
 use std::time::Duration;
@@ -192,7 +191,7 @@ pub(super) fn command_requests(tool: &CommandTool) -> Vec<Request> {
 
 /// Returns a server with its environment or headers, and the variables whose values it gets.
 pub(super) fn server_requests(server: &McpServer) -> Vec<Request> {
-    let (how, handed) = match &server.transport {
+    let (line, handed) = match &server.transport {
         Transport::Stdio { command, env } => (shell_words::join(&command.value), env),
         Transport::Http { url, headers } => (url.value.clone(), headers),
     };
@@ -207,8 +206,8 @@ pub(super) fn server_requests(server: &McpServer) -> Vec<Request> {
         TextOrSecret::Secret(source) => format!("{name} from {}", source_text(source)),
     });
     let handed: Vec<_> = handed.collect();
-    let how = if handed.is_empty() { how } else { format!("{how} (with {})", handed.join(", ")) };
-    std::iter::once(Request::Server(server.name.as_str().to_owned(), how)).chain(variables).collect()
+    let line = if handed.is_empty() { line } else { format!("{line} (with {})", handed.join(", ")) };
+    std::iter::once(Request::Server(server.name.as_str().to_owned(), line)).chain(variables).collect()
 }
 
 /// Converts the request of a component for another host.

@@ -1,6 +1,5 @@
 //! The signatures of packages. Every signature is verified in this process, against a key that the user gave
-//! once;
-//! nothing counts as signed that was not verified here.
+//! once; nothing counts as signed that was not verified here.
 //!
 //! # Schemes
 //! | scheme | signs | keys | attached as |
@@ -10,8 +9,7 @@
 //! | keyless | the digest of a manifest | no key of the signer | recognised and reported, never verified |
 //!
 //! Folders and git repositories have no signatures. None of the schemes embeds the public key, so that nothing
-//! can be
-//! verified without a key: then the claims of a signature are reported as claims, and nothing is pinned.
+//! can be verified without a key: then the claims of a signature are reported as claims, and nothing is pinned.
 //!
 //! # Rules
 //! | trusted | no signature | signatures, none by the key | one by the key |
@@ -87,8 +85,7 @@ pub enum Trust {
 }
 
 /// A verified signer, identified by its key. Written as one word, such as `minisign:RW…` or `cosign:MFkw…`, and
-/// parsed
-/// from it.
+/// parsed from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signer(PublicKey);
 

@@ -1,6 +1,5 @@
 //! The store of installed content by digest: one per user, shared by all programs. Content is never changed in
-//! the store,
-//! and is added only as a whole.
+//! the store, and is added only as a whole.
 
 mod sweep;
 
@@ -124,8 +123,7 @@ impl Store {
     }
 
     /// Starts an installation; waits for a running `gc`. Removes the remains of killed installations, if no
-    /// other
-    /// installation is running.
+    /// other installation is running.
     pub fn install(&self) -> Result<Installing, StoreError> {
         self.create(&self.root)?;
         if let Ok(_alone) = self.lock(FlockOperation::NonBlockingLockExclusive, Duration::ZERO) {
@@ -138,8 +136,7 @@ impl Store {
     }
 
     /// Keeps `gc` from removing content while the returned value exists; waits for a running `gc`. `None` if
-    /// nothing was
-    /// ever installed.
+    /// nothing was ever installed.
     pub fn hold(&self) -> Result<Option<Held>, StoreError> {
         let path = self.root.join(LOCK);
         // Opened read-only, so that it works in a store that cannot be written.
@@ -216,8 +213,7 @@ impl Installing {
     }
 
     /// Moves `content` from [`directory`](Self::directory) into the store. Valid existing content stays;
-    /// damaged content is
-    /// replaced.
+    /// damaged content is replaced.
     pub(crate) fn keep(&self, content: &Content, kept: &Digest) -> Result<(), StoreError> {
         let place = self.store.root.join(kept.hex());
         let is_component = matches!(content, Content::Component(_));

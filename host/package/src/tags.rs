@@ -46,8 +46,7 @@ fn version(text: &str) -> Option<Version> {
 }
 
 /// Returns the latest of `tags` that is later than the version of `current`, the used tag, or than `installed`
-/// if that
-/// tag is not a version. Prereleases count only if the used version is a prerelease.
+/// if that tag is not a version. Prereleases count only if the used version is a prerelease.
 pub(super) fn later<'t>(
     current: Option<&str>,
     installed: Option<&Version>,

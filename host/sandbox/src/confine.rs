@@ -1,8 +1,6 @@
 //! Confines child processes to their grants with the kernel's mechanisms. Every child of haft is started here,
-//! by a helper
-//! that confines itself before it becomes the command. Never starts a child with less confinement than
-//! promised, unless it
-//! was created without layers.
+//! by a helper that confines itself before it becomes the command. Never starts a child with less confinement
+//! than promised, unless it was created without layers.
 //!
 //! # Layers, in the order of their application
 //! 1. a cleared environment, a new session, only three descriptors, small limits;
@@ -13,10 +11,8 @@
 //!
 //! # Host and helper
 //! The host has many threads and much memory, so it does not fork: it starts its own executable again
-//! ([`crate::entry`]).
-//! A helper serves one command. It may be prepared before the command is known ([`Confiner::prepare`]), which
-//! makes
-//! confinement almost free for the call.
+//! ([`crate::entry`]). A helper serves one command. It may be prepared before the command is known
+//! ([`Confiner::prepare`]), which makes confinement almost free for the call.
 
 mod helper;
 mod identity;
@@ -120,8 +116,7 @@ impl Confiner {
     }
 
     /// Uses exactly these layers, however weak. [`Layers::NONE`] supervises children without confining them;
-    /// other subsets are
-    /// for testing single layers.
+    /// other subsets are for testing single layers.
     pub fn exactly(helper: impl Into<PathBuf>, layers: Layers) -> Self {
         Self::with_programs(Programs::only(helper.into()), layers, true)
     }
@@ -145,8 +140,7 @@ impl Confiner {
     }
 
     /// Keeps children in the session of haft's terminal, so that its keys reach them. Only for a terminal that
-    /// was created
-    /// for them: a pane.
+    /// was created for them: a pane.
     #[must_use]
     pub(crate) fn at_terminal(self) -> Self {
         self.state(|state| state.terminal = true);
@@ -230,8 +224,7 @@ impl Confiner {
     }
 
     /// Ends every child with a seal on a file that was replaced since, and waits for its end. Afterwards no
-    /// process can change
-    /// or read a file that replaced a sealed one before the call.
+    /// process can change or read a file that replaced a sealed one before the call.
     ///
     /// # Errors
     /// The kernel did not end a process in time.
@@ -246,8 +239,7 @@ impl Confiner {
     }
 
     /// Returns a helper for one child with this grant: the prepared one, or one that is starting. From now on
-    /// it is ended when
-    /// a sealed file is replaced.
+    /// it is ended when a sealed file is replaced.
     pub(super) async fn session(&self, grant: &Grant) -> Result<HelperSession, ConfineError> {
         make_caches(grant);
         let policy = self.policy(grant)?;
@@ -276,8 +268,7 @@ impl Confiner {
     }
 
     /// Starts a helper and waits until all its layers are applied; continues without namespaces if they are
-    /// unavailable and
-    /// the other layers are sufficient.
+    /// unavailable and the other layers are sufficient.
     async fn started(&self, grant: &Grant) -> Result<(HelperSession, Policy), ConfineError> {
         let policy = self.policy(grant)?;
         match self.start(&policy).await {
@@ -360,8 +351,7 @@ impl Ready {
 }
 
 /// Creates the cache directories of `grant`. If they cannot be created, as in a read-only home, children run
-/// without
-/// caches.
+/// without caches.
 fn make_caches(grant: &Grant) {
     if let Some(caches) = grant.caches()
         && let Err(error) = caches::prepare(caches.path())

@@ -1,16 +1,12 @@
 //! The execution of commands, and all child processes of haft. A [`Backend`] runs commands and transfers files:
-//! on this
-//! machine, in a container or on another host, with or without a tmux pane. Below it, [`process`] runs one
-//! child to its end,
-//! [`process::service`] keeps one running, and [`confine`] confines both to their grants; no other code starts
-//! a child.
-//! Knows nothing of the purpose of a command.
+//! on this machine, in a container or on another host, with or without a tmux pane. Below it, [`process`] runs
+//! one child to its end, [`process::service`] keeps one running, and [`confine`] confines both to their grants;
+//! no other code starts a child. Knows nothing of the purpose of a command.
 //!
 //! # The parts of a backend
 //! - a **transport** starts `sh` on the target: `local`, `container`, `ssh`;
 //! - a **remote script** is sent to that shell, its output is read while it runs, and it ends with a status
-//!   line that begins
-//! with an unguessable nonce;
+//!   line that begins with an unguessable nonce;
 //! - `plain` runs a command in a new shell on the target, `pane` in a tmux pane that a person can watch.
 
 mod backend;
@@ -39,10 +35,8 @@ use haft_core::grant::Grant;
 use haft_core::tool::Context;
 
 /// Runs the sandbox's part of this process, if it was started as one: the helper, or the self-test's escape
-/// attempt. Must be
-/// called first in `main`, before a second thread exists; returns `None` after an ordinary start. A program
-/// that never calls
-/// it cannot use its own executable as a helper.
+/// attempt. Must be called first in `main`, before a second thread exists; returns `None` after an ordinary
+/// start. A program that never calls it cannot use its own executable as a helper.
 pub fn entry() -> Option<ExitCode> {
     confine::entry().or_else(selftest::entry)
 }
@@ -57,8 +51,7 @@ pub trait Backend: Send + Sync + Debug {
     fn confinement(&self) -> String;
 
     /// Runs a command to its end and sends its output to `out` meanwhile. After its time limit it is stopped,
-    /// except in a pane,
-    /// where it continues and [`CommandEnd::Running`] is returned.
+    /// except in a pane, where it continues and [`CommandEnd::Running`] is returned.
     async fn run(
         &self,
         task: &Task,

@@ -1,13 +1,10 @@
 //! Runs one program to its end, within limits, and stops all processes that it started. A child gets only what
-//! the grant and
-//! [`crate::process::start::ENVIRONMENT`] name.
+//! the grant and [`crate::process::start::ENVIRONMENT`] name.
 //!
 //! **Start:** in the grant's workspace, confined by [`super::confine`], with a cleared environment and an input
-//! that is not
-//! the host's.
+//! that is not the host's.
 //! **End:** when the child itself has ended. Its background processes may still hold the pipes; they get 200 ms
-//! to finish
-//! writing and are then stopped, so that no process outlives the call that started it.
+//! to finish writing and are then stopped, so that no process outlives the call that started it.
 //! **Timeout, cancellation:** TERM for all processes, a grace period, KILL for all. Dropping the future kills
 //! at once.
 
@@ -58,8 +55,7 @@ pub struct ProcessSpec {
     /// The arguments, passed unchanged; none is longer than [`MAX_ARGUMENT`].
     pub arguments: Vec<OsString>,
     /// Environment variables in addition to [`crate::process::start::ENVIRONMENT`], those of the grant and, for
-    /// a traced call,
-    /// `TRACEPARENT` and `TRACESTATE`.
+    /// a traced call, `TRACEPARENT` and `TRACESTATE`.
     pub environment: Vec<(OsString, OsString)>,
     /// The content of standard input; empty for none.
     pub input: Vec<u8>,
@@ -110,8 +106,7 @@ pub enum ExitReason {
 }
 
 /// Runs `job` for the call `call` and reports its output live. Returns within [`STOP_BOUND`] of the child's
-/// end, the timeout
-/// or the cancellation.
+/// end, the timeout or the cancellation.
 pub async fn run(
     confiner: &Confiner,
     job: &ProcessSpec,

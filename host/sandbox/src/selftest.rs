@@ -1,6 +1,5 @@
 //! Tries to escape the sandbox in every known way, and reports which attempts were held. The attempts are made
-//! by this program,
-//! started like any command; changes of files are read from disk, not from its report.
+//! by this program, started like any command; changes of files are read from disk, not from its report.
 
 mod outcome;
 #[cfg_attr(target_os = "linux", path = "selftest/platform/linux.rs")]

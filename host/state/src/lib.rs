@@ -1,6 +1,5 @@
 //! The persistent state of plugins, bounded by quotas. Independent of the plugin host: the caller checks rights
-//! and
-//! cancellation.
+//! and cancellation.
 //!
 //! - [`Homes`] and [`Owner`]: the location, the size and the removal of a plugin's data.
 //! - [`Store`]: keys and values, changed in transactions; an acknowledged change survives the end of the

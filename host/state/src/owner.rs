@@ -1,6 +1,5 @@
 //! The location of a plugin's data. An owner is a plugin's name and the path of its program.toml: a plugin of
-//! the same name
-//! in another program has other data, and an updated component finds the existing data.
+//! the same name in another program has other data, and an updated component finds the existing data.
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
@@ -60,8 +59,7 @@ pub struct Swept {
 
 impl Owner {
     /// Returns the plugin `plugin` of the program.toml at `program`; `package` is its package, if it has one.
-    /// Links in the path
-    /// are resolved now, as far as the file exists.
+    /// Links in the path are resolved now, as far as the file exists.
     pub fn new(program: &Path, package: Option<&str>, plugin: &str) -> Self {
         let absolute = std::path::absolute(program).unwrap_or_else(|_| program.to_owned());
         let program = absolute.canonicalize().unwrap_or(absolute);
@@ -147,8 +145,7 @@ impl Homes {
     }
 
     /// Finds the data of programs whose program.toml no longer exists. Removes caches, and state too if `state`
-    /// is set,
-    /// unless `dry_run`.
+    /// is set, unless `dry_run`.
     ///
     /// # Errors
     /// A folder cannot be read or removed; the error names its path.
@@ -172,8 +169,7 @@ impl Homes {
 }
 
 /// Reports whether the system reports the file as absent: an unmounted drive hides its files in the same way,
-/// so state is
-/// only removed on request.
+/// so state is only removed on request.
 fn is_gone(program: &Path) -> bool {
     program.symlink_metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }

@@ -1,8 +1,6 @@
 //! The size limit of a private directory. The first write of a call locks the directory and measures it; until
-//! the call
-//! ends, no other call in any process can write there. Every write is charged before it is made, and the
-//! directory is
-//! measured again if the charge exceeds the rest.
+//! the call ends, no other call in any process can write there. Every write is charged before it is made, and
+//! the directory is measured again if the charge exceeds the rest.
 
 use std::fs::File;
 use std::io;
@@ -67,8 +65,7 @@ impl FileQuota {
     }
 
     /// Charges `bytes`. Blocks while another call is writing, as long as `goes_on` returns true and for at most
-    /// 5 seconds.
-    /// Opens only directories, for reading.
+    /// 5 seconds. Opens only directories, for reading.
     pub fn charge(&self, bytes: u64, goes_on: impl Fn() -> bool) -> Result<(), QuotaError> {
         let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
         let mut room = if let Some(room) = *left {

@@ -11,8 +11,7 @@ const MAX_ENTRIES: u64 = 1 << 24;
 const BLOCK: u64 = 4096;
 
 /// Returns the bytes of the entries below `directory`, as a quota counts them, with a block for every entry.
-/// Does not follow
-/// links.
+/// Does not follow links.
 pub(crate) fn size_of(directory: &Path) -> io::Result<u64> {
     let (mut bytes, mut seen, mut work) = (0_u64, 0_u64, vec![directory.to_owned()]);
     while let Some(directory) = work.pop() {

@@ -1,6 +1,5 @@
 //! The key-value store of one plugin: one file, which several processes may open. Write transactions of all
-//! processes are
-//! serialized; an acknowledged change is on disk (fsync), completely or not at all.
+//! processes are serialized; an acknowledged change is on disk (fsync), completely or not at all.
 
 pub(crate) mod bounds;
 pub(crate) mod error;
@@ -183,8 +182,8 @@ impl Store {
     }
 
     /// Runs one write transaction, which returns its result and the growth of the entries in bytes. It changes
-    /// nothing if it
-    /// fails, or if it grows beyond the quota: with a lowered quota, entries can still be removed.
+    /// nothing if it fails, or if it grows beyond the quota: with a lowered quota, entries can still be
+    /// removed.
     fn write<T>(
         &self,
         change: impl FnOnce(&mut Entries<'_>) -> Result<(T, i128), StoreError>,

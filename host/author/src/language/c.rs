@@ -1,6 +1,5 @@
 //! C, compiled by zig, which includes a C library for WASI. Compiles the files of `src`; a project with its own
-//! build
-//! system sets a `command`.
+//! build system sets a `command`.
 
 use std::path::{Path, PathBuf};
 
@@ -116,8 +115,7 @@ const FLAGS: &[&str] = &[
 const GENERATOR: Generator = || wit_bindgen_c::Opts::default().build();
 
 /// Finds zig on `PATH`, in the project's `.venv`, or as a module of `python3`; else installs it, if the
-/// project's
-/// `requirements.txt` names it.
+/// project's `requirements.txt` names it.
 async fn zig(build: &Build<'_>) -> anyhow::Result<Tool> {
     let pythons = [venv::program(build, "python"), find_on_path("python3")].into_iter().flatten();
     for zig in find_on_path(ZIG.program).map(Tool::new).into_iter().chain(pythons.map(module)) {

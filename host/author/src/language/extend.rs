@@ -1,6 +1,5 @@
 //! Adds imports to a project's world, for languages whose interpreter has these imports anyway. Does not change
-//! its
-//! exports.
+//! its exports.
 
 use anyhow::Context;
 use wit_parser::{Resolve, WorldId};
@@ -20,10 +19,8 @@ pub(super) struct Extended {
 const WORLD: &str = "haft-build";
 
 /// Returns the project's world with the additional `imports`. They are from `packages` (each with its name and
-/// version, in
-/// the order of their dependencies), unless the project has these packages. `None` if the project's packages
-/// lack the
-/// imports.
+/// version, in the order of their dependencies), unless the project has these packages. `None` if the project's
+/// packages lack the imports.
 pub(super) fn with(wit: &Wit, packages: &[(&str, &str)], imports: &[&str]) -> Option<Extended> {
     let (original, world) = wit.parts();
     let mut resolve = original.clone();

@@ -1,7 +1,6 @@
 //! Go, whose standard compiler builds a core module for WASI 0.1 from the project and generated bindings.
-//! Downloads
-//! nothing: the bindings include their dependencies. Does not support asynchronous functions, which need a
-//! patched Go.
+//! Downloads nothing: the bindings include their dependencies. Does not support asynchronous functions, which
+//! need a patched Go.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -111,8 +110,7 @@ fn missing_package(output: &str) -> Option<String> {
 }
 
 /// Builds a library without paths and times. The bindings use a private function of Go's runtime, which needs a
-/// linker
-/// flag.
+/// linker flag.
 const FLAGS: &[&str] = &["build", "-buildmode=c-shared", "-trimpath", "-buildvcs=false"];
 
 /// Removes DWARF and symbol names: panic messages have their source locations without them.
@@ -151,8 +149,7 @@ fn module(path: &Path) -> anyhow::Result<String> {
 }
 
 /// Checks that the functions of an interface are in a package of the project. A missing package is reported
-/// here, since
-/// the compiler's error would name a generated file.
+/// here, since the compiler's error would name a generated file.
 fn check_package(build: &Build<'_>, interface: &str, folder: &str) -> Result<(), Report> {
     let is_source = |path: PathBuf| path.extension().is_some_and(|extension| extension == "go");
     let mut entries = std::fs::read_dir(build.path(folder)).into_iter().flatten().flatten();
@@ -196,8 +193,7 @@ impl Bindings {
     }
 
     /// Adapts a generated file: rewrites its imports to the project's module, and adds a build constraint to
-    /// code that only
-    /// links in a component.
+    /// code that only links in a component.
     fn adapt(&mut self, name: &str, text: &str, exported: &[String], module: &str) -> Result<String, Report> {
         if name.starts_with("exports/export_") {
             let problem = Problem::new("the world exports a resource, which haft does not build in Go");
@@ -241,13 +237,13 @@ fn implementation(line: &str) -> Option<&str> {
 
 /// Returns the exported interface that the generator calls `name`: the package's name, then the interface's.
 fn interface<'a>(name: &'a str, exported: &'a [String]) -> &'a str {
-    let is_it = |interface: &&String| {
+    let is_meant = |interface: &&String| {
         let snake = interface.replace('-', "_").to_ascii_lowercase();
         name.trim_end_matches('_')
             .strip_suffix(&snake)
             .is_some_and(|rest| rest.is_empty() || rest.ends_with('_'))
     };
-    exported.iter().filter(is_it).max_by_key(|interface| interface.len()).map_or(name, String::as_str)
+    exported.iter().filter(is_meant).max_by_key(|interface| interface.len()).map_or(name, String::as_str)
 }
 
 /// Returns the names of the interfaces that the world exports.

@@ -1,6 +1,5 @@
 //! JavaScript: componentize-qjs from the project's `node_modules` builds a component of the project's modules
-//! and
-//! `QuickJS`. Imports of Node's modules fail at build time: the component contains no Node.
+//! and `QuickJS`. Imports of Node's modules fail at build time: the component contains no Node.
 
 use std::fmt::Write as _;
 
@@ -192,8 +191,7 @@ impl Package {
 }
 
 /// The generated entry module for componentize-qjs: it imports the project's module and a prelude, and checks
-/// that every
-/// export of the world exists.
+/// that every export of the world exists.
 #[derive(Debug)]
 struct Entry {
     world: String,
@@ -336,8 +334,7 @@ impl Exports {
 }
 
 /// Imports of the prelude, which a plugin may use too. None of them is a right: `QuickJS` itself imports all of
-/// them
-/// except random bytes, which only seed its generator.
+/// them except random bytes, which only seed its generator.
 const IMPORTS: &[&str] = &[
     "wasi:cli/environment@0.2.12",
     "wasi:cli/stderr@0.2.12",

@@ -1,6 +1,5 @@
 //! Python: componentize-py from the project's virtual environment builds a component of `app.py` and CPython.
-//! Supports
-//! only pure Python, and includes only modules that are imported when `app.py` is loaded.
+//! Supports only pure Python, and includes only modules that are imported when `app.py` is loaded.
 
 use std::path::PathBuf;
 
@@ -147,8 +146,7 @@ const WASI: &[(&str, &str)] = &[(
 const IMPORTS: &[&str] = &["wasi:cli/environment@0.2.9"];
 
 /// Returns a module that loads `app.py` and the modules that CPython imports late: a module that is not loaded
-/// during
-/// the build is not in the component.
+/// during the build is not in the component.
 fn entry() -> String {
     let later = LATER.iter().map(|module| format!("import {module}\n")).collect::<String>();
     include_str!("../templates/python/build/haft_app.py").replace("import LATER\n", &later)

@@ -1,6 +1,5 @@
 //! Rust: `cargo build` for `wasm32-wasip2` builds a component directly. The project chooses the toolchain, as
-//! with any
-//! use of cargo.
+//! with any use of cargo.
 
 use std::path::{Path, PathBuf};
 

@@ -1,6 +1,5 @@
 //! Describes WIT types for untyped languages, as far as a value can be checked at run time. The description is
-//! JSON for
-//! the guard in the component.
+//! JSON for the guard in the component.
 
 use serde_json::{Value, json};
 use wit_parser::{Resolve, Type, TypeDefKind};

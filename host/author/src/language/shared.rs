@@ -1,6 +1,5 @@
 //! Compilers from `requirements.txt` that several projects share: each is installed once in haft's cache, under
-//! the digest
-//! of that file, and the project's `.venv` is a link to it. Go or zig takes some hundred megabytes.
+//! the digest of that file, and the project's `.venv` is a link to it. Go or zig takes some hundred megabytes.
 
 use std::fs::File;
 use std::io::ErrorKind;
@@ -20,8 +19,7 @@ const POLL: Duration = Duration::from_millis(200);
 const MOST_POLLS: usize = 5 * 60 * 60;
 
 /// Installs the packages of `requirements.txt` into `.venv`, if they changed. A `.venv` that is a folder is not
-/// replaced
-/// by a link.
+/// replaced by a link.
 pub(super) async fn ensure(build: &Build<'_>) -> anyhow::Result<()> {
     let (link, required) = (build.path(venv::FOLDER), venv::required(build)?);
     if link.symlink_metadata().is_ok_and(|metadata| metadata.is_dir()) {

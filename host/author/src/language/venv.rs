@@ -1,6 +1,5 @@
 //! The Python tools of a project: the virtual environment `.venv` with the packages of `requirements.txt`.
-//! Installs
-//! nothing outside of it, and no package that is not named.
+//! Installs nothing outside of it, and no package that is not named.
 
 use std::path::{Path, PathBuf};
 

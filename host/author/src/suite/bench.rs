@@ -43,8 +43,7 @@ pub struct Ran {
 
 impl Bench {
     /// Returns a bench for the component `plugin` of the project in `folder`. Calls have `limits`, unless a
-    /// case sets its
-    /// own. `cancel` ends the running call.
+    /// case sets its own. `cancel` ends the running call.
     pub fn new(plugin: Plugin, limits: Limits, folder: &Path, cancel: CancellationToken) -> Self {
         Self { plugin, limits, tests: folder.join(FOLDER), cancel }
     }

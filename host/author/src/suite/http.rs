@@ -1,6 +1,5 @@
 //! Responds to the requests of a case's tool: each request of the case must be made exactly once, in any order,
-//! and no
-//! other request.
+//! and no other request.
 
 use std::io::{self, Read};
 use std::path::Path;

@@ -1,8 +1,6 @@
 //! Calls with random arguments that match a tool's schema. A tool must answer or report an error: a trap, an
-//! exceeded limit
-//! on time or memory, or a result that violates the tool's output schema is a finding. It is reported with the
-//! smallest
-//! arguments that reproduce it.
+//! exceeded limit on time or memory, or a result that violates the tool's output schema is a finding. It is
+//! reported with the smallest arguments that reproduce it.
 
 mod generate;
 mod shrink;

@@ -29,8 +29,7 @@ impl Moment {
     }
 
     /// Reports whether one of `files` was written or created since: changes between reading a file and watching
-    /// it cause no
-    /// event.
+    /// it cause no event.
     pub fn is_before_a_change_of(self, files: &[PathBuf]) -> bool {
         let is_later = |metadata: Metadata| Self(metadata.ctime(), metadata.ctime_nsec()) >= self;
         // The link may be new, or its target.

@@ -1,6 +1,5 @@
 //! Detects changes in the source of a project. Events only trigger a check: a file counts as changed by its
-//! content, so
-//! that a tool that reads or rewrites its own files triggers no build.
+//! content, so that a tool that reads or rewrites its own files triggers no build.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -36,8 +35,7 @@ impl SourceWatch {
     }
 
     /// Waits until the source has changed since the last check; returns the changed files. The future may be
-    /// dropped and
-    /// created again.
+    /// dropped and created again.
     pub async fn changed(&mut self) -> Vec<PathBuf> {
         loop {
             self.wake().await;

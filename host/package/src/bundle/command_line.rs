@@ -1,10 +1,8 @@
 //! Finds the package's own files in its command lines, whatever the spelling of their paths.
 //!
 //! The first word is resolved against the package's folder if it contains a `/`. Any other word is the
-//! package's own if
-//! it begins with `./` and the package has such a file or folder; all other words are resolved in the
-//! workspace, where
-//! the process runs.
+//! package's own if it begins with `./` and the package has such a file or folder; all other words are resolved
+//! in the workspace, where the process runs.
 
 use std::path::Path;
 
@@ -38,8 +36,7 @@ pub(super) fn named_files(line: &[String]) -> impl Iterator<Item = String> {
 }
 
 /// Returns the listed path of a word that begins with `./`; `None` for any other word, and for a path that
-/// leads out of
-/// the package.
+/// leads out of the package.
 pub(super) fn own(word: &str) -> Option<String> {
     word.starts_with("./").then(|| normal(word))?
 }

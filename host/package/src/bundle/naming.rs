@@ -5,10 +5,8 @@ use haft_core::manifest::Name;
 
 impl Bundle {
     /// Returns the package under the name that the user gave it. A name other than the declared one becomes a
-    /// prefix of the
-    /// plugins' and servers' names, since another package may use the same names: `words` of `mine` is
-    /// `mine-words`. A
-    /// plugin or server with the package's declared name gets the new name itself.
+    /// prefix of the plugins' and servers' names, since another package may use the same names: `words` of
+    /// `mine` is `mine-words`. A plugin or server with the package's declared name gets the new name itself.
     ///
     /// # Errors
     /// A combined name is too long.

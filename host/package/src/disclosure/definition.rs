@@ -1,6 +1,5 @@
 //! Renders a tool's definition as lines for a reader: everything that the model receives, common JSON Schema
-//! keys in
-//! words and all others as JSON. Leaves nothing out.
+//! keys in words and all others as JSON. Leaves nothing out.
 
 use serde_json::{Map, Value};
 

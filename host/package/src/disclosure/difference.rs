@@ -1,6 +1,5 @@
 //! The diff between the content that the user agreed to and the content offered now. If the old content is no
-//! longer
-//! available, all of the new content is shown.
+//! longer available, all of the new content is shown.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -153,8 +152,7 @@ fn between(old: &Item, new: &Item) -> (String, Vec<Line>) {
 }
 
 /// Terminates the last line of a text that haft composed: a missing line end in it is not a property of the
-/// offered
-/// content. In a file it is, and the diff shows it.
+/// offered content. In a file it is, and the diff shows it.
 fn ended(kind: ItemKind, text: &str) -> Cow<'_, str> {
     let is_composed = matches!(kind, ItemKind::Tool | ItemKind::About);
     if is_composed && !text.is_empty() && !text.ends_with('\n') {

@@ -1,6 +1,5 @@
 //! Adds an entry: check, fetch, disclose, ask, write and pin. Another version of an installed entry replaces
-//! it, like an
-//! update.
+//! it, like an update.
 
 use super::{
     Candidate, Consent, Decision, Expected, InstallError, Installed, Installer, Operation, Proposal, Updated,
@@ -56,8 +55,7 @@ impl Installer<'_> {
     ///
     /// # Errors
     /// The source cannot be fetched, the names clash with another entry, a required program is missing, or a
-    /// file cannot be
-    /// written.
+    /// file cannot be written.
     pub async fn add(&self, addition: Addition, consent: &dyn Consent) -> Result<Added, InstallError> {
         let Addition { source, name, expected, allow_missing_programs } = addition;
         let candidate = self.fetch_candidate(source, expected.clone(), name.clone()).await?;
@@ -128,8 +126,7 @@ impl Installer<'_> {
 }
 
 /// Reports whether two sources are the same place: one repository, one URL apart from digits, or both on this
-/// machine.
-/// Content with the same name from the same place is another version; from elsewhere it is unrelated.
+/// machine. Content with the same name from the same place is another version; from elsewhere it is unrelated.
 fn is_same_place(one: &PackageSource, other: &PackageSource) -> bool {
     match (one, other) {
         (PackageSource::Path(_), PackageSource::Path(_)) => true,

@@ -50,8 +50,7 @@ pub struct Candidate {
 
 impl Installer<'_> {
     /// Fetches and parses `source`. Content that is not `expected` is refused before it is parsed. `name`
-    /// replaces the
-    /// declared name.
+    /// replaces the declared name.
     ///
     /// # Errors
     /// The source cannot be fetched, is not `expected`, is not a package or component, or does not list its
@@ -143,8 +142,7 @@ impl Candidate {
     }
 
     /// Refuses a package whose declared name is neither its entry's name nor `before`, the declared name of the
-    /// installed
-    /// version.
+    /// installed version.
     pub(super) fn check_name(&self, entry: &ProjectEntry, before: Option<&Name>) -> Result<(), InstallError> {
         let found = &self.offered.own_name;
         if *found == entry.name || before == Some(found) {

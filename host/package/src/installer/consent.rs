@@ -1,6 +1,5 @@
 //! Consent to an installation. A proposal holds everything that the user agrees to; nothing is written before
-//! it is
-//! decided.
+//! it is decided.
 
 use std::fmt;
 
@@ -25,8 +24,7 @@ pub trait Consent: Send + Sync {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Decision {
     /// Install the candidate, and grant these requests in addition to the grants of program.toml. Each request
-    /// is granted
-    /// as listed here, whether the candidate made it or not.
+    /// is granted as listed here, whether the candidate made it or not.
     Install(Vec<Request>),
     /// Change nothing.
     Decline,

@@ -1,6 +1,5 @@
 //! Looks for versions newer than the installed one in the tag lists of registries and repositories. Fetches no
-//! content
-//! and changes nothing.
+//! content and changes nothing.
 
 use super::{InstallError, Installer, source_stem};
 use crate::oci::{self, Reference, SCHEME};

@@ -33,8 +33,7 @@ impl Installer<'_> {
     }
 
     /// Installs the content of an entry of program.toml: pinned content is fetched again without a question,
-    /// other content
-    /// needs `consent`.
+    /// other content needs `consent`.
     ///
     /// # Errors
     /// The source cannot be fetched, or is not the agreed content.
@@ -78,8 +77,7 @@ impl Installer<'_> {
     }
 
     /// Installs an entry that the user wrote into program.toml by hand, with its grants. With `pinned`,
-    /// installs exactly
-    /// the content that an earlier haft pinned without digests of the disclosure.
+    /// installs exactly the content that an earlier haft pinned without digests of the disclosure.
     async fn adopt(
         &self,
         entry: &ProjectEntry,

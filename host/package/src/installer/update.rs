@@ -29,8 +29,7 @@ impl Installer<'_> {
     ///
     /// # Errors
     /// The source cannot be fetched, lacks the required signature, declares another name, clashes with another
-    /// entry, or
-    /// cannot be written.
+    /// entry, or cannot be written.
     pub async fn update(
         &self,
         entry: &ProjectEntry,

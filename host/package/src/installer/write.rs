@@ -6,8 +6,7 @@ use crate::{Change, Kind, Pin, Project, ProjectError, Request};
 
 impl Installer<'_> {
     /// Removes entries from program.toml and their pins from program.lock, all of them or none. The content
-    /// stays in the
-    /// store: other programs may use it.
+    /// stays in the store: other programs may use it.
     ///
     /// # Errors
     /// An entry does not exist, or the files cannot be written.
@@ -76,8 +75,7 @@ impl Installer<'_> {
 }
 
 /// Returns the grants that an entry stores: not a package's limits, which its own manifest holds; a component
-/// has no
-/// other place for them.
+/// has no other place for them.
 fn written_in_entry(kind: Kind, granted: &[Request]) -> Vec<Request> {
     let is_package = kind == Kind::Package;
     let is_written = |request: &&Request| !(is_package && matches!(request, Request::Limit(..)));

@@ -1,6 +1,5 @@
 //! The authentication challenge of a 401 response (RFC 9110, section 11.6.1). Only parses it; which realm is
-//! trusted is
-//! decided elsewhere.
+//! trusted is decided elsewhere.
 
 /// Limit on the bytes of the header: ten times the longest known one.
 const MAX_HEADER: usize = 8 << 10;

@@ -1,6 +1,5 @@
 //! The content of a manifest's layers, by the layer's media type: clients write different configurations.
-//! Refuses to
-//! choose between several layers.
+//! Refuses to choose between several layers.
 
 use super::manifest::{Descriptor, Manifest};
 

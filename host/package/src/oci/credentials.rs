@@ -1,6 +1,5 @@
 //! Credentials for registries, from the files that `docker login` and `podman login` write. A credential is
-//! sent only
-//! to the registry that it was stored for and appears in no message.
+//! sent only to the registry that it was stored for and appears in no message.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -39,8 +38,7 @@ impl CredentialFiles {
 
     /// Returns the files of docker and podman: `$REGISTRY_AUTH_FILE`, `$DOCKER_CONFIG/config.json`,
     /// `$XDG_RUNTIME_DIR/containers/auth.json`, `~/.config/containers/auth.json` and, unless `$DOCKER_CONFIG`
-    /// is set,
-    /// `~/.docker/config.json`.
+    /// is set, `~/.docker/config.json`.
     pub fn from_environment(home: &Path) -> Self {
         let variable =
             |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
@@ -148,8 +146,7 @@ fn best<'a>(entries: &'a Map<String, Value>, reference: &Reference) -> Option<(&
 }
 
 /// Normalizes an entry's key to a registry or repository: without the scheme and the path that older versions
-/// of docker
-/// write (`https://index.docker.io/v1/`).
+/// of docker write (`https://index.docker.io/v1/`).
 fn plain(key: &str) -> String {
     let bare = key.strip_prefix("https://").or_else(|| key.strip_prefix("http://"));
     let name = match bare {

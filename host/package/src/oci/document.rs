@@ -16,8 +16,7 @@ const DIGEST: &str = "docker-content-digest";
 const THE_MANIFEST: &str = "the manifest";
 
 /// Reads a manifest or an index, and its digest, which is computed and compared with the expected and the
-/// announced
-/// digest.
+/// announced digest.
 pub(super) async fn document(
     registry: &Registry<'_>,
     target: &str,

@@ -1,6 +1,5 @@
 //! Errors of requests to registries. Every text of a server is truncated and put on one line before it is
-//! stored here,
-//! and none contains a secret.
+//! stored here, and none contains a secret.
 
 use std::fmt;
 use std::io;

@@ -32,7 +32,7 @@ pub(super) struct Ask {
     pub(super) url: Url,
     pub(super) accept: Option<&'static str>,
     pub(super) payload: Payload,
-    /// Whether a public server redirected to the URL.
+    /// Whether a public server named the URL.
     pub(super) from_public: bool,
 }
 
@@ -123,8 +123,7 @@ fn client(secure: bool, public_only: bool) -> Result<Client, Failure> {
 }
 
 /// Sends a request, with the credential `shown` only to its own server, and follows the redirects of GET and
-/// HEAD
-/// requests. Returns the response without its body within `within`.
+/// HEAD requests. Returns the response without its body within `within`.
 pub(super) async fn exchange(
     asking: &Asking,
     ask: &Ask,

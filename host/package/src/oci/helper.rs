@@ -1,8 +1,6 @@
 //! Credential helpers: programs beside docker that store credentials in a keychain. A helper is named in the
-//! user's own
-//! configuration and needs the keychain, so it is not confined; its time and output are limited, and its output
-//! is never
-//! shown.
+//! user's own configuration and needs the keychain, so it is not confined; its time and output are limited, and
+//! its output is never shown.
 
 use std::path::Path;
 use std::time::Duration;

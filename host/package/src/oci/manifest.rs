@@ -1,6 +1,5 @@
 //! OCI manifests and indexes, as a registry sends them. Checks only the form: sizes and digests are checked
-//! against the
-//! downloaded bytes.
+//! against the downloaded bytes.
 
 use std::collections::BTreeMap;
 
@@ -98,8 +97,7 @@ struct Head {
 
 impl Document {
     /// Parses a document with the header `content_type`. The media type in the document takes precedence: it is
-    /// covered by
-    /// the digest, the header is not.
+    /// covered by the digest, the header is not.
     pub(super) fn parse(bytes: &[u8], content_type: &str) -> Result<Self, String> {
         let json = |error: serde_json::Error| match bytes.trim_ascii_start().first() {
             Some(b'<') => "is not JSON but a page of HTML".to_owned(),

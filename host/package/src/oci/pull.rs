@@ -1,6 +1,5 @@
 //! Downloads an artifact: the manifest, its one layer, the attached signatures, and their check against the
-//! required
-//! signer. Trusts no size and no digest before it has computed them.
+//! required signer. Trusts no size and no digest before it has computed them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -88,8 +87,7 @@ pub struct Pulled {
 }
 
 /// Downloads the one layer of `reference`, at most [`MAX_SIZE`] bytes, to a file in [`Fetching::directory`].
-/// Checks its
-/// size and digest against the manifest, and its signature against [`Fetching::trust`].
+/// Checks its size and digest against the manifest, and its signature against [`Fetching::trust`].
 pub async fn pull(reference: &Reference, fetching: &Fetching<'_>) -> Result<Pulled, FetchError> {
     let file = fetching.directory.join(FILE);
     let described = fetch_layer(reference, &file, fetching.access, &fetching.progress).await?;

@@ -1,6 +1,5 @@
 //! Publishes an artifact: the blobs first, then the manifest that names them, so that no client finds an
-//! incomplete
-//! artifact. The manifest depends on the content alone: the same content has the same digest again.
+//! incomplete artifact. The manifest depends on the content alone: the same content has the same digest again.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

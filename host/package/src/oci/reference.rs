@@ -1,10 +1,8 @@
 //! References to artifacts: `oci://HOST[:PORT]/REPOSITORY[:TAG][@sha256:…]`. Has no default registry: the host
-//! is always
-//! written.
+//! is always written.
 //!
 //! The parser of `oci-spec` 0.8 is not used: it completes `owner/words` to `docker.io` and a missing tag to
-//! `:latest`,
-//! rejects `[::1]:5000`, accepts port 99999 and upper-case digests, and reports every other error as
+//! `:latest`, rejects `[::1]:5000`, accepts port 99999 and upper-case digests, and reports every other error as
 //! `invalid reference format`.
 
 use std::fmt;
@@ -204,8 +202,7 @@ fn check_registry(registry: &str) -> Result<(), String> {
 }
 
 /// Checks a repository's name: parts joined by `/`, each of letters and digits with single `.`, `_`, `__` or
-/// any number of
-/// `-` between them.
+/// any number of `-` between them.
 fn check_repository(repository: &str) -> Result<(), String> {
     if repository.len() > MAX_REPOSITORY {
         return Err(format!("a repository's name has at most {MAX_REPOSITORY} characters"));

@@ -1,6 +1,5 @@
 //! Requests to one repository of a registry: authenticates on demand and repeats requests after transient
-//! errors. Knows
-//! nothing of the content.
+//! errors. Knows nothing of the content.
 
 use std::time::Duration;
 

@@ -1,6 +1,5 @@
 //! Finds the signatures of a manifest in its repository: cosign's tag and the manifest's referrers. Verifies
-//! nothing; a
-//! registry may omit signatures.
+//! nothing; a registry may omit signatures.
 
 use reqwest::Url;
 

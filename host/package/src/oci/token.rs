@@ -1,6 +1,5 @@
 //! Answers authentication challenges of a registry. Sends a credential only to the registry that it was stored
-//! for, and
-//! to hosts of the same site.
+//! for, and to hosts of the same site.
 
 use std::time::Duration;
 
@@ -163,8 +162,7 @@ fn header(text: &str) -> Option<HeaderValue> {
 
 /// Reports whether two hosts are of one site by their names: `registry.gitlab.com` and `gitlab.com`,
 /// `registry-1.docker.io` and `auth.docker.io`. A site has two labels in common, or three below suffixes with
-/// two
-/// levels (`co.uk`).
+/// two levels (`co.uk`).
 fn is_same_site(one: &str, other: &str) -> bool {
     if one == other || (is_loopback(one) && is_loopback(other)) {
         return true;

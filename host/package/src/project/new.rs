@@ -12,8 +12,7 @@ use super::{ProjectError, failed, parent_of};
 use haft_core::replace;
 
 /// A new content for a file. Readers see the old or the new content. If the file cannot be replaced (it is a
-/// mount point,
-/// has hard links, or its folder is not writable), it is written in place.
+/// mount point, has hard links, or its folder is not writable), it is written in place.
 pub(super) struct New<'a> {
     /// `None` if the file has to be written in place.
     draft: Option<Draft>,
@@ -24,8 +23,7 @@ pub(super) struct New<'a> {
 /// The temporary file.
 enum Draft {
     /// A file without a name, which no other process can open: tools may write the folder of program.toml, and
-    /// could change a
-    /// named file.
+    /// could change a named file.
     Unnamed(File),
     /// A named file, for file systems without unnamed files.
     Named(NamedTempFile),
@@ -101,8 +99,7 @@ fn name_of(path: &Path) -> io::Result<&str> {
 }
 
 /// Returns the temporary name of the file that replaces the one at `path`. It is constant, so that the next
-/// change
-/// replaces the remains of a killed haft; the lock on the folder excludes other hafts.
+/// change replaces the remains of a killed haft; the lock on the folder excludes other hafts.
 fn beside(path: &Path) -> PathBuf {
     let mut name = OsString::from(".haft-");
     name.push(path.file_name().unwrap_or_default());

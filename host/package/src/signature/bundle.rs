@@ -1,6 +1,5 @@
 //! Sigstore bundles, which newer versions of cosign attach: a DSSE envelope around a statement that names a
-//! manifest. A
-//! statement with another predicate, such as an SBOM, does not count as a signature.
+//! manifest. A statement with another predicate, such as an SBOM, does not count as a signature.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

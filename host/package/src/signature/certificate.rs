@@ -1,6 +1,5 @@
 //! The claims of a certificate about its subject. They are shown as claims only: the issuer is not checked, so
-//! anyone
-//! could have made the certificate.
+//! anyone could have made the certificate.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -1,6 +1,5 @@
 //! Signatures that cosign makes with a key over a payload that names a manifest ("simple signing"). A payload
-//! about
-//! another manifest is refused, even with a valid signature.
+//! about another manifest is refused, even with a valid signature.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -168,8 +168,7 @@ impl fmt::Display for PublicKey {
 }
 
 /// Returns part of the key's digest for a person to compare. minisign's identifier is not sufficient: the key's
-/// owner
-/// chooses it.
+/// owner chooses it.
 fn fingerprint(key: &[u8]) -> String {
     format!("sha256:{}", Digest::hash(key).hex().get(..16).unwrap_or_default())
 }

@@ -1,6 +1,5 @@
 //! Removes content that no program refers to. Errs on the safe side: stops at an invalid lock file, and keeps
-//! young
-//! content.
+//! young content.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;

@@ -1,6 +1,5 @@
 //! Connects the backend that the user chose. A new backend is one file with a transport and one row in
-//! [`BACKENDS`].
-//! Never falls back to another backend: commands would run on another target than the user chose.
+//! [`BACKENDS`]. Never falls back to another backend: commands would run on another target than the user chose.
 
 use std::pin::Pin;
 use std::sync::Arc;

@@ -1,8 +1,6 @@
 //! A running container as a target, through `docker` or `podman`. The container is the sandbox: haft mounts
-//! nothing into
-//! it and restricts nothing in it. Never starts a container, and never chooses between two engines that have
-//! one of this
-//! name.
+//! nothing into it and restricts nothing in it. Never starts a container, and never chooses between two engines
+//! that have one of this name.
 
 use std::ffi::OsString;
 use std::time::Duration;

@@ -1,8 +1,6 @@
 //! Files on a target, read and written by a script that runs there, without the pane. The target checks access
-//! by the
-//! resolved path; the confinement of a model's commands (the sandbox, the container, the account) applies to
-//! these scripts
-//! too. Refuses devices, pipes and other special files.
+//! by the resolved path; the confinement of a model's commands (the sandbox, the container, the account)
+//! applies to these scripts too. Refuses devices, pipes and other special files.
 
 use std::sync::Arc;
 use std::time::Duration;

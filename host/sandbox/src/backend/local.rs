@@ -1,6 +1,5 @@
 //! This machine as a target. The kernel's sandbox confines a model's commands; haft's own transport processes,
-//! which
-//! control panes, run outside of it. Never runs a model's command without the sandbox.
+//! which control panes, run outside of it. Never runs a model's command without the sandbox.
 
 use async_trait::async_trait;
 

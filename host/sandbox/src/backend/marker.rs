@@ -1,6 +1,5 @@
 //! Finds the status line of a script in its standard error, and passes on everything before it. The line is
-//! recognised by
-//! the script's nonce, which only the script's shell knows.
+//! recognised by the script's nonce, which only the script's shell knows.
 
 /// A stream that ends with a status line.
 #[derive(Debug)]

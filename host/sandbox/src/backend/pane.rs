@@ -1,8 +1,7 @@
 //! Commands in a tmux pane, which a person can attach to, watch and type into. A command is a script file that
-//! the pane's
-//! shell is told to run: one short line, for any command and any shell. The output and the exit status come
-//! through pipes,
-//! never from the screen, so that nothing shown, typed or cleared there is taken for them.
+//! the pane's shell is told to run: one short line, for any command and any shell. The output and the exit
+//! status come through pipes, never from the screen, so that nothing shown, typed or cleared there is taken for
+//! them.
 //!
 //! One command runs at a time: the next one waits, or is refused if a command continues after its time limit.
 

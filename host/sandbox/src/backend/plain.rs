@@ -1,6 +1,5 @@
 //! Commands in a new shell on the target each, without a terminal. A command leaves nothing for the next one:
-//! its
-//! background processes are stopped with it.
+//! its background processes are stopped with it.
 
 use std::sync::Arc;
 

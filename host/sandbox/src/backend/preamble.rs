@@ -1,6 +1,5 @@
 //! Strips the output before a script starts: start-up files of the login shell, a banner. A file's content must
-//! not begin
-//! with it. The script first prints its nonce as a line on each stream.
+//! not begin with it. The script first prints its nonce as a line on each stream.
 
 use std::borrow::Cow;
 

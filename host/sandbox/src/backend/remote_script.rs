@@ -1,6 +1,5 @@
 //! Runs one script on a target and reads its output to the end. The end of the transport process does not count
-//! as the end
-//! of the script: only the status line does.
+//! as the end of the script: only the status line does.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -24,8 +23,7 @@ use crate::{OutputSink, Stream};
 use haft_core::sync::Lock;
 
 /// Time limit for a script to stop its processes after its input was closed: TERM, a grace period of 1 s, KILL,
-/// and time
-/// for a slow connection.
+/// and time for a slow connection.
 const HANG_UP: Duration = Duration::from_secs(5);
 /// Time for reading the pipes of a transport process after it has ended.
 const DRAIN: Duration = Duration::from_millis(300);
@@ -261,8 +259,7 @@ async fn fed(mut input: Sender, script: Script, feed: Feed) {
 }
 
 /// Reads both streams to their ends. After the status line the remaining output is in transit: an escaped
-/// process may keep
-/// the other stream open forever.
+/// process may keep the other stream open forever.
 async fn read_both(streams: &mut [Option<Receiver>; 2], captured: &Captured<'_>) {
     let [output, errors] = streams;
     let mut output = std::pin::pin!(read(output, Stream::Output, captured));

@@ -1,10 +1,8 @@
 //! Scripts for a target's `sh`: quoted values, and two ways to pass a script to a shell. Never puts a value on
-//! a command
-//! line, where other users could see it and the target's login shell would expand it first.
+//! a command line, where other users could see it and the target's login shell would expand it first.
 //!
 //! A shell is started with [`BOOT`], in which no shell finds anything to expand, and reads the rest from its
-//! standard
-//! input.
+//! standard input.
 
 use std::fmt::Write;
 
@@ -73,8 +71,7 @@ impl Script {
     }
 
     /// Returns the text with a prefix that prints the nonce on both streams: start-up files of a login shell
-    /// may have printed
-    /// something before.
+    /// may have printed something before.
     fn announced(&self) -> String {
         let Self { text, nonce } = self;
         format!("echo {nonce}; echo {nonce} >&2\n{text}")
@@ -87,8 +84,7 @@ impl Script {
     }
 
     /// Returns the first bytes of standard input, if data follows: one line, since a shell reads a line byte by
-    /// byte and
-    /// consumes nothing after it.
+    /// byte and consumes nothing after it.
     pub(crate) fn before_data(&self) -> Vec<u8> {
         let escaped = self.announced().replace('\\', "\\\\").replace('\n', "\\n");
         format!("eval \"$(printf %b {})\"\n", quoted(&escaped)).into_bytes()

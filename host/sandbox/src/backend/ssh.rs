@@ -1,9 +1,7 @@
 //! Another host as a target, through the system's `ssh` with the user's configuration, keys and agent. All
-//! scripts share
-//! one connection (`ControlMaster`) over a socket of haft's own, which ends with haft. Never prompts: a user
-//! who needs a
-//! password or has to accept a host key connects by hand first. Never opens a second connection if the first is
-//! lost.
+//! scripts share one connection (`ControlMaster`) over a socket of haft's own, which ends with haft. Never
+//! prompts: a user who needs a password or has to accept a host key connects by hand first. Never opens a
+//! second connection if the first is lost.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::DirBuilderExt;
@@ -42,8 +40,7 @@ const FOLDER: &str = "haft-ssh-";
 const MAX_TARGET: usize = 255;
 
 /// Options in addition to the user's configuration: no prompts, no forwarding, and detection of a dead
-/// connection within a
-/// minute.
+/// connection within a minute.
 const OPTIONS: &[&str] = &[
     "BatchMode=yes",
     CONNECT_OPTION,
@@ -288,8 +285,7 @@ fn hint(words: &str, target: &str) -> String {
 }
 
 /// Creates a short directory for the socket: in haft's state, or in a system directory if that path is too
-/// long. Removes
-/// the directories of ended hafts.
+/// long. Removes the directories of ended hafts.
 fn folder(state: &Path) -> Result<Folder, BackendError> {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute());
     let candidates = [Some(state.to_owned()), runtime, Some(std::env::temp_dir()), Some("/tmp".into())];

@@ -17,8 +17,7 @@ pub struct BackendConfig {
     /// workspace.
     pub directory: Option<String>,
     /// The only directories of the target whose files the file tools access; `None`: all except system
-    /// directories and those
-    /// with keys.
+    /// directories and those with keys.
     pub files: Option<Vec<String>>,
 }
 

@@ -62,8 +62,7 @@ pub(crate) trait Transport: Send + Sync + Debug {
 }
 
 /// Prefixes of variables that tell container engines and ssh where their servers are. None of them is a secret,
-/// and a
-/// person's own commands would use them too.
+/// and a person's own commands would use them too.
 const MESSENGERS: &[&str] =
     &["CONTAINER", "DOCKER_", "PODMAN_", "SSH_AUTH_SOCK", "XDG_", "DBUS_SESSION_BUS_ADDRESS"];
 

@@ -1,6 +1,5 @@
 //! The helper process: confines itself step by step, forks, executes the command in the child and watches it.
-//! Runs nothing
-//! if a single step of its policy fails. The steps are in `platform`.
+//! Runs nothing if a single step of its policy fails. The steps are in `platform`.
 //!
 //! The processes, each with one thread:
 //! - the *watcher*, which is started by the host or by a process in between;
@@ -138,8 +137,7 @@ fn command(policy: &Policy, job: &OwnedFd, observed: &OwnedFd) -> Result<std::co
 }
 
 /// Changes to the command's directory by its path: a descriptor of the host would belong to the host's mounts,
-/// through
-/// which everything can be written.
+/// through which everything can be written.
 fn enter(command: &Command) -> Result<()> {
     let name = command.directory.display();
     let flags = sys::HANDLE | OFlags::DIRECTORY | OFlags::CLOEXEC;

@@ -1,6 +1,5 @@
 //! The layers of the kernel's sandbox: those that this machine offers, and whether they are sufficient. Never
-//! accepts weaker
-//! layers silently.
+//! accepts weaker layers silently.
 
 #[cfg_attr(target_os = "linux", path = "layers/platform/linux.rs")]
 #[cfg_attr(target_os = "macos", path = "layers/platform/macos.rs")]
@@ -13,8 +12,7 @@ use serde::{Deserialize, Serialize};
 #[expect(clippy::struct_excessive_bools, reason = "independent layers, each of which a system may lack")]
 pub struct Layers {
     /// New namespaces for mounts, processes and shared memory: paths without a grant are mounted read-only, and
-    /// other processes
-    /// are invisible.
+    /// other processes are invisible.
     pub namespaces: bool,
     /// Landlock, with its ABI version: a second layer for writes.
     pub landlock: Option<u32>,

@@ -1,12 +1,9 @@
 //! The running children of a confiner. A child with a seal on a replaced file is ended: the mount over the old
-//! file is gone,
-//! so the child could read or write the new one.
+//! file is gone, so the child could read or write the new one.
 //!
 //! One thread checks all children, from the first one until there was none for 5 seconds. Directory events of
-//! the sealed
-//! paths wake it; for the first 250 ms of a child, which most calls do not outlive, it polls instead, since
-//! removing a watch
-//! takes longer than a short call.
+//! the sealed paths wake it; for its first 250 ms, which most calls do not outlive, it polls instead, since
+//! removing a watch takes longer than a short call.
 
 #[cfg_attr(target_os = "linux", path = "living/platform/linux.rs")]
 #[cfg_attr(target_os = "macos", path = "living/platform/macos.rs")]

@@ -1,6 +1,5 @@
 //! The rights of one child, as they are sent to the helper: a [`Grant`] with resolved paths, and the layers
-//! that enforce it.
-//! Refuses a policy that the layers cannot enforce.
+//! that enforce it. Refuses a policy that the layers cannot enforce.
 
 #[cfg_attr(target_os = "linux", path = "policy/platform/linux.rs")]
 #[cfg_attr(target_os = "macos", path = "policy/platform/macos.rs")]
@@ -72,9 +71,8 @@ impl Policy {
     }
 
     /// Returns the sealed paths of a child: hidden paths, and fixed paths in writable directories. Credential
-    /// stores and
-    /// start-up files are not sealed: other programs replace these files every day, and no right depends on
-    /// them.
+    /// stores and start-up files are not sealed: other programs replace these files every day, and no right
+    /// depends on them.
     pub(super) fn sealed(&self, grant: &Grant) -> Vec<Root> {
         let protected = grant.closed().filter(|closed| matches!(closed.why, Why::Own | Why::Denied));
         let covered = protected

@@ -1,6 +1,5 @@
 //! The program of a helper: haft itself, or the small program beside it, which starts in half the time. Refuses
-//! a program that
-//! was built from other sources, and one that tools may write.
+//! a program that was built from other sources, and one that tools may write.
 
 #[cfg_attr(target_os = "linux", path = "program/platform/linux.rs")]
 #[cfg_attr(target_os = "macos", path = "program/platform/macos.rs")]
@@ -17,8 +16,7 @@ use super::policy::Policy;
 const SMALL: &str = "haft-confine";
 
 /// Whether `main` of this program calls the entry point of helpers. Otherwise a started helper would run as the
-/// whole program
-/// and start its own helpers, without end.
+/// whole program and start its own helpers, without end.
 static IS_ABLE: AtomicBool = AtomicBool::new(false);
 
 /// Records that this program can be started as a helper.
@@ -62,8 +60,7 @@ impl Programs {
     }
 
     /// Returns the program to start for `policy`. A tool that may write the small program could replace it; the
-    /// kernel protects
-    /// the file of a running program.
+    /// kernel protects the file of a running program.
     pub(super) fn for_policy(&self, policy: &Policy) -> io::Result<PathBuf> {
         match &self.small {
             Some(small) if !policy.may_write(&small.path) => {

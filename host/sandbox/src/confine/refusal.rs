@@ -1,6 +1,5 @@
 //! The sandbox's refusals, as the helper observed them, and the line of program.toml that would permit the
-//! access. The
-//! observation decides nothing: the kernel has refused already.
+//! access. The observation decides nothing: the kernel has refused already.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -57,10 +56,9 @@ impl Refusal {
     }
 
     /// Returns hints to permit the refused accesses of a process with `grant`, each once and at most 4;
-    /// accesses that its `output`
-    /// names come first. Programs try accesses that they do not need, such as a file in `/`: a refusal that no
-    /// line permits is
-    /// reported only if `output` names it. `table` is the table of program.toml with the process's rights.
+    /// accesses that its `output` names come first. Programs try accesses that they do not need, such as a file
+    /// in `/`: a refusal that no line permits is reported only if `output` names it. `table` is the table of
+    /// program.toml with the process's rights.
     pub fn hints<'r>(
         refused: impl IntoIterator<Item = &'r Self>,
         (grant, table): (&Grant, &str),
@@ -92,8 +90,7 @@ impl Refusal {
     }
 
     /// Returns the rights that would permit all refused accesses of a process with `grant`, each once; none if
-    /// one access cannot
-    /// be permitted by a right: the process would fail again.
+    /// one access cannot be permitted by a right: the process would fail again.
     pub fn rights<'r>(refused: impl IntoIterator<Item = &'r Self>, grant: &Grant) -> Vec<Right> {
         let mut rights = Vec::new();
         for refusal in refused.into_iter().filter(|refusal| !refusal.is_incidental()) {
@@ -125,8 +122,7 @@ impl Refusal {
     }
 
     /// Returns the hint that permits this access to a process with `grant`, with `table` as the table of
-    /// program.toml; or the
-    /// reason why nothing permits it.
+    /// program.toml; or the reason why nothing permits it.
     fn way_out(&self, grant: &Grant, table: &str) -> String {
         match self {
             Self::Write(path) => for_path(grant, ("write", path), table),

@@ -1,6 +1,5 @@
 //! The seals of a child: the identities of the files and directories that its mounts cover. A mount covers one
-//! file, and the
-//! kernel removes it in the child when another file replaces that file outside.
+//! file, and the kernel removes it in the child when another file replaces that file outside.
 
 use std::path::{Path, PathBuf};
 

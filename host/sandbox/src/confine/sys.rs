@@ -1,6 +1,5 @@
 //! System calls without a safe wrapper in a library, in functions that are safe to call from a single-threaded
-//! process. Calls
-//! of only one system are in `platform`.
+//! process. Calls of only one system are in `platform`.
 #![expect(unsafe_code, reason = "raw system calls; every one says why it is sound")]
 
 #[cfg_attr(target_os = "linux", path = "sys/platform/linux.rs")]
@@ -43,7 +42,7 @@ pub(crate) fn default_signals() {
         // SAFETY: no handler is installed. KILL, STOP and those of the C library itself refuse.
         unsafe { libc::signal(signal, libc::SIG_DFL) };
     }
-    // SAFETY: `none` is initialised by `sigemptyset` before it is read. Failing is impossible for it.
+    // SAFETY: `none` is initialised by `sigemptyset` before it is read; it cannot fail.
     unsafe {
         let mut none = std::mem::zeroed::<libc::sigset_t>();
         libc::sigemptyset(&raw mut none);

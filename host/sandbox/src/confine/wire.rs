@@ -1,11 +1,9 @@
 //! The protocol between the host and its helper: short messages over socket pairs; long content is in a memory
-//! file. Unknown
-//! messages are refused: both ends are of the same build, so one would mean that they are not.
+//! file. Unknown messages are refused: both ends are of the same build, so one would mean that they are not.
 //!
 //! There are two sockets: *control* belongs to the watching helper, *job* to the process that becomes the
-//! command. Only the
-//! host holds the other ends: when it is gone, for whatever reason, both close, and the helper ends all
-//! processes.
+//! command. Only the host holds the other ends: when it is gone, for whatever reason, both close, and the
+//! helper ends all processes.
 
 #[cfg_attr(target_os = "linux", path = "wire/platform/linux.rs")]
 #[cfg_attr(target_os = "macos", path = "wire/platform/macos.rs")]
@@ -28,8 +26,7 @@ const MAX_MESSAGE: usize = 4096;
 /// Limit on the descriptors of one message.
 const MAX_DESCRIPTORS: usize = 4;
 /// Limit on the bytes of a memory file: the kernel limits arguments and environment to a quarter of the stack,
-/// and few stacks
-/// are larger than 64 MiB.
+/// and few stacks are larger than 64 MiB.
 const MAX_FILE: u64 = 16 << 20;
 
 /// From the host, on *control*: prepare. With the policy and the other socket.

@@ -24,8 +24,7 @@ pub(super) fn character_limit(limits: &Limits) -> usize {
 }
 
 /// Returns the limits of a call whose child gets `timeout`: the time to stop the child is added, so that the
-/// call's own
-/// deadline does not cut off the result.
+/// call's own deadline does not cut off the result.
 pub(super) fn limits(timeout: Duration) -> Limits {
     let time = timeout.saturating_add(STOP_BOUND).min(Limits::MAX_TIME);
     Limits { time, ..Limits::default() }
@@ -38,8 +37,7 @@ const MAX_HINTS: usize = 4;
 const TABLE: &str = "`[sandbox]`";
 
 /// Returns the result of a child with `grant`, in at most `limit` characters. The complete text is left in
-/// `whole`, if it is
-/// wanted. If the child failed, its refusals are reported as the likely cause.
+/// `whole`, if it is wanted. If the child failed, its refusals are reported as the likely cause.
 pub(super) fn answer(
     mut finished: Finished,
     timeout: Duration,
@@ -72,8 +70,7 @@ pub(super) fn answer(
 }
 
 /// Joins standard output and standard error; standard error is cut to less than a third only if standard output
-/// leaves more
-/// than that.
+/// leaves more than that.
 fn output(stdout: &mut Clipper, stderr: Option<&mut Clipper>, room: usize) -> String {
     let Some(stderr) = stderr.filter(|text| text.total() > 0) else { return stdout.render(room) };
     // The line break between the two.
@@ -85,8 +82,7 @@ fn output(stdout: &mut Clipper, stderr: Option<&mut Clipper>, room: usize) -> St
 }
 
 /// Returns hints about the refusals of a failed child; accesses that its `output` names come first. Reads of
-/// closed paths are
-/// not observed: only the output mentions them.
+/// closed paths are not observed: only the output mentions them.
 fn hints(grant: &Grant, refused: &[Refusal], output: &str) -> Vec<String> {
     let refused = Refusal::hints(refused, (grant, TABLE), output);
     let closed = grant.closed_in(output);
@@ -99,8 +95,7 @@ fn hints(grant: &Grant, refused: &[Refusal], output: &str) -> Vec<String> {
 }
 
 /// Returns the rights that would have permitted the refused accesses, including credential stores if `output`
-/// names no other
-/// reason.
+/// names no other reason.
 fn rights(grant: &Grant, refused: &[Refusal], output: &str) -> Vec<Right> {
     let stores = grant.closed_in(output).into_iter().filter_map(|closed| match closed.why {
         Why::Store(store) => Some(Right::Credentials(store)),

@@ -1,6 +1,5 @@
 //! `bash`: runs a command in the workspace to its end. Keeps no session: no variable and no process of a call
-//! remains for the
-//! next.
+//! remains for the next.
 
 use std::time::Duration;
 

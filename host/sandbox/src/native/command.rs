@@ -1,6 +1,5 @@
 //! A command tool: one program with declared arguments, run without a shell. A value is always exactly one
-//! argument: no word
-//! is split, no `$(…)` is executed, and a value that looks like an option is refused.
+//! argument: no word is split, no `$(…)` is executed, and a value that looks like an option is refused.
 
 mod arguments;
 

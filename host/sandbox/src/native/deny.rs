@@ -1,6 +1,6 @@
 //! Commands that are always refused, before approval: a guard against mistakes. It matches the text of a
-//! command, which can be
-//! written in many ways in a shell; the protection against harm is the sandbox, the container or the account.
+//! command, which can be written in many ways in a shell; the protection against harm is the sandbox, the
+//! container or the account.
 
 use haft_core::tool::may_run;
 
@@ -26,9 +26,8 @@ pub struct Denied(Vec<String>);
 
 impl Denied {
     /// Returns these patterns. A pattern is a command line: its program, options and operands must all be
-    /// present, in any order;
-    /// `*` at the end of a word matches anything. A pattern with `(`, `|` or `;` is searched for literally,
-    /// except for spaces.
+    /// present, in any order; `*` at the end of a word matches anything. A pattern with `(`, `|` or `;` is
+    /// searched for literally, except for spaces.
     pub fn new(patterns: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self(patterns.into_iter().map(Into::into).collect())
     }

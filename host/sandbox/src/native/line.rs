@@ -1,6 +1,5 @@
 //! The command line of a model: the checks that `bash` and `run_shell` share before they start a process. Never
-//! changes a
-//! command.
+//! changes a command.
 
 use serde_json::Value;
 

@@ -1,6 +1,5 @@
 //! `run_shell`: runs a command on the backend's target. Always reports how a command ended, and never types
-//! into one that
-//! still runs.
+//! into one that still runs.
 
 mod answer;
 mod wait;

@@ -1,6 +1,5 @@
 //! Runs one program on haft's own streams, confined like a child of a tool: `haft exec`, and the shell of a
-//! local pane. Leaves
-//! no process running when the program or haft ends.
+//! local pane. Leaves no process running when the program or haft ends.
 
 use std::ffi::OsString;
 use std::io;
@@ -110,8 +109,7 @@ pub(crate) fn command_line(host: &HostContext, shell: &Path) -> String {
 }
 
 /// Runs `program` on this process's streams to its end; returns its status and the sandbox's refusals. With
-/// `terminal` it
-/// stays in the session of its terminal, so that keys such as Ctrl-C reach it.
+/// `terminal` it stays in the session of its terminal, so that keys such as Ctrl-C reach it.
 pub async fn run(
     confiner: &Confiner,
     grant: &Grant,

@@ -1,8 +1,7 @@
 //! Caches of developer tools in the sandbox. Package managers and compilers keep downloads in the user's home,
-//! which no child
-//! may write. Each workspace and each MCP server has its own caches instead, which each tool gets by an
-//! environment variable:
-//! no cache is shared with another program, and the user's own caches stay unchanged.
+//! which no child may write. Each workspace and each MCP server has its own caches instead, which each tool
+//! gets by an environment variable: no cache is shared with another program, and the user's own caches stay
+//! unchanged.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder};
@@ -16,8 +15,7 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags, Timespec, Timestamps, UTIME_NOW, ut
 use rustix::io::Errno;
 
 /// The variables of the tools' cache directories, which are not rights. The text before the path is for tools
-/// that take a
-/// whole option.
+/// that take a whole option.
 const VARIABLES: &[(&str, &str, &str)] = &[
     // npm and npx, and the headers that node-gyp compiles against.
     ("npm_config_cache", "", "npm"),
@@ -78,8 +76,7 @@ pub fn written(base: &Path) -> PathBuf {
 }
 
 /// Creates `caches`, a directory from [`written`], for this user alone; its parent's modification time is that
-/// of the last
-/// use. Opens nothing there: where tools may write a whole home, a link could lead anywhere.
+/// of the last use. Opens nothing there: where tools may write a whole home, a link could lead anywhere.
 ///
 /// # Errors
 /// The directories cannot be created.
@@ -139,8 +136,7 @@ pub fn sweep(all: &Path, dry_run: bool) -> io::Result<Vec<String>> {
 }
 
 /// Makes a directory and its subdirectories removable, since Go makes them read-only. Follows no link that a
-/// child created,
-/// even one created during the walk.
+/// child created, even one created during the walk.
 fn open_up(directory: &OwnedFd) -> io::Result<()> {
     rustix::fs::fchmod(directory, Mode::RWXU)?;
     for entry in rustix::fs::Dir::read_from(directory)? {

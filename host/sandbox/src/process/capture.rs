@@ -1,6 +1,5 @@
 //! Reads a child's output as it arrives: forwards it live and keeps a truncated copy. The caller decides when
-//! to stop; a pipe
-//! may stay open for longer than the call.
+//! to stop; a pipe may stay open for longer than the call.
 
 use std::convert::Infallible;
 use std::io;

@@ -1,7 +1,6 @@
 //! Starts the only process that outlives haft: the tmux server on this machine, to which a person attaches.
-//! Every command in it
-//! is started by `haft exec`, confined and supervised. The server does not get haft's own environment, which
-//! contains keys.
+//! Every command in it is started by `haft exec`, confined and supervised. The server does not get haft's own
+//! environment, which contains keys.
 
 use std::io;
 use std::path::Path;
@@ -15,8 +14,7 @@ use crate::process::start::ENVIRONMENT;
 const MORE: &[&str] = &["PATH", "SHELL", "XDG_RUNTIME_DIR"];
 
 /// Runs `script` with `sh`, without supervision that would end its background processes. The script must end
-/// soon; tmux's
-/// server continues. If the future is dropped before the end, the script is killed.
+/// soon; tmux's server continues. If the future is dropped before the end, the script is killed.
 #[expect(clippy::disallowed_methods, reason = "starts tmux's server, which nothing of haft may watch over")]
 pub(crate) async fn start(script: &str) -> io::Result<Output> {
     let mut command = Command::new("/bin/sh");

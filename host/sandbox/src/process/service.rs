@@ -1,16 +1,12 @@
 //! Keeps one program running with pipes to it, and stops all processes that it started. A service never
-//! outlives its [`Life`],
-//! whatever happens to the host.
+//! outlives its [`Life`], whatever happens to the host.
 //!
 //! **Start:** like every child ([`crate::process::start`]): in the grant's workspace, confined, with a cleared
-//! environment
-//! and the given variables.
+//! environment and the given variables.
 //! **Streams:** input and output are returned to the caller; standard error is read continuously, so that a
-//! full pipe never
-//! blocks the service, and its end is kept.
+//! full pipe never blocks the service, and its end is kept.
 //! **End:** when its own process has ended; its remaining processes are then stopped. Dropping the [`Life`]
-//! kills at once,
-//! and so does the watcher when haft is gone.
+//! kills at once, and so does the watcher when haft is gone.
 
 use std::convert::Infallible;
 use std::ffi::OsString;
@@ -110,8 +106,7 @@ impl std::fmt::Display for Ending {
 }
 
 /// Starts `job` with the rights of `grant`. Every line of its standard error is passed to `on_line`, truncated.
-/// Must be called
-/// inside a tokio runtime.
+/// Must be called inside a tokio runtime.
 pub async fn start(
     confiner: &Confiner,
     job: &ServiceSpec,
@@ -177,8 +172,7 @@ impl Life {
     }
 
     /// Waits for `patience` until the service has ended, then stops it. Returns when no process is left, or
-    /// when the kernel cannot
-    /// end one; at most 8 seconds after `patience`.
+    /// when the kernel cannot end one; at most 4 seconds after `patience`.
     pub async fn shut_down(&self, patience: Duration) {
         let _: Result<_, _> = timeout(patience, self.gone()).await;
         self.stop();

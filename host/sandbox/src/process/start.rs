@@ -1,6 +1,5 @@
 //! The start of a child: in the grant's workspace, confined, with an environment of named variables only.
-//! Passes on no variable
-//! of haft without a reason.
+//! Passes on no variable of haft without a reason.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -14,8 +13,7 @@ use haft_core::grant::Grant;
 use haft_core::lookup::search_path;
 
 /// Variables of the host's environment that every child gets: the user's identity, locale, time zone and
-/// trusted certificates.
-/// `LC_*` too; none of them ever holds a secret.
+/// trusted certificates. `LC_*` too; none of them ever holds a secret.
 pub const ENVIRONMENT: &[&str] = &[
     "HOME",
     "LANG",
@@ -44,8 +42,7 @@ pub const ENVIRONMENT: &[&str] = &[
 ];
 
 /// Returns a helper that is becoming `command`. A prepared helper may have ended meanwhile, or one of its seals
-/// may be broken;
-/// the second one is new.
+/// may be broken; the second one is new.
 pub(crate) async fn started(
     confiner: &Confiner,
     grant: &Grant,

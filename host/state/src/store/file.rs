@@ -1,6 +1,5 @@
 //! The file of a store: opened below the plugin's folder without following links, and limited in proportion to
-//! its quota,
-//! however the engine uses free pages.
+//! its quota, however the engine uses free pages.
 
 use std::fs::File;
 use std::io;
@@ -21,8 +20,7 @@ use crate::owner::is_linked;
 const NAME: &str = "entries.redb";
 
 /// The file's limit as a multiple of the quota: a value takes the next power of two in pages, a changed page is
-/// written
-/// beside the old one, and the old one is free one transaction later.
+/// written beside the old one, and the old one is free one transaction later.
 const OVERHEAD: u64 = 8;
 
 /// The minimal limit in bytes, for an empty or small store.
@@ -38,8 +36,7 @@ pub(super) struct Backend {
 }
 
 /// Opens the file in `folder`, which is created if it is missing and `create` is set. Returns a second handle
-/// to check
-/// whether the file was removed.
+/// to check whether the file was removed.
 pub(super) fn open(folder: &Path, create: bool, quota: u64) -> Result<Option<(Backend, File)>, StoreError> {
     let flags = (OFlags::NOFOLLOW | OFlags::CLOEXEC).bits().cast_signed();
     let opened = File::options()

@@ -1,6 +1,5 @@
 //! Generates random values for a JSON Schema: mostly ordinary values, and often edge cases. Handles types,
-//! bounds, enums
-//! and parts; the caller's check rejects values that violate other keywords.
+//! bounds, enums and parts; the caller's check rejects values that violate other keywords.
 
 use fastrand::Rng;
 use serde_json::{Map, Number, Value};

@@ -1,6 +1,6 @@
 //! The tmux session: its name, its server and its pane's process. The server is haft's own, so that no user
-//! configuration
-//! changes its behaviour and none of the user's panes can be addressed. Refuses names with a meaning to tmux.
+//! configuration changes its behaviour and none of the user's panes can be addressed. Refuses names with a
+//! meaning to tmux.
 
 use std::path::PathBuf;
 

@@ -1,6 +1,5 @@
 //! The content of a pane, and keys for it. Refuses all panes except haft's own: others may belong to a person,
-//! with more
-//! rights.
+//! with more rights.
 
 use async_trait::async_trait;
 

@@ -1,6 +1,5 @@
 //! Converts the arguments of a call to words of a command line. Refuses values that the program would read as
-//! an undeclared
-//! option.
+//! an undeclared option.
 
 use std::collections::BTreeSet;
 
@@ -41,8 +40,7 @@ pub(super) fn schema(arguments: &[Argument], extra: bool) -> Value {
 /// Returns the words that a call appends to the command line, in the order of declaration, `args` last.
 ///
 /// `after_terminator`: the command itself ends its options with `--`, so that any value is safe. Without
-/// declared arguments
-/// the caller writes the whole command line, including options.
+/// declared arguments the caller writes the whole command line, including options.
 pub(super) fn words(
     arguments: &[Argument],
     extra: bool,

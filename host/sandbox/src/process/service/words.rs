@@ -1,6 +1,5 @@
 //! The standard error of a service: passed on line by line, and the last lines kept: at most [`MAX_LINES`]
-//! lines of
-//! [`MAX_LINE`] bytes.
+//! lines of [`MAX_LINE`] bytes.
 
 use std::collections::VecDeque;
 

@@ -1,6 +1,5 @@
 //! The list of escape attempts, in order. A row has the promise, the attempt and the check of its result; their
-//! bodies are in
-//! other files.
+//! bodies are in other files.
 
 use super::brief::Brief;
 use super::fixture::{self, Fixture};

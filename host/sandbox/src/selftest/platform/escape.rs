@@ -1,6 +1,5 @@
 //! The escape attempts: this program, started in the sandbox like any command. It makes the attempts, reports
-//! the results, and
-//! does no harm if one succeeds.
+//! the results, and does no harm if one succeeds.
 
 use std::io::{self, Read, Write};
 use std::process::ExitCode;
@@ -60,8 +59,7 @@ fn attempt_all(brief: &Brief) -> io::Result<()> {
 
 impl Brief {
     /// Returns the host's process, unless its id belongs to another process here: in a new PID namespace the
-    /// child and its watcher
-    /// have low ids.
+    /// child and its watcher have low ids.
     pub(super) fn host(&self) -> io::Result<Pid> {
         let ours = [Some(rustix::process::getpid()), rustix::process::getppid()];
         let host = Pid::from_raw(self.host).filter(|host| !ours.contains(&Some(*host)));

@@ -30,8 +30,7 @@ const BOUND: Duration = Duration::from_secs(5);
 const MAX_ANSWER: usize = 100_000;
 
 /// Makes all attempts under the layers of `confiner`. They use a temporary directory in `data`, and attack one
-/// in `state`,
-/// which is closed to them; both are removed afterwards.
+/// in `state`, which is closed to them; both are removed afterwards.
 pub async fn run(confiner: &Confiner, data: &Path, state: &Path) -> Result<SelfTest, SelfTestError> {
     let started = Instant::now();
     let failed = |error: io::Error| SelfTestError::Fixture(format!("cannot prepare it: {error}"));

@@ -1,6 +1,5 @@
 //! System calls that only an escape attempt makes, in functions that do no harm if they succeed. Their results
-//! are judged
-//! elsewhere.
+//! are judged elsewhere.
 #![expect(unsafe_code, reason = "raw system calls; every one says why it is sound")]
 
 use std::ffi::{CString, c_long};
@@ -55,7 +54,7 @@ pub(super) fn clone_into_user_namespace() -> io::Result<()> {
     // has a single thread.
     let process = check(unsafe { libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0) })?;
     if process == 0 {
-        // SAFETY: ends the copy without running anything of this one's.
+        // SAFETY: ends the new process without running any handler.
         unsafe { libc::_exit(0) }
     }
     Ok(())
@@ -85,8 +84,7 @@ pub(super) fn ignore_termination() {
 }
 
 /// Kernel interfaces that have allowed escapes before, each called with an invalid object: an "invalid" error
-/// shows that the
-/// interface is accessible.
+/// shows that the interface is accessible.
 pub(super) const INTERFACES: &[Interface] = &[
     ("io_uring", || ask(libc::SYS_io_uring_setup, 0)),
     ("bpf", || ask(libc::SYS_bpf, -1)),

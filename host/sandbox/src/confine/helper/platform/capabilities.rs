@@ -7,8 +7,7 @@ use crate::confine::policy::Policy;
 use crate::confine::sys::platform as sys;
 
 /// The capabilities that root keeps if it may write everything: access to files of other users, and the needs
-/// of package
-/// managers. None of them can remove a mount or access another process.
+/// of package managers. None of them can remove a mount or access another process.
 const KEPT_BY_ROOT: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::DAC_OVERRIDE)
     .union(CapabilitySet::FOWNER)

@@ -1,11 +1,9 @@
 //! The watcher: waits for the command, reports its end to the host, and ends all of its processes, also when
-//! the host is
-//! gone.
+//! the host is gone.
 //!
 //! The new parent of an orphan is `launchd`, so the command's processes are identified by session and, as far
-//! as it is
-//! visible, by descent. A process that leaves both is not found: [`crate::confine::Layers::verdict`] reports
-//! that.
+//! as it is visible, by descent. A process that leaves both is not found: [`crate::confine::Layers::verdict`]
+//! reports that.
 
 use std::collections::BTreeSet;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -161,8 +159,7 @@ impl Watch<'_> {
     }
 
     /// Returns the remaining processes besides the command: those of its session, and their descendants. After
-    /// the command was
-    /// waited for, its id may be reused, so its children are no longer included.
+    /// the command was waited for, its id may be reused, so its children are no longer included.
     fn members(&self) -> Vec<Pid> {
         let all = sys::processes();
         let is_of_session = |process: Pid| !self.terminal && getsid(Some(process)) == Ok(self.command);

@@ -1,8 +1,7 @@
 //! Linux: namespaces, Landlock, seccomp and no capabilities.
 //!
 //! The process that the host starts enters new namespaces and waits; their first process is the watcher.
-//! Without
-//! namespaces the started process is the watcher.
+//! Without namespaces the started process is the watcher.
 
 mod capabilities;
 mod mounts;

@@ -1,7 +1,6 @@
 //! The child's view of the file system: everything read-only except the writable paths, hidden paths covered,
-//! and new
-//! devices and a new process table. Follows no link on the way to a path that it changes: a tool may have
-//! created the link.
+//! and new devices and a new process table. Follows no link on the way to a path that it changes: a tool may
+//! have created the link.
 
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd, OwnedFd};
@@ -90,8 +89,7 @@ fn open(path: &Path) -> Result<Option<OwnedFd>> {
 }
 
 /// Mounts a new process table. In a container parts of `/proc` may be covered, in which case the kernel refuses
-/// a new one;
-/// the old one shows other processes, but gives no access to them.
+/// a new one; the old one shows other processes, but gives no access to them.
 fn processes() -> Result<()> {
     let mount = match new("proc", &[], MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV) {
         Ok(mount) => mount,
@@ -101,8 +99,7 @@ fn processes() -> Result<()> {
     let place = open("/proc".as_ref())?.context("there is no `/proc`")?;
     put(&mount, &place)?;
     // Kernels before 6.14 have one limit for the whole machine, which must not change here: they refuse the
-    // write, since the
-    // limit is outside this namespace.
+    // write, since the limit is outside this namespace.
     if let Ok(limit) = rustix::fs::openat(&mount, "sys/kernel/pid_max", OFlags::WRONLY, Mode::empty()) {
         let _ = rustix::io::write(limit, PROCESS_NUMBERS);
     }
@@ -173,8 +170,7 @@ fn below(root: &OwnedFd, name: &str) -> Result<OwnedFd> {
 }
 
 /// The covers of hidden paths: an empty directory and an empty file without permissions. They exist in `/dev`
-/// only while
-/// the mounts are created.
+/// only while the mounts are created.
 struct Covers {
     devices: OwnedFd,
 }
@@ -216,10 +212,8 @@ fn fix(path: &Path) -> Result<()> {
 }
 
 /// Bind-mounts on itself every directory between a writable one and a hidden or fixed path in it: a mount point
-/// cannot be
-/// renamed, so that no other directory can take its place. Each directory once, from the outside in: a
-/// recursive bind
-/// mount copies inner mounts, so copies of copies would double them.
+/// cannot be renamed, so that no other directory can take its place. Each directory once, from the outside in:
+/// a recursive bind mount copies inner mounts, so copies of copies would double them.
 fn pin(policy: &Policy) -> Result<()> {
     let sealed = policy.hidden.iter().chain(&policy.fixed);
     let between: BTreeSet<&Path> = sealed.flat_map(|path| between(policy, path)).collect();

@@ -22,9 +22,8 @@ const MAX_PROCESSES: u64 = 512;
 pub(super) struct NoNamespaces;
 
 /// Classifies an error of the mounts: a refusal counts as missing namespaces, since some systems provide
-/// namespaces but
-/// refuse mounts in them. Any other error may be caused by a tool, for example by a link, and must not disable
-/// namespaces.
+/// namespaces but refuse mounts in them. Any other error may be caused by a tool, for example by a link, and
+/// must not disable namespaces.
 pub(super) fn without_mounts(error: anyhow::Error) -> anyhow::Error {
     let refused = |cause: &(dyn std::error::Error + 'static)| {
         let refusals = [Errno::PERM, Errno::ACCESS, Errno::NOSYS, Errno::INVAL];
@@ -42,8 +41,7 @@ pub(super) fn enter(policy: &Policy) -> Result<()> {
         flags |= UnshareFlags::NEWNET;
     }
     // Root that may write everything keeps its rights over other users' files; the capability to remove mounts
-    // is dropped
-    // later.
+    // is dropped later.
     let is_root = user.0.is_root() && policy.write.is_none();
     if !is_root || sys::unshare(flags).is_err() {
         sys::unshare(flags | UnshareFlags::NEWUSER).context("cannot enter namespaces")?;
@@ -51,8 +49,7 @@ pub(super) fn enter(policy: &Policy) -> Result<()> {
         map("/proc/self/uid_map", format_args!("{0} {0} 1", user.0.as_raw()))?;
         map("/proc/self/gid_map", format_args!("{0} {0} 1", user.1.as_raw()))?;
         // Counted per user, and in a new user namespace per call. Not set otherwise: it would count all
-        // processes of the user, and
-        // a desktop alone has more.
+        // processes of the user, and a desktop alone has more.
         limit(Resource::Nproc, Some(MAX_PROCESSES), Some(MAX_PROCESSES))?;
     }
     if !policy.network {

@@ -1,10 +1,8 @@
 //! Reports the sandbox's refusals to the host. A seccomp filter makes calls that write files or connect wait
-//! for the watcher
-//! (`SECCOMP_RET_USER_NOTIF`, `seccomp_unotify(2)`), which checks whether the mounts refuse them, and lets
-//! every call
-//! continue. It decides nothing, so a process that changes its arguments meanwhile gains nothing: at worst
-//! another path is
-//! reported. Reads are observed only if reading is limited; otherwise there are too many.
+//! for the watcher (`SECCOMP_RET_USER_NOTIF`, `seccomp_unotify(2)`), which checks whether the mounts refuse
+//! them, and lets every call continue. It decides nothing, so a process that changes its arguments meanwhile
+//! gains nothing: at worst another path is reported. Reads are observed only if reading is limited; otherwise
+//! there are too many.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -189,8 +187,7 @@ impl AsFd for Observer {
 }
 
 /// Checks access to `path` with this process's mounts and user, which are those of the command. The kernel
-/// reports a
-/// read-only mount only if the file's mode permits the access.
+/// reports a read-only mount only if the file's mode permits the access.
 fn may(path: &Path, access: Access) -> Result<(), Errno> {
     accessat(CWD, path, access, AtFlags::EACCESS)
 }

@@ -1,6 +1,5 @@
 //! Landlock: the second layer for writes, and the only one for reads. All features that the probe found are
-//! required;
-//! partial enforcement is an error.
+//! required; partial enforcement is an error.
 
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -101,10 +100,8 @@ fn readable(policy: &Policy) -> Vec<Rule> {
         return vec![("/".into(), reading)];
     }
     // Nothing covers hidden paths, and a rule cannot be reduced: names are visible everywhere, and the content
-    // of everything
-    // except the parents of hidden paths is readable. Disks contain hidden files too, so only the writable
-    // devices are
-    // readable.
+    // of everything except the parents of hidden paths is readable. Disks contain hidden files too, so only the
+    // writable devices are readable.
     let mut rules = vec![("/".into(), AccessFs::ReadDir | AccessFs::Execute)];
     let hidden = [&policy.hidden[..], &["/dev".into()]].concat();
     rules.extend(beside(&hidden).into_iter().map(|path| (path, AccessFs::ReadFile.into())));

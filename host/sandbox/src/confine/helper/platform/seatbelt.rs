@@ -1,15 +1,13 @@
 //! The policy as a profile of Seatbelt, the sandbox of macOS. Everything is denied by default, and the
-//! permissions of the
-//! policy are listed. Paths are never part of the text: they are parameters, so that a path cannot add a rule.
+//! permissions of the policy are listed. Paths are never part of the text: they are parameters, so that a path
+//! cannot add a rule.
 //!
 //! The last matching rule applies; hence the order: permissions, then denials. Seatbelt matches by path alone.
-//! A denied path
-//! inside a writable directory would be accessible under another name, so none of its parent directories may be
-//! moved.
+//! A denied path inside a writable directory would be accessible under another name, so none of its parent
+//! directories may be moved.
 //!
 //! SB11 describes a profile that allows by default and lists denials. Such a list misses everything that its
-//! author did not
-//! think of; an allow-list does not.
+//! author did not think of; an allow-list does not.
 //!
 //! **Untested:** the text is tested on every system, its effect in the kernel of macOS is not.
 
@@ -24,8 +22,7 @@ use crate::confine::wire::Command;
 const SANDBOX_EXEC: &str = "/usr/bin/sandbox-exec";
 
 /// The needs of every program besides files: starting processes, signalling them, queries about the system and
-/// its users, a
-/// terminal, and shared memory among its own processes.
+/// its users, a terminal, and shared memory among its own processes.
 const BASE: &str = r#"(version 1)
 (deny default)
 (allow process-exec)

@@ -1,10 +1,8 @@
 //! The filter of system calls: calls that a sandbox of files does not cover, and that no honest tool needs.
-//! Denied calls
-//! return an error number, so that programs can continue.
+//! Denied calls return an error number, so that programs can continue.
 //!
 //! Only denied calls are listed: new system calls on files are covered by the mounts and Landlock, and an
-//! allow-list would
-//! break programs with every release of a C library.
+//! allow-list would break programs with every release of a C library.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -76,8 +74,7 @@ const DENIED: &[i64] = &[
 ];
 
 /// Calls that root's programs (`tar`, `cp -a`, package managers) expect to succeed, and abort without. Root in
-/// the sandbox
-/// has no right to change owners, and an ordinary user's programs do not try.
+/// the sandbox has no right to change owners, and an ordinary user's programs do not try.
 const PRETENDED: &[i64] = &[
     libc::SYS_fchown,
     libc::SYS_fchownat,
@@ -170,8 +167,7 @@ pub(super) fn apply(policy: &Policy) -> Result<(), seccompiler::Error> {
 }
 
 /// Compiles a filter that returns `errno` for calls that match `rules` and allows all others. A program of
-/// another
-/// architecture, whose call numbers differ, is killed.
+/// another architecture, whose call numbers differ, is killed.
 fn program(rules: Rules, errno: i32) -> Result<BpfProgram, seccompiler::Error> {
     let answer = SeccompAction::Errno(errno.cast_unsigned());
     let arch = TargetArch::try_from(std::env::consts::ARCH)?;
@@ -179,8 +175,7 @@ fn program(rules: Rules, errno: i32) -> Result<BpfProgram, seccompiler::Error> {
 }
 
 /// Prepends a check that the library lacks: on x86-64 every call has a second number in the x32 table, which
-/// the rules do
-/// not contain.
+/// the rules do not contain.
 fn without_second_table(program: BpfProgram) -> BpfProgram {
     if cfg!(not(target_arch = "x86_64")) {
         return program;
@@ -271,7 +266,7 @@ fn denied(policy: &Policy) -> Result<Rules, seccompiler::Error> {
     Ok(rules)
 }
 
-/// The value of `IOPRIO_WHO_PROCESS`, which exceeds `PRIO_PROCESS`; the values of groups and users are greater.
+/// The greater of `PRIO_PROCESS` and `IOPRIO_WHO_PROCESS`, which name a process.
 const ONE_PROCESS: u64 = 1;
 
 /// Calls that set a file's mode, with the argument that holds it.

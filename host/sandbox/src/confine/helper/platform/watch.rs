@@ -1,6 +1,5 @@
 //! The watcher: waits for the command, reports its end to the host, and ends all of its processes, also when
-//! the host is
-//! gone. Ends after the last process that it watches.
+//! the host is gone. Ends after the last process that it watches.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -31,8 +30,7 @@ const ROUND: Duration = Duration::from_millis(10);
 const MAX_FOUND: usize = 10_000;
 
 /// Watches `command` and its descendants until none is left. `is_first`: this is the first process of a PID
-/// namespace, so it
-/// sees no other processes.
+/// namespace, so it sees no other processes.
 pub(super) fn until_gone(
     (control, observer): (&OwnedFd, Option<Observer>),
     ended: &OwnedFd,
@@ -139,8 +137,7 @@ impl Watch<'_> {
     }
 
     /// Waits until the host closes the connection: tearing down namespaces takes longer than a command like
-    /// `true`, and the host
-    /// would wait for it.
+    /// `true`, and the host would wait for it.
     fn linger(&mut self, ended: &OwnedFd) {
         let started = Instant::now();
         while started.elapsed() < LINGER {
@@ -197,8 +194,7 @@ impl Watch<'_> {
             return;
         }
         // Children of an ended process are reparented to this one, so they come next. A scan for all
-        // descendants takes longer than
-        // a process needs to fork and end.
+        // descendants takes longer than a process needs to fork and end.
         if signal == Signal::KILL
             && let Ok(children) = fs::read_to_string(CHILDREN)
         {
@@ -258,8 +254,7 @@ fn parent_of(process: Pid) -> Option<i32> {
 }
 
 /// Returns the parent in a line of `/proc/PID/stat`: the second field after the name, which is in parentheses
-/// and may contain
-/// any characters.
+/// and may contain any characters.
 fn parent(stat: &str) -> Option<i32> {
     stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()
 }

@@ -1,6 +1,5 @@
 //! Aliases of a path: a file system can be mounted in several places, and a path that is denied in one would be
-//! accessible in
-//! another. An alias counts only if the identical file or directory is there.
+//! accessible in another. An alias counts only if the identical file or directory is there.
 
 use std::ffi::OsString;
 use std::fs;

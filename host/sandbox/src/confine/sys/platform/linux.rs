@@ -1,6 +1,5 @@
 //! System calls of Linux, in functions that are safe to call from a single-threaded process. Makes no
-//! decisions: the callers
-//! decide which calls to make, and when.
+//! decisions: the callers decide which calls to make, and when.
 #![expect(unsafe_code, reason = "raw system calls; every one says why it is sound")]
 
 use std::io;
@@ -108,8 +107,7 @@ pub(crate) fn drop_from_bounding_set(capability: u32) -> io::Result<()> {
 }
 
 /// Signals every process that this one may signal, except itself. Only for the first process of a PID
-/// namespace, which sees no
-/// other processes.
+/// namespace, which sees no other processes.
 pub(crate) fn signal_everybody(signal: Signal) -> io::Result<()> {
     if rustix::process::getpid() != Pid::INIT {
         return Err(io::ErrorKind::PermissionDenied.into());
@@ -164,10 +162,8 @@ const SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP: libc::c_ulong = 1;
 const PAGE: usize = 4096;
 
 /// Installs `program` in this process and its descendants, and returns the listener on which its calls wait. On
-/// Linux 5.19 and
-/// later, non-fatal signals do not interrupt a waiting call: otherwise the call would be repeated, and a
-/// runtime that sends
-/// itself signals would make no progress.
+/// Linux 5.19 and later, non-fatal signals do not interrupt a waiting call: otherwise the call would be
+/// repeated, and a runtime that sends itself signals would make no progress.
 pub(crate) fn filter_with_listener(program: &[libc::sock_filter]) -> io::Result<OwnedFd> {
     let length = libc::c_ushort::try_from(program.len()).map_err(io::Error::other)?;
     let filter = libc::sock_fprog { len: length, filter: program.as_ptr().cast_mut() };
@@ -181,8 +177,7 @@ pub(crate) fn filter_with_listener(program: &[libc::sock_filter]) -> io::Result<
         // SAFETY: as above.
         let listener = unsafe { OwnedFd::from_raw_fd(made) };
         // The listener and the caller run on one processor in turn (Linux 6.6), so that neither waits for
-        // another processor.
-        // SAFETY: the flags are passed by value.
+        // another processor. SAFETY: the flags are passed by value.
         unsafe {
             libc::ioctl(made, libc::SECCOMP_IOCTL_NOTIF_SET_FLAGS, SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP);
         }
@@ -197,7 +192,7 @@ pub(crate) fn filter_with_listener(program: &[libc::sock_filter]) -> io::Result<
 
 /// Returns the next waiting call.
 pub(crate) fn next_notification(listener: BorrowedFd<'_>) -> io::Result<Notification> {
-    // SAFETY: the kernel asks for a value of zeros, and fills it in.
+    // SAFETY: the kernel requires a zeroed value, and fills it in.
     let call = unsafe {
         let mut call = std::mem::zeroed::<libc::seccomp_notif>();
         check(libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_RECV, &raw mut call))?;
