@@ -99,7 +99,7 @@ impl Found<'_> {
         for entry in entries.map_while(Result::ok) {
             let (path, name) = (entry.path(), entry.file_name());
             let Ok(metadata) = entry.metadata() else { continue };
-            if self.scope.own.contains(&(metadata.dev(), metadata.ino())) {
+            if self.scope.output_files.contains(&(metadata.dev(), metadata.ino())) {
                 continue;
             }
             if !self.scope.counts(&path, &name.to_string_lossy(), metadata.is_dir()) {
