@@ -1,11 +1,11 @@
-//! Makes one number of all sources of confinement, by which haft knows its helper program again: one that was left
-//! behind by an earlier build, or by a half-done upgrade, is not used.
+//! Computes a digest of the confinement sources, by which haft identifies its helper program: a helper of an
+//! earlier build or of an interrupted upgrade is not used.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What is compiled into the helper and decides what it does.
+/// The sources of the helper that affect its behaviour.
 const FOLDERS: &[&str] = &["src/confine", "src/selftest"];
 
 fn main() -> io::Result<()> {
@@ -31,7 +31,7 @@ fn walk(folder: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
     Ok(())
 }
 
-/// FNV-1a. Not cryptographic: it detects mistakes, not attacks.
+/// Adds bytes to an FNV-1a digest. Not cryptographic: it detects mistakes, not attacks.
 fn add(digest: u64, bytes: &[u8]) -> u64 {
     bytes.iter().fold(digest, |digest, byte| (digest ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }

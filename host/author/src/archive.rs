@@ -1,5 +1,5 @@
-//! A package of several parts as one file, packed reproducibly: the same parts give the same bytes. It contains what
-//! the package declares and needs, and no other file of the folder.
+//! A package of several parts as one archive, packed reproducibly: the same parts give the same bytes. Contains
+//! only the files that the package declares and needs.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -15,44 +15,43 @@ use haft_core::manifest::{Component, Manifest};
 use haft_core::report::{Problem, Report};
 use haft_package::{MAX_SIZE, parts};
 
-/// Files of one package; what installs it takes no more.
+/// Limit on the files of one package; the installer has the same limit.
 const MAX_FILES: usize = 10_000;
 
 /// The file that makes a folder a package.
 const MANIFEST: &str = "program.toml";
 
-/// When every file of a package was made, as far as it says: 1980, before which some programs know
-/// no time.
+/// The modification time of every packed file: 1980, the earliest time that some programs support.
 const TIME: u64 = 315_532_800;
 
 /// A file of a package.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// Where it is in the package.
+    /// The path in the package.
     pub path: String,
-    /// Where it is now.
+    /// The path on this machine.
     pub file: PathBuf,
-    /// Bytes.
+    /// The size in bytes.
     pub size: u64,
-    /// Whether it may be executed.
+    /// Whether the file is executable.
     pub executable: bool,
 }
 
-/// A package on its way.
+/// A package that is being packed.
 #[derive(Debug)]
 pub struct Package {
-    /// `NAME-VERSION`, which everything in it lies below.
+    /// `NAME-VERSION`, the top folder of the archive.
     pub name: String,
-    /// What is in it, in order.
+    /// The files, sorted by path.
     pub entries: Vec<Entry>,
-    /// Tables of program.toml that mean nothing in a package, and stay behind.
+    /// Tables of program.toml that have no meaning in a package, and are left out.
     pub left_out: Vec<String>,
-    /// Its program.toml.
+    /// The program.toml of the package.
     manifest: String,
 }
 
 impl Package {
-    /// What belongs to the package that `manifest`, in `folder`, describes.
+    /// Collects the files of the package that `manifest` describes in `folder`.
     pub fn collect(folder: &Path, manifest: &Manifest) -> anyhow::Result<Self> {
         let Some(program) = &manifest.program else {
             let problem = Problem::new("a package needs `[program]` with its name and version");
@@ -72,12 +71,12 @@ impl Package {
         Ok(Self { name, entries: files.found.into_values().collect(), left_out, manifest })
     }
 
-    /// Bytes of its files together.
+    /// Returns the bytes of all files.
     pub fn size(&self) -> u64 {
         self.entries.iter().map(|entry| entry.size).sum()
     }
 
-    /// The archive.
+    /// Returns the archive.
     pub fn pack(&self) -> anyhow::Result<Vec<u8>> {
         let zip = GzBuilder::new().operating_system(UNKNOWN_SYSTEM).write(Vec::new(), Compression::default());
         let mut archive = Builder::new(zip);
@@ -109,7 +108,7 @@ impl Package {
     }
 }
 
-/// What gzip writes where it does not matter on which system it ran.
+/// gzip's code for an unknown operating system.
 const UNKNOWN_SYSTEM: u8 = 255;
 
 struct Files<'a> {
@@ -152,7 +151,7 @@ fn check_commands(folder: &Path, manifest: &Manifest) -> anyhow::Result<()> {
 }
 
 impl Files<'_> {
-    /// Takes in a file; a link is none, since it would mean something else elsewhere.
+    /// Adds a file. Links are refused, since their targets differ on other machines.
     fn add(&mut self, path: &Path) -> anyhow::Result<()> {
         let file = self.folder.join(path);
         let shown = file.display();
@@ -175,7 +174,7 @@ impl Files<'_> {
     }
 }
 
-/// The path in the package: its parts joined by `/`, without `.`.
+/// Returns the path in the package: the components joined by `/`, without `.`.
 fn name(path: &Path) -> Option<String> {
     let parts = path.components().filter(|part| *part != Part::CurDir);
     let parts: Option<Vec<&str>> = parts.map(|part| part.as_os_str().to_str()).collect();

@@ -1,4 +1,4 @@
-//! Bindings of a project's WIT for its language, made in this process: no generator has to be installed. An
+//! Generates bindings of a project's WIT for its language in this process: no generator has to be installed. An
 //! up-to-date file is not written again, so that it causes no rebuild.
 
 use std::path::Path;
@@ -10,20 +10,20 @@ use wit_bindgen_core::{Files, WorldGenerator};
 use super::wit;
 use haft_core::report::{Problem, Report};
 
-/// A file of bindings: its name and what is in it.
+/// A generated file: its name and its content.
 pub type File = (String, Vec<u8>);
 
-/// What makes bindings; made where they are made, on a thread of its own.
+/// Creates a generator; called on the thread that generates.
 pub(crate) type Generator = fn() -> Box<dyn WorldGenerator>;
 
-/// The bindings of `world` in the WIT at `path`.
+/// Generates the bindings of `world` in the WIT at `path`.
 pub(crate) fn make(generator: Generator, path: &Path, world: Option<&str>) -> Result<Vec<File>, Report> {
     let wrong = |why: String| {
         Report::from(Problem::new(format!("cannot make bindings of `{}`: {why}", path.display())))
     };
-    let (own_path, own_world) = (path.to_owned(), world.map(str::to_owned));
-    // The generators panic at types that their language has nothing for.
-    let thread = std::thread::spawn(move || generate(generator, &own_path, own_world.as_deref()));
+    let (thread_path, thread_world) = (path.to_owned(), world.map(str::to_owned));
+    // The generators panic on types that their language does not support.
+    let thread = std::thread::spawn(move || generate(generator, &thread_path, thread_world.as_deref()));
     match thread.join() {
         Ok(made) => made.map_err(|error| wrong(wit::text(&error))),
         Err(_) => Err(wrong("the generator does not know what to do with one of its types".to_owned())),
@@ -39,7 +39,7 @@ fn generate(generator: Generator, path: &Path, world: Option<&str>) -> anyhow::R
     Ok(files.iter().map(|(name, bytes)| (name.to_owned(), bytes.to_vec())).collect())
 }
 
-/// Writes files below `folder`, those that are not the same already.
+/// Writes the changed ones of `files` below `folder`.
 pub fn write(folder: &Path, files: &[File]) -> anyhow::Result<()> {
     for (name, bytes) in files {
         write_changed(&folder.join(name), bytes)?;
@@ -47,7 +47,7 @@ pub fn write(folder: &Path, files: &[File]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes a file unless it is the same already.
+/// Writes a file, unless its content is unchanged.
 pub(crate) fn write_changed(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     if std::fs::read(path).is_ok_and(|found| found == bytes) {
         return Ok(());

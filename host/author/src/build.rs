@@ -1,4 +1,4 @@
-//! One build of a project: the tools that a language runs for it, and what is made of their output.
+//! One build of a project: runs the language's tools and turns their output into a component.
 
 use std::path::{Path, PathBuf};
 
@@ -17,14 +17,14 @@ use haft_core::report::{Problem, Report};
 use haft_core::sync::Lock;
 use haft_plugin_host::debug::{self, Kept};
 
-/// One build under way: what a language works with.
+/// A running build: the interface for languages.
 #[derive(Debug)]
 pub struct Build<'a> {
     /// The project.
     pub project: &'a Project,
-    /// Whether what debuggers and profilers need is kept.
+    /// Whether debug information is kept.
     pub debug: bool,
-    /// Where compilers are kept that several projects name.
+    /// The cache of compilers that several projects share.
     pub(crate) toolchains: PathBuf,
     runner: Runner,
     tools: Lock<Vec<String>>,
@@ -32,64 +32,63 @@ pub struct Build<'a> {
 }
 
 impl<'a> Build<'a> {
-    /// A build whose tools run in the project's folder.
+    /// Creates a build whose tools run in the project's folder.
     pub(super) fn new(project: &'a Project, runner: Runner, debug: bool, cache: &Path) -> Self {
         let toolchains = cache.join(TOOLCHAINS);
         Self { project, debug, toolchains, runner, tools: Lock::default(), inputs: Lock::default() }
     }
 
-    /// The tools that have a part in it so far.
+    /// Returns the tools used so far.
     pub(super) fn tools(&self) -> Vec<String> {
         self.tools.lock().clone()
     }
 
-    /// The files that were noted with [`Self::reads`].
+    /// Returns the files that [`Self::reads`] recorded.
     pub(super) fn inputs(&self) -> Vec<PathBuf> {
         self.inputs.lock().clone()
     }
 
-    /// Tells the person what is about to be done.
+    /// Announces the next step to the user.
     pub(crate) fn announce(&self, message: impl Into<String>) {
         self.runner.log().events.emit(|| Event::Info { call: String::new(), message: message.into() });
     }
 
-    /// Notes a tool that had a part in it, for the line at the end.
+    /// Records a used tool for the summary.
     pub(crate) fn used(&self, tool: impl Into<String>) {
         self.tools.lock().push(tool.into());
     }
 
-    /// Notes files that the component is made of besides those of the project's folder, or which the tools write there
-    /// themselves.
+    /// Records input files of the component outside the project's folder, or written by the tools themselves.
     pub(crate) fn reads(&self, paths: impl IntoIterator<Item = PathBuf>) {
         self.inputs.lock().extend(paths);
     }
 
-    /// A program on PATH.
+    /// Returns the path of a program on `PATH`.
     pub fn find(&self, need: &Need) -> Result<PathBuf, Report> {
         need.find()
     }
 
-    /// Runs a tool in the project's folder; all that it writes is told.
+    /// Runs a tool in the project's folder and forwards its output.
     pub async fn run(&self, tool: &Tool) -> anyhow::Result<()> {
         self.runner.run(tool).await
     }
 
-    /// The same where standard output is for haft; only standard error is told.
+    /// Runs a tool and returns its standard output; forwards only standard error.
     pub async fn read(&self, tool: &Tool) -> anyhow::Result<String> {
         self.runner.read(tool).await
     }
 
-    /// What a tool writes to standard output, if it ends well. Nothing is told.
+    /// Returns the standard output of a tool, or `None` if it fails. Forwards nothing.
     pub async fn ask(&self, tool: &Tool) -> anyhow::Result<Option<String>> {
         self.runner.ask(tool).await
     }
 
-    /// `path` below the project's folder.
+    /// Returns `path` relative to the project's folder.
     pub fn path(&self, path: impl AsRef<Path>) -> PathBuf {
         self.project.folder.join(path)
     }
 
-    /// The project's folder for what is made on the way, `build`; it is made.
+    /// Creates and returns the project's folder for intermediate files, `build`.
     pub(crate) fn scratch(&self) -> anyhow::Result<PathBuf> {
         let folder = self.path("build");
         std::fs::create_dir_all(&folder)
@@ -97,12 +96,12 @@ impl<'a> Build<'a> {
         Ok(folder)
     }
 
-    /// The folder of the author's files as compilers are told to name it: the same on every machine.
+    /// Returns the name of the project's folder in compiled code, which is the same on every machine.
     pub(crate) fn root(&self) -> String {
         format!("/{}", self.project.plugin)
     }
 
-    /// Where the WIT is. A language that cannot do without it asks.
+    /// Returns the path of the WIT; fails if there is none.
     pub(crate) fn wit_path(&self) -> Result<PathBuf, Report> {
         self.project.wit_path().ok_or_else(|| {
             let problem = Problem::new(format!("no WIT in `{}`", self.project.folder.display()));
@@ -110,17 +109,17 @@ impl<'a> Build<'a> {
         })
     }
 
-    /// The bindings of the project's world.
+    /// Generates the bindings of the project's world.
     pub(crate) fn bindings(&self, generator: Generator) -> Result<Vec<bindings::File>, Report> {
         bindings::make(generator, &self.wit_path()?, self.project.world())
     }
 
-    /// The component that the command of program.toml made.
+    /// Runs the command of program.toml; returns the component.
     pub(super) async fn command(&self, words: &[String]) -> anyhow::Result<Vec<u8>> {
         let (program, arguments) = words.split_first().context("`[build] command` is empty")?;
-        let own = self.path(program);
+        let local = self.path(program);
         let found = if program.contains('/') {
-            Some(own).filter(|own| is_executable(own))
+            Some(local).filter(|local| is_executable(local))
         } else {
             find_on_path(program)
         };
@@ -132,7 +131,7 @@ impl<'a> Build<'a> {
         read(&self.project.component)
     }
 
-    /// From what a toolchain made to what is shipped.
+    /// Turns the output of a toolchain into the final component.
     pub(super) fn finish(&self, made: Vec<u8>, wit: Option<&Wit>) -> anyhow::Result<Vec<u8>> {
         let component = match (Kind::detect(&made), wit) {
             (Kind::Module, Some(wit)) if !component::names_its_world(&made) => {
@@ -146,8 +145,7 @@ impl<'a> Build<'a> {
         self.add(&component, docs.as_deref(), lines.as_deref())
     }
 
-    /// The component with what program.toml and the schema of its configuration say now, and with `docs` and `lines` in the
-    /// place of those that it has.
+    /// Appends program.toml and the configuration's schema to the component, and `docs` and `lines` if given.
     pub(super) fn add(
         &self,
         component: &[u8],
@@ -158,8 +156,8 @@ impl<'a> Build<'a> {
         pack::finish(component, Added { docs, program: Some(&program), config: config.as_deref(), lines })
     }
 
-    /// The component, and which lines of the author's its code is of. One that a command of the author's made stays as
-    /// it is.
+    /// Removes debug information; returns the component, and the source lines of its code. A component of the
+    /// author's own command stays unchanged.
     fn without_debug(&self, component: Vec<u8>) -> Result<(Vec<u8>, Option<Vec<u8>>), Report> {
         if self.project.command().is_some() {
             return Ok((component, None));
@@ -169,14 +167,14 @@ impl<'a> Build<'a> {
         compacted.map_err(|error| Problem::new(format!("not a component: {error}")).into())
     }
 
-    /// The schema of the plugin's configuration, where the project has one.
+    /// Returns the schema of the plugin's configuration, if the project has one.
     fn config_schema(&self) -> anyhow::Result<Option<String>> {
         let path = self.path(CONFIG_SCHEMA);
         path.exists().then(|| pack::read_config_schema(&path)).transpose()
     }
 }
 
-/// What a tool made.
+/// Reads the output file of a tool.
 pub fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
     std::fs::read(path).with_context(|| format!("cannot read `{}`", path.display()))
 }

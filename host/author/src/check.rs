@@ -1,5 +1,5 @@
-//! What is wrong with a component, or could be better, before it is published. It runs no more of it than loading
-//! does, and judges no code.
+//! Checks a component before it is published, for errors and possible improvements. Executes no more of it than
+//! loading does, and does not judge its code.
 
 use serde_json::Value;
 
@@ -11,51 +11,52 @@ use haft_core::tool::{self, exposed_name};
 use haft_plugin_host::inspect::Sections;
 use haft_plugin_host::{Contract, LoadError, Plugin};
 
-/// Tokens of one tool: ten times what most have.
+/// Prompt tokens of one tool above which a warning is given: ten times the usual number.
 const MANY_FOR_A_TOOL: usize = 1500;
 
-/// Tokens of a plugin's list of tools; more is a large part of what models are good at.
+/// Prompt tokens of a plugin's tools above which a warning is given: more is a large part of a model's
+/// effective context.
 const MANY_FOR_A_PLUGIN: usize = 8000;
 
-/// Levels of objects and lists in one another that models still fill in well.
+/// Nesting of objects and lists that models still fill in reliably.
 const DEEP: usize = 6;
 
-/// A component that takes long to compile and much memory to run.
+/// Bytes of a component above which compilation is slow and memory use high.
 const LARGE: u64 = 64 << 20;
 
-/// Findings of one kind; who has more repairs these first.
+/// Limit on the findings of one kind.
 const MAX_ALIKE: usize = 10;
 
-/// Characters of the first sentence of a description that are shown in a list.
+/// Characters of a description's first sentence that a list shows.
 const MAX_GIST: usize = 90;
 
-/// What was found.
+/// The result of a check.
 #[derive(Debug, Default)]
 pub struct Findings {
-    /// What keeps it from being used.
+    /// Errors that make the component unusable.
     pub errors: Vec<Problem>,
-    /// What keeps it from being used well.
+    /// Warnings about its use.
     pub warnings: Vec<Problem>,
 }
 
-/// A component and all that is known of it.
+/// A component to check, and its metadata.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject<'a> {
     /// The name of the plugin.
     pub name: &'a str,
-    /// How a person would write its path.
+    /// The path, as the user wrote it.
     pub path: &'a str,
-    /// Bytes of its file.
+    /// The size of the file, in bytes.
     pub bytes: u64,
-    /// What is in the file.
+    /// The custom sections of the file.
     pub sections: &'a Sections,
-    /// What it asks for; `None` where nothing says.
+    /// The requested rights; `None` if nothing declares them.
     pub asked: Option<&'a GrantTable>,
-    /// What came of loading it.
+    /// The result of loading it.
     pub loaded: Result<&'a Plugin, &'a LoadError>,
 }
 
-/// Looks at everything.
+/// Runs all checks.
 pub fn examine(subject: &Subject<'_>) -> Findings {
     let mut findings = Findings::default();
     findings.file(subject);
@@ -67,12 +68,12 @@ pub fn examine(subject: &Subject<'_>) -> Findings {
     findings
 }
 
-/// What the definition of a tool adds to a prompt, roughly.
+/// Estimates the prompt tokens of a tool's definition.
 pub fn tokens(def: &ToolDef) -> usize {
     tool::tokens(tool::bytes(def))
 }
 
-/// The first sentence of a description, as far as it takes a line.
+/// Returns the first sentence of a description, truncated to one line.
 pub fn summary_line(description: &str) -> String {
     let paragraph = description.split("\n\n").next().unwrap_or_default().replace('\n', " ");
     let sentence = paragraph.split_inclusive(". ").next().unwrap_or_default().trim();
@@ -110,7 +111,7 @@ impl Findings {
         }
     }
 
-    /// What it imports against what it asks for.
+    /// Compares the imports with the requested rights.
     fn rights(&mut self, subject: &Subject<'_>) {
         let Some(asked) = subject.asked else { return };
         for right in RIGHTS {
@@ -133,15 +134,15 @@ impl Findings {
     }
 
     fn tools(&mut self, subject: &Subject<'_>, plugin: &Plugin) {
-        for one in plugin.uncallable().iter().take(MAX_ALIKE) {
-            self.warn(format!("`{}` is no tool: it {}", one.name, one.reason), &[]);
+        for refused in plugin.uncallable().iter().take(MAX_ALIKE) {
+            self.warn(format!("`{}` is no tool: it {}", refused.name, refused.reason), &[]);
         }
         let shown = plugin.tools().iter().take(MAX_ALIKE);
         shown.for_each(|tool| self.tool(subject, tool));
-        let all: usize = plugin.tools().iter().map(tokens).sum();
-        if all > MANY_FOR_A_PLUGIN {
+        let total: usize = plugin.tools().iter().map(tokens).sum();
+        if total > MANY_FOR_A_PLUGIN {
             let message =
-                format!("its {} tools take about {all} tokens of every prompt", plugin.tools().len());
+                format!("its {} tools take about {total} tokens of every prompt", plugin.tools().len());
             self.warn(message, &["fewer tools with shorter descriptions are used better".to_owned()]);
         }
     }
@@ -173,13 +174,13 @@ impl Findings {
     }
 }
 
-/// Something that a plugin can ask for, and the imports that make use of it.
+/// A right that a plugin can request, and the imports that use it.
 struct Right {
-    /// As program.toml calls it.
+    /// The keys of program.toml.
     keys: &'static str,
     imports: &'static [&'static str],
     is_asked: fn(&GrantTable) -> bool,
-    /// Whether the import always means that it is used.
+    /// Whether a component with the import always uses it.
     needs_asking: bool,
     example: &'static str,
 }
@@ -218,8 +219,8 @@ impl Right {
     }
 }
 
-/// Toolchains whose components import everything, used or not, with a whole interpreter inside. componentize-py
-/// does not name itself, but what it keeps the started interpreter with.
+/// Toolchains whose components contain an interpreter and import everything, used or not. componentize-py is
+/// recognised by the tool that snapshots its interpreter.
 const INTERPRETERS: &[&str] = &[
     "component-init-transform",
     "componentize-js",
@@ -234,16 +235,20 @@ fn always_imports(sections: &Sections) -> bool {
     names.into_iter().any(|name| INTERPRETERS.iter().any(|known| name.contains(known)))
 }
 
-/// The properties of an object that nothing describes.
+/// Returns the properties of an object without a description.
 fn undescribed(parameters: &Value) -> Vec<String> {
-    let all = parameters.get("properties").and_then(Value::as_object).into_iter().flatten();
+    let properties = parameters.get("properties").and_then(Value::as_object).into_iter().flatten();
     let is_bare = |schema: &Value| {
         schema.get("description").and_then(Value::as_str).is_none_or(|text| text.trim().is_empty())
     };
-    all.filter(|(_, schema)| is_bare(schema)).map(|(name, _)| format!("`{name}`")).take(MAX_ALIKE).collect()
+    properties
+        .filter(|(_, schema)| is_bare(schema))
+        .map(|(name, _)| format!("`{name}`"))
+        .take(MAX_ALIKE)
+        .collect()
 }
 
-/// How deep objects and lists nest; what is a text or a number has no level.
+/// Returns the nesting of objects and lists; a text or a number has depth 0.
 fn depth(schema: &Value) -> usize {
     let keyed = ["properties", "$defs"].into_iter().filter_map(|key| schema.get(key)?.as_object());
     let keyed = keyed.flat_map(|object| object.values());

@@ -1,5 +1,5 @@
-//! From a core module to a component, in this process. It takes what a toolchain made as it is:
-//! what a module imports and exports is the author's affair.
+//! Converts a core module to a component, in this process. Does not change the imports and exports of the
+//! module.
 
 use wasi_preview1_component_adapter_provider::{
     WASI_SNAPSHOT_PREVIEW1_ADAPTER_NAME as ADAPTER_NAME, WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER as ADAPTER,
@@ -9,19 +9,19 @@ use wit_component::{ComponentEncoder, StringEncoding};
 use super::wit::{self, Wit};
 use haft_core::report::{Problem, Report};
 
-/// What the bytes of a file are.
+/// The format of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A component.
     Component,
-    /// A core module, which is only a part of one.
+    /// A core module, which is only part of a component.
     Module,
-    /// Something else.
+    /// Another format.
     Other,
 }
 
 impl Kind {
-    /// By the first bytes.
+    /// Detects the format by the first 8 bytes.
     pub fn detect(bytes: &[u8]) -> Self {
         match bytes.first_chunk::<8>() {
             Some(b"\0asm\x0d\0\x01\0") => Self::Component,
@@ -31,8 +31,7 @@ impl Kind {
     }
 }
 
-/// The component of a core module that was built for WASI 0.1 and says itself which world it is of, as
-/// one does that has bindings of `wit-bindgen` linked in.
+/// Converts a core module for WASI 0.1 that contains its world's metadata, as `wit-bindgen` embeds it.
 pub fn from_module(module: &[u8]) -> Result<Vec<u8>, Report> {
     let made = ComponentEncoder::default()
         .validate(true)
@@ -47,7 +46,7 @@ pub fn from_module(module: &[u8]) -> Result<Vec<u8>, Report> {
     })
 }
 
-/// The same of one that does not say it, as a Go compiler's.
+/// Converts a core module without its world's metadata, such as a Go compiler's.
 pub fn from_plain_module(mut module: Vec<u8>, wit: &Wit) -> Result<Vec<u8>, Report> {
     let (resolve, world) = wit.parts();
     wit_component::embed_component_metadata(&mut module, resolve, world, StringEncoding::UTF8, false)
@@ -55,7 +54,7 @@ pub fn from_plain_module(mut module: Vec<u8>, wit: &Wit) -> Result<Vec<u8>, Repo
     from_module(&module)
 }
 
-/// Whether a module says which world it is of.
+/// Reports whether a module contains its world's metadata.
 pub fn names_its_world(module: &[u8]) -> bool {
     let is_name = |payload: &wasmparser::Payload<'_>| matches!(payload, wasmparser::Payload::CustomSection(section) if section.name().starts_with("component-type"));
     wasmparser::Parser::new(0).parse_all(module).map_while(Result::ok).any(|payload| is_name(&payload))

@@ -1,6 +1,6 @@
-//! What others get of an author's program.toml: with a component what that one plugin asks for, with a package
-//! the tables that mean something in a package. Everything else stays where it is: providers, agents, and
-//! whatever stands in the command lines of other tools and servers.
+//! Reduces an author's program.toml for distribution: a component gets the requests of its plugin, a package
+//! gets the tables that have a meaning in a package. All other tables stay private: providers, agents, and the
+//! command lines of other tools and servers.
 
 use anyhow::Context;
 use toml::{Table, Value};
@@ -8,46 +8,46 @@ use toml_edit::DocumentMut;
 
 use haft_core::manifest::Plugin;
 
-/// Keys of `[[plugins]]` that say what a plugin asks for. The others are for the program that uses it.
+/// Keys of `[[plugins]]` with a plugin's requests. The other keys are for the program that uses it.
 const OF_PLUGIN: &[&str] = &["name", "grant", "limits", "secrets"];
 
-/// Keys of `[program]` that say what it is, and whose.
+/// Keys of `[program]` with its name, description and owner.
 const OF_PROGRAM: &[&str] = &["name", "version", "description", "authors", "author", "license"];
 
-/// Tables that a package may bring along.
+/// Tables that a package may contain.
 const OF_PACKAGE: &[&str] = &["program", "tools", "plugins", "mcp_servers", "host_requirements", "build"];
 
-/// The program.toml that goes into the component of `plugin`, as a file of the name `file`. `[program]` goes
-/// along where it is the plugin's own, `is_its_own`: that of a program which merely uses the plugin would
-/// give it another name. Comments stay behind.
+/// Returns the program.toml for the component of `plugin`, with `file` as the component's path. `[program]` is
+/// included if it describes the plugin itself (`is_its_own`): that of a program that only uses the plugin would
+/// give it another name. Comments are not included.
 pub fn of_component(text: &str, plugin: &Plugin, file: &str, is_its_own: bool) -> anyhow::Result<String> {
     let mut whole: Table = text.parse().context("cannot read program.toml once more")?;
     let declared = match whole.remove("plugins") {
         Some(Value::Array(plugins)) => plugins,
         _ => Vec::new(),
     };
-    let is_it = |table: &Table| table.get("name").and_then(Value::as_str) == Some(plugin.name.as_str());
+    let is_declared = |table: &Table| table.get("name").and_then(Value::as_str) == Some(plugin.name.as_str());
     let mut entry = declared.into_iter().find_map(|declared| match declared {
-        Value::Table(table) if is_it(&table) => Some(table),
+        Value::Table(table) if is_declared(&table) => Some(table),
         _ => None,
     });
     let entry = entry.as_mut().context("program.toml does not declare the plugin any more")?;
-    let mut own = only(entry, OF_PLUGIN);
-    own.insert("component".to_owned(), file.into());
+    let mut entry_keys = only(entry, OF_PLUGIN);
+    entry_keys.insert("component".to_owned(), file.into());
     let mut kept = Table::new();
     if is_its_own && let Some(Value::Table(mut program)) = whole.remove("program") {
         kept.insert("program".to_owned(), only(&mut program, OF_PROGRAM).into());
     }
-    kept.insert("plugins".to_owned(), Value::Array(vec![own.into()]));
+    kept.insert("plugins".to_owned(), Value::Array(vec![entry_keys.into()]));
     toml::to_string(&kept).context("cannot write what the component asks for")
 }
 
-/// The keys of `table` that are in `names`, in their order.
+/// Moves the keys `names` out of `table`, in their order.
 fn only(table: &mut Table, names: &[&str]) -> Table {
     names.iter().filter_map(|name| Some(((*name).to_owned(), table.remove(*name)?))).collect()
 }
 
-/// The program.toml that goes into a package, and the tables that were left out of it.
+/// Returns the program.toml of a package, and the tables that it omits.
 pub(crate) fn of_package(text: &str) -> anyhow::Result<(String, Vec<String>)> {
     let mut document: DocumentMut = text.parse().context("cannot read program.toml once more")?;
     let names: Vec<String> = document.iter().map(|(name, _)| name.to_owned()).collect();
@@ -95,7 +95,7 @@ limits = { memory = "128MiB" }
         Manifest::parse(WHOLE, Path::new("program.toml")).unwrap().plugins.remove(1)
     }
 
-    /// S01: the one plugin, and what it asks for.
+    /// S01: a component gets its own plugin's requests only.
     #[test]
     fn s01_a_component_gets_what_its_plugin_asks_for_and_nothing_else() {
         let text = of_component(WHOLE, &words(), "words.wasm", false).unwrap();
@@ -109,7 +109,7 @@ limits = { memory = "128MiB" }
         assert!(!text.contains("planted"), "{text}");
     }
 
-    /// S01: what a package cannot use stays behind.
+    /// S01: tables without a meaning in a package are omitted.
     #[test]
     fn s01_a_package_gets_the_tables_of_packages() {
         let (text, left_out) = of_package(WHOLE).unwrap();

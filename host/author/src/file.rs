@@ -1,10 +1,10 @@
-//! A file of a new project, as a template has it.
+//! A file of a project template.
 
-/// A file of a template.
+/// A file of a project template.
 #[derive(Clone, Copy, Debug)]
 pub struct File {
-    /// Where it belongs, relative to the project's folder.
+    /// The path, relative to the project's folder.
     pub path: &'static str,
-    /// What is in it.
+    /// The content.
     pub text: &'static str,
 }

@@ -1,13 +1,13 @@
-//! Writing plugins: templates, the toolchains of other languages, what haft adds to a component. It runs the author's
-//! own tools on the author's machine, and never foreign ones.
+//! Authoring of plugins: templates, the toolchains of other languages, and the metadata of components. Runs
+//! only the author's own tools, on the author's machine.
 //!
-//! - [`language`]: the catalogue `LANGUAGES`, one file a language.
+//! - [`language`]: the catalogue `LANGUAGES`, one file per language.
 //! - [`Project`]: a folder with a program.toml whose component is built from source.
-//! - [`template`]: a new project, whole or not at all.
-//! - [`Build`]: what a language is given to build with: its tools, bindings, the adapter.
-//! - [`record`]: what components were built of, and which are older than their sources.
+//! - [`template`]: creates a new project, completely or not at all.
+//! - [`Build`]: the interface for languages: tools, bindings, the adapter.
+//! - [`record`]: the sources of built components, to find components that are older than them.
 //! - [`suite`]: the tests of a plugin, run in fresh instances.
-//! - [`pack`]: what haft appends to a finished component, and packages of several parts.
+//! - [`pack`]: the sections that haft appends to a component, and packages of several parts.
 
 pub mod archive;
 pub mod bindings;

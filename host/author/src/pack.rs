@@ -1,5 +1,5 @@
-//! What haft adds to a component: its WIT with the documentation that no toolchain keeps, and the
-//! program.toml that says what it asks for. It changes nothing of the component itself.
+//! The sections that haft appends to a component: its WIT with the documentation, which no toolchain keeps, and
+//! its program.toml with its requests. Does not change the component itself.
 
 use std::io::Write;
 use std::ops::Range;
@@ -14,26 +14,26 @@ use haft_core::tool::Schema;
 use haft_plugin_host::debug::LINES_SECTION;
 use haft_plugin_host::{CONFIG_SECTION, PROGRAM_SECTION, WIT_SECTION};
 
-/// The largest component that haft loads.
+/// Limit on the bytes of a component that haft loads.
 pub(crate) const MAX_COMPONENT: u64 = 256 << 20;
 
-/// The schema of a plugin's configuration, in the folder of its project.
+/// The file with the schema of a plugin's configuration, in the project's folder.
 pub const CONFIG_SCHEMA: &str = "config.schema.json";
 
-/// What is added to a component, in the place of what it had.
+/// The sections to append; each replaces an existing section of its name.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Added<'a> {
     /// A binary WIT package, for the documentation in it.
     pub docs: Option<&'a [u8]>,
-    /// The program.toml of the package.
+    /// The program.toml of the plugin.
     pub program: Option<&'a str>,
-    /// The JSON Schema of the configuration that it reads.
+    /// The JSON Schema of the configuration.
     pub config: Option<&'a str>,
-    /// The places of its code in its author's files, as [`haft_plugin_host::debug::compact`] gives them.
+    /// The source locations of its code, from [`haft_plugin_host::debug::compact`].
     pub lines: Option<&'a [u8]>,
 }
 
-/// The component with `added` appended. The same input gives the same bytes.
+/// Returns the component with `added` appended. The same input gives the same bytes.
 pub fn finish(component: &[u8], added: Added<'_>) -> anyhow::Result<Vec<u8>> {
     let Added { docs, program, config, lines } = added;
     validate(component)?;
@@ -65,10 +65,10 @@ pub fn finish(component: &[u8], added: Added<'_>) -> anyhow::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The text of a file with the JSON Schema of a configuration.
+/// Reads a file with the JSON Schema of a configuration.
 ///
 /// # Errors
-/// It cannot be read, or is no schema of an object.
+/// The file cannot be read, or is not a schema of an object.
 pub fn read_config_schema(path: &Path) -> anyhow::Result<String> {
     let shown = path.display();
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read `{shown}`"))?;
@@ -78,7 +78,7 @@ pub fn read_config_schema(path: &Path) -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// Whether the bytes are a component that is right in itself.
+/// Checks that the bytes are a valid component.
 pub(crate) fn validate(bytes: &[u8]) -> Result<(), Report> {
     let why = match Kind::detect(bytes) {
         Kind::Component => match Validator::new_with_features(WasmFeatures::all()).validate_all(bytes) {
@@ -91,7 +91,7 @@ pub(crate) fn validate(bytes: &[u8]) -> Result<(), Report> {
     Err(Problem::new(format!("not a component: {why}")).into())
 }
 
-/// Writes a file whole or not at all.
+/// Writes a file completely or not at all.
 pub fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     let shown = path.display();
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -105,7 +105,7 @@ pub fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A size with one decimal at most, for people.
+/// Formats a size for display, with at most one decimal.
 pub fn size(bytes: u64) -> String {
     match bytes {
         0..1024 => format!("{bytes} bytes"),
@@ -114,8 +114,8 @@ pub fn size(bytes: u64) -> String {
     }
 }
 
-/// Where the component's own custom sections of the names that `wanted` accepts lie, whole. Those of
-/// what it consists of lie inside other sections.
+/// Returns the ranges of the component's top-level custom sections whose names `is_selected` accepts. Those of
+/// its inner modules are inside other sections.
 fn sections(component: &[u8], is_selected: impl Fn(&str) -> bool) -> Option<Vec<Range<usize>>> {
     let mut found = Vec::new();
     let mut at = PREAMBLE;
@@ -135,10 +135,10 @@ fn sections(component: &[u8], is_selected: impl Fn(&str) -> bool) -> Option<Vec<
     Some(found)
 }
 
-/// What every component begins with.
+/// The size of a component's header, in bytes.
 const PREAMBLE: usize = 8;
 
-/// A LEB128 number of at most 32 bits, and how many bytes it takes.
+/// Reads a LEB128 number of at most 32 bits; returns it and its size in bytes.
 fn read_number(bytes: &[u8]) -> Option<(usize, usize)> {
     let mut value = 0_u64;
     for (index, byte) in bytes.iter().take(5).enumerate() {
@@ -160,7 +160,7 @@ fn append(bytes: &mut Vec<u8>, name: &str, data: &[u8]) {
     bytes.extend_from_slice(data);
 }
 
-/// LEB128, unsigned.
+/// Encodes an unsigned LEB128 number.
 fn number(mut value: usize) -> Vec<u8> {
     let mut bytes = Vec::new();
     loop {
@@ -178,7 +178,7 @@ fn number(mut value: usize) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    /// The smallest component.
+    /// The smallest valid component.
     const EMPTY: &[u8] = b"\0asm\x0d\0\x01\0";
 
     #[test]
@@ -188,14 +188,14 @@ mod tests {
         let once = finish(EMPTY, all).unwrap();
         assert!(once.starts_with(EMPTY) && once.ends_with(b"{}"));
         assert_eq!(finish(&once, all).unwrap(), once);
-        // What is not given stays, what is given takes the place of what was there.
+        // A missing value keeps the old section; a given value replaces it.
         let other = finish(&once, Added { program: Some(&"long ".repeat(100)), ..Added::default() }).unwrap();
         let found = haft_plugin_host::inspect::read_sections(&other).unwrap();
         assert_eq!(found.config, Some(serde_json::json!({})));
         assert_eq!((found.wit, found.program.map(|text| text.len())), (vec![b"wit".to_vec()], Some(500)));
     }
 
-    /// A custom section of another name, and one inside what the component consists of, are not ours.
+    /// Custom sections with other names, and those of inner modules, are kept.
     #[test]
     fn only_its_own_sections_are_replaced() {
         let mut inner = EMPTY.to_vec();

@@ -1,5 +1,5 @@
-//! A plugin project: a folder with a program.toml, one component of which is built from the source
-//! beside it. Looking at one runs nothing.
+//! A plugin project: a folder with a program.toml and the source of one of its components. Opening a project
+//! runs nothing.
 
 use std::path::{Path, PathBuf};
 
@@ -14,19 +14,19 @@ const FILE_NAME: &str = "program.toml";
 /// A plugin project.
 #[derive(Debug)]
 pub struct Project {
-    /// Its folder, absolute.
+    /// The absolute path of the folder.
     pub folder: PathBuf,
-    /// Its program.toml.
+    /// The parsed program.toml.
     pub manifest: Manifest,
-    /// Where its component belongs, absolute.
+    /// The absolute path of the component.
     pub component: PathBuf,
-    /// The name of the plugin that the component is.
+    /// The name of the component's plugin.
     pub plugin: String,
     pub(super) build: manifest::Build,
 }
 
 impl Project {
-    /// Looks at the project in `folder`.
+    /// Opens the project in `folder`.
     pub fn open(folder: &Path) -> anyhow::Result<Self> {
         let folder = std::path::absolute(folder)?;
         let file = folder.join(FILE_NAME);
@@ -48,35 +48,35 @@ impl Project {
         Ok(Self { folder, manifest, component, plugin, build })
     }
 
-    /// The project that a program file is of, where it is one that can be built.
+    /// Opens the project of a program file, if it can be built.
     pub fn of_file(file: &Path) -> Option<Self> {
-        let is_one = file.file_name().is_some_and(|name| name == FILE_NAME) && file.is_file();
+        let is_program_file = file.file_name().is_some_and(|name| name == FILE_NAME) && file.is_file();
         let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        is_one.then(|| Self::open(folder).ok()).flatten()
+        is_program_file.then(|| Self::open(folder).ok()).flatten()
     }
 
-    /// The command that program.toml names in the place of a language's tools.
+    /// Returns the build command of program.toml, which replaces the language's tools.
     pub fn command(&self) -> Option<&[String]> {
         self.build.command.as_ref().map(|command| command.value.as_slice())
     }
 
-    /// Where its WIT is, if it has any.
+    /// Returns the path of the WIT, if it exists.
     pub(crate) fn wit_path(&self) -> Option<PathBuf> {
         let path = self.folder.join(&self.build.wit);
         path.exists().then_some(path)
     }
 
-    /// The world that program.toml names.
+    /// Returns the world that program.toml names.
     pub fn world(&self) -> Option<&str> {
         self.build.world.as_ref().map(|world| world.value.as_str())
     }
 
-    /// Its WIT, if it has any.
+    /// Reads the WIT, if it exists.
     pub fn wit(&self) -> Result<Option<Wit>, Report> {
         self.wit_path().map(|path| Wit::read(&path, self.world())).transpose()
     }
 
-    /// What of its program.toml goes with the component, as it is written now.
+    /// Reads program.toml and returns the part that is embedded in the component.
     pub fn program(&self) -> anyhow::Result<String> {
         let manifest = Manifest::load(&self.folder.join(FILE_NAME))?;
         let plugin = built_plugin(&manifest)?;
@@ -84,13 +84,13 @@ impl Project {
         declaration::of_component(manifest.written.text(), plugin, &file, true)
     }
 
-    /// `path` as it is seen from the project's folder, or whole where it lies elsewhere.
+    /// Returns `path` relative to the project's folder, or unchanged if it is elsewhere.
     pub fn relative<'a>(&self, path: &'a Path) -> &'a Path {
         path.strip_prefix(&self.folder).unwrap_or(path)
     }
 }
 
-/// The plugin that is called like the program, else the first.
+/// Returns the plugin with the program's name, else the first.
 fn built_plugin(manifest: &Manifest) -> Result<&Plugin, Report> {
     let program = manifest.program.as_ref().map(|program| &program.name.value);
     let of_that_name = manifest.plugins.iter().find(|plugin| Some(&plugin.name.value) == program);

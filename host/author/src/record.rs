@@ -1,5 +1,5 @@
-//! What a component was built of. Kept in haft's cache, so that what is there already is not built again, and a component
-//! that is older than its sources is known to be: of one that was not built on this machine nobody knows.
+//! Records the inputs of built components in haft's cache, to skip builds without changes and to detect
+//! components that are older than their sources. A component that was built on another machine has no record.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -14,35 +14,35 @@ use super::project::Project;
 use super::sources::{self, Files, Scope};
 use super::suite;
 
-/// In haft's cache, a file for each component that was built.
+/// The folder in haft's cache, with one file per built component.
 const FOLDER: &str = "builds";
 
-/// Bytes of one record: that of a project with as many files as are looked at has less.
+/// Limit on the bytes of a record: more than that of a project with the maximum number of files.
 const MAX_RECORD: u64 = 16 << 20;
 
-/// Files in a project's folder that are in no component, beside its tests. Of program.toml haft itself adds to the
-/// component what belongs there.
+/// Files of a project's folder that do not affect a component, besides its tests. haft itself adds the relevant
+/// part of program.toml to the component.
 const NO_SOURCES: &[&str] =
     &[suite::FOLDER, "program.toml", "program.lock", "README.md", "CHANGELOG.md", "LICENSE"];
 
-/// How one component was built.
+/// The inputs of one built component.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Record {
     component: PathBuf,
     /// The component as it was built.
     built: Files,
-    /// Hash of what made it: the tools with their versions, `[build]`, haft.
+    /// Hash of the tools with their versions, of `[build]` and of haft's version.
     made_with: u64,
-    /// Hash of what haft added to it of program.toml.
+    /// Hash of the part of program.toml that haft added.
     pub(crate) added: u64,
     debug: bool,
     /// The project's own files.
     files: Files,
-    /// Files that lie elsewhere, or that the tools themselves write.
+    /// Files outside the project's folder, or written by the tools.
     others: Files,
 }
 
-/// What there is now, to be compared with what was built, and to be recorded.
+/// The current state, for comparison and recording.
 #[derive(Debug)]
 pub(crate) struct Now {
     pub(crate) made_with: u64,
@@ -50,20 +50,20 @@ pub(crate) struct Now {
     pub(crate) debug: bool,
 }
 
-/// That a component is older than its sources.
+/// A component that is older than its sources.
 #[derive(Debug)]
 pub struct Stale {
     /// The component.
     pub component: PathBuf,
-    /// The files that changed since it was built, that are new, or that are gone.
+    /// The files that were changed, added or removed since the build.
     pub changed: Vec<PathBuf>,
-    /// Whether it was built with what debuggers need.
+    /// Whether it was built with debug information.
     pub debug: bool,
 }
 
 impl Stale {
-    /// What of `project` has changed since its component was built, by what is in haft's `cache`. `None` where nothing
-    /// has, or where that is not known.
+    /// Compares `project` with the record of its component in haft's `cache`. `None` if nothing changed, or
+    /// without a record.
     pub fn of(project: &Project, cache: &Path) -> Option<Self> {
         let record = Record::read(project, cache)?;
         let changed = record.changed(project);
@@ -73,30 +73,30 @@ impl Stale {
 }
 
 impl Record {
-    /// That of the project's component, if that is still what was built.
+    /// Reads the record of the project's component, if the component is unchanged since the build.
     pub(crate) fn read(project: &Project, cache: &Path) -> Option<Self> {
         let path = path(cache, &component(project));
         let is_small = fs::metadata(&path).is_ok_and(|metadata| metadata.len() <= MAX_RECORD);
         let text = is_small.then(|| fs::read(path).ok()).flatten()?;
         let record: Self = serde_json::from_slice(&text).ok()?;
-        let is_it = record.component == component(project) && changed_since(&record.built).is_empty();
-        is_it.then_some(record)
+        let is_current = record.component == component(project) && changed_since(&record.built).is_empty();
+        is_current.then_some(record)
     }
 
-    /// The files that are no longer as they were when the component was built of them.
+    /// Returns the files that changed since the build.
     pub(crate) fn changed(&self, project: &Project) -> Vec<PathBuf> {
         let mut changed = sources::changed(&self.files, &files(project, &self.files));
         changed.extend(changed_since(&self.others));
         changed
     }
 
-    /// Whether the component is what would be built now.
+    /// Reports whether a build now would give the same component.
     pub(crate) fn is_current(&self, project: &Project, now: &Now) -> bool {
         (self.made_with, self.debug) == (now.made_with, now.debug) && self.changed(project).is_empty()
     }
 
-    /// Records that the component was built of `files`, and of `others` as they are now. A build whose record cannot be
-    /// written is made again.
+    /// Records that the component was built from `files`, and from `others` in their current state. After a
+    /// failed write the next build runs again.
     pub(crate) fn write(project: &Project, cache: &Path, files: Files, others: &[PathBuf], now: &Now) {
         let others: Vec<_> = others.iter().filter(|path| !files.contains_key(*path)).cloned().collect();
         let record = Self {
@@ -111,7 +111,7 @@ impl Record {
         record.save(cache);
     }
 
-    /// Records that the component now has something else of program.toml.
+    /// Records that the component now contains another part of program.toml.
     pub(crate) fn finished(self, cache: &Path, added: u64) {
         Self { built: sources::look_at([&self.component], &Files::new()), added, ..self }.save(cache);
     }
@@ -129,7 +129,7 @@ fn changed_since(was: &Files) -> Vec<PathBuf> {
     sources::changed(was, &sources::look_at(was.keys(), was))
 }
 
-/// The files that a project's component is built of, as far as they lie in its folder.
+/// Returns the files of the project's folder that affect its component.
 pub(crate) fn files(project: &Project, known: &Files) -> Files {
     let outputs = language::of_project(project).map(Language::outputs).unwrap_or_default();
     let folder = folder(project);
@@ -138,7 +138,7 @@ pub(crate) fn files(project: &Project, known: &Files) -> Files {
     Scope::new(&folder, ignored).look(known).1
 }
 
-/// The project's folder, by whichever name it was opened.
+/// Returns the project's folder without links.
 fn folder(project: &Project) -> PathBuf {
     project.folder.canonicalize().unwrap_or_else(|_| project.folder.clone())
 }
@@ -152,7 +152,7 @@ fn path(cache: &Path, component: &Path) -> PathBuf {
     cache.join(FOLDER).join(name)
 }
 
-/// Removes from haft's `cache` what was recorded of components that are gone.
+/// Removes the records of deleted components from haft's `cache`.
 ///
 /// # Errors
 /// A record cannot be read or removed.
@@ -163,7 +163,7 @@ pub fn sweep(cache: &Path) -> io::Result<()> {
     };
     for entry in entries {
         let path = entry?.path();
-        // One that is being written has another name until it is whole.
+        // A record that is being written has another extension.
         if path.extension().is_none_or(|ending| ending != "json") {
             continue;
         }

@@ -1,5 +1,5 @@
-//! The files that a project is made of, and what they were when they were looked at. A file counts by its content: one
-//! that is only read, or written again as it was, is no change.
+//! The source files of a project, with their state at the last look. A file is compared by content: reading it
+//! or rewriting it unchanged is not a change.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, Metadata};
@@ -12,23 +12,23 @@ use std::time::SystemTime;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Folders of a project that are looked at. A folder that is watched takes one of the system's watches, of which a user
+/// Limit on the folders of a project that are scanned. A watched folder takes an inotify watch, of which a user
 /// has some thousands.
 const MAX_FOLDERS: usize = 2000;
 
-/// Files of a project that are looked at.
+/// Limit on the files of a project that are scanned.
 const MAX_FILES: usize = 20_000;
 
-/// Folders that are never source, whatever the language.
+/// Folders that are never source, in any language.
 const IGNORED: &[&str] = &["target", "node_modules", "__pycache__"];
 
-/// What haft itself writes beside sources: flame graphs, core dumps, packages.
+/// Extensions of files that haft itself writes beside sources: flame graphs, core dumps, packages.
 const OUTPUTS: &[&str] = &["folded", "core", "gz"];
 
-/// Bytes of a file whose content is compared; a larger one counts by its size and time.
+/// Limit on the bytes of a file that is compared by content; a larger file is compared by size and time.
 const MAX_COMPARED: u64 = 4 << 20;
 
-/// What a file was when it was looked at.
+/// The state of a file at the last look.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Stamp {
     length: u64,
@@ -36,25 +36,25 @@ pub(crate) struct Stamp {
     content: Option<u64>,
 }
 
-/// Files, each as it was when it was looked at.
+/// Files, each with its state at the last look.
 pub(crate) type Files = BTreeMap<PathBuf, Stamp>;
 
-/// Which files of a folder count.
+/// The rules that select files of a folder.
 #[derive(Debug)]
 pub(crate) struct Scope {
     folder: PathBuf,
     ignored: Vec<PathBuf>,
-    /// Device and number of the files that this program writes to itself.
-    own: Vec<(u64, u64)>,
+    /// Device and inode numbers of this process's own output files.
+    output_files: Vec<(u64, u64)>,
 }
 
 impl Scope {
-    /// What is in `folder`, but not the paths `ignored` below it, and nothing whose name begins with a dot.
+    /// Selects the files in `folder`, without the paths `ignored` and names that begin with a dot.
     pub(crate) fn new(folder: &Path, ignored: Vec<PathBuf>) -> Self {
-        Self { folder: folder.to_owned(), ignored, own: own_output() }
+        Self { folder: folder.to_owned(), ignored, output_files: own_output() }
     }
 
-    /// The folders and files that there are now. Files that are as in `known` are not read again.
+    /// Returns the current folders and files. Files with the size and time in `known` are not read again.
     pub(crate) fn look(&self, known: &Files) -> (BTreeSet<PathBuf>, Files) {
         let mut found = Found { scope: self, known, folders: BTreeSet::new(), files: BTreeMap::new() };
         found.walk(&self.folder);
@@ -71,18 +71,18 @@ impl Scope {
     }
 }
 
-/// The files behind standard output and standard error: who keeps them in the project's folder would
-/// else be told of a change by every word about the last one.
+/// Returns the files behind standard output and standard error: if they are in the project's folder, every
+/// printed line would count as a change.
 fn own_output() -> Vec<(u64, u64)> {
     let streams = [stdout().as_fd().try_clone_to_owned(), stderr().as_fd().try_clone_to_owned()];
     let files = streams.into_iter().flatten().filter_map(|stream| File::from(stream).metadata().ok());
     files.map(|metadata| (metadata.dev(), metadata.ino())).collect()
 }
 
-/// What a project's folder holds now.
+/// The current content of a project's folder.
 struct Found<'a> {
     scope: &'a Scope,
-    /// What it held before.
+    /// The files at the last look.
     known: &'a Files,
     folders: BTreeSet<PathBuf>,
     files: Files,
@@ -94,12 +94,12 @@ impl Found<'_> {
             return;
         }
         self.folders.insert(folder.to_owned());
-        // What cannot be read is not there, and may be the next time.
+        // An unreadable folder counts as empty, and may be readable at the next look.
         let Ok(entries) = std::fs::read_dir(folder) else { return };
         for entry in entries.map_while(Result::ok) {
             let (path, name) = (entry.path(), entry.file_name());
             let Ok(metadata) = entry.metadata() else { continue };
-            if self.scope.own.contains(&(metadata.dev(), metadata.ino())) {
+            if self.scope.output_files.contains(&(metadata.dev(), metadata.ino())) {
                 continue;
             }
             if !self.scope.counts(&path, &name.to_string_lossy(), metadata.is_dir()) {
@@ -115,13 +115,13 @@ impl Found<'_> {
     }
 }
 
-/// Those of `paths` that are there, wherever they are.
+/// Returns the state of the existing files among `paths`, in any folder.
 pub(crate) fn look_at<'a>(paths: impl IntoIterator<Item = &'a PathBuf>, known: &Files) -> Files {
     let stamped = |path: &PathBuf| Some((path.clone(), stamp(path, &path.metadata().ok()?, known)));
     paths.into_iter().filter_map(stamped).collect()
 }
 
-/// A file is read only where its size or time is another than before.
+/// Returns the state of a file; reads it only if its size or time changed.
 fn stamp(path: &Path, metadata: &Metadata, known: &Files) -> Stamp {
     let (length, modified) = (metadata.len(), metadata.modified().ok());
     let known = known.get(path).filter(|known| (known.length, known.modified) == (length, modified));
@@ -133,7 +133,7 @@ fn content(path: &Path, length: u64) -> Option<u64> {
     is_compared.then(|| std::fs::read(path).ok()).flatten().map(|bytes| xxh3_64(&bytes))
 }
 
-/// The files that are not what they were, and those that are new or gone.
+/// Returns the files that were changed, added or removed.
 pub(crate) fn changed(was: &Files, is: &Files) -> Vec<PathBuf> {
     let gone = was.keys().filter(|path| !is.contains_key(*path));
     let is_other = |was: &Stamp, is: &Stamp| was.content.is_none() || was.content != is.content;

@@ -1,11 +1,11 @@
-//! The tests of a plugin: files beside it that say what its tools answer.
+//! The tests of a plugin: files beside it with calls of its tools and the expected results.
 //!
-//! Each case is one call in a fresh instance, in a folder of its own, with nothing but what the case says: no grant of
-//! program.toml, no secret, and no request that leaves this machine.
+//! Each case is one call in a fresh instance, in a temporary folder, with only the rights in the case: no grant
+//! of program.toml, no secret, and no request that leaves this machine.
 //!
 //! - [`Suite`]: the cases of a project, read and checked. Reading runs nothing.
-//! - [`Bench`]: the component under test, and what runs cases on it.
-//! - [`property`]: calls with random arguments, of which none may end in a trap.
+//! - [`Bench`]: the component under test, which runs the cases.
+//! - [`property`]: calls with random arguments, none of which may trap.
 
 mod bench;
 mod case;
@@ -25,42 +25,42 @@ pub use self::bench::{Bench, Ran};
 pub use self::case::{Case, Grants, Http, OwnLimits, Wanted};
 use haft_core::report::{Problem, Report, Source, Span};
 
-/// The folder of a project's tests, and of what they compare with.
+/// The folder of a project's tests and snapshots.
 pub const FOLDER: &str = "tests";
 
-/// Bytes of one file: some ten thousand cases.
+/// Limit on the bytes of one file: some ten thousand cases.
 const MAX_FILE: u64 = 4 << 20;
 
-/// Files of one project.
+/// Limit on the test files of one project.
 const MAX_FILES: usize = 1000;
 
 /// The tests of a project.
 #[derive(Debug, Default)]
 pub struct Suite {
-    /// The files, in alphabetical order.
+    /// The files, sorted by path.
     pub files: Vec<TestFile>,
 }
 
 /// One file of tests.
 #[derive(Debug)]
 pub struct TestFile {
-    /// Its path below the project's folder.
+    /// The path relative to the project's folder.
     pub path: PathBuf,
-    /// Its cases, in order.
+    /// The cases, in the file's order.
     pub cases: Vec<Case>,
 }
 
 impl Suite {
-    /// The tests in `tests/*.toml` of the project in `folder`; none is a suite too.
+    /// Reads the tests in `tests/*.toml` of the project in `folder`; an empty suite is valid.
     ///
     /// # Errors
-    /// A file cannot be read, is no TOML, or says what no test can say; all that is wrong with it is told.
+    /// A file cannot be read, is not TOML, or has invalid cases; the error lists all of them.
     pub fn read(folder: &Path) -> anyhow::Result<Self> {
         let files = paths(folder)?.into_iter().map(|path| TestFile::read(folder, path));
         Ok(Self { files: files.collect::<anyhow::Result<_>>()? })
     }
 
-    /// Whether there is no case.
+    /// Reports whether there is no case.
     pub fn is_empty(&self) -> bool {
         self.files.iter().all(|file| file.cases.is_empty())
     }
@@ -78,7 +78,7 @@ impl TestFile {
     }
 }
 
-/// `tests/*.toml`, below the project's folder.
+/// Returns the paths `tests/*.toml`, relative to the project's folder.
 fn paths(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let entries = match fs::read_dir(folder.join(FOLDER)) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
@@ -96,7 +96,7 @@ fn paths(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// Mistakes with their places in the file.
+/// Builds a report of mistakes with their positions in the file.
 fn in_file(name: &str, text: &str, problems: Vec<(Span, String)>) -> Report {
     let problem = |(span, message): (Span, String)| Problem::new("not a test").at(span, message);
     Report::with_source(Source::new(name, text), problems.into_iter().map(problem).collect())

@@ -1,5 +1,5 @@
-//! Removes compilers that no build has used for a while. Which projects there are nobody knows, so that the time of the
-//! last build counts, which each build notes; a project that needs one again installs it again.
+//! Removes compilers that no build has used for a while. haft keeps no list of projects, so each build records
+//! the time of use; a project that needs a removed compiler installs it again.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
@@ -8,39 +8,40 @@ use std::time::{Duration, SystemTime};
 
 use rustix::fs::{FlockOperation, flock};
 
-/// How long a compiler is kept that nobody builds with: somebody who comes back to a project after a holiday still has it.
+/// The time for which an unused compiler is kept: longer than a holiday.
 pub const UNUSED: Duration = Duration::from_hours(30 * 24);
 
-/// Folders that are looked at below one compiler: a Go has some two thousand.
+/// Limit on the folders that are measured below one compiler: a Go has some two thousand.
 const MAX_FOLDERS: usize = 100_000;
 
-/// Characters of what a compiler is called.
+/// Limit on the characters of a compiler's name.
 const MAX_NAME: usize = 200;
 
-/// In haft's cache, the compilers that several projects name.
+/// The folder in haft's cache with the compilers that projects share.
 pub(crate) const TOOLCHAINS: &str = "toolchains";
 
-/// In a compiler's folder, a copy of the `requirements.txt` that it was installed for.
+/// The file in a compiler's folder with a copy of the `requirements.txt` that it was installed for.
 pub(crate) const INSTALLED: &str = "haft-installed.txt";
 
-/// The file beside a compiler's folder that a build holds while it fills that, and whose time is that of the last build.
+/// The extension of the file beside a compiler's folder that is locked during an installation, and whose
+/// modification time is that of the last build.
 const LOCK: &str = "lock";
 
-/// A compiler that nobody used for long.
+/// An unused compiler.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unused {
-    /// What it was installed for: the first line of the `requirements.txt`.
+    /// The first line of its `requirements.txt`.
     pub name: String,
-    /// Bytes of its files.
+    /// The bytes of its files.
     pub size: u64,
 }
 
-/// The file that is held while the compiler in `folder` is filled.
+/// Returns the file that is locked while the compiler in `folder` is installed.
 pub(crate) fn lock_of(folder: &Path) -> PathBuf {
     folder.with_extension(LOCK)
 }
 
-/// Notes that a build uses the compiler in `folder`. That it cannot be noted keeps no build from it.
+/// Records that a build uses the compiler in `folder`. A failure does not fail the build.
 pub(crate) fn used(folder: &Path) {
     let noted = File::options()
         .write(true)
@@ -51,8 +52,8 @@ pub(crate) fn used(folder: &Path) {
     }
 }
 
-/// Removes what was not used for [`UNUSED`] of the compilers in haft's `cache`; with `dry_run` only says what. What is being
-/// filled is left alone.
+/// Removes the compilers in haft's `cache` that were not used for [`UNUSED`]; with `dry_run` only lists them.
+/// Skips compilers that are being installed.
 ///
 /// # Errors
 /// A folder cannot be read or removed.
@@ -74,7 +75,7 @@ pub fn sweep(cache: &Path, dry_run: bool) -> io::Result<Vec<Unused>> {
 
 fn sweep_one(folder: &Path, dry_run: bool) -> io::Result<Option<Unused>> {
     let file = match File::open(lock_of(folder)) {
-        // Of an earlier haft, or not one of its folders.
+        // The folder is of an earlier haft, or not a compiler.
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         file => file?,
     };
@@ -85,7 +86,7 @@ fn sweep_one(folder: &Path, dry_run: bool) -> io::Result<Option<Unused>> {
     let name = named.lines().next().unwrap_or("half a compiler").chars().take(MAX_NAME).collect();
     let unused = Unused { name, size: size(folder)? };
     if !dry_run {
-        // The file stays: whoever waits for it waits for this one.
+        // The lock file stays: builds may be waiting for its lock.
         fs::remove_dir_all(folder)?;
     }
     Ok(Some(unused))
@@ -96,7 +97,7 @@ fn is_old(file: &File) -> io::Result<bool> {
     Ok(used.elapsed().is_ok_and(|since| since >= UNUSED))
 }
 
-/// Bytes of the files below `folder`, links not followed.
+/// Returns the bytes of the files below `folder`; does not follow links.
 fn size(folder: &Path) -> io::Result<u64> {
     let (mut folders, mut bytes) = (vec![folder.to_owned()], 0);
     for _ in 0..MAX_FOLDERS {
@@ -118,7 +119,7 @@ fn size(folder: &Path) -> io::Result<u64> {
 mod tests {
     use super::*;
 
-    /// A compiler that was used so many days ago.
+    /// Makes a compiler that was used `days` days ago.
     fn compiler(toolchains: &Path, name: &str, days: u64) -> PathBuf {
         let folder = toolchains.join(name);
         fs::create_dir_all(folder.join("bin")).unwrap();

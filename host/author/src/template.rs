@@ -1,5 +1,5 @@
-//! A new project from a language's template. It is written beside its place and then moved there,
-//! so that there is a whole one or none; what is there already is never touched.
+//! Creates a new project from a language's template. It is written to a temporary folder and then renamed, so
+//! that it is complete or absent; existing files are never changed.
 
 use std::fs::Permissions;
 use std::io::{self, ErrorKind};
@@ -15,17 +15,17 @@ use super::language::{Language, Style};
 use haft_core::manifest::Name;
 use haft_core::report::{Problem, Report};
 
-/// The functions that the example has in every language.
+/// The functions of the example, in every language.
 pub(crate) const WORLD: File = File { path: "wit/world.wit", text: include_str!("templates/wit/world.wit") };
 
-/// The first tests, which every language's example passes.
+/// The tests of the example, in every language.
 const TESTS: File = File { path: "tests/words.toml", text: include_str!("templates/tests.toml") };
 const TESTS_SDK: File = File { path: "tests/words.toml", text: include_str!("templates/tests-sdk.toml") };
 
 const PROGRAM: &str = include_str!("templates/program.toml");
 const PROGRAM_SDK: &str = include_str!("templates/program-sdk.toml");
 
-/// Words that name things in WIT or in one of the languages, and so cannot name a project.
+/// Keywords of WIT or of one of the languages, which cannot be names of projects.
 const RESERVED: &[&str] = &[
     "abstract",
     "as",
@@ -143,14 +143,14 @@ const RESERVED: &[&str] = &[
     "yield",
 ];
 
-/// A project's name in the forms that languages need.
+/// A project's name, in the forms that the languages need.
 #[derive(Clone, Debug)]
 pub struct ProjectName {
     kebab: String,
 }
 
 impl ProjectName {
-    /// A plugin's name that is also one in WIT and in every language.
+    /// Checks that `text` is a valid name of a plugin, in WIT and in every language.
     pub fn new(text: &str) -> Result<Self, Report> {
         let invalid = |why: String| Report::from(Problem::new(format!("invalid name `{text}`: {why}")));
         text.parse::<Name>().map_err(|error| invalid(error.to_string()))?;
@@ -168,17 +168,17 @@ impl ProjectName {
         Ok(Self { kebab: text.to_owned() })
     }
 
-    /// `my-plugin`.
+    /// Returns `my-plugin`.
     pub fn kebab(&self) -> &str {
         &self.kebab
     }
 
-    /// `my_plugin`.
+    /// Returns `my_plugin`.
     pub(crate) fn snake(&self) -> String {
         self.kebab.replace('-', "_")
     }
 
-    /// `MyPlugin`.
+    /// Returns `MyPlugin`.
     pub(crate) fn pascal(&self) -> String {
         let word = |word: &str| {
             let mut letters = word.chars();
@@ -187,7 +187,7 @@ impl ProjectName {
         self.kebab.split('-').map(word).collect()
     }
 
-    /// `text` with this name in the place of the template's.
+    /// Replaces the template's name in `text`.
     pub(crate) fn fill(&self, text: &str) -> String {
         text.replace("my-plugin", &self.kebab)
             .replace("my_plugin", &self.snake())
@@ -195,10 +195,9 @@ impl ProjectName {
     }
 }
 
-/// The files of a new project, by their paths in it; `None` for a style that the language does not
-/// have.
+/// Returns the files of a new project with their paths; `None` for a style that the language does not support.
 pub fn files(language: &dyn Language, style: Style, name: &ProjectName) -> Option<Vec<(PathBuf, String)>> {
-    let own = language.template(style)?;
+    let template = language.template(style)?;
     let program = match style {
         Style::Typed => PROGRAM,
         Style::Sdk => PROGRAM_SDK,
@@ -209,14 +208,14 @@ pub fn files(language: &dyn Language, style: Style, name: &ProjectName) -> Optio
         Style::Sdk => &[TESTS_SDK],
     };
     let mut files = vec![("program.toml".into(), name.fill(&program))];
-    // The sdk is a library of its own; nothing in it is called like the project.
-    let is_own = |file: &File| !file.path.starts_with("sdk/");
-    let text = |file: &File| if is_own(file) { name.fill(file.text) } else { file.text.to_owned() };
-    files.extend(common.iter().chain(own).map(|file| (name.fill(file.path).into(), text(file))));
+    // The sdk is a separate library; its files do not contain the project's name.
+    let is_project_file = |file: &File| !file.path.starts_with("sdk/");
+    let text = |file: &File| if is_project_file(file) { name.fill(file.text) } else { file.text.to_owned() };
+    files.extend(common.iter().chain(template).map(|file| (name.fill(file.path).into(), text(file))));
     Some(files)
 }
 
-/// Writes a new project to `folder`, which must not be there yet, and gives the paths of its files.
+/// Creates a project in the new folder `folder`; returns the paths of its files.
 pub fn create(
     language: &dyn Language,
     style: Style,
@@ -230,7 +229,7 @@ pub fn create(
     let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     std::fs::create_dir_all(parent)
         .with_context(|| format!("cannot create folder `{}`", parent.display()))?;
-    // As open as any new directory: what it is created with, less the user's mask.
+    // The permissions of any new directory: the umask applies.
     let staged = tempfile::Builder::new()
         .prefix(".haft-new-")
         .permissions(Permissions::from_mode(0o777))
@@ -247,7 +246,7 @@ pub fn create(
         }
     }
     match put(staged.path(), folder) {
-        // What it would remove is not there any more.
+        // The temporary folder was renamed, so there is nothing to remove.
         Ok(()) => drop(staged.keep()),
         Err(error) if error.kind() == ErrorKind::AlreadyExists => return Err(exists(folder)),
         Err(error) => {
@@ -270,10 +269,10 @@ fn write_file(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     std::fs::write(path, bytes).with_context(|| format!("cannot write `{}`", path.display()))
 }
 
-/// Moves a folder to where none is.
+/// Renames a folder to a path that does not exist.
 fn put(from: &Path, to: &Path) -> io::Result<()> {
     match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-        // A file system that cannot tell: a folder only ever takes the place of an empty one.
+        // The file system does not support `NOREPLACE`; a rename can only replace an empty folder.
         Err(Errno::INVAL | Errno::NOSYS) => std::fs::rename(from, to),
         moved => Ok(moved?),
     }
@@ -301,8 +300,7 @@ mod tests {
         );
     }
 
-    /// What a project is called is also the name of its WIT package: whatever is accepted here must be
-    /// one.
+    /// The project's name is also the name of its WIT package, so every accepted name must be valid there.
     #[test]
     fn every_name_is_one_in_wit_too() {
         for text in ["a", "a1", "tool-2", "x-y-z", "abstract-art", "list-files"] {

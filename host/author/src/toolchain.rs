@@ -1,6 +1,6 @@
-//! An author's own tools: found, run where the project is, heard as they speak, ended with all that
-//! they started. They run unconfined, as from the author's own shell, so this refuses to run
-//! anything for a project that is not the author's to build.
+//! Runs an author's own tools: finds them, runs them in the project's folder, forwards their output, and ends
+//! them with all their child processes. The tools run unconfined, as from the author's shell; so nothing is run
+//! for a project that is not the author's.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -16,47 +16,47 @@ use haft_core::tool::{Context, Own};
 use haft_sandbox::confine::Confiner;
 use haft_sandbox::process::{self, ExitReason, Finished, Output, ProcessSpec};
 
-/// How long one run of a tool may take: longer than any first build on a slow machine.
+/// Time limit of one run: longer than any first build on a slow machine.
 const BOUND: Duration = Duration::from_hours(1);
 
-/// Characters of a tool's output that are kept for haft to read; all of it is told.
+/// Characters of a tool's output that are kept for haft; all output is forwarded.
 const KEPT: usize = 4 << 20;
 
 /// Characters of a command line in a message.
 const MAX_SHOWN: usize = 60;
 
-/// The person pressed Ctrl-C.
+/// The error after Ctrl-C.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("interrupted")]
 pub struct Interrupted;
 
-/// Where tools speak, and who may end them.
+/// Receives the output of tools, and cancels them.
 #[derive(Clone, Debug, Default)]
 pub struct BuildLog {
-    /// What is being done comes as [`Event::Info`], what tools write as [`Event::Stderr`].
+    /// Progress is sent as [`Event::Info`], the output of tools as [`Event::Stderr`].
     pub events: Events,
-    /// Ends every tool under way.
+    /// Cancels every running tool.
     pub cancel: CancellationToken,
 }
 
 /// A program that a language needs.
 #[derive(Clone, Copy, Debug)]
 pub struct Need {
-    /// Its name on PATH.
+    /// The name on `PATH`.
     pub program: &'static str,
-    /// What it is for: `builds Rust plugins`.
+    /// The purpose: `builds Rust plugins`.
     pub(crate) purpose: &'static str,
-    /// How to get it, a line each.
+    /// Ways to install it, one per line.
     pub(crate) ways: &'static [&'static str],
 }
 
 impl Need {
-    /// The program on PATH.
+    /// Finds the program on `PATH`.
     pub fn find(&self) -> Result<PathBuf, Report> {
         find_on_path(self.program).ok_or_else(|| self.missing("looked for it on PATH").into())
     }
 
-    /// That it is not there; `looked` says where it was looked for.
+    /// Returns the problem of a missing program; `looked` names the searched places.
     pub fn missing(&self, looked: &str) -> Problem {
         let Self { program, purpose, ways } = self;
         let problem = Problem::new(format!("cannot find `{program}`, which {purpose}: {looked}"));
@@ -64,7 +64,7 @@ impl Need {
     }
 }
 
-/// One run of a program, to be described and then made.
+/// One run of a program.
 #[derive(Clone, Debug)]
 pub struct Tool {
     program: PathBuf,
@@ -73,11 +73,11 @@ pub struct Tool {
     way_out: WayOut,
 }
 
-/// The way out of a failure, by what the tool wrote, where haft knows one that the tool does not.
+/// Returns a hint for a failure, from the tool's output.
 type WayOut = fn(&str) -> Option<String>;
 
 impl Tool {
-    /// `program` with no arguments and the author's own environment.
+    /// Creates a run of `program` without arguments, in the author's environment.
     pub fn new(program: impl Into<PathBuf>) -> Self {
         Self { program: program.into(), arguments: Vec::new(), environment: Vec::new(), way_out: |_| None }
     }
@@ -89,20 +89,20 @@ impl Tool {
         self
     }
 
-    /// Sets a variable, in the place of the author's own.
+    /// Sets an environment variable.
     #[must_use]
     pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
         self.environment.push((name.into(), value.as_ref().to_owned()));
         self
     }
 
-    /// Adds what is told beside its own words where it fails.
+    /// Sets the function that returns a hint for a failure.
     #[must_use]
     pub(crate) fn way_out(self, way_out: WayOut) -> Self {
         Self { way_out, ..self }
     }
 
-    /// What a person would type: the program's name and its arguments, as far as they matter.
+    /// Returns the command line for messages: the program's name and its arguments, truncated.
     fn command_line(&self) -> String {
         let name = self.program.file_name().unwrap_or(self.program.as_os_str());
         let words = std::iter::once(name).chain(self.arguments.iter().map(OsString::as_os_str));
@@ -124,7 +124,7 @@ pub(super) struct Runner {
 }
 
 impl Runner {
-    /// `confiner` is [`Confiner::open`], except where this process cannot be started anew.
+    /// Creates a runner. `confiner` is [`Confiner::open`], unless this process cannot be started again.
     pub(super) fn new(confiner: Confiner, folder: &Path, log: BuildLog) -> std::io::Result<Self> {
         let root = Root::resolve(&std::env::current_dir()?, folder)?;
         let grant = Grant::none().with_workspace(root.clone()).with_write(root).with_read_anywhere();
@@ -137,27 +137,27 @@ impl Runner {
         &self.log
     }
 
-    /// Runs a tool and tells all that it writes.
+    /// Runs a tool and forwards its output.
     pub(super) async fn run(&self, tool: &Tool) -> anyhow::Result<()> {
         let mut finished = self.finish(tool, Output::Merged, &self.merged_events()).await?;
         succeeded(tool, &mut finished)
     }
 
-    /// The same where what it writes to standard output is for haft.
+    /// Runs a tool and returns its standard output; forwards its standard error.
     pub(super) async fn read(&self, tool: &Tool) -> anyhow::Result<String> {
         let mut finished = self.finish(tool, Output::Separate, &self.merged_events()).await?;
         succeeded(tool, &mut finished)?;
         Ok(finished.stdout.render(KEPT))
     }
 
-    /// The output of a tool asked for its version, if it succeeds; not shown.
+    /// Returns the standard output of a tool, if it succeeds; forwards nothing.
     pub(super) async fn ask(&self, tool: &Tool) -> anyhow::Result<Option<String>> {
         let mut finished = self.finish(tool, Output::Separate, &Events::none()).await?;
         let is_well = matches!(finished.end, ExitReason::Exited(status) if status.success());
         Ok(is_well.then(|| finished.stdout.render(KEPT)))
     }
 
-    /// What a tool writes, wherever it does, as one stream.
+    /// Returns events that forward both streams of a tool as standard error.
     fn merged_events(&self) -> Events {
         let events = self.log.events.clone();
         Events::to(move |event| match event {
@@ -179,8 +179,8 @@ impl Runner {
             limit: KEPT,
             timeout: BOUND,
         };
-        let own = Own::default();
-        let context = Context { events, cancel: &self.log.cancel, ..own.context(&self.grant) };
+        let owner = Own::default();
+        let context = Context { events, cancel: &self.log.cancel, ..owner.context(&self.grant) };
         let call = if output == Output::Merged { MERGED } else { "" };
         let finished = process::run(&self.confiner, &job, call, &context).await.map_err(|error| {
             Report::from(Problem::new(format!("cannot run `{}`: {error}", tool.program.display())))
@@ -189,7 +189,7 @@ impl Runner {
     }
 }
 
-/// Marks the output of a tool whose two streams are one.
+/// The call id of a tool whose streams are merged.
 const MERGED: &str = "build";
 
 fn succeeded(tool: &Tool, finished: &mut Finished) -> anyhow::Result<()> {
@@ -199,7 +199,7 @@ fn succeeded(tool: &Tool, finished: &mut Finished) -> anyhow::Result<()> {
         ExitReason::TimedOut => format!("stopped after {} minutes", BOUND.as_secs() / 60),
         ExitReason::Cancelled => return Err(Interrupted.into()),
     };
-    let said = finished.stderr.as_mut().unwrap_or(&mut finished.stdout).render(KEPT);
+    let output = finished.stderr.as_mut().unwrap_or(&mut finished.stdout).render(KEPT);
     let problem = Problem::new(format!("`{}` failed: {why}", tool.command_line()));
-    Err(Report::from((tool.way_out)(&said).into_iter().fold(problem, Problem::hint)).into())
+    Err(Report::from((tool.way_out)(&output).into_iter().fold(problem, Problem::hint)).into())
 }

@@ -1,5 +1,5 @@
-//! Noticing that files were changed, once for many changes that belong together: the files of a program
-//! ([`FileWatch`]), or all that is source in a project ([`SourceWatch`]).
+//! Detects changes of files, and combines related changes into one: the files of a program ([`FileWatch`]), or
+//! the source of a project ([`SourceWatch`]).
 
 mod files;
 mod source;
@@ -14,13 +14,13 @@ use tokio::time::timeout;
 pub use self::files::{FileWatch, Moment};
 pub use self::source::SourceWatch;
 
-/// How long files are left alone before a change counts: editors and compilers write in several steps.
+/// The quiet time after which a change is reported: editors and compilers write in several steps.
 const QUIET: Duration = Duration::from_millis(50);
 
-/// How long a change waits for quiet at most.
+/// Limit on the wait for quiet.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Events of the files in some folders.
+/// The events of the files in some folders.
 #[derive(Debug)]
 struct Events {
     watcher: RecommendedWatcher,
@@ -28,9 +28,9 @@ struct Events {
 }
 
 impl Events {
-    /// Those that `counts` lets through.
+    /// Creates a watcher; `counts` selects the events.
     fn new(counts: impl Fn(notify::Result<Event>) -> bool + Send + 'static) -> notify::Result<Self> {
-        // An event that is not yet looked at is as good as two.
+        // The channel holds one event: a second pending event has no further effect.
         let (waker, woken) = channel(1);
         let watcher = notify::recommended_watcher(move |event| {
             if counts(event) {
@@ -40,12 +40,12 @@ impl Events {
         Ok(Self { watcher, woken })
     }
 
-    /// Watches a folder as well, without those in it.
+    /// Watches another folder, without its subfolders.
     fn watch(&mut self, folder: &Path) -> notify::Result<()> {
         self.watcher.watch(folder, RecursiveMode::NonRecursive)
     }
 
-    /// Waits for an event and for the quiet after it. `false` where the thread that tells of events has ended.
+    /// Waits for an event and the quiet after it. Returns `false` if the watcher's thread has ended.
     async fn settled(&mut self) -> bool {
         let is_woken = self.woken.recv().await.is_some();
         let quiet = async { while matches!(timeout(QUIET, self.woken.recv()).await, Ok(Some(()))) {} };

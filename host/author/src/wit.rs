@@ -1,4 +1,4 @@
-//! The WIT of a project: read whole, with its documentation, and encoded to be kept with the component. Types are
+//! The WIT of a project: parsed with its documentation, and encoded for storage in the component. Types are
 //! checked where they become tools.
 
 use std::path::Path;
@@ -7,7 +7,7 @@ use wit_parser::{PackageId, Resolve, WorldId};
 
 use haft_core::report::{Problem, Report};
 
-/// A package of WIT, and the world that a component implements.
+/// A WIT package, and the world that a component implements.
 #[derive(Debug)]
 pub struct Wit {
     resolve: Resolve,
@@ -16,8 +16,8 @@ pub struct Wit {
 }
 
 impl Wit {
-    /// Reads `path`, a folder of `.wit` files (with its dependencies below `deps`) or one such file.
-    /// `world` names the world, where there are several.
+    /// Reads `path`, a folder of `.wit` files (with its dependencies below `deps`) or one such file. `world`
+    /// names the world, if there are several.
     pub fn read(path: &Path, world: Option<&str>) -> Result<Self, Report> {
         let mut resolve = Resolve { all_features: true, ..Resolve::default() };
         let (package, _) = resolve.push_path(path).map_err(|error| {
@@ -31,37 +31,37 @@ impl Wit {
         Ok(Self { resolve, package, world })
     }
 
-    /// The package in its binary form, documentation included.
+    /// Encodes the package in binary form, with its documentation.
     pub fn encode(&self) -> anyhow::Result<Vec<u8>> {
         wit_component::encode(&self.resolve, self.package, false)
     }
 
-    /// The world's name.
+    /// Returns the world's name.
     pub fn world(&self) -> &str {
         self.resolve.worlds.get(self.world).map_or("", |world| world.name.as_str())
     }
 
-    /// The types and the world, for what makes components.
+    /// Returns the types and the world, for component encoders.
     pub(super) fn parts(&self) -> (&Resolve, WorldId) {
         (&self.resolve, self.world)
     }
 }
 
-/// What the parser says, with the line, but not how it came to read the file.
+/// Returns the parser's message with the source line, without its context chain.
 fn parser_message(error: &anyhow::Error, rendered: &str) -> String {
     let within = |text: &str, cause: &dyn std::error::Error| {
         text.strip_prefix(&format!("{cause}: ")).unwrap_or(text).to_owned()
     };
     let text = error.chain().fold(rendered.to_owned(), |text, cause| within(&text, cause));
     let (first, rest) = text.trim().split_once('\n').unwrap_or((text.trim(), ""));
-    // The lines are indented to stand below one another; by how much has to do with the first alone.
+    // The lines are indented relative to the first line, which is removed.
     let indent = |line: &str| line.len() - line.trim_start().len();
     let least = rest.lines().map(indent).min().unwrap_or_default();
     let lines = rest.lines().map(|line| format!("\n{}", line.get(least..).unwrap_or_default()));
     std::iter::once(first.to_owned()).chain(lines).collect()
 }
 
-/// All of an error: the parser's own shows the line.
+/// Returns the whole chain of an error; the parser's error includes the source line.
 pub(super) fn text(error: &anyhow::Error) -> String {
     let chain: Vec<String> = error.chain().map(|cause| cause.to_string().trim().to_owned()).collect();
     chain.join(": ")

@@ -1,6 +1,6 @@
-//! Builds a project: its language makes a component, haft finishes it and puts it in its place. What
-//! stood there stays until the new one is whole; a build that fails changes nothing. What would be built as it is there
-//! already is not built again.
+//! Builds a project: its language makes a component, haft completes it and replaces the old one. The old
+//! component stays until the new one is complete; a failed build changes nothing. A build without changes runs
+//! no tools.
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -18,43 +18,43 @@ use super::wit::Wit;
 use super::{language, pack};
 use haft_sandbox::confine::Confiner;
 
-/// Where projects are built.
+/// The settings of builds.
 #[derive(Clone, Debug)]
 pub struct Workshop {
-    /// What watches over tools, [`Confiner::open`]: they are the author's own, and not confined.
+    /// Supervises the tools; usually [`Confiner::open`], since the author's own tools are not confined.
     pub confiner: Confiner,
-    /// Where they speak.
+    /// Receives the output of the tools.
     pub log: BuildLog,
-    /// haft's cache: compilers that several projects name, and what components were built of.
+    /// haft's cache: shared compilers, and the records of built components.
     pub cache: PathBuf,
-    /// Whether components keep what debuggers and profilers need: their DWARF and the names of their functions.
+    /// Whether components keep debug information: DWARF and function names.
     pub debug: bool,
-    /// Whether to build a component also where it is what would be built.
+    /// Whether to build even without changes.
     pub again: bool,
 }
 
-/// What came of a build.
+/// The result of a build.
 #[derive(Debug)]
 pub struct Built {
-    /// The component.
+    /// The component's path.
     pub component: PathBuf,
-    /// Its size.
+    /// The component's size in bytes.
     pub bytes: u64,
-    /// What made it, such as `zig 0.17.1`.
+    /// The tools, such as `zig 0.17.1`.
     pub tools: Vec<String>,
-    /// How long that took.
+    /// The duration of the build.
     pub time: Duration,
-    /// Whether it was there already, and none of its tools had to run.
+    /// Whether the component was up to date, so that no tool ran.
     pub was_there: bool,
 }
 
 impl Workshop {
-    /// Builds `project`, unless its component is of the same sources, tools and haft.
+    /// Builds `project`, unless its sources, tools and haft are unchanged.
     pub async fn build(&self, project: &Project) -> anyhow::Result<Built> {
         let started = Instant::now();
         let runner = Runner::new(self.confiner.clone(), &project.folder, self.log.clone())
             .with_context(|| format!("cannot work in `{}`", project.folder.display()))?;
-        // Before any tool complains of it in its own words.
+        // Checked before a tool reports the error in its own words.
         let wit = project.wit()?;
         let build = Build::new(project, runner, self.debug, &self.cache);
         let tool = prepare(&build).await?;
@@ -93,14 +93,14 @@ impl Workshop {
         let finished = build.finish(made, wit)?;
         pack::write(&project.component, &finished)?;
         let after = record::files(project, &before);
-        // Of a file that changed meanwhile nobody knows whether the tools saw it before or after.
+        // A file that changed during the build may have been read before or after the change.
         if changed(&before, &after).is_empty() {
             Record::write(project, &self.cache, after, &build.inputs(), now);
         }
         Ok(finished)
     }
 
-    /// The component that is there, with what program.toml says now.
+    /// Returns the existing component with the current program.toml.
     fn finish_again(&self, build: &Build<'_>, record: Record, added: u64) -> anyhow::Result<Vec<u8>> {
         let component = read(&build.project.component)?;
         if record.added == added {
@@ -113,7 +113,7 @@ impl Workshop {
     }
 }
 
-/// The tool of the project's language; `None` where a command builds it.
+/// Prepares the tool of the project's language; `None` if a command builds the project.
 async fn prepare(build: &Build<'_>) -> anyhow::Result<Option<Tool>> {
     match build.project.command() {
         Some(_) => Ok(None),
@@ -121,10 +121,10 @@ async fn prepare(build: &Build<'_>) -> anyhow::Result<Option<Tool>> {
     }
 }
 
-/// Variables that change what the tools make.
+/// Environment variables that affect the tools' output.
 const VARIABLES: &[&str] = &["CARGO_ENCODED_RUSTFLAGS", "GOFLAGS", "RUSTFLAGS"];
 
-/// The hash of what makes a component, its sources apart.
+/// Returns the hash of everything that affects a component, except its sources.
 fn made_with(build: &Build<'_>) -> u64 {
     let mut text = format!("{}\n{:?}\n{:?}\n", haft(), build.tools(), build.project.command());
     let (wit, world) = (build.project.wit_path(), build.project.world());
@@ -136,7 +136,8 @@ fn made_with(build: &Build<'_>) -> u64 {
     xxh3_64(text.as_bytes())
 }
 
-/// This haft: its version, and the file that it is, since one that is worked on keeps its version.
+/// Identifies this haft: its version, and its executable's size and time, since a development build keeps its
+/// version.
 fn haft() -> String {
     let file = std::env::current_exe().and_then(|path| path.metadata());
     let file = file.map(|metadata| (metadata.len(), metadata.modified().ok())).ok();

@@ -1,6 +1,6 @@
-//! Unpacks a package's archive: tar, or tar compressed by gzip. Writes nothing but new regular files and
-//! folders below one new folder; whatever else an archive can hold is refused, and what it holds too
-//! much of too. Reads the format itself where a library would remember what an archive tells it.
+//! Unpacks a package's archive: tar, or tar compressed by gzip. Writes only new regular files and folders,
+//! below one new folder; refuses every other kind of entry and every archive over the limits. Parses the tar
+//! headers in raw mode: the library's own mode buffers names of any length.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read};
@@ -14,17 +14,17 @@ use super::folder::write;
 use super::inventory::{Inventory, MANIFEST, Unfit};
 use super::listing::TreeError;
 
-/// Bytes of an archive after decompression: the files, and what stands between them.
+/// Limit on the bytes of a decompressed archive: the files, and the headers between them.
 const MAX_UNPACKED: u64 = MAX_SIZE + (32 << 20);
 
-/// Bytes of what describes the next entry: a path of the greatest length many times over.
+/// Limit on the bytes of an extended header: a path of the greatest length many times over.
 const MAX_DESCRIPTION: u64 = 64 << 10;
 
-/// Parts that are compressed by themselves, one after another: some tools make one for each file or 64 KiB. An empty one
-/// takes 20 bytes and some microseconds, and counts for no byte of what is unpacked.
+/// Limit on the gzip members of one archive: some tools write one member per file or per 64 KiB. An empty
+/// member takes 20 bytes and some microseconds, and adds nothing to the unpacked size.
 const MAX_MEMBERS: u32 = 65_536;
 
-/// What bytes are, by themselves.
+/// The format of a fetched file, by its first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     Component,
@@ -32,37 +32,37 @@ pub(super) enum Form {
     Gzip,
 }
 
-/// Why an archive cannot be unpacked.
+/// Reasons why an archive cannot be unpacked.
 #[derive(Debug, thiserror::Error)]
 pub enum ArchiveError {
-    /// It is damaged, or ends too early.
+    /// The archive is damaged or truncated.
     #[error("the archive cannot be read: {0}")]
     Damaged(io::Error),
-    /// It has more in it than is let out.
+    /// The archive exceeds the limit on unpacked bytes or gzip members.
     #[error("the archive has more than {} MiB in it, or {MAX_MEMBERS} parts", MAX_UNPACKED >> 20)]
     Bomb,
-    /// It holds what no package may hold.
+    /// The archive has an entry that no package may contain.
     #[error(transparent)]
     Unfit(#[from] Unfit),
-    /// Something in it cannot be written.
+    /// A file or folder of the tree cannot be read or written.
     #[error(transparent)]
     Tree(#[from] TreeError),
-    /// A file of it cannot be written.
+    /// A file of the archive cannot be written.
     #[error("cannot write `{}`: {source}", path.display())]
     Write {
-        /// Where.
+        /// The file to write.
         path: PathBuf,
-        /// Why not.
+        /// The error of the write.
         source: io::Error,
     },
-    /// No program.toml where one is looked for.
+    /// The archive has no program.toml, neither at the top nor in its only folder.
     #[error("no `{MANIFEST}` at the top of the archive, nor in the one folder there")]
     NoManifest,
 }
 
-/// What the file at `path` is; `None` for anything else.
+/// Detects the format of the file at `path`; `None` for an unknown format.
 pub(super) fn form(path: &Path) -> io::Result<Option<Form>> {
-    // A tar archive says so in the first header alone.
+    // Only the first header of a tar archive identifies the format.
     let mut head = Vec::new();
     File::open(path)?.take(512).read_to_end(&mut head)?;
     let is_tar = head.get(257..262) == Some(b"ustar");
@@ -74,18 +74,18 @@ pub(super) fn form(path: &Path) -> io::Result<Option<Form>> {
     })
 }
 
-/// Unpacks the archive at `file`, of this form, into the new folder `to`. Returns the folder in it that
-/// has the program.toml.
+/// Unpacks the archive `file`, of format `form`, into the new folder `to`. Returns the folder that holds the
+/// program.toml.
 pub(super) fn unpack(file: &Path, form: Form, to: &Path) -> Result<PathBuf, ArchiveError> {
-    // Checked whole before any of it is written: the entry that is refused may be the last of ten thousand, which
-    // would have to be made and removed again.
+    // The first pass checks the whole archive and writes nothing: the refused entry may be the last of ten
+    // thousand entries, which would have to be written and removed again.
     pass(file, form, None)?;
     fs::create_dir(to).map_err(written(to))?;
     pass(file, form, Some(to))?;
     top(to)
 }
 
-/// Reads the archive once: checks every entry, and writes it where there is a folder to write `to`.
+/// Reads the archive once: checks every entry and, if `to` is given, writes the files.
 fn pass(file: &Path, form: Form, to: Option<&Path>) -> Result<(), ArchiveError> {
     let reader = BufReader::new(File::open(file).map_err(ArchiveError::Damaged)?);
     match form {
@@ -94,7 +94,7 @@ fn pass(file: &Path, form: Form, to: Option<&Path>) -> Result<(), ArchiveError> 
     }
 }
 
-/// Where the package is: at the top, or in the only folder there.
+/// Returns the folder of the package: `to` itself, or the only folder in it.
 fn top(to: &Path) -> Result<PathBuf, ArchiveError> {
     if to.join(MANIFEST).is_file() {
         return Ok(to.to_owned());
@@ -109,23 +109,23 @@ fn top(to: &Path) -> Result<PathBuf, ArchiveError> {
 fn unpack_tar(reader: Bounded<impl Read>, to: Option<&Path>) -> Result<(), ArchiveError> {
     let mut archive = Archive::new(reader);
     let mut unpacking = Unpacking { to, inventory: Inventory::default(), path: None };
-    // Raw: otherwise the library would hold names of any length in memory before they can be checked.
+    // Raw mode: otherwise the library buffers names of any length before they can be checked.
     for entry in archive.entries().map_err(damaged)?.raw(true) {
         let mut entry = entry.map_err(damaged)?;
         unpacking.entry(&mut entry)?;
     }
-    // What follows the end is no part of it, but a checksum may be.
+    // The bytes after the end marker are not part of the archive, but may include the checksum.
     let mut rest = archive.into_inner();
     io::copy(&mut rest, &mut io::sink()).map_err(damaged)?;
     Ok(())
 }
 
-/// An archive on its way out.
+/// The state of one pass over an archive.
 struct Unpacking<'a> {
-    /// Where to; without it entries are checked and nothing is written.
+    /// The target folder; `None` checks the entries and writes nothing.
     to: Option<&'a Path>,
     inventory: Inventory,
-    /// What an entry said of the path of the next one.
+    /// The path that an extended header gave for the next entry.
     path: Option<String>,
 }
 
@@ -149,8 +149,8 @@ impl Unpacking<'_> {
         }
     }
 
-    /// What POSIX has for paths that do not fit. Only the path is of interest; a size that is not
-    /// the header's would make this reader see other files than the next one.
+    /// Reads a POSIX extended header. Only the path is used; a size that differs from the header's would make
+    /// this reader see other files than another reader.
     fn pax<R: Read>(&mut self, entry: &mut tar::Entry<'_, R>) -> Result<(), ArchiveError> {
         let bytes = description(entry)?;
         for extension in tar::PaxExtensions::new(&bytes) {
@@ -171,7 +171,7 @@ impl Unpacking<'_> {
             None => text(&entry.header().path_bytes())?,
         };
         let path = path.strip_suffix('/').unwrap_or(&path);
-        // `.` leads nowhere; `tar -C folder .` begins every path with it.
+        // A `.` component changes nothing; `tar -C folder .` starts every path with it.
         Ok(path.split('/').filter(|name| *name != ".").collect::<Vec<_>>().join("/"))
     }
 
@@ -198,7 +198,7 @@ impl Unpacking<'_> {
         }
         let mut read = ErrorCapture::new(entry);
         let done = write(&mut read, &full, size, mode & 0o100 != 0);
-        // A library turns the end of a cut-off archive into the end of the file.
+        // The tar library reports the end of a truncated archive as the end of the file.
         match (read.failure, done) {
             (Some(failure), _) => Err(damaged(failure)),
             (None, Ok(done)) if done == size => Ok(()),
@@ -208,7 +208,7 @@ impl Unpacking<'_> {
     }
 }
 
-/// What describes another entry.
+/// Reads the content of an extended header, which describes the next entry.
 fn description<R: Read>(entry: &mut tar::Entry<'_, R>) -> Result<Vec<u8>, ArchiveError> {
     let mut bytes = Vec::new();
     entry.take(MAX_DESCRIPTION + 1).read_to_end(&mut bytes).map_err(damaged)?;
@@ -241,7 +241,7 @@ fn sparse() -> ArchiveError {
     Unfit::Kind { path: "a file".into(), kind: "a sparse file" }.into()
 }
 
-/// An error while reading; the bound of [`Bounded`] shows itself as one.
+/// Converts a read error; [`Bounded`] reports its limit as `FileTooLarge`.
 fn damaged(error: io::Error) -> ArchiveError {
     match error.kind() {
         io::ErrorKind::FileTooLarge => ArchiveError::Bomb,
@@ -254,7 +254,7 @@ fn written(path: &Path) -> impl FnOnce(io::Error) -> ArchiveError {
     move |source| ArchiveError::Write { path, source }
 }
 
-/// What gzip compressed, in one or more parts; fails beyond [`MAX_MEMBERS`].
+/// Decompresses one or more gzip members; fails beyond [`MAX_MEMBERS`].
 struct Members<R> {
     /// `None` at the end.
     member: Option<GzDecoder<R>>,
@@ -303,7 +303,7 @@ impl<R: Read> Read for Bounded<R> {
     }
 }
 
-/// A reader that keeps its error, to tell a failed read from a failed write.
+/// A reader that stores its error, to distinguish a failed read from a failed write.
 struct ErrorCapture<R> {
     inner: R,
     failure: Option<io::Error>,

@@ -1,5 +1,5 @@
-//! What was fetched, understood: a package's own program.toml held to the rules for packages, or what a
-//! component says of itself. Runs nothing of it.
+//! Parses fetched content: the program.toml of a package, checked against the rules for packages, or the
+//! metadata of a component. Runs no code of it.
 
 mod command_line;
 mod naming;
@@ -22,130 +22,130 @@ use haft_core::report::Report;
 use haft_core::skill::{FILE as SKILL, MAX_FILE, Skill, server_keys};
 use haft_plugin_host::inspect::{self, Sections, SectionsError};
 
-/// A package: its program.toml and what lies beside it.
+/// A package: its program.toml and the files beside it.
 #[derive(Clone, Debug)]
 pub struct Bundle {
-    /// Where it is.
+    /// The package's folder.
     pub folder: PathBuf,
-    /// Its files.
+    /// The package's files.
     pub listing: Listing,
-    /// Its program.toml; what it says of sandbox, agent, provider and built-in tools is for running it
-    /// by itself, and means nothing where it is a package.
+    /// The package's program.toml. Its settings for sandbox, agent, provider and built-in tools apply when the
+    /// package runs as a program, and are ignored when it is installed as a package.
     pub manifest: Manifest,
-    /// Its name and version.
+    /// The package's name and version.
     pub program: manifest::Program,
-    /// What it calls itself, which [`Self::called`] leaves as it is.
+    /// The name that the package declares, which [`Self::called`] does not change.
     pub own_name: Name,
-    /// What it tells the model.
+    /// The instructions that the package gives to the model.
     pub skill: Option<Skill>,
-    /// Keys of its SKILL.md that name MCP servers, which haft does not read.
+    /// Keys of the package's SKILL.md that name MCP servers, which haft does not read.
     server_keys: Vec<String>,
 }
 
-/// Something that can be installed.
+/// A package or component that can be installed.
 #[derive(Clone, Debug)]
 pub struct Offered {
-    /// The table of program.toml that it goes to.
+    /// The kind, which selects the table of program.toml.
     pub kind: Kind,
-    /// What it is called there.
+    /// The name in that table.
     pub name: Name,
-    /// What a package calls itself; a component is called whatever its entry is.
+    /// The name that the package declares; for a component, the name of its entry.
     pub own_name: Name,
-    /// Its version, where it says one.
+    /// The version, if declared.
     pub version: Option<semver::Version>,
-    /// What it is for, where it says so.
+    /// The description, if declared.
     pub description: Option<String>,
-    /// Who wrote it.
+    /// The authors.
     pub authors: Vec<String>,
-    /// Under which licence.
+    /// The licence.
     pub license: Option<String>,
-    /// What it asks for.
+    /// The rights and limits that it requests.
     pub requests: Vec<Request>,
-    /// Its components.
+    /// The components.
     pub plugins: Vec<OfferedPlugin>,
-    /// The package, where it is more than a component.
+    /// The package; `None` for a single component.
     pub bundle: Option<Bundle>,
 }
 
 /// A component that can be installed.
 #[derive(Clone, Debug)]
 pub struct OfferedPlugin {
-    /// Its tools are called `<name>__<tool>`.
+    /// The plugin's name: its tools are called `<name>__<tool>`.
     pub name: String,
-    /// The file.
+    /// The component's file.
     pub file: PathBuf,
-    /// Of the file.
+    /// The digest of the file.
     pub digest: Digest,
-    /// What one call may use.
+    /// The limits of one call.
     pub limits: Limits,
-    /// What it is: the contract that it keeps.
+    /// The contract that the component implements.
     pub contract: String,
 }
 
-/// Why something cannot be installed.
+/// Reasons why a package or component cannot be installed.
 #[derive(Debug, thiserror::Error)]
 pub enum BundleError {
-    /// A file cannot be read, or is not what it was.
+    /// A file cannot be read, or has changed.
     #[error(transparent)]
     Tree(#[from] TreeError),
-    /// The package's program.toml is wrong.
+    /// The package's program.toml is invalid.
     #[error("the package's program.toml is wrong\n{0}")]
     Manifest(Report),
-    /// It does not say what it is called.
+    /// The package declares no name.
     #[error("the package's program.toml has no `[program]`, and a package needs its name and version")]
     NoProgram,
-    /// It brings packages of its own.
+    /// The package has packages of its own.
     #[error("it has `[[packages]]` of its own; add `{0}` by itself")]
     Nested(String),
-    /// It has no plugin, command, server or skill.
+    /// The package has no plugin, command, server or skill.
     #[error("there is nothing in it: no `[[plugins]]`, `[[tools]]`, `[[mcp_servers]]` or `SKILL.md`")]
     Empty,
-    /// Part of it lies elsewhere.
+    /// A part of the package is outside its folder.
     #[error("`{what}` names `{path}`, which is not a file of the package")]
     Outside {
-        /// Which part.
+        /// The part.
         what: String,
-        /// What it names.
+        /// The path that it names.
         path: String,
     },
-    /// A command that cannot be started.
+    /// A command's program is not executable.
     #[error("command tool `{tool}` starts `{path}`, which is not executable")]
     NotExecutable {
         /// The tool.
         tool: String,
-        /// What it starts.
+        /// The path of the program.
         path: String,
     },
-    /// A component that is none.
+    /// A file is not a valid component.
     #[error("`{file}`: {error}")]
     Component {
         /// The file.
         file: String,
-        /// Why not.
+        /// The error of the parser.
         error: String,
     },
-    /// It has no name that could be used.
+    /// The declared name is unusable.
     #[error("it says no name that could be used (`{text}`: {error})")]
     Name {
-        /// What it says.
+        /// The declared name.
         text: String,
-        /// Why it cannot be used.
+        /// The error of the name.
         error: NameError,
     },
-    /// The names of its plugins are too long below another one of its own.
+    /// The names of the package's plugins are too long with the given name as prefix.
     #[error("it cannot be called `{name}`: its plugin or server would be `{joined}`, and {error}")]
     Called {
-        /// What it was to be called.
+        /// The given name.
         name: Name,
-        /// What a part of it would be called.
+        /// The combined name of a plugin or server.
         joined: String,
-        /// Why that cannot be.
+        /// The error of the combined name.
         error: NameError,
     },
 }
 
 impl BundleError {
-    /// The way out.
+    /// Returns a remedy for the user.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Outside { .. } => Some(
@@ -160,12 +160,12 @@ impl BundleError {
 }
 
 impl Bundle {
-    /// Reads the package in `folder`, whose files are those of `listing`, and holds it to the rules.
+    /// Reads the package in `folder`, whose files are those of `listing`, and checks it against the rules.
     pub fn read(folder: &Path, listing: Listing) -> Result<Self, BundleError> {
         let bytes = listing.bytes(folder, MANIFEST, manifest::MAX_FILE as u64)?;
         let path = folder.join(MANIFEST);
         let manifest = Manifest::parse_bytes(&bytes, Path::new(MANIFEST)).map_err(BundleError::Manifest)?;
-        // Not where the file was read from: `MANIFEST` is only what messages call it.
+        // `MANIFEST` is only the name in messages; the real path is set here.
         let home = manifest::folder_of(&path).unwrap_or_else(|_| folder.to_owned());
         let manifest = Manifest { path, folder: home, ..manifest };
         let program = manifest.program.clone().ok_or(BundleError::NoProgram)?;
@@ -185,7 +185,7 @@ impl Bundle {
         Ok(bundle)
     }
 
-    /// Its components: what program.toml says, where the file is, and the file's digest.
+    /// Iterates over the enabled components: the entry in program.toml, the file's path and the file's digest.
     pub fn components(&self) -> impl Iterator<Item = (&Plugin, PathBuf, Digest)> {
         self.manifest.plugins.iter().filter(|plugin| plugin.enabled).filter_map(|plugin| {
             let inside = inside(&plugin.component)?;
@@ -194,20 +194,20 @@ impl Bundle {
         })
     }
 
-    /// The programs that it requires and that are not on `PATH`, in backticks.
+    /// Returns the required programs that are not on `PATH`, in backticks.
     pub fn missing_programs(&self) -> Vec<String> {
         let required = self.manifest.host_requirements.required.iter();
         let missing = required.filter(|name| find_on_path(name).is_none());
         missing.map(|name| format!("`{}`", name.value)).collect()
     }
 
-    /// Whether its command lines name files that it brings along: then every file of it counts.
+    /// Reports whether the command lines name files of the package: then consent covers all of its files.
     pub fn runs_its_own(&self) -> bool {
         !self.executed_files().is_empty()
     }
 
-    /// The same with what is its own in its command lines by whole paths: processes run in the workspace, which may
-    /// hold others of these names.
+    /// Returns the package with absolute paths for its own files in its command lines: processes run in the
+    /// workspace, which may have files of these names.
     #[must_use]
     pub fn with_own_paths(mut self) -> Self {
         let (folder, listing) = (&self.folder, &self.listing);
@@ -216,7 +216,7 @@ impl Bundle {
             command_line::within(listing, &path).next()?;
             Some(folder.join(&path).to_str()?.to_owned())
         };
-        // The first word starts from the package's folder as it is.
+        // The first word already resolves against the package's folder.
         for word in command_line::all_mut(&mut self.manifest).flat_map(|line| line.iter_mut().skip(1)) {
             if let Some(path) = whole(word) {
                 *word = path;
@@ -225,7 +225,7 @@ impl Bundle {
         self
     }
 
-    /// What its SKILL.md asks for that haft does not use, for a notice; mostly nothing.
+    /// Returns a notice about the keys of SKILL.md that name MCP servers, if there are any.
     pub fn ignored_servers(&self) -> Option<String> {
         let keys: Vec<String> =
             self.server_keys.iter().map(|key| format!("`{}`", haft_core::report::plain(key))).collect();
@@ -234,13 +234,13 @@ impl Bundle {
         (!keys.is_empty()).then_some(text)
     }
 
-    /// The files that its command lines name, themselves or by their folder, as the listing has them.
+    /// Returns the files that the command lines name, directly or by their folder, as listed paths.
     pub(super) fn executed_files(&self) -> BTreeSet<&str> {
         let paths = command_line::all(&self.manifest).flat_map(|line| command_line::named_files(line));
         paths.flat_map(|path| command_line::within(&self.listing, &path).collect::<Vec<_>>()).collect()
     }
 
-    /// What it asks for.
+    /// Returns all requests of the package, each once.
     pub fn requests(&self) -> Vec<Request> {
         let mut all: Vec<Request> = Vec::new();
         for plugin in self.manifest.plugins.iter().filter(|plugin| plugin.enabled) {
@@ -295,7 +295,7 @@ impl Bundle {
     }
 }
 
-/// The path within the package that a component is at; `None` for one that is elsewhere.
+/// Returns the path of a component within the package; `None` if the component is outside.
 fn inside(component: &Located<Component>) -> Option<String> {
     let Component::File(path) = &component.value else { return None };
     let parts = path.components().filter(|part| *part != Part::CurDir);
@@ -325,8 +325,8 @@ fn plugin_requests(plugin_name: Option<&str>, plugin: &Plugin) -> Vec<Request> {
 }
 
 impl Offered {
-    /// Understands what was fetched. It may be given a `name`; else it is called what it calls itself, or a component
-    /// after `stem`, the last part of where it came from.
+    /// Parses fetched content. The result is called `name` if given, else by its declared name; a component
+    /// without a declared name is called `stem`, the last part of its source.
     pub fn new(
         content: &Content,
         kept: &Digest,
@@ -380,10 +380,10 @@ impl Offered {
             Some(name) => name,
             None => usable_name(&declared_name.unwrap_or_else(|| stem.to_owned()))?,
         };
-        // One component, one plugin: the others of its package are not in it.
-        let own = inner.plugins.first();
-        let limits = own.map(|plugin| plugin.limits).unwrap_or_default();
-        let requests = match (own, &sections.act) {
+        // A component is one plugin: the other plugins of its package are not in the file.
+        let plugin_entry = inner.plugins.first();
+        let limits = plugin_entry.map(|plugin| plugin.limits).unwrap_or_default();
+        let requests = match (plugin_entry, &sections.act) {
             (Some(plugin), _) => plugin_requests(None, plugin),
             (None, Some(act)) => act.capabilities.iter().flat_map(request::act_requests).collect(),
             (None, None) => Vec::new(),
@@ -410,7 +410,7 @@ impl Offered {
         })
     }
 
-    /// The contracts of its components, each once.
+    /// Returns the contracts of the components, each once.
     pub fn contracts(&self) -> Vec<String> {
         let mut all: Vec<_> = self.plugins.iter().map(|plugin| plugin.contract.clone()).collect();
         all.sort();
@@ -423,7 +423,7 @@ fn label(sections: &Sections, name: &str) -> Option<String> {
     sections.labels.iter().find(|(label, _)| label == name).map(|(_, text)| text.clone())
 }
 
-/// Looks into a component's file.
+/// Reads the custom sections of a component's file.
 fn inspect_file(file: &Path, shown: &str) -> Result<Sections, BundleError> {
     let bytes = read(file).map_err(super::listing::io_error("read", file))?;
     inspect::read_sections(&bytes).map_err(|error: SectionsError| BundleError::Component {

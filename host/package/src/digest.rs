@@ -1,4 +1,4 @@
-//! SHA-256 digests, the names that content goes by. Says nothing of whether content is any good.
+//! SHA-256 digests, the keys of stored content. A digest identifies content; it does not make it trustworthy.
 
 use std::fmt;
 use std::fs::File;
@@ -10,31 +10,31 @@ use sha2::{Digest as _, Sha256};
 
 use haft_core::encoding::hex;
 
-/// Bytes read at once.
+/// Bytes per read.
 const CHUNK: usize = 64 << 10;
 
-/// SHA-256 of something, written `sha256:` and 64 hexadecimal digits.
+/// A SHA-256 digest, written as `sha256:` and 64 hexadecimal digits.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest(String);
 
-/// Why a text is not a [`Digest`].
+/// The error of a text that is not a [`Digest`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected a SHA-256 digest: `sha256:` and 64 hexadecimal digits")]
 pub struct DigestError;
 
-/// A digest being made, piece by piece.
+/// Computes a digest incrementally.
 #[derive(Clone, Debug, Default)]
 pub struct Hasher(Sha256);
 
 impl Digest {
-    /// The digest of `bytes`.
+    /// Returns the digest of `bytes`.
     pub fn hash(bytes: &[u8]) -> Self {
         let mut hasher = Hasher::default();
         hasher.update(bytes);
         hasher.finish()
     }
 
-    /// The digest of a file and its size in bytes. Fails beyond `most` bytes.
+    /// Returns the digest of a file and its size in bytes. Fails beyond `most` bytes.
     pub fn of_file(path: &Path, most: u64) -> io::Result<(Self, u64)> {
         let mut file = File::open(path)?.take(most.saturating_add(1));
         let (mut hasher, mut size, mut chunk) = (Hasher::default(), 0, vec![0; CHUNK]);
@@ -54,24 +54,24 @@ impl Digest {
         }
     }
 
-    /// The 64 hexadecimal digits alone: a name that every file system takes.
+    /// Returns the 64 hexadecimal digits alone: a valid file name on every file system.
     pub fn hex(&self) -> &str {
         &self.0
     }
 
-    /// The beginning, enough for a person to tell one from another.
+    /// Returns the first 12 digits, enough for a person to distinguish digests.
     pub fn short(&self) -> &str {
         self.0.get(..12).unwrap_or(&self.0)
     }
 }
 
 impl Hasher {
-    /// Goes on with `bytes`.
+    /// Adds `bytes`.
     pub(crate) fn update(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
     }
 
-    /// The digest of all that it was given.
+    /// Returns the digest of all bytes added.
     pub fn finish(self) -> Digest {
         Digest(hex(&self.0.finalize()))
     }
@@ -86,7 +86,7 @@ impl fmt::Display for Digest {
 impl FromStr for Digest {
     type Err = DigestError;
 
-    /// Takes the digits alone too, as `sha256sum` prints them.
+    /// Also accepts the digits alone, as `sha256sum` prints them.
     fn from_str(text: &str) -> Result<Self, DigestError> {
         let hex = text.strip_prefix("sha256:").unwrap_or(text);
         let is_right = hex.len() == 64 && hex.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -98,7 +98,7 @@ impl FromStr for Digest {
 mod tests {
     use super::*;
 
-    /// The digest of nothing, as every other program has it.
+    /// The digest of the empty input, as `sha256sum` prints it.
     const EMPTY: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
     #[test]

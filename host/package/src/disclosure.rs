@@ -1,5 +1,6 @@
-//! What the user consents to: every tool as a model sees it, and every file of a package. Shown in full or as a diff
-//! to what was shown before, and recorded by digests in program.lock. Judges nothing.
+//! What the user consents to: every tool as a model sees it, and every file of a package. Shown in full or as a
+//! diff against the last disclosure, and recorded as digests in program.lock. Makes no judgement of the
+//! content.
 
 mod definition;
 mod difference;
@@ -18,46 +19,46 @@ use super::listing::{Listing, TreeError};
 use haft_core::call::ToolDef;
 use haft_core::skill;
 
-/// Bytes of a file that is shown. Of a larger one only the digest is shown.
+/// Limit on the bytes of a file whose text is shown. For a larger file only the digest is shown.
 const MAX_TEXT: u64 = 1 << 20;
 
-/// Bytes of all texts of a package that are held at once.
+/// Limit on the bytes of all texts of a package that are held in memory.
 const MAX_TEXTS: u64 = 16 << 20;
 
-/// Files that program.lock notes one by one, those that run and those that a model reads first: of more
-/// the digest of the whole tree tells that one changed.
+/// Limit on the files that program.lock records one by one; executables and files that a model reads come
+/// first. The digest of the whole tree covers the others.
 const MAX_NOTED: usize = 500;
 
-/// What the user is shown.
+/// All items that the user is shown.
 #[derive(Clone, Debug, Default)]
 pub struct Disclosure {
-    /// In the order in which they are shown.
+    /// The items in display order.
     pub items: Vec<Item>,
 }
 
 /// One item that the user is shown.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Item {
-    /// What it is.
+    /// The item's kind.
     pub kind: ItemKind,
-    /// The tool's name, the file's path in the package.
+    /// The tool's name, or the file's path in the package.
     pub name: String,
-    /// What there is to read; `None` of what is no text, or too long.
+    /// The text to read; `None` for binary content, or a text that is too long.
     pub text: Option<String>,
-    /// Of the exact content.
+    /// The digest of the exact content.
     pub digest: Digest,
-    /// Bytes.
+    /// The size in bytes.
     pub size: u64,
-    /// Whether it is a file that may be executed.
+    /// Whether the item is an executable file.
     pub executable: bool,
 }
 
-/// What an [`Item`] is.
+/// The kinds of an [`Item`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ItemKind {
     /// A tool.
     Tool,
-    /// What a component says of itself.
+    /// The metadata that a component declares.
     About,
     /// A file that a model reads.
     Read,
@@ -69,26 +70,26 @@ pub enum ItemKind {
     File,
 }
 
-/// A tool as it is offered, with what it comes to where that is more than its definition.
+/// A tool's definition and, for a command tool, its command line.
 #[derive(Clone, Debug)]
 pub struct ToolDisclosure {
-    /// What a model is told.
+    /// The definition that the model receives.
     pub def: ToolDef,
     /// The command line of a command tool, and how its arguments become words.
     pub runs: Vec<String>,
 }
 
-/// What program.lock notes of a [`Disclosure`]: digests by names.
+/// The digests of a [`Disclosure`] that program.lock records, by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DisclosureDigests {
-    /// Of definitions.
+    /// Digests of tool definitions.
     pub tools: BTreeMap<String, Digest>,
-    /// Of files, and of what a component says of itself.
+    /// Digests of files, and of a component's declared metadata.
     pub files: BTreeMap<String, Digest>,
 }
 
 impl Disclosure {
-    /// What is to be shown of something that is offered, with these tools.
+    /// Returns the disclosure of a package or component with these tools.
     pub fn new(offered: &Offered, tools: &[ToolDisclosure]) -> Result<Self, TreeError> {
         let mut items: Vec<Item> = tools.iter().map(Item::tool).collect();
         match &offered.bundle {
@@ -99,13 +100,13 @@ impl Disclosure {
         Ok(Self { items })
     }
 
-    /// The same of tools alone.
+    /// Returns the disclosure of tools without a package.
     pub fn from_tools(tools: impl IntoIterator<Item = ToolDef>) -> Self {
         let tools = tools.into_iter().map(|def| ToolDisclosure { def, runs: Vec::new() });
         Self { items: tools.map(|tool| Item::tool(&tool)).collect() }
     }
 
-    /// What is noted of it.
+    /// Returns the digests to record.
     pub fn digests(&self) -> DisclosureDigests {
         let is_tool = |item: &&Item| item.kind == ItemKind::Tool;
         let digests = |item: &Item| (item.name.clone(), item.digest.clone());
@@ -116,12 +117,12 @@ impl Disclosure {
         }
     }
 
-    /// What is noted of the definition of a tool that runs nothing of its own.
+    /// Returns the digest of a tool's definition without a command line.
     pub fn definition_digest(def: ToolDef) -> Digest {
         Item::tool(&ToolDisclosure { def, runs: Vec::new() }).digest
     }
 
-    /// The item of this kind and name.
+    /// Returns the item of this kind and name.
     pub fn find(&self, is_tool: bool, name: &str) -> Option<&Item> {
         self.items.iter().find(|item| (item.kind == ItemKind::Tool) == is_tool && item.name == name)
     }
@@ -130,7 +131,7 @@ impl Disclosure {
 impl Item {
     fn tool(tool: &ToolDisclosure) -> Self {
         let ToolDisclosure { def, runs } = tool;
-        // All of it: what serialises by itself is what goes into a prompt.
+        // Every field is listed: the `Serialize` impl of the definition writes only the fields of a prompt.
         let mut exact = json!({
             "name": def.name, "description": def.description, "parameters": def.parameters,
             "output": def.output, "hints": def.hints, "runs": runs,
@@ -156,13 +157,13 @@ impl Item {
         Self { kind, name: name.to_owned(), text: Some(text), digest, size, executable: false }
     }
 
-    /// How many lines there are to read.
+    /// Returns the number of lines of the text.
     pub fn lines(&self) -> usize {
         self.text.as_deref().map_or(0, |text| text.lines().count())
     }
 }
 
-/// What is told of a component that is no part of a package: what it says of itself, and its bytes.
+/// Returns the items of a single component: its declared metadata, and its file.
 fn component(offered: &Offered) -> Result<Vec<Item>, TreeError> {
     let mut about = vec![format!("name: {}", offered.name)];
     let mut say = |what: &str, text: Option<String>| about.extend(text.map(|text| format!("{what}: {text}")));
@@ -188,7 +189,7 @@ fn component(offered: &Offered) -> Result<Vec<Item>, TreeError> {
     Ok(items)
 }
 
-/// The files of a package.
+/// Returns the files of a package as items.
 fn files(bundle: &Bundle) -> Result<Vec<Item>, TreeError> {
     let (components, named) = (components(bundle), bundle.executed_files());
     let kind = |path: &str| {
@@ -202,8 +203,8 @@ fn files(bundle: &Bundle) -> Result<Vec<Item>, TreeError> {
             ItemKind::File
         }
     };
-    // What may be read of it is bounded: nothing that lies beside what a model reads, what says what the package
-    // may do, or what is run may hide that.
+    // The limit on shown text is filled in order of rank: no other file may displace the manifest, a file that
+    // a model reads, or a file that runs.
     let rank = |path: &str| match kind(path) {
         _ if path == MANIFEST => 0,
         ItemKind::Read => 0,
@@ -243,8 +244,8 @@ fn file(folder: &Path, listing: &Listing, path: &str) -> Result<Item, TreeError>
     Ok(Item { kind, name, text, digest: listed.digest, size, executable: listed.executable })
 }
 
-/// The bytes as a text to read. What a model or an interpreter takes for text is text, whatever bytes are in
-/// between.
+/// Returns the bytes as text, if they are text. A file that a model or an interpreter reads as text counts as
+/// text, whatever bytes it contains.
 fn text(path: &str, bytes: Vec<u8>) -> Option<String> {
     let is_taken_for_text = path == skill::FILE || bytes.starts_with(b"#!");
     match String::from_utf8(bytes) {
@@ -258,7 +259,7 @@ fn text(path: &str, bytes: Vec<u8>) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// S03: a byte that is no text does not hide the rest.
+    /// S03: an invalid byte does not hide the rest of a text.
     #[test]
     fn s03_what_is_read_as_text_is_shown_as_text() {
         assert_eq!(text("SKILL.md", b"Do\xff it.\0".to_vec()).unwrap(), "Do\u{fffd} it.\0");

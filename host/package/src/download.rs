@@ -1,5 +1,5 @@
-//! Fetches one file by HTTPS. Goes where it was sent and to few other places: never from the public
-//! internet into a private network, never from encrypted to plain, never on without end.
+//! Downloads one file by HTTPS. Follows few redirects: never from the public internet into a private network,
+//! never from encrypted to plain, and never without a limit on bytes and time.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -17,88 +17,88 @@ use super::{Progress, Step};
 use haft_core::grant::local;
 use haft_core::net::{chain, is_loopback, is_loopback_address};
 
-/// Places a server may send on to: what a download site, its mirrors and their storage take.
+/// Limit on redirects: enough for a download site, its mirrors and their storage.
 const MAX_REDIRECTS: usize = 5;
 
-/// How long a server may take to be reached.
+/// Time limit for connecting to a server.
 const CONNECT: Duration = Duration::from_secs(10);
 
-/// How long nothing may come.
+/// Time limit between two reads.
 const IDLE: Duration = Duration::from_secs(30);
 
-/// How long all of it may take: the greatest size by a slow line.
+/// Time limit for a whole download: the greatest size over a slow line.
 const TOTAL: Duration = Duration::from_mins(15);
 
-/// Names haft to the server.
+/// The `User-Agent` header.
 const USER_AGENT: &str = concat!("haft/", env!("CARGO_PKG_VERSION"));
 
-/// Why a file could not be fetched.
+/// Reasons why a file cannot be downloaded.
 #[derive(Debug, thiserror::Error)]
 pub enum DownloadError {
-    /// Not a URL that is fetched from.
+    /// The URL's scheme is not supported.
     #[error("`{0}` is not fetched from: expected `https://`")]
     Scheme(String),
-    /// The server cannot be reached, or hung up.
+    /// The server cannot be reached, or closed the connection.
     #[error("cannot fetch `{url}`: {why}")]
     Unreachable {
-        /// Where, without what follows `?`.
+        /// The URL, without its query.
         url: String,
-        /// Why not.
+        /// The cause.
         why: String,
     },
-    /// The server refuses.
+    /// The server returned an error status.
     #[error("cannot fetch `{url}`: the server answered {status}")]
     Status {
-        /// Where.
+        /// The URL.
         url: String,
-        /// Such as `404 Not Found`.
+        /// The status, such as `404 Not Found`.
         status: String,
     },
-    /// The server sends on to a place that is not gone to.
+    /// The redirect is not permitted.
     #[error("`{from}` sends on to `{to}`, {why}")]
     Redirect {
-        /// Where from.
+        /// The URL that redirects.
         from: String,
-        /// Where to.
+        /// The target of the redirect.
         to: String,
-        /// Why it is not gone to.
+        /// The reason for the refusal.
         why: &'static str,
     },
-    /// One server after the other sends on.
+    /// The server redirects more than `MAX_REDIRECTS` times.
     #[error("`{0}` sends on more than {MAX_REDIRECTS} times")]
     Redirects(String),
-    /// Too large.
+    /// The file exceeds the limit.
     #[error("`{url}` is larger than {most} bytes")]
     TooLarge {
-        /// Where.
+        /// The URL.
         url: String,
-        /// The most that is taken.
+        /// The limit, in bytes.
         most: u64,
     },
-    /// It ended too early.
+    /// The response ended before its `Content-Length`.
     #[error("`{url}` ended after {got} of {expected} bytes")]
     Truncated {
-        /// Where.
+        /// The URL.
         url: String,
-        /// Bytes that were announced.
+        /// The announced length, in bytes.
         expected: u64,
-        /// Bytes that came.
+        /// The received length, in bytes.
         got: u64,
     },
-    /// It took too long.
+    /// The download exceeded its time limit.
     #[error("`{0}` was not there within {most} minutes", most = TOTAL.as_secs() / 60)]
     TimedOut(String),
-    /// It cannot be written.
+    /// The file cannot be written.
     #[error("cannot write `{}`: {source}", path.display())]
     Write {
-        /// Where.
+        /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The error of the write.
         source: io::Error,
     },
 }
 
-/// Fetches `url`, at most `most` bytes, to the new file `to`, which becomes read-only. Returns its size.
+/// Downloads `url`, at most `most` bytes, to the new read-only file `to`. Returns its size in bytes.
 pub(super) async fn download(
     url: &str,
     to: &Path,
@@ -115,14 +115,14 @@ pub(super) async fn download(
     }
 }
 
-/// The signature that is kept beside `url`, if there is one.
+/// Downloads the signature beside `url`, if there is one.
 pub(super) async fn signature(url: &str) -> Result<Option<String>, DownloadError> {
     let mut beside = Url::parse(url).map_err(|_| DownloadError::Scheme(shown_text(url)))?;
     let path = format!("{}{}", beside.path(), super::signature::BESIDE);
     beside.set_path(&path);
     let fetching = async {
         let mut response = match respond(beside.as_str()).await {
-            // A server that has none says so, or will not say.
+            // A server reports a missing signature by an error status.
             Err(DownloadError::Status { .. }) => return Ok(None),
             response => response?,
         };
@@ -133,7 +133,7 @@ pub(super) async fn signature(url: &str) -> Result<Option<String>, DownloadError
         })? {
             text.extend_from_slice(&chunk);
             if text.len() > super::signature::MAX_BESIDE {
-                // A page that says in many words that there is nothing.
+                // A longer response is an HTML page, not a signature.
                 return Ok(None);
             }
         }
@@ -143,14 +143,14 @@ pub(super) async fn signature(url: &str) -> Result<Option<String>, DownloadError
     tokio::time::timeout(IDLE, fetching).await.map_err(late)?
 }
 
-/// A place to ask, and how far its answer may lead.
+/// A URL to request, and the limits on its redirects.
 struct Hop {
     url: Url,
-    /// Whether a public server has been asked: from there on everything is public.
+    /// Whether a public server was asked: all later hops must then be public.
     public_only: bool,
 }
 
-/// The answer that is no redirect.
+/// Returns the first response that is not a redirect.
 async fn respond(url: &str) -> Result<Response, DownloadError> {
     let url = Url::parse(url).map_err(|_| DownloadError::Scheme(shown_text(url)))?;
     let first = display_url(&url);
@@ -187,7 +187,7 @@ impl Hop {
             .dns_resolver(Names { public_only: self.public_only })
             .connect_timeout(CONNECT)
             .read_timeout(IDLE);
-        // Proxies of the environment serve for the world outside; this machine is not there.
+        // Proxies of the environment are for other machines, not for this one.
         if is_this_machine(&self.url) {
             builder = builder.no_proxy();
         }
@@ -196,7 +196,7 @@ impl Hop {
         request.send().await.map_err(|error| failed(haft_core::report::plain(&chain(&error.without_url()))))
     }
 
-    /// Where the answer sends on to, if that is gone to.
+    /// Returns the hop that a redirect leads to, if it is permitted.
     fn follow(&self, response: &Response) -> Result<Self, DownloadError> {
         let from = display_url(&self.url);
         let refuse = |to: String, why| DownloadError::Redirect { from: from.clone(), to, why };
@@ -204,7 +204,7 @@ impl Hop {
         let location = location.ok_or_else(|| refuse("nowhere".into(), "since it does not say where"))?;
         let url = self.url.join(location);
         let url = url.map_err(|_| refuse(shown_text(location), "which is no URL"))?;
-        // A proxy is asked in the place of the server, and then nothing is known of its address.
+        // A proxy connects instead of haft, so the server's address is unknown.
         let is_public = response.remote_addr().is_some_and(|address| local(address.ip()).is_none());
         let next = Self { public_only: self.public_only || is_public, url };
         match self.objection(&next) {
@@ -213,7 +213,7 @@ impl Hop {
         }
     }
 
-    /// Why `next` is not gone to from here; names are judged when they are looked up.
+    /// Returns the reason why `next` is not permitted; host names are checked when they are resolved.
     fn objection(&self, next: &Self) -> Option<&'static str> {
         let url = &next.url;
         if !url.username().is_empty() || url.password().is_some() {
@@ -230,7 +230,7 @@ impl Hop {
     }
 }
 
-/// Looks names up, and leaves out the addresses that are not to be gone to.
+/// A DNS resolver that drops addresses that are not permitted.
 #[derive(Clone, Copy)]
 pub(super) struct Names {
     pub(super) public_only: bool,
@@ -238,12 +238,13 @@ pub(super) struct Names {
 
 impl Resolve for Names {
     fn resolve(&self, name: Name) -> Resolving {
-        let own = *self;
+        let resolver = *self;
         Box::pin(async move {
             let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
             let is_localhost = name.as_str() == "localhost";
-            let good: Vec<_> =
-                found.filter(|address| own.is_allowed(is_localhost, address.ip().to_canonical())).collect();
+            let good: Vec<_> = found
+                .filter(|address| resolver.is_allowed(is_localhost, address.ip().to_canonical()))
+                .collect();
             if good.is_empty() {
                 return Err("the name leads to a private address, and a public server sent there".into());
             }
@@ -297,7 +298,7 @@ async fn store(
     settled.map_err(written).map(|()| got)
 }
 
-/// A download that is told of, to its end.
+/// Reports the start and the end of a download.
 struct Telling<'a>(&'a Progress);
 
 impl<'a> Telling<'a> {
@@ -321,10 +322,10 @@ fn address(url: &Url) -> Option<IpAddr> {
     url.host_str()?.trim_matches(['[', ']']).parse().ok()
 }
 
-/// A URL for messages: without what may be a secret in it.
+/// Renders a URL for messages, without user name, password, query and fragment.
 fn display_url(url: &Url) -> String {
     let mut bare = url.clone();
-    // These fail for URLs that have no place for them, which then hold none.
+    // These fail only for URLs that cannot have a user name or password.
     let _ = bare.set_username("");
     let _ = bare.set_password(None);
     shown_text(bare.as_str())
@@ -342,7 +343,7 @@ mod tests {
         Hop { url: Url::parse(url).unwrap(), public_only }
     }
 
-    /// FU02, PR08: what a server may send on to.
+    /// FU02, PR08: the permitted targets of redirects.
     #[test]
     fn pr08_redirects_never_lead_inwards_nor_to_plain_http() {
         let objection = |from: &str, to: &str, public: bool| hop(from, public).objection(&hop(to, public));

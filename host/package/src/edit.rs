@@ -1,5 +1,5 @@
-//! Changes single entries of a program.toml and leaves every other byte as it is: comments, order, spacing. Works on
-//! the text alone; the caller checks the result before it is written.
+//! Changes single entries of a program.toml and keeps every other byte: comments, order, spacing. Edits the
+//! text alone; the caller checks the result before it is written.
 
 use std::path::Path;
 
@@ -10,19 +10,19 @@ use super::request::Request;
 use haft_core::grant::{CredentialStore, Right};
 use haft_core::manifest::{Name, PluginSecret, SecretSource};
 
-/// Why an entry cannot be changed.
+/// Reasons why an entry cannot be changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EditError {
-    /// Not TOML.
+    /// The text is not TOML.
     #[error("it cannot be read as TOML: {0}")]
     Syntax(String),
-    /// No such entry.
+    /// The entry does not exist.
     #[error("it has no entry `{1}` in `[[{0}]]`")]
     Absent(&'static str, String),
-    /// The entry is not written as one.
+    /// The table is neither an array of tables nor an array.
     #[error("its `{0}` is neither an array of tables nor an array")]
     Form(&'static str),
-    /// The change would be another one than was meant.
+    /// The edit would change more than the entry.
     #[error("its form is one that haft cannot change; change it by hand")]
     Unsure,
 }
@@ -30,17 +30,17 @@ pub enum EditError {
 /// A new entry.
 #[derive(Clone, Copy, Debug)]
 pub struct NewEntry<'a> {
-    /// The table it goes to.
+    /// The kind, which selects the table.
     pub kind: Kind,
-    /// Its name.
+    /// The entry's name.
     pub name: &'a str,
-    /// Where it comes from.
+    /// The entry's source.
     pub source: &'a str,
-    /// What is granted of what was asked for.
+    /// The granted requests.
     pub granted: &'a [Request],
 }
 
-/// `text`, or where nothing is in it yet what a program.toml in `folder` begins with.
+/// Returns `text`, or the initial content of a program.toml in `folder` if `text` is empty.
 pub fn begun(text: &str, folder: &Path) -> String {
     if !text.trim().is_empty() {
         return text.to_owned();
@@ -53,12 +53,12 @@ pub fn begun(text: &str, folder: &Path) -> String {
     )
 }
 
-/// Adds an entry at the end of `text`.
+/// Appends an entry to `text`.
 pub fn add(text: &str, entry: &NewEntry<'_>) -> Result<String, EditError> {
     let document = parse(text)?;
     let table = entry.kind.table();
     let added = match document.get(table) {
-        // Written as one array, it cannot be gone on with elsewhere.
+        // An inline array cannot be continued by a `[[table]]`.
         Some(Item::Value(Value::Array(_))) => add_inline(document, entry)?,
         None | Some(Item::ArrayOfTables(_)) => {
             let new = new_table(entry);
@@ -72,12 +72,12 @@ pub fn add(text: &str, entry: &NewEntry<'_>) -> Result<String, EditError> {
     if is_right(&without(&added, entry.kind, entry.name)) { Ok(added) } else { Err(EditError::Unsure) }
 }
 
-/// Both texts, one empty line between them, with the first one's kind of line end.
+/// Joins both texts with one empty line between them, in the line ends of the first.
 fn joined(text: &str, new: &str) -> String {
     let end = if text.contains("\r\n") { "\r\n" } else { "\n" };
     let body = text.trim_end_matches(['\n', '\r', ' ', '\t']);
     let gap = if body.is_empty() { String::new() } else { end.repeat(2) };
-    // What is not empty keeps its own last lines, but for empty ones.
+    // A non-empty text keeps its last lines, except empty lines.
     let new = new.trim_start_matches('\n').replace('\n', end);
     format!("{body}{gap}{new}")
 }
@@ -100,7 +100,7 @@ fn add_inline(mut document: DocumentMut, entry: &NewEntry<'_>) -> Result<String,
     Ok(document.to_string())
 }
 
-/// Removes an entry with the comments that stand directly above it and in it.
+/// Removes an entry with the comments directly above it and in it.
 pub fn remove(text: &str, kind: Kind, name: &str) -> Result<String, EditError> {
     let mut document = parse(text)?;
     let expected = without(text, kind, name);
@@ -126,12 +126,12 @@ pub fn remove(text: &str, kind: Kind, name: &str) -> Result<String, EditError> {
     if plain(&removed) == expected { Ok(removed) } else { Err(EditError::Unsure) }
 }
 
-/// Adds to what an entry grants.
+/// Adds granted requests to an entry.
 pub fn grant(text: &str, kind: Kind, name: &str, granted: &[Request]) -> Result<String, EditError> {
     changed(text, kind, name, |entry| entry.grant(granted))
 }
 
-/// Changes where an entry comes from.
+/// Changes the source of an entry.
 pub fn source(text: &str, kind: Kind, name: &str, source: &str) -> Result<String, EditError> {
     changed(text, kind, name, |entry| entry.put(kind.source_key(), source.into()))
 }
@@ -161,20 +161,20 @@ fn changed(
     Ok(document.to_string())
 }
 
-/// What `[sandbox]` can say that processes may do.
+/// A right that `[sandbox]` gives to processes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SandboxRight {
-    /// To read this directory.
+    /// Read this directory.
     Read(String),
-    /// To write this directory.
+    /// Write this directory.
     Write(String),
-    /// To read this credential store.
+    /// Read this credential store.
     Credentials(CredentialStore),
-    /// To use the network.
+    /// Use the network.
     Network,
 }
 
-/// Adds to what `[sandbox]` allows, unless it is there.
+/// Adds a right to `[sandbox]`, unless it is present.
 pub fn sandbox(text: &str, right: &SandboxRight) -> Result<String, EditError> {
     let mut document = parse(text)?;
     Editing { table: document.as_table_mut(), is_inline: false }.inside("sandbox", |sandbox| match right {
@@ -184,17 +184,17 @@ pub fn sandbox(text: &str, right: &SandboxRight) -> Result<String, EditError> {
         SandboxRight::Network => sandbox.put("network", true.into()),
     });
     let changed = document.to_string();
-    // An implicit or inline table of another form is left as it is, which the check of the result would take for done.
+    // An implicit or inline table of another form stays unchanged, which the check of the result would accept.
     let others = |text: &str| {
-        let mut all = plain(text);
-        all.remove("sandbox");
-        all
+        let mut table = plain(text);
+        table.remove("sandbox");
+        table
     };
     let is_done = plain(&changed).contains_key("sandbox") && others(text) == others(&changed);
     if is_done { Ok(changed) } else { Err(EditError::Unsure) }
 }
 
-/// Adds a rule to `allow` of `[agent]`, unless it is there.
+/// Adds a rule to `allow` of `[agent]`, unless it is present.
 pub fn allow(text: &str, rule: &str) -> Result<String, EditError> {
     let mut document = parse(text)?;
     Editing { table: document.as_table_mut(), is_inline: false }
@@ -206,12 +206,13 @@ pub fn allow(text: &str, rule: &str) -> Result<String, EditError> {
         rules.unwrap_or_default()
     };
     let (before, after) = (rules(text), rules(&changed));
-    let is_there = |rules: &[toml::Value]| rules.iter().any(|own| own.as_str() == Some(rule));
+    let is_there = |rules: &[toml::Value]| rules.iter().any(|present| present.as_str() == Some(rule));
     let added = usize::from(!is_there(&before));
     if is_there(&after) && after.len() == before.len() + added { Ok(changed) } else { Err(EditError::Unsure) }
 }
 
-/// The list of `[plugins.grant]` that a right stands in, and its text there; `None` where it is a key of its own.
+/// Returns the list of `[plugins.grant]` that holds a right, and its text there; `None` for a right with its
+/// own key.
 fn list_entry(right: &Right) -> Option<(&'static str, String)> {
     match right {
         Right::Read(path) => Some(("read", path.clone())),
@@ -223,21 +224,22 @@ fn list_entry(right: &Right) -> Option<(&'static str, String)> {
     }
 }
 
-/// Whether nothing else that is granted includes the right: of two plugins of a package the larger quota is written.
+/// Reports whether no other granted request covers the right: of two plugins of a package the larger quota is
+/// written.
 fn is_most(right: &Right, granted: &[Request]) -> bool {
     let includes =
         |other: &Request| matches!(other, Request::Right(_, other) if other != right && other.covers(right));
     !granted.iter().any(includes)
 }
 
-/// A table being changed, and whether it is written in braces.
+/// A table that is being changed, and whether it is an inline table.
 struct Editing<'t> {
     table: &'t mut dyn TableLike,
     is_inline: bool,
 }
 
 impl Editing<'_> {
-    /// Adds what is granted, each thing where program.toml has it, unless it is there.
+    /// Adds each granted request under its key of program.toml, unless it is present.
     fn grant(&mut self, granted: &[Request]) {
         for request in granted {
             match request {
@@ -255,8 +257,8 @@ impl Editing<'_> {
         }
     }
 
-    /// Changes the table `key`, which is made if it is not there. A value of another type stays: the check of the
-    /// result reports it.
+    /// Changes the table `key`, which is created if missing. A value of another type is not changed: the check
+    /// of the result reports it.
     fn inside(&mut self, key: &str, change: impl FnOnce(&mut Editing<'_>)) {
         let is_inline = self.is_inline;
         if !self.table.contains_key(key) {
@@ -269,7 +271,7 @@ impl Editing<'_> {
         }
     }
 
-    /// Sets a value, with the comment and the spaces that the old one had.
+    /// Sets a value; keeps the old value's comment and spaces.
     fn put(&mut self, key: &str, mut value: Value) {
         match self.table.get_mut(key).and_then(Item::as_value_mut) {
             Some(old) => {
@@ -282,13 +284,13 @@ impl Editing<'_> {
         }
     }
 
-    /// Sets what is written as `key=value`.
+    /// Sets a pair that is written as `key=value`.
     fn put_pair(&mut self, text: &str) {
         let (key, value) = text.split_once('=').unwrap_or((text, ""));
         self.put(key, value.into());
     }
 
-    /// Adds a text to a list that does not have it.
+    /// Appends a text to a list, unless it is present.
     fn push(&mut self, key: &str, text: &str) {
         if !self.table.contains_key(key) {
             self.table.insert(key, toml_edit::value(Array::new()));
@@ -316,14 +318,14 @@ impl Editing<'_> {
     }
 }
 
-/// Adds a text at the end of an array, laid out as what was the last value before: on a line of its own where that is, and
-/// with the spaces that stand behind.
+/// Appends a text to an array in the layout of the last value: on its own line if the last value is, and with
+/// the same trailing spaces.
 fn add_last(array: &mut Array, text: &str) {
     let Some(last) = array.iter_mut().last() else { return array.push(text) };
-    let own =
+    let space =
         |raw: Option<&toml_edit::RawString>| raw.and_then(|raw| raw.as_str()).unwrap_or_default().to_owned();
-    let (before, behind) = (own(last.decor().prefix()), own(last.decor().suffix()));
-    // A comment above the value is that value's.
+    let (before, behind) = (space(last.decor().prefix()), space(last.decor().suffix()));
+    // A comment above the last value stays with it.
     let before = before.rfind('\n').and_then(|end| before.get(end..)).unwrap_or(" ").to_owned();
     last.decor_mut().set_suffix("");
     array.push_formatted(Value::from(text).decorated(before, behind));
@@ -333,12 +335,12 @@ fn parse(text: &str) -> Result<DocumentMut, EditError> {
     text.parse().map_err(|error: toml_edit::TomlError| EditError::Syntax(error.message().to_owned()))
 }
 
-/// What a text says, without how; nothing where it says nothing that can be understood.
+/// Parses the text without its layout; empty if the text is invalid.
 fn plain(text: &str) -> toml::Table {
     toml::from_str(text).unwrap_or_default()
 }
 
-/// The same without one entry.
+/// Parses the text and removes one entry.
 fn without(text: &str, kind: Kind, name: &str) -> toml::Table {
     let mut table = plain(text);
     if let Some(entries) = table.get_mut(kind.table()).and_then(toml::Value::as_array_mut) {
@@ -354,7 +356,7 @@ fn name_of(table: &dyn TableLike) -> Option<&str> {
     table.get("name").and_then(Item::as_str)
 }
 
-/// The text without the lines of an entry, as far as they stand in one piece.
+/// Returns the text without the lines of an entry, if these lines are contiguous.
 fn cut(text: &str, kind: Kind, name: &str) -> Option<String> {
     let document = Document::parse(text).ok()?;
     let tables = document.get(kind.table())?.as_array_of_tables()?;
@@ -363,7 +365,7 @@ fn cut(text: &str, kind: Kind, name: &str) -> Option<String> {
     let last = last_byte(entry)?;
     let (start, end) = (comments_above(text, line_start(text, first)), paragraph_end(text, last));
     let (before, after) = (text.get(..start)?, text.get(end..)?);
-    // The empty lines behind it go with it, or those before it where it was the last.
+    // The empty lines after the entry are removed with it; for the last entry, those before it.
     let after = after.trim_start_matches(['\n', '\r']);
     Some(if after.is_empty() {
         let end = if before.contains("\r\n") { "\r\n" } else { "\n" };
@@ -374,23 +376,23 @@ fn cut(text: &str, kind: Kind, name: &str) -> Option<String> {
     })
 }
 
-/// The last byte of anything in a table.
+/// Returns the last byte of a table and its values.
 fn last_byte(table: &Table) -> Option<usize> {
-    let own = table.span().map(|span| span.end);
+    let header_end = table.span().map(|span| span.end);
     let inner = table.iter().filter_map(|(_, item)| match item {
         Item::Table(table) => last_byte(table),
         Item::ArrayOfTables(tables) => tables.iter().filter_map(last_byte).max(),
         Item::Value(value) => value.span().map(|span| span.end),
         Item::None => None,
     });
-    inner.max().max(own)
+    inner.max().max(header_end)
 }
 
 fn line_start(text: &str, at: usize) -> usize {
     text.get(..at).and_then(|before| before.rfind('\n')).map_or(0, |newline| newline + 1)
 }
 
-/// Where the comments begin that stand directly above the line at `start`.
+/// Returns the start of the comments directly above the line at `start`.
 fn comments_above(text: &str, mut start: usize) -> usize {
     while start > 0 {
         let above = line_start(text, start - 1);
@@ -402,12 +404,12 @@ fn comments_above(text: &str, mut start: usize) -> usize {
     start
 }
 
-/// Where the paragraph ends that `at` is in: at the first empty line, or where the next table begins with
-/// the comments directly above it.
+/// Returns the end of the paragraph around `at`: the first empty line, or the comments directly above the next
+/// table.
 fn paragraph_end(text: &str, at: usize) -> usize {
     let mut end = at;
     for (index, line) in text.get(at..).unwrap_or_default().split_inclusive('\n').enumerate() {
-        // The first is the rest of a line of its own.
+        // The first item is the rest of the current line.
         let is_comment = line.trim_start().starts_with('#');
         if index > 0 && !is_comment {
             let is_empty = line.trim().is_empty();

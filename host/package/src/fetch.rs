@@ -1,5 +1,5 @@
-//! Brings a package from wherever it is to a temporary place, within bounds, and says what it is.
-//! Installs nothing, and believes neither a name nor a header about what the bytes are.
+//! Fetches a package from any source into a temporary directory, within limits, and detects its format.
+//! Installs nothing; derives the format from the bytes, never from a name or a header.
 
 mod error;
 mod settings;
@@ -18,31 +18,32 @@ use super::oci::{self, Reference};
 use super::signature::{self, Statement, Subject, Verdict};
 use super::{Digest, MAX_SIZE, PackageSource};
 
-/// What was fetched, in [`Fetching::directory`].
+/// Fetched content, in [`Fetching::directory`].
 #[derive(Debug)]
 pub struct Fetched {
-    /// What it is.
+    /// The content and its format.
     pub content: Content,
-    /// Of what was fetched: of the file; of the tree for a folder and a repository.
+    /// The digest of the fetched file; for a folder or a repository, of the tree.
     pub digest: Digest,
-    /// Of what is kept: of the component, or of the package's tree.
+    /// The digest of the stored content: the component, or the package's tree.
     pub kept: Digest,
-    /// Bytes of all files.
+    /// The bytes of all files.
     pub size: u64,
-    /// The exact thing that the source meant, where that says more: a commit, a manifest's digest.
+    /// The exact version that the source resolved to: a commit, a manifest's digest; `None` if the source has
+    /// none.
     pub resolved: Option<String>,
-    /// Who signed it, as far as that could be checked.
+    /// The result of the signature check.
     pub verdict: Verdict,
-    /// Files that lie in the folder and are no part of the package.
+    /// Files of the folder that are not part of the package.
     pub left_out: Vec<String>,
 }
 
-/// What a package is.
+/// The format of fetched content.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Content {
-    /// A component: this file.
+    /// A component: one file.
     Component(PathBuf),
-    /// A folder with a program.toml, and the files in it.
+    /// A package: a folder with a program.toml, and its files.
     Tree(PathBuf, Listing),
 }
 
@@ -55,9 +56,9 @@ pub async fn fetch(source: &PackageSource, fetching: &Fetching<'_>) -> Result<Fe
     opened.await
 }
 
-/// What was fetched, as it came.
+/// Fetched bytes before they are unpacked.
 struct Raw {
-    /// A file of `directory`, or a folder anywhere.
+    /// A file in `directory`, or a folder anywhere.
     path: PathBuf,
     is_folder: bool,
     resolved: Option<String>,
@@ -65,7 +66,7 @@ struct Raw {
 }
 
 impl Raw {
-    /// A file, and what was found beside it that vouches for it.
+    /// Checks a file against the signature beside it, if there is one.
     fn file(
         path: PathBuf,
         beside: Option<String>,
@@ -78,7 +79,7 @@ impl Raw {
         Ok(Self { path, is_folder: false, resolved: None, verdict })
     }
 
-    /// A folder, which nothing can vouch for.
+    /// Takes a folder, which has no signature.
     fn folder(path: PathBuf, fetching: &Fetching<'_>, what: &str) -> Result<Self, FetchError> {
         Ok(Self { is_folder: true, ..Self::file(path, None, fetching, what)? })
     }
@@ -127,7 +128,7 @@ async fn fetch_raw(source: &PackageSource, fetching: &Fetching<'_>) -> Result<Ra
 }
 
 impl Raw {
-    /// Checks the digest before the content: nothing unexpected is unpacked.
+    /// Checks the digest before the content: unexpected bytes are never unpacked.
     fn open(self, directory: &Path, source: &str, expected: Option<&Digest>) -> Result<Fetched, FetchError> {
         let check = |found: &Digest| match expected {
             Some(expected) if expected != found => Err(FetchError::Digest {
@@ -170,7 +171,7 @@ impl Raw {
     }
 }
 
-/// Runs slow work that cannot be cancelled on a thread of its own.
+/// Runs blocking work, which cannot be cancelled, on a thread of the blocking pool.
 async fn run_blocking<T: Send + 'static, E: From<TreeError> + Send + 'static>(
     work: impl FnOnce() -> Result<T, E> + Send + 'static,
 ) -> Result<T, E> {
@@ -183,7 +184,7 @@ async fn run_blocking<T: Send + 'static, E: From<TreeError> + Send + 'static>(
     }
 }
 
-/// A source for messages: a URL without its query, which may hold a secret.
+/// Removes the query of a URL for messages, since it may hold a secret.
 fn without_query(source: &str) -> &str {
     let end = if source.contains("://") { source.find('?') } else { None };
     source.get(..end.unwrap_or(source.len())).unwrap_or(source)

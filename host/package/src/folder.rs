@@ -1,5 +1,5 @@
-//! Copies a package's folder: the regular files that belong to it ([`parts`]) and nothing else. Refuses
-//! every link rather than judging where it leads.
+//! Copies a package's folder: only the regular files that belong to the package ([`parts`]). Refuses every link
+//! without a check of its target.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -13,12 +13,12 @@ use super::listing::{TreeError, io_error, joined, open, refuse_special};
 use super::parts::{is_left_out, parts};
 use haft_core::manifest::Manifest;
 
-/// Copies what belongs to the package in the folder `from` to `to`, which is made. Returns the paths of the
-/// files that do not, without histories and what tools can make again.
+/// Copies the package's files from the folder `from` to the new folder `to`. Returns the paths of the other
+/// files, without version control data and generated files.
 pub(super) fn copy(from: &Path, to: &Path) -> Result<Vec<String>, TreeError> {
     let (mut seen, mut files) = (Inventory::default(), BTreeSet::new());
     list(from, "", &mut seen, &mut files)?;
-    // One that cannot be understood is told as such where it is read again.
+    // An invalid manifest is reported when it is read from the copy.
     let included = match Manifest::load(&from.join(MANIFEST)) {
         Ok(manifest) => parts(from, &manifest),
         Err(_) => BTreeSet::from([MANIFEST.to_owned()]),
@@ -35,7 +35,8 @@ pub(super) fn copy(from: &Path, to: &Path) -> Result<Vec<String>, TreeError> {
     Ok(files.into_iter().filter(|path| !included.contains(path)).collect())
 }
 
-/// Every file of a folder: what no package may have is refused, whether or not it would be a part of it.
+/// Lists every file of a folder. Refuses entries that no package may have, whether or not they belong to the
+/// package.
 fn list(
     folder: &Path,
     inside: &str,
@@ -70,11 +71,11 @@ fn copy_listed(from: &Path, to: &Path, path: &str, inventory: &mut Inventory) ->
     inventory.file(path, metadata.len())?;
     let is_executable = metadata.permissions().mode() & 0o100 != 0;
     let written = write(file, to, metadata.len(), is_executable).map_err(io_error("copy", from))?;
-    // A file that shrinks meanwhile has been admitted with more; one that grows is cut off.
+    // A file that shrinks during the copy was counted with its old size; one that grows is cut off.
     if written < metadata.len() { Err(TreeError::Changed(path.to_owned())) } else { Ok(()) }
 }
 
-/// Copies one file of at most [`MAX_SIZE`] bytes to a temporary place.
+/// Copies one file of at most [`MAX_SIZE`] bytes to a temporary file.
 pub(super) fn copy_file(from: &Path, to: &Path) -> Result<u64, TreeError> {
     let file = open_followed(from).map_err(io_error("open", from))?;
     let metadata = file.metadata().map_err(io_error("look at", from))?;
@@ -85,14 +86,14 @@ pub(super) fn copy_file(from: &Path, to: &Path) -> Result<u64, TreeError> {
     write(file, to, MAX_SIZE, false).map_err(io_error("copy", from))
 }
 
-/// What a person names may be a link of their own.
+/// Opens a path that the user named; it may be a link.
 fn open_followed(path: &Path) -> io::Result<File> {
     let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
     File::options().read(true).custom_flags(flags).open(path)
 }
 
-/// Writes a new read-only file: at most `most` bytes of `from`. It is not synced: content may still be refused, and
-/// [`sync_tree`] syncs what is kept.
+/// Writes a new read-only file with at most `most` bytes of `from`. Does not sync it: the content may still be
+/// refused, and [`sync_tree`] syncs the accepted content.
 pub(super) fn write(from: impl Read, to: &Path, most: u64, is_executable: bool) -> io::Result<u64> {
     let mode = if is_executable { 0o555 } else { 0o444 };
     let mut file = File::options().write(true).create_new(true).mode(0o600).open(to)?;
@@ -102,7 +103,7 @@ pub(super) fn write(from: impl Read, to: &Path, most: u64, is_executable: bool) 
     Ok(written)
 }
 
-/// Sees to it that every file and folder of a tree is there after a power cut.
+/// Syncs every file and folder of a tree to disk.
 pub(super) fn sync_tree(folder: &Path) -> Result<(), TreeError> {
     for entry in fs::read_dir(folder).map_err(io_error("list", folder))? {
         let entry = entry.map_err(io_error("list", folder))?;
@@ -112,7 +113,7 @@ pub(super) fn sync_tree(folder: &Path) -> Result<(), TreeError> {
     sync(folder)
 }
 
-/// The same of one file, or of the names in one folder.
+/// Syncs one file, or the directory entries of one folder.
 pub(super) fn sync(path: &Path) -> Result<(), TreeError> {
     File::open(path).and_then(|opened| opened.sync_all()).map_err(io_error("write", path))
 }
@@ -149,7 +150,7 @@ mod tests {
         assert_eq!((mode("program.toml"), mode("bin/file")), (0o444, 0o555));
     }
 
-    /// PR08: a link is refused before what it leads to is looked at.
+    /// PR08: a link is refused before its target is read.
     #[test]
     fn pr08_no_link_is_followed() {
         let (_directory, from, to) = place();

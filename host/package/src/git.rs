@@ -1,5 +1,5 @@
-//! Fetches one state of a git repository with this machine's git, confined like any other child. Runs
-//! nothing of what the repository brings: no hook, no filter, no submodule, no history.
+//! Fetches one commit of a git repository with this machine's git, confined like any other child process. Runs
+//! nothing that the repository contains: no hook, no filter, no submodule.
 
 use std::convert::Infallible;
 use std::ffi::{OsStr, OsString};
@@ -13,25 +13,25 @@ use haft_core::grant::{Grant, Root};
 use haft_core::tool::{Context, Own};
 use haft_sandbox::process::{self, ExitReason, Finished, Output, ProcessSpec};
 
-/// How long one of git's commands may take.
+/// Time limit of one git command.
 const TIMEOUT: Duration = Duration::from_mins(5);
 
-/// Characters kept of what git says: its reason is in the last lines.
+/// Characters kept of git's output: its error is in the last lines.
 const MAX_OUTPUT: usize = 4000;
 
-/// Characters of a list of branches and tags: some fifty thousand of them.
+/// Characters kept of a list of branches and tags: about fifty thousand refs.
 const MAX_LIST: usize = 4 << 20;
 
-/// Bytes that a repository may take while it is fetched: its files, and once more packed.
+/// Limit on the bytes of a repository while it is fetched: its files, and once more packed.
 const MAX_CHECKOUT: u64 = 2 * MAX_SIZE;
 
-/// How often the size is looked at.
+/// Interval between two size checks.
 const SIZE_POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Files that are counted before a repository is taken for too large.
+/// Limit on the counted files; a repository with more is too large.
 const MAX_FILES: usize = 100_000;
 
-/// Settings that leave git nothing to run and nowhere else to go.
+/// Settings that leave git no program to run and no other transport to use.
 const SETTINGS: &[&str] = &[
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
@@ -48,32 +48,32 @@ const SETTINGS: &[&str] = &[
     "protocol.https.allow=always",
 ];
 
-/// Why a repository could not be fetched.
+/// Reasons why a repository cannot be fetched.
 #[derive(Debug, thiserror::Error)]
 pub enum GitError {
-    /// There is no git.
+    /// git is not installed.
     #[error("`git` is not on PATH, and the package is in a git repository")]
     Missing,
-    /// git could not be started.
+    /// git cannot be started.
     #[error("cannot run `git`: {0}")]
     Start(String),
-    /// git says no.
+    /// git failed.
     #[error("`git {action}` failed: {why}")]
     Failed {
-        /// What it was to do.
+        /// The git command.
         action: &'static str,
-        /// What it said.
+        /// Its error output.
         why: String,
     },
-    /// It took too long.
+    /// git exceeded its time limit.
     #[error("`git {0}` was not done within {most} minutes", most = TIMEOUT.as_secs() / 60)]
     TimedOut(&'static str),
-    /// It is too large.
+    /// The repository exceeds the size limit.
     #[error("the repository has more than {} MiB", MAX_CHECKOUT >> 20)]
     TooLarge,
 }
 
-/// Fetches one state of the repository at `url`; the folder it is in, and its commit.
+/// Fetches one commit of the repository at `url`. Returns its folder and the commit's id.
 pub(super) async fn clone(
     url: &str,
     reference: Option<&str>,
@@ -89,8 +89,8 @@ pub(super) async fn clone(
     cloned
 }
 
-/// The branches and tags of the repository at `url`, and `HEAD`, by their whole names, each with its commit; of a tag with a
-/// text of its own also `NAME^{}`, the commit that it is of.
+/// Lists `HEAD`, the branches and the tags of the repository at `url` by their full names, each with its
+/// commit. An annotated tag is also listed as `NAME^{}` with the commit that it points to.
 pub(super) async fn refs(url: &str, fetching: &Fetching<'_>) -> Result<Vec<(String, String)>, GitError> {
     let git = Git::new(url, fetching)?;
     let listed = git.run("ls-remote", ["--quiet", "--", url].into_iter().map(OsStr::new)).await?;
@@ -98,7 +98,7 @@ pub(super) async fn refs(url: &str, fetching: &Fetching<'_>) -> Result<Vec<(Stri
     Ok(listed.lines().filter_map(line).collect())
 }
 
-/// The commit of a branch or tag among `refs`; of `HEAD` without one.
+/// Returns the commit of a branch or tag among `refs`; without `reference`, of `HEAD`.
 pub(super) fn commit_of(refs: &[(String, String)], reference: Option<&str>) -> Option<String> {
     let names = match reference {
         None => vec!["HEAD".to_owned()],
@@ -106,7 +106,8 @@ pub(super) fn commit_of(refs: &[(String, String)], reference: Option<&str>) -> O
             .map(|(kind, end)| format!("refs/{kind}/{name}{end}"))
             .to_vec(),
     };
-    let find = |name: &String| refs.iter().find(|(own, _)| own == name).map(|(_, commit)| commit.clone());
+    let find =
+        |name: &String| refs.iter().find(|(listed, _)| listed == name).map(|(_, commit)| commit.clone());
     names.iter().find_map(find)
 }
 
@@ -115,7 +116,7 @@ struct Git<'a> {
     fetching: &'a Fetching<'a>,
     grant: Grant,
     folder: PathBuf,
-    /// A repository on this machine, which git distrusts by default.
+    /// Whether the repository is on this machine; git distrusts such a repository by default.
     is_local: bool,
 }
 
@@ -140,7 +141,7 @@ impl<'a> Git<'a> {
         Ok((self.folder.clone(), commit.trim().to_owned()))
     }
 
-    /// Runs one of git's commands; what it wrote.
+    /// Runs one git command; returns its standard output.
     async fn run<'o>(
         &self,
         action: &'static str,
@@ -151,7 +152,7 @@ impl<'a> Git<'a> {
         for setting in SETTINGS.iter().copied().chain(local) {
             arguments.extend(["-c".into(), setting.into()]);
         }
-        // What asks another repository needs none here.
+        // `init` and `ls-remote` need no local repository.
         if !matches!(action, "init" | "ls-remote") {
             arguments.extend(["-C".into(), self.folder.clone().into()]);
         }
@@ -194,8 +195,8 @@ impl<'a> Git<'a> {
                 .chain([("PATH".into(), self.fetching.access.programs.path())])
                 .collect(),
         };
-        let (own, cancel) = (Own::default(), CancellationToken::new());
-        let context = Context { cancel: &cancel, ..own.context(&self.grant) };
+        let (owner, cancel) = (Own::default(), CancellationToken::new());
+        let context = Context { cancel: &cancel, ..owner.context(&self.grant) };
         let running = process::run(self.fetching.confiner, &job, action, &context);
         let watching = async {
             while !is_larger(self.fetching.directory, MAX_CHECKOUT) {
@@ -211,7 +212,7 @@ impl<'a> Git<'a> {
     }
 }
 
-/// Variables of this machine's settings for git: trusted certificates and proxies.
+/// Environment variables that git may read: trusted certificates and proxies.
 const REACHING_OUT: &[&str] = &[
     "GIT_SSL_CAINFO",
     "GIT_SSL_CAPATH",
@@ -229,11 +230,11 @@ fn reaching_out() -> Vec<(OsString, OsString)> {
     REACHING_OUT.iter().filter_map(|name| Some((name.into(), std::env::var_os(name)?))).collect()
 }
 
-/// Whether the files below `directory` have more than `most` bytes, or are too many to count.
+/// Reports whether the files below `directory` have more than `most` bytes, or are more than [`MAX_FILES`].
 fn is_larger(directory: &Path, most: u64) -> bool {
     let (mut size, mut files, mut folders) = (0, 0, vec![directory.to_owned()]);
     while let Some(folder) = folders.pop() {
-        // What is made and removed meanwhile is counted the next time.
+        // Files that are created or removed during the walk are counted by the next check.
         for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
             let Ok(metadata) = entry.metadata() else { continue };
             (size, files) = (size + metadata.len(), files + 1);

@@ -1,11 +1,12 @@
-//! Installing as a library call: check, fetch, disclose, ask for consent, write program.toml and program.lock, pin.
-//! Prints nothing and asks nothing itself: the caller hands in a [`Consent`].
+//! Installation as a library call: check, fetch, disclose, ask for consent, write program.toml and
+//! program.lock, pin. Prints nothing and asks nothing: the caller supplies a [`Consent`].
 //!
-//! - [`Installer::add`]: a new entry; `add.rs`.
-//! - [`Installer::restore`]: what program.toml and program.lock name and this machine does not have; `restore.rs`.
-//! - [`Installer::update`]: fetches an entry anew; `update.rs`.
+//! - [`Installer::add`]: adds an entry; `add.rs`.
+//! - [`Installer::restore`]: installs entries of program.toml and program.lock that this machine lacks;
+//!   `restore.rs`.
+//! - [`Installer::update`]: fetches an entry again; `update.rs`.
 //! - [`Installer::newer`]: looks for later versions; `newer.rs`.
-//! - [`Installer::remove`]: takes entries out of both files; `write.rs`.
+//! - [`Installer::remove`]: removes entries from both files; `write.rs`.
 
 mod add;
 mod candidate;
@@ -33,35 +34,35 @@ use crate::{Pin, Progress, Project, Request, Store};
 use haft_core::grant::Grant;
 use haft_sandbox::confine::Confiner;
 
-/// Changes what a [`Project`] has installed. It sees the project as it was when it was opened; what is written is
-/// checked against the files as they are then.
+/// Changes the installed entries of a [`Project`]. It reads the project as it was when it was opened; writes
+/// are checked against the files' current content.
 #[derive(Clone, Copy)]
 pub struct Installer<'a> {
-    /// The program that is changed. Relative sources start from its folder.
+    /// The program to change. Relative sources start from its folder.
     pub project: &'a Project,
-    /// Where content is kept.
+    /// The store of installed content.
     pub store: &'a Store,
-    /// What `~` means.
+    /// The home directory, for `~`.
     pub home: &'a Path,
     /// The credentials for registries.
     pub access: &'a Access,
-    /// Who hears how far a download has come.
+    /// Receives the progress of downloads.
     pub progress: &'a Progress,
-    /// What holds `git` to `git_grant`.
+    /// Confines `git` to `git_grant`.
     pub confiner: &'a Confiner,
-    /// What `git` may do while it fetches, besides writing its own temporary directory.
+    /// The rights of `git` during a fetch, besides writing its temporary directory.
     pub git_grant: &'a Grant,
-    /// Lists the tools of what is not installed yet.
+    /// Lists the tools of content that is not installed yet.
     pub tools: &'a dyn ToolLister,
 }
 
-/// What was installed.
+/// The result of an installation.
 #[derive(Clone, Debug)]
 pub struct Installed {
-    /// What program.lock says of it.
+    /// The pin in program.lock.
     pub pin: Pin,
-    /// What it is granted, by this install and before.
+    /// The granted requests, including earlier ones.
     pub granted: Vec<Request>,
-    /// The names of its tools, as a model is told of them.
+    /// The names of the tools, as models see them.
     pub tools: Vec<String>,
 }

@@ -1,5 +1,5 @@
-//! What may lie in a package: names, kinds and amounts, for archives and folders alike. Reads no file; code that
-//! unpacks or copies one checks it here first.
+//! The rules for a package's entries: names, kinds and amounts, for archives and folders alike. Reads no file;
+//! the code that unpacks or copies a file checks it here first.
 
 use std::collections::BTreeMap;
 
@@ -8,82 +8,81 @@ use super::MAX_SIZE;
 /// The file that makes a folder a package.
 pub(super) const MANIFEST: &str = "program.toml";
 
-/// Files and folders of one package. A thousand times what a plugin is made of.
+/// Limit on the files and folders of one package: a thousand times the files of a plugin.
 const MAX_ENTRIES: usize = 10_000;
 
-/// Bytes of a path within a package: a quarter of what the kernel takes, so that the path of the
-/// store fits in front of it.
+/// Limit on the bytes of a path within a package: a quarter of the kernel's limit, so that the store's path
+/// fits in front.
 const MAX_PATH: usize = 1024;
 
-/// Bytes of one name: what every file system takes.
+/// Limit on the bytes of one name: the limit of every file system.
 const MAX_NAME: usize = 255;
 
-/// Folders above one another.
+/// Limit on the depth of folders.
 const MAX_DEPTH: usize = 32;
 
-/// Names at the top of a package that mean something to the haft that installs it, and are written
-/// by that one alone.
+/// Top-level names that only the installing haft may write.
 const OURS: &[&str] = &["program.lock"];
 
-/// Why something may not lie in a package.
+/// Reasons why an entry is not allowed in a package.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unfit {
-    /// Begins with `/`.
+    /// The path begins with `/`.
     #[error("`{0}` is an absolute path, and everything in a package lies in the package")]
     Absolute(String),
-    /// Has `..`.
+    /// The path contains `..`.
     #[error("`{0}` leads out of the package")]
     Parent(String),
-    /// Control characters, or those that make text look like another.
+    /// The path contains control characters, or characters that make it look like another path.
     #[error("`{0}` has characters that no file name should have")]
     Characters(String),
-    /// Not UTF-8.
+    /// The path is not UTF-8.
     #[error("`{0}` is not UTF-8")]
     Encoding(String),
-    /// Too long or too deep.
+    /// The path is too long or too deep.
     #[error(
         "`{0}` is too long: a path has at most {MAX_PATH} bytes and {MAX_DEPTH} folders, a name {MAX_NAME} bytes"
     )]
     Length(String),
-    /// There already, perhaps with other capitals.
+    /// The path exists already, perhaps with other capitals.
     #[error("`{0}` is there twice; names that differ in capitals alone are one file on some machines")]
     Duplicate(String),
-    /// Neither a file nor a folder.
+    /// The entry is neither a file nor a folder.
     #[error("`{path}` is {kind}: a package is made of files and folders")]
     Kind {
-        /// Where.
+        /// The path.
         path: String,
-        /// What it is, with its article.
+        /// The kind, with its article.
         kind: &'static str,
     },
-    /// State of haft's own.
+    /// The file is part of haft's own state.
     #[error("`{0}` is written by haft where a package is installed; a package cannot bring one")]
     Ours(String),
-    /// Too many files.
+    /// The package has more than `MAX_ENTRIES` entries.
     #[error("more than {MAX_ENTRIES} files and folders")]
     Entries,
-    /// Too much.
+    /// The files are larger than [`MAX_SIZE`] together.
     #[error("its files have more than {} MiB", MAX_SIZE >> 20)]
     Size,
 }
 
-/// What has been let in so far.
+/// The entries that were admitted so far.
 #[derive(Debug, Default)]
 pub(super) struct Inventory {
-    /// Every path in lower case, how it was really spelt, and whether it is a file.
+    /// Every path in lower case, with its original spelling and whether it is a file.
     entries: BTreeMap<String, (String, bool)>,
     size: u64,
 }
 
 impl Inventory {
-    /// Lets a folder in. It may come more than once, and after what lies in it.
+    /// Admits a folder. A folder may be admitted more than once, and after its entries.
     pub(super) fn folder(&mut self, path: &str) -> Result<(), Unfit> {
         check_path(path)?;
         self.parents(path)?;
         self.enter(path, false)
     }
 
-    /// Lets a file of `size` bytes in, with the folders above it.
+    /// Admits a file of `size` bytes, with the folders above it.
     pub(super) fn file(&mut self, path: &str, size: u64) -> Result<(), Unfit> {
         check_path(path)?;
         if OURS.contains(&path) {
@@ -95,7 +94,7 @@ impl Inventory {
         if self.size > MAX_SIZE { Err(Unfit::Size) } else { Ok(()) }
     }
 
-    /// Bytes of all files.
+    /// Returns the bytes of all files.
     pub(super) fn size(&self) -> u64 {
         self.size
     }
@@ -119,7 +118,7 @@ impl Inventory {
     }
 }
 
-/// A path within a package, as both archives and folders spell it: names joined by `/`.
+/// Checks a path within a package, as archives and folders spell it: names joined by `/`.
 fn check_path(path: &str) -> Result<(), Unfit> {
     let shown = || haft_core::report::plain(path.get(..path.floor_char_boundary(200)).unwrap_or_default());
     if path.len() > MAX_PATH || path.split('/').any(|name| name.len() > MAX_NAME) {
@@ -141,7 +140,7 @@ fn check_path(path: &str) -> Result<(), Unfit> {
 mod tests {
     use super::*;
 
-    /// PR08: what no package may have, each with its reason.
+    /// PR08: each disallowed entry is refused with its reason.
     #[test]
     fn pr08_hostile_names_are_refused() {
         let file = |path: &str| Inventory::default().file(path, 1);
@@ -171,7 +170,7 @@ mod tests {
         }
     }
 
-    /// PR08: one file under two names, or two under one.
+    /// PR08: two spellings of one path are refused, and so is one path twice.
     #[test]
     fn pr08_duplicates_are_refused_whatever_their_capitals() {
         let both = |first: &str, second: &str| {

@@ -1,8 +1,8 @@
-//! What an entry of program.toml installs, and the words that program.toml has for it.
+//! The kinds of installable entries, and their keys in program.toml.
 
 use serde::{Deserialize, Serialize};
 
-/// A table of program.toml whose entries are installed.
+/// A table of program.toml with installable entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -13,7 +13,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The key of program.toml.
+    /// Returns the key of the table.
     pub(crate) fn table(self) -> &'static str {
         match self {
             Self::Package => "packages",
@@ -21,7 +21,7 @@ impl Kind {
         }
     }
 
-    /// The key of an entry that says where it comes from.
+    /// Returns the key of an entry that holds its source.
     pub(crate) fn source_key(self) -> &'static str {
         match self {
             Self::Package => "source",

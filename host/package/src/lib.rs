@@ -1,8 +1,9 @@
-//! Packages: finding, checking, installing and keeping other people's plugins. Runs none of their code.
+//! Packages: finds, checks, installs and stores other people's plugins. Runs none of their code.
 //!
-//! - [`Installer`]: adds, restores, updates and removes what a [`Project`] names, with the caller's [`Consent`].
-//! - [`PackageSource`]: where one comes from, parsed from what a person writes.
-//! - [`fetch()`]: brings it to a temporary place, within bounds, with its digest.
+//! - [`Installer`]: adds, restores, updates and removes the entries of a [`Project`], with the caller's
+//!   [`Consent`].
+//! - [`PackageSource`]: the source of a package, parsed from a user's text.
+//! - [`fetch()`]: fetches a package into a temporary directory, within limits, and computes its digest.
 
 mod archive;
 mod bundle;
@@ -45,6 +46,6 @@ pub use self::store::{Held, Installing, Store, StoreError, SweepError, Swept, Sw
 pub use haft_core::manifest::{PackageSource, SourceError};
 pub use haft_core::skill::Skill;
 
-/// The largest file that is fetched, and the most that the files of one package may have together:
-/// ten times a component with a whole Python inside.
+/// Limit on the bytes of one fetched file, and of all files of one package: ten times a component that contains
+/// a Python interpreter.
 pub const MAX_SIZE: u64 = 256 << 20;

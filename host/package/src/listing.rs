@@ -1,5 +1,5 @@
-//! The files of a package's tree, each with its digest: a text whose own digest stands for the whole
-//! tree. So one file can be checked without reading the others. Follows no link.
+//! The files of a package's tree, each with its digest. The digest of the listing's text identifies the whole
+//! tree, so that one file can be checked without reading the others. Follows no link.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -12,10 +12,10 @@ use rustix::fs::OFlags;
 use super::inventory::{Inventory, Unfit};
 use super::{Digest, MAX_SIZE};
 
-/// The first line: another form would be another tree.
+/// The first line of the text; another format would be another tree.
 const HEAD: &str = "haft-tree-1";
 
-/// Bytes of a listing: as many entries as a package may have, at a path's length each.
+/// Limit on the bytes of a listing: the maximum number of entries, each with the maximum path length.
 const MAX_LISTING: u64 = 16 << 20;
 
 /// The files of a tree.
@@ -27,38 +27,38 @@ pub struct Listing {
 /// One file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
-    /// Of its content.
+    /// The digest of its content.
     pub digest: Digest,
-    /// Whether it may be executed.
+    /// Whether it is executable.
     pub executable: bool,
 }
 
-/// Why a tree is not as it should be.
+/// Reasons why a tree is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum TreeError {
-    /// It cannot be read.
+    /// A file cannot be read.
     #[error("cannot {action} `{}`: {source}", path.display())]
     Io {
-        /// What was being done.
+        /// The action.
         action: &'static str,
-        /// To what.
+        /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The error of the action.
         source: io::Error,
     },
-    /// It holds what no tree may hold.
+    /// The tree has an entry that no package may contain.
     #[error(transparent)]
     Unfit(#[from] Unfit),
-    /// The listing is not one, or not the one that was asked for.
+    /// The listing is damaged, or belongs to another tree.
     #[error("the list of its files was changed or is damaged")]
     Listing,
-    /// A file is not what the listing says.
+    /// A file differs from the listing.
     #[error("`{0}` was changed")]
     Changed(String),
-    /// A file of the listing is not there.
+    /// A file of the listing is missing.
     #[error("`{0}` is missing")]
     Missing(String),
-    /// A file is there that the listing does not have.
+    /// A file is not in the listing.
     #[error("`{0}` was added")]
     Added(String),
 }
@@ -69,15 +69,15 @@ pub(super) fn io_error(action: &'static str, path: &Path) -> impl FnOnce(io::Err
 }
 
 impl Listing {
-    /// Lists the tree at `root`, and how many bytes its files have. Refuses links and everything
-    /// else that is neither a file nor a folder.
+    /// Lists the tree at `root`; returns also the bytes of its files. Refuses links and everything else that is
+    /// neither a file nor a folder.
     pub(crate) fn from_folder(root: &Path) -> Result<(Self, u64), TreeError> {
         let mut walk = Walk { inventory: Inventory::default(), listing: Self::default() };
         walk.folder(root, "")?;
         Ok((walk.listing, walk.inventory.size()))
     }
 
-    /// The text that stands for the tree.
+    /// Returns the text whose digest identifies the tree.
     pub fn text(&self) -> String {
         let line = |(path, file): (&String, &Listed)| {
             let mode = if file.executable { 'x' } else { '-' };
@@ -86,12 +86,12 @@ impl Listing {
         std::iter::once(format!("{HEAD}\n")).chain(self.files.iter().map(line)).collect()
     }
 
-    /// Of the whole tree.
+    /// Returns the digest of the whole tree.
     pub fn digest(&self) -> Digest {
         Digest::hash(self.text().as_bytes())
     }
 
-    /// Reads the listing at `path`, which must be that of the tree `digest`.
+    /// Reads the listing at `path`, which must have the digest `digest`.
     pub fn read(path: &Path, digest: &Digest) -> Result<Self, TreeError> {
         let mut text = Vec::new();
         let read = File::open(path).and_then(|file| file.take(MAX_LISTING).read_to_end(&mut text));
@@ -114,17 +114,17 @@ impl Listing {
         Some(Self { files: lines.map(file).collect::<Option<_>>()? })
     }
 
-    /// A file by its path within the tree.
+    /// Returns a file by its path within the tree.
     pub fn file(&self, path: &str) -> Option<&Listed> {
         self.files.get(path)
     }
 
-    /// The paths of all files, in order.
+    /// Returns the paths of all files, sorted.
     pub(crate) fn paths(&self) -> impl Iterator<Item = &str> {
         self.files.keys().map(String::as_str)
     }
 
-    /// The bytes of one file of the tree at `root`, if they are those that were listed.
+    /// Reads one file of the tree at `root`, at most `most` bytes, and checks it against its listed digest.
     pub fn bytes(&self, root: &Path, path: &str, most: u64) -> Result<Vec<u8>, TreeError> {
         let listed = self.file(path).ok_or_else(|| TreeError::Missing(path.to_owned()))?;
         let full = root.join(path);
@@ -137,7 +137,7 @@ impl Listing {
         Ok(bytes)
     }
 
-    /// Whether the tree at `root` is exactly this one, read in full.
+    /// Reads the tree at `root` in full and checks that it is exactly the listed one.
     pub fn check(&self, root: &Path) -> Result<(), TreeError> {
         let (found, _) = Self::from_folder(root)?;
         for (path, listed) in &self.files {
@@ -161,13 +161,13 @@ fn missing(error: io::Error, path: &str, full: &Path) -> TreeError {
     }
 }
 
-/// A file that is not a link; one that would have to be waited for is opened without waiting.
+/// Opens a file that is not a link; does not block on a named pipe.
 pub(super) fn open(path: &Path) -> io::Result<File> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
     File::options().read(true).custom_flags(flags).open(path)
 }
 
-/// A tree on its way into a listing.
+/// The state of a walk that lists a tree.
 struct Walk {
     inventory: Inventory,
     listing: Listing,
@@ -200,13 +200,13 @@ impl Walk {
     }
 }
 
-/// The path of `name` in the folder `inside` of a package.
+/// Returns the path of `name` in the folder `inside` of a package.
 pub(super) fn joined(inside: &str, name: &std::ffi::OsStr) -> Result<String, Unfit> {
     let name = name.to_str().ok_or_else(|| Unfit::Encoding(name.to_string_lossy().into_owned()))?;
     Ok(if inside.is_empty() { name.to_owned() } else { format!("{inside}/{name}") })
 }
 
-/// Refuses what is not an ordinary file.
+/// Refuses entries other than regular files.
 pub(super) fn refuse_special(kind: fs::FileType, path: &str) -> Result<(), Unfit> {
     use std::os::unix::fs::FileTypeExt;
     let kind = match kind {
@@ -291,7 +291,7 @@ mod tests {
         assert!(matches!(listing.bytes(directory.path(), "program.toml", 9), Err(TreeError::Changed(_))));
     }
 
-    /// PR08: a tree has no links, wherever they lead, and nothing to wait for.
+    /// PR08: links and named pipes are refused, wherever the links lead.
     #[test]
     fn pr08_links_and_pipes_are_refused() {
         let directory = tree();

@@ -1,5 +1,5 @@
-//! program.lock: what exactly was installed, and what was agreed to. Grants nothing: what may be done
-//! is said in program.toml alone.
+//! program.lock: the exact installed content and the recorded consent. Grants nothing: rights are only in
+//! program.toml.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -16,84 +16,84 @@ use super::oci::{Reference, SCHEME};
 use super::signature::Signer;
 use haft_core::manifest::Name;
 
-/// The form of the file that is written, and the newest that is understood.
+/// The version of the file format that is written, and the newest that is read.
 const VERSION: u32 = 2;
 
-/// Bytes of a lock file: a thousand pins of some KiB.
+/// Limit on the bytes of a lock file: a thousand pins of some KiB.
 const MAX_LOCK: u64 = 8 << 20;
 
-/// What stands at its top.
+/// The comment at the top of the file.
 const HEAD: &str = "# Written by haft: what exactly is installed, and what was agreed to.\n\
                     # Keep it with program.toml; `haft update` changes it, `haft verify` checks it.\n";
 
-/// What is pinned, in the order of the file: by name.
+/// The pins, sorted by name in the file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Lock {
-    /// One for each entry of program.toml that was installed.
+    /// One pin for each installed entry of program.toml.
     pub pins: Vec<Pin>,
 }
 
-/// What was installed for one entry of program.toml.
+/// The installed content of one entry of program.toml.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pin {
     /// The entry's name.
     pub name: Name,
-    /// The table it is in.
+    /// The entry's table.
     pub kind: Kind,
-    /// Where it came from, as the entry says.
+    /// The source, as the entry names it.
     pub source: PackageSource,
-    /// What the source meant: a commit, a manifest's digest.
+    /// The content that the source resolved to: a commit, a manifest's digest.
     pub resolved: Option<String>,
-    /// Of what was fetched.
+    /// The digest of the fetched file or tree.
     pub digest: Digest,
-    /// Of what is kept.
+    /// The digest of the stored content.
     pub kept: Digest,
-    /// The package's version, where it says one.
+    /// The package's version, if declared.
     pub version: Option<semver::Version>,
-    /// What its components are.
+    /// The contracts of its components.
     pub contracts: Vec<String>,
     /// The signer: an update must be signed with the same key.
     pub signer: Option<Signer>,
-    /// What it asks for.
+    /// The requests of the package.
     pub asked: Vec<String>,
-    /// What it was granted when it was installed or updated.
+    /// The requests that were granted at the last installation or update.
     pub granted: Vec<String>,
-    /// What was disclosed before consent (`shown` in the file); `None` where an earlier haft pinned it, which
-    /// recorded nothing.
+    /// The digests of the disclosure before consent (`shown` in the file); `None` if an earlier haft wrote the
+    /// pin, which recorded none.
     pub disclosed: Option<DisclosureDigests>,
 }
 
-/// Why a lock file cannot be used.
+/// Reasons why a lock file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("cannot read `{}`: {source}", path.display())]
     Read {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The error of the read.
         source: io::Error,
     },
-    /// A later haft wrote it.
+    /// A later haft wrote the file.
     #[error("`{}` has version {version}, and this haft understands up to {VERSION}", path.display())]
     Newer {
         /// The file.
         path: PathBuf,
-        /// Its version.
+        /// The version of the file.
         version: u64,
     },
-    /// It is not what haft wrote.
+    /// The file is not one that haft wrote.
     #[error("`{}` is damaged: {why}", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The error.
         why: String,
     },
 }
 
 impl LockError {
-    /// The way out.
+    /// Returns a hint for the user.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Read { .. } => None,
@@ -145,13 +145,13 @@ struct WrittenDigests {
     files: BTreeMap<String, String>,
 }
 
-/// The lock file of the program file `program`: beside it, with its name.
+/// Returns the path of the lock file for the program file `program`: beside it, with the extension `lock`.
 pub fn lock_path(program: &Path) -> PathBuf {
     program.with_extension("lock")
 }
 
 impl Lock {
-    /// Reads the file at `path`; `None` where there is none.
+    /// Reads the file at `path`; `None` if it does not exist.
     pub fn load(path: &Path) -> Result<Option<Self>, LockError> {
         let failed = |source| LockError::Read { path: path.to_owned(), source };
         let file = match File::open(path) {
@@ -171,7 +171,7 @@ impl Lock {
         let damaged = |why: String| LockError::Damaged { path: path.to_owned(), why };
         let message = |error: toml::de::Error| damaged(error.message().to_owned());
         let table: toml::Table = toml::from_str(text).map_err(message)?;
-        // First of all: what a later version means by its other keys is not to be guessed.
+        // The version is checked first: the meaning of a later version's keys is unknown.
         let version = table.get("version").and_then(toml::Value::as_integer).unwrap_or_default();
         match u64::try_from(version) {
             Ok(version) if version > u64::from(VERSION) => {
@@ -185,27 +185,27 @@ impl Lock {
         Ok(Self { pins: pins.collect::<Result<_, _>>()? })
     }
 
-    /// The text of the file.
+    /// Returns the text of the file.
     pub fn text(&self) -> String {
         let mut pins: Vec<_> = self.pins.iter().map(Pin::written).collect();
         pins.sort_by(|a, b| (&a.name, a.kind).cmp(&(&b.name, b.kind)));
-        // There is nothing in it that could not be written.
+        // Serialization cannot fail: every field is a string, an integer or a map of strings.
         let text = toml::to_string_pretty(&Written { version: VERSION, pins }).unwrap_or_default();
         format!("{HEAD}\n{text}")
     }
 
-    /// What is pinned for an entry.
+    /// Returns the pin of an entry.
     pub fn find(&self, kind: Kind, name: &str) -> Option<&Pin> {
         self.pins.iter().find(|pin| pin.kind == kind && pin.name.as_str() == name)
     }
 
-    /// Pins, in place of what was pinned for the same entry.
+    /// Sets the pin of an entry.
     pub(crate) fn put(&mut self, pin: Pin) {
         self.remove(pin.kind, pin.name.as_str());
         self.pins.push(pin);
     }
 
-    /// Forgets what was pinned for an entry.
+    /// Removes the pin of an entry.
     pub fn remove(&mut self, kind: Kind, name: &str) {
         self.pins.retain(|pin| pin.kind != kind || pin.name.as_str() != name);
     }
@@ -216,13 +216,13 @@ fn is_absent(kind: io::ErrorKind) -> bool {
 }
 
 impl Pin {
-    /// Whether it is a component that is used where its author has it, and not from the store.
+    /// Reports whether this is a component with a local path, which is used in place and not from the store.
     pub fn is_used_in_place(&self) -> bool {
         self.kind == Kind::Plugin && matches!(self.source, PackageSource::Path(_))
     }
 
-    /// Where exactly this came from: the commit and not the branch, the manifest's digest and not the tag. The plain
-    /// source where nothing more exact is known.
+    /// Returns the exact source: the commit instead of the branch, the manifest's digest instead of the tag.
+    /// Returns the plain source if nothing more exact is known.
     pub fn exact_source(&self) -> PackageSource {
         match (&self.source, &self.resolved) {
             (PackageSource::Git { url, .. }, Some(commit)) => {
@@ -235,7 +235,7 @@ impl Pin {
                         let exact = reference.at_digest(digest).to_string();
                         PackageSource::Oci(exact.trim_start_matches(SCHEME).to_owned())
                     }
-                    // Fetching it says what is wrong with it.
+                    // The fetch reports the error.
                     _ => source.clone(),
                 }
             }
@@ -358,7 +358,7 @@ mod tests {
         assert_eq!(exact("https://a.test/b.wasm", "c0ffee"), "https://a.test/b.wasm");
     }
 
-    /// S02: an entry of an earlier haft is read, and says that its content was never disclosed.
+    /// S02: an entry of an earlier haft is read, and has no digests of a disclosure.
     #[test]
     fn s02_a_lock_of_the_version_before_is_read() {
         let text = Lock { pins: vec![Pin { disclosed: None, ..pin("a", Kind::Plugin) }] }.text();

@@ -1,15 +1,14 @@
-//! Packages from OCI registries and to them. Trusts no registry for what was fetched from it, and
-//! shows a credential to none but the one it was stored for.
+//! Packages from and to OCI registries. Trusts no registry with the content that it serves, and sends a
+//! credential only to the registry that it was stored for.
 //!
-//! - [`Reference`]: `oci://HOST[:PORT]/REPOSITORY[:TAG][@sha256:…]`. Only this machine is spoken to
-//!   without TLS.
-//! - [`pull()`], [`describe`], [`resolve`]: a manifest, its one layer ([`Content`]), who signed it.
-//! - [`tags()`]: what else a repository has.
-//! - [`push()`]: a component or an archive, so that other clients can read it.
+//! - [`Reference`]: `oci://HOST[:PORT]/REPOSITORY[:TAG][@sha256:…]`. Only this machine is reached without TLS.
+//! - [`pull()`], [`describe`], [`resolve`]: a manifest, its one layer ([`Content`]), its signer.
+//! - [`tags()`]: the tags of a repository.
+//! - [`push()`]: uploads a component or an archive in a form that other clients can read.
 //!
-//! The protocol is the distribution specification's, a handful of requests, spoken here and not by
-//! another's client: every answer has a bound, redirects and places for tokens are judged before
-//! anything is sent there, and nothing is asked for ever.
+//! The protocol is the OCI distribution specification. It takes few requests and is implemented here instead of
+//! by a client library: every response has a size limit, every redirect and token realm is checked before a
+//! request is sent to it, and every retry has an end.
 
 mod access;
 mod challenge;

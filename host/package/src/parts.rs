@@ -1,6 +1,6 @@
-//! Which files of a folder belong to the package in it: what program.toml names, what those files name
-//! in turn, and what people and models read. One selection for `haft add FOLDER` and `haft pack`; what
-//! merely lies there is no part of it.
+//! Selects the files of a folder that belong to the package in it: those that program.toml names, those that
+//! these files name in turn, and texts for people and models. `haft add FOLDER` and `haft pack` use the same
+//! selection; it ignores all other files.
 
 use std::collections::BTreeSet;
 use std::io::Read;
@@ -9,35 +9,35 @@ use std::path::{Component as Part, Path};
 use haft_core::manifest::{Component, Manifest, Transport};
 use haft_core::skill;
 
-/// Files that belong to a package where they are there: what a model and a person read.
+/// Files that belong to a package if they exist: texts for models and people.
 const READ: &[&str] = &[skill::FILE, "README.md", "README", "README.txt", "CHANGELOG.md"];
 
-/// The same of whatever ending: `LICENSE-MIT`, `NOTICE.txt`.
+/// Prefixes of files that belong to a package if they exist: `LICENSE-MIT`, `NOTICE.txt`.
 const TERMS: &[&str] = &["LICENSE", "LICENCE", "COPYING", "NOTICE"];
 
-/// The folder of programs and data that command tools bring along.
+/// The folder of the programs and data of command tools.
 const PROGRAMS: &str = "bin";
 
-/// Folders that are no part of what is handed out: histories, and what tools can make again.
+/// Folders that are never distributed: version control data and generated files.
 const LEFT_OUT: &[&str] = &[".git", ".hg", ".svn", ".venv", "__pycache__", "node_modules", "target"];
 
-/// The file that haft keeps beside a program.toml of its own.
+/// haft's lock file beside a program.toml.
 const LOCK: &str = "program.lock";
 
-/// Bytes of a file that is searched for names of others: a long script.
+/// Limit on the bytes of a file that is searched for file names: a long script.
 const MAX_SEARCHED: u64 = 256 << 10;
 
-/// Folders above one another; what installs a package takes no more.
+/// Limit on the depth of folders; the installer has the same limit.
 const MAX_DEPTH: usize = 32;
 
-/// Entries of one folder, and files of one package; what installs it takes no more.
+/// Limit on the entries of one folder and the files of one package; the installer has the same limit.
 const MAX_FILES: usize = 10_000;
 
-/// Words that are looked up as names of files: a hundred for each file of a large package. More are filler.
+/// Limit on the words that are looked up as file names: a hundred for each file of a large package.
 const MAX_NAMES: usize = 100_000;
 
-/// The paths of the files of `folder` that belong to the package `manifest`, their parts joined by `/`. Named files
-/// that do not exist are included: reading them reports the error.
+/// Returns the paths of the files of `folder` that belong to the package `manifest`, with `/` as separator.
+/// Named files that do not exist are included: reading them reports the error.
 pub fn parts(folder: &Path, manifest: &Manifest) -> BTreeSet<String> {
     let mut search =
         Search { folder, found: BTreeSet::new(), unread: Vec::new(), looked_up: BTreeSet::new() };
@@ -57,9 +57,9 @@ pub fn parts(folder: &Path, manifest: &Manifest) -> BTreeSet<String> {
     search.found
 }
 
-/// Whether something of this name, in the folder `inside` of a package, is never a part of it.
+/// Reports whether an entry `name` in the folder `inside` of a package is never part of it.
 pub(super) fn is_left_out(name: &str, is_folder: bool, inside: &str) -> bool {
-    // A worktree of git has a file of that name.
+    // A git worktree has `.git` as a file.
     let is_history = is_folder || name == ".git";
     let is_ours = inside.is_empty() && name == LOCK;
     is_ours || is_history && LEFT_OUT.contains(&name)
@@ -68,9 +68,9 @@ pub(super) fn is_left_out(name: &str, is_folder: bool, inside: &str) -> bool {
 struct Search<'a> {
     folder: &'a Path,
     found: BTreeSet<String>,
-    /// Files that may name others, and were not searched yet.
+    /// Files that may name others and were not searched yet.
     unread: Vec<String>,
-    /// Paths that a text named, there or not.
+    /// Paths that a text named, existing or not.
     looked_up: BTreeSet<String>,
 }
 
@@ -89,12 +89,12 @@ impl Search<'_> {
         self.folder.join(path).symlink_metadata().is_ok_and(|found| found.is_dir())
     }
 
-    /// Whether the folders above `path` are folders: what lies behind a link lies elsewhere.
+    /// Reports whether all parents of `path` are folders and not links: a link leads out of the package.
     fn has_no_link_above(&self, path: &str) -> bool {
         path.match_indices('/').all(|(at, _)| path.get(..at).is_some_and(|above| self.is_folder(above)))
     }
 
-    /// Takes in a file that is named; nothing where the name leads elsewhere.
+    /// Adds a named file; returns `None` if the path leads out of the package.
     fn named(&mut self, written: &str) -> Option<String> {
         let parts = Path::new(written).components().filter(|part| *part != Part::CurDir);
         let names = parts.map(|part| match part {
@@ -105,7 +105,7 @@ impl Search<'_> {
         (path != LOCK && self.file(&path)).then_some(path)
     }
 
-    /// The files that command lines name. A program that lies in a folder of its own comes with that folder.
+    /// Adds the files that command lines name. A program in a subfolder is added with the whole folder.
     fn commands(&mut self, manifest: &Manifest) {
         let tools = manifest.tools.iter().map(|tool| &tool.command.value);
         let servers = manifest.mcp_servers.iter().filter_map(|server| match &server.transport {
@@ -121,7 +121,7 @@ impl Search<'_> {
         }
     }
 
-    /// What people and models read.
+    /// Adds texts for people and models.
     fn texts(&mut self) {
         for name in READ.iter().filter(|name| **name != skill::FILE) {
             self.file(name);
@@ -135,7 +135,7 @@ impl Search<'_> {
         }
     }
 
-    /// A file, or a folder with all that is in it.
+    /// Adds a file, or a folder with all its files.
     fn whole(&mut self, path: &str) {
         if self.is_folder(path) {
             self.tree(path, MAX_DEPTH);
@@ -144,7 +144,7 @@ impl Search<'_> {
         }
     }
 
-    /// The files of a folder. Hidden files hold settings and secrets, and are no part of a package.
+    /// Adds the files of a folder. Hidden files hold settings and secrets, and are not part of a package.
     fn tree(&mut self, path: &str, depth: usize) {
         if depth == 0 || !self.is_folder(path) || !self.has_no_link_above(path) {
             return;
@@ -163,8 +163,8 @@ impl Search<'_> {
         }
     }
 
-    /// The files that those found so far name, and so on: a path that stands in a text as a word, as seen
-    /// from the top of the package or from beside the text.
+    /// Adds the files that the found files name, recursively: each word of a text that is a path, relative to
+    /// the package or to the text.
     fn references(&mut self) {
         while let Some(path) = self.unread.pop() {
             let Some(text) = self.read(&path) else { continue };
@@ -177,8 +177,8 @@ impl Search<'_> {
                     if self.looked_up.len() >= MAX_NAMES || !self.looked_up.insert(key) {
                         continue;
                     }
-                    // `references/` names a folder; a bare word that happens to be one does not, and a link is never
-                    // included.
+                    // `references/` names a folder; a bare word does not, even if such a folder exists, and a
+                    // link is never included.
                     let found = self.folder.join(&named).symlink_metadata();
                     if found.is_ok_and(|found| found.is_file() || found.is_dir() && is_folder) {
                         self.whole(&named);
@@ -196,7 +196,7 @@ impl Search<'_> {
     }
 }
 
-/// What may be a path in a text for a shell, an interpreter or a person.
+/// Splits a text for a shell, an interpreter or a person into possible paths.
 fn words(text: &str) -> impl Iterator<Item = &str> {
     let is_between = |c: char| c.is_whitespace() || "\"'`()[]{}<>|;,=$#&*!?".contains(c);
     text.split(is_between).map(|word| word.trim_end_matches(['.', ':'])).filter(|word| !word.is_empty())
@@ -206,8 +206,8 @@ fn is_path(word: &str) -> bool {
     word.contains(['/', '.']) && !word.contains("://")
 }
 
-/// `written`, as seen from `folder`, as a path within the package; nothing where it leads out of it. What a
-/// script puts before it (`$(dirname "$0")/../x`) is not known, so that `/` and `..` in front say nothing.
+/// Resolves `written` relative to `folder` within the package; `None` if it leads out. The prefix that a script
+/// adds (`$(dirname "$0")/../x`) is unknown, so a leading `/` or `..` is ignored.
 fn inside(folder: &str, written: &str) -> Option<String> {
     let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
     for part in Path::new(written).components() {
@@ -223,7 +223,7 @@ fn inside(folder: &str, written: &str) -> Option<String> {
     (!path.is_empty() && !is_hidden && path != LOCK).then_some(path)
 }
 
-/// The names in a folder, in order; those that are not UTF-8 no package can have.
+/// Returns the names in a folder, sorted; skips names that are not UTF-8, which no package may have.
 fn names(folder: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().take(MAX_FILES).flatten();
     let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
@@ -242,7 +242,7 @@ mod tests {
         [[tools]]\nname = \"t\"\ndescription = \"d\"\ncommand = \"./run\"\n\
         [[mcp_servers]]\nname = \"s\"\ncommand = \"node\"\nargs = [\"./server/index.js\"]\n";
 
-    /// S10: what is declared and what that names; nothing that merely lies there.
+    /// S10: the parts are the declared files and the files that these name, and no others.
     #[test]
     fn s10_only_what_belongs_to_a_package_is_its_part() {
         let directory = tempfile::tempdir().unwrap();
@@ -280,7 +280,7 @@ mod tests {
         ] {
             write(name, "");
         }
-        // Nothing is reached through a link, wherever it leads.
+        // No file is reached through a link, wherever it leads.
         std::os::unix::fs::symlink("src", directory.path().join("linked")).unwrap();
         write("data/more.txt", "linked/main.rs linked/ ../../etc/passwd /etc/passwd");
         let manifest = Manifest::load(&directory.path().join("program.toml")).unwrap();

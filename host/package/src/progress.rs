@@ -1,48 +1,48 @@
-//! How far a fetch has come, passed to a callback. Draws nothing.
+//! Reports the progress of a fetch to a callback. Draws nothing.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// One thing to tell.
+/// One step of a fetch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step<'a> {
-    /// Something begins: what, and how many bytes it has if that is known.
+    /// A download starts.
     Started {
-        /// What is fetched, for messages. It is untrusted text: a terminal must neutralise it.
+        /// The source, for messages. It is untrusted text: a terminal must neutralise it.
         what: &'a str,
-        /// Bytes in all.
+        /// The total size in bytes, if known.
         total: Option<u64>,
     },
-    /// Something is sent, of which no more is told than that it has begun and is over.
+    /// An upload starts; its progress is not reported.
     Sending {
-        /// Where to, for people.
+        /// The target, for messages.
         what: &'a str,
-        /// Bytes in all.
+        /// The total size in bytes.
         total: u64,
     },
-    /// Bytes so far, of what began last.
+    /// Part of the last started download was received.
     Received {
-        /// Not only those since the last time.
+        /// All bytes received so far.
         bytes: u64,
     },
-    /// What began last is there, or has failed.
+    /// The last started transfer succeeded or failed.
     Finished,
 }
 
-/// A listener.
+/// A callback for steps.
 type Listener = dyn Fn(Step<'_>) + Send + Sync;
 
-/// Where steps are told; nowhere by default. Clones tell the same listener.
+/// A handle to the callback; none by default. Clones share the callback.
 #[derive(Clone, Default)]
 pub struct Progress(Option<Arc<Listener>>);
 
 impl Progress {
-    /// Tells every step to `listener`, from any thread.
+    /// Reports every step to `listener`, from any thread.
     pub fn new(listener: impl Fn(Step<'_>) + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(listener)))
     }
 
-    /// Tells a step.
+    /// Reports a step.
     pub fn report(&self, step: Step<'_>) {
         if let Some(listener) = &self.0 {
             listener(step);

@@ -1,5 +1,5 @@
-//! A program.toml with its program.lock, as one thing to change: read anew under a lock, checked, and
-//! written whole or not at all. Knows nothing of what is installed.
+//! A program.toml with its program.lock, changed as one unit: read again under a lock, checked, and written
+//! completely or not at all. Knows nothing of the installed content.
 
 mod entries;
 mod new;
@@ -23,64 +23,65 @@ use super::store::{Store, StoreError};
 use haft_core::manifest::{MAX_FILE, Manifest, folder_of};
 use haft_core::report::{Report, plain};
 
-/// How long a change waits for another haft that changes the same program: that takes a moment.
+/// Time limit for a change that waits for another haft's change.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How often it looks.
+/// Interval between two attempts to lock.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// How long running a program waits while another process changes it. After that the files are read as they are: any
-/// process that can read a folder can lock it, tools included, and must not block a program that way.
+/// Time limit for a program start that waits for a change by another process. After it the files are read
+/// unlocked: any process that can read a folder can lock it, tools included, and must not block a program that
+/// way.
 const READ_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// While it lives, no other haft changes the programs of a folder.
+/// A shared lock: while it is held, no other haft changes the programs of a folder.
 #[derive(Debug)]
 pub struct Unchanged {
     _lock: File,
 }
 
-/// Both files as they were read.
+/// Both files, as they were read.
 #[derive(Clone, Debug)]
 pub struct Project {
-    /// The program.toml, which need not be there.
+    /// The path of program.toml, which need not exist.
     pub path: PathBuf,
-    /// Its text; empty without one.
+    /// The text of program.toml; empty if it does not exist.
     pub text: String,
-    /// What it says.
+    /// The parsed program.toml.
     pub manifest: Manifest,
-    /// What is pinned.
+    /// The pins of program.lock.
     pub lock: Lock,
 }
 
-/// What both files are to be.
+/// The new content of both files.
 #[derive(Clone, Debug)]
 pub struct Change {
     /// The text of program.toml.
     pub text: String,
-    /// What is to be pinned.
+    /// The new pins.
     pub lock: Lock,
 }
 
-/// Why a program cannot be read or changed.
+/// Reasons why a program cannot be read or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum ProjectError {
-    /// Its program.toml is wrong.
+    /// The program.toml is invalid.
     #[error(transparent)]
     Manifest(#[from] Report),
-    /// What is pinned cannot be understood.
+    /// The program.lock is invalid.
     #[error(transparent)]
     Lock(#[from] LockError),
-    /// What refers to the store cannot be noted there.
+    /// The program cannot be registered in the store.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// A file cannot be read or written.
     #[error("cannot {action} `{}`: {source}", path.display())]
     Io {
-        /// What was being done.
+        /// The action.
         action: &'static str,
-        /// To what.
+        /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The error of the action.
         source: io::Error,
     },
     /// An entry cannot be changed.
@@ -88,24 +89,24 @@ pub enum ProjectError {
     Edit {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The error of the edit.
         error: EditError,
     },
-    /// The file would be wrong then.
+    /// The changed file would be invalid.
     #[error("`{}` was not changed, since it would be wrong then\n{report}", path.display())]
     Wrong {
         /// The file.
         path: PathBuf,
-        /// What would be wrong.
+        /// The errors of the changed file.
         report: Report,
     },
-    /// Another process changed the file.
+    /// Another process changed the file during the change.
     #[error("`{}` changed meanwhile, and was left as it is now", .0.display())]
     Changed(PathBuf),
-    /// Another haft has it.
+    /// Another haft holds the lock.
     #[error("`{}` is being changed by another haft", .0.display())]
     Busy(PathBuf),
-    /// There is an entry of this name.
+    /// An entry of this name exists.
     #[error("`{}` has an entry `{name}` already", path.display())]
     Taken {
         /// The file.
@@ -113,7 +114,7 @@ pub enum ProjectError {
         /// The name.
         name: String,
     },
-    /// There is no entry of this name.
+    /// No entry of this name exists.
     #[error(
         "`{}` has no package or plugin `{}`{}", path.display(), plain(name),
         nearest.as_ref().map(|nearest| format!("; did you mean `{nearest}`?")).unwrap_or_default()
@@ -129,7 +130,7 @@ pub enum ProjectError {
 }
 
 impl ProjectError {
-    /// The way out.
+    /// Returns a hint for the user.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Lock(error) => error.hint(),
@@ -148,10 +149,10 @@ fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Projec
 }
 
 impl Project {
-    /// Reads both files as they belong together: not in the middle of a change by another haft. A program.toml
-    /// that is not there says nothing, and pins nothing.
+    /// Reads both files in a consistent state, never in the middle of another haft's change. A missing
+    /// program.toml reads as an empty one.
     pub fn open(path: &Path) -> Result<Self, ProjectError> {
-        // Where the folder cannot be opened, opening the files in it says why.
+        // If the folder cannot be opened, opening its files reports the error.
         let real = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let _unchanged = match File::open(parent_of(&real)) {
             Ok(folder) => Some(locked(folder, parent_of(&real), FlockOperation::NonBlockingLockShared)?),
@@ -160,8 +161,8 @@ impl Project {
         Self::read(path)
     }
 
-    /// Lets the program at `path` be read as it is between changes by other hafts; `None` where that cannot be had, and
-    /// it is to be read all the same.
+    /// Locks the program at `path` against changes by other hafts; `None` if it cannot be locked, in which case
+    /// the files are read anyway.
     pub async fn unchanged(path: &Path) -> Option<Unchanged> {
         let real = fs::canonicalize(path).ok()?;
         let folder = File::open(parent_of(&real)).ok()?;
@@ -189,27 +190,27 @@ impl Project {
         Ok(Self { path: path.to_owned(), text: text.unwrap_or_default(), manifest, lock })
     }
 
-    /// Whether there is a program.toml.
+    /// Reports whether the program.toml exists.
     pub fn exists(&self) -> bool {
         self.path.exists()
     }
 
-    /// Its folder, which relative paths start from.
+    /// Returns its folder, the base of relative paths.
     pub fn folder(&self) -> &Path {
         &self.manifest.folder
     }
 
-    /// Changes both files by applying `change` to their current content. Concurrent hafts take turns; a concurrent
-    /// change by another program is detected, and kept.
+    /// Changes both files by applying `change` to their current content. Concurrent hafts take turns; a
+    /// concurrent change by another program is detected, and kept.
     ///
-    /// Both are written to temporary files before either is renamed, the lock file first: a pin without an entry in
-    /// program.toml does no harm, and a kill between the two renames is rare.
+    /// Both files are written to temporary files before either is renamed, the lock file first: a pin without
+    /// an entry in program.toml is harmless, and a kill between the two renames is rare.
     pub fn change<E: From<ProjectError>>(
         path: &Path,
         store: &Store,
         change: impl FnOnce(&Self) -> Result<Change, E>,
     ) -> Result<(), E> {
-        // A link to a program.toml stays one, and what is beside the link belongs to it.
+        // A link to a program.toml stays a link; the lock file is beside the link.
         let real = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let folder = parent_of(&real);
         let opened = File::open(folder).map_err(failed("open", folder))?;
@@ -222,7 +223,7 @@ impl Project {
         Ok(project.rewrite(&real, store, &text, &lock)?)
     }
 
-    /// Writes both files that are not what they are to be, program.toml at `path`, which no link is on the way to.
+    /// Writes the files that change; `path` is the resolved path of program.toml.
     fn rewrite(&self, path: &Path, store: &Store, text: &str, lock: &Lock) -> Result<(), ProjectError> {
         let place = lock_path(&self.path);
         let is_needed = !lock.pins.is_empty() || place.exists();
@@ -270,16 +271,16 @@ fn read(path: &Path) -> Result<Option<String>, ProjectError> {
     }
 }
 
-/// The folder of a file.
+/// Returns the folder of a file.
 fn parent_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// The right to read the programs of a folder, or alone to change them, until it is dropped.
-fn locked(file: File, folder: &Path, how: FlockOperation) -> Result<File, ProjectError> {
+/// Locks the open folder `file` until the returned file is dropped.
+fn locked(file: File, folder: &Path, operation: FlockOperation) -> Result<File, ProjectError> {
     let begun = Instant::now();
     loop {
-        match rustix::fs::flock(file.as_fd(), how) {
+        match rustix::fs::flock(file.as_fd(), operation) {
             Ok(()) => return Ok(file),
             Err(rustix::io::Errno::WOULDBLOCK) if begun.elapsed() < LOCK_TIMEOUT => {
                 std::thread::sleep(POLL_INTERVAL);
@@ -323,7 +324,8 @@ mod tests {
         assert_eq!(fs::metadata(&real).unwrap().permissions().mode() & 0o777, 0o640);
     }
 
-    /// One with other names, and one whose folder takes no other file, stay what they are; what may not be written is not.
+    /// A file with hard links, or in a folder that cannot be written, is rewritten in place; a read-only file
+    /// is not.
     #[test]
     fn a_file_that_no_other_can_replace_is_written_as_it_lies_there() {
         let (directory, path, store) = project();
@@ -342,7 +344,7 @@ mod tests {
         assert_eq!(fs::read_to_string(&path).unwrap(), "[agent]\n");
     }
 
-    /// C19: a reader sees both files before a change or both after it, never one of each.
+    /// C19: a reader sees both files before a change or both after it.
     #[test]
     fn c19_both_files_are_read_as_they_belong_together() {
         let (_directory, path, store) = project();

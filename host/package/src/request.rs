@@ -1,5 +1,5 @@
-//! What a package asks for, one line each: shown on install and kept in program.lock, so that an update that asks for
-//! more can be recognised. Grants nothing.
+//! The requests of a package, one line each: shown on installation and recorded in program.lock, so that an
+//! update with further requests is recognised. Grants nothing.
 
 use std::fmt;
 use std::time::Duration;
@@ -12,34 +12,34 @@ use haft_core::manifest::{
 };
 use haft_plugin_host::inspect::Asked;
 
-/// One thing that is asked for.
+/// One request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Request {
-    /// A right, for the plugin of this name; without one for the package's commands.
+    /// A right, for the plugin of this name; `None` for a component or the package's commands.
     Right(Option<String>, Right),
-    /// More than a plugin usually gets of a limit.
+    /// A limit above the default.
     Limit(Option<String>, Limit),
-    /// A header with a secret in it, added to what a plugin sends.
+    /// A header with a secret that is added to a plugin's requests.
     Secret(Option<String>, PluginSecret),
-    /// To be started when its tool is called, with the rights of the program's commands: the tool's
-    /// name and the words.
+    /// A command, started by a call of its tool with the rights of the program's commands: the tool's name and
+    /// the words.
     Command(String, Vec<String>),
-    /// An MCP server: its name, and the words that start it or where it answers.
+    /// An MCP server: its name, and its command line or URL.
     Server(String, String),
-    /// To have its `SKILL.md` read to the model.
+    /// The instructions of `SKILL.md` to the model.
     Instructions,
-    /// Something that haft does not know and does not give.
+    /// A request that haft does not support and does not grant.
     Unknown(String),
 }
 
-/// A limit.
+/// A requested limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
-    /// Bytes of memory.
+    /// Memory in bytes.
     Memory(u64),
-    /// Time for one call.
+    /// Time of one call.
     Time(Duration),
-    /// Bytes of one answer.
+    /// Bytes of one result.
     Result(u64),
     /// Bytes written to files.
     Disk(u64),
@@ -57,7 +57,7 @@ impl fmt::Display for Limit {
 }
 
 impl Request {
-    /// What it is about, in a word or two.
+    /// Returns the kind of request in one or two words.
     pub fn what(&self) -> &'static str {
         match self {
             Self::Right(_, Right::Read(_)) => "read",
@@ -76,7 +76,7 @@ impl Request {
         }
     }
 
-    /// The rest of it, for people; not neutralised.
+    /// Returns the details for display; the text is not neutralised.
     pub fn detail(&self) -> String {
         match self {
             Self::Right(_, Right::Read(path) | Right::Write(path)) => path.clone(),
@@ -94,7 +94,7 @@ impl Request {
         }
     }
 
-    /// The plugin of the package that asks, where it is not the package itself.
+    /// Returns the plugin, command or server that makes the request; `None` for the package itself.
     pub fn plugin_name(&self) -> Option<&str> {
         match self {
             Self::Right(plugin_name, _) | Self::Limit(plugin_name, _) | Self::Secret(plugin_name, _) => {
@@ -105,7 +105,7 @@ impl Request {
         }
     }
 
-    /// Whether consent to `text` includes this.
+    /// Reports whether consent to `text` covers this request.
     fn is_covered_by(&self, text: &str) -> bool {
         if self.to_string() == text {
             return true;
@@ -140,7 +140,7 @@ impl Limit {
     }
 }
 
-/// `words:read=./docs`: what program.lock says, on one line.
+/// Writes the line of program.lock: `words:read=./docs`.
 impl fmt::Display for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let (Self::Right(..) | Self::Limit(..) | Self::Secret(..), Some(plugin_name)) =
@@ -153,25 +153,25 @@ impl fmt::Display for Request {
             Self::Limit(_, limit) => limit.fmt(f),
             Self::Secret(_, secret) => write!(f, "secret={}", secret_text(secret)),
             Self::Command(name, words) => write!(f, "command={name}: {}", shell_words::join(words)),
-            Self::Server(name, how) => write!(f, "server={name}: {how}"),
+            Self::Server(name, command) => write!(f, "server={name}: {command}"),
             Self::Instructions => f.write_str("instructions=SKILL.md"),
             Self::Unknown(what) => write!(f, "unknown={what}"),
         }
     }
 }
 
-/// What `new` asks for beyond what was agreed to.
+/// Returns the requests of `new` that the agreed ones do not cover.
 pub fn more<'r>(agreed: &[String], new: &'r [Request]) -> Vec<&'r Request> {
     let is_new = |request: &&Request| !agreed.iter().any(|text| request.is_covered_by(text));
     new.iter().filter(is_new).collect()
 }
 
-/// The rights of a grant table.
+/// Returns the rights of a grant table.
 pub(super) fn table_requests(plugin_name: Option<&str>, table: &GrantTable) -> Vec<Request> {
     table.rights().into_iter().map(|right| Request::Right(plugin_name.map(str::to_owned), right)).collect()
 }
 
-/// The limits that are wider than usual.
+/// Returns the limits above the defaults.
 pub(super) fn limits_requests(plugin_name: Option<&str>, limits: &Limits) -> Vec<Request> {
     let usual = Limits::default();
     let memory = (limits.memory > usual.memory).then_some(Limit::Memory(limits.memory));
@@ -182,16 +182,16 @@ pub(super) fn limits_requests(plugin_name: Option<&str>, limits: &Limits) -> Vec
     memory.into_iter().chain(time).chain(result).chain(disk).map(limit).collect()
 }
 
-/// A command, and the variables that it wants to see.
+/// Returns a command, and the environment variables that it may see.
 pub(super) fn command_requests(tool: &CommandTool) -> Vec<Request> {
     let command = Request::Command(tool.name.as_str().to_owned(), tool.command.value.clone());
     let env = tool.env.iter().map(|name| Request::Right(None, Right::Env(name.clone())));
     std::iter::once(command).chain(env).collect()
 }
 
-/// A server, with what it is handed, and the variables whose values it wants to have.
+/// Returns a server with its environment or headers, and the variables whose values it gets.
 pub(super) fn server_requests(server: &McpServer) -> Vec<Request> {
-    let (how, handed) = match &server.transport {
+    let (line, handed) = match &server.transport {
         Transport::Stdio { command, env } => (shell_words::join(&command.value), env),
         Transport::Http { url, headers } => (url.value.clone(), headers),
     };
@@ -201,16 +201,16 @@ pub(super) fn server_requests(server: &McpServer) -> Vec<Request> {
     });
     let variables = variables.map(|right| Request::Right(None, right));
     let handed = handed.iter().map(|(name, value)| match value {
-        // `NODE_OPTIONS` says what is run as much as a word of the command does.
+        // `NODE_OPTIONS` affects the executed code as much as a word of the command does.
         TextOrSecret::Text(text) => format!("{name}={text}"),
         TextOrSecret::Secret(source) => format!("{name} from {}", source_text(source)),
     });
     let handed: Vec<_> = handed.collect();
-    let how = if handed.is_empty() { how } else { format!("{how} (with {})", handed.join(", ")) };
-    std::iter::once(Request::Server(server.name.as_str().to_owned(), how)).chain(variables).collect()
+    let line = if handed.is_empty() { line } else { format!("{line} (with {})", handed.join(", ")) };
+    std::iter::once(Request::Server(server.name.as_str().to_owned(), line)).chain(variables).collect()
 }
 
-/// What a component of another host asks for, in haft's words.
+/// Converts the request of a component for another host.
 pub(super) fn act_requests(asked: &Asked) -> Vec<Request> {
     let right = |right| Request::Right(None, right);
     match asked {
@@ -228,7 +228,7 @@ pub(super) fn act_requests(asked: &Asked) -> Vec<Request> {
     }
 }
 
-/// The folders of a glob in front of its first wildcard.
+/// Returns the folders of a glob before its first wildcard.
 fn fixed_part(glob: &str) -> String {
     let parts: Vec<_> = glob.split('/').take_while(|part| !part.contains(['*', '?', '[', '{'])).collect();
     match parts.join("/").as_str() {
@@ -237,7 +237,7 @@ fn fixed_part(glob: &str) -> String {
     }
 }
 
-/// Both ways of speaking to a host, on these ports.
+/// Returns the patterns for HTTPS and HTTP to a host on these ports.
 fn hosts(host: &str, ports: &[u16]) -> Vec<String> {
     if host == "*" {
         return vec!["*".to_owned()];
@@ -269,7 +269,7 @@ mod tests {
         Request::Right(plugin_name.map(str::to_owned), text.parse().unwrap())
     }
 
-    /// PR10: asking for less, or for the same in other words, is not asking for more.
+    /// PR10: a request for less, or an equal one in other words, is not a further request.
     #[test]
     fn pr10_only_what_goes_beyond_is_more() {
         let agreed: Vec<String> =

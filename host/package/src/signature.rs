@@ -1,27 +1,25 @@
-//! Who signed a package. Everything is verified in this process, against a key that a person gave
-//! once; it refuses to call anything signed that it has not verified itself.
+//! The signatures of packages. Every signature is verified in this process, against a key that the user gave
+//! once; nothing counts as signed that was not verified here.
 //!
-//! # What counts
+//! # Schemes
 //! | scheme | signs | keys | attached as |
 //! |---|---|---|---|
 //! | cosign | the digest of a manifest | ECDSA P-256, Ed25519 | the tag `sha256-….sig` or a Sigstore bundle, in the registry |
-//! | minisign | a file | Ed25519 | `FILE.minisig` beside the file or its address |
-//! | keyless | the digest of a manifest | none of the signer's own | recognised and reported, never verified |
+//! | minisign | a file | Ed25519 | `FILE.minisig` beside the file or its URL |
+//! | keyless | the digest of a manifest | no key of the signer | recognised and reported, never verified |
 //!
-//! A folder and a git repository carry no signature. None of the schemes carries the key it was
-//! made with, so that without a key there is nothing to check: then what a signature says of itself
-//! is told as just that, and nothing is pinned.
+//! Folders and git repositories have no signatures. None of the schemes embeds the public key, so that nothing
+//! can be verified without a key: then the claims of a signature are reported as claims, and nothing is pinned.
 //!
-//! # What follows
+//! # Rules
 //! | trusted | no signature | signatures, none by the key | one by the key |
 //! |---|---|---|---|
-//! | nobody yet | said to be unsigned | told who they say it was, and that it was not checked | – |
+//! | nobody yet | reported as unsigned | reported with its claims, as not verified | – |
 //! | `--key KEY` | refused | refused | verified; the key is pinned in program.lock |
 //! | the pinned key | refused: it was signed before | refused, with both keys | verified |
 //! | `--key` in place of a pin | refused | refused | verified; the new key is pinned |
 //!
-//! A signature that is there and broken counts as none by the key. Several signatures are as good
-//! as the best of them.
+//! An invalid signature counts as one by another key. Of several signatures, one by the key is enough.
 
 mod bundle;
 mod certificate;
@@ -37,26 +35,26 @@ use std::str::FromStr;
 pub use self::key::{KeyError, PublicKey};
 use super::Digest;
 
-/// Statements of one package that are checked. More signatures are ignored.
+/// Limit on the signatures of one package that are checked; further ones are ignored.
 pub(crate) const MAX_STATEMENTS: usize = 32;
-/// Bytes of one statement: ten times one with a certificate and a log's inclusion proof.
+/// Limit on the bytes of one statement: ten times one with a certificate and a log's inclusion proof.
 pub(crate) const MAX_STATEMENT: u64 = 256 << 10;
 
-/// What a file's name and its signature's differ by.
+/// The suffix of a signature file's name.
 pub(crate) const BESIDE: &str = ".minisig";
-/// Bytes of such a signature: ten times the longest comments that minisign writes.
+/// Limit on the bytes of a signature file: ten times one with the longest comments that minisign writes.
 pub(crate) const MAX_BESIDE: usize = 8 << 10;
 
-/// A claim that a package is signed. Neither parsed nor verified yet.
+/// A claim that a package is signed, neither parsed nor verified.
 #[derive(Clone, Debug)]
 pub(crate) enum Statement {
-    /// What `cosign sign` pushes beside a manifest.
+    /// A signature that `cosign sign` pushed beside a manifest.
     Cosign {
-        /// What was signed: it names the manifest.
+        /// The signed payload, which names the manifest.
         payload: Vec<u8>,
         /// The signature, in base64.
         signature: String,
-        /// A certificate in PEM, where no key of the signer's own was used.
+        /// The certificate in PEM, for a keyless signature.
         certificate: Option<String>,
     },
     /// A Sigstore bundle, in JSON.
@@ -65,7 +63,7 @@ pub(crate) enum Statement {
     Minisign(String),
 }
 
-/// What is said to be signed.
+/// The subject of a signature.
 #[derive(Clone, Copy, Debug)]
 pub enum Subject<'a> {
     /// A manifest in a registry.
@@ -74,60 +72,60 @@ pub enum Subject<'a> {
     File(&'a Path),
 }
 
-/// The signer that is required.
+/// The required signer.
 #[derive(Clone, Debug, Default)]
 pub enum Trust {
-    /// None in particular: the publisher is unknown.
+    /// No required signer: the publisher is unknown.
     #[default]
     Nobody,
-    /// Made with the key that a person gave.
+    /// The key that the user gave.
     Named(PublicKey),
-    /// Made with the key that was pinned before.
+    /// The key that was pinned before.
     Pinned(Signer),
 }
 
-/// Who signed something: the key, which was verified when this was made. Written as one word,
-/// such as `minisign:RW…` or `cosign:MFkw…`, and read back from it.
+/// A verified signer, identified by its key. Written as one word, such as `minisign:RW…` or `cosign:MFkw…`, and
+/// parsed from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signer(PublicKey);
 
-/// What is known of a package's signatures.
+/// The result of a signature check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// There are none.
+    /// There are no signatures.
     Unsigned,
-    /// One was verified.
+    /// A signature was verified.
     Signed(Signer),
-    /// There are some that nothing is known to verify with: what each says of itself, for people.
+    /// There are signatures but no key to verify them with: the claims of each, for display.
     Unchecked(Vec<String>),
 }
 
-/// Why a package is not signed as it has to be.
+/// Reasons why a required signature is missing or invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SignatureError {
-    /// There is no signature at all.
+    /// There is no signature.
     #[error("it is not signed, and {0}")]
     Unsigned(String),
-    /// There are others.
+    /// There are only signatures by other keys.
     #[error("none of its signatures is right, and {expected}: found {}", found.join("; "))]
     Other {
-        /// What was wanted, and why.
+        /// The required key and the reason for it.
         expected: String,
-        /// What each says of itself, and what is wrong with it.
+        /// The claims of each signature, and its error.
         found: Vec<String>,
     },
-    /// The file could not be read.
+    /// The file to verify cannot be read.
     #[error("cannot read `{path}` to verify it: {error}")]
     Read {
         /// The file.
         path: String,
-        /// Why not.
+        /// The error of the read.
         error: String,
     },
 }
 
 impl SignatureError {
-    /// The way out.
+    /// Returns a hint for the user.
     pub fn hint(&self) -> &'static str {
         match self {
             Self::Read { .. } => "check that it can be read",
@@ -140,7 +138,7 @@ impl SignatureError {
 }
 
 impl Trust {
-    /// The key that is wanted, and why, for people.
+    /// Returns the required key and the reason for it, for messages.
     fn expected(&self) -> Option<(&PublicKey, String)> {
         match self {
             Self::Nobody => None,
@@ -153,12 +151,12 @@ impl Trust {
 }
 
 impl Signer {
-    /// The key.
+    /// Returns the key.
     pub fn key(&self) -> &PublicKey {
         &self.0
     }
 
-    /// In a few words, for people.
+    /// Describes the key, for messages.
     pub fn describe(&self) -> String {
         self.0.describe()
     }
@@ -179,7 +177,7 @@ impl FromStr for Signer {
 }
 
 impl Verdict {
-    /// The signer, if it was verified.
+    /// Returns the verified signer.
     pub fn signer(&self) -> Option<&Signer> {
         match self {
             Self::Signed(signer) => Some(signer),
@@ -187,7 +185,7 @@ impl Verdict {
         }
     }
 
-    /// One line for a person about to decide.
+    /// Describes the result in one line, for consent.
     pub fn describe(&self) -> String {
         match self {
             Self::Unsigned => "not signed".to_owned(),
@@ -202,7 +200,7 @@ impl Verdict {
     }
 }
 
-/// The signature that lies beside a file, if there is one.
+/// Reads the signature beside a file, if there is one.
 pub(crate) fn beside(file: &Path) -> Result<Option<String>, SignatureError> {
     let mut path = file.as_os_str().to_owned();
     path.push(BESIDE);
@@ -225,15 +223,15 @@ pub(crate) fn beside(file: &Path) -> Result<Option<String>, SignatureError> {
     }
 }
 
-/// What came as a signature, if it can be one.
+/// Returns the downloaded bytes as a signature, if they have the form of one.
 pub(super) fn text_beside(bytes: Vec<u8>) -> Option<String> {
     let text = String::from_utf8(bytes).ok()?;
-    // A server that says "not found" with a page and a status of success.
+    // A server may send an HTML page with a status of success for a missing file.
     let is_signature = text.len() <= MAX_BESIDE && text.starts_with("untrusted comment:");
     is_signature.then_some(text)
 }
 
-/// Judges what was found with a package by what is trusted: the table above.
+/// Checks the statements against the trusted key, by the table of the module.
 pub(crate) fn judge(
     statements: &[Statement],
     subject: Subject<'_>,
@@ -258,7 +256,7 @@ pub(crate) fn judge(
     })
 }
 
-/// What a statement says of who made it.
+/// Returns the claims of a statement about its signer.
 fn claim(statement: &Statement) -> String {
     match statement {
         Statement::Cosign { certificate: Some(certificate), .. } => certificate::claim_of_pem(certificate),
@@ -268,7 +266,7 @@ fn claim(statement: &Statement) -> String {
     }
 }
 
-/// Whether the statement was made with this key about this subject; if not, why not.
+/// Verifies that the key signed this subject; returns the reason if not.
 fn verify(
     statement: &Statement,
     subject: Subject<'_>,

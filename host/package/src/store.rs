@@ -1,5 +1,5 @@
-//! Where installed content is kept, by its digest: once on a machine, for all its programs. What is
-//! in it is never changed, and nothing is in it that was not wholly there before.
+//! The store of installed content by digest: one per user, shared by all programs. Content is never changed in
+//! the store, and is added only as a whole.
 
 mod sweep;
 
@@ -17,42 +17,42 @@ use super::folder::{sync, sync_tree};
 use super::listing::{Listing, TreeError, io_error};
 use super::{Content, Digest, MAX_SIZE};
 
-/// The file of a component.
+/// The file name of a component.
 const COMPONENT: &str = "component.wasm";
-/// The folder of a package.
+/// The folder name of a package's tree.
 const TREE: &str = "tree";
-/// The list of its files.
+/// The file name of a tree's listing.
 const FILES: &str = "files";
-/// What the directories of installs under way begin with. Each stands in the store by itself: a directory
-/// around them all would be removed by one install while another makes its own in it.
+/// The prefix of temporary directories of running installations. Each is directly in the store: a common parent
+/// directory could be removed by one installation while another creates its own in it.
 const INCOMING: &str = ".incoming";
-/// The list of programs whose lock files refer to content.
+/// The folder that records the programs whose lock files refer to content.
 const PROGRAMS: &str = ".programs";
-/// The lock file: held shared during an install, exclusively during `gc`.
+/// The lock file: locked shared during an installation, exclusively during `gc`.
 const LOCK: &str = ".lock";
 
-/// How long an install waits for a running `gc`, which takes a moment.
+/// Time limit for an installation that waits for a running `gc`.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How often it looks.
+/// Interval between two attempts to lock.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// The store of this machine's user.
+/// A user's store on this machine.
 #[derive(Clone, Debug)]
 pub struct Store {
     root: PathBuf,
 }
 
-/// Why content is not to be had, or not to be kept.
+/// Reasons why content cannot be read or stored.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// Something is wrong with a tree or a file.
+    /// A tree or a file is invalid.
     #[error(transparent)]
     Tree(#[from] TreeError),
-    /// It is not there.
+    /// The content is not in the store.
     #[error("it is not installed on this machine")]
     Absent,
-    /// A component is not the one that was asked for.
+    /// A component does not match its digest.
     #[error("`{}` was changed", .0.display())]
     Changed(PathBuf),
     /// Another process holds the lock of the store.
@@ -60,7 +60,7 @@ pub enum StoreError {
     Busy(PathBuf),
 }
 
-/// An install under way: while it lives, nothing is cleared away. Its temporary directory goes with it.
+/// A running installation: while it exists, `gc` removes nothing. Dropping it removes its temporary directory.
 #[derive(Debug)]
 pub struct Installing {
     store: Store,
@@ -68,34 +68,34 @@ pub struct Installing {
     _lock: File,
 }
 
-/// While it lives, nothing is cleared away.
+/// A shared lock on the store: while it exists, `gc` removes nothing.
 #[derive(Debug)]
 pub struct Held {
     _lock: File,
 }
 
 impl Store {
-    /// The store in the directory `root`, which need not be there yet.
+    /// Returns the store in the directory `root`, which need not exist yet.
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into() }
     }
 
-    /// Its directory.
+    /// Returns the store's directory.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// The file of the component `kept`.
+    /// Returns the path of the component `kept`.
     pub fn component(&self, kept: &Digest) -> PathBuf {
         self.root.join(kept.hex()).join(COMPONENT)
     }
 
-    /// The folder of the package `kept`.
+    /// Returns the folder of the package `kept`.
     pub fn tree(&self, kept: &Digest) -> PathBuf {
         self.root.join(kept.hex()).join(TREE)
     }
 
-    /// The files of the package `kept`, of which none has been looked at.
+    /// Reads the listing of the package `kept`; does not check its files.
     pub fn listing(&self, kept: &Digest) -> Result<Listing, StoreError> {
         let file = self.root.join(kept.hex()).join(FILES);
         if !file.exists() {
@@ -104,12 +104,12 @@ impl Store {
         Ok(Listing::read(&file, kept)?)
     }
 
-    /// Whether something of this digest is there; whether it is whole, [`check`](Self::check) tells.
+    /// Reports whether content with this digest exists; [`check`](Self::check) verifies it.
     pub fn has(&self, kept: &Digest) -> bool {
         self.root.join(kept.hex()).is_dir()
     }
 
-    /// Reads all of `kept` and compares it with its digest.
+    /// Reads all of `kept` and verifies its digest.
     pub fn check(&self, kept: &Digest, is_component: bool) -> Result<(), StoreError> {
         if !self.has(kept) {
             return Err(StoreError::Absent);
@@ -122,8 +122,8 @@ impl Store {
         if found == *kept { Ok(()) } else { Err(StoreError::Changed(file)) }
     }
 
-    /// Begins an install; waits for a running `gc`. What an install left behind that was killed is removed, where no other
-    /// is under way.
+    /// Starts an installation; waits for a running `gc`. Removes the remains of killed installations, if no
+    /// other installation is running.
     pub fn install(&self) -> Result<Installing, StoreError> {
         self.create(&self.root)?;
         if let Ok(_alone) = self.lock(FlockOperation::NonBlockingLockExclusive, Duration::ZERO) {
@@ -135,11 +135,11 @@ impl Store {
         Ok(Installing { store: self.clone(), directory, _lock: lock })
     }
 
-    /// Keeps `gc` from removing anything while the returned value lives; waits for a running `gc`. `None` where
+    /// Keeps `gc` from removing content while the returned value exists; waits for a running `gc`. `None` if
     /// nothing was ever installed.
     pub fn hold(&self) -> Result<Option<Held>, StoreError> {
         let path = self.root.join(LOCK);
-        // Reading works in a store that cannot be written.
+        // Opened read-only, so that it works in a store that cannot be written.
         match File::open(&path) {
             Ok(file) => Ok(Some(Held {
                 _lock: locked(file, &path, FlockOperation::NonBlockingLockShared, LOCK_TIMEOUT)?,
@@ -149,18 +149,18 @@ impl Store {
         }
     }
 
-    /// Notes that the lock file at `lock` refers to content.
+    /// Records that the lock file at `lock` refers to content.
     pub(crate) fn register(&self, lock: &Path) -> Result<(), StoreError> {
         let lock = std::path::absolute(lock).map_err(io_error("find", lock))?;
         let folder = self.root.join(PROGRAMS);
         self.create(&folder)?;
         let bytes = lock.as_os_str().as_encoded_bytes();
         let file = folder.join(Digest::hash(bytes).hex());
-        // One that an earlier haft was killed over is empty or cut off.
+        // A record is empty or truncated if an earlier haft was killed during the write.
         if fs::read(&file).is_ok_and(|written| written == bytes) {
             return Ok(());
         }
-        // Atomically: half a path would look like a program that is gone, and its content would be removed.
+        // Atomic: half a path would look like a removed program, and its content would be removed.
         let _kept = self.lock(FlockOperation::NonBlockingLockShared, LOCK_TIMEOUT)?;
         let write = || -> io::Result<()> {
             let mut new = tempfile::Builder::new().prefix(INCOMING).tempfile_in(&self.root)?;
@@ -177,18 +177,23 @@ impl Store {
         made.map_err(io_error("create directory", directory))
     }
 
-    fn lock(&self, how: FlockOperation, patience: Duration) -> Result<File, StoreError> {
+    fn lock(&self, operation: FlockOperation, patience: Duration) -> Result<File, StoreError> {
         let path = self.root.join(LOCK);
         let file = File::options().create(true).append(true).open(&path).map_err(io_error("open", &path))?;
-        locked(file, &path, how, patience)
+        locked(file, &path, operation, patience)
     }
 }
 
-/// The lock on the open `file` at `path`, which goes with the answer and with the process.
-fn locked(file: File, path: &Path, how: FlockOperation, patience: Duration) -> Result<File, StoreError> {
+/// Locks the open `file` at `path`; the lock ends with the returned file or the process.
+fn locked(
+    file: File,
+    path: &Path,
+    operation: FlockOperation,
+    patience: Duration,
+) -> Result<File, StoreError> {
     let begun = Instant::now();
     loop {
-        match rustix::fs::flock(file.as_fd(), how) {
+        match rustix::fs::flock(file.as_fd(), operation) {
             Ok(()) => return Ok(file),
             Err(rustix::io::Errno::WOULDBLOCK) if begun.elapsed() < patience => {
                 std::thread::sleep(POLL_INTERVAL);
@@ -202,13 +207,13 @@ fn locked(file: File, path: &Path, how: FlockOperation, patience: Duration) -> R
 }
 
 impl Installing {
-    /// A directory of this install alone, empty.
+    /// Returns the empty directory of this installation.
     pub fn directory(&self) -> &Path {
         self.directory.path()
     }
 
-    /// Puts `content`, which lies in [`directory`](Self::directory), where it is kept. What is there
-    /// already and whole is left as it is; what is damaged is replaced.
+    /// Moves `content` from [`directory`](Self::directory) into the store. Valid existing content stays;
+    /// damaged content is replaced.
     pub(crate) fn keep(&self, content: &Content, kept: &Digest) -> Result<(), StoreError> {
         let place = self.store.root.join(kept.hex());
         let is_component = matches!(content, Content::Component(_));
@@ -216,7 +221,7 @@ impl Installing {
             Content::Component(file) => sync(file)?,
             Content::Tree(folder, _) => sync_tree(folder)?,
         }
-        // One at a time, or one would move away as damaged what another has just mended.
+        // Exclusive: otherwise one installation could move away content that another has just repaired.
         let root = &self.store.root;
         let alone = File::open(root).map_err(io_error("open", root))?;
         let _alone = locked(alone, &root.join(LOCK), FlockOperation::NonBlockingLockExclusive, LOCK_TIMEOUT)?;
@@ -247,7 +252,7 @@ impl Installing {
     }
 }
 
-/// Makes it young again: it is about to be used.
+/// Updates the modification time: the content is about to be used.
 fn touch(place: &Path) -> Result<(), TreeError> {
     let now = SystemTime::now();
     File::open(place).and_then(|place| place.set_modified(now)).map_err(io_error("touch", place))

@@ -1,21 +1,21 @@
-//! Tags that are versions, in the order that semver has for them.
+//! Tags that are versions, in semver's order.
 
 use semver::{BuildMetadata, Prerelease, Version};
 
 /// A tag that names a version: `v1.2.0`, `1.2`, `words/1.0.0-rc.1`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct VersionTag<'a> {
-    /// What stands before the version.
+    /// The text before the version.
     prefix: &'a str,
     version: Version,
 }
 
 impl<'a> VersionTag<'a> {
-    /// Reads a tag; `None` for one that names no version.
+    /// Parses a tag; `None` if it contains no version.
     pub(super) fn parse(tag: &'a str) -> Option<Self> {
         let is_start = |(at, c): &(usize, char)| {
             let before = tag.get(..*at).unwrap_or_default();
-            // A number within a word is no version: `sha2`, `x86`.
+            // A number within a word is not a version: `sha2`, `x86`.
             let is_free = before.is_empty()
                 || before == "v"
                 || before.ends_with(['/', '-', '_'])
@@ -30,7 +30,7 @@ impl<'a> VersionTag<'a> {
     }
 }
 
-/// A version of one to three numbers.
+/// Parses a version of one to three numbers.
 fn version(text: &str) -> Option<Version> {
     let (rest, build) = text.split_once('+').unwrap_or((text, ""));
     let (numbers, pre) = rest.split_once('-').unwrap_or((rest, ""));
@@ -45,8 +45,8 @@ fn version(text: &str) -> Option<Version> {
     Some(Version { major, minor, patch, pre, build })
 }
 
-/// The latest of `tags` that is later than the version of `current`, the tag that is used, or than `installed`, where that
-/// names none. A version before a release counts only for who uses such a one.
+/// Returns the latest of `tags` that is later than the version of `current`, the used tag, or than `installed`
+/// if that tag is not a version. Prereleases count only if the used version is a prerelease.
 pub(super) fn later<'t>(
     current: Option<&str>,
     installed: Option<&Version>,

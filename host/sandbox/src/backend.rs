@@ -1,4 +1,4 @@
-//! The places where commands run, over the transports that lead there.
+//! The targets on which commands run, and the transports to them.
 
 pub(crate) mod connect;
 pub(crate) mod container;

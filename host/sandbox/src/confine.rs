@@ -1,18 +1,18 @@
-//! Holds child processes to their grant with the kernel's help. Every child of haft is started
-//! here, by way of a helper that confines itself before it becomes the command. It refuses to
-//! start anything under less than what is promised, unless it was told to leave children open.
+//! Confines child processes to their grants with the kernel's mechanisms. Every child of haft is started here,
+//! by a helper that confines itself before it becomes the command. Never starts a child with less confinement
+//! than promised, unless it was created without layers.
 //!
-//! # Layers, in the order in which they are laid
-//! 1. a cleared environment, a session of its own, no descriptor but three, small limits;
-//! 2. namespaces: everything mounted read-only but what may be written, nothing of haft's own to be
-//!    seen, processes outside invisible;
-//! 3. no new privileges, Landlock, no capabilities, a filter of system calls;
-//! 4. a watcher that ends everything when the command has ended or haft is gone.
+//! # Layers, in the order of their application
+//! 1. a cleared environment, a new session, only three descriptors, small limits;
+//! 2. namespaces: all mounts read-only except writable paths, haft's own files hidden, other processes
+//!    invisible;
+//! 3. no new privileges, Landlock, no capabilities, a seccomp filter;
+//! 4. a watcher that ends all processes when the command has ended or haft is gone.
 //!
 //! # Host and helper
-//! The host has many threads and much memory, so nothing is done in a copy of it: it starts
-//! itself anew ([`crate::entry`]). A helper serves one command. It may be made ready before there is
-//! one ([`Confiner::prepare`]), so that confinement costs the call next to nothing.
+//! The host has many threads and much memory, so it does not fork: it starts its own executable again
+//! ([`crate::entry`]). A helper serves one command. It may be prepared before the command is known
+//! ([`Confiner::prepare`]), which makes confinement almost free for the call.
 
 mod helper;
 mod identity;
@@ -46,23 +46,24 @@ use crate::process::caches;
 use haft_core::grant::Grant;
 use haft_core::sync::Lock;
 
-/// How long a helper that was made ready is kept: longer than a model takes for a turn. It holds
-/// the mounts as they were when it was made.
+/// Maximum age of a prepared helper: longer than a model's turn. A helper keeps the mounts from the time of its
+/// start.
 const MAX_AGE: Duration = Duration::from_mins(5);
 
-/// Runs the helper, if this process was started as one. From here on haft may start itself as one.
+/// Runs the helper, if this process was started as one. Afterwards haft may start its own executable as a
+/// helper.
 pub(crate) fn entry() -> Option<ExitCode> {
     program::is_able();
     helper::entry()
 }
 
-/// Starts confined children. One a process; cheap to clone.
+/// Starts confined children. One per process; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Confiner(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    /// Whether to use the layers as they are, none less and none judged.
+    /// Whether exactly these layers are used, without a check of their strength.
     strict: bool,
     state: Lock<ConfinerState>,
     living: Arc<Living>,
@@ -72,13 +73,13 @@ struct Inner {
 struct ConfinerState {
     programs: Programs,
     layers: Layers,
-    /// Whether a helper has laid all of them.
+    /// Whether a helper has applied all layers successfully.
     proven: bool,
-    /// Why there are no namespaces, where there are none.
+    /// The reason why namespaces are unavailable.
     missing: Option<String>,
-    /// Whether children stay in the session of the terminal.
+    /// Whether children stay in the terminal's session.
     terminal: bool,
-    /// Whether to keep a helper in waiting.
+    /// Whether a helper is kept ready.
     ahead: bool,
     ready: Option<Ready>,
 }
@@ -91,36 +92,36 @@ struct Ready {
     made: Instant,
 }
 
-/// Why a child cannot be confined.
+/// Reasons why a child cannot be confined.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfineError {
-    /// The kernel cannot keep what is promised.
+    /// The kernel lacks required mechanisms.
     #[error("refused, since it could not be confined: {0}")]
     Refused(String),
-    /// A layer that was there has failed.
+    /// An available layer failed.
     #[error("cannot confine the command: {0}")]
     Failed(io::Error),
 }
 
 impl Confiner {
-    /// Confines with every layer that this kernel offers, by way of this program, whose `main` must
-    /// ask [`crate::entry`] first.
+    /// Confines with every layer that this kernel supports, with this program as helper. Its `main` must call
+    /// [`crate::entry`] first.
     pub fn new() -> Self {
         Self::with_programs(Programs::of_this_process(), Layers::offered(), false)
     }
 
-    /// The same by way of another program that asks [`crate::entry`] first.
+    /// Confines with every layer, with another program as helper, which calls [`crate::entry`] first.
     pub fn with_helper(helper: impl Into<PathBuf>) -> Self {
         Self::with_programs(Programs::only(helper.into()), Layers::offered(), false)
     }
 
-    /// Uses exactly these layers, whatever is lost. [`Layers::NONE`] watches over children without
-    /// confining them; anything between the two is for finding out what a layer does.
+    /// Uses exactly these layers, however weak. [`Layers::NONE`] supervises children without confining them;
+    /// other subsets are for testing single layers.
     pub fn exactly(helper: impl Into<PathBuf>, layers: Layers) -> Self {
         Self::with_programs(Programs::only(helper.into()), layers, true)
     }
 
-    /// Watches over children without confining them.
+    /// Supervises children without confining them.
     pub fn open() -> Self {
         Self::with_programs(Programs::of_this_process(), Layers::NONE, true)
     }
@@ -138,32 +139,32 @@ impl Confiner {
         Self(Arc::new(Inner { strict, state, living: Arc::default() }))
     }
 
-    /// Leaves children in the session of the terminal that haft was started at, whose keys then reach them. Only for
-    /// a terminal that was made for them: a pane.
+    /// Keeps children in the session of haft's terminal, so that its keys reach them. Only for a terminal that
+    /// was created for them: a pane.
     #[must_use]
     pub(crate) fn at_terminal(self) -> Self {
         self.state(|state| state.terminal = true);
         self
     }
 
-    /// The same helper without any layer: it watches over children and does not confine them.
+    /// Returns a confiner with the same helper and no layers: it supervises children without confining them.
     #[must_use]
     pub fn without_layers(&self) -> Self {
         let programs = self.state(|state| state.programs.again());
         Self::with_programs(programs, Layers::NONE, true)
     }
 
-    /// The layers in use, as far as they have been tried.
+    /// Returns the layers in use, as far as they were tried.
     pub fn layers(&self) -> Layers {
         self.state(|state| state.layers)
     }
 
-    /// Whether it holds children to no grant.
+    /// Reports whether children are unconfined.
     pub fn is_open(&self) -> bool {
         self.layers() == Layers::NONE
     }
 
-    /// What holds children, in a few words.
+    /// Describes the confinement in a few words.
     pub fn describe(&self) -> String {
         match self.layers() {
             Layers::NONE => "UNCONFINED: the sandbox was switched off".to_owned(),
@@ -171,24 +172,24 @@ impl Confiner {
         }
     }
 
-    /// Why a layer that the kernel should have cannot be had.
+    /// Returns the reason why a layer is unavailable.
     pub fn missing(&self) -> Option<String> {
         self.state(|state| state.missing.clone())
     }
 
-    /// Whether nothing may be started with this grant, as far as can be said without trying.
+    /// Returns an error if this grant is certainly refused; does not try it.
     pub fn refusal(&self, grant: &Grant) -> Option<ConfineError> {
         self.policy(grant).err()
     }
 
-    /// Keeps a helper in waiting from now on, the first one for `grant`. To be called where many
-    /// calls are to come, inside a runtime.
+    /// Keeps a helper ready from now on, the first one for `grant`. For callers with many calls, inside a tokio
+    /// runtime.
     pub fn keep_ready(&self, grant: &Grant) {
         self.state(|state| state.ahead = true);
         self.refill(grant);
     }
 
-    /// Makes a helper ready in the background for the next call, if that is wanted.
+    /// Prepares a helper in the background for the next call, if helpers are kept ready.
     pub(super) fn refill(&self, grant: &Grant) {
         if self.state(|state| state.ahead) {
             let (confiner, grant) = (self.clone(), grant.clone());
@@ -200,14 +201,14 @@ impl Confiner {
         }
     }
 
-    /// Tries the layers with a helper that runs nothing, and says what they are good for.
+    /// Tries the layers with a helper that runs nothing; returns their strength.
     pub async fn probe(&self, grant: &Grant) -> Result<Verdict, ConfineError> {
         let session = self.started(grant).await?;
         drop(session);
         Ok(self.layers().verdict())
     }
 
-    /// Makes a helper ready for the next child with this grant, in place of one for another.
+    /// Prepares a helper for the next child with this grant; replaces one for another grant.
     pub async fn prepare(&self, grant: &Grant) -> Result<(), ConfineError> {
         make_caches(grant);
         let policy = self.policy(grant)?;
@@ -222,11 +223,11 @@ impl Confiner {
         Ok(())
     }
 
-    /// Ends every child that is sealed against another file than is there now, and waits until nothing of it is left.
-    /// After that no process can change, or read, a file that took the place of a sealed one before the call.
+    /// Ends every child with a seal on a file that was replaced since, and waits for its end. Afterwards no
+    /// process can change or read a file that replaced a sealed one before the call.
     ///
     /// # Errors
-    /// Where the kernel could not end one in time.
+    /// The kernel did not end a process in time.
     pub async fn end_outdated(&self) -> Result<(), ConfineError> {
         let living = self.0.living.clone();
         let ended = tokio::task::spawn_blocking(move || living.end_outdated()).await;
@@ -237,15 +238,16 @@ impl Confiner {
         }
     }
 
-    /// A helper for one child with this grant: the one in waiting, or one that is making itself
-    /// ready. From here on it is ended when what it is sealed against is replaced.
+    /// Returns a helper for one child with this grant: the prepared one, or one that is starting. From now on
+    /// it is ended when a sealed file is replaced.
     pub(super) async fn session(&self, grant: &Grant) -> Result<HelperSession, ConfineError> {
         make_caches(grant);
         let policy = self.policy(grant)?;
-        // Looked at before the helper makes its mounts: what is replaced meanwhile counts as replaced.
+        // Taken before the helper creates its mounts: a replacement in between counts as a replacement.
         let seals = Seals::of(policy.sealed(grant));
         let mut session = self.unsealed_session(grant, policy).await?;
-        // Where the helper did without namespaces, which may have shown only now, nothing is mounted over anything.
+        // Without namespaces, which the helper may only have discovered now, no mounts exist that could become
+        // outdated.
         if self.layers().namespaces {
             self.0.living.take_in(&session.seal(seals)).map_err(ConfineError::Failed)?;
         }
@@ -258,20 +260,20 @@ impl Confiner {
             return Ok(ready.session);
         }
         if self.state(|state| state.proven) {
-            // What failed before the command was started is told in the place of its end.
+            // An error before the command's start is reported as the command's end.
             let started = self.program(&policy).and_then(|program| HelperSession::start(&program, &policy));
             return started.map_err(ConfineError::Failed);
         }
         Ok(Box::pin(self.started(grant)).await?.0)
     }
 
-    /// Starts a helper and waits until all its layers are laid; where namespaces cannot be had,
-    /// does without them from now on, if that is enough.
+    /// Starts a helper and waits until all its layers are applied; continues without namespaces if they are
+    /// unavailable and the other layers are sufficient.
     async fn started(&self, grant: &Grant) -> Result<(HelperSession, Policy), ConfineError> {
         let policy = self.policy(grant)?;
         match self.start(&policy).await {
             Ok(session) => Ok((session, policy)),
-            // Tried once, then strict: what has worked and does not any more was made to fail.
+            // Only the first helper may fall back: if namespaces worked before, somebody made them fail.
             Err(error) if error.lacking && !self.0.strict && !self.state(|state| state.proven) => {
                 let lesser = Layers { namespaces: false, ..policy.layers };
                 let why = error.why.to_string();
@@ -288,17 +290,17 @@ impl Confiner {
     }
 
     async fn start(&self, policy: &Policy) -> Result<HelperSession, HelperNotReady> {
-        match self.start_one(policy).await {
-            // The small program may be another version's.
+        match self.start_helper(policy).await {
+            // The small helper program may be of another version.
             Err(error) if !error.lacking && self.state(|state| state.programs.forget_small()) => {
                 tracing::debug!(error = %error.why, "the small helper is of no use");
-                self.start_one(policy).await
+                self.start_helper(policy).await
             }
             started => started,
         }
     }
 
-    async fn start_one(&self, policy: &Policy) -> Result<HelperSession, HelperNotReady> {
+    async fn start_helper(&self, policy: &Policy) -> Result<HelperSession, HelperNotReady> {
         let mut session = HelperSession::start(&self.program(policy)?, policy)?;
         session.ready().await?;
         self.state(|state| state.proven = true);
@@ -317,7 +319,7 @@ impl Confiner {
         }
         let verdict = policy.layers.verdict();
         let refused = match verdict {
-            // Where everything may be written, Landlock has nothing to keep.
+            // Landlock is not needed if everything is writable.
             Verdict::Refused(why) if policy.write.is_some() => Some(why),
             _ => policy.unenforceable(),
         };
@@ -342,15 +344,14 @@ impl Default for Confiner {
 }
 
 impl Ready {
-    /// Whether it is what `policy` asks for, the directories are still the same ones, and it is not
-    /// too old.
+    /// Reports whether it has the policy `policy`, the same directories, and is not too old.
     fn is_for(&self, policy: &Policy, identities: &[Option<Identity>]) -> bool {
         self.policy == *policy && self.identities == identities && self.made.elapsed() < MAX_AGE
     }
 }
 
-/// Makes what only a child of `grant` writes, where it is not there yet. Where it cannot be made, as in a home that is
-/// read-only, children do without caches.
+/// Creates the cache directories of `grant`. If they cannot be created, as in a read-only home, children run
+/// without caches.
 fn make_caches(grant: &Grant) {
     if let Some(caches) = grant.caches()
         && let Err(error) = caches::prepare(caches.path())
@@ -359,9 +360,9 @@ fn make_caches(grant: &Grant) {
     }
 }
 
-/// Which directories and files the paths of `grant` mean now.
+/// Returns the identities of the directories and files in `grant`.
 fn identities(grant: &Grant) -> Vec<Option<Identity>> {
     let writable = grant.writable().roots();
-    let all = writable.iter().chain(grant.caches()).chain(grant.hidden()).chain(grant.fixed());
-    all.flat_map(meant).map(|path| identity(&path)).collect()
+    let roots = writable.iter().chain(grant.caches()).chain(grant.hidden()).chain(grant.fixed());
+    roots.flat_map(meant).map(|path| identity(&path)).collect()
 }

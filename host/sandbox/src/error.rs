@@ -1,30 +1,31 @@
-//! Errors of targets. Every message says what to do about it; a command that fails there is no error but an answer.
+//! Errors of targets. Every message contains a remedy; a command that fails on the target is a result, not an
+//! error.
 
 use super::process::ProcessError;
 
-/// Why a backend could not do what it was asked.
+/// Reasons why a backend cannot carry out a request.
 #[derive(Debug, thiserror::Error)]
 pub enum BackendError {
-    /// A name that would be taken for something else on a command line.
+    /// A name that would have another meaning on a command line.
     #[error("invalid {what} `{name}`: {expected}")]
     Name {
-        /// What it names.
+        /// The kind of name.
         what: &'static str,
-        /// As it was given.
+        /// The name, as given.
         name: String,
-        /// What it may be.
+        /// The expected form.
         expected: &'static str,
     },
-    /// A program of this machine that the backend needs is missing.
+    /// A program that the backend needs on this machine is missing.
     #[error("{0}")]
     Missing(String),
-    /// There is no tmux on the target.
+    /// tmux is not installed on the target.
     #[error("tmux is not installed on {target}; install it there, or leave `--tmux` away")]
     NoTmux {
         /// The target.
         target: String,
     },
-    /// A command can only run without being waited for in a pane.
+    /// Only a pane can run a command without waiting for it.
     #[error(
         "run_shell wait=false requires a tmux-backed target, and {target} has no tmux session; \
          wait for the command, or start haft with `--tmux`"
@@ -33,34 +34,34 @@ pub enum BackendError {
         /// The target.
         target: String,
     },
-    /// Something else runs in the pane.
+    /// Another command runs in the pane.
     #[error("{0}")]
     Busy(String),
-    /// The target cannot be reached, or not any more.
+    /// The target cannot be reached, or the connection was lost.
     #[error("{0}")]
     Unreachable(String),
-    /// The target has not got what haft's own part needs.
+    /// The target lacks requirements of haft's scripts.
     #[error("{0}")]
     Target(String),
-    /// The file cannot be read or written.
+    /// A file cannot be read or written.
     #[error("cannot {action} `{path}` on {target}: {why}")]
     File {
         /// `read` or `write`.
         action: &'static str,
-        /// As it was given.
+        /// The path, as given.
         path: String,
         /// The target.
         target: String,
-        /// Why not.
+        /// The reason.
         why: String,
     },
-    /// Keys or a target for the screen that make no sense.
+    /// Invalid keys, or an invalid target of the screen.
     #[error("{0}")]
     Screen(String),
-    /// The caller cancelled before there was an answer.
+    /// The caller cancelled the request.
     #[error("cancelled")]
     Cancelled,
-    /// haft's own part could not be started here.
+    /// haft's own process on this machine could not be started.
     #[error(transparent)]
     Process(#[from] ProcessError),
 }

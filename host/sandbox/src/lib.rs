@@ -1,13 +1,13 @@
-//! Where a command runs, and every process of haft. A [`Backend`] runs commands and moves files: on
-//! this machine, in a container or on another host, in a pane of tmux or not. Below it, [`process`]
-//! runs one child to its end, [`process::service`] keeps one running, and [`confine`] holds both to their
-//! grant; nothing else in the program starts a child. It refuses to know what the command is for.
+//! The execution of commands, and all child processes of haft. A [`Backend`] runs commands and transfers files:
+//! on this machine, in a container or on another host, with or without a tmux pane. Below it, [`process`] runs
+//! one child to its end, [`process::service`] keeps one running, and [`confine`] confines both to their grants;
+//! no other code starts a child. Knows nothing of the purpose of a command.
 //!
 //! # The parts of a backend
 //! - a **transport** starts `sh` on the target: `local`, `container`, `ssh`;
-//! - a **remote script** is handed to that shell, read while it runs, and ends with a line that begins with an
-//!   unguessable nonce;
-//! - `plain` runs a command in a new shell of the target, `pane` in a pane that a person can watch.
+//! - a **remote script** is sent to that shell, its output is read while it runs, and it ends with a status
+//!   line that begins with an unguessable nonce;
+//! - `plain` runs a command in a new shell on the target, `pane` in a tmux pane that a person can watch.
 
 mod backend;
 pub mod confine;
@@ -34,24 +34,24 @@ pub use self::process::{attached, service, start};
 use haft_core::grant::Grant;
 use haft_core::tool::Context;
 
-/// Runs what this process was started as, if that is a part of the sandbox: the helper, or the one who tries to get out
-/// of it. To be asked first thing in `main`, before there is a second thread; `None` where it is an ordinary start. A
-/// program that never asks starts no helper of its own kind.
+/// Runs the sandbox's part of this process, if it was started as one: the helper, or the self-test's escape
+/// attempt. Must be called first in `main`, before a second thread exists; returns `None` after an ordinary
+/// start. A program that never calls it cannot use its own executable as a helper.
 pub fn entry() -> Option<ExitCode> {
     confine::entry().or_else(selftest::entry)
 }
 
-/// Where commands run and files are.
+/// A target for commands and files.
 #[async_trait]
 pub trait Backend: Send + Sync + Debug {
-    /// What it is called in messages: `container:web (via podman, tmux:haft)`.
+    /// Returns the name in messages: `container:web (via podman, tmux:haft)`.
     fn summary(&self) -> String;
 
-    /// What holds commands there, in one sentence for people.
+    /// Describes the confinement of commands, in one sentence for users.
     fn confinement(&self) -> String;
 
-    /// Runs a command to its end, telling `out` what it writes while it does. One that is out of
-    /// time is stopped, except in a pane, where it goes on and [`CommandEnd::Running`] says so.
+    /// Runs a command to its end and sends its output to `out` meanwhile. After its time limit it is stopped,
+    /// except in a pane, where it continues and [`CommandEnd::Running`] is returned.
     async fn run(
         &self,
         task: &Task,
@@ -59,10 +59,10 @@ pub trait Backend: Send + Sync + Debug {
         context: &Context<'_>,
     ) -> Result<CommandOutcome, BackendError>;
 
-    /// Starts a command without waiting for it. Returns the pane that it runs in.
+    /// Starts a command without waiting for it. Returns its pane.
     async fn dispatch(&self, command: &str, context: &Context<'_>) -> Result<String, BackendError>;
 
-    /// At most `limit` bytes of a file from `offset` on, exactly as they lie there.
+    /// Reads at most `limit` bytes of a file from `offset` on, unchanged.
     async fn read(
         &self,
         path: &str,
@@ -71,42 +71,42 @@ pub trait Backend: Send + Sync + Debug {
         context: &Context<'_>,
     ) -> Result<Piece, BackendError>;
 
-    /// Puts `bytes` in the place of a file, or makes it.
+    /// Writes `bytes` to a file, which is replaced or created.
     async fn write(&self, path: &str, bytes: Vec<u8>, context: &Context<'_>) -> Result<(), BackendError>;
 
-    /// The pane that can be looked at and typed into, where there is one.
+    /// Returns the pane that can be captured and typed into, if there is one.
     fn screen(&self) -> Option<&dyn Screen> {
         None
     }
 
-    /// Notices for the user about how it was connected, such as that a pane had to be made again.
+    /// Returns notices for the user about the connection, such as a re-created pane.
     fn notices(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// Ends what is still under way on the target, within a few seconds.
+    /// Ends everything that still runs on the target, within a few seconds.
     async fn close(&self);
 }
 
-/// A command and how long it may take.
+/// A command and its time limit.
 #[derive(Clone, Debug)]
 pub struct Task {
     /// The command line or script, of at most [`MAX_COMMAND`] bytes and without NUL; `sh` runs it.
     pub command: String,
-    /// When it is stopped, or left alone in its pane.
+    /// The time after which it is stopped, or left running in its pane.
     pub timeout: Duration,
 }
 
-/// Bytes of a command: what an argument may have on Linux, less room for quotes.
+/// Limit on the bytes of a command: Linux's limit on an argument, minus room for quotes.
 pub const MAX_COMMAND: usize = 100_000;
 
-/// Receives what a command writes, piece by piece and byte for byte.
+/// Receives a command's output in chunks, byte for byte.
 pub trait OutputSink: Send + Sync {
-    /// Takes in a piece. Must not block.
+    /// Receives a chunk. Must not block.
     fn take(&self, stream: Stream, bytes: &[u8]);
 }
 
-/// The two streams of a command.
+/// The output streams of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stream {
     /// Standard output.
@@ -115,41 +115,42 @@ pub enum Stream {
     Errors,
 }
 
-/// How a command ended.
+/// The outcome of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandOutcome {
-    /// Why [`Backend::run`] returned.
+    /// The reason why [`Backend::run`] returned.
     pub how: CommandEnd,
-    /// What a model should know besides: one sentence each.
+    /// Further notices for the model: one sentence each.
     pub notices: Vec<String>,
 }
 
-/// Why [`Backend::run`] returned.
+/// Reasons why [`Backend::run`] returned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CommandEnd {
-    /// The command ended, with this exit code as a shell has it: 128 + N after signal N.
+    /// The command exited, with this exit code in shell convention: 128 + N after signal N.
     Exited(i32),
-    /// Its time is over; it was stopped. What it ran on, for the message: `local`, `container`, `ssh`.
+    /// The command exceeded its time limit and was stopped; the kind of the target, for the message: `local`,
+    /// `container`, `ssh`.
     TimedOut(&'static str),
-    /// Its time is over, and it still runs in this pane.
+    /// The command exceeded its time limit and continues in this pane.
     Running(String),
-    /// The caller cancelled; it was stopped.
+    /// The caller cancelled; the command was stopped.
     Cancelled,
-    /// How it ended is unknown, since the connection to it was lost; with the reason.
+    /// The connection was lost, so the end is unknown; with the reason.
     Lost(String),
 }
 
-/// What backends stand on, on this machine.
+/// The resources of backends on this machine.
 #[derive(Clone, Debug)]
 pub struct HostContext {
-    /// What holds local commands to their grant.
+    /// Confines local commands.
     pub confiner: Confiner,
-    /// What starts haft's own transport processes (`ssh`, `docker`, `tmux`): watched, not confined.
+    /// Starts haft's own transport processes (`ssh`, `docker`, `tmux`): supervised, not confined.
     pub transport_confiner: Confiner,
-    /// The haft program, which a local pane is confined by.
+    /// The haft program, which confines a local pane.
     pub haft: PathBuf,
-    /// A directory of haft's own that no tool may touch: sockets are there.
+    /// A directory of haft that no tool may access, for sockets.
     pub state: PathBuf,
-    /// What local commands may do.
+    /// The rights of local commands.
     pub grant: Grant,
 }

@@ -1,5 +1,5 @@
-//! Tools that are the host's own: they start processes, which no component can. It refuses to
-//! be a second way for what a component can do.
+//! Native tools: they start processes, which no component can. A tool that can be a component must not be
+//! native.
 
 pub mod bash;
 pub mod command;
@@ -20,46 +20,46 @@ use crate::confine::Confiner;
 use haft_core::limit::Limits;
 use haft_core::tool::Tool;
 
-/// One native tool.
+/// A native tool.
 #[derive(Clone, Copy, Debug)]
 pub struct Native {
-    /// Its name: the model's, and program.toml's for switching it off.
+    /// The name, for the model and for program.toml.
     pub name: &'static str,
-    /// Which of them it belongs to.
+    /// The family of the tool.
     pub family: Family,
-    /// Makes it; `None` where what it needs is not there.
+    /// Creates the tool; `None` if a requirement is missing.
     pub build: fn(&Settings) -> Option<Arc<dyn Tool>>,
-    /// What one call of it may use, its own timeout included.
+    /// The limits of one call, which include its own timeout.
     pub limits: fn(&Settings) -> Limits,
 }
 
-/// Tools that come and go together.
+/// Tools that are enabled together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
     /// Commands on this machine.
     Workspace,
-    /// Commands where the backend is.
+    /// Commands on the backend's target.
     Shell,
-    /// Files where the backend is.
+    /// Files on the backend's target.
     Files,
     /// The backend's pane.
     Screen,
 }
 
-/// What a program can say about native tools.
+/// The settings of native tools.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// What holds commands to their grant.
+    /// Confines commands.
     pub confiner: Confiner,
-    /// How long a shell command may take where the call does not say.
+    /// The default time limit of a shell command.
     pub bash_timeout: Duration,
-    /// Commands that no shell runs.
+    /// Commands that are always refused.
     pub denied: Denied,
-    /// What the model is told of what commands may reach on this machine, in a sentence.
+    /// A sentence for the model about the rights of commands on this machine.
     pub reach: String,
-    /// Where the tools for a target act.
+    /// The target of the target tools.
     pub backend: Option<Arc<dyn Backend>>,
-    /// Whether haft ends with its one call, and with it a command in a pane whose time is over.
+    /// Whether haft ends after one call, and with it a command that continues in a pane.
     pub one_call: bool,
 }
 
@@ -78,7 +78,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The backend, if it has a pane.
+    /// Returns the backend, if it has a pane.
     fn paned(&self) -> Option<Arc<dyn Backend>> {
         self.backend.clone().filter(|backend| backend.screen().is_some())
     }
@@ -132,7 +132,7 @@ pub const NATIVE: &[Native] = &[
     },
 ];
 
-/// Whether a tool of this name acts where the backend is.
+/// Reports whether a tool of this name acts on the backend's target.
 pub fn is_of_target(name: &str) -> bool {
     NATIVE.iter().any(|native| native.family != Family::Workspace && native.name.eq_ignore_ascii_case(name))
 }

@@ -1,12 +1,12 @@
-//! Runs one program to its end, within bounds, and stops everything that it started. It refuses
-//! to give a child anything that the grant and [`crate::process::start::ENVIRONMENT`] do not name.
+//! Runs one program to its end, within limits, and stops all processes that it started. A child gets only what
+//! the grant and [`crate::process::start::ENVIRONMENT`] name.
 //!
-//! **Start:** in the grant's workspace, confined by [`super::confine`], with a cleared
-//! environment and an input that is not the host's.
-//! **End:** when the child itself has ended. What it left in the background may still hold the
-//! pipes; it gets a moment to finish writing and is then stopped, so that no process outlives
-//! the call it was started by.
-//! **Timeout, cancellation:** TERM for all, a grace, KILL for all. A dropped future kills at once.
+//! **Start:** in the grant's workspace, confined by [`super::confine`], with a cleared environment and an input
+//! that is not the host's.
+//! **End:** when the child itself has ended. Its background processes may still hold the pipes; they get 200 ms
+//! to finish writing and are then stopped, so that no process outlives the call that started it.
+//! **Timeout, cancellation:** TERM for all processes, a grace period, KILL for all. Dropping the future kills
+//! at once.
 
 pub mod attached;
 pub mod caches;
@@ -35,78 +35,78 @@ use crate::process::start::{command, started};
 use haft_core::tool::{Clipper, Context};
 use haft_core::trace::TraceParent;
 
-/// Bytes that one argument may have: what Linux takes (`MAX_ARG_STRLEN`), less the final NUL.
+/// Limit on the bytes of one argument: Linux's `MAX_ARG_STRLEN`, minus the final NUL.
 pub const MAX_ARGUMENT: usize = (128 << 10) - 1;
 
-/// How long the pipes are read on after the child has ended, before what holds them is stopped,
-/// and once more after that.
+/// Time for reading the pipes after the child has ended, before their holders are stopped, and once more after
+/// that.
 const DRAIN: Duration = Duration::from_millis(200);
-/// How long the helper may take to stop everything: a grace for TERM and repeated KILL.
+/// Time limit for the helper to stop all processes: a grace period for TERM and repeated KILL.
 const STOP: Duration = Duration::from_secs(3);
 
-/// The most time that [`run`] takes beyond [`ProcessSpec::timeout`]: what stopping takes when processes resist.
+/// Limit on the time that [`run`] takes beyond [`ProcessSpec::timeout`], while processes resist being stopped.
 pub const STOP_BOUND: Duration = Duration::from_secs(5);
 
-/// What to run.
+/// A program to run.
 #[derive(Clone, Debug)]
 pub struct ProcessSpec {
-    /// An executable, as [`haft_core::lookup::find_on_path`] finds it.
+    /// The executable, as [`haft_core::lookup::find_on_path`] finds it.
     pub program: PathBuf,
-    /// Its arguments, passed on as they are; none longer than [`MAX_ARGUMENT`].
+    /// The arguments, passed unchanged; none is longer than [`MAX_ARGUMENT`].
     pub arguments: Vec<OsString>,
-    /// Variables that it gets besides [`crate::process::start::ENVIRONMENT`], those of the grant and, of a call that is
-    /// traced, `TRACEPARENT` and `TRACESTATE`.
+    /// Environment variables in addition to [`crate::process::start::ENVIRONMENT`], those of the grant and, for
+    /// a traced call, `TRACEPARENT` and `TRACESTATE`.
     pub environment: Vec<(OsString, OsString)>,
-    /// What it reads from standard input, all of it; nothing when empty.
+    /// The content of standard input; empty for none.
     pub input: Vec<u8>,
-    /// How it may write.
+    /// The handling of the output streams.
     pub output: Output,
-    /// Characters to keep of each stream.
+    /// Limit on the characters kept of each stream.
     pub limit: usize,
-    /// From start to the first TERM.
+    /// The time from the start to the first TERM.
     pub timeout: Duration,
 }
 
-/// What becomes of the two output streams.
+/// The handling of the output streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Output {
-    /// One pipe for both, which alone keeps the order in which they were written. All of it is
-    /// told as [`haft_core::event::Event::Stdout`].
+    /// One pipe for both streams, which preserves their order. All output is reported as
+    /// [`haft_core::event::Event::Stdout`].
     Merged,
-    /// A pipe for each.
+    /// One pipe for each stream.
     Separate,
 }
 
-/// How a [`ProcessSpec`] ended, and what it wrote.
+/// The end and the output of a [`ProcessSpec`].
 #[derive(Debug)]
 pub struct Finished {
-    /// Why it ended.
+    /// The reason for the end.
     pub end: ExitReason,
-    /// Standard output; both streams where they were merged.
+    /// Standard output, or both streams if they were merged.
     pub stdout: Clipper,
-    /// Standard error, where it was separate.
+    /// Standard error, if it was separate.
     pub stderr: Option<Clipper>,
-    /// What the sandbox refused it, in order; bounded.
+    /// The sandbox's refusals, in order and limited.
     pub refused: Vec<Refusal>,
-    /// Processes that had outlived the child and were stopped.
+    /// The number of processes that outlived the child and were stopped.
     pub(crate) left_behind: u32,
-    /// The most memory that one process of it had, bytes.
+    /// The peak memory of one of its processes, in bytes.
     pub(crate) peak: u64,
 }
 
-/// Why a [`ProcessSpec`] ended.
+/// Reasons for the end of a [`ProcessSpec`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExitReason {
-    /// The child ended, by itself or by a signal that was not ours.
+    /// The child exited, or was ended by a signal from elsewhere.
     Exited(ExitStatus),
-    /// [`ProcessSpec::timeout`] passed; everything was stopped.
+    /// [`ProcessSpec::timeout`] passed; all processes were stopped.
     TimedOut,
-    /// The caller cancelled; everything was stopped.
+    /// The caller cancelled; all processes were stopped.
     Cancelled,
 }
 
-/// Runs `job` for the call named `call`, telling its output live. Returns within [`STOP_BOUND`]
-/// of the child's end, of the timeout or of the cancellation.
+/// Runs `job` for the call `call` and reports its output live. Returns within [`STOP_BOUND`] of the child's
+/// end, the timeout or the cancellation.
 pub async fn run(
     confiner: &Confiner,
     job: &ProcessSpec,
@@ -137,7 +137,7 @@ pub async fn run(
     finished
 }
 
-/// For the journal: what held the child, how much memory it took, and whether its time was over.
+/// Records for the journal: the confinement, the peak memory, the refusals and a timeout.
 fn note(confiner: &Confiner, finished: Option<&Finished>, context: &Context<'_>) {
     context.notes.decision(|| confiner.describe());
     if let Some(finished) = finished {
@@ -151,25 +151,25 @@ fn note(confiner: &Confiner, finished: Option<&Finished>, context: &Context<'_>)
     }
 }
 
-/// What the call is a part of, as variables, where somebody is told.
+/// Returns the trace context of the call as environment variables, if it is traced.
 fn traced(context: &Context<'_>) -> Vec<(OsString, OsString)> {
     let parent = context.caller.trace().parent();
     let variables = parent.into_iter().flat_map(TraceParent::variables);
     variables.map(|(name, value)| (name.into(), value.into())).collect()
 }
 
-/// A child under way. Dropping it ends all that it started.
+/// A running child. Dropping it ends all of its processes.
 struct Running {
     watched: Watched,
     capture: Capture,
 }
 
-/// What is known of a child's end.
+/// The state of a child's end.
 struct Watched {
     session: HelperSession,
-    /// How it ended, as `wait` gives it, and its peak of memory.
+    /// The status of `wait` and the peak memory in bytes.
     ended: Option<(i32, u64)>,
-    /// Whether nothing of it is left.
+    /// Whether no process is left.
     gone: bool,
     stopped: u32,
 }
@@ -223,7 +223,7 @@ impl Running {
 }
 
 impl Watched {
-    /// Waits for the child's end, which leaves what it started.
+    /// Waits for the child's end; its background processes may remain.
     async fn ended(&mut self) -> Result<(), ProcessError> {
         while self.ended.is_none() {
             self.receive().await.map_err(watch("wait for the child"))?;
@@ -231,7 +231,7 @@ impl Watched {
         Ok(())
     }
 
-    /// Waits until nothing of the child is left.
+    /// Waits until no process of the child is left.
     async fn gone(&mut self) {
         while !self.gone {
             if self.receive().await.is_err() {
@@ -240,12 +240,12 @@ impl Watched {
         }
     }
 
-    /// Ends all that is left.
+    /// Ends all remaining processes.
     async fn stop(&mut self) {
         if self.gone || self.session.stop().is_err() {
             return;
         }
-        // What is not gone by then the kernel cannot end.
+        // Processes that still exist after the limit cannot be killed by the kernel.
         let _: Result<(), _> = timeout(STOP, self.gone()).await;
     }
 
@@ -261,7 +261,7 @@ impl Watched {
     }
 }
 
-/// A file in memory as standard input: unlike a pipe, no task has to fill it.
+/// Returns a memory file as standard input: unlike a pipe, it needs no writing task.
 fn input(bytes: &[u8]) -> io::Result<OwnedFd> {
     if bytes.is_empty() {
         return Ok(File::open("/dev/null")?.into());

@@ -1,6 +1,5 @@
-//! Tries to get out of the sandbox by every known way, and reports which attempts were held. The attempts are made by
-//! this program itself, started like any command; what happened to files is read from the disk, not taken from its
-//! report.
+//! Tries to escape the sandbox in every known way, and reports which attempts were held. The attempts are made
+//! by this program, started like any command; changes of files are read from disk, not from its report.
 
 mod outcome;
 #[cfg_attr(target_os = "linux", path = "selftest/platform/linux.rs")]
@@ -16,37 +15,37 @@ pub(crate) use self::platform::entry;
 pub use self::platform::run;
 use crate::process::ProcessError;
 
-/// What came of all attempts.
+/// The results of all attempts.
 #[derive(Debug)]
 pub struct SelfTest {
-    /// In the order in which they were made.
+    /// The findings, in the order of the attempts.
     pub findings: Vec<Finding>,
-    /// How long they took, all together.
+    /// The duration of all attempts together.
     pub took: Duration,
 }
 
-/// What came of one attempt.
+/// The result of one attempt.
 #[derive(Debug, Serialize)]
 pub struct Finding {
-    /// What was tried.
+    /// The attempt.
     pub attempt: &'static str,
-    /// What it would have broken.
+    /// The promise that it attacks.
     pub promise: &'static str,
-    /// What came of it.
+    /// The outcome.
     #[serde(flatten)]
     pub outcome: Outcome,
 }
 
-/// Why there is no result.
+/// Reasons why there is no result.
 #[derive(Debug, thiserror::Error)]
 pub enum SelfTestError {
-    /// What is attacked could not be set up.
+    /// The fixture could not be set up.
     #[error("{0}")]
     Fixture(String),
-    /// The one who tries could not be started.
+    /// The attempting process could not be started.
     #[error(transparent)]
     Process(#[from] ProcessError),
-    /// It did not do what it is for, so that what it was refused says nothing.
+    /// The attempting process failed in general, so its refusals mean nothing.
     #[error("{0}")]
     Useless(String),
     /// There are no attempts for this system.
@@ -55,14 +54,14 @@ pub enum SelfTestError {
 }
 
 impl SelfTest {
-    /// How many attempts were made, and how many of them were held.
+    /// Returns the number of attempts made, and the number of those held.
     pub fn counts(&self) -> (usize, usize) {
         let count = |is: fn(&Outcome) -> bool| self.outcomes().filter(|outcome| is(outcome)).count();
         let untried = count(|outcome| matches!(outcome, Outcome::Untried(_)));
         (self.findings.len() - untried, count(|outcome| matches!(outcome, Outcome::Held(_))))
     }
 
-    /// Whether everything was held that the layers in use promise to keep.
+    /// Reports whether everything was held that the layers in use promise.
     pub fn is_kept(&self) -> bool {
         !self.outcomes().any(|outcome| matches!(outcome, Outcome::Escaped(_)))
     }

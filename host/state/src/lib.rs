@@ -1,9 +1,10 @@
-//! What plugins keep between calls, bounded by quotas. Knows no plugin host: rights and waits of a call are its
-//! caller's.
+//! The persistent state of plugins, bounded by quotas. Independent of the plugin host: the caller checks rights
+//! and cancellation.
 //!
-//! - [`Homes`] and [`Owner`]: where what one plugin of one program keeps is, how much it is, and how it is removed.
-//! - [`Store`]: keys and values, changed in transactions; what was acknowledged survives the end of the process.
-//! - [`FileQuota`]: how much there may be in a private directory, whoever of several processes writes there.
+//! - [`Homes`] and [`Owner`]: the location, the size and the removal of a plugin's data.
+//! - [`Store`]: keys and values, changed in transactions; an acknowledged change survives the end of the
+//!   process.
+//! - [`FileQuota`]: the size limit of a private directory that several processes write.
 
 mod owner;
 mod quota;

@@ -1,5 +1,5 @@
-//! Where what a plugin keeps is. It belongs to a plugin by its name in one program.toml, by the path of that file:
-//! another program's plugin of the same name keeps its own, and an update of the component finds what is there.
+//! The location of a plugin's data. An owner is a plugin's name and the path of its program.toml: a plugin of
+//! the same name in another program has other data, and an updated component finds the existing data.
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
@@ -11,63 +11,64 @@ use sha2::{Digest, Sha256};
 
 use crate::size::size_of;
 
-/// The file in a program's folder that says which program.toml it is of.
+/// The file in a program's folder with the path of its program.toml.
 const PROGRAM: &str = "program";
 
 /// The private directory below a plugin's folder.
 const FILES: &str = "files";
 
-/// Bytes of the digest of a program's path that name its folder: 64 bits, since nobody chooses paths to collide.
+/// Bytes of the path's digest that name a program's folder: 64 bits are enough, since nobody chooses paths to
+/// collide.
 const DIGEST: usize = 8;
 
-/// The two directories of this machine below which plugins keep things.
+/// The two directories for the data of plugins.
 #[derive(Clone, Debug)]
 pub struct Homes {
-    /// Of what must not be lost: `$XDG_DATA_HOME/haft/state`.
+    /// The directory of durable data: `$XDG_DATA_HOME/haft/state`.
     pub state: PathBuf,
-    /// Of what may be dropped at any time: `$XDG_CACHE_HOME/haft/plugins`.
+    /// The directory of data that may be deleted at any time: `$XDG_CACHE_HOME/haft/plugins`.
     pub cache: PathBuf,
 }
 
-/// One of the two.
+/// The two kinds of data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kept {
-    /// What must not be lost.
+    /// Durable data.
     State,
-    /// What may be dropped at any time.
+    /// Data that may be deleted at any time.
     Cache,
 }
 
-/// A plugin of a program, as the one to whom things belong.
+/// A plugin of a program, as the owner of data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
     program: PathBuf,
     name: String,
 }
 
-/// What was left behind by programs that are no longer there.
+/// Data of a program that no longer exists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Swept {
-    /// The program.toml that it belonged to.
+    /// The program.toml of the owner.
     pub program: PathBuf,
-    /// Which of the two it is.
+    /// The kind of data.
     pub kept: Kept,
-    /// Bytes on the disk.
+    /// The bytes on disk.
     pub size: u64,
 }
 
 impl Owner {
-    /// The plugin `plugin` of the program.toml at `program`, of the package `package` where it came in one. Links on the
-    /// way to the file are followed now, as far as it exists.
+    /// Returns the plugin `plugin` of the program.toml at `program`; `package` is its package, if it has one.
+    /// Links in the path are resolved now, as far as the file exists.
     pub fn new(program: &Path, package: Option<&str>, plugin: &str) -> Self {
         let absolute = std::path::absolute(program).unwrap_or_else(|_| program.to_owned());
         let program = absolute.canonicalize().unwrap_or(absolute);
-        // No name of a plugin has a `+`.
+        // `+` is not allowed in names of plugins.
         let name = package.map_or_else(|| plugin.to_owned(), |package| format!("{package}+{plugin}"));
         Self { program, name }
     }
 
-    /// Every plugin of the package `package`, for [`Homes::remove`].
+    /// Reports whether a folder belongs to a plugin of the package `package`.
     fn is_of_package(folder: &str, package: &str) -> bool {
         folder.strip_prefix(package).is_some_and(|rest| rest.starts_with('+'))
     }
@@ -91,19 +92,19 @@ impl Homes {
         self.program(kept, &owner.program).join(&owner.name)
     }
 
-    /// Where the private directory of a plugin is, or will be: guests are given this directory itself.
+    /// Returns the path of a plugin's private directory, which guests get as a directory; it may not exist yet.
     pub fn files(&self, kept: Kept, owner: &Owner) -> PathBuf {
         self.folder(kept, owner).join(FILES)
     }
 
-    /// Makes the folder of a plugin and its private directory, for this user alone, and gives the folder.
+    /// Creates the folder of a plugin and its private directory, with mode 0700; returns the folder.
     pub(crate) fn create(&self, kept: Kept, owner: &Owner) -> io::Result<PathBuf> {
         let (program, folder) = (self.program(kept, &owner.program), self.folder(kept, owner));
         let files = folder.join(FILES);
         if !files.is_dir() {
             DirBuilder::new().recursive(true).mode(0o700).create(&files)?;
             note(&program.join(PROGRAM), &owner.program)?;
-            // What a kept key stands in must not be lost either when power fails.
+            // The parent directories of stored keys must survive a power failure too.
             for made in [&folder, &program, self.home(kept)] {
                 File::open(made)?.sync_all()?;
             }
@@ -111,7 +112,7 @@ impl Homes {
         Ok(folder)
     }
 
-    /// Those who keep something as the plugin or package `name` of the program.toml at `program`.
+    /// Returns the owners with data for the plugin or package `name` of the program.toml at `program`.
     pub(crate) fn owners(&self, program: &Path, name: &str) -> Vec<Owner> {
         let owner = Owner::new(program, None, name);
         let mut names: Vec<String> = Vec::new();
@@ -124,11 +125,11 @@ impl Homes {
         names.into_iter().map(|name| Owner { name, ..owner.clone() }).collect()
     }
 
-    /// Removes everything that the plugin or package `name` of the program.toml at `program` keeps; whether there was
-    /// anything.
+    /// Removes all data of the plugin or package `name` of the program.toml at `program`; returns whether there
+    /// was any.
     ///
     /// # Errors
-    /// What is there and cannot be removed, with its path.
+    /// A folder cannot be removed; the error names its path.
     pub fn remove(&self, program: &Path, name: &str) -> io::Result<bool> {
         let owner = Owner::new(program, None, name);
         let mut was_any = false;
@@ -143,11 +144,11 @@ impl Homes {
         Ok(was_any)
     }
 
-    /// Finds what programs keep whose program.toml is not there any more: of caches, and of state where `state` says so.
-    /// Removes it unless `dry_run`.
+    /// Finds the data of programs whose program.toml no longer exists. Removes caches, and state too if `state`
+    /// is set, unless `dry_run`.
     ///
     /// # Errors
-    /// What cannot be read or removed, with its path.
+    /// A folder cannot be read or removed; the error names its path.
     pub fn sweep(&self, state: bool, dry_run: bool) -> io::Result<Vec<Swept>> {
         let mut swept = Vec::new();
         for kept in [Kept::State, Kept::Cache] {
@@ -167,8 +168,8 @@ impl Homes {
     }
 }
 
-/// Only what the system says is absent: a drive that is not mounted hides its files the same way, which is why state is
-/// not removed without being asked for.
+/// Reports whether the system reports the file as absent: an unmounted drive hides its files in the same way,
+/// so state is only removed on request.
 fn is_gone(program: &Path) -> bool {
     program.symlink_metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }
@@ -187,7 +188,7 @@ fn noted(path: &Path) -> Option<PathBuf> {
     fs::read(path).ok().map(|bytes| std::ffi::OsString::from_vec(bytes).into())
 }
 
-/// The names of the folders in a directory; none where it is not there.
+/// Returns the names of the folders in a directory; none if it does not exist.
 fn folders(directory: &Path) -> io::Result<Vec<String>> {
     let entries = match fs::read_dir(directory) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -206,7 +207,7 @@ fn named(action: &str, path: &Path, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("cannot {action} `{}`: {error}", path.display()))
 }
 
-/// Whether a file is still where it can be found.
+/// Reports whether an open file still has a name.
 pub(crate) fn is_linked(file: &File) -> bool {
     file.metadata().is_ok_and(|metadata| metadata.nlink() > 0)
 }

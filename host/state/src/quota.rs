@@ -1,6 +1,6 @@
-//! How much there may be in a private directory. Who writes there first in a call takes the directory's lock and counts
-//! what is there; until the call is over nobody else writes there, in this process or another. What is written is
-//! counted before it is, and all of it anew where that would be too much.
+//! The size limit of a private directory. The first write of a call locks the directory and measures it; until
+//! the call ends, no other call in any process can write there. Every write is charged before it is made, and
+//! the directory is measured again if the charge exceeds the rest.
 
 use std::fs::File;
 use std::io;
@@ -15,41 +15,41 @@ use rustix::io::Errno;
 use crate::owner::{Homes, Kept, Owner};
 use crate::size::size_of;
 
-/// The lock's name, beside the private directory.
+/// The name of the lock file, beside the private directory.
 const LOCK: &str = "files.lock";
 
-/// How long a call waits for another one that writes.
+/// Time limit for a call that waits for another writing call.
 const WAIT: Duration = Duration::from_secs(5);
 
-/// How often the lock is tried meanwhile.
+/// Interval between two attempts to lock.
 const POLL: Duration = Duration::from_millis(5);
 
-/// What one call may still write into a private directory.
+/// The bytes that one call may still write to a private directory.
 #[derive(Debug)]
 pub struct FileQuota {
     directory: PathBuf,
     lock: File,
     quota: u64,
-    /// Bytes left, once the lock was taken.
+    /// The bytes left, once the lock is held.
     left: Mutex<Option<u64>>,
 }
 
-/// Why nothing may be written.
+/// Reasons why a write is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QuotaError {
-    /// The quota is used up.
+    /// The quota is exhausted.
     Full,
-    /// Another call writes there.
+    /// Another call is writing.
     Busy,
-    /// The directory cannot be counted.
+    /// The directory cannot be measured.
     Unusable,
 }
 
 impl FileQuota {
-    /// Makes the private directory of `owner` where it is not there, and opens its lock.
+    /// Creates the private directory of `owner`, if it is missing, and opens its lock file.
     ///
     /// # Errors
-    /// The directory cannot be made.
+    /// The directory cannot be created.
     pub fn open(homes: &Homes, kept: Kept, owner: &Owner, quota: u64) -> io::Result<Self> {
         let folder = homes.create(kept, owner)?;
         let flags = (OFlags::NOFOLLOW | OFlags::CLOEXEC).bits().cast_signed();
@@ -59,13 +59,13 @@ impl FileQuota {
         Ok(Self { directory: homes.files(kept, owner), lock, quota, left: Mutex::default() })
     }
 
-    /// The private directory.
+    /// Returns the private directory.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// Takes `bytes` of what is left. Waits for other calls that write, as long as `goes_on` says so and no longer than
-    /// some seconds; blocks meanwhile. Opens nothing but directories, to read them.
+    /// Charges `bytes`. Blocks while another call is writing, as long as `goes_on` returns true and for at most
+    /// 5 seconds. Opens only directories, for reading.
     pub fn charge(&self, bytes: u64, goes_on: impl Fn() -> bool) -> Result<(), QuotaError> {
         let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
         let mut room = if let Some(room) = *left {
@@ -74,7 +74,7 @@ impl FileQuota {
             self.take_lock(goes_on)?;
             self.count()?
         };
-        // Something may have been removed, or written again.
+        // Files may have been removed or overwritten since the last measurement.
         if bytes > room {
             room = self.count()?;
         }
@@ -82,22 +82,22 @@ impl FileQuota {
         if bytes <= room { Ok(()) } else { Err(QuotaError::Full) }
     }
 
-    /// What is left by what is there.
+    /// Measures the directory; returns the bytes left.
     fn count(&self) -> Result<u64, QuotaError> {
         size_of(&self.directory).map(|used| self.quota.saturating_sub(used)).map_err(|_| QuotaError::Unusable)
     }
 
-    /// Gives back what was taken for something that was not made.
+    /// Returns charged bytes that were not written.
     pub fn refund(&self, bytes: u64) {
         if let Some(left) = &mut *self.left.lock().unwrap_or_else(PoisonError::into_inner) {
             *left = left.saturating_add(bytes);
         }
     }
 
-    /// The call is over: others may write.
+    /// Ends the call: other calls may write.
     pub fn release(&self) {
         if self.left.lock().unwrap_or_else(PoisonError::into_inner).take().is_some() {
-            // A lock that cannot be given back goes with its file.
+            // If the unlock fails, the lock ends when the file is closed.
             let _ = flock(&self.lock, FlockOperation::Unlock);
         }
     }

@@ -1,17 +1,17 @@
-//! How much files are counted as. Follows no link.
+//! Measures files for quotas. Follows no link.
 
 use std::fs::{self, Metadata};
 use std::io;
 use std::path::Path;
 
-/// Entries of a directory tree that are looked at; more than any quota has room for.
+/// Limit on the measured entries of a directory tree; more than any quota permits.
 const MAX_ENTRIES: u64 = 1 << 24;
 
-/// Bytes that a file, a directory or a link counts as at least: a block.
+/// Bytes that are added for each file, and counted for each directory or link: a block.
 const BLOCK: u64 = 4096;
 
-/// Bytes that the files below `directory` take, as a quota counts them: every entry a block at
-/// least. Links are not followed.
+/// Returns the bytes of the entries below `directory`, as a quota counts them, with a block for every entry.
+/// Does not follow links.
 pub(crate) fn size_of(directory: &Path) -> io::Result<u64> {
     let (mut bytes, mut seen, mut work) = (0_u64, 0_u64, vec![directory.to_owned()]);
     while let Some(directory) = work.pop() {
@@ -21,7 +21,7 @@ pub(crate) fn size_of(directory: &Path) -> io::Result<u64> {
         };
         for entry in entries {
             let entry = entry?;
-            // Removed meanwhile.
+            // The entry was removed during the walk.
             let Ok(metadata) = entry.metadata() else { continue };
             bytes = bytes.saturating_add(cost(&metadata));
             seen += 1;
@@ -36,7 +36,7 @@ pub(crate) fn size_of(directory: &Path) -> io::Result<u64> {
     Ok(bytes)
 }
 
-/// Bytes that one entry of a directory counts as.
+/// Returns the bytes that one entry counts.
 fn cost(metadata: &Metadata) -> u64 {
     if metadata.is_file() { metadata.len().saturating_add(BLOCK) } else { BLOCK }
 }

@@ -1,6 +1,5 @@
-//! The key-value store of one plugin: one file, which any number of haft's processes may have open. Transactions that
-//! change something follow each other, whoever makes them; a change is on the disk (fsync) when it is acknowledged, all
-//! of it or nothing.
+//! The key-value store of one plugin: one file, which several processes may open. Write transactions of all
+//! processes are serialized; an acknowledged change is on disk (fsync), completely or not at all.
 
 pub(crate) mod bounds;
 pub(crate) mod error;
@@ -20,25 +19,25 @@ use self::bounds::{MAX_KEY, MAX_READ, MAX_VALUE, POLL, WAIT};
 use self::error::StoreError;
 use crate::owner::{Homes, Kept, Owner, is_linked};
 
-/// Bytes that an entry counts as besides its key, bucket and value: what the tree keeps of it, more or less.
+/// Bytes that an entry costs in addition to its bucket, key and value: the approximate overhead of the tree.
 const ENTRY: u64 = 64;
 
-/// Keys that are listed at once.
+/// Limit on the keys of one page.
 const MAX_PAGE: usize = 1000;
 
 /// Bytes of the file that are cached while it is open.
 const CACHE: usize = 1 << 20;
 
-/// Bucket and key, and the value.
+/// The table of entries: bucket and key, and the value.
 const ENTRIES: TableDefinition<'_, (&str, &str), &[u8]> = TableDefinition::new("entries");
 
-/// Numbers about the entries.
+/// The table of counters.
 const NUMBERS: TableDefinition<'_, &str, u64> = TableDefinition::new("numbers");
 
-/// The number of bytes that all entries count as.
+/// The counter of the bytes of all entries.
 const USED: &str = "used";
 
-/// The key-value store of one plugin. Clones share the open file; they wait for each other.
+/// The key-value store of one plugin. Clones share the open file, and block each other.
 #[derive(Clone, Debug)]
 pub struct Store {
     homes: Homes,
@@ -51,25 +50,25 @@ pub struct Store {
 #[derive(Debug)]
 struct Opened {
     database: Database,
-    /// Asked whether it was removed meanwhile.
+    /// A handle to check whether the file was removed.
     file: File,
 }
 
 /// One change of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// The key has this value from now on.
+    /// Sets the value of a key.
     Set(String, Vec<u8>),
-    /// The key is gone.
+    /// Removes a key.
     Delete(String),
 }
 
 /// A page of keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Keys {
-    /// In order.
+    /// The keys, sorted.
     pub keys: Vec<String>,
-    /// How many keys to pass over for the next page, where there is one.
+    /// The number of keys to skip for the next page, if there is one.
     pub next: Option<u64>,
 }
 
@@ -78,7 +77,7 @@ impl Store {
         Self { homes, owner, quota, opened: Arc::default() }
     }
 
-    /// The values of `keys`, in their order. Blocks.
+    /// Returns the values of `keys`, in their order. Blocks.
     pub fn get(&self, bucket: &str, keys: &[String]) -> Result<Vec<Option<Vec<u8>>>, StoreError> {
         checked(bucket, keys.iter())?;
         let read = self.read(|read| {
@@ -98,7 +97,7 @@ impl Store {
         Ok(read?.unwrap_or_else(|| vec![None; keys.len()]))
     }
 
-    /// Whether there is a value of `key`. Blocks.
+    /// Reports whether `key` has a value. Blocks.
     pub fn contains(&self, bucket: &str, key: &str) -> Result<bool, StoreError> {
         checked(bucket, [key])?;
         let read = self.read(|read| {
@@ -108,7 +107,7 @@ impl Store {
         Ok(read?.unwrap_or_default())
     }
 
-    /// Keys of a bucket in order, without the first `skip`. Blocks.
+    /// Returns a page of a bucket's keys, sorted, without the first `skip`. Blocks.
     pub fn keys(&self, bucket: &str, skip: u64) -> Result<Keys, StoreError> {
         checked(bucket, [""])?;
         let from = usize::try_from(skip).unwrap_or(usize::MAX);
@@ -117,8 +116,8 @@ impl Store {
             let mut page = Keys::default();
             for entry in table.range((bucket, "")..).map_err(StoreError::engine)?.skip(from) {
                 let (key, _) = entry.map_err(StoreError::engine)?;
-                let (own, key) = key.value();
-                if own != bucket {
+                let (key_bucket, key) = key.value();
+                if key_bucket != bucket {
                     break;
                 }
                 if page.keys.len() == MAX_PAGE {
@@ -132,7 +131,7 @@ impl Store {
         Ok(read?.unwrap_or_default())
     }
 
-    /// Makes all of `changes`, or none of them. They are on the disk when this returns. Blocks.
+    /// Makes all of `changes`, or none of them. They are on disk when this returns. Blocks.
     pub fn change(&self, bucket: &str, changes: &[Change]) -> Result<(), StoreError> {
         checked(bucket, changes.iter().map(Change::key))?;
         if changes.iter().any(|change| matches!(change, Change::Set(_, value) if value.len() > MAX_VALUE)) {
@@ -144,7 +143,8 @@ impl Store {
         })
     }
 
-    /// Adds `delta` to the number that `key` has, or to 0, and gives the sum. A number is kept as its digits. Blocks.
+    /// Adds `delta` to the number of `key`, or to 0, and returns the sum. Numbers are stored as decimal digits.
+    /// Blocks.
     pub fn increment(&self, bucket: &str, key: &str, delta: u64) -> Result<u64, StoreError> {
         checked(bucket, [key])?;
         self.write(|entries| {
@@ -156,20 +156,20 @@ impl Store {
         })
     }
 
-    /// Bytes that all entries count as, without changing the file. Blocks.
+    /// Returns the bytes of all entries, without changing the file. Blocks.
     pub(crate) fn used(&self) -> Result<u64, StoreError> {
         let files = self.homes.files(Kept::State, &self.owner);
         let folder = files.parent().unwrap_or(&files);
         let Some((backend, _)) = file::open(folder, false, self.quota)? else { return Ok(0) };
         let read = match builder().open_read_only_with_backend(backend) {
             Ok(database) => database.begin_read().map_err(StoreError::engine)?,
-            // It has to be repaired first: a process that had it open was killed.
+            // The file needs a repair first, since a process was killed while it was open.
             Err(_) => return self.read(used).map(Option::unwrap_or_default),
         };
         used(&read).map(Option::unwrap_or_default)
     }
 
-    /// Reads with the file as it is now; nothing where there is none, or no table in it.
+    /// Runs a read transaction; returns `None` without a file or a table.
     fn read<T>(
         &self,
         read: impl FnOnce(&ReadTransaction) -> Result<Option<T>, StoreError>,
@@ -181,9 +181,9 @@ impl Store {
         Ok(read?.flatten())
     }
 
-    /// Runs one transaction on the entries, which gives its result and by how much more they count as then. It changes
-    /// nothing where it fails, or where it needs more than the quota and more than before: one that was lowered keeps
-    /// nobody from removing what is there.
+    /// Runs one write transaction, which returns its result and the growth of the entries in bytes. It changes
+    /// nothing if it fails, or if it grows beyond the quota: with a lowered quota, entries can still be
+    /// removed.
     fn write<T>(
         &self,
         change: impl FnOnce(&mut Entries<'_>) -> Result<(T, i128), StoreError>,
@@ -209,14 +209,15 @@ impl Store {
         written?.ok_or_else(|| std::io::Error::from(std::io::ErrorKind::NotFound).into())
     }
 
-    /// Works with the database, opened at its first use; made where it is not there and `create` says so.
+    /// Runs `work` on the database, which is opened on first use, and created if it is missing and `create` is
+    /// set.
     fn with<T>(
         &self,
         (folder, create): (&Path, bool),
         work: impl FnOnce(&Database) -> Result<T, StoreError>,
     ) -> Result<Option<T>, StoreError> {
         let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
-        // `haft remove` of another process.
+        // Another process ran `haft remove`.
         if opened.as_ref().is_some_and(|opened| !is_linked(&opened.file)) {
             *opened = None;
         }
@@ -225,7 +226,7 @@ impl Store {
         }
         let Some(open) = &*opened else { return Ok(None) };
         let worked = work(&open.database);
-        // After a failure of the disk the engine wants it to be opened again.
+        // After an I/O error the engine must reopen the file.
         if matches!(worked, Err(StoreError::Unusable(_))) {
             *opened = None;
         }
@@ -254,7 +255,7 @@ fn builder() -> Builder {
     builder
 }
 
-/// Begins to change something, as soon as no other process does.
+/// Begins a write transaction; waits for other processes.
 fn begin_write(database: &Database) -> Result<WriteTransaction, StoreError> {
     let since = Instant::now();
     loop {
@@ -272,7 +273,7 @@ fn used(read: &ReadTransaction) -> Result<Option<u64>, StoreError> {
     Ok(numbers.get(USED).map_err(StoreError::engine)?.map(|used| used.value()))
 }
 
-/// The entries, in a transaction that changes them.
+/// The table of entries in a write transaction.
 type Entries<'t> = redb::Table<'t, (&'static str, &'static str), &'static [u8]>;
 
 impl Change {
@@ -282,7 +283,7 @@ impl Change {
         }
     }
 
-    /// Makes it; how many bytes more the entries count as then.
+    /// Applies the change; returns the growth of the entries in bytes.
     fn make(&self, bucket: &str, entries: &mut Entries<'_>) -> Result<i128, StoreError> {
         let key = (bucket, self.key());
         let before = match self {
@@ -297,7 +298,7 @@ impl Change {
     }
 }
 
-/// Bytes that an entry counts as.
+/// Returns the bytes that an entry costs.
 fn cost((bucket, key): (&str, &str), value: &[u8]) -> i128 {
     i128::from(ENTRY) + (bucket.len() + key.len() + value.len()) as i128
 }
@@ -308,11 +309,11 @@ fn number(digits: &[u8]) -> Result<u64, StoreError> {
 
 fn checked<'k>(bucket: &str, keys: impl IntoIterator<Item = impl AsRef<str> + 'k>) -> Result<(), StoreError> {
     let fits = |text: &str| text.len() <= MAX_KEY;
-    let all = fits(bucket) && keys.into_iter().all(|key| fits(key.as_ref()));
-    if all { Ok(()) } else { Err(StoreError::Key) }
+    let all_fit = fits(bucket) && keys.into_iter().all(|key| fits(key.as_ref()));
+    if all_fit { Ok(()) } else { Err(StoreError::Key) }
 }
 
-/// A table; `None` where nothing was ever written.
+/// Returns a table; `None` if nothing was ever written.
 fn existing<T>(opened: Result<T, redb::TableError>) -> Result<Option<T>, StoreError> {
     match opened {
         Ok(table) => Ok(Some(table)),

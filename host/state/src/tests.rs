@@ -7,7 +7,7 @@ fn homes(place: &Path) -> Homes {
     Homes { state: place.join("state"), cache: place.join("cache") }
 }
 
-/// A plugin has its own of every program.toml, and one of a package is another one.
+/// A plugin's data is separate for every program.toml, and for every package.
 #[test]
 fn everybody_keeps_their_own() {
     let place = tempfile::tempdir().unwrap();
@@ -27,7 +27,7 @@ fn everybody_keeps_their_own() {
     }
 }
 
-/// `haft remove` of a package takes what all of its plugins keep, and nothing of others.
+/// `haft remove` of a package removes the data of all its plugins, and no other data.
 #[test]
 fn what_a_package_keeps_goes_with_it() {
     let place = tempfile::tempdir().unwrap();
@@ -46,7 +46,7 @@ fn what_a_package_keeps_goes_with_it() {
     assert_eq!(homes.usage(&owners[0]), Usage::default());
 }
 
-/// Of a program that is gone the cache goes, and what else there is only where that was asked for.
+/// The cache of a removed program is deleted, and its state only on request.
 #[test]
 fn what_programs_leave_behind_is_found() {
     let place = tempfile::tempdir().unwrap();
@@ -70,7 +70,7 @@ fn what_programs_leave_behind_is_found() {
     assert_eq!(found(true, false), []);
 }
 
-/// A private directory has room for its quota, whatever was there before and whoever writes.
+/// A private directory is limited to its quota, whatever it contained before and whichever process writes.
 #[test]
 fn files_have_a_quota_too() {
     let place = tempfile::tempdir().unwrap();

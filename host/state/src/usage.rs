@@ -1,4 +1,4 @@
-//! What is kept, opened and counted.
+//! Opens the data of plugins and measures it.
 
 use std::path::Path;
 
@@ -6,24 +6,24 @@ use crate::owner::{Homes, Kept, Owner};
 use crate::size::size_of;
 use crate::store::Store;
 
-/// Bytes that a plugin keeps.
+/// The bytes that a plugin stores.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Keys and values, counted as the quota counts them.
+    /// Keys and values, as the quota counts them.
     pub entries: u64,
-    /// Files of the private directory.
+    /// Files in the private directory.
     pub files: u64,
-    /// Files of the cache directory.
+    /// Files in the cache directory.
     pub cache: u64,
 }
 
 impl Homes {
-    /// The key-value store of a plugin, with room for `quota` bytes. Makes and opens nothing yet.
+    /// Returns the key-value store of a plugin with a quota of `quota` bytes. Creates and opens nothing yet.
     pub fn store(&self, owner: &Owner, quota: u64) -> Store {
         Store::new(self.clone(), owner.clone(), quota)
     }
 
-    /// How much a plugin keeps. What cannot be read counts as nothing.
+    /// Returns the bytes that a plugin stores. Unreadable data counts as 0.
     pub fn usage(&self, owner: &Owner) -> Usage {
         Usage {
             entries: self.store(owner, 0).used().unwrap_or_default(),
@@ -32,7 +32,8 @@ impl Homes {
         }
     }
 
-    /// How much the plugin or package `name` of the program.toml at `program` keeps, all plugins of a package together.
+    /// Returns the bytes of the plugin or package `name` of the program.toml at `program`, for all plugins of a
+    /// package.
     pub fn usage_of(&self, program: &Path, name: &str) -> Usage {
         self.owners(program, name).iter().fold(Usage::default(), |sum, owner| {
             let Usage { entries, files, cache } = self.usage(owner);

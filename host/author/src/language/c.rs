@@ -1,5 +1,5 @@
-//! C: compiled by zig, which brings a C library for WASI along. It compiles what is in `src` and
-//! knows of no other build; a project with one of its own names a `command`.
+//! C, compiled by zig, which includes a C library for WASI. Compiles the files of `src`; a project with its own
+//! build system sets a `command`.
 
 use std::path::{Path, PathBuf};
 
@@ -17,10 +17,10 @@ use haft_core::report::{Problem, Report};
 #[derive(Debug)]
 pub(super) struct C;
 
-/// Source files of one project.
+/// Limit on the source files of one project.
 const MAX_FILES: usize = 10_000;
 
-/// Folders below `src`, one in the other.
+/// Limit on the depth of folders below `src`.
 const MAX_DEPTH: usize = 16;
 
 const ZIG: Need = Need {
@@ -76,7 +76,7 @@ impl Language for C {
         let mut files = sources(&build.path("src"))?;
         files.extend(generated.map(|name| bindings.join(name)));
         let module = scratch.join("core.wasm");
-        // Relative, so that nothing in the module depends on where the project lies.
+        // Relative paths, so that the module does not depend on the project's location.
         let shown = |path: &Path| build.project.relative(path).as_os_str().to_owned();
         let compile = zig
             .args(FLAGS)
@@ -87,8 +87,8 @@ impl Language for C {
     }
 }
 
-/// A library that is called, not a program that runs; small; and with a stack of 1 MiB, where zig would
-/// reserve 16 in every instance.
+/// Builds a library (reactor) that is optimized for size, with a stack of 1 MiB; zig's default reserves 16 MiB
+/// per instance.
 const FLAGS: &[&str] = &[
     "cc",
     "-target",
@@ -98,14 +98,14 @@ const FLAGS: &[&str] = &[
     "-Wall",
     "-Wextra",
     "-Oz",
-    // The places of the code are read from that; what is not shipped of it goes when the component is finished.
+    // Line tables for the source locations; they are removed from the finished component.
     "-g1",
-    // Address 0 is memory like any other in WebAssembly: what uses a null pointer goes on, unless it is told to trap.
+    // Address 0 is ordinary memory in WebAssembly: without this, code with a null pointer continues.
     "-fsanitize=null,bounds,unreachable,return,vla-bound",
     "-fsanitize-trap=all",
-    // Else the checks of a function end at one place, which is on no line.
+    // Without this, all checks of a function share one trap, which has no source line.
     "-fno-sanitize-merge",
-    // zig leaves assertions out of what it optimises.
+    // zig disables assertions in optimized code.
     "-UNDEBUG",
     "-Wl,-z,stack-size=1048576",
     "-Isrc",
@@ -114,8 +114,8 @@ const FLAGS: &[&str] = &[
 
 const GENERATOR: Generator = || wit_bindgen_c::Opts::default().build();
 
-/// zig: from PATH, from the project's own Python tools, from Python's, or else installed as one of
-/// the project's, where it names it.
+/// Finds zig on `PATH`, in the project's `.venv`, or as a module of `python3`; else installs it, if the
+/// project's `requirements.txt` names it.
 async fn zig(build: &Build<'_>) -> anyhow::Result<Tool> {
     let pythons = [venv::program(build, "python"), find_on_path("python3")].into_iter().flatten();
     for zig in find_on_path(ZIG.program).map(Tool::new).into_iter().chain(pythons.map(module)) {
@@ -133,12 +133,12 @@ async fn zig(build: &Build<'_>) -> anyhow::Result<Tool> {
     installed.ok_or_else(|| Report::from(Problem::new("`ziglang` of `.venv` does not run")).into())
 }
 
-/// zig as a module of Python.
+/// Returns zig as a module of Python.
 fn module(python: PathBuf) -> Tool {
     Tool::new(python).args(["-m", "ziglang"])
 }
 
-/// The same tool, noted with its version, if it runs.
+/// Returns the tool and records its version, if it runs.
 async fn known(build: &Build<'_>, zig: Tool) -> anyhow::Result<Option<Tool>> {
     let version = build.ask(&zig.clone().args(["version"])).await?;
     Ok(version.map(|version| {
@@ -147,7 +147,7 @@ async fn known(build: &Build<'_>, zig: Tool) -> anyhow::Result<Option<Tool>> {
     }))
 }
 
-/// Every C file below a folder, in order.
+/// Returns every C file below a folder, sorted.
 fn sources(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     collect(folder, MAX_DEPTH, &mut found)?;

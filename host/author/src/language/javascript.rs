@@ -1,5 +1,5 @@
-//! JavaScript: componentize-qjs, from the project's own `node_modules`, puts the project's modules and
-//! `QuickJS` into a component. There is no Node in it: what only Node has is missing when it is built.
+//! JavaScript: componentize-qjs from the project's `node_modules` builds a component of the project's modules
+//! and `QuickJS`. Imports of Node's modules fail at build time: the component contains no Node.
 
 use std::fmt::Write as _;
 
@@ -22,13 +22,13 @@ use haft_core::report::{Problem, Report, plain};
 #[derive(Debug)]
 pub(super) struct JavaScript;
 
-/// Where packages are installed, below the project's folder.
+/// The folder of installed packages, below the project's folder.
 const MODULES: &str = "node_modules";
 
-/// What the component is made by, in [`MODULES`].
+/// The program that builds the component, in [`MODULES`].
 const PROGRAM: &str = "node_modules/.bin/componentize-qjs";
 
-/// What is made on the way.
+/// The folder of intermediate files.
 const SCRATCH: &str = "build/js";
 
 const NODE: Need = Need {
@@ -37,7 +37,7 @@ const NODE: Need = Need {
     ways: &["18 or later: https://nodejs.org, `apt install nodejs npm`, `brew install node`"],
 };
 
-/// Who installs the packages of a project, by the file that it keeps there; the last, where there is none.
+/// The package managers, each with its lock file in the project; the last is the default.
 const INSTALLERS: &[(&str, Need, &[&str])] = &[
     ("pnpm-lock.yaml", installer("pnpm"), &["install"]),
     ("yarn.lock", installer("yarn"), &["install"]),
@@ -101,16 +101,16 @@ impl Language for JavaScript {
         let tool = tool.args(["--wit", &format!("{SCRATCH}/world.wit"), "--world"]);
         let tool =
             tool.args([entry.world.as_str(), "--js", &format!("{SCRATCH}/entry.js"), "--module-root", "."]);
-        // Without it the component takes a host that has asynchronous functions.
+        // Without `--sync` the component needs a host with asynchronous functions.
         let tool = if entry.is_async { tool } else { tool.args(["--sync"]) };
         build.read(&tool.args(["--output"]).args([&made]).way_out(missing_module)).await?;
         crate::read(&made)
     }
 }
 
-/// What to do where a module is not there, by the words of componentize-qjs.
-fn missing_module(said: &str) -> Option<String> {
-    let (_, rest) = said.split_once("failed to resolve JavaScript import \"")?;
+/// Returns a hint for a missing module, from the message of componentize-qjs.
+fn missing_module(output: &str) -> Option<String> {
+    let (_, rest) = output.split_once("failed to resolve JavaScript import \"")?;
     let (name, _) = rest.split_once('"')?;
     let name = plain(name);
     match name.split_once(':') {
@@ -124,7 +124,7 @@ fn missing_module(said: &str) -> Option<String> {
     }
 }
 
-/// What package.json says.
+/// The content of package.json.
 #[derive(Debug)]
 struct Package {
     text: String,
@@ -150,7 +150,7 @@ impl Package {
         Ok(Self { text, main })
     }
 
-    /// Installs what package.json names, unless that was done since it was changed.
+    /// Installs the packages of package.json, unless they were installed since its last change.
     async fn ensure_installed(&self, build: &Build<'_>) -> anyhow::Result<()> {
         let record = build.path(MODULES).join(".haft-installed.json");
         let is_there = is_executable(&build.path(PROGRAM));
@@ -165,7 +165,7 @@ impl Package {
             None => Err(Report::from(need.missing("looked for it on PATH")).into()),
         };
         match installed {
-            // They were installed in another way, or there is no network now.
+            // The packages were installed in another way, or there is no network.
             Err(_) if is_there => return Ok(()),
             installed => installed?,
         }
@@ -178,7 +178,7 @@ impl Package {
         std::fs::write(&record, &self.text).with_context(|| format!("cannot write `{}`", record.display()))
     }
 
-    /// What made the component: `componentize-qjs 0.4.5`.
+    /// Returns the builder's name and version: `componentize-qjs 0.4.5`.
     fn version(&self, build: &Build<'_>) -> String {
         let path = build.path(MODULES).join("componentize-qjs/package.json");
         let text = std::fs::read_to_string(path).unwrap_or_default();
@@ -190,8 +190,8 @@ impl Package {
     }
 }
 
-/// What is given to componentize-qjs in the place of the project's own files: the same, with a prelude, and
-/// with a look at whether everything is there that the world exports.
+/// The generated entry module for componentize-qjs: it imports the project's module and a prelude, and checks
+/// that every export of the world exists.
 #[derive(Debug)]
 struct Entry {
     world: String,
@@ -206,7 +206,7 @@ impl Entry {
         let exports = Exports::from_wit(wit);
         let extended = extend::with(wit, WASI, IMPORTS);
         let has_prelude = extended.is_some();
-        // Where the project brings a part of WASI that ours does not go with, there is none.
+        // If the project has a part of WASI in an incompatible version, there is no prelude.
         let Extended { text: wit, world } = extended.map_or_else(|| extend::alone(wit), Ok)?;
         let module = exports.module(main, has_prelude)?;
         Ok(Self { world, wit, module, has_prelude, is_async: exports.is_async })
@@ -222,7 +222,7 @@ impl Entry {
     }
 }
 
-/// The functions that a world exports, as JavaScript calls them.
+/// The functions that a world exports, with their names in JavaScript.
 #[derive(Debug, Default)]
 struct Exports {
     functions: Vec<Exported>,
@@ -232,15 +232,15 @@ struct Exports {
 /// A function that a world exports.
 #[derive(Debug)]
 struct Exported {
-    /// The interface that it belongs to, if any.
+    /// The interface of the function, if any.
     interface: Option<String>,
     name: String,
-    /// What it returns, for the guard.
+    /// The shape of the returned value, for the guard.
     returned: Value,
 }
 
 impl Exported {
-    /// How a person names it, and where it is found.
+    /// Returns the function's display name, and the expression that reads it.
     fn names(&self) -> (String, String) {
         let name = &self.name;
         match &self.interface {
@@ -283,7 +283,7 @@ impl Exports {
         }
     }
 
-    /// The module that is componentized.
+    /// Returns the text of the entry module.
     fn module(&self, main: &str, has_prelude: bool) -> anyhow::Result<String> {
         let mut text =
             "// What `haft build` gives to componentize-qjs. Made anew by every build.\n".to_owned();
@@ -305,7 +305,7 @@ impl Exports {
         Ok(text)
     }
 
-    /// Exports every function anew, in the place of the one that `export *` gives: what it throws and returns is looked at.
+    /// Exports each function wrapped by the guard, which overrides the export of `export *`.
     fn guard(&self, text: &mut String) -> anyhow::Result<()> {
         let interfaces: Vec<&str> =
             self.functions.iter().filter_map(|function| function.interface.as_deref()).collect();
@@ -333,8 +333,8 @@ impl Exports {
     }
 }
 
-/// What the prelude stands on and a plugin may import. None of it is a right: `QuickJS` itself imports all of it but random
-/// bytes, of which it has a seed.
+/// Imports of the prelude, which a plugin may use too. None of them is a right: `QuickJS` itself imports all of
+/// them except random bytes, which only seed its generator.
 const IMPORTS: &[&str] = &[
     "wasi:cli/environment@0.2.12",
     "wasi:cli/stderr@0.2.12",
@@ -344,12 +344,12 @@ const IMPORTS: &[&str] = &[
     "wasi:random/random@0.2.12",
 ];
 
-/// Says of what a function throws where it was, and of what it returns whether it is what the WIT says.
+/// Adds the source location to exceptions, and checks returned values against the WIT.
 const GUARD: &str = include_str!("../templates/js/build/guard.js");
 
 const PRELUDE: &str = include_str!("../templates/js/build/prelude.js");
 
-/// Parts of WASI 0.2.12, in the order in which they stand on each other.
+/// Packages of WASI 0.2.12, in the order of their dependencies.
 const WASI: &[(&str, &str)] = &[
     ("wasi:io@0.2.12", include_str!("../templates/js/build/wasi/io.wit")),
     ("wasi:clocks@0.2.12", include_str!("../templates/js/build/wasi/clocks.wit")),
@@ -377,7 +377,7 @@ mod tests {
         Entry::generate(&Wit::read(&path, None).unwrap(), "src/plugin.js").unwrap()
     }
 
-    /// componentize-qjs makes a component of a module in which functions are missing; calls of them trap.
+    /// componentize-qjs accepts a module without an exported function; calls of it trap.
     #[test]
     fn every_exported_function_is_looked_for() {
         let made = entry(

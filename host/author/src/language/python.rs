@@ -1,5 +1,5 @@
-//! Python: componentize-py, from the project's own virtual environment, puts `app.py` and CPython into a
-//! component. Only pure Python goes in, and only what is imported when `app.py` is loaded.
+//! Python: componentize-py from the project's virtual environment builds a component of `app.py` and CPython.
+//! Supports only pure Python, and includes only modules that are imported when `app.py` is loaded.
 
 use std::path::PathBuf;
 
@@ -21,13 +21,13 @@ pub(super) struct Python;
 /// The module that implements the world.
 const MODULE: &str = "app";
 
-/// Where the entry is that haft gives to componentize-py in the place of [`MODULE`].
+/// The folder of haft's entry module, which replaces [`MODULE`] for componentize-py.
 const ENTRY_FOLDER: &str = "build/entry";
 
-/// The entry's name as a module.
+/// The name of the entry module.
 const ENTRY: &str = "haft_app";
 
-/// Where the classes of the WIT are, for editors.
+/// The folder of the WIT's classes, for editors.
 const BINDINGS: &str = "build/bindings";
 
 const COMPONENTIZE: Need = Need {
@@ -70,7 +70,7 @@ impl Language for Python {
     }
 
     async fn prepare(&self, build: &Build<'_>) -> anyhow::Result<Tool> {
-        // Before anything is installed for a project that cannot be built.
+        // Checked before anything is installed for a project that cannot be built.
         wit(build)?;
         Ok(Tool::new(componentize(build).await?))
     }
@@ -78,7 +78,7 @@ impl Language for Python {
     async fn build(&self, build: &Build<'_>, tool: Tool) -> anyhow::Result<Vec<u8>> {
         let wit = wit(build)?;
         let tool = tool.args(["--quiet"]).env("VIRTUAL_ENV", build.path(venv::FOLDER));
-        // Its own errors say all; a trace of its insides hides them.
+        // A backtrace of componentize-py would hide its error message.
         let tool = tool.env("RUST_BACKTRACE", "0").env("RUST_LIB_BACKTRACE", "0");
         write_bindings(build, tool.clone().args(["--world", wit.world()])).await?;
         let folder = build.path(ENTRY_FOLDER);
@@ -94,7 +94,7 @@ impl Language for Python {
     }
 }
 
-/// The world, the name of which must not be that of a module too.
+/// Returns the project's WIT; its world must not have the name of the module.
 fn wit(build: &Build<'_>) -> anyhow::Result<Wit> {
     build.wit_path()?;
     let wit = build.project.wit()?.context("no WIT")?;
@@ -110,14 +110,14 @@ fn wit(build: &Build<'_>) -> anyhow::Result<Wit> {
     Ok(wit)
 }
 
-/// componentize-py: that of the project, where it names one; else from PATH.
+/// Finds componentize-py in the project, if `requirements.txt` names it, else on `PATH`.
 async fn componentize(build: &Build<'_>) -> anyhow::Result<PathBuf> {
-    let is_own = venv::names(build, COMPONENTIZE.program);
-    if is_own {
+    let is_named = venv::names(build, COMPONENTIZE.program);
+    if is_named {
         venv::ensure(build).await?;
     }
-    let own = venv::program(build, COMPONENTIZE.program);
-    let found = own.or_else(|| find_on_path(COMPONENTIZE.program));
+    let in_project = venv::program(build, COMPONENTIZE.program);
+    let found = in_project.or_else(|| find_on_path(COMPONENTIZE.program));
     let looked = "looked for it in `.venv` and on PATH";
     let found = found.ok_or_else(|| Report::from(COMPONENTIZE.missing(looked)))?;
     let version = build.ask(&Tool::new(&found).args(["--version"])).await?;
@@ -125,7 +125,7 @@ async fn componentize(build: &Build<'_>) -> anyhow::Result<PathBuf> {
     Ok(found)
 }
 
-/// The classes of the WIT, made anew: the tool does not write over any.
+/// Generates the classes of the WIT; removes the old ones, since the tool overwrites no file.
 async fn write_bindings(build: &Build<'_>, tool: Tool) -> anyhow::Result<()> {
     build.scratch()?;
     let folder = build.path(BINDINGS);
@@ -136,7 +136,7 @@ async fn write_bindings(build: &Build<'_>, tool: Tool) -> anyhow::Result<()> {
     build.run(&tool.args(["--wit-path"]).args([build.wit_path()?]).args(["bindings", BINDINGS])).await
 }
 
-/// What the entry asks for the folder to work in, besides what CPython imports itself.
+/// The import that the entry needs for the working directory, besides CPython's own imports.
 const WASI: &[(&str, &str)] = &[(
     "wasi:cli@0.2.9",
     "package wasi:cli@0.2.9; interface environment { initial-cwd: func() -> option<string>; }",
@@ -145,14 +145,14 @@ const WASI: &[(&str, &str)] = &[(
 /// The interfaces of [`WASI`].
 const IMPORTS: &[&str] = &["wasi:cli/environment@0.2.9"];
 
-/// A module that is `app.py`, with what CPython itself would look for only when it is needed: what is not
-/// loaded while the component is made is not part of it.
+/// Returns a module that loads `app.py` and the modules that CPython imports late: a module that is not loaded
+/// during the build is not in the component.
 fn entry() -> String {
     let later = LATER.iter().map(|module| format!("import {module}\n")).collect::<String>();
     include_str!("../templates/python/build/haft_app.py").replace("import LATER\n", &later)
 }
 
-/// The modules of the standard library that others of it import in the middle of a function.
+/// Modules of the standard library that other modules import inside functions.
 const LATER: &[&str] = &[
     "_strptime",
     "copy",

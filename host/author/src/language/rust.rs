@@ -1,5 +1,5 @@
-//! Rust: `cargo build` for `wasm32-wasip2`, which gives a component by itself. It leaves the choice
-//! of the toolchain to the project, as cargo does.
+//! Rust: `cargo build` for `wasm32-wasip2` builds a component directly. The project chooses the toolchain, as
+//! with any use of cargo.
 
 use std::path::{Path, PathBuf};
 
@@ -17,11 +17,10 @@ use haft_core::report::{Problem, Report};
 #[derive(Debug)]
 pub(super) struct Rust;
 
-/// What components are compiled for.
+/// The compilation target.
 const TARGET: &str = "wasm32-wasip2";
 
-/// Where a typed plugin's bindings are: generated, and compiled in seconds, where a macro that
-/// generates them takes minutes.
+/// The file of a typed plugin's bindings: generated once and compiled in seconds, where a macro takes minutes.
 const BINDINGS: &str = "src/bindings.rs";
 
 const CARGO: Need = Need {
@@ -82,7 +81,7 @@ impl Language for Rust {
 
     async fn build(&self, build: &Build<'_>, cargo: Tool) -> anyhow::Result<Vec<u8>> {
         if wants_bindings(build) {
-            bindings::write_changed(&build.path(BINDINGS), &own_bindings(build)?)?;
+            bindings::write_changed(&build.path(BINDINGS), &project_bindings(build)?)?;
         }
         let messages = build.read(&compile(build, cargo)).await?;
         let component = artifact(&messages, &build.path("Cargo.toml")).ok_or_else(|| {
@@ -95,23 +94,23 @@ impl Language for Rust {
     }
 }
 
-/// The files of the author's that cargo says a component is compiled of: those of other crates by their path too.
+/// Reads the source files of a component from cargo's dep-info file, including those of other crates by path.
 fn dependencies(path: &Path) -> Vec<PathBuf> {
     let text = std::fs::read_to_string(path).unwrap_or_default();
     let files = text.lines().filter_map(|line| line.split_once(": ")).flat_map(|(_, files)| {
-        // A space in a path is `\ `.
+        // A space in a path is written as `\ `.
         files.replace("\\ ", "\0").split(' ').map(|file| file.replace('\0', " ")).collect::<Vec<_>>()
     });
     files.map(PathBuf::from).collect()
 }
 
-/// What tells cargo how to build a crate in `folder`, besides the files that count as its source.
+/// Returns the files that configure cargo for a crate in `folder`, besides its source files.
 fn around(folder: &Path) -> impl Iterator<Item = PathBuf> {
     let names = ["Cargo.toml", "Cargo.lock", ".cargo/config.toml", "rust-toolchain.toml", "rust-toolchain"];
     folder.ancestors().flat_map(move |folder| names.map(|name| folder.join(name)))
 }
 
-/// cargo on PATH; where rustup has put it and no shell has been told, that is said.
+/// Finds cargo on `PATH`; the error mentions an installation by rustup that is not on `PATH`.
 fn cargo() -> Result<PathBuf, Report> {
     find_on_path(CARGO.program).ok_or_else(|| {
         let problem = CARGO.missing("looked for it on PATH");
@@ -123,7 +122,7 @@ fn cargo() -> Result<PathBuf, Report> {
     })
 }
 
-/// Makes sure that the toolchain in use here can compile for [`TARGET`]; gives its version.
+/// Adds [`TARGET`] to the toolchain, if it is missing; returns the toolchain's version.
 async fn add_target(build: &Build<'_>) -> anyhow::Result<String> {
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let rustc = find_on_path(&rustc.to_string_lossy()).unwrap_or_else(|| rustc.into());
@@ -144,15 +143,15 @@ async fn add_target(build: &Build<'_>) -> anyhow::Result<String> {
     Ok(version)
 }
 
-/// Whether the crate has a module for the bindings that are made here.
+/// Reports whether the crate declares the module for generated bindings.
 fn wants_bindings(build: &Build<'_>) -> bool {
     let source = std::fs::read_to_string(build.path("src/lib.rs")).unwrap_or_default();
     build.project.wit_path().is_some()
         && source.lines().any(|line| line.trim_end().ends_with("mod bindings;"))
 }
 
-/// `src/bindings.rs`, with the documentation of the WIT.
-fn own_bindings(build: &Build<'_>) -> anyhow::Result<Vec<u8>> {
+/// Generates `src/bindings.rs`, with the documentation of the WIT.
+fn project_bindings(build: &Build<'_>) -> anyhow::Result<Vec<u8>> {
     one_file(build.bindings(GENERATOR)?)
 }
 
@@ -164,7 +163,7 @@ fn one_file(files: Vec<bindings::File>) -> anyhow::Result<Vec<u8>> {
 const HEADER: &str =
     "//! The types and functions of the WIT. `haft build` writes this file anew when the WIT changes.\n\n";
 
-/// Makes the bindings, each item marked so that rustfmt leaves it alone.
+/// Generates the bindings, with attributes that exclude them from rustfmt.
 const GENERATOR: Generator = || {
     let options = wit_bindgen_rust::Opts { format: true, generate_all: true, ..Default::default() };
     Box::new(options.build())
@@ -173,14 +172,14 @@ const GENERATOR: Generator = || {
 fn compile(build: &Build<'_>, cargo: Tool) -> Tool {
     let tool = cargo.args(["build", "--release", "--target", TARGET]);
     let tool = tool.args(["--message-format", "json-render-diagnostics"]);
-    // The places of the code are read from that; what is not shipped of it goes when the component is finished.
+    // Line tables for the source locations; they are removed from the finished component.
     let tool = tool.args(["--config", "profile.release.debug = \"line-tables-only\""]);
     let tool = tool.args(["--config", "profile.release.strip = false"]);
-    // Else the messages of panics name folders of this machine, and the bytes depend on it.
+    // Without this, the messages of panics contain local paths, which makes the bytes machine-dependent.
     tool.args(["--config", &format!("target.{TARGET}.rustflags = {}", flags(build))])
 }
 
-/// `["--remap-path-prefix=/home/me/my-plugin=my-plugin", …]`, as TOML.
+/// Returns `["--remap-path-prefix=/home/me/my-plugin=my-plugin", …]` as TOML.
 fn flags(build: &Build<'_>) -> Value {
     let cargo = std::env::var_os("CARGO_HOME").map(PathBuf::from);
     let cargo = cargo.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")));
@@ -191,7 +190,7 @@ fn flags(build: &Build<'_>) -> Value {
     folders.into_iter().filter_map(flag).collect()
 }
 
-/// The component among what cargo says that it made of the crate at `manifest`.
+/// Returns the component among cargo's artifacts of the crate at `manifest`.
 fn artifact(messages: &str, manifest: &Path) -> Option<PathBuf> {
     let made = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let is_own = |message: &Value| {
@@ -209,13 +208,13 @@ fn artifact(messages: &str, manifest: &Path) -> Option<PathBuf> {
     files.find(|file| file.extension().is_some_and(|extension| extension == "wasm"))
 }
 
-/// Cargo resolves links in the paths that it tells.
+/// Compares two paths; cargo resolves links in the paths that it reports.
 fn is_same(one: &Path, other: &Path) -> bool {
     let real = |path: &Path| path.canonicalize().ok();
     one == other || real(one).is_some_and(|one| real(other) == Some(one))
 }
 
-/// A file of this style that is called the same in the template's folder.
+/// A file of a template folder.
 macro_rules! file {
     ($path:literal, $text:literal) => {
         File { path: $path, text: include_str!(concat!("../templates/", $text)) }
@@ -229,7 +228,7 @@ const TYPED: &[File] = &[
     file!(".gitignore", "rust/gitignore"),
 ];
 
-/// A file of the sdk, which goes with the project: it is published nowhere else.
+/// A file of the sdk, which is copied into the project: it is not published elsewhere.
 macro_rules! sdk {
     ($path:literal) => {
         File { path: concat!("sdk/", $path), text: include_str!(concat!("../../../../plugins/sdk/", $path)) }
@@ -280,7 +279,7 @@ mod tests {
                     folders.push(path);
                 } else {
                     let name = format!("sdk/{}", path.strip_prefix(&root).unwrap().display());
-                    // Its own tests look at this repository.
+                    // The sdk's own tests read files of this repository.
                     let is_test = name.ends_with("tests.rs");
                     assert_eq!(SDK.iter().any(|file| file.path == name), !is_test, "{name}");
                 }
@@ -298,7 +297,7 @@ mod tests {
         Box::new(options.build())
     }
 
-    /// With `HAFT_RECORD` it writes them.
+    /// With `HAFT_RECORD` set, the test writes the bindings.
     #[test]
     fn the_bindings_of_the_sdk_are_those_of_the_wit() {
         const NOTICE: &str = "//! The component ABI of a world of `wit`, generated. Committed, since the macro in its place more \

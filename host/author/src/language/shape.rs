@@ -1,13 +1,13 @@
-//! What a value of a WIT type looks like in a language without types, as far as a look at it can tell: told as JSON to what
-//! looks at it in the component.
+//! Describes WIT types for untyped languages, as far as a value can be checked at run time. The description is
+//! JSON for the guard in the component.
 
 use serde_json::{Value, json};
 use wit_parser::{Resolve, Type, TypeDefKind};
 
-/// Types in types. What is deeper is not looked at.
+/// Limit on the nesting of types; deeper types are not checked.
 const MAX_DEPTH: usize = 16;
 
-/// The shape of a type; `null` for what is not looked at.
+/// Returns the shape of a type; `null` for a type that is not checked.
 pub(super) fn of(resolve: &Resolve, ty: &Type) -> Value {
     at_depth(resolve, ty, MAX_DEPTH)
 }
@@ -42,14 +42,14 @@ fn at_depth(resolve: &Resolve, ty: &Type, depth: usize) -> Value {
     }
 }
 
-/// A name of WIT as JavaScript has it: `top-words` is `topWords`.
+/// Converts a WIT name to camel case: `top-words` becomes `topWords`.
 pub(super) fn camel(name: &str) -> String {
     let mut words = name.split('-').map(str::to_ascii_lowercase);
     let first = words.next().unwrap_or_default();
-    words.fold(first, |all, word| {
+    words.fold(first, |text, word| {
         let mut letters = word.chars();
         let start = letters.next().map(|letter| letter.to_ascii_uppercase());
-        all.chars().chain(start).chain(letters).collect()
+        text.chars().chain(start).chain(letters).collect()
     })
 }
 

@@ -1,5 +1,5 @@
-//! A compiler that `requirements.txt` names, kept once for all projects that name the same: in haft's cache, by the digest of
-//! that file. The project's `.venv` is a link to it. A Go or a zig has some hundred megabytes.
+//! Compilers from `requirements.txt` that several projects share: each is installed once in haft's cache, under
+//! the digest of that file, and the project's `.venv` is a link to it. Go or zig takes some hundred megabytes.
 
 use std::fs::File;
 use std::io::ErrorKind;
@@ -14,26 +14,27 @@ use xxhash_rust::xxh3::xxh3_128;
 use super::venv;
 use crate::{Build, Tool, sweep};
 
-/// How often it is looked whether another build that fills the same folder has ended; and for how long.
+/// The interval and the number of attempts to lock a folder that another build fills: one hour together.
 const POLL: Duration = Duration::from_millis(200);
 const MOST_POLLS: usize = 5 * 60 * 60;
 
-/// Makes sure that `.venv` holds what `requirements.txt` names now. One that is a folder of the project's own stays so.
+/// Installs the packages of `requirements.txt` into `.venv`, if they changed. A `.venv` that is a folder is not
+/// replaced by a link.
 pub(super) async fn ensure(build: &Build<'_>) -> anyhow::Result<()> {
     let (link, required) = (build.path(venv::FOLDER), venv::required(build)?);
     if link.symlink_metadata().is_ok_and(|metadata| metadata.is_dir()) {
         return venv::ensure(build).await;
     }
     if venv::is_filled(&link, &required) {
-        // As far as it is one of these: the link may be the author's own.
-        let own = link.read_link().ok().filter(|folder| folder.parent() == Some(&build.toolchains));
-        if let Some(folder) = own {
+        // The link may be the author's own and lead elsewhere.
+        let shared_folder = link.read_link().ok().filter(|folder| folder.parent() == Some(&build.toolchains));
+        if let Some(folder) = shared_folder {
             sweep::used(&folder);
         }
         return Ok(());
     }
     let python = build.find(&venv::PYTHON)?;
-    // A virtual environment is of one Python.
+    // A virtual environment depends on the Python version.
     let version =
         build.ask(&Tool::new(python).args(["-c", "import sys; print(sys.version, sys.base_prefix)"])).await?;
     let named = [version.unwrap_or_default().as_bytes(), &required].concat();
@@ -48,7 +49,7 @@ pub(super) async fn ensure(build: &Build<'_>) -> anyhow::Result<()> {
     point(&link, &folder).with_context(|| format!("cannot make the link `{}`", link.display()))
 }
 
-/// Waits until nobody else fills the folder; so until the answer is dropped.
+/// Locks the folder against other builds until the returned file is dropped.
 async fn lock(build: &Build<'_>, path: &Path) -> anyhow::Result<File> {
     let file = File::create(path).with_context(|| format!("cannot create `{}`", path.display()))?;
     for poll in 0..MOST_POLLS {
@@ -63,7 +64,7 @@ async fn lock(build: &Build<'_>, path: &Path) -> anyhow::Result<File> {
     anyhow::bail!("`{}` is held by another build for an hour", path.display())
 }
 
-/// Makes `link` lead to `folder`, whichever link is there.
+/// Makes `link` point to `folder`, replacing an existing link.
 fn point(link: &Path, folder: &Path) -> std::io::Result<()> {
     match std::fs::remove_file(link) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),

@@ -1,5 +1,5 @@
-//! A project's own Python tools: the virtual environment `.venv`, filled from what the project's
-//! `requirements.txt` names. Nothing is installed anywhere else, and nothing that is not named there.
+//! The Python tools of a project: the virtual environment `.venv` with the packages of `requirements.txt`.
+//! Installs nothing outside of it, and no package that is not named.
 
 use std::path::{Path, PathBuf};
 
@@ -10,10 +10,10 @@ use crate::{Build, Need, Tool};
 use haft_core::lookup::is_executable;
 use haft_core::report::{Problem, Report};
 
-/// Where it is, below the project's folder.
+/// The folder of the environment, below the project's folder.
 pub(super) const FOLDER: &str = ".venv";
 
-/// What names the tools.
+/// The file that names the packages.
 pub(super) const REQUIREMENTS: &str = "requirements.txt";
 
 pub(super) const PYTHON: Need = Need {
@@ -24,24 +24,24 @@ pub(super) const PYTHON: Need = Need {
     ],
 };
 
-/// The program `name` of the project's virtual environment, if it is there.
+/// Returns the program `name` of the project's virtual environment, if it exists.
 pub(super) fn program(build: &Build<'_>, name: &str) -> Option<PathBuf> {
     Some(build.path(FOLDER).join("bin").join(name)).filter(|path| is_executable(path))
 }
 
-/// Whether `requirements.txt` names a package.
+/// Reports whether `requirements.txt` names a package.
 pub(super) fn names(build: &Build<'_>, package: &str) -> bool {
     let text = std::fs::read_to_string(build.path(REQUIREMENTS)).unwrap_or_default();
     text.lines().any(|line| is_requirement(line, package))
 }
 
-/// Whether a line of `requirements.txt` asks for a package, in whichever version.
+/// Reports whether a line of `requirements.txt` names a package, in any version.
 fn is_requirement(line: &str, package: &str) -> bool {
     let rest = line.trim_start().strip_prefix(package);
     rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_alphanumeric() || "-_.".contains(c)))
 }
 
-/// Makes sure that the virtual environment holds what `requirements.txt` names now.
+/// Installs the packages of `requirements.txt` into the virtual environment, if they changed.
 pub(super) async fn ensure(build: &Build<'_>) -> anyhow::Result<()> {
     let required = required(build)?;
     let folder = build.path(FOLDER);
@@ -51,7 +51,7 @@ pub(super) async fn ensure(build: &Build<'_>) -> anyhow::Result<()> {
     fill(build, &folder, &required).await
 }
 
-/// What `requirements.txt` says.
+/// Returns the content of `requirements.txt`.
 pub(super) fn required(build: &Build<'_>) -> Result<Vec<u8>, Report> {
     let requirements = build.path(REQUIREMENTS);
     std::fs::read(&requirements).map_err(|error| {
@@ -60,12 +60,12 @@ pub(super) fn required(build: &Build<'_>) -> Result<Vec<u8>, Report> {
     })
 }
 
-/// Whether a virtual environment holds what is required.
+/// Reports whether a virtual environment has exactly the packages of `required`.
 pub(super) fn is_filled(folder: &Path, required: &[u8]) -> bool {
     is_same(&folder.join(INSTALLED), required) && is_executable(&folder.join("bin/python"))
 }
 
-/// Makes a virtual environment hold what is required.
+/// Creates a virtual environment and installs the packages of `required`.
 pub(super) async fn fill(build: &Build<'_>, folder: &Path, required: &[u8]) -> anyhow::Result<()> {
     let (shown, python) = (build.project.relative(folder).display(), folder.join("bin/python"));
     if !is_executable(&python) {

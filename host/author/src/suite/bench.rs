@@ -1,4 +1,4 @@
-//! The component under test. Each call of it is one of a fresh instance that nothing else has touched.
+//! Runs cases on the component under test. Each call has a fresh instance.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -30,38 +30,39 @@ pub struct Bench {
     cancel: CancellationToken,
 }
 
-/// What came of a case.
+/// The result of a case.
 #[derive(Debug)]
 pub struct Ran {
-    /// What was otherwise than expected; nothing where the case passed.
+    /// The differences from the expected result; empty if the case passed.
     pub complaints: Vec<String>,
-    /// Whether its answer was kept as the one to compare with from now on.
+    /// Whether the result was stored as the new snapshot.
     pub blessed: bool,
-    /// How long the call took.
+    /// The duration of the call.
     pub time: Duration,
 }
 
 impl Bench {
-    /// The component `plugin` of the project in `folder`, whose calls have `limits` unless a case has its own. `cancel`
-    /// ends the call under way.
+    /// Returns a bench for the component `plugin` of the project in `folder`. Calls have `limits`, unless a
+    /// case sets its own. `cancel` ends the running call.
     pub fn new(plugin: Plugin, limits: Limits, folder: &Path, cancel: CancellationToken) -> Self {
         Self { plugin, limits, tests: folder.join(FOLDER), cancel }
     }
 
-    /// What a call may use unless a case says otherwise.
+    /// Returns the default limits of a call.
     pub fn limits(&self) -> Limits {
         self.limits
     }
 
-    /// The tools of the component.
+    /// Returns the tools of the component.
     pub fn tools(&self) -> &[ToolDef] {
         self.plugin.tools()
     }
 
-    /// Runs a case of the file `file`. With `bless` an answer that is compared with a kept one is kept instead.
+    /// Runs a case of the file `file`. With `bless`, the result of a snapshot case is stored instead of
+    /// compared.
     ///
     /// # Errors
-    /// What the case needs cannot be had: a file, a folder.
+    /// A file or folder of the case cannot be read or created.
     pub async fn run(&self, file: &Path, case: &Case, bless: bool) -> anyhow::Result<Ran> {
         if !self.tools().iter().any(|tool| tool.name == case.tool) {
             return Ok(Ran {
@@ -101,7 +102,7 @@ impl Bench {
         Ok(Ran { complaints, blessed, time })
     }
 
-    /// Calls a tool with nothing granted; the answer.
+    /// Calls a tool without any rights; returns the result.
     pub(super) async fn bare_call(
         &self,
         tool: &str,
@@ -113,7 +114,7 @@ impl Bench {
         Ok(self.call(call, Grant::none(), Arc::new(Nobody)).await?.0)
     }
 
-    /// Makes a call; the answer, and what was decided about its rights.
+    /// Makes a call; returns the result, and the decisions on its rights.
     async fn call(
         &self,
         call: Call<'_>,
@@ -148,14 +149,14 @@ impl Bench {
     }
 }
 
-/// A call to make.
+/// The parameters of a call.
 struct Call<'a> {
     tool: &'a str,
     arguments: Map<String, Value>,
     limits: Limits,
 }
 
-/// Answers no request.
+/// A responder that answers no request.
 struct Nobody;
 
 impl Responder for Nobody {
@@ -164,7 +165,7 @@ impl Responder for Nobody {
     }
 }
 
-/// What is wrong with a file that has to be there after the call.
+/// Compares a file after the call with its expected content; returns the difference.
 fn left(folder: &CaseFolder, path: &Path, wanted: &str) -> Option<String> {
     let shown = path.display();
     match folder.read(path) {

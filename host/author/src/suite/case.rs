@@ -1,4 +1,4 @@
-//! One case: what is called, with what, and what is expected. Nothing here runs anything.
+//! A test case: the call, its rights and the expected result. Runs nothing.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -15,38 +15,38 @@ use haft_core::limit::Limits;
 use haft_core::manifest::units;
 use haft_core::report::Span;
 
-/// The longest that a case may take.
+/// Limit on the time of a case.
 const MAX_TIME: Duration = Duration::from_mins(10);
 
-/// Characters of a name, which is part of the name of a snapshot.
+/// Limit on the characters of a name, which is part of the snapshot's file name.
 const MAX_NAME: usize = 200;
 
-/// A case.
+/// A test case.
 #[derive(Debug)]
 pub struct Case {
-    /// Its name, of which there is one in a file.
+    /// The name, unique in its file.
     pub name: String,
-    /// The tool, by the plugin's own name for it.
+    /// The tool, by the plugin's name for it.
     pub tool: String,
     /// The arguments.
     pub arguments: Map<String, Value>,
-    /// What the call may do.
+    /// The rights of the call.
     pub grant: Grants,
-    /// What the call may use that is not what the plugin's calls may use.
+    /// The limits of the call that differ from the plugin's.
     pub limits: OwnLimits,
-    /// Files in the case's folder before the call, by their paths below it.
+    /// Files in the case's folder before the call, by relative path.
     pub files: BTreeMap<PathBuf, String>,
-    /// A folder below `tests` whose files are copied into the case's folder.
+    /// A folder below `tests` that is copied into the case's folder.
     pub folder: Option<PathBuf>,
-    /// Files in the case's folder after the call.
+    /// Expected files in the case's folder after the call.
     pub after: BTreeMap<PathBuf, String>,
-    /// Answers to the requests that the tool makes.
+    /// Responses to the tool's requests.
     pub http: Vec<Http>,
-    /// What is expected.
+    /// The expected result.
     pub wanted: Wanted,
 }
 
-/// Limits of a case; those that it does not have are the plugin's.
+/// The limits of a case; a missing one is the plugin's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OwnLimits {
     memory: Option<u64>,
@@ -56,7 +56,7 @@ pub struct OwnLimits {
 }
 
 impl OwnLimits {
-    /// All limits of the case, where the plugin's are `usual`.
+    /// Returns all limits of the case; the plugin's are `usual`.
     pub fn over(self, usual: Limits) -> Limits {
         Limits {
             memory: self.memory.unwrap_or(usual.memory),
@@ -67,64 +67,64 @@ impl OwnLimits {
     }
 }
 
-/// What a call may do. Directories are those of the case's folder.
+/// The rights of a call. Directories are relative to the case's folder.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Grants {
-    /// Directories it may read.
+    /// Readable directories.
     pub read: Vec<PathBuf>,
-    /// Directories it may read and write.
+    /// Readable and writable directories.
     pub write: Vec<PathBuf>,
-    /// Destinations it may reach, as in program.toml.
+    /// Permitted hosts, as in program.toml.
     #[serde(deserialize_with = "hosts")]
     pub hosts: Vec<HostPattern>,
-    /// Variables of the environment, with their values.
+    /// Environment variables, with their values.
     pub env: BTreeMap<String, String>,
 }
 
-/// A request that the tool has to make, and its answer.
+/// A request that the tool must make, and the response.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Http {
-    /// The method and the whole address, such as `GET https://example.com/a?b=c`.
+    /// The method and the URL, such as `GET https://example.com/a?b=c`.
     pub request: String,
-    /// A part of the request's body.
+    /// A text that the request's body must contain.
     pub sent: Option<String>,
-    /// The status of the answer.
+    /// The status of the response.
     #[serde(default = "ok")]
     pub status: u16,
-    /// The headers of the answer.
+    /// The headers of the response.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
-    /// The body of the answer.
+    /// The body of the response.
     #[serde(default)]
     pub body: String,
-    /// The file below `tests` whose content is the body of the answer.
+    /// A file below `tests` with the body of the response.
     pub body_file: Option<PathBuf>,
 }
 
-/// What is expected of a call.
+/// The expected result of a call.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Wanted {
-    /// An answer, whatever it says.
+    /// Any successful result.
     Anything,
-    /// Exactly this answer, as text.
+    /// Exactly this result, as text.
     Answer(String),
-    /// An answer that is this as JSON.
+    /// A result that equals this JSON value.
     Json(Value),
-    /// An answer with all of these in it.
+    /// A result that contains all of these texts.
     Contains(Vec<String>),
-    /// The answer that is kept beside the tests.
+    /// The result in the snapshot.
     Snapshot,
-    /// An error with this in it.
+    /// An error that contains this text.
     Error(String),
-    /// Something that was not granted, with this in what haft says of it.
+    /// A refusal whose message contains this text.
     Refused(String),
-    /// The end at this limit.
+    /// An error at this limit.
     Limit(LimitName),
 }
 
-/// A limit that ends a call.
+/// The limits that end a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LimitName {
@@ -139,7 +139,7 @@ pub enum LimitName {
 }
 
 impl LimitName {
-    /// Its key in `[plugins.limits]`.
+    /// Returns the key in `[plugins.limits]`.
     pub fn key(self) -> &'static str {
         match self {
             Self::Memory => "memory",
@@ -150,7 +150,7 @@ impl LimitName {
     }
 }
 
-/// A file as it is written.
+/// A file, as written.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
@@ -158,7 +158,7 @@ struct File {
     test: Vec<Spanned<Written>>,
 }
 
-/// A case as it is written.
+/// A case, as written.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
@@ -195,10 +195,10 @@ struct WrittenLimits {
     disk: Option<Spanned<String>>,
 }
 
-/// A mistake and its place.
+/// A mistake and its position.
 type Mistake = (Span, String);
 
-/// The cases of a file, or all that is wrong with it.
+/// Parses the cases of a file; returns all mistakes.
 pub(super) fn parse(text: &str) -> Result<Vec<Case>, Vec<Mistake>> {
     let file: File = toml::from_str(text).map_err(|error| {
         let span = error.span().map_or_else(Span::default, Span::from);
@@ -250,9 +250,9 @@ impl Written {
         })
     }
 
-    /// What is expected, of which there is one.
+    /// Returns the expected result, of which there is at most one.
     fn wanted(&self) -> Result<Wanted, String> {
-        let all = [
+        let expectations = [
             self.answer.clone().map(Wanted::Answer),
             self.json.clone().map(Wanted::Json),
             self.contains.clone().map(Wanted::Contains),
@@ -261,8 +261,8 @@ impl Written {
             self.refused.clone().map(Wanted::Refused),
             self.limit.map(Wanted::Limit),
         ];
-        let mut said = all.into_iter().flatten();
-        match (said.next(), said.next()) {
+        let mut given = expectations.into_iter().flatten();
+        match (given.next(), given.next()) {
             (wanted, None) => Ok(wanted.unwrap_or(Wanted::Anything)),
             _ => Err("a test expects one of `answer`, `json`, `contains`, `snapshot`, `error`, `refused` and `limit`".into()),
         }

@@ -1,4 +1,4 @@
-//! The folder that a case has for itself: empty but for what the case puts there, and gone afterwards.
+//! The temporary folder of a case: contains only the case's files, and is removed after the call.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -12,13 +12,13 @@ use tempfile::TempDir;
 use super::case::{Case, Grants};
 use haft_core::grant::{Grant, Root};
 
-/// Files and folders that are copied for one case.
+/// Limit on the files and folders that are copied for one case.
 const MAX_ENTRIES: usize = 10_000;
 
-/// Bytes that are copied for one case.
+/// Limit on the bytes that are copied for one case.
 const MAX_COPIED: u64 = 256 << 20;
 
-/// Folders in one another that are copied.
+/// Limit on the depth of copied folders.
 const MAX_DEPTH: usize = 32;
 
 /// A case's folder.
@@ -28,14 +28,14 @@ pub(super) struct CaseFolder {
     _temporary: TempDir,
 }
 
-/// What may still be copied.
+/// The remaining entries and bytes that may be copied.
 struct Budget {
     entries: usize,
     bytes: u64,
 }
 
 impl CaseFolder {
-    /// The folder of `case` as it is before the call. `tests` is where the folder to copy lies.
+    /// Creates the folder of `case` for the call. `tests` contains the folder to copy.
     pub(super) fn new(case: &Case, tests: &Path) -> anyhow::Result<Self> {
         let temporary = TempDir::with_prefix("haft-test-")?;
         let root = Root::resolve(Path::new("/"), temporary.path())?;
@@ -52,7 +52,7 @@ impl CaseFolder {
         Ok(Self { root, dir, _temporary: temporary })
     }
 
-    /// What a case with these rights may do: directories are those of this folder.
+    /// Returns the grant of a case; its directories are relative to this folder.
     pub(super) fn grant(&self, grants: &Grants) -> anyhow::Result<Grant> {
         let root = |path: &PathBuf| -> anyhow::Result<Root> {
             let root = Root::resolve(self.root.path(), path)?;
@@ -74,12 +74,12 @@ impl CaseFolder {
         Ok(grants.env.iter().fold(grant, |grant, (name, value)| grant.with_value(name, value)))
     }
 
-    /// A file as it is now.
+    /// Reads a file in its current state.
     pub(super) fn read(&self, path: &Path) -> io::Result<String> {
         self.dir.read_to_string(path)
     }
 
-    /// `text` with this folder's path, which is another one each time, as `$FOLDER`.
+    /// Replaces this folder's path, which differs in each run, by `$FOLDER` in `text`.
     pub(super) fn masked(&self, text: &str) -> String {
         [self.root.real(), self.root.path()]
             .iter()
@@ -99,7 +99,7 @@ fn write(dir: &Dir, files: &BTreeMap<PathBuf, String>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Copies files and folders; links are left out, since they may lead anywhere.
+/// Copies files and folders; skips links, since they may lead anywhere.
 fn copy(from: &Dir, to: &Dir, budget: &mut Budget, depth: usize) -> io::Result<()> {
     for entry in from.entries()? {
         let (entry, full) = (entry?, || io::Error::other("it is too large or too deep for a test"));

@@ -1,5 +1,5 @@
-//! The answers that a case gives to its tool's requests: each request of the case has to be made once, in any order, and no
-//! other.
+//! Responds to the requests of a case's tool: each request of the case must be made exactly once, in any order,
+//! and no other request.
 
 use std::io::{self, Read};
 use std::path::Path;
@@ -12,23 +12,23 @@ use super::case::{Case, Http};
 use haft_core::sync::Lock;
 use haft_plugin_host::{CannedResponse, OutgoingRequest, Responder};
 
-/// Requests that nothing answers, of which so many are told.
+/// Limit on the reported unexpected requests.
 const MAX_UNEXPECTED: usize = 10;
 
-/// Bytes of a body in a file: a guest takes no longer one.
+/// Limit on the bytes of a body in a file: the limit of guests.
 const MAX_BODY: u64 = 256 << 20;
 
-/// Answers requests as a case says.
+/// The responses of a case.
 pub(super) struct Replies(Lock<State>);
 
 struct State {
-    /// Those that were not asked for yet.
+    /// The responses that were not requested yet.
     waiting: Vec<(Http, Vec<u8>)>,
     unexpected: Vec<String>,
 }
 
 impl Replies {
-    /// The answers of `case`; bodies in files lie below `tests`.
+    /// Reads the responses of `case`; bodies in files are below `tests`.
     pub(super) fn new(case: &Case, tests: &Path) -> anyhow::Result<Self> {
         let of_http = |http: &Http| match &http.body_file {
             None => Ok(http.body.clone().into_bytes()),
@@ -41,7 +41,7 @@ impl Replies {
         Ok(Self(Lock::new(State { waiting, unexpected: Vec::new() })))
     }
 
-    /// What went otherwise than the case says.
+    /// Returns the differences from the expected requests.
     pub(super) fn complaints(&self) -> Vec<String> {
         let state = self.0.lock();
         let unexpected = state
@@ -53,7 +53,7 @@ impl Replies {
     }
 }
 
-/// The body in a file, which cannot lie outside of `tests`.
+/// Reads a body from a file, which must be inside `tests`.
 fn body(tests: &Path, file: &Path) -> io::Result<Vec<u8>> {
     let opened = Dir::open_ambient_dir(tests, ambient_authority())?.open(file)?;
     if opened.metadata()?.len() > MAX_BODY {

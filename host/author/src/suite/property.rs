@@ -1,6 +1,6 @@
-//! Calls with random arguments that fit a tool's schema. Whatever they are, a tool answers or says why it cannot: one that
-//! traps, runs out of its time or memory, or answers what its own schema forbids is a finding, told with the smallest
-//! arguments that still bring it.
+//! Calls with random arguments that match a tool's schema. A tool must answer or report an error: a trap, an
+//! exceeded limit on time or memory, or a result that violates the tool's output schema is a finding. It is
+//! reported with the smallest arguments that reproduce it.
 
 mod generate;
 mod shrink;
@@ -15,41 +15,41 @@ use haft_core::call::ToolDef;
 use haft_core::limit::Limits;
 use haft_core::tool::Schema;
 
-/// The beginning of an error that is haft's own, which no guest can write.
+/// The prefix of an error by haft itself, which no guest can produce.
 const BY_HOST: &str = "Tool error (haft): ";
 
-/// What one call may take: a tool that needs longer for random arguments is a finding.
+/// Time limit of one call: a tool that takes longer for random arguments is a finding.
 const TIME: Duration = Duration::from_secs(5);
 
-/// Calls that look for smaller arguments.
+/// Limit on the calls that search for smaller arguments.
 const MAX_SHRINKING: usize = 300;
 
-/// Arguments made for one call: a schema may want what is hardly ever met by chance.
+/// Limit on the generated arguments per call: random values rarely match some schemas.
 const MAX_TRIES: usize = 50;
 
-/// What was found out about a tool.
+/// The result of a search.
 #[derive(Debug)]
 pub enum Searched {
-    /// So many calls brought nothing.
+    /// No finding in this number of calls.
     Nothing(usize),
-    /// No arguments that fit the schema could be made.
+    /// No arguments matched the schema.
     NoArguments,
-    /// A call that ended in a way that no call should.
+    /// A call with an invalid end.
     Finding(Finding),
 }
 
-/// A call that ended in a way that no call should.
+/// A call with an invalid end.
 #[derive(Debug)]
 pub struct Finding {
-    /// Its arguments, the smallest that were found.
+    /// The smallest arguments found.
     pub arguments: Value,
-    /// How it ended.
+    /// The error.
     pub end: String,
-    /// Calls until it was found.
+    /// The number of calls up to the finding.
     pub calls: usize,
 }
 
-/// Makes `count` calls of `tool` with arguments that are a function of `seed` alone.
+/// Makes `count` calls of `tool` with arguments that depend on `seed` alone.
 ///
 /// # Errors
 /// A call could not be made.
@@ -70,7 +70,7 @@ pub async fn search(bench: &Bench, tool: &ToolDef, count: usize, seed: u64) -> a
     Ok(Searched::Nothing(count))
 }
 
-/// How the call ended, where it should not have ended so.
+/// Calls the tool; returns the error if the end is invalid.
 async fn bad_end(bench: &Bench, tool: &ToolDef, arguments: &Value) -> anyhow::Result<Option<String>> {
     let limits = bench.limits();
     let limits = Limits { time: limits.time.min(TIME), ..limits };
@@ -79,7 +79,7 @@ async fn bad_end(bench: &Bench, tool: &ToolDef, arguments: &Value) -> anyhow::Re
     Ok(end.map(|end| end.lines().next().unwrap_or_default().to_owned()))
 }
 
-/// The smallest arguments that still end badly, as far as trying one smaller value after the other finds them.
+/// Shrinks the arguments of a finding, by one smaller value after another.
 async fn smallest(
     bench: &Bench,
     tool: &ToolDef,
@@ -104,7 +104,7 @@ async fn smallest(
 }
 
 impl Finding {
-    /// The finding as data.
+    /// Returns the finding as JSON.
     pub fn json(&self) -> Value {
         json!({ "arguments": self.arguments, "end": self.end, "calls": self.calls })
     }

@@ -1,4 +1,4 @@
-//! Answers that are kept beside the tests: `tests/snapshots/FILE/NAME.txt`.
+//! Snapshots of results beside the tests: `tests/snapshots/FILE/NAME.txt`.
 
 use std::fs;
 use std::io::{self, ErrorKind, Write};
@@ -6,22 +6,22 @@ use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 
-/// The folder, below that of the tests.
+/// The folder below the tests' folder.
 const FOLDER: &str = "snapshots";
 
-/// Where the answer of the case `name` of the file `file` is kept, below `tests`.
+/// Returns the path of the snapshot for the case `name` of the file `file`, below `tests`.
 pub(super) fn path(tests: &Path, file: &Path, name: &str) -> PathBuf {
     let stem = file.file_stem().unwrap_or_default();
     tests.join(FOLDER).join(stem).join(format!("{}.txt", file_name(name)))
 }
 
-/// What the file of the case `name` is called, without its ending.
+/// Returns the file name of the case `name`, without its extension.
 pub(super) fn file_name(name: &str) -> String {
     let plain = |c: char| if c.is_alphanumeric() || matches!(c, '-' | '_' | '.' | ' ') { c } else { '_' };
     name.chars().map(plain).map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 
-/// The kept answer; `None` where there is none yet.
+/// Reads a snapshot; `None` if it does not exist.
 pub(super) fn read(path: &Path) -> io::Result<Option<String>> {
     match fs::read_to_string(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
@@ -29,7 +29,7 @@ pub(super) fn read(path: &Path) -> io::Result<Option<String>> {
     }
 }
 
-/// Keeps an answer, whole or not at all.
+/// Writes a snapshot, completely or not at all.
 pub(super) fn write(path: &Path, answer: &str) -> io::Result<()> {
     let folder = path.parent().ok_or(ErrorKind::InvalidFilename)?;
     fs::create_dir_all(folder)?;

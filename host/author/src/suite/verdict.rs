@@ -1,4 +1,4 @@
-//! Whether what came of a call is what its case expects, and if not, what is different.
+//! Compares the result of a call with its case, and describes the difference.
 
 use std::time::Duration;
 
@@ -9,22 +9,22 @@ use super::case::Wanted;
 use haft_core::call::ToolResult;
 use haft_core::tool::{Keep, clip};
 
-/// Characters of an answer that a complaint repeats.
+/// Limit on the characters of a result in a complaint.
 const MAX_SHOWN: usize = 2000;
 
-/// How long the difference of two long answers is looked for, before a coarser one has to do.
+/// Time limit for the shortest diff of two results; after it a coarser diff is accepted.
 const DIFF_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What came of a call.
+/// The outcome of a call.
 pub(super) struct Outcome<'a> {
     pub(super) result: &'a ToolResult,
-    /// What was decided about its rights.
+    /// The decisions on its rights.
     pub(super) decisions: &'a [String],
-    /// The kept answer, where it is compared with one.
+    /// The snapshot, if the case has one.
     pub(super) kept: Option<&'a str>,
 }
 
-/// What is otherwise than `wanted`; nothing where all is well.
+/// Returns the difference from `wanted`; `None` if there is none.
 pub(super) fn judge(wanted: &Wanted, outcome: &Outcome<'_>) -> Option<String> {
     let result = outcome.result;
     match wanted {
@@ -57,14 +57,14 @@ pub(super) fn judge(wanted: &Wanted, outcome: &Outcome<'_>) -> Option<String> {
 }
 
 impl Outcome<'_> {
-    /// Whether something was refused that has `text` in it: by a decision about the network, or as a hint tells it.
+    /// Reports whether a refusal contains `text`: a decision on the network, or a hint.
     fn is_refused(&self, text: &str) -> bool {
         let refused = self.decisions.iter().filter(|decision| decision.starts_with("refused "));
         let hints = self.result.content.lines().filter(|line| line.starts_with("hint: "));
         refused.map(String::as_str).chain(hints).any(|line| line.contains(text))
     }
 
-    /// Whether the call ended at a limit: the hint of every such end proposes the line for more of it.
+    /// Reports whether the call ended at a limit: the hint of such an error proposes a larger limit.
     fn has_reached(&self, key: &str) -> bool {
         let proposal = format!("add `{key} = ");
         let is_proposal = |line: &str| line.starts_with("hint: ") && line.contains(&proposal);
@@ -82,7 +82,7 @@ fn differs(wanted: &str, result: &ToolResult) -> String {
     format!("expected {wanted}\ngot      {kind}{}", quoted(&result.content))
 }
 
-/// A kept answer against the one of now, line by line.
+/// Returns the diff of the snapshot and the current result.
 fn changes(kept: &str, now: &str) -> String {
     let diff = TextDiff::configure().timeout(DIFF_TIMEOUT).diff_lines(kept, now);
     let lines = diff.unified_diff().context_radius(2).header("kept", "now").to_string();
@@ -129,7 +129,7 @@ mod tests {
         ] {
             assert!(passes(&wanted, &right) && !passes(&wanted, &wrong), "{wanted:?}");
         }
-        // What a tool was refused counts, whatever it made of it.
+        // A refused right counts, whatever the tool returned.
         assert!(passes(&Wanted::Refused("a.test".into()), &answer("never mind")));
     }
 

@@ -1,5 +1,5 @@
-//! Watching a few files for changes, those that are not there yet too. It says that something changed, and never
-//! which of them.
+//! Watches a few files for changes, including files that do not exist yet. Reports that a file changed, but not
+//! which.
 
 #[cfg_attr(target_os = "linux", path = "files/platform/linux.rs")]
 #[cfg_attr(target_os = "macos", path = "files/platform/macos.rs")]
@@ -17,36 +17,36 @@ use rustix::time::{Timespec, clock_gettime};
 use self::platform::FILE_CLOCK;
 use super::Events;
 
-/// A moment, by the clock that changes of files are stamped by.
+/// A point in time, by the clock of file timestamps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Moment(i64, i64);
 
 impl Moment {
-    /// This moment.
+    /// Returns the current time.
     pub fn now() -> Self {
         let Timespec { tv_sec, tv_nsec } = clock_gettime(FILE_CLOCK);
         Self(tv_sec, tv_nsec)
     }
 
-    /// Whether one of `files` was written or put there since: changes between reading a file and watching it produce
-    /// no event.
+    /// Reports whether one of `files` was written or created since: changes between reading a file and watching
+    /// it cause no event.
     pub fn is_before_a_change_of(self, files: &[PathBuf]) -> bool {
         let is_later = |metadata: Metadata| Self(metadata.ctime(), metadata.ctime_nsec()) >= self;
-        // A link may have been put there, or what it leads to.
+        // The link may be new, or its target.
         let looked = files.iter().flat_map(|file| [fs::metadata(file), fs::symlink_metadata(file)]);
         looked.flatten().any(is_later)
     }
 }
 
-/// Files that are watched.
+/// A watch on files.
 #[derive(Debug)]
 pub struct FileWatch(Events);
 
 impl FileWatch {
-    /// Watches `files`. What is watched is their folders: editors put new files in the place of old.
+    /// Watches `files` by their folders: editors replace files by new ones.
     ///
     /// # Errors
-    /// The system watches no more folders, or one of these is not to be read.
+    /// The system's limit on watches is reached, or a folder cannot be read.
     pub fn start(files: &[PathBuf]) -> anyhow::Result<Self> {
         let files: HashSet<PathBuf> = files.iter().flat_map(|file| names(file)).collect();
         let folders: HashSet<PathBuf> =
@@ -58,7 +58,7 @@ impl FileWatch {
         Ok(Self(events))
     }
 
-    /// Waits until a file has changed and is left alone.
+    /// Waits until a file has changed and the quiet time has passed.
     pub async fn changed(&mut self) {
         if !self.0.settled().await {
             std::future::pending::<()>().await;
@@ -66,15 +66,15 @@ impl FileWatch {
     }
 }
 
-/// A file by the name it was given and, behind links, by its own.
+/// Returns the given path of a file and its path without links.
 fn names(file: &Path) -> impl Iterator<Item = PathBuf> {
     let absolute = std::path::absolute(file).ok();
     let real = file.canonicalize().ok().filter(|real| Some(real) != absolute.as_ref());
     absolute.into_iter().chain(real)
 }
 
-/// Whether one of `files` may have another content now. Reading them is nothing, nor is what does
-/// not change what they say.
+/// Reports whether the event may have changed the content of one of `files`. Reads and changes of metadata do
+/// not.
 fn is_change(event: &Event, files: &HashSet<PathBuf>) -> bool {
     let is_written = match event.kind {
         EventKind::Access(AccessKind::Close(AccessMode::Write)) => true,
@@ -92,7 +92,7 @@ mod tests {
 
     use super::*;
 
-    /// So long a change takes to be noticed only where it never is.
+    /// Time limit of a wait that should succeed.
     const HANG: Duration = Duration::from_mins(5);
 
     async fn notices(watch: &mut FileWatch) -> bool {
@@ -106,7 +106,7 @@ mod tests {
         fs::write(&file, "1").unwrap();
         fs::write(folder.path().join("c"), "1").unwrap();
         let files = [file.clone(), later.clone()];
-        // The clock of files goes in steps.
+        // The clock of file timestamps advances in steps.
         while Moment::now().is_before_a_change_of(&files) {
             std::thread::yield_now();
         }
@@ -121,7 +121,7 @@ mod tests {
         assert!(read.is_before_a_change_of(&files[..1]));
     }
 
-    /// What is told of a folder where `file` is read and another one, which tells the end, is written.
+    /// Returns the events of a folder in which `file` is read and then another file is written.
     fn events(folder: &Path, file: &Path) -> Vec<Event> {
         let (sender, told) = std::sync::mpsc::channel();
         let mut watcher = notify::recommended_watcher(sender).unwrap();

@@ -1,4 +1,4 @@
-//! Notices when the source of a project has changed. Events only trigger a check: a file counts as changed by its
+//! Detects changes in the source of a project. Events only trigger a check: a file counts as changed by its
 //! content, so that a tool that reads or rewrites its own files triggers no build.
 
 use std::collections::BTreeSet;
@@ -10,22 +10,21 @@ use tokio::time::sleep;
 use super::Events;
 use crate::sources::{Files, Scope, changed};
 
-/// How often one looks where the system cannot tell.
+/// The interval of checks without file events.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Watches the source of one project.
+/// A watch on the source of one project.
 #[derive(Debug)]
 pub struct SourceWatch {
     scope: Scope,
-    /// `None` where the system does not tell.
+    /// `None` if the system supports no file events.
     events: Option<Events>,
     folders: BTreeSet<PathBuf>,
     known: Files,
 }
 
 impl SourceWatch {
-    /// Watches what is in `folder`, but not the paths `ignored` below it, and nothing whose name begins
-    /// with a dot.
+    /// Watches the files in `folder`, without the paths `ignored` and names that begin with a dot.
     pub fn new(folder: &Path, ignored: Vec<PathBuf>) -> Self {
         let events = Events::new(|event| !event.is_ok_and(|event| event.kind.is_access()));
         let events = events.inspect_err(|error| tracing::debug!(%error, "no events of files")).ok();
@@ -35,8 +34,8 @@ impl SourceWatch {
         watch
     }
 
-    /// Waits until the source is another than when it was last looked at. May be dropped and called
-    /// again.
+    /// Waits until the source has changed since the last check; returns the changed files. The future may be
+    /// dropped and created again.
     pub async fn changed(&mut self) -> Vec<PathBuf> {
         loop {
             self.wake().await;
@@ -47,7 +46,7 @@ impl SourceWatch {
         }
     }
 
-    /// Waits for an event and for the quiet after it.
+    /// Waits for an event and the quiet after it.
     async fn wake(&mut self) {
         let Some(events) = &mut self.events else { return sleep(LOOK).await };
         if !events.settled().await {
@@ -55,7 +54,7 @@ impl SourceWatch {
         }
     }
 
-    /// Looks at every file, watches folders that are new, and gives what has changed since.
+    /// Checks every file and watches new folders; returns the files that changed since the last check.
     pub fn scan(&mut self) -> Vec<PathBuf> {
         let (folders, files) = self.scope.look(&self.known);
         for folder in folders.difference(&self.folders) {
@@ -79,7 +78,7 @@ mod tests {
 
     use super::*;
 
-    /// So long a change takes to be noticed only where it never is.
+    /// Time limit of a wait that should succeed.
     const HANG: Duration = Duration::from_mins(5);
 
     async fn soon(watch: &mut SourceWatch) -> Option<Vec<PathBuf>> {
@@ -125,8 +124,8 @@ mod tests {
         assert_eq!(soon(&mut watch).await, Some(vec![root.join("src/lib.rs")]));
     }
 
-    /// A file that is only read, or written again as it was, is no change: a build that writes its own
-    /// files would go on for ever.
+    /// Reading a file or rewriting it unchanged is not a change: a build that writes its own files would never
+    /// end.
     #[tokio::test]
     async fn looking_is_no_change() {
         let folder = tempfile::tempdir().unwrap();

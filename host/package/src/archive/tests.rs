@@ -7,7 +7,7 @@ use flate2::write::GzEncoder;
 use super::*;
 use crate::listing::Listing;
 
-/// A header with this path, whatever it is: the library's own way refuses what is tested here.
+/// Makes a header with any path: the library's setter refuses the paths that are tested here.
 fn header(path: &[u8], kind: EntryType, size: u64) -> tar::Header {
     let mut header = tar::Header::new_ustar();
     header.as_mut_bytes()[..path.len()].copy_from_slice(path);
@@ -18,7 +18,7 @@ fn header(path: &[u8], kind: EntryType, size: u64) -> tar::Header {
     header
 }
 
-/// An archive being made.
+/// Builds an archive.
 #[derive(Default)]
 struct Made(Vec<u8>);
 
@@ -50,7 +50,7 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// Unpacks these bytes; the files of the package, or the error.
+/// Unpacks `bytes`; returns the files of the package, or the error.
 fn unpacked(bytes: &[u8]) -> Result<Vec<String>, String> {
     let directory = tempfile::tempdir().unwrap();
     let (file, to) = (directory.path().join("archive"), directory.path().join("tree"));
@@ -77,7 +77,7 @@ fn pr07_both_layouts_are_unpacked() {
         .file("./bin/run", b"y")
         .file("./program.toml", b"x");
     assert_eq!(unpacked(&dotted.end()).unwrap(), ["bin/run", "program.toml"]);
-    // C19: `.` leads nowhere, however often.
+    // C19: `.` components are ignored, however many.
     let dots = Made::default()
         .kind("./././", EntryType::Directory)
         .kind("././bin/./", EntryType::Directory)
@@ -90,7 +90,7 @@ fn pr07_both_layouts_are_unpacked() {
     assert!(unpacked(&two).unwrap_err().starts_with("no `program.toml`"));
 }
 
-/// X12: several parts are one archive, and parts without a byte are bounded too.
+/// X12: several gzip members form one archive, and members without a byte are bounded too.
 #[test]
 fn x12_compressed_parts_are_bounded() {
     let tar = program().file("a", &[b'y'; 5000]).end();
@@ -102,7 +102,7 @@ fn x12_compressed_parts_are_bounded() {
     assert!(unpacked(&[gzip(&tar), b"more".to_vec()].concat()).is_err());
 }
 
-/// C19: what is refused is refused before anything of it was written.
+/// C19: an archive is refused before any file of it is written.
 #[test]
 fn c19_an_archive_is_refused_before_it_is_unpacked() {
     let many = (0..12_000).fold(program(), |made, number| made.file(&format!("f{number}"), b"x")).end();
@@ -171,12 +171,12 @@ fn pr08_hostile_entries_are_refused() {
     }
 }
 
-/// PR08: a small archive with a lot in it ends where the bound is.
+/// PR08: a small archive with a large content is stopped at the limit.
 #[test]
 fn pr08_a_bomb_is_counted_as_it_unfolds() {
     let zeros = vec![0; 1 << 20];
     let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
-    // Nothing but the ends of archives: not one entry is counted.
+    // Only end markers: no entry is counted.
     encoder.write_all(&program().end()).unwrap();
     for _ in 0..=(MAX_UNPACKED >> 20) {
         encoder.write_all(&zeros).unwrap();
@@ -186,7 +186,7 @@ fn pr08_a_bomb_is_counted_as_it_unfolds() {
     assert_eq!(unpacked(&bomb).unwrap_err(), ArchiveError::Bomb.to_string());
 }
 
-/// PR08: an archive that ends too early is no archive.
+/// PR08: a truncated archive is refused.
 #[test]
 fn pr08_damaged_archives_are_refused() {
     let whole = program().file("a", &[7; 5000]).end();
@@ -204,7 +204,7 @@ fn pr08_damaged_archives_are_refused() {
     assert_eq!(unpacked(b"#!/bin/sh\n"), Err("no archive".to_owned()));
 }
 
-/// PR08: no set-user-ID bit survives, and nothing stays writable.
+/// PR08: no set-user-ID bit survives, and no file stays writable.
 #[test]
 fn pr08_modes_are_haft_s_own() {
     let directory = tempfile::tempdir().unwrap();

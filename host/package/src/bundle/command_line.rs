@@ -1,15 +1,15 @@
-//! What the command lines of a package name: its own files, however a path to them is spelt.
+//! Finds the package's own files in its command lines, whatever the spelling of their paths.
 //!
-//! The first word is looked for in the package's folder when it has a `/`. Of the others those that begin with `./`
-//! are the package's own where it has such a file or folder; every other word means what it says in the workspace,
-//! where the process runs.
+//! The first word is resolved against the package's folder if it contains a `/`. Any other word is the
+//! package's own if it begins with `./` and the package has such a file or folder; all other words are resolved
+//! in the workspace, where the process runs.
 
 use std::path::Path;
 
 use crate::listing::Listing;
 use haft_core::manifest::{Manifest, Transport};
 
-/// The command lines of its command tools and of the MCP servers that it starts.
+/// Iterates over the command lines of the command tools and of the stdio MCP servers.
 pub(super) fn all(manifest: &Manifest) -> impl Iterator<Item = &Vec<String>> {
     let commands = manifest.tools.iter().map(|tool| &tool.command.value);
     let servers = manifest.mcp_servers.iter().filter_map(|server| match &server.transport {
@@ -19,7 +19,7 @@ pub(super) fn all(manifest: &Manifest) -> impl Iterator<Item = &Vec<String>> {
     commands.chain(servers)
 }
 
-/// The same, to be changed.
+/// Iterates over the command lines mutably, like [`all`].
 pub(super) fn all_mut(manifest: &mut Manifest) -> impl Iterator<Item = &mut Vec<String>> {
     let commands = manifest.tools.iter_mut().map(|tool| &mut tool.command.value);
     let servers = manifest.mcp_servers.iter_mut().filter_map(|server| match &mut server.transport {
@@ -29,19 +29,19 @@ pub(super) fn all_mut(manifest: &mut Manifest) -> impl Iterator<Item = &mut Vec<
     commands.chain(servers)
 }
 
-/// The paths of the package that a command line names: files and folders.
+/// Iterates over the files and folders of the package that a command line names.
 pub(super) fn named_files(line: &[String]) -> impl Iterator<Item = String> {
     let program = line.first().filter(|word| word.contains('/')).and_then(|word| normal(word));
     program.into_iter().chain(line.iter().skip(1).filter_map(|word| own(word)))
 }
 
-/// The path that a word which begins with `./` means, as a listing has it; `None` for any other word, and for one that
-/// leads out.
+/// Returns the listed path of a word that begins with `./`; `None` for any other word, and for a path that
+/// leads out of the package.
 pub(super) fn own(word: &str) -> Option<String> {
     word.starts_with("./").then(|| normal(word))?
 }
 
-/// The listed files that `path` is or holds.
+/// Iterates over the listed files that `path` names: a file, or the files below a folder.
 pub(super) fn within<'listing>(
     listing: &'listing Listing,
     path: &str,
@@ -49,7 +49,7 @@ pub(super) fn within<'listing>(
     listing.paths().filter(move |file| Path::new(file).starts_with(path))
 }
 
-/// A relative path without what changes nothing; `None` where it is empty, absolute, or leads up.
+/// Normalizes a relative path; `None` if it is empty, absolute, or contains `..`.
 fn normal(path: &str) -> Option<String> {
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
     let is_inside = !path.starts_with(['/', '~']) && !parts.is_empty() && !parts.contains(&"..");
@@ -64,7 +64,7 @@ mod tests {
         named_files(&line.split(' ').map(str::to_owned).collect::<Vec<_>>()).collect()
     }
 
-    /// S02: one file has many spellings, and all of them are that file.
+    /// S02: all spellings of a path name one file.
     #[test]
     fn s02_a_path_is_one_path_however_it_is_spelt() {
         for spelt in ["server/x", ".//server/x", "././server//x", "server/./x"] {
@@ -75,7 +75,7 @@ mod tests {
         }
     }
 
-    /// S02: only what is run from the package is the package's.
+    /// S02: only words that start files of the package count as the package's own.
     #[test]
     fn s02_words_of_the_workspace_are_none_of_the_package() {
         assert_eq!(names("node server/x ./lib --file=./y"), ["lib"]);

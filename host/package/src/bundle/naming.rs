@@ -1,15 +1,15 @@
-//! What things are called: packages under another name than their own, components by whatever they say.
+//! Names of installed things: a package under another name than its own, a component under its declared name.
 
 use super::{Bundle, BundleError};
 use haft_core::manifest::Name;
 
 impl Bundle {
-    /// The package under the name that the user gave it. Where that is another than its own, it stands before the names of
-    /// its plugins and servers, since another package may have the same: `words` of `mine` is `mine-words`. One that is
-    /// called like its package is called like that again.
+    /// Returns the package under the name that the user gave it. A name other than the declared one becomes a
+    /// prefix of the plugins' and servers' names, since another package may use the same names: `words` of
+    /// `mine` is `mine-words`. A plugin or server with the package's declared name gets the new name itself.
     ///
     /// # Errors
-    /// Such a name is too long.
+    /// A combined name is too long.
     pub fn called(mut self, name: &Name) -> Result<Self, BundleError> {
         if self.own_name == *name {
             return Ok(self);
@@ -17,19 +17,19 @@ impl Bundle {
         self.program.name.value = name.clone();
         let plugins = self.manifest.plugins.iter_mut().map(|plugin| &mut plugin.name.value);
         let servers = self.manifest.mcp_servers.iter_mut().map(|server| &mut server.name.value);
-        for own in plugins.chain(servers) {
-            *own = if *own == self.own_name { name.clone() } else { joined(name, own)? };
+        for part in plugins.chain(servers) {
+            *part = if *part == self.own_name { name.clone() } else { joined(name, part)? };
         }
         Ok(self)
     }
 }
 
-fn joined(name: &Name, own: &Name) -> Result<Name, BundleError> {
-    let joined = format!("{name}-{own}");
+fn joined(name: &Name, part: &Name) -> Result<Name, BundleError> {
+    let joined = format!("{name}-{part}");
     joined.parse().map_err(|error| BundleError::Called { name: name.clone(), joined, error })
 }
 
-/// A text as a name: in lower case, with words joined by `-`.
+/// Converts a text to a name: lower case, with words joined by `-`.
 pub(super) fn usable_name(text: &str) -> Result<Name, BundleError> {
     let spelt: String =
         text.to_lowercase().chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();

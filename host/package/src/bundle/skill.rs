@@ -1,5 +1,5 @@
-//! The skill of an installed package, for a model that asks for it. Gives the files that were agreed to and no others:
-//! each is compared with its digest when it is read.
+//! The skill of an installed package, as it is offered to models. Returns only files that the user agreed to:
+//! each read checks the file against its digest.
 
 use std::fs;
 use std::io;
@@ -18,7 +18,7 @@ struct PackagedSkill {
 }
 
 impl Bundle {
-    /// Its skill, if it has one, with the files that a model may read of it.
+    /// Returns the package's skill, if it has one, with the files that a model may read.
     pub fn shelved_skill(&self) -> Option<Shelved> {
         let files = Arc::new(PackagedSkill { folder: self.folder.clone(), listing: self.listing.clone() });
         let origin = format!("package `{}`", self.program.name.as_str());

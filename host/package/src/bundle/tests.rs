@@ -5,7 +5,7 @@ use super::*;
 
 const WORDCOUNT: &[u8] = include_bytes!("../../../../plugins/built/wordcount.wasm");
 
-/// A package of these files.
+/// Makes a package of `files`.
 fn offered(files: &[(&str, &[u8])]) -> Result<Offered, String> {
     let directory = tempfile::tempdir().unwrap();
     for (name, bytes) in files {
@@ -96,7 +96,7 @@ fn a_package_asks_for_what_all_its_parts_ask_for() {
     assert!(offered.bundle.unwrap().runs_its_own());
 }
 
-/// PR08: what a package may not say, each with its reason.
+/// PR08: each rule for packages refuses its violation with a reason.
 #[test]
 fn pr08_a_package_is_held_to_the_rules() {
     let plugin = |component: &str| format!("[[plugins]]\nname = \"a\"\ncomponent = \"{component}\"\n");
@@ -128,7 +128,7 @@ fn pr08_a_package_is_held_to_the_rules() {
     assert!(hostile.unwrap_err().contains("'.' is not allowed"));
 }
 
-/// A section of a component's file, as it is appended to it.
+/// Appends a custom section to a component's file.
 fn with_section(component: &[u8], name: &str, data: &[u8]) -> Vec<u8> {
     let leb = |mut number: usize| {
         let mut bytes = Vec::new();
@@ -167,7 +167,7 @@ fn a_component_says_what_it_asks_for_or_asks_for_nothing() {
     assert!(component(WORDCOUNT, None, "…").unwrap_err().contains("no name that could be used"));
 }
 
-/// WA04: what is no component of any contract is refused before it is installed.
+/// WA04: a component that implements no known contract is refused before it is installed.
 #[test]
 fn wa04_a_wrong_component_is_refused() {
     for (bytes, reason) in [

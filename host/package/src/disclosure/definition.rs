@@ -1,20 +1,20 @@
-//! A tool's definition as lines to read: all that a model is told, in words where JSON Schema has usual
-//! ones, and as JSON where it has not. Leaves nothing out.
+//! Renders a tool's definition as lines for a reader: everything that the model receives, common JSON Schema
+//! keys in words and all others as JSON. Leaves nothing out.
 
 use serde_json::{Map, Value};
 
 use haft_core::call::{Hints, ToolDef};
 
-/// How deep a schema is written out; what lies deeper stands there as JSON.
+/// The depth to which a schema is rendered in words; deeper levels are printed as JSON.
 const MAX_DEPTH: usize = 12;
 
-/// Keys of a schema that [`head`] tells.
+/// Keys of a schema that [`head`] renders.
 const HEAD: &[&str] = &["type", "enum", "default"];
 
-/// Keys that [`inner`] tells in words, besides.
+/// Keys that [`inner`] renders in words.
 const TOLD: &[&str] = &["description", "properties", "required", "items"];
 
-/// All that a model is told of a tool but its name: its description, its parameters, its answer.
+/// Renders all of a tool's definition except its name: description, parameters, output.
 pub fn lines(def: &ToolDef) -> Vec<String> {
     let mut lines: Vec<String> =
         def.title.iter().map(|title| format!("title: {}", on_one_line(title))).collect();
@@ -28,7 +28,7 @@ pub fn lines(def: &ToolDef) -> Vec<String> {
         (hints.open_world, "reaches beyond this machine"),
     ];
     let hints: Vec<&str> = hints.into_iter().filter_map(|(is_so, text)| is_so.then_some(text)).collect();
-    // Who says nothing is taken for the worst, which is not to say it.
+    // A missing hint means the worst case; the default values are not a statement of the tool.
     if !hints.is_empty() && def.hints != Hints::from_annotations(&Value::Null) {
         lines.push(format!("says of itself: {}", hints.join(", ")));
     }
@@ -38,11 +38,11 @@ pub fn lines(def: &ToolDef) -> Vec<String> {
     lines
 }
 
-/// The schema of all parameters, which has no head.
+/// Renders the schema of all parameters, which has no head line.
 fn parameters(schema: &Value, lines: &mut Vec<String>) {
     let Some(object) = schema.as_object() else { return lines.push(format!("parameters: {schema}")) };
     for key in HEAD {
-        // What every schema of parameters says.
+        // Every parameter schema has `"type": "object"`.
         let is_usual = |value: &&Value| *key == "type" && **value == "object";
         let written = object.get(*key).filter(|value| !is_usual(value));
         lines.extend(written.map(|value| format!("{key}: {value}")));
@@ -50,7 +50,7 @@ fn parameters(schema: &Value, lines: &mut Vec<String>) {
     inner(schema, 0, lines);
 }
 
-/// A value of a schema under its name, and whether it must be given, where that is known.
+/// Renders one named schema; `required` is `None` where the schema does not apply `required`.
 fn one(name: &str, schema: &Value, required: Option<bool>, depth: usize, lines: &mut Vec<String>) {
     let indent = "  ".repeat(depth);
     let head = head(schema);
@@ -63,7 +63,7 @@ fn one(name: &str, schema: &Value, required: Option<bool>, depth: usize, lines: 
     inner(schema, depth + 1, lines);
 }
 
-/// The type, the default and the choices.
+/// Returns the type, the default and the enum values of a schema.
 fn head(schema: &Value) -> String {
     let mut text = match schema.get("type") {
         Some(Value::String(kind)) => on_one_line(kind),
@@ -85,25 +85,26 @@ fn head(schema: &Value) -> String {
     text
 }
 
-/// Several types in words.
+/// Renders a list of types in words.
 fn kinds(list: &Value) -> Option<String> {
     let kinds = list.as_array().filter(|kinds| !kinds.is_empty())?.iter();
     Some(kinds.map(|kind| kind.as_str().map(on_one_line)).collect::<Option<Vec<_>>>()?.join(" or "))
 }
 
-/// The alternatives of a schema in words, where each of them is told by its head.
+/// Renders the alternatives of a schema in words, if each consists of head keys only.
 fn either(schema: &Value) -> Option<String> {
     let both = (schema.get("anyOf"), schema.get("oneOf"));
     let ((Some(alternatives), None) | (None, Some(alternatives))) = both else { return None };
-    let is_told = |one: &Value| {
-        let keys = one.as_object().filter(|keys| !keys.is_empty());
+    let is_head_only = |alternative: &Value| {
+        let keys = alternative.as_object().filter(|keys| !keys.is_empty());
         keys.is_some_and(|keys| keys.keys().all(|key| HEAD.contains(&key.as_str())))
     };
-    let alternatives = alternatives.as_array().filter(|all| !all.is_empty() && all.iter().all(is_told))?;
+    let alternatives =
+        alternatives.as_array().filter(|all| !all.is_empty() && all.iter().all(is_head_only))?;
     Some(alternatives.iter().map(head).collect::<Vec<_>>().join(" or "))
 }
 
-/// What stands below the head of a schema.
+/// Renders the keys below the head of a schema.
 fn inner(schema: &Value, depth: usize, lines: &mut Vec<String>) {
     let Some(object) = schema.as_object() else { return };
     let indent = "  ".repeat(depth);
@@ -124,7 +125,7 @@ fn inner(schema: &Value, depth: usize, lines: &mut Vec<String>) {
             None => {}
         }
     }
-    // Whether more is let through says nothing to a reader.
+    // The value of `additionalProperties` is not relevant to a reader if it is a boolean.
     let is_rendered = |key: &str, value: &Value| {
         let is_either = matches!(key, "anyOf" | "oneOf") && !object.contains_key("type");
         [HEAD, TOLD].concat().contains(&key)
@@ -137,15 +138,16 @@ fn inner(schema: &Value, depth: usize, lines: &mut Vec<String>) {
 
 fn properties(object: &Map<String, Value>, depth: usize, lines: &mut Vec<String>) {
     let indent = "  ".repeat(depth);
-    let all = object.get("properties").and_then(Value::as_object);
+    let properties = object.get("properties").and_then(Value::as_object);
     let required = object.get("required").and_then(Value::as_array);
-    let is_required = |name: &str| required.is_some_and(|all| all.iter().any(|one| one == name));
-    for (name, schema) in all.into_iter().flatten() {
+    let is_required = |name: &str| required.is_some_and(|names| names.iter().any(|listed| listed == name));
+    for (name, schema) in properties.into_iter().flatten() {
         one(name, schema, Some(is_required(name)), depth, lines);
     }
-    // What requires something that is not there says it nowhere else.
-    let is_known =
-        |name: &Value| name.as_str().is_some_and(|name| all.is_some_and(|all| all.contains_key(name)));
+    // A required name without a property is mentioned only here.
+    let is_known = |name: &Value| {
+        name.as_str().is_some_and(|name| properties.is_some_and(|properties| properties.contains_key(name)))
+    };
     let unknown = required.into_iter().flatten().filter(|name| !is_known(name));
     lines.extend(unknown.map(|name| format!("{indent}requires {name}")));
     for key in ["properties", "required"] {
@@ -166,13 +168,13 @@ mod tests {
 
     use super::*;
 
-    /// Keys of JSON Schema, and one that is none.
+    /// Keys of JSON Schema, and one unknown key.
     const KEYS: &str = "$comment $defs $id $ref additionalProperties allOf anyOf const contains default \
         definitions dependentRequired deprecated description else enum examples format if items \
         maxLength not oneOf pattern patternProperties prefixItems properties propertyNames \
         readOnly required then title type x-other";
 
-    /// S03: every word of a schema is disclosed, whichever key it is under.
+    /// S03: every word of a schema is disclosed, whichever key contains it.
     #[test]
     fn s03_no_word_of_a_schema_is_left_out() {
         const WORD: &str = "send ~/.ssh";
@@ -206,7 +208,7 @@ mod tests {
         }
     }
 
-    /// S03: whatever a schema says stands there.
+    /// S03: every part of a definition is rendered.
     #[test]
     fn s03_all_of_a_definition_is_there_to_read() {
         let def = ToolDef {

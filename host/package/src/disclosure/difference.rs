@@ -1,5 +1,5 @@
-//! What changed between what the user agreed to and what is offered now, as a diff. Where the old content is gone,
-//! all of the new is shown.
+//! The diff between the content that the user agreed to and the content offered now. If the old content is no
+//! longer available, all of the new content is shown.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,48 +10,48 @@ use similar::{ChangeTag, TextDiff};
 use super::{Disclosure, DisclosureDigests, Item, ItemKind};
 use crate::Digest;
 
-/// Lines around a change that are shown with it.
+/// Lines of context around a change.
 const AROUND: usize = 3;
 
-/// How long the shortest difference of one item is looked for; after that a longer one will do.
+/// Time limit for the shortest diff of one item; after it a longer diff is accepted.
 const DIFF_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Something that changed.
+/// One change between two disclosures.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// What it is.
+    /// The item's kind.
     pub kind: ItemKind,
     /// The item's name.
     pub name: String,
-    /// What became of it: `changed`, `new`.
+    /// The kind of change: `changed`, `new`.
     pub what: String,
-    /// The difference.
+    /// The diff.
     pub lines: Vec<Line>,
 }
 
-/// A line of a difference.
+/// A line of a diff.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// What became of it.
+    /// The sign of the line.
     pub sign: Sign,
-    /// The line.
+    /// The text of the line.
     pub text: String,
 }
 
-/// What became of a line.
+/// The signs of diff lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sign {
-    /// It is there now.
+    /// The line was added.
     Added,
-    /// It is not there any more.
+    /// The line was removed.
     Removed,
-    /// It stands beside a change.
+    /// The line is context.
     Same,
-    /// Where in the text the following lines are.
+    /// The header of a hunk.
     Place,
 }
 
-/// As every other program writes a difference.
+/// Writes the line in unified diff format.
 impl fmt::Display for Line {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}{}", self.sign.as_str(), self.text)
@@ -59,7 +59,7 @@ impl fmt::Display for Line {
 }
 
 impl Sign {
-    /// What stands before the line.
+    /// Returns the prefix of the line.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Added => "+",
@@ -71,7 +71,8 @@ impl Sign {
 }
 
 impl Disclosure {
-    /// What of it is not what was `noted`, beside what was shown `before`, as far as that can be had.
+    /// Returns the changes against the recorded `digests`. `before` holds the old content, as far as it is
+    /// available.
     pub fn changes(&self, digests: &DisclosureDigests, before: &Disclosure) -> Vec<Change> {
         let mut changes: Vec<Change> =
             self.items.iter().filter_map(|item| changed(item, digests, before)).collect();
@@ -97,7 +98,7 @@ fn changed(item: &Item, digests: &DisclosureDigests, before: &Disclosure) -> Opt
     let is_tool = item.kind == ItemKind::Tool;
     let change = |what: String, lines| Some(Change { kind: item.kind, name: item.name.clone(), what, lines });
     let known = if is_tool { &digests.tools } else { &digests.files }.get(&item.name);
-    // What was kept is what was shown only as long as it is what was noted.
+    // The kept content was shown to the user only if its digest is the recorded one.
     let is_shown = |old: &&Item| known.is_none_or(|known| *known == old.digest);
     match (before.find(is_tool, &item.name).filter(is_shown), known) {
         (Some(old), _) if old.digest == item.digest && old.executable == item.executable => None,
@@ -125,7 +126,7 @@ fn changed(item: &Item, digests: &DisclosureDigests, before: &Disclosure) -> Opt
     }
 }
 
-/// What became of an item, and the difference of its text.
+/// Describes the change of an item, with the diff of its text.
 fn between(old: &Item, new: &Item) -> (String, Vec<Line>) {
     let mode = match (old.executable, new.executable) {
         (false, true) => Some("is executable now"),
@@ -150,8 +151,8 @@ fn between(old: &Item, new: &Item) -> (String, Vec<Line>) {
     }
 }
 
-/// A text with an end of its last line where haft put the lines together: that it has none, as it is noted, says nothing
-/// of what is offered. Of a file it is told.
+/// Terminates the last line of a text that haft composed: a missing line end in it is not a property of the
+/// offered content. In a file it is, and the diff shows it.
 fn ended(kind: ItemKind, text: &str) -> Cow<'_, str> {
     let is_composed = matches!(kind, ItemKind::Tool | ItemKind::About);
     if is_composed && !text.is_empty() && !text.ends_with('\n') {
@@ -160,7 +161,7 @@ fn ended(kind: ItemKind, text: &str) -> Cow<'_, str> {
     text.into()
 }
 
-/// A unified difference.
+/// Returns a unified diff.
 fn unified(before: &str, now: &str) -> Vec<Line> {
     let diff = TextDiff::configure().timeout(DIFF_TIMEOUT).diff_lines(before, now);
     let mut lines = Vec::new();
@@ -173,7 +174,7 @@ fn unified(before: &str, now: &str) -> Vec<Line> {
                 ChangeTag::Equal => Sign::Same,
             };
             let text = change.value();
-            // A last line that has no end differs from one that has.
+            // A last line without a line end differs from a line with one.
             let end = if change.missing_newline() && sign != Sign::Same { " [no newline]" } else { "" };
             lines.push(Line { sign, text: format!("{}{end}", text.strip_suffix('\n').unwrap_or(text)) });
         }
@@ -214,7 +215,7 @@ mod tests {
         changes.iter().map(one).collect()
     }
 
-    /// S02: what changed, what came and what went, each line by line.
+    /// S02: changes, additions and removals are shown line by line.
     #[test]
     fn s02_every_change_is_told() {
         let before = one(&[item("run", "a\nb\nc\n"), item("gone", "x\n"), item("same", "s\n")]);
@@ -226,7 +227,7 @@ mod tests {
         assert_eq!(summary(&now.changes(&before.digests(), &before)), expected);
     }
 
-    /// S02: a line that follows the last one does not make that another where haft put the lines together; in a file it
+    /// S02: an appended line does not change the line before it in a text that haft composed; in a file it
     /// does.
     #[test]
     fn s02_a_line_more_is_one_line() {
@@ -236,7 +237,7 @@ mod tests {
         };
         for (texts, lines) in [
             (["a\nb", "a\nb\nc"], "@@ -1,2 +1,3 @@\n a\n b\n+c\n"),
-            // Where the last line is a component's own words, which have an end.
+            // The last line is a component's own text, which has a line end.
             (["a\nb\n", "a\nb\n\nc"], "@@ -1,2 +1,4 @@\n a\n b\n+\n+c\n"),
             (["", "a"], "@@ -0,0 +1 @@\n+a\n"),
         ] {
@@ -246,7 +247,7 @@ mod tests {
         assert_eq!(of_a_file, "about changed\n@@ -1,2 +1,3 @@\n a\n-b [no newline]\n+b\n+c [no newline]\n");
     }
 
-    /// S02: kept content that does not match the recorded digest is not what the user agreed to.
+    /// S02: kept content that does not match the recorded digest is not the content that the user agreed to.
     #[test]
     fn s02_where_the_old_one_is_not_to_be_had_all_of_the_new_one_is_shown() {
         let (recorded, now) = (

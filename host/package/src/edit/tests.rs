@@ -45,7 +45,7 @@ env = [\"LANG\"]
     assert_eq!(added, format!("{TEXT}{expected}"));
     let none = NewEntry { granted: &[], kind: Kind::Plugin, name: "w", source: "w.wasm" };
     assert_eq!(add("", &none).unwrap(), "[[plugins]]\nname = \"w\"\ncomponent = \"w.wasm\"\n");
-    // No end of line at the end, and others than usual.
+    // No line end at the end, and CRLF line ends.
     let windows = add("[agent]\r\nmax_turns = 3", &none).unwrap();
     assert_eq!(
         windows,
@@ -95,7 +95,7 @@ max_turns = 3
     assert_eq!(remove(close, Kind::Plugin, "b").unwrap(), "[[plugins]]\nname = \"a\"\ncomponent = \"a\"\n");
 }
 
-/// A table of the entry may stand anywhere behind it.
+/// A sub-table of the entry may stand anywhere after it.
 #[test]
 fn an_entry_in_pieces_is_removed_whole() {
     let text = "[[plugins]]\nname = \"a\"\ncomponent = \"a\"\n\n[agent]\nmax_turns = 3\n\n[plugins.grant]\nread = [\".\"]\n";
@@ -139,7 +139,7 @@ fn secrets_and_limits_go_to_tables_of_their_own() {
     assert_eq!((plugin.limits.memory, plugin.secrets[0].header.as_str()), (128 << 20, "Authorization"));
 }
 
-/// A rule is added where the others are, and nothing else is touched.
+/// A rule is added to the existing list, and nothing else changes.
 #[test]
 fn a_rule_is_added_to_those_there_are() {
     for (text, expected) in [

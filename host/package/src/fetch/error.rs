@@ -1,4 +1,4 @@
-//! Why a package could not be fetched, whatever it was fetched with, and the way out.
+//! Errors of a fetch, for every kind of source, each with its hint.
 
 use std::io;
 use std::path::PathBuf;
@@ -11,65 +11,65 @@ use crate::listing::TreeError;
 use crate::oci::{NotAReference, OciError};
 use crate::signature::SignatureError;
 
-/// Why a package could not be fetched.
+/// Reasons why a package cannot be fetched.
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
-    /// It cannot be read or written.
+    /// A file cannot be read or written.
     #[error("cannot {action} `{}`: {source}", path.display())]
     Io {
-        /// What was being done.
+        /// The action.
         action: &'static str,
-        /// To what.
+        /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The error of the action.
         source: io::Error,
     },
-    /// From a registry.
+    /// A registry failed.
     #[error(transparent)]
     Oci(#[from] OciError),
-    /// What should name a thing in a registry does not.
+    /// The registry reference is invalid.
     #[error(transparent)]
     Reference(#[from] NotAReference),
-    /// Not signed as it has to be.
+    /// The signature is missing or invalid.
     #[error("`{what}` is refused: {error}")]
     Signature {
-        /// What was fetched.
+        /// The source.
         what: String,
-        /// What is wrong.
+        /// The error of the signature check.
         error: SignatureError,
     },
-    /// By HTTPS.
+    /// The download failed.
     #[error(transparent)]
     Download(#[from] DownloadError),
-    /// By git.
+    /// git failed.
     #[error(transparent)]
     Git(#[from] GitError),
-    /// An archive that cannot be unpacked.
+    /// The archive cannot be unpacked.
     #[error(transparent)]
     Archive(#[from] ArchiveError),
-    /// A folder that cannot be taken over.
+    /// The folder cannot be copied.
     #[error(transparent)]
     Tree(#[from] TreeError),
-    /// A folder that is none.
+    /// The folder has no program.toml.
     #[error("no `program.toml` in `{}`: a package's folder has one at its top", .0.display())]
     NoManifest(PathBuf),
-    /// Something else altogether.
+    /// The bytes are neither a component nor an archive.
     #[error("`{0}` is neither a WebAssembly component nor a tar archive")]
     Form(String),
-    /// It is not what was expected.
+    /// The digest differs from the expected digest.
     #[error("`{source_text}` is {found}, and {expected} was expected")]
     Digest {
-        /// Where from.
+        /// The source.
         source_text: String,
-        /// What came.
+        /// The digest of the fetched bytes.
         found: Digest,
-        /// What should have come.
+        /// The expected digest.
         expected: Digest,
     },
 }
 
 impl FetchError {
-    /// The way out, where there is one.
+    /// Returns a hint for the user, if there is one.
     pub fn hint(&self) -> Option<String> {
         let text = match self {
             Self::Git(GitError::Missing) => "install git, or name an archive of the repository",

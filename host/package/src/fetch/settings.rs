@@ -1,4 +1,4 @@
-//! What a fetch works with: directories, required signers and digests, and the confinement of `git`.
+//! The settings of a fetch: directories, required signer and digest, and the confinement of `git`.
 
 use std::path::Path;
 
@@ -8,25 +8,25 @@ use crate::{Digest, Progress};
 use haft_core::grant::Grant;
 use haft_sandbox::confine::Confiner;
 
-/// What a fetch works with.
+/// The settings of a fetch.
 #[derive(Clone, Debug)]
 pub struct Fetching<'a> {
-    /// An empty directory of this fetch alone. The caller removes it.
+    /// An empty directory for this fetch alone. The caller removes it.
     pub directory: &'a Path,
-    /// What relative paths start from.
+    /// The base of relative paths.
     pub base: &'a Path,
-    /// What `~` means.
+    /// The home directory, for `~`.
     pub home: &'a Path,
-    /// Who hears how far it has come.
+    /// Receives the progress of downloads.
     pub progress: Progress,
-    /// The required value of [`Fetched::digest`](crate::Fetched::digest), whichever server sends it.
+    /// The required value of [`Fetched::digest`](crate::Fetched::digest), from any server.
     pub expected: Option<Digest>,
     /// The credentials for registries.
     pub access: &'a Access,
-    /// The signer that is required.
+    /// The required signer.
     pub trust: &'a Trust,
-    /// What holds `git` to `grant`.
+    /// Confines `git` to `grant`.
     pub confiner: &'a Confiner,
-    /// What `git` may do besides writing `directory`.
+    /// The rights of `git` besides writing `directory`.
     pub grant: &'a Grant,
 }

@@ -1,5 +1,5 @@
-//! Adding an entry: check, fetch, disclose, ask, write and pin. Another version of what is installed takes its place, as
-//! an update does.
+//! Adds an entry: check, fetch, disclose, ask, write and pin. Another version of an installed entry replaces
+//! it, like an update.
 
 use super::{
     Candidate, Consent, Decision, Expected, InstallError, Installed, Installer, Operation, Proposal, Updated,
@@ -9,39 +9,39 @@ use crate::signature::Trust;
 use crate::{Offered, PackageSource, ProjectEntry, ProjectError};
 use haft_core::manifest::Name;
 
-/// What to add.
+/// The arguments of [`Installer::add`].
 #[derive(Clone, Debug)]
 pub struct Addition {
-    /// Where it comes from. A relative path starts from the program's folder.
+    /// The source. A relative path starts from the program's folder.
     pub source: PackageSource,
-    /// What it is called, if not what it calls itself: see [`Bundle::called`](crate::Bundle::called).
+    /// The name, if it differs from the declared one: see [`Bundle::called`](crate::Bundle::called).
     pub name: Option<Name>,
-    /// What is known of it.
+    /// The expected digest and signer.
     pub expected: Expected,
-    /// Whether it is added although programs that it requires are not on `PATH`.
+    /// Whether the entry is added although programs that it requires are not on `PATH`.
     pub allow_missing_programs: bool,
 }
 
 impl Addition {
-    /// Whatever is at `source`, signed or not.
+    /// Adds any content of `source`, signed or not.
     pub fn new(source: PackageSource) -> Self {
         Self { source, name: None, expected: Expected::anything(), allow_missing_programs: false }
     }
 }
 
-/// What came of adding.
+/// The result of [`Installer::add`].
 #[derive(Clone, Debug)]
 pub enum Added {
-    /// It is a new entry.
+    /// A new entry was added.
     New(Box<Installed>),
-    /// There was another version of it, or the same.
+    /// An installed entry was replaced, or was already up to date.
     Changed(Updated),
-    /// It was not agreed to.
+    /// Consent was declined.
     Declined,
 }
 
 impl Added {
-    /// What is installed now; `None` where nothing was changed.
+    /// Returns the new installation; `None` if nothing changed.
     pub fn installed(self) -> Option<Installed> {
         match self {
             Self::New(installed) | Self::Changed(Updated::Replaced { installed, .. }) => Some(*installed),
@@ -51,15 +51,16 @@ impl Added {
 }
 
 impl Installer<'_> {
-    /// Installs what is not there yet, or another version of what is: both files are written or neither.
+    /// Adds an entry, or replaces the installed version of it. Writes both files or neither.
     ///
     /// # Errors
-    /// Where it cannot be fetched, clashes with what is there, requires what is missing, or cannot be written.
+    /// The source cannot be fetched, the names clash with another entry, a required program is missing, or a
+    /// file cannot be written.
     pub async fn add(&self, addition: Addition, consent: &dyn Consent) -> Result<Added, InstallError> {
         let Addition { source, name, expected, allow_missing_programs } = addition;
         let candidate = self.fetch_candidate(source, expected.clone(), name.clone()).await?;
         if let Some(entry) = self.other_version(&candidate) {
-            // Boxed, since adding something new goes another way.
+            // Boxed: the common case, a new entry, does not need this future.
             let changed = Box::pin(async {
                 let candidate = self.signed_as_before(&entry, candidate, expected, name).await?;
                 self.change_to(&entry, &candidate, consent).await
@@ -80,7 +81,7 @@ impl Installer<'_> {
         Ok(Added::New(Box::new(candidate.installed(granted))))
     }
 
-    /// The entry of the same name that is installed from where `candidate` comes from, version apart.
+    /// Returns the entry with the same name and the same source as `candidate`, apart from the version.
     fn other_version(&self, candidate: &Candidate) -> Option<ProjectEntry> {
         let offered = &candidate.offered;
         let entry =
@@ -89,7 +90,8 @@ impl Installer<'_> {
         (is_installed && is_same_place(&entry.source, &candidate.source)).then_some(entry)
     }
 
-    /// The candidate, fetched once more where what is installed was signed: with the same key, unless another was named.
+    /// Returns the candidate; fetches it again with the pinned key if the installed version was signed and no
+    /// key was named.
     async fn signed_as_before(
         &self,
         entry: &ProjectEntry,
@@ -108,7 +110,7 @@ impl Installer<'_> {
         }
     }
 
-    /// Checks whether it can be added, before consent is asked for.
+    /// Checks whether `offered` can be added, before consent is asked for.
     fn check_addition(&self, offered: &Offered, allow_missing_programs: bool) -> Result<(), InstallError> {
         let name = offered.name.to_string();
         if self.project.kind_of(&name).is_some() {
@@ -123,8 +125,8 @@ impl Installer<'_> {
     }
 }
 
-/// Whether two sources are of one repository, of one server and path but for numbers, or both of this machine: what has
-/// the same name there is another version. What merely is called the same is something else.
+/// Reports whether two sources are the same place: one repository, one URL apart from digits, or both on this
+/// machine. Content with the same name from the same place is another version; from elsewhere it is unrelated.
 fn is_same_place(one: &PackageSource, other: &PackageSource) -> bool {
     match (one, other) {
         (PackageSource::Path(_), PackageSource::Path(_)) => true,
@@ -143,7 +145,7 @@ fn is_same_place(one: &PackageSource, other: &PackageSource) -> bool {
     }
 }
 
-/// A URL without what differs between versions: `https://a.test/v#/words-#.tar.gz`.
+/// Replaces the version numbers of a URL: `https://a.test/v#/words-#.tar.gz`.
 fn without_numbers(url: &str) -> String {
     let mut text = String::new();
     for part in url.split_inclusive(|c: char| !c.is_ascii_digit() && c != '.') {

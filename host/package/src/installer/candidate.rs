@@ -1,4 +1,4 @@
-//! Something that was fetched and understood, and is not installed. Dropping it leaves nothing behind.
+//! Content that was fetched and parsed, but not installed. Dropping it removes its temporary files.
 
 use std::path::Path;
 
@@ -12,48 +12,49 @@ use crate::{
 };
 use haft_core::manifest::Name;
 
-/// What is known of a thing before it is fetched.
+/// The expected properties of content that is to be fetched.
 #[derive(Clone, Debug)]
 pub struct Expected {
-    /// Of what is fetched; anything where there is none.
+    /// The required digest; `None` accepts any content.
     pub digest: Option<Digest>,
-    /// The signer that is required.
+    /// The required signer.
     pub trust: Trust,
 }
 
 impl Expected {
-    /// Nothing is known.
+    /// Accepts any content.
     pub(crate) fn anything() -> Self {
         Self { digest: None, trust: Trust::Nobody }
     }
 
-    /// The content of a pin, whether or not its signature is still to be had.
+    /// Accepts the content of a pin only, even if its signature is no longer available.
     pub(super) fn pinned(pin: &Pin) -> Self {
         Self { digest: Some(pin.digest.clone()), trust: Trust::Nobody }
     }
 }
 
-/// Something that was fetched and understood.
+/// Content that was fetched and parsed.
 #[derive(Debug)]
 pub struct Candidate {
-    /// The install under way, which holds the temporary directory of the content.
+    /// The installation in progress, which holds the temporary directory of the content.
     pub(crate) installing: Installing,
-    /// Where it came from.
+    /// The source.
     pub source: PackageSource,
-    /// What came.
+    /// The fetched content.
     pub fetched: Fetched,
-    /// What that is.
+    /// The parsed content.
     pub offered: Offered,
-    /// All that there is to agree to.
+    /// The items that the user has to agree to.
     pub disclosure: Disclosure,
 }
 
 impl Installer<'_> {
-    /// Fetches `source` and understands it. What is not `expected` is refused before it is looked at. It may be given a
-    /// `name`.
+    /// Fetches and parses `source`. Content that is not `expected` is refused before it is parsed. `name`
+    /// replaces the declared name.
     ///
     /// # Errors
-    /// Where it cannot be fetched, is not `expected`, is no package, or does not list its tools.
+    /// The source cannot be fetched, is not `expected`, is not a package or component, or does not list its
+    /// tools.
     pub(crate) async fn fetch_candidate(
         &self,
         source: PackageSource,
@@ -61,7 +62,7 @@ impl Installer<'_> {
         name: Option<Name>,
     ) -> Result<Candidate, InstallError> {
         let installing = self.store.install()?;
-        // Its future holds more than everything around it.
+        // Boxed: this future is larger than the rest of the function.
         let fetched = Box::pin(self.fetch(installing.directory(), &source, expected)).await?;
         let offered = Offered::new(&fetched.content, &fetched.kept, name, &source_stem(&source))?;
         let tools = self.tools.list_tools(&offered).await?;
@@ -69,10 +70,10 @@ impl Installer<'_> {
         Ok(Candidate { installing, source, fetched, offered, disclosure })
     }
 
-    /// Fetches `source` to the empty `directory`, and does not look at what it is.
+    /// Fetches `source` into the empty `directory` without parsing it.
     ///
     /// # Errors
-    /// Where it cannot be fetched or is not `expected`.
+    /// The source cannot be fetched, or is not `expected`.
     pub async fn fetch(
         &self,
         directory: &Path,
@@ -83,7 +84,7 @@ impl Installer<'_> {
         Ok(fetch(source, &fetching).await?)
     }
 
-    /// What is fetched with.
+    /// Returns the settings of a fetch.
     pub(super) fn fetching<'f>(&'f self, directory: &'f Path, trust: &'f Trust) -> Fetching<'f> {
         Fetching {
             directory,
@@ -100,7 +101,7 @@ impl Installer<'_> {
 }
 
 impl Candidate {
-    /// What program.lock says of it.
+    /// Returns the pin for program.lock.
     pub fn pin(&self, granted: &[Request]) -> Pin {
         Pin {
             name: self.offered.name.clone(),
@@ -118,19 +119,19 @@ impl Candidate {
         }
     }
 
-    /// The names of its tools.
+    /// Returns the names of the tools.
     pub(crate) fn tool_names(&self) -> impl Iterator<Item = &str> {
         let is_tool = |item: &&Item| item.kind == ItemKind::Tool;
         self.disclosure.items.iter().filter(is_tool).map(|item| item.name.as_str())
     }
 
-    /// Puts it into the store. A component of this machine stays where it is.
+    /// Stores the content. A component with a local path is used in place and not stored.
     pub(super) fn keep(&self) -> Result<(), StoreError> {
         let stays = self.offered.kind == Kind::Plugin && matches!(self.source, PackageSource::Path(_));
         if stays { Ok(()) } else { self.installing.keep(&self.fetched.content, &self.fetched.kept) }
     }
 
-    /// Refuses a component where a package is to be, or the other way round.
+    /// Refuses a component for a package's entry, and the reverse.
     pub(super) fn check_kind(&self, entry: &ProjectEntry) -> Result<(), InstallError> {
         let (found, name) = (self.offered.kind, entry.name.to_string());
         if found == entry.kind {
@@ -140,7 +141,8 @@ impl Candidate {
         }
     }
 
-    /// Refuses a package that calls itself otherwise than its entry does, and than `before`, what is installed, did.
+    /// Refuses a package whose declared name is neither its entry's name nor `before`, the declared name of the
+    /// installed version.
     pub(super) fn check_name(&self, entry: &ProjectEntry, before: Option<&Name>) -> Result<(), InstallError> {
         let found = &self.offered.own_name;
         if *found == entry.name || before == Some(found) {
@@ -155,7 +157,7 @@ impl Candidate {
     }
 }
 
-/// What a component is called that does not say, after where it comes from: `words` for `./words.wasm`,
+/// Returns the name of a component that declares none, from its source: `words` for `./words.wasm`,
 /// `https://a.test/words.wasm?x` and `oci://a.test/owner/words:1.0`.
 pub fn source_stem(source: &PackageSource) -> String {
     let text = source.to_string();

@@ -1,5 +1,5 @@
-//! Who decides whether something is installed, and what is put before them. A proposal holds all that there is to
-//! agree to; nothing is written before it is answered.
+//! Consent to an installation. A proposal holds everything that the user agrees to; nothing is written before
+//! it is decided.
 
 use std::fmt;
 
@@ -10,91 +10,91 @@ use crate::disclosure::Change;
 use crate::signature::Signer;
 use crate::{PackageSource, Pin, Request};
 
-/// Decides on proposals, as a rule by asking a person.
+/// Decides on proposals, usually by asking a person.
 #[async_trait]
 pub trait Consent: Send + Sync {
-    /// Answers one proposal. What is decided holds for exactly the content of [`Proposal::candidate`].
+    /// Decides one proposal. The decision holds for exactly the content of [`Proposal::candidate`].
     ///
     /// # Errors
-    /// Where there can be no answer: the install ends with this error and changes nothing.
+    /// No decision is possible: the installation ends with this error and changes nothing.
     async fn decide(&self, proposal: &Proposal<'_>) -> anyhow::Result<Decision>;
 }
 
-/// The answer to a [`Proposal`].
+/// The decision on a [`Proposal`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Decision {
-    /// Install it, and grant this besides what program.toml grants already. Each request is granted as it stands
-    /// here, whether it was asked for or not.
+    /// Install the candidate, and grant these requests in addition to the grants of program.toml. Each request
+    /// is granted as listed here, whether the candidate made it or not.
     Install(Vec<Request>),
     /// Change nothing.
     Decline,
 }
 
-/// Something to agree to.
+/// A proposal to the user.
 #[derive(Debug)]
 pub struct Proposal<'a> {
-    /// What was fetched: its disclosure, its requests, its signature.
+    /// The fetched content: its disclosure, its requests, its signature.
     pub candidate: &'a Candidate,
-    /// What is to be done with it.
+    /// The proposed operation.
     pub operation: Operation,
-    /// What program.toml grants it now.
+    /// The current grants in program.toml.
     pub granted: &'a [Request],
-    /// What it asks for beyond what was agreed to before: everything, where nothing was.
+    /// The requests that were not agreed to before; all requests for a new entry.
     pub more: &'a [&'a Request],
-    /// What is installed now.
+    /// The installed version, if any.
     pub previous: Option<Previous<'a>>,
 }
 
-/// What is to be done with a [`Candidate`].
+/// The operation on a [`Candidate`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Operation {
-    /// A new entry of program.toml.
+    /// Add a new entry to program.toml.
     Add,
-    /// An entry that the user wrote into program.toml is installed with its grants.
+    /// Install an entry that the user wrote into program.toml, with its grants.
     Adopt,
-    /// What is installed is replaced. `None`: nothing differs from what was agreed to, so that no consent is needed.
+    /// Replace the installed version. `None`: nothing differs from the agreed content, so no consent is needed.
     Update(Option<UpdateReason>),
 }
 
-/// What was installed before.
+/// The installed version.
 #[derive(Clone, Debug)]
 pub struct Previous<'a> {
-    /// What program.lock says of it.
+    /// Its pin in program.lock.
     pub pin: &'a Pin,
-    /// What is not as it was agreed to; `None` where an earlier haft noted nothing to compare with.
+    /// The differences from the agreed content; `None` if an earlier haft recorded nothing to compare with.
     pub changes: Option<Vec<Change>>,
 }
 
-/// Why an update has to be agreed to. Its text goes on after the name of the entry.
+/// Reasons why an update needs consent. The text continues a sentence that starts with the entry's name.
 #[derive(Clone, Debug, PartialEq)]
 pub enum UpdateReason {
     /// There is no pin.
     NotInstalled,
-    /// It asks for what it did not ask for.
+    /// It requests more than before.
     AsksForMore,
-    /// The signer is another one than before.
+    /// The signer changed.
     OtherSigner {
-        /// Who signed what is installed.
+        /// The signer of the installed version.
         before: Signer,
-        /// Who signed what was fetched.
+        /// The signer of the fetched version.
         now: Signer,
     },
-    /// A version from before the one that is installed.
+    /// The version is older than the installed one.
     Older {
-        /// What is installed.
+        /// The installed version.
         before: semver::Version,
-        /// What was fetched.
+        /// The fetched version.
         now: semver::Version,
     },
-    /// The same version with another content.
+    /// The version is unchanged and the content is not.
     SameVersion(semver::Version),
-    /// It came from elsewhere.
+    /// The source changed.
     OtherSource(PackageSource),
-    /// An earlier haft pinned it.
+    /// An earlier haft pinned the entry, without digests of the disclosure.
     NoDisclosure,
-    /// Its content is another one.
+    /// The content changed.
     OtherContent,
-    /// The same content tells of other tools.
+    /// The content is unchanged, but its tool definitions are not.
     OtherTools,
 }
 

@@ -1,39 +1,39 @@
-//! Why an install failed, each with its way out.
+//! Errors of an installation, each with its hint.
 
 use std::path::PathBuf;
 
 use crate::{BundleError, FetchError, Kind, ProjectError, StoreError, TreeError};
 
-/// Why something was not installed. Nothing was changed then.
+/// Reasons why an installation failed. It then changed nothing.
 #[derive(Debug, thiserror::Error)]
 pub enum InstallError {
-    /// Its program cannot be read or changed.
+    /// The program's files cannot be read or changed.
     #[error(transparent)]
     Project(#[from] ProjectError),
-    /// It cannot be fetched.
+    /// The source cannot be fetched.
     #[error(transparent)]
     Fetch(#[from] FetchError),
-    /// What was fetched is no package and no component.
+    /// The fetched content is neither a package nor a component.
     #[error(transparent)]
     Bundle(#[from] BundleError),
-    /// It cannot be kept.
+    /// The content cannot be stored.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// Its files cannot be read.
+    /// The content's files cannot be read.
     #[error(transparent)]
     Tree(#[from] TreeError),
     /// The caller's [`Consent`](super::Consent) or [`ToolLister`](super::ToolLister) failed.
     #[error(transparent)]
     Caller(#[from] anyhow::Error),
-    /// A plugin of it has the name of another.
+    /// A plugin has the name of an existing plugin.
     #[error("it has a plugin `{plugin}`, and {owner} has another of that name")]
     Clash {
         /// The plugin.
         plugin: String,
-        /// What has the other, in words.
+        /// The owner of the existing plugin, in words.
         owner: String,
     },
-    /// Programs that it requires are not there.
+    /// Required programs are missing.
     #[error("`{name}` requires what is not on PATH: {}", programs.join(", "))]
     MissingPrograms {
         /// The package.
@@ -41,52 +41,52 @@ pub enum InstallError {
         /// The programs, in backticks.
         programs: Vec<String>,
     },
-    /// A component where a package was, or the other way round.
+    /// A component was found for a package's entry, or the reverse.
     #[error(
         "`{name}` is in `[[{}]]`, and what is there now belongs into `[[{}]]`", entry.table(), found.table()
     )]
     OtherKind {
         /// The entry.
         name: String,
-        /// The table that it is in.
+        /// The table of the entry.
         entry: Kind,
-        /// What was fetched.
+        /// The kind of the fetched content.
         found: Kind,
     },
-    /// It calls itself otherwise than its entry.
+    /// The declared name differs from the entry's name.
     #[error("`{name}` calls itself `{found}` now; it is left as it is")]
     OtherName {
         /// The entry.
         name: String,
-        /// What it says.
+        /// The declared name.
         found: String,
     },
-    /// A component that is used where its author has it is not what was agreed to.
+    /// A component that is used in place is not the agreed content.
     #[error("`{name}` is not what was installed: {why}")]
     ChangedInPlace {
         /// The entry.
         name: String,
-        /// What is wrong.
+        /// The result of the check.
         why: String,
     },
-    /// What is served is not what is pinned.
+    /// The fetched content differs from the pinned content.
     #[error("`{0}` is fetched with another content than program.lock pins")]
     OtherContent(String),
-    /// The same content tells of other tools than before.
+    /// The content is unchanged, but its tool definitions are not.
     #[error("the tools of `{0}` say something else than what was agreed to")]
     OtherTools(String),
-    /// A component that stays where it is cannot be read.
+    /// A component that is used in place cannot be read.
     #[error("cannot read `{}`: {source}", path.display())]
     Read {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The error of the read.
         source: std::io::Error,
     },
 }
 
 impl InstallError {
-    /// The way out, where there is one.
+    /// Returns a hint for the user, if there is one.
     pub fn hint(&self) -> Option<String> {
         let text = match self {
             Self::Project(error) => return error.hint().map(str::to_owned),

@@ -1,4 +1,4 @@
-//! What is installed for the pins of a program, compared with what was agreed to. Changes nothing.
+//! Reads the installed content of a program's pins, and compares it with the agreed content. Changes nothing.
 
 use std::path::PathBuf;
 
@@ -7,10 +7,10 @@ use crate::disclosure::Disclosure;
 use crate::{Content, Digest, Kind, Offered, PackageSource, Pin, StoreError};
 
 impl Installer<'_> {
-    /// What is installed for a pin.
+    /// Returns the installed content of a pin.
     ///
     /// # Errors
-    /// Where it is not there, or is not whole enough to be understood.
+    /// The content is missing, or is too damaged to be parsed.
     pub fn installed(&self, pin: &Pin) -> Result<Offered, InstallError> {
         let content = match pin.kind {
             Kind::Package => Content::Tree(self.store.tree(&pin.kept), self.store.listing(&pin.kept)?),
@@ -19,7 +19,7 @@ impl Installer<'_> {
         Ok(Offered::new(&content, &pin.kept, Some(pin.name.clone()), pin.name.as_str())?)
     }
 
-    /// Where the component of a pin is: in the store, or where its author has it.
+    /// Returns the path of a pin's component: in the store, or its local source path.
     pub(crate) fn component_path(&self, pin: &Pin) -> PathBuf {
         match &pin.source {
             PackageSource::Path(path) => self.project.manifest.resolve(path, self.home),
@@ -27,10 +27,10 @@ impl Installer<'_> {
         }
     }
 
-    /// Reads all bytes of a pin and compares them with what was agreed to.
+    /// Reads all bytes of a pin and compares them with the agreed content.
     ///
     /// # Errors
-    /// Where they are not there or are others.
+    /// The bytes are missing or differ.
     pub fn verify(&self, pin: &Pin) -> Result<(), InstallError> {
         if !pin.is_used_in_place() {
             return Ok(self.store.check(&pin.kept, pin.kind == Kind::Plugin)?);
@@ -43,7 +43,7 @@ impl Installer<'_> {
         }
     }
 
-    /// What was disclosed when `pin` was made, as far as it is still to be had on this machine.
+    /// Returns the disclosure that was agreed to with `pin`, as far as it is still available on this machine.
     pub(super) async fn previous_disclosure(&self, pin: &Pin) -> Disclosure {
         let kept = async {
             self.verify(pin)?;
@@ -61,7 +61,7 @@ impl Installer<'_> {
         }
     }
 
-    /// Fails where a plugin of `offered` has the name of another that is there.
+    /// Fails if a plugin of `offered` has the name of another entry's plugin.
     pub(super) fn check_clashes(&self, offered: &Offered) -> Result<(), InstallError> {
         let has = |name: &str| offered.plugins.iter().any(|plugin| plugin.name == name);
         let is_itself = |kind, name: &str| kind == offered.kind && name == offered.name.as_str();
@@ -73,7 +73,7 @@ impl Installer<'_> {
         }
         let packages = self.project.lock.pins.iter().filter(|pin| pin.kind == Kind::Package);
         for pin in packages.filter(|pin| !is_itself(pin.kind, pin.name.as_str())) {
-            // What cannot be understood any more has no names to clash with.
+            // Content that cannot be parsed has no names.
             let Ok(other) = self.installed(pin) else { continue };
             if let Some(plugin) = other.plugins.iter().find(|plugin| has(&plugin.name)) {
                 let owner = format!("the package `{}`", pin.name);

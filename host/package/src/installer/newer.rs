@@ -1,5 +1,5 @@
-//! Whether there is something newer than what is installed, by the lists that registries and repositories have. Fetches
-//! and changes nothing.
+//! Looks for versions newer than the installed one in the tag lists of registries and repositories. Fetches no
+//! content and changes nothing.
 
 use super::{InstallError, Installer, source_stem};
 use crate::oci::{self, Reference, SCHEME};
@@ -7,37 +7,37 @@ use crate::signature::Trust;
 use crate::tags::{VersionTag, later};
 use crate::{Content, FetchError, Kind, Offered, PackageSource, Pin, git};
 
-/// What there is beside what is installed.
+/// The result of [`Installer::newer`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Newer {
-    /// Nothing later.
+    /// No later version exists.
     Nothing,
-    /// A later version.
+    /// A later version exists.
     Version {
-        /// Which.
+        /// The version.
         version: semver::Version,
-        /// Where it is.
+        /// The source of that version.
         source: PackageSource,
-        /// Whether it would call itself otherwise than its entry.
+        /// Whether the declared name differs from the entry's name.
         is_renamed: bool,
     },
-    /// The tag or branch, or the repository's default, stands for something else now.
+    /// The tag, branch or default branch points to other content now.
     Moved,
-    /// Where it comes from has no list: a file, a folder, a URL, a digest without a version.
+    /// The source has no list of versions: a file, a folder, a URL, a digest without a version.
     Unlisted,
 }
 
-/// The tags of where something comes from, and what its own reference stands for now.
+/// The tags of a source, and the content that its reference points to now.
 struct Listed {
     tags: Vec<String>,
     now: Option<String>,
 }
 
 impl Installer<'_> {
-    /// Looks for something newer than what `pin` has.
+    /// Looks for a version newer than `pin`.
     ///
     /// # Errors
-    /// The registry or repository does not answer.
+    /// The registry or repository does not respond.
     pub async fn newer(&self, pin: &Pin) -> Result<Newer, InstallError> {
         let used = match &pin.source {
             PackageSource::Path(_) | PackageSource::Url(_) => return Ok(Newer::Unlisted),
@@ -46,7 +46,7 @@ impl Installer<'_> {
         };
         let is_version = used.is_some_and(|used| VersionTag::parse(used).is_some());
         let is_exact = used.is_none_or(|used| pin.resolved.as_deref() == Some(used)) && is_fixed(&pin.source);
-        // Who follows a branch, or `latest`, asks for no version.
+        // A pin on a branch, or on `latest`, does not follow versions.
         let has_version = is_version || is_exact;
         let listed = self.listed(&pin.source, has_version).await?;
         let tags = listed.tags.iter().map(String::as_str).filter(|_| has_version);
@@ -62,7 +62,8 @@ impl Installer<'_> {
         })
     }
 
-    /// Of a registry the tags only where they are `wanted`: they take a request of their own.
+    /// Lists the tags and resolves the reference. A registry's tags are fetched only if `wanted`: they take
+    /// another request.
     async fn listed(&self, source: &PackageSource, wanted: bool) -> Result<Listed, InstallError> {
         let installing = self.store.install()?;
         let fetching = self.fetching(installing.directory(), &Trust::Nobody);
@@ -90,7 +91,7 @@ impl Installer<'_> {
         }
     }
 
-    /// Whether what is installed would be called otherwise than its entry, if that did not say how.
+    /// Reports whether the installed content would have another name without its entry.
     fn is_renamed(&self, pin: &Pin) -> bool {
         let content = match pin.kind {
             Kind::Plugin => Content::Component(self.component_path(pin)),
@@ -104,14 +105,14 @@ impl Installer<'_> {
     }
 }
 
-/// The tag that a source in a registry names.
+/// Returns the tag of a registry source.
 fn tag(source: &PackageSource) -> Option<&str> {
     let PackageSource::Oci(reference) = source else { return None };
     let (_, last) = reference.split('@').next()?.rsplit_once('/')?;
     last.split_once(':').map(|(_, tag)| tag)
 }
 
-/// Whether a source names one content for ever: a commit, a digest.
+/// Reports whether a source always names the same content: a commit, a digest.
 fn is_fixed(source: &PackageSource) -> bool {
     match source {
         PackageSource::Git { reference, .. } => reference.is_some(),

@@ -1,30 +1,30 @@
-//! Restoring one entry of program.toml to what program.lock pins, and pinning what it does not pin yet.
+//! Restores one entry of program.toml to its pin in program.lock, and pins entries that have no pin yet.
 
 use super::{Candidate, Consent, Decision, Expected, InstallError, Installer, Operation, Previous, Proposal};
 use crate::{Kind, PackageSource, Pin, ProjectEntry, lock_path, more};
 
-/// What came of restoring one entry.
+/// The result of [`Installer::restore`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Restored {
-    /// All of it was there.
+    /// The content was complete.
     Present,
-    /// It is a file that nothing pins, and stays one.
+    /// The entry is a local component without a pin.
     Unpinned,
-    /// What is pinned was fetched again.
+    /// The pinned content was fetched again.
     Fetched,
-    /// It was agreed to, and is pinned now.
+    /// The user agreed to the entry, and it is pinned now.
     Adopted,
-    /// It was not agreed to.
+    /// The user declined.
     Declined,
-    /// It is pinned from another source than program.toml names. Nothing was done.
+    /// The pin's source differs from program.toml. Nothing was done.
     OtherSource,
 }
 
 impl Installer<'_> {
-    /// Notes in the store that this program uses what it pins: another one may have installed it.
+    /// Registers this program in the store as a user of its pins: another program may have installed them.
     ///
     /// # Errors
-    /// Where the store cannot be written.
+    /// The store cannot be written.
     pub fn register(&self) -> Result<(), InstallError> {
         if !self.project.lock.pins.is_empty() {
             self.store.register(&lock_path(&self.project.path))?;
@@ -32,11 +32,11 @@ impl Installer<'_> {
         Ok(())
     }
 
-    /// Makes what an entry of program.toml names be there: what is pinned is fetched again without a question, what is
-    /// not is put to `consent`.
+    /// Installs the content of an entry of program.toml: pinned content is fetched again without a question,
+    /// other content needs `consent`.
     ///
     /// # Errors
-    /// Where it cannot be fetched, or is something else than what was agreed to.
+    /// The source cannot be fetched, or is not the agreed content.
     pub async fn restore(
         &self,
         entry: &ProjectEntry,
@@ -49,7 +49,7 @@ impl Installer<'_> {
             Some(pin) if pin.disclosed.is_some() || pin.is_used_in_place() => {
                 self.refetch(pin).await.map(|()| Restored::Fetched)
             }
-            // An earlier haft pinned it, without recording what it disclosed.
+            // An earlier haft wrote this pin, without digests of the disclosure.
             Some(pin) => self.adopt(entry, Some(pin), consent).await,
             None if kind == Kind::Plugin && matches!(entry.source, PackageSource::Path(_)) => {
                 Ok(Restored::Unpinned)
@@ -58,15 +58,15 @@ impl Installer<'_> {
         }
     }
 
-    /// Fetches what a pin says, from where it says.
+    /// Fetches the exact content of a pin.
     async fn refetch(&self, pin: &Pin) -> Result<(), InstallError> {
         let name = pin.name.to_string();
         if pin.is_used_in_place() {
             let why = self.verify(pin).err().map(|error| error.to_string()).unwrap_or_default();
             return Err(InstallError::ChangedInPlace { name, why });
         }
-        let own = Some(pin.name.clone());
-        let candidate = self.fetch_candidate(pin.exact_source(), Expected::pinned(pin), own).await?;
+        let entry_name = Some(pin.name.clone());
+        let candidate = self.fetch_candidate(pin.exact_source(), Expected::pinned(pin), entry_name).await?;
         if candidate.fetched.kept != pin.kept {
             return Err(InstallError::OtherContent(name));
         }
@@ -76,18 +76,18 @@ impl Installer<'_> {
         Ok(candidate.keep()?)
     }
 
-    /// Installs an entry that the user wrote into program.toml by hand, with its grants; with `pinned`, exactly what
-    /// an earlier haft pinned without recording what it disclosed.
+    /// Installs an entry that the user wrote into program.toml by hand, with its grants. With `pinned`,
+    /// installs exactly the content that an earlier haft pinned without digests of the disclosure.
     async fn adopt(
         &self,
         entry: &ProjectEntry,
         pinned: Option<&Pin>,
         consent: &dyn Consent,
     ) -> Result<Restored, InstallError> {
-        let own = Some(entry.name.clone());
+        let name = Some(entry.name.clone());
         let source = pinned.map_or_else(|| entry.source.clone(), Pin::exact_source);
         let expected = pinned.map_or_else(Expected::anything, Expected::pinned);
-        let candidate = self.fetch_candidate(source, expected, own).await?;
+        let candidate = self.fetch_candidate(source, expected, name).await?;
         candidate.check_kind(entry)?;
         let Some(new) = ask_to_adopt(&candidate, entry, pinned, consent).await? else {
             return Ok(Restored::Declined);
@@ -95,7 +95,7 @@ impl Installer<'_> {
         candidate.keep()?;
         let pin = candidate.pin(&[entry.granted.clone(), new.clone()].concat());
         let pin = match pinned.cloned() {
-            // The signature may no longer be available; an update must be signed with the same key all the same.
+            // The signature may no longer be available; an update must still be signed with the same key.
             Some(Pin { source, resolved, signer, .. }) => Pin { source, resolved, signer, ..pin },
             None => pin,
         };
@@ -108,7 +108,7 @@ impl Installer<'_> {
     }
 }
 
-/// What is granted besides what program.toml grants; `None` where it is declined.
+/// Asks for consent; returns the grants to add to program.toml, or `None` if the user declined.
 async fn ask_to_adopt(
     candidate: &Candidate,
     entry: &ProjectEntry,

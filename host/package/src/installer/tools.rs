@@ -1,4 +1,4 @@
-//! What the installer leaves to its caller: running components to list their tools.
+//! The interface to the caller that lists tools: this crate runs no components.
 
 use async_trait::async_trait;
 
@@ -6,16 +6,16 @@ use crate::disclosure::ToolDisclosure;
 use crate::{Offered, Pin};
 use haft_core::call::ToolDef;
 
-/// Lists the tools of what is not a part of any program yet. An implementation runs components with no rights at all;
-/// this crate runs none.
+/// Lists the tools of content that is not part of a program yet. An implementation runs components without any
+/// rights.
 #[async_trait]
 pub trait ToolLister: Send + Sync {
-    /// All tools of `offered`, under the names and with the descriptions that a model is given.
+    /// Lists all tools of `offered`, with the names and descriptions that a model receives.
     ///
     /// # Errors
-    /// Where a component cannot be loaded or does not say what its tools are.
+    /// A component cannot be loaded, or does not list its tools.
     async fn list_tools(&self, offered: &Offered) -> anyhow::Result<Vec<ToolDisclosure>>;
 
-    /// The tools of a component that was listed once and may be gone; `None` where they are unknown.
+    /// Returns the tools of a component that was listed before and may be gone; `None` if they are unknown.
     fn remembered_tools(&self, pin: &Pin) -> Option<Vec<ToolDef>>;
 }

@@ -1,4 +1,4 @@
-//! Updating one entry: fetches it anew and has everything agreed to that is not as it was agreed to before.
+//! Updates one entry: fetches it again and asks for consent to all differences from the agreed content.
 
 use super::{
     Candidate, Consent, Decision, Expected, InstallError, Installed, Installer, Operation, Previous,
@@ -8,28 +8,28 @@ use crate::disclosure::Change;
 use crate::signature::{PublicKey, Trust};
 use crate::{PackageSource, Pin, ProjectEntry, more};
 
-/// What came of updating one entry.
+/// The result of [`Installer::update`].
 #[derive(Clone, Debug)]
 pub enum Updated {
-    /// What is installed is what there is.
+    /// The installed content is up to date.
     Unchanged,
-    /// Something else is installed now.
+    /// Other content is installed now.
     Replaced {
-        /// What that is.
+        /// The new installation.
         installed: Box<Installed>,
-        /// What is not as it was agreed to before; `None` where nothing was noted of that.
+        /// The differences from the agreed content; `None` if that was not recorded.
         changes: Option<Vec<Change>>,
     },
-    /// It was not agreed to. What was installed stays.
+    /// The user declined. The installed content stays.
     Declined,
 }
 
 impl Installer<'_> {
-    /// Fetches an entry anew. It must be signed by the signer pinned before, or by the owner of `key` if there is
-    /// one.
+    /// Fetches an entry again. It must be signed by the owner of `key`, if given, else by the pinned signer.
     ///
-    /// # Errors It cannot be fetched, lacks the required signature, has another name, clashes with another entry, or
-    /// cannot be written.
+    /// # Errors
+    /// The source cannot be fetched, lacks the required signature, declares another name, clashes with another
+    /// entry, or cannot be written.
     pub async fn update(
         &self,
         entry: &ProjectEntry,
@@ -44,7 +44,7 @@ impl Installer<'_> {
         self.change_to(entry, &candidate, consent).await
     }
 
-    /// Puts `candidate` in the place of what is installed for an entry.
+    /// Replaces the installed content of an entry by `candidate`.
     pub(super) async fn change_to(
         &self,
         entry: &ProjectEntry,
@@ -61,7 +61,7 @@ impl Installer<'_> {
         self.replace(entry, old, candidate, consent).await
     }
 
-    /// Has `candidate` agreed to and puts it in the place of what was there.
+    /// Asks for consent to `candidate` and replaces the installed content.
     async fn replace(
         &self,
         entry: &ProjectEntry,
@@ -88,7 +88,7 @@ impl Installer<'_> {
         Ok(Updated::Replaced { installed: Box::new(candidate.installed(granted)), changes })
     }
 
-    /// What differs from what was agreed to; `None` where that was not recorded.
+    /// Returns the differences from the agreed content; `None` if that was not recorded.
     async fn changes(&self, old: Option<&Pin>, candidate: &Candidate) -> Option<Vec<Change>> {
         let pin = old?;
         let digests = pin.disclosed.as_ref()?;
@@ -96,7 +96,7 @@ impl Installer<'_> {
     }
 }
 
-/// The signer that an update must have.
+/// Returns the signer that an update must have.
 fn trusted_for_update(old: Option<&Pin>, key: Option<PublicKey>) -> Trust {
     match (key, old.and_then(|pin| pin.signer.clone())) {
         (Some(key), _) => Trust::Named(key),
@@ -105,7 +105,7 @@ fn trusted_for_update(old: Option<&Pin>, key: Option<PublicKey>) -> Trust {
     }
 }
 
-/// Whether it equals what is installed: content, source, signer and tool definitions.
+/// Reports whether the candidate equals the installed version: content, source, signer and tool definitions.
 fn is_same(old: &Pin, candidate: &Candidate) -> bool {
     let fetched = &candidate.fetched;
     old.kept == fetched.kept
@@ -114,7 +114,7 @@ fn is_same(old: &Pin, candidate: &Candidate) -> bool {
         && old.disclosed.as_ref() == Some(&candidate.disclosure.digests())
 }
 
-/// Why consent is needed.
+/// Returns the reason why consent is needed.
 fn update_reason(old: Option<&Pin>, candidate: &Candidate, asks_for_more: bool) -> Option<UpdateReason> {
     let Some(old) = old else { return Some(UpdateReason::NotInstalled) };
     let is_other_content = old.kept != candidate.fetched.kept;

@@ -1,15 +1,15 @@
-//! Writing program.toml and program.lock: both or neither, as [`Project::change`] does it.
+//! Writes program.toml and program.lock: both or neither, by [`Project::change`].
 
 use super::{Candidate, InstallError, Installer};
 use crate::edit::{self, EditError, NewEntry};
 use crate::{Change, Kind, Pin, Project, ProjectError, Request};
 
 impl Installer<'_> {
-    /// Takes entries out of program.toml and their pins out of program.lock, all of them or none. Their content stays
-    /// in the store: other programs may use it.
+    /// Removes entries from program.toml and their pins from program.lock, all of them or none. The content
+    /// stays in the store: other programs may use it.
     ///
     /// # Errors
-    /// Where there is no entry of one of the names, or the files cannot be written.
+    /// An entry does not exist, or the files cannot be written.
     pub fn remove<S: AsRef<str>>(&self, names: &[S]) -> Result<(), InstallError> {
         let entries = names.iter().map(|name| self.project.entry(name.as_ref()));
         let entries = entries.collect::<Result<Vec<_>, _>>()?;
@@ -42,7 +42,7 @@ impl Installer<'_> {
         })
     }
 
-    /// Pins an entry and leaves program.toml as it is.
+    /// Pins an entry and leaves program.toml unchanged.
     pub(super) fn write_pin(&self, pin: Pin) -> Result<(), InstallError> {
         self.change(|project| {
             let mut lock = project.lock.clone();
@@ -51,8 +51,7 @@ impl Installer<'_> {
         })
     }
 
-    /// Pins an entry that is there, and writes where it comes from, where that is another place now, and what it is granted
-    /// besides what it was.
+    /// Pins an existing entry; writes its source, if it changed, and its new grants.
     pub(super) fn write_update(&self, pin: Pin, new_grants: &[Request]) -> Result<(), InstallError> {
         let new_grants = written_in_entry(pin.kind, new_grants);
         self.change(|project| {
@@ -75,8 +74,8 @@ impl Installer<'_> {
     }
 }
 
-/// What of a grant is written into an entry: a package's limits are its own; a component has nowhere else to have
-/// them.
+/// Returns the grants that an entry stores: not a package's limits, which its own manifest holds; a component
+/// has no other place for them.
 fn written_in_entry(kind: Kind, granted: &[Request]) -> Vec<Request> {
     let is_package = kind == Kind::Package;
     let is_written = |request: &&Request| !(is_package && matches!(request, Request::Limit(..)));

@@ -1,19 +1,19 @@
-//! Credentials for registries, and how often a request is tried.
+//! Credentials for registries, and the retries of requests.
 
 use super::credentials::CredentialFiles;
 use haft_core::lookup::HostPrograms;
 use haft_core::net::Retry;
 use haft_core::secret::Redactor;
 
-/// Credentials for registries, and how often a request is tried.
+/// Credentials for registries, and the retries of requests.
 #[derive(Clone, Debug, Default)]
 pub struct Access {
-    /// Where credentials are kept.
+    /// The files that hold credentials.
     pub credentials: CredentialFiles,
-    /// What learns every credential before it is sent.
+    /// Redacts every credential that is sent.
     pub redactor: Redactor,
-    /// When a request that failed is sent again.
+    /// The retries of a failed request.
     pub retry: Retry,
-    /// Where `git` and helpers for credentials are found.
+    /// The search path of `git` and of credential helpers.
     pub programs: HostPrograms,
 }

@@ -1,27 +1,27 @@
-//! What a registry asks for when it answers 401 (RFC 9110, section 11.6.1). Parses only; which realm to trust is
-//! decided elsewhere.
+//! The authentication challenge of a 401 response (RFC 9110, section 11.6.1). Only parses it; which realm is
+//! trusted is decided elsewhere.
 
-/// Bytes of the header that are read: ten times the longest there is.
+/// Limit on the bytes of the header: ten times the longest known one.
 const MAX_HEADER: usize = 8 << 10;
 
-/// How a registry wants to be shown who asks.
+/// A parsed authentication challenge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Challenge {
     /// A name and a password with every request.
     Basic,
-    /// A token that another address hands out.
+    /// A token from a token server.
     Bearer {
-        /// Where.
+        /// The URL of the token server.
         realm: String,
-        /// What the registry calls itself there.
+        /// The registry's name at the token server.
         service: Option<String>,
-        /// What the token is to allow, where the registry says so.
+        /// The requested scope, if the registry names one.
         scope: Option<String>,
     },
 }
 
 impl Challenge {
-    /// The best of the challenges in these headers that is understood.
+    /// Returns the preferred supported challenge of these headers: `Bearer` before `Basic`.
     pub(super) fn parse<'a>(headers: impl IntoIterator<Item = &'a str>) -> Option<Self> {
         let found: Vec<Self> =
             headers.into_iter().filter(|header| header.len() <= MAX_HEADER).filter_map(one).collect();
@@ -47,7 +47,7 @@ fn one(header: &str) -> Option<Challenge> {
     Some(Challenge::Bearer { realm: value("realm")?, service: value("service"), scope: value("scope") })
 }
 
-/// `name=value` and `name="va\"lue"`, separated by commas.
+/// Parses `name=value` and `name="va\"lue"`, separated by commas.
 fn parameters(text: &str) -> Vec<(String, String)> {
     let mut parameters = Vec::new();
     let mut characters = text.chars().peekable();
@@ -62,13 +62,13 @@ fn parameters(text: &str) -> Vec<(String, String)> {
             _ => continue,
         };
         parameters.push((name.trim().to_owned(), value));
-        // Up to the comma, and past it.
+        // Skip to the next comma, and past it.
         while characters.next().is_some_and(|c| c != ',') {}
     }
     parameters
 }
 
-/// What stands before the closing quote, which is taken too.
+/// Reads a quoted string up to and including its closing quote.
 fn quoted(characters: &mut impl Iterator<Item = char>) -> String {
     let mut value = String::new();
     while let Some(character) = characters.next() {

@@ -1,25 +1,25 @@
-//! What a manifest's layers hold. Judged by the layer's media type, whatever the configuration
-//! says: every client writes another one. It refuses to guess between several layers.
+//! The content of a manifest's layers, by the layer's media type: clients write different configurations.
+//! Refuses to choose between several layers.
 
 use super::manifest::{Descriptor, Manifest};
 
-/// A component, as the WebAssembly working group's clients push it.
+/// The media type of a component, as clients of the WebAssembly working group push it.
 pub const COMPONENT: &str = "application/wasm";
-/// A package: a folder with a program.toml, archived and compressed.
+/// The media type of a package: a folder with a program.toml, archived and compressed.
 pub const PACKAGE: &str = "application/vnd.haft.package.v1.tar+gzip";
-/// The configuration that belongs to [`COMPONENT`].
+/// The media type of the configuration of a [`COMPONENT`].
 pub(super) const COMPONENT_CONFIG: &str = "application/vnd.wasm.config.v0+json";
-/// The configuration of what needs none.
+/// The media type of an empty configuration.
 pub(super) const EMPTY_CONFIG: &str = "application/vnd.oci.empty.v1+json";
 
-/// How people name a layer's file.
+/// The annotation with a layer's file name.
 pub(super) const TITLE: &str = "org.opencontainers.image.title";
 
-/// Layers that older clients push components as.
+/// Media types of components that older clients push.
 const OLDER_COMPONENTS: &[&str] =
     &["application/vnd.wasm.content.layer.v1+wasm", "application/vnd.module.wasm.content.layer.v1+wasm"];
 
-/// Layers that can be any archive.
+/// Media types of generic archives.
 const ARCHIVES: &[&str] = &[
     "application/vnd.oci.image.layer.v1.tar+gzip",
     "application/vnd.oci.image.layer.v1.tar",
@@ -31,20 +31,20 @@ const ARCHIVES: &[&str] = &[
     "application/tar+gzip",
 ];
 
-/// The configuration of an image for containers.
+/// Media types of container images' configurations.
 const IMAGES: &[&str] =
     &["application/vnd.oci.image.config.v1+json", "application/vnd.docker.container.image.v1+json"];
 
-/// What a layer holds.
+/// The content of a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
     /// A component.
     Component,
-    /// A tar, compressed or not, that should hold a program.toml.
+    /// A tar archive, compressed or not, which should contain a program.toml.
     Archive,
 }
 
-/// The one layer that matters, and what it holds.
+/// Returns the only layer and its content.
 pub(super) fn judge(manifest: &Manifest) -> Result<(Content, &Descriptor), String> {
     match manifest.layers.as_slice() {
         [] => Err("has no layers".to_owned()),
@@ -65,7 +65,7 @@ pub(super) fn judge(manifest: &Manifest) -> Result<(Content, &Descriptor), Strin
 fn kind(layer: &Descriptor) -> Option<Content> {
     let media_type = layer.media_type.as_str();
     let title = layer.annotations.get(TITLE).map(String::as_str).unwrap_or_default();
-    // What a client is told no type of goes under an archive's, with its file's name beside it.
+    // A client without a configured media type pushes a file as an archive, with the file's name as title.
     let is_component = |title: &str| title.to_ascii_lowercase().ends_with(".wasm");
     match media_type {
         COMPONENT => Some(Content::Component),

@@ -1,4 +1,4 @@
-//! One credential: what a registry is shown, and where it was found. It is never printed.
+//! A credential for a registry, and its source. It is never printed.
 
 use std::fmt;
 
@@ -6,30 +6,30 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use secrecy::{ExposeSecret, SecretString};
 
-/// What is shown to a registry.
+/// A secret that is sent to a registry.
 #[derive(Clone)]
 pub(super) enum Secret {
-    /// A name and its password.
+    /// A user name and its password.
     Password {
-        /// The name.
+        /// The user name.
         name: String,
         /// The password.
         password: SecretString,
     },
-    /// What is exchanged for a token where tokens are handed out.
+    /// A token that is exchanged at the token server for an access token.
     IdentityToken(SecretString),
 }
 
-/// A secret and where it was found.
+/// A secret and its source.
 #[derive(Clone)]
 pub(super) struct Credential {
     pub(super) secret: Secret,
-    /// The file, for people.
+    /// The source, for messages.
     pub(super) place: String,
 }
 
 impl Credential {
-    /// Its user name and source, for messages.
+    /// Returns the user name and the source, for messages.
     pub(super) fn describe(&self) -> String {
         match &self.secret {
             Secret::Password { name, .. } => format!("`{name}` from {}", self.place),
@@ -43,7 +43,7 @@ impl Credential {
         Self { secret, place: place.to_owned() }
     }
 
-    /// Every text that must not be shown.
+    /// Returns every text that must be redacted.
     pub(super) fn secrets(&self) -> Vec<SecretString> {
         match &self.secret {
             Secret::Password { name, password } => {

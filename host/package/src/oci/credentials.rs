@@ -1,5 +1,5 @@
-//! Who may pull from a registry: the files that `docker login` and `podman login` write. A
-//! credential goes to the registry that it was stored for and into no message.
+//! Credentials for registries, from the files that `docker login` and `podman login` write. A credential is
+//! sent only to the registry that it was stored for and appears in no message.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -15,30 +15,30 @@ use super::helper;
 use super::reference::Reference;
 use haft_core::lookup::HostPrograms;
 
-/// Bytes of a file with credentials: ten times one with a hundred registries.
+/// Limit on the bytes of a credential file: ten times a file with a hundred registries.
 const MAX_FILE: u64 = 1 << 20;
 
-/// The names of Docker's registry, which is stored under one and asked under another.
+/// The names of Docker Hub: credentials are stored under one name, and requests go to another.
 const DOCKER_HUB: &[&str] = &["docker.io", "index.docker.io", "registry-1.docker.io"];
 
-/// Where credentials are looked for, the first first.
+/// The credential files, in order of precedence.
 #[derive(Clone, Debug, Default)]
 pub struct CredentialFiles(Vec<PathBuf>);
 
 impl CredentialFiles {
-    /// No credentials: every registry is asked anonymously.
+    /// Returns no files: every request is anonymous.
     pub fn none() -> Self {
         Self::default()
     }
 
-    /// These files.
+    /// Returns these files.
     pub fn at(files: impl IntoIterator<Item = PathBuf>) -> Self {
         Self(files.into_iter().collect())
     }
 
-    /// Where docker and podman keep them: `$REGISTRY_AUTH_FILE`, `$DOCKER_CONFIG/config.json`,
-    /// `$XDG_RUNTIME_DIR/containers/auth.json`, `~/.config/containers/auth.json` and, where
-    /// `$DOCKER_CONFIG` names no other, `~/.docker/config.json`.
+    /// Returns the files of docker and podman: `$REGISTRY_AUTH_FILE`, `$DOCKER_CONFIG/config.json`,
+    /// `$XDG_RUNTIME_DIR/containers/auth.json`, `~/.config/containers/auth.json` and, unless `$DOCKER_CONFIG`
+    /// is set, `~/.docker/config.json`.
     pub fn from_environment(home: &Path) -> Self {
         let variable =
             |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
@@ -54,13 +54,13 @@ impl CredentialFiles {
         Self(files.into_iter().flatten().collect())
     }
 
-    /// In words, for error messages.
+    /// Lists the files, for messages.
     pub(super) fn describe(&self) -> String {
         let names: Vec<String> = self.0.iter().map(|path| format!("`{}`", path.display())).collect();
         if names.is_empty() { String::new() } else { format!(" in {}", names.join(", ")) }
     }
 
-    /// The first credential that was stored for this registry or this repository of it.
+    /// Returns the first credential that is stored for this registry or for this repository of it.
     pub(super) async fn find(
         &self,
         programs: &HostPrograms,
@@ -88,7 +88,7 @@ impl CredentialFiles {
     }
 }
 
-/// A file as docker and podman write it; what else is in it is none of our business.
+/// A credential file of docker or podman; other keys are ignored.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Stored {
@@ -106,11 +106,11 @@ enum Found {
 }
 
 impl Stored {
-    /// As docker has it: a registry's own helper first, then what is in the file, then the helper
-    /// for all others.
+    /// Searches in docker's order: the registry's own helper, then the entry in the file, then the default
+    /// helper.
     fn find(&self, reference: &Reference) -> Result<Option<Found>, String> {
-        let own = best(&self.cred_helpers, reference).and_then(|(key, name)| Some((key, name.as_str()?)));
-        if let Some((server, name)) = own.filter(|(_, name)| !name.is_empty()) {
+        let helper = best(&self.cred_helpers, reference).and_then(|(key, name)| Some((key, name.as_str()?)));
+        if let Some((server, name)) = helper.filter(|(_, name)| !name.is_empty()) {
             return Ok(Some(Found::Helper { name: name.to_owned(), server: server.to_owned() }));
         }
         let entry = best(&self.auths, reference);
@@ -125,7 +125,7 @@ impl Stored {
     }
 }
 
-/// What a helper knows a registry by.
+/// Returns the server name by which a helper stores a registry.
 fn server_of(reference: &Reference) -> String {
     match reference.registry() {
         "docker.io" => "https://index.docker.io/v1/".to_owned(),
@@ -133,7 +133,7 @@ fn server_of(reference: &Reference) -> String {
     }
 }
 
-/// The entry for the longest part of the reference: podman stores some for a repository alone.
+/// Returns the entry that matches the longest part of the reference: podman stores some entries per repository.
 fn best<'a>(entries: &'a Map<String, Value>, reference: &Reference) -> Option<(&'a str, &'a Value)> {
     let target = format!("{}/{}", reference.registry(), reference.repository());
     let fits = |key: &str| {
@@ -145,8 +145,8 @@ fn best<'a>(entries: &'a Map<String, Value>, reference: &Reference) -> Option<(&
     fitting.max_by_key(|(length, ..)| *length).map(|(_, key, value)| (key, value))
 }
 
-/// The registry, or the repository, that an entry is for: without the scheme and the path that
-/// older versions of docker write (`https://index.docker.io/v1/`).
+/// Normalizes an entry's key to a registry or repository: without the scheme and the path that older versions
+/// of docker write (`https://index.docker.io/v1/`).
 fn plain(key: &str) -> String {
     let bare = key.strip_prefix("https://").or_else(|| key.strip_prefix("http://"));
     let name = match bare {
@@ -158,7 +158,7 @@ fn plain(key: &str) -> String {
     rest.map_or_else(|| host.to_owned(), |rest| format!("{host}/{rest}"))
 }
 
-/// What an entry holds; nothing where it only says that a helper has it.
+/// Returns the secret of an entry; `None` if the entry only refers to a helper.
 fn secret(key: &str, entry: &Value) -> Result<Option<Secret>, String> {
     let text = |name: &str| entry.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
     if let Some(token) = text("identitytoken") {
@@ -178,7 +178,7 @@ fn secret(key: &str, entry: &Value) -> Result<Option<Secret>, String> {
         .map(|(name, password)| Secret::Password { name: name.to_owned(), password: password.into() }))
 }
 
-/// The file, unless there is none.
+/// Reads and parses the file; `None` if it does not exist.
 fn read(path: &Path) -> Result<Option<Stored>, String> {
     let file = match File::open(path) {
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
@@ -197,7 +197,7 @@ fn read(path: &Path) -> Result<Option<Stored>, String> {
     if text.trim_ascii().is_empty() {
         return Ok(None);
     }
-    // What serde says of a wrong value repeats it.
+    // The message of serde_json contains the wrong value.
     let wrong =
         |error: serde_json::Error| format!("it is not what `docker login` writes (line {})", error.line());
     serde_json::from_slice(&text).map(Some).map_err(wrong)
@@ -261,7 +261,7 @@ mod tests {
         }
     }
 
-    /// CL04: what is wrong with a file is told without what is in it.
+    /// CL04: the error for an invalid file does not contain its content.
     #[tokio::test]
     async fn cl04_a_bad_file_is_named_and_not_repeated() {
         for text in [

@@ -1,4 +1,4 @@
-//! Small things of a registry, read whole and counted: manifests, indexes, and the blobs of signatures.
+//! Reads small documents of a registry with a size limit: manifests, indexes, and signature blobs.
 
 use reqwest::Response;
 use reqwest::header::CONTENT_TYPE;
@@ -9,14 +9,14 @@ use super::manifest::{ACCEPT, Descriptor, Document, MAX_MANIFEST};
 use super::registry::{Registry, WITHIN};
 use crate::Digest;
 
-/// The header in which registries say the digest of what they answer.
+/// The response header with the content's digest.
 const DIGEST: &str = "docker-content-digest";
 
-/// What messages call it.
+/// The name of the manifest in messages.
 const THE_MANIFEST: &str = "the manifest";
 
-/// A manifest or an index, and its digest, which is counted and compared with everything that was
-/// said of it before.
+/// Reads a manifest or an index, and its digest, which is computed and compared with the expected and the
+/// announced digest.
 pub(super) async fn document(
     registry: &Registry<'_>,
     target: &str,
@@ -33,7 +33,7 @@ async fn parsed(response: Response, expected: Option<&Digest>) -> Result<(Docume
     let (announced, media_type) = (text(DIGEST), text(CONTENT_TYPE.as_str()).unwrap_or_default());
     let body = read(response, THE_MANIFEST, MAX_MANIFEST, WITHIN).await?;
     let found = Digest::hash(&body);
-    // One that cannot be checked says nothing: the bytes have been counted.
+    // A digest of an unsupported algorithm is ignored: the body is hashed anyway.
     let announced = announced.and_then(|text| super::reference::digest(&text).ok());
     for expected in expected.into_iter().chain(&announced) {
         if *expected != found {
@@ -45,7 +45,7 @@ async fn parsed(response: Response, expected: Option<&Digest>) -> Result<(Docume
     Ok((document, found))
 }
 
-/// A small blob, all of it.
+/// Reads a small blob.
 pub(super) async fn blob(
     registry: &Registry<'_>,
     descriptor: &Descriptor,

@@ -1,5 +1,5 @@
-//! Why a registry gave or took nothing, in words for a person. Every text that came from outside
-//! is bounded and on one line before it gets in here, and none of them holds a secret.
+//! Errors of requests to registries. Every text of a server is truncated and put on one line before it is
+//! stored here, and none contains a secret.
 
 use std::fmt;
 use std::io;
@@ -10,146 +10,146 @@ use crate::Digest;
 use haft_core::report::Problem;
 use haft_core::secret::Redactor;
 
-/// Characters of a foreign text that a message shows.
+/// Characters of a server's text that a message shows.
 const EXCERPT_CHARS: usize = 300;
 
-/// What went wrong between haft and a registry.
+/// An error between haft and a registry.
 #[derive(Debug, thiserror::Error)]
 pub struct OciError {
-    /// What was wanted, as it was written.
+    /// The reference, as the user wrote it.
     pub(crate) reference: String,
-    /// How often it was tried.
+    /// The number of attempts.
     pub attempts: u32,
-    /// What went wrong the last time.
+    /// The last failure.
     #[source]
     pub failure: Failure,
 }
 
-/// What went wrong.
+/// The causes of an [`OciError`].
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
-    /// No answer came at all.
+    /// The connection failed.
     #[error("no answer: {0}")]
     Connect(String),
-    /// Nobody that this machine trusts vouches for the server.
+    /// The server's certificate is not trusted.
     #[error("the server cannot be trusted: {0}")]
     Untrusted(String),
-    /// The answer did not come, or not to its end, in time.
+    /// The response did not arrive, or did not end, within the time limit.
     #[error("no complete answer within {} s", .0.as_secs())]
     TimedOut(Duration),
-    /// The connection broke in the middle of an answer.
+    /// The connection was closed in the middle of a response.
     #[error("the answer broke off: {0}")]
     Interrupted(String),
-    /// There is nothing of that name that the asker may know of.
+    /// The name does not exist, or is not visible to this user.
     #[error("there is no such thing in the registry{0}")]
     Missing(String),
-    /// The registry wants to know who asks, and there is nothing to show it.
+    /// The registry requires authentication, and there are no credentials.
     #[error("the registry wants to know who asks, and no credentials for `{registry}` were found{looked}")]
     Anonymous {
         /// The registry.
         registry: String,
-        /// Where they were looked for.
+        /// The files that were searched.
         looked: String,
     },
-    /// The registry knows who asks and does not let them.
+    /// The registry denies access to the user.
     #[error("the registry does not accept {who}{body}")]
     Denied {
-        /// What it was shown: whose, and from which file.
+        /// The credential that was sent: its user name and source.
         who: String,
-        /// What it says.
+        /// The registry's message.
         body: String,
     },
-    /// Another status that is not success.
+    /// The registry returned another error status.
     #[error("the registry answered {status}{body}")]
     Status {
         /// The HTTP status code.
         status: u16,
-        /// What the body says, bounded.
+        /// The registry's message, truncated.
         body: String,
     },
-    /// Where tokens are handed out is nowhere the credentials may go.
+    /// The token server's URL may not receive the credentials.
     #[error("the registry sends haft to `{realm}` for a token: {why}")]
     Realm {
-        /// Where it sends.
+        /// The URL of the token server.
         realm: String,
-        /// Why haft does not go there.
+        /// The reason for the refusal.
         why: String,
     },
-    /// The registry sends haft elsewhere.
+    /// The registry's redirect is not permitted.
     #[error("the registry redirects to `{target}`: {why}")]
     Redirect {
-        /// Where to.
+        /// The target.
         target: String,
-        /// Why haft does not follow.
+        /// The reason for the refusal.
         why: &'static str,
     },
-    /// An answer is larger than it may be.
+    /// A response exceeds its limit.
     #[error("{what} is larger than {limit} bytes")]
     TooLarge {
-        /// What was read.
+        /// The document.
         what: &'static str,
-        /// How large it may be.
+        /// The limit, in bytes.
         limit: u64,
     },
-    /// An answer is not as long as the manifest says.
+    /// The size of a response differs from the manifest's.
     #[error("{what} has {found} bytes where the manifest says {expected}")]
     Size {
-        /// What was read.
+        /// The document.
         what: &'static str,
-        /// What was announced.
+        /// The announced size, in bytes.
         expected: u64,
-        /// What came, as far as it was read.
+        /// The received size, as far as the response was read.
         found: String,
     },
-    /// An answer is not what it should be.
+    /// The digest of a response differs from the expected one.
     #[error("{what} has the digest `{found}` where `{expected}` was expected")]
     Digest {
-        /// What was read.
+        /// The document.
         what: &'static str,
-        /// What it should have been.
+        /// The expected digest.
         expected: Digest,
-        /// What it is.
+        /// The computed digest.
         found: Digest,
     },
-    /// An answer cannot be understood.
+    /// A response cannot be parsed.
     #[error("{what} {why}")]
     Malformed {
-        /// What was read.
+        /// The document.
         what: &'static str,
-        /// What is wrong with it.
+        /// The error of the parser.
         why: String,
     },
-    /// The thing is there and is no plugin.
+    /// The manifest holds neither a component nor a package.
     #[error("it {0}")]
     Content(String),
-    /// A file with credentials cannot be used.
+    /// A credential file cannot be used.
     #[error("{0}")]
     Credentials(String),
-    /// The tag stands for something else already.
+    /// The tag exists and names other content.
     #[error("`{tag}` is there already and is something else (`{found}`)")]
     Exists {
         /// The tag.
         tag: String,
-        /// What it stands for.
+        /// The digest of the existing content.
         found: Digest,
     },
-    /// The file to send or to write.
+    /// A file cannot be read or written.
     #[error("cannot {action} `{}`: {error}", path.display())]
     File {
-        /// What was being done.
+        /// The action.
         action: &'static str,
-        /// To what.
+        /// The file.
         path: PathBuf,
-        /// Why it failed.
+        /// The error of the action.
         error: io::Error,
     },
-    /// The system gives no TLS.
+    /// TLS cannot be set up.
     #[error("cannot prepare TLS: {0}")]
     Tls(String),
 }
 
 impl Failure {
-    /// Whether the same request may well succeed a little later.
+    /// Reports whether the same request may succeed later.
     pub(super) fn is_transient(&self) -> bool {
         match self {
             Self::Connect(_) | Self::Interrupted(_) => true,
@@ -158,7 +158,7 @@ impl Failure {
         }
     }
 
-    /// The same without what the registry repeats of a secret.
+    /// Redacts the secrets that the registry repeats in its message.
     pub(super) fn cleaned(mut self, redactor: &Redactor) -> Self {
         if let Self::Denied { body, .. } | Self::Status { body, .. } | Self::Missing(body) = &mut self {
             *body = redactor.redact_owned(std::mem::take(body));
@@ -166,14 +166,14 @@ impl Failure {
         self
     }
 
-    /// Adds what was wanted.
+    /// Adds the reference and the number of attempts.
     pub(super) fn into_error(self, reference: impl fmt::Display, attempts: u32) -> OciError {
         OciError { reference: reference.to_string(), attempts, failure: self }
     }
 }
 
 impl OciError {
-    /// The way out, where there is a likely one.
+    /// Returns a hint for the user, if there is one.
     pub fn hint(&self) -> Option<String> {
         let text = match &self.failure {
             Failure::Anonymous { registry, .. } => {
@@ -222,7 +222,7 @@ impl From<OciError> for Problem {
     }
 }
 
-/// A foreign text as a message may show it.
+/// Truncates a server's text for a message.
 pub(super) fn excerpt(text: &str) -> String {
     haft_core::net::excerpt(text, EXCERPT_CHARS)
 }

@@ -1,5 +1,5 @@
-//! One request and its answer. Redirects are followed here, a few, and never with what was shown
-//! to the registry; it refuses an answer that is longer than it may be.
+//! Sends one request and reads its response. Follows a limited number of redirects, never with the registry's
+//! credentials, and refuses responses over the size limit.
 
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -14,29 +14,29 @@ use haft_core::grant::local;
 use haft_core::net::tls;
 use haft_core::net::{chain, is_loopback};
 
-/// How long a server may take to take the connection.
+/// Time limit for connecting to a server.
 const CONNECT: Duration = Duration::from_secs(10);
-/// How long it may be silent in the middle of an answer.
+/// Time limit between two reads of a response.
 const SILENCE: Duration = Duration::from_secs(30);
-/// Redirects of one request: a registry, its storage, and a storage's own mirror.
+/// Limit on the redirects of one request: a registry, its storage, and the storage's mirror.
 const MAX_REDIRECTS: usize = 5;
-/// Bytes of an error's body that are read: its message is at the start.
+/// Bytes of an error response that are read: its message is at the start.
 const MAX_ERROR_BODY: usize = 16 << 10;
-/// Names haft to the server.
+/// The `User-Agent` header.
 const USER_AGENT: &str = concat!("haft/", env!("CARGO_PKG_VERSION"));
 
-/// A request.
+/// A request to a registry.
 #[derive(Clone, Debug)]
 pub(super) struct Ask {
     pub(super) method: Method,
     pub(super) url: Url,
     pub(super) accept: Option<&'static str>,
     pub(super) payload: Payload,
-    /// Whether a public server leads there.
+    /// Whether a public server named the URL.
     pub(super) from_public: bool,
 }
 
-/// What goes with a request.
+/// The body of a request.
 #[derive(Clone, Debug)]
 pub(super) enum Payload {
     None,
@@ -80,14 +80,14 @@ impl Ask {
     }
 }
 
-/// What asks. Nothing is followed and nothing repeated but here and in [`super::registry`].
+/// The HTTP clients. Redirects are followed only here, and requests are repeated only in [`super::registry`].
 ///
-/// Once a public server has answered, everything that it leads to must be public too: it has no
-/// business in this machine's own network.
+/// Once a public server has responded, every server that it leads to must be public too: it must not reach this
+/// machine's network.
 pub(super) struct Asking {
-    /// For the server that the user named.
+    /// The client for the server that the user named.
     first: Client,
-    /// For servers that a public one redirects to; built on first use.
+    /// The client for servers that a public server redirects to; built on first use.
     further: OnceLock<Client>,
 }
 
@@ -115,15 +115,15 @@ fn client(secure: bool, public_only: bool) -> Result<Client, Failure> {
         .dns_resolver(Names { public_only })
         .connect_timeout(CONNECT)
         .read_timeout(SILENCE);
-    // This machine is not behind a proxy.
+    // No proxy is used for this machine.
     if !secure {
         builder = builder.no_proxy();
     }
     builder.build().map_err(|error| Failure::Tls(chain(&error)))
 }
 
-/// Sends a request, with the credential `shown` only to the server it is for, and follows redirects of requests that
-/// change nothing. Returns within `within`, without the body.
+/// Sends a request, with the credential `shown` only to its own server, and follows the redirects of GET and
+/// HEAD requests. Returns the response without its body within `within`.
 pub(super) async fn exchange(
     asking: &Asking,
     ask: &Ask,
@@ -150,12 +150,12 @@ async fn follow(asking: &Asking, ask: &Ask, shown: Option<&HeaderValue>) -> Resu
     Err(Failure::Redirect { target: without_query(&url), why: "that is one redirect too many" })
 }
 
-/// Whether the server that answered has a public address; unknown, and so false, behind a proxy.
+/// Reports whether the responding server has a public address; unknown, and so false, behind a proxy.
 pub(super) fn is_public(response: &Response) -> bool {
     response.remote_addr().is_some_and(|address| local(address.ip()).is_none())
 }
 
-/// Where a response redirects to.
+/// Returns the target of a redirect.
 fn target(response: &Response) -> Result<Option<Url>, Failure> {
     let status = response.status().as_u16();
     let Some(location) = response.headers().get(LOCATION).filter(|_| (300..400).contains(&status)) else {
@@ -183,7 +183,7 @@ fn check_redirect(ask: &Ask, target: &Url) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whether `target` is this machine, or spoken to in the clear, while `from` is not.
+/// Reports whether `target` is on this machine or without TLS, while `from` is not.
 pub(super) fn leads_to_private_address(from: &Url, target: &Url) -> bool {
     let is_local = |url: &Url| url.host_str().is_some_and(is_loopback);
     let allowed = match target.scheme() {
@@ -194,25 +194,25 @@ pub(super) fn leads_to_private_address(from: &Url, target: &Url) -> bool {
     !allowed
 }
 
-/// Whether what may be shown to one may be shown to the other.
+/// Reports whether two URLs have the same origin, and so may receive the same credential.
 pub(super) fn same_origin(one: &Url, other: &Url) -> bool {
     one.scheme() == other.scheme()
         && one.host_str() == other.host_str()
         && one.port_or_known_default() == other.port_or_known_default()
 }
 
-/// An address for people: what stands behind `?` is often a signature that opens a door.
+/// Renders a URL for messages: a query often contains a signature that grants access.
 pub(super) fn without_query(url: &Url) -> String {
     let mut url = url.clone();
     url.set_query(None);
     url.set_fragment(None);
-    // Neither can fail for an address with a host.
+    // These cannot fail for a URL with a host.
     let _ = url.set_username("");
     let _ = url.set_password(None);
     excerpt(url.as_str())
 }
 
-/// The whole body, of at most `limit` bytes, within `within`.
+/// Reads the whole body, of at most `limit` bytes, within `within`.
 pub(super) async fn read(
     response: Response,
     what: &'static str,
@@ -227,7 +227,7 @@ pub(super) async fn read(
     }
 }
 
-/// The body up to `limit` bytes, and whether that was all of it.
+/// Reads the body up to `limit` bytes; returns whether that is all of it.
 async fn read_up_to(mut response: Response, limit: usize) -> Result<(Vec<u8>, bool), Failure> {
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await.map_err(|error| broken(&error))? {
@@ -240,7 +240,7 @@ async fn read_up_to(mut response: Response, limit: usize) -> Result<(Vec<u8>, bo
     Ok((body, true))
 }
 
-/// What the body of an error says: `: ` and the registry's own words, or nothing.
+/// Returns the message of an error response: `: ` and the registry's text, or nothing.
 pub(super) async fn explained(response: Response) -> String {
     let reading = tokio::time::timeout(SILENCE, read_up_to(response, MAX_ERROR_BODY));
     let body = reading.await.ok().and_then(Result::ok).map(|(body, _)| body).unwrap_or_default();
@@ -253,17 +253,17 @@ pub(super) async fn explained(response: Response) -> String {
     }
 }
 
-/// There was no answer.
+/// Converts the error of a request without a response.
 fn unanswered(error: &reqwest::Error) -> Failure {
     if error.is_timeout() && !error.is_connect() {
         return Failure::TimedOut(SILENCE);
     }
     let text = excerpt(&chain(error));
-    // The client hands on what `rustls` says as text only.
+    // The client passes the error of `rustls` on as text only.
     if text.contains("invalid peer certificate") { Failure::Untrusted(text) } else { Failure::Connect(text) }
 }
 
-/// The answer broke off.
+/// Converts the error of a broken response.
 pub(super) fn broken(error: &reqwest::Error) -> Failure {
     if error.is_timeout() { Failure::TimedOut(SILENCE) } else { Failure::Interrupted(excerpt(&chain(error))) }
 }

@@ -1,6 +1,6 @@
-//! Credential helpers: programs beside docker that keep credentials in a keychain. They are a
-//! person's own, named in a file of theirs, and have to reach that keychain, so that nothing
-//! confines them; but they are bounded in time and output, and it refuses to show what they print.
+//! Credential helpers: programs beside docker that store credentials in a keychain. A helper is named in the
+//! user's own configuration and needs the keychain, so it is not confined; its time and output are limited, and
+//! its output is never shown.
 
 use std::path::Path;
 use std::time::Duration;
@@ -15,16 +15,16 @@ use haft_core::tool::Own;
 use haft_sandbox::confine::Confiner;
 use haft_sandbox::process::{self, ExitReason, Finished, Output, ProcessSpec};
 
-/// A keychain that is locked asks its owner, who is sitting there or is not.
+/// Time limit of a helper: a locked keychain asks its owner for the password.
 const TIMEOUT: Duration = Duration::from_mins(1);
 
-/// Characters that are read: the longest tokens have a quarter of that.
+/// Limit on the characters of a helper's output: four times the longest tokens.
 const MAX_OUTPUT: usize = 64 << 10;
 
-/// Characters of a helper's name.
+/// Limit on the characters of a helper's name.
 const MAX_NAME: usize = 64;
 
-/// What keychains and the clouds' own helpers need to be told, beside what every child is.
+/// Environment variables for keychains and cloud helpers, in addition to those of every child process.
 const ENVIRONMENT: &[&str] = &[
     "AWS_ACCESS_KEY_ID",
     "AWS_CONFIG_FILE",
@@ -45,10 +45,10 @@ const ENVIRONMENT: &[&str] = &[
     "XDG_RUNTIME_DIR",
 ];
 
-/// What helpers say, word for word, where they have nothing.
+/// The exact output of a helper without matching credentials.
 const NOTHING: &str = "credentials not found in native keychain";
 
-/// The name that stands for a token instead of a password.
+/// The user name that marks a token instead of a password.
 const TOKEN: &str = "<token>";
 
 #[derive(Deserialize)]
@@ -58,7 +58,7 @@ struct Answer {
     secret: String,
 }
 
-/// What the helper `docker-credential-NAME` keeps for `server`.
+/// Returns the secret that the helper `docker-credential-NAME` stores for `server`.
 pub(super) async fn stored_secret(
     programs: &HostPrograms,
     name: &str,
@@ -89,9 +89,9 @@ async fn run(programs: &HostPrograms, program: &Path, server: &str) -> Result<Fi
         limit: MAX_OUTPUT,
         timeout: TIMEOUT,
     };
-    // Its output is not shown.
-    let own = Own::default();
-    let finished = process::run(&Confiner::open(), &job, "credentials", &own.context(&grant)).await;
+    // No output is forwarded.
+    let owner = Own::default();
+    let finished = process::run(&Confiner::open(), &job, "credentials", &owner.context(&grant)).await;
     finished.map_err(|error| error.to_string())
 }
 
@@ -105,11 +105,11 @@ fn answered(mut finished: Finished) -> Result<Option<Secret>, String> {
             return Err(format!("gave no answer within {} s", TIMEOUT.as_secs()));
         }
     }
-    let answer: Answer =
+    let response: Answer =
         serde_json::from_str(&text).map_err(|_| "answered something that is not credentials".to_owned())?;
-    let secret = SecretString::from(answer.secret);
-    Ok(Some(match answer.username.as_str() {
+    let secret = SecretString::from(response.secret);
+    Ok(Some(match response.username.as_str() {
         TOKEN => Secret::IdentityToken(secret),
-        _ => Secret::Password { name: answer.username, password: secret },
+        _ => Secret::Password { name: response.username, password: secret },
     }))
 }

@@ -1,5 +1,5 @@
-//! What a registry says a thing consists of. It believes nothing but the form: sizes and digests
-//! are checked when the bytes come.
+//! OCI manifests and indexes, as a registry sends them. Checks only the form: sizes and digests are checked
+//! against the downloaded bytes.
 
 use std::collections::BTreeMap;
 
@@ -9,23 +9,23 @@ use super::error::excerpt;
 use super::reference::digest;
 use crate::Digest;
 
-/// Bytes of a manifest: what the distribution specification tells registries to take.
+/// Limit on the bytes of a manifest: the limit that the distribution specification recommends to registries.
 pub(super) const MAX_MANIFEST: u64 = 4 << 20;
 
-/// A list of one thing's layers.
+/// The media type of a manifest: a list of layers.
 pub(super) const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
-/// A list of manifests, one a platform.
+/// The media type of an index: a list of manifests, one per platform.
 pub(super) const INDEX: &str = "application/vnd.oci.image.index.v1+json";
-/// The same two by the names that Docker gave them.
+/// Docker's media types of manifests and indexes.
 const DOCKER_MANIFEST: &str = "application/vnd.docker.distribution.manifest.v2+json";
 const DOCKER_INDEX: &str = "application/vnd.docker.distribution.manifest.list.v2+json";
 
-/// Everything that is understood, for the `Accept` header.
+/// All supported media types, for the `Accept` header.
 pub(super) const ACCEPT: &str = "application/vnd.oci.image.manifest.v1+json, \
     application/vnd.oci.image.index.v1+json, application/vnd.docker.distribution.manifest.v2+json, \
     application/vnd.docker.distribution.manifest.list.v2+json";
 
-/// Bytes that a registry keeps, by their digest.
+/// A blob of a registry, identified by its digest.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Descriptor {
@@ -41,20 +41,20 @@ pub(super) struct Descriptor {
 }
 
 impl Descriptor {
-    /// The digest, if it is one that can be checked.
+    /// Returns the digest, if its algorithm is supported.
     pub(super) fn checked(&self) -> Result<Digest, String> {
         digest(&self.digest).map_err(|why| format!("names `{}` as a digest: {why}", excerpt(&self.digest)))
     }
 }
 
-/// What a manifest of an index is for.
+/// The platform of a manifest in an index.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(super) struct Platform {
     pub(super) architecture: String,
     pub(super) os: String,
 }
 
-/// The layers of one thing.
+/// The configuration and the layers of one artifact.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Manifest {
@@ -69,21 +69,21 @@ pub(super) struct Manifest {
     pub(super) annotations: BTreeMap<String, String>,
 }
 
-/// Manifests, of which one is meant.
+/// A list of manifests.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Index {
     pub(super) manifests: Vec<Descriptor>,
 }
 
-/// One of the two.
+/// A manifest or an index.
 #[derive(Clone, Debug)]
 pub(super) enum Document {
     Manifest(Box<Manifest>),
     Index(Index),
 }
 
-/// What every document says of itself.
+/// The fields that identify a document's type.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Head {
@@ -96,8 +96,8 @@ struct Head {
 }
 
 impl Document {
-    /// Reads a document that was answered as `content_type`. What it says of itself comes first: it
-    /// is part of the digest, the header is not.
+    /// Parses a document with the header `content_type`. The media type in the document takes precedence: it is
+    /// covered by the digest, the header is not.
     pub(super) fn parse(bytes: &[u8], content_type: &str) -> Result<Self, String> {
         let json = |error: serde_json::Error| match bytes.trim_ascii_start().first() {
             Some(b'<') => "is not JSON but a page of HTML".to_owned(),
@@ -119,7 +119,7 @@ impl Document {
 }
 
 impl Index {
-    /// The one manifest that a plugin can be in: the only one, or the only one for WebAssembly.
+    /// Returns the manifest that may hold a plugin: the only one, or the only one for WebAssembly.
     pub(super) fn choose(&self) -> Result<&Descriptor, String> {
         if let [only] = self.manifests.as_slice() {
             return Ok(only);
@@ -131,7 +131,7 @@ impl Index {
         };
         let mut found = self.manifests.iter().filter(is_wasm);
         match (found.next(), found.next()) {
-            (Some(one), None) => Ok(one),
+            (Some(descriptor), None) => Ok(descriptor),
             (None, _) => Err(format!("is an index of {}, none of them for WebAssembly", self.platforms())),
             (Some(_), Some(_)) => {
                 Err(format!("is an index of {}: more than one for WebAssembly", self.platforms()))
@@ -139,9 +139,9 @@ impl Index {
         }
     }
 
-    /// A few of the platforms, in words.
+    /// Lists the first platforms, for messages.
     fn platforms(&self) -> String {
-        /// More would fill the line without telling more.
+        /// Limit on the listed platforms, so that the message stays on one line.
         const SHOWN: usize = 6;
         let name = |descriptor: &Descriptor| match &descriptor.platform {
             Some(platform) => format!("`{}/{}`", platform.os, platform.architecture),

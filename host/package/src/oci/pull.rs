@@ -1,5 +1,5 @@
-//! Fetching: the manifest, the one layer that matters, what is attached to it, and whether that is the signature that
-//! is wanted. It believes no size and no digest before it has counted.
+//! Downloads an artifact: the manifest, its one layer, the attached signatures, and their check against the
+//! required signer. Trusts no size and no digest before it has computed them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -21,45 +21,45 @@ use super::signatures;
 use crate::signature::{self, Statement, Subject, Verdict};
 use crate::{Digest, FetchError, Fetching, Hasher, MAX_SIZE, Progress, Step};
 
-/// How long a layer may take to come: the largest at 150 KB a second.
+/// Time limit for a layer: the largest size at 150 KB/s.
 const DOWNLOAD: Duration = Duration::from_mins(30);
 
-/// What messages call it.
+/// The name of the layer in messages.
 const THE_LAYER: &str = "the layer";
 
-/// What a fetched layer is called in [`Fetching::directory`].
+/// The file name of a fetched layer in [`Fetching::directory`].
 const FILE: &str = "layer";
 
-/// What a registry holds under a reference, before anything of it was fetched.
+/// The metadata of an artifact, before its layer is downloaded.
 #[derive(Debug)]
 pub struct Described {
-    /// Of what the reference stands for: a manifest, or an index of several. What is signed.
+    /// The digest of the manifest or index that the reference names, which is the signed digest.
     pub digest: Digest,
-    /// Of the manifest, where that is another.
+    /// The digest of the manifest; differs from `digest` for an index.
     pub manifest: Digest,
-    /// What the layer holds.
+    /// The content of the layer.
     pub content: Content,
     /// The layer's media type.
     pub media_type: String,
-    /// Of the layer's bytes.
+    /// The digest of the layer.
     pub layer: Digest,
-    /// Bytes of the layer, as announced.
+    /// The announced size of the layer, in bytes.
     pub size: u64,
-    /// The annotations of the manifest, written by the publisher.
+    /// The annotations of the manifest, from the publisher.
     pub annotations: BTreeMap<String, String>,
-    /// What vouches for it, and why there could be more.
+    /// The signatures found, not verified yet.
     pub(crate) statements: Vec<Statement>,
-    /// Why it could not be found out what vouches for it.
+    /// The error of the search for signatures, if it failed.
     pub trouble: Option<String>,
 }
 
-/// Looks at what `reference` stands for.
+/// Fetches the metadata of `reference`.
 pub async fn describe(reference: &Reference, access: &Access) -> Result<Described, OciError> {
     let registry = Registry::new(reference, Action::Pull, access)?;
     described(&registry, reference).await
 }
 
-/// The digest that `reference` stands for now; `None` where there is nothing of that name.
+/// Returns the digest that `reference` resolves to now; `None` if it does not exist.
 pub async fn resolve(reference: &Reference, access: &Access) -> Result<Option<Digest>, OciError> {
     let registry = Registry::new(reference, Action::Pull, access)?;
     match document(&registry, &reference.target(), reference.digest()).await {
@@ -69,26 +69,25 @@ pub async fn resolve(reference: &Reference, access: &Access) -> Result<Option<Di
     }
 }
 
-/// What a registry gave.
+/// A downloaded artifact.
 #[derive(Debug)]
 pub struct Pulled {
     /// The file, in [`Fetching::directory`].
     pub file: PathBuf,
-    /// What the registry says it is. The bytes themselves decide.
+    /// The content according to the manifest. The format of the bytes decides.
     pub content: Content,
-    /// Of the manifest or the index that the reference stands for: what is signed, and what to pin.
+    /// The digest of the manifest or index that the reference names: the signed and pinned digest.
     pub digest: Digest,
-    /// Of the file.
+    /// The digest of the file.
     pub layer: Digest,
-    /// Bytes of the file.
+    /// The size of the file, in bytes.
     pub size: u64,
-    /// Who signed it, as far as that could be checked.
+    /// The result of the signature check.
     pub verdict: Verdict,
 }
 
-/// Fetches the one layer of `reference` to a file of at most [`MAX_SIZE`] bytes in
-/// [`Fetching::directory`]: counted, compared with the manifest's digest, and signed as
-/// [`Fetching::trust`] has it.
+/// Downloads the one layer of `reference`, at most [`MAX_SIZE`] bytes, to a file in [`Fetching::directory`].
+/// Checks its size and digest against the manifest, and its signature against [`Fetching::trust`].
 pub async fn pull(reference: &Reference, fetching: &Fetching<'_>) -> Result<Pulled, FetchError> {
     let file = fetching.directory.join(FILE);
     let described = fetch_layer(reference, &file, fetching.access, &fetching.progress).await?;
@@ -103,7 +102,7 @@ pub async fn pull(reference: &Reference, fetching: &Fetching<'_>) -> Result<Pull
     Ok(Pulled { file, content, digest, layer, size, verdict })
 }
 
-/// Fetches the layer of `reference` to `file`, which must not exist.
+/// Downloads the layer of `reference` to the new file `file`.
 async fn fetch_layer(
     reference: &Reference,
     file: &Path,
@@ -124,13 +123,13 @@ async fn fetch_layer(
 
 async fn described(registry: &Registry<'_>, reference: &Reference) -> Result<Described, OciError> {
     let (top, digest) = document(registry, &reference.target(), reference.digest()).await?;
-    let (manifest, own) = match top {
+    let (manifest, manifest_digest) = match top {
         Document::Manifest(manifest) => (manifest, digest.clone()),
         Document::Index(index) => {
             let content = |why| registry.failed(Failure::Content(why));
             let chosen = index.choose().and_then(Descriptor::checked).map_err(content)?;
             match document(registry, &chosen.to_string(), Some(&chosen)).await? {
-                (Document::Manifest(manifest), own) => (manifest, own),
+                (Document::Manifest(manifest), manifest_digest) => (manifest, manifest_digest),
                 (Document::Index(_), _) => return Err(content("is an index of indexes".to_owned())),
             }
         }
@@ -143,7 +142,7 @@ async fn described(registry: &Registry<'_>, reference: &Reference) -> Result<Des
     let (content, layer) = checked(&manifest).map_err(|failure| registry.failed(failure))?;
     Ok(Described {
         digest,
-        manifest: own,
+        manifest: manifest_digest,
         content,
         media_type: layer.media_type.clone(),
         layer: layer.checked().map_err(|why| registry.failed(Failure::Content(why)))?,
@@ -162,7 +161,7 @@ fn checked(manifest: &Manifest) -> Result<(Content, &Descriptor), Failure> {
     Ok((content, layer))
 }
 
-/// The layer, to a file, from the start again where the connection breaks.
+/// Downloads the layer to a file; starts again if the connection breaks.
 async fn layer(
     registry: &Registry<'_>,
     described: &Described,
@@ -190,7 +189,7 @@ async fn layer(
     }
 }
 
-/// The file that a layer goes to.
+/// The file that a layer is written to.
 struct Target {
     file: File,
     path: PathBuf,
@@ -215,7 +214,7 @@ impl Target {
         self.file.set_len(0).await.map_err(failed)
     }
 
-    /// Writes the body, which must be exactly what was announced.
+    /// Writes the body, whose size and digest must match the manifest.
     async fn receive(
         &mut self,
         mut response: Response,

@@ -1,5 +1,5 @@
-//! Publishing: blobs first, then the manifest that names them, so that no client ever finds half of it. What is
-//! pushed depends on its content alone: pushed again, it has the same digest.
+//! Publishes an artifact: the blobs first, then the manifest that names them, so that no client finds an
+//! incomplete artifact. The manifest depends on the content alone: the same content has the same digest again.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -20,42 +20,42 @@ use super::reference::{DEFAULT_TAG, Reference};
 use super::registry::{Action, Registry, WITHIN};
 use crate::{Digest, MAX_SIZE, Progress, Step};
 
-/// How long sending a layer may take: the largest at 150 KB a second.
+/// Time limit for the upload of a layer: the largest size at 150 KB/s.
 const UPLOAD: Duration = Duration::from_mins(30);
 
-/// When everything was made that says nothing of it: what depends on the clock is never the same.
+/// The creation time of every artifact: the current time would change the digest.
 const NO_TIME: &str = "1970-01-01T00:00:00Z";
 
-/// What is to be published.
+/// An artifact to publish.
 #[derive(Clone, Debug)]
 pub struct Publication {
-    /// What the file holds.
+    /// The kind of content.
     pub content: Content,
-    /// The component or the archive.
+    /// The component's or archive's file.
     pub file: PathBuf,
-    /// What others see of it: `org.opencontainers.image.version` and such.
+    /// The annotations of the manifest, such as `org.opencontainers.image.version`.
     pub annotations: BTreeMap<String, String>,
-    /// Names of the component's imports and exports, which registries show.
+    /// Names of the component's imports, which registries display.
     pub imports: Vec<String>,
-    /// The same of its exports.
+    /// Names of the component's exports.
     pub exports: Vec<String>,
 }
 
-/// What was published.
+/// The result of a publication.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pushed {
-    /// Of the manifest: what to pin.
+    /// The digest of the manifest, for pinning.
     pub digest: Digest,
-    /// Of the file.
+    /// The digest of the file.
     pub layer: Digest,
-    /// Bytes of the file.
+    /// The size of the file, in bytes.
     pub size: u64,
-    /// Whether the registry had exactly this already.
+    /// Whether the registry already had this manifest under this tag.
     pub was_there: bool,
 }
 
-/// Publishes `publication` as `reference`, which must name a tag that is free, or stands for the
-/// same, unless `replace`.
+/// Publishes `publication` as `reference`. Its tag must be free or name the same content, unless `replace` is
+/// set.
 pub async fn push(
     reference: &Reference,
     publication: &Publication,
@@ -108,7 +108,7 @@ async fn send(
     let url = registry.url(&format!("manifests/{}", reference.tag().unwrap_or(DEFAULT_TAG)));
     let payload = Payload::Bytes { media_type: MANIFEST.to_owned(), bytes };
     registry.send(&Ask { method: Method::PUT, payload, ..Ask::get(url) }, WITHIN).await?;
-    // What the registry made of it is what others will get.
+    // The registry may rewrite a manifest; clients would then get another digest.
     let (_, found) =
         document(registry, &reference.with_tag(reference.tag().unwrap_or(DEFAULT_TAG)).target(), None)
             .await?;
@@ -118,7 +118,7 @@ async fn send(
     Err(registry.failed(Failure::Digest { what: "what the registry keeps", expected, found }))
 }
 
-/// Sends a blob, unless the registry has it.
+/// Uploads a blob, unless the registry has it.
 async fn blob(registry: &Registry<'_>, descriptor: &Descriptor, payload: Payload) -> Result<(), OciError> {
     let have = registry.url(&format!("blobs/{}", descriptor.digest));
     let have = Ask { method: Method::HEAD, ..Ask::get(have) };
@@ -134,7 +134,7 @@ async fn blob(registry: &Registry<'_>, descriptor: &Descriptor, payload: Payload
     Ok(())
 }
 
-/// Where the blob goes, as the registry says.
+/// Returns the upload URL that the registry gave.
 fn upload(registry: &Registry<'_>, begun: &Response, descriptor: &Descriptor) -> Result<Url, Failure> {
     let location = begun.headers().get(LOCATION).and_then(|value| value.to_str().ok());
     let missing = || Failure::Malformed {
@@ -146,7 +146,7 @@ fn upload(registry: &Registry<'_>, begun: &Response, descriptor: &Descriptor) ->
     Ok(url)
 }
 
-/// The manifest and the configuration that it names.
+/// Builds the manifest and its configuration.
 fn manifest(publication: &Publication) -> Result<(Manifest, Vec<u8>), Failure> {
     let file = &publication.file;
     let failed = |error| Failure::File { action: "read", path: file.clone(), error };
@@ -157,19 +157,20 @@ fn manifest(publication: &Publication) -> Result<(Manifest, Vec<u8>), Failure> {
     };
     let title = [(TITLE.to_owned(), name(file))].into();
     let layer = descriptor(media_type, &digest, size, title);
-    let own = descriptor(config_type, &Digest::hash(&config), config.len() as u64, BTreeMap::new());
+    let config_descriptor =
+        descriptor(config_type, &Digest::hash(&config), config.len() as u64, BTreeMap::new());
     let manifest = Manifest {
         schema_version: 2,
         media_type: Some(MANIFEST.to_owned()),
         artifact_type: (publication.content == Content::Archive).then(|| PACKAGE.to_owned()),
-        config: own,
+        config: config_descriptor,
         layers: vec![layer],
         annotations: publication.annotations.clone(),
     };
     Ok((manifest, config))
 }
 
-/// What the WebAssembly working group's clients write beside a component.
+/// Builds the configuration of a component, in the format of the WebAssembly working group's clients.
 fn component_config(publication: &Publication, layer: &Digest) -> Vec<u8> {
     let config = json!({
         "created": NO_TIME,

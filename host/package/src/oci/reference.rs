@@ -1,9 +1,9 @@
-//! What names a thing in a registry: `oci://HOST[:PORT]/REPOSITORY[:TAG][@sha256:…]`. It refuses to
-//! guess a registry: the host is always written.
+//! References to artifacts: `oci://HOST[:PORT]/REPOSITORY[:TAG][@sha256:…]`. Has no default registry: the host
+//! is always written.
 //!
-//! This is not the parser of `oci-spec` 0.8: that one puts `docker.io` before `owner/words`, adds `:latest` to what
-//! names no tag, knows no `[::1]:5000`, takes port 99999 and digests in upper case, and says only
-//! `invalid reference format` of the rest.
+//! The parser of `oci-spec` 0.8 is not used: it completes `owner/words` to `docker.io` and a missing tag to
+//! `:latest`, rejects `[::1]:5000`, accepts port 99999 and upper-case digests, and reports every other error as
+//! `invalid reference format`.
 
 use std::fmt;
 use std::net::Ipv6Addr;
@@ -12,20 +12,20 @@ use std::str::FromStr;
 use crate::Digest;
 use haft_core::net::is_loopback;
 
-/// How a reference begins.
+/// The prefix of a reference.
 pub const SCHEME: &str = "oci://";
 
-/// The tag of a reference that names neither tag nor digest, as every client has it.
+/// The tag of a reference without tag and digest, as in every client.
 pub const DEFAULT_TAG: &str = "latest";
 
-/// Characters of a repository's name, by the distribution specification.
+/// Limit on the characters of a repository's name, from the distribution specification.
 const MAX_REPOSITORY: usize = 255;
-/// Characters of a tag, by the distribution specification.
+/// Limit on the characters of a tag, from the distribution specification.
 const MAX_TAG: usize = 128;
-/// Characters of a host's name, by DNS.
+/// Limit on the characters of a host name, from DNS.
 const MAX_HOST: usize = 253;
 
-/// A thing in a registry.
+/// A reference to an artifact in a registry.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Reference {
     registry: String,
@@ -34,63 +34,63 @@ pub struct Reference {
     digest: Option<Digest>,
 }
 
-/// Why a text is no reference.
+/// The error of a text that is not a reference.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not a reference to a registry: {why}")]
 pub struct NotAReference {
     /// The text.
     pub text: String,
-    /// What is wrong with it.
+    /// The reason.
     pub why: String,
 }
 
 impl NotAReference {
-    /// The way out.
+    /// Returns a hint for the user.
     pub fn hint(&self) -> String {
         format!("write `{SCHEME}ghcr.io/owner/name:1.0`, or `…@sha256:DIGEST` for one that cannot change")
     }
 }
 
 impl Reference {
-    /// The registry: a host, with a port where one is written.
+    /// Returns the registry: a host, with its port if written.
     pub(crate) fn registry(&self) -> &str {
         &self.registry
     }
 
-    /// The repository in it.
+    /// Returns the repository.
     pub(crate) fn repository(&self) -> &str {
         &self.repository
     }
 
-    /// The tag, if one is written.
+    /// Returns the tag, if written.
     pub(crate) fn tag(&self) -> Option<&str> {
         self.tag.as_deref()
     }
 
-    /// The digest of the manifest, if one is written.
+    /// Returns the digest of the manifest, if written.
     pub fn digest(&self) -> Option<&Digest> {
         self.digest.as_ref()
     }
 
-    /// The same repository at another tag.
+    /// Returns the same repository with another tag.
     #[must_use]
     pub(crate) fn with_tag(&self, tag: &str) -> Self {
         Self { tag: Some(tag.to_owned()), digest: None, ..self.clone() }
     }
 
-    /// The same with the digest that it was found to stand for.
+    /// Adds the digest that the reference resolved to.
     #[must_use]
     pub fn with_digest(&self, digest: Digest) -> Self {
         Self { digest: Some(digest), ..self.clone() }
     }
 
-    /// The manifest of this digest in the same repository, whatever tag it has.
+    /// Returns the manifest with this digest in the same repository, without a tag.
     #[must_use]
     pub fn at_digest(&self, digest: Digest) -> Self {
         Self { tag: None, digest: Some(digest), ..self.clone() }
     }
 
-    /// What the registry is asked for: the digest if there is one, else the tag.
+    /// Returns the requested name: the digest if there is one, else the tag.
     pub(super) fn target(&self) -> String {
         match &self.digest {
             Some(digest) => digest.to_string(),
@@ -98,14 +98,14 @@ impl Reference {
         }
     }
 
-    /// Whether the registry is this machine, which alone is spoken to without TLS.
+    /// Reports whether the registry is on this machine; only such a registry is reached without TLS.
     pub fn is_loopback(&self) -> bool {
         is_loopback(host_of(&self.registry))
     }
 
-    /// The host and port that answer for the registry.
+    /// Returns the host and port to connect to.
     pub(super) fn endpoint(&self) -> &str {
-        // The one registry whose name is not its address.
+        // Docker Hub is the only registry whose name is not its host.
         if self.registry == "docker.io" { "registry-1.docker.io" } else { &self.registry }
     }
 
@@ -127,7 +127,7 @@ impl Reference {
         check_repository(repository)?;
         tag.map(check_tag).transpose()?;
         let registry = registry.to_ascii_lowercase();
-        // Docker's registry keeps what has no owner under this one.
+        // Docker Hub stores repositories without an owner under `library/`.
         let short = registry == "docker.io" && !repository.contains('/');
         let repository = if short { format!("library/{repository}") } else { repository.to_owned() };
         Ok(Self { registry, repository, tag: tag.map(str::to_owned), digest })
@@ -155,14 +155,14 @@ impl fmt::Display for Reference {
     }
 }
 
-/// A digest as registries write it: with its algorithm, in lower case.
+/// Parses a digest in a registry's notation: with its algorithm, in lower case.
 pub(super) fn digest(text: &str) -> Result<Digest, &'static str> {
     const EXPECTED: &str = "expected `sha256:` and 64 lower-case hexadecimal digits";
     let parsed: Digest = text.parse().map_err(|_| EXPECTED)?;
     if parsed.to_string() == text { Ok(parsed) } else { Err(EXPECTED) }
 }
 
-/// The host without the port and without the brackets of an IPv6 address.
+/// Returns the host without its port and without the brackets of an IPv6 address.
 pub(super) fn host_of(registry: &str) -> &str {
     match registry.strip_prefix('[') {
         Some(rest) => rest.split(']').next().unwrap_or_default(),
@@ -201,7 +201,8 @@ fn check_registry(registry: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Parts joined by `/`, each of letters and digits joined by `.`, `_`, `__` or any number of `-`.
+/// Checks a repository's name: parts joined by `/`, each of letters and digits with single `.`, `_`, `__` or
+/// any number of `-` between them.
 fn check_repository(repository: &str) -> Result<(), String> {
     if repository.len() > MAX_REPOSITORY {
         return Err(format!("a repository's name has at most {MAX_REPOSITORY} characters"));
@@ -264,7 +265,7 @@ mod tests {
         assert_eq!("oci://a.test/b".parse::<Reference>().unwrap().target(), "latest");
     }
 
-    /// PR08: nothing in a reference can mean another path, host or request.
+    /// PR08: no reference can name another path, host or request.
     #[test]
     fn pr08_hostile_references_are_refused() {
         let long = format!("oci://a.test/{}", "a".repeat(256));

@@ -1,5 +1,5 @@
-//! A conversation with one registry about one repository: who asks is shown when the registry
-//! wants to know, and what failed for a moment is asked again. It knows nothing of what is asked for.
+//! Requests to one repository of a registry: authenticates on demand and repeats requests after transient
+//! errors. Knows nothing of the content.
 
 use std::time::Duration;
 
@@ -17,30 +17,30 @@ use super::token::Asker;
 use haft_core::net::retry_after;
 use haft_core::sync::Lock;
 
-/// How long the registry may take to begin an answer to a question without a body.
+/// Time limit for the start of a response.
 pub(super) const WITHIN: Duration = Duration::from_mins(1);
 
-/// What is to be done in a repository.
+/// The intended access to a repository.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     Pull,
     Push,
 }
 
-/// A registry, asked about one repository.
+/// The connection to one repository of a registry.
 pub(super) struct Registry<'a> {
     asking: Asking,
     base: Url,
     reference: &'a Reference,
     scope: String,
     access: &'a Access,
-    /// Looked for when it is first wanted.
+    /// Loaded on first use.
     credential: OnceCell<Option<Credential>>,
-    /// What the registry accepted last.
+    /// The last `Authorization` header that the registry accepted.
     shown: Lock<Option<HeaderValue>>,
 }
 
-/// An attempt that failed, and how long the registry wants to be left alone.
+/// A failed attempt, and the delay that the registry asks for.
 struct Miss {
     failure: Failure,
     retry_after: Option<Duration>,
@@ -53,7 +53,7 @@ impl From<Failure> for Miss {
 }
 
 impl<'a> Registry<'a> {
-    /// Prepares to ask. Sends nothing.
+    /// Creates the connection. Sends nothing.
     pub(super) fn new(
         reference: &'a Reference,
         action: Action,
@@ -79,14 +79,14 @@ impl<'a> Registry<'a> {
         })
     }
 
-    /// An address in the repository.
+    /// Returns a URL of the repository.
     pub(super) fn url(&self, rest: &str) -> Url {
         let mut url = self.base.clone();
         url.set_path(&format!("/v2/{}/{rest}", self.reference.repository()));
         url
     }
 
-    /// Where a registry wants the next part of an upload: itself, or nothing is sent.
+    /// Returns the URL of an upload, which must be on the registry itself.
     pub(super) fn upload(&self, location: &str) -> Result<Url, Failure> {
         let wrong = |why| Failure::Redirect { target: super::error::excerpt(location), why };
         let url = self.base.join(location).map_err(|_| wrong("that is not an address"))?;
@@ -96,16 +96,16 @@ impl<'a> Registry<'a> {
         Err(wrong("what is published is sent to the registry itself or not at all"))
     }
 
-    /// Adds what was wanted to what went wrong.
+    /// Adds the reference to a failure.
     pub(super) fn failed(&self, failure: Failure) -> OciError {
         failure.into_error(self.reference, 1)
     }
 
-    /// Asks until there is an answer with a status of success, or none to be hoped for.
+    /// Sends a request until it succeeds, fails permanently, or the attempts are used up.
     pub(super) async fn send(&self, ask: &Ask, within: Duration) -> Result<Response, OciError> {
         let mut attempts = 1;
         loop {
-            // Boxed: what waits for this is a small future then, in however many others it lies.
+            // Boxed, which keeps the futures of all callers small.
             let miss = match Box::pin(self.attempt(ask, within)).await {
                 Ok(response) => return Ok(response),
                 Err(miss) => miss,
@@ -119,7 +119,7 @@ impl<'a> Registry<'a> {
         }
     }
 
-    /// How long to wait after attempt number `attempt` failed; `None` where that was the last one.
+    /// Returns the delay after the failed attempt number `attempt`; `None` after the last one.
     pub(super) fn delay(&self, attempt: u32, failure: &Failure, asked: Option<Duration>) -> Option<Duration> {
         failure.is_transient().then(|| self.access.retry.wait(attempt, asked))?
     }
@@ -127,7 +127,7 @@ impl<'a> Registry<'a> {
     async fn attempt(&self, ask: &Ask, within: Duration) -> Result<Response, Miss> {
         let shown = self.shown.lock().clone();
         let response = exchange(&self.asking, ask, shown.as_ref(), within).await?;
-        // Somewhere else they may ask for a password as well; that is nothing to us.
+        // A 401 from another origin, after a redirect, is not answered with credentials.
         if response.status().as_u16() != 401 || !same_origin(response.url(), &self.base) {
             return self.judged(response).await;
         }
@@ -140,7 +140,7 @@ impl<'a> Registry<'a> {
         self.judged(response).await
     }
 
-    /// What the registry wants to be shown.
+    /// Returns the `Authorization` header for a challenge.
     async fn authorize(&self, challenge: &Challenge, from_public: bool) -> Result<HeaderValue, Failure> {
         let credential = self.credential().await?;
         let asker =
@@ -165,7 +165,7 @@ impl<'a> Registry<'a> {
         Ok(self.credential.get_or_try_init(find).await?.as_ref())
     }
 
-    /// The response, if it says success.
+    /// Returns the response if its status is a success.
     async fn judged(&self, response: Response) -> Result<Response, Miss> {
         let status = response.status().as_u16();
         if response.status().is_success() {
@@ -182,7 +182,7 @@ impl<'a> Registry<'a> {
         Err(Miss { failure, retry_after })
     }
 
-    /// The credentials that the registry was asked with, in words.
+    /// Describes the credentials of the requests, for messages.
     fn who(&self) -> String {
         let credential = self.credential.get().and_then(Option::as_ref);
         credential.map_or_else(|| "who asks as nobody".to_owned(), Credential::describe)

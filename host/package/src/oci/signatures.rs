@@ -1,5 +1,5 @@
-//! What vouches for a manifest in the same repository: cosign's tag beside it, and what refers to it.
-//! It collects and judges nothing; a registry may leave out what it likes.
+//! Finds the signatures of a manifest in its repository: cosign's tag and the manifest's referrers. Verifies
+//! nothing; a registry may omit signatures.
 
 use reqwest::Url;
 
@@ -12,17 +12,17 @@ use super::registry::{Registry, WITHIN};
 use crate::Digest;
 use crate::signature::{MAX_STATEMENT, MAX_STATEMENTS, Statement};
 
-/// The layer that cosign signs.
+/// The media type of the layer that cosign signs.
 const SIMPLE: &str = "application/vnd.dev.cosign.simplesigning.v1+json";
-/// Its annotations: the signature, and the certificate where there is one.
+/// Annotations of that layer: the signature, and the certificate if there is one.
 const SIGNATURE: &str = "dev.cosignproject.cosign/signature";
 const CERTIFICATE: &str = "dev.sigstore.cosign/certificate";
-/// How the type of a bundle begins; a version follows.
+/// The prefix of a bundle's media type; a version follows.
 const BUNDLE: &str = "application/vnd.dev.sigstore.bundle";
 
 const WHAT: &str = "a signature";
 
-/// Everything that says it signs the manifest with this digest.
+/// Returns all statements that claim to sign the manifest with this digest.
 pub(super) async fn attached(
     registry: &Registry<'_>,
     reference: &Reference,
@@ -37,7 +37,7 @@ pub(super) async fn attached(
     Ok(statements)
 }
 
-/// The tag under which cosign keeps what belongs to a digest.
+/// Returns the tag under which cosign stores objects for a digest.
 fn tag(digest: &Digest, suffix: &str) -> String {
     format!("sha256-{}{suffix}", digest.hex())
 }
@@ -59,7 +59,7 @@ async fn simple(registry: &Registry<'_>, digest: &Digest) -> Result<Vec<Statemen
     Ok(statements)
 }
 
-/// Manifests that refer to this one and say that they are bundles.
+/// Returns the manifests that refer to this one and have a bundle's type.
 async fn referrers(
     registry: &Registry<'_>,
     reference: &Reference,
@@ -67,7 +67,7 @@ async fn referrers(
 ) -> Result<Vec<Descriptor>, OciError> {
     let index = match listed(registry, digest).await? {
         Some(index) => index,
-        // For registries without the referrers API, clients keep the list under a tag.
+        // For registries without the referrers API, clients store the list under a tag.
         None => match unless_missing(document(registry, &tag(digest, ""), None).await)? {
             Some(Document::Index(index)) => index,
             Some(Document::Manifest(_)) | None => return Ok(Vec::new()),
@@ -80,7 +80,7 @@ async fn referrers(
     Ok(index.manifests.into_iter().filter(is_bundle).take(MAX_STATEMENTS).collect())
 }
 
-/// The registry's own list, if it keeps one.
+/// Returns the list of the registry's referrers API, if it is supported.
 async fn listed(
     registry: &Registry<'_>,
     digest: &Digest,
@@ -89,7 +89,7 @@ async fn listed(
     let ask = Ask { accept: Some(INDEX), ..Ask::get(url) };
     let response = match registry.send(&ask, WITHIN).await {
         Ok(response) => response,
-        // Older registries answer with all sorts of refusals to an address they do not know.
+        // Older registries respond to an unknown path with various client errors.
         Err(OciError { failure: Failure::Missing(_) | Failure::Status { status: 400..500, .. }, .. }) => {
             return Ok(None);
         }

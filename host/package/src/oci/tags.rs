@@ -1,4 +1,4 @@
-//! The tags of a repository.
+//! Lists the tags of a repository.
 
 use serde::Deserialize;
 
@@ -8,51 +8,51 @@ use super::exchange::{Ask, read};
 use super::reference::Reference;
 use super::registry::{Action, Registry, WITHIN};
 
-/// Tags that a registry is asked for at once.
+/// Tags per request.
 const PAGE: usize = 1000;
 
-/// How often it is asked for more: nobody looks for a version among so many.
+/// Limit on the requests: 20,000 tags.
 const MAX_PAGES: usize = 20;
 
-/// Bytes of one answer: a thousand tags of the greatest length.
+/// Limit on the bytes of one response: a thousand tags of the greatest length.
 const MAX_LIST: u64 = 1 << 20;
 
-/// What messages call it.
+/// The name of the response in messages.
 const THE_LIST: &str = "the list of tags";
 
 #[derive(Deserialize)]
 struct List {
-    /// Some registries have `null` for none.
+    /// Some registries send `null` for an empty list.
     tags: Option<Vec<String>>,
 }
 
-/// The tags of the repository of `reference`, as far as the registry tells; as a rule in alphabetical order.
+/// Returns the tags of the repository of `reference`, up to a limit; usually in alphabetical order.
 ///
 /// # Errors
-/// The registry does not tell, or not in JSON.
+/// The registry does not respond, or not in JSON.
 pub async fn tags(reference: &Reference, access: &Access) -> Result<Vec<String>, OciError> {
     let registry = Registry::new(reference, Action::Pull, access)?;
-    let mut all: Vec<String> = Vec::new();
+    let mut tags: Vec<String> = Vec::new();
     for _ in 0..MAX_PAGES {
         let mut url = registry.url("tags/list");
         url.query_pairs_mut().append_pair("n", &PAGE.to_string());
-        if let Some(last) = all.last() {
+        if let Some(last) = tags.last() {
             url.query_pairs_mut().append_pair("last", last);
         }
         let response = registry.send(&Ask::get(url), WITHIN).await?;
         let has_more = response.headers().contains_key("link");
         let page = page(response).await.map_err(|failure| registry.failed(failure))?;
-        let new: Vec<String> = page.into_iter().filter(|tag| !all.contains(tag)).collect();
-        // One that gives the same again has no more, whatever it says.
+        let new: Vec<String> = page.into_iter().filter(|tag| !tags.contains(tag)).collect();
+        // A registry without pagination sends the same page again, whatever its `Link` header.
         if new.is_empty() {
             break;
         }
-        all.extend(new);
+        tags.extend(new);
         if !has_more {
             break;
         }
     }
-    Ok(all)
+    Ok(tags)
 }
 
 async fn page(response: reqwest::Response) -> Result<Vec<String>, Failure> {

@@ -1,5 +1,5 @@
-//! What is shown to a registry that asks who one is. It refuses to send a credential to any place
-//! but the registry it was stored for and what belongs to the same site.
+//! Answers authentication challenges of a registry. Sends a credential only to the registry that it was stored
+//! for, and to hosts of the same site.
 
 use std::time::Duration;
 
@@ -18,43 +18,43 @@ use super::exchange::{
 };
 use haft_core::net::is_loopback;
 
-/// How long handing out a token may take.
+/// Time limit of a token request.
 const WITHIN: Duration = Duration::from_secs(30);
-/// Bytes of the answer that holds a token.
+/// Limit on the bytes of a token response.
 const MAX_ANSWER: u64 = 64 << 10;
-/// How haft calls itself where tokens are exchanged.
+/// The client id in token requests.
 const CLIENT: &str = "haft";
 
-/// Who asks for what.
+/// The parameters of an answer to a challenge.
 pub(super) struct Asker<'a> {
     pub(super) asking: &'a Asking,
-    /// Where the registry is.
+    /// The URL of the registry.
     pub(super) registry: &'a Url,
-    /// What the token is to allow.
+    /// The requested scope.
     pub(super) scope: &'a str,
     pub(super) credential: Option<&'a Credential>,
-    /// Whether it is a public server that sends there.
+    /// Whether the challenge came from a public server.
     pub(super) from_public: bool,
 }
 
-/// What is to be shown, and the secrets in it that must appear nowhere.
+/// An `Authorization` header, and the secrets in it that must be redacted.
 pub(super) struct Authorization {
     pub(super) header: HeaderValue,
     pub(super) secrets: Vec<SecretString>,
 }
 
-/// The answers of those who hand out tokens.
+/// The response of a token server.
 #[derive(Deserialize)]
 struct Answer {
     #[serde(default)]
     token: Option<String>,
-    /// The same by the name that OAuth gives it; many send both.
+    /// OAuth's name for the token; many servers send both.
     #[serde(default)]
     access_token: Option<String>,
 }
 
 impl Asker<'_> {
-    /// What answers `challenge`; `None` where nothing is known that would.
+    /// Answers `challenge`; returns `None` if no known credential fits.
     pub(super) async fn answer(&self, challenge: &Challenge) -> Result<Option<Authorization>, Failure> {
         match challenge {
             Challenge::Basic => self.credential.map(basic).transpose().map(Option::flatten),
@@ -83,7 +83,7 @@ impl Asker<'_> {
         token(&read(response, "the answer with the token", MAX_ANSWER, WITHIN).await?)
     }
 
-    /// The address to ask for a token, if what is to be shown there may be.
+    /// Returns the URL of the token server, if the credential may be sent there.
     fn realm(&self, realm: &str) -> Result<Url, Failure> {
         let refuse = |shown: String, why: &str| Failure::Realm { realm: shown, why: why.to_owned() };
         let url = Url::parse(realm).map_err(|_| refuse(excerpt(realm), "that is not an address"))?;
@@ -94,9 +94,13 @@ impl Asker<'_> {
         {
             return Err(refuse(shown, "nothing is asked for there"));
         }
-        let (own, other) = (self.registry.host_str().unwrap_or_default(), url.host_str().unwrap_or_default());
-        if self.credential.is_some() && !is_same_site(own, other) {
-            return Err(refuse(shown, &format!("what was stored for `{own}` is not sent to `{other}`")));
+        let (registry_host, other) =
+            (self.registry.host_str().unwrap_or_default(), url.host_str().unwrap_or_default());
+        if self.credential.is_some() && !is_same_site(registry_host, other) {
+            return Err(refuse(
+                shown,
+                &format!("what was stored for `{registry_host}` is not sent to `{other}`"),
+            ));
         }
         Ok(url)
     }
@@ -111,7 +115,7 @@ impl Asker<'_> {
             url.query_pairs_mut().extend_pairs(target);
             return Ask { from_public: self.from_public, ..Ask::get(url) };
         };
-        // A form is written as a query is.
+        // A form body has the syntax of a query.
         let mut form = Url::clone(&url);
         form.set_query(None);
         let exchanged = [
@@ -126,7 +130,7 @@ impl Asker<'_> {
     }
 }
 
-/// A name and a password, if that is what there is.
+/// Returns the header of a user name and password; `None` for another secret.
 fn basic(credential: &Credential) -> Result<Option<Authorization>, Failure> {
     let Secret::Password { name, password } = &credential.secret else { return Ok(None) };
     let pair = STANDARD.encode(format!("{name}:{}", password.expose_secret()));
@@ -138,27 +142,27 @@ fn basic(credential: &Credential) -> Result<Option<Authorization>, Failure> {
 
 fn token(body: &[u8]) -> Result<Authorization, Failure> {
     let malformed = |why: &str| Failure::Malformed { what: "the answer with the token", why: why.to_owned() };
-    // What serde says of a wrong value repeats it.
-    let answer: Answer = serde_json::from_slice(body).map_err(|_| malformed("is not what it should be"))?;
-    let token = answer
+    // The message of serde_json contains the wrong value.
+    let response: Answer = serde_json::from_slice(body).map_err(|_| malformed("is not what it should be"))?;
+    let token = response
         .token
-        .or(answer.access_token)
+        .or(response.access_token)
         .filter(|token| !token.is_empty())
         .ok_or_else(|| malformed("holds no token"))?;
     let header = header(&format!("Bearer {token}")).ok_or_else(|| malformed("holds a token that is none"))?;
     Ok(Authorization { header, secrets: vec![token.into()] })
 }
 
-/// A header's value that the client keeps out of its own logs.
+/// Returns a header value that the HTTP client keeps out of its logs.
 fn header(text: &str) -> Option<HeaderValue> {
     let mut value = HeaderValue::from_str(text).ok()?;
     value.set_sensitive(true);
     Some(value)
 }
 
-/// Whether two hosts belong together, as far as their names tell: `registry.gitlab.com` and
-/// `gitlab.com`, `registry-1.docker.io` and `auth.docker.io`. Two labels in common are a site, three
-/// below the countries that sell names one level further down (`co.uk`).
+/// Reports whether two hosts are of one site by their names: `registry.gitlab.com` and `gitlab.com`,
+/// `registry-1.docker.io` and `auth.docker.io`. A site has two labels in common, or three below suffixes with
+/// two levels (`co.uk`).
 fn is_same_site(one: &str, other: &str) -> bool {
     if one == other || (is_loopback(one) && is_loopback(other)) {
         return true;
@@ -201,7 +205,7 @@ mod tests {
         Asker { asking, registry, scope: "repository:a:pull", credential, from_public: false }
     }
 
-    /// CL04: a token is asked for where the registry says, and a credential goes only where it may.
+    /// CL04: a token is requested at the registry's realm, and a credential is sent only to permitted hosts.
     #[tokio::test]
     async fn cl04_a_credential_goes_to_its_own_site() {
         let client = Asking::new(false).unwrap();

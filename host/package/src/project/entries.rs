@@ -1,24 +1,24 @@
-//! The entries of a program.toml that can be installed: `[[packages]]` and `[[plugins]]`.
+//! The installable entries of a program.toml: `[[packages]]` and `[[plugins]]`.
 
 use super::{Project, ProjectError};
 use crate::{Kind, PackageSource, Request};
 use haft_core::manifest::{GrantTable, Name};
 
-/// An entry of program.toml that can be installed.
+/// An installable entry of program.toml.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProjectEntry {
-    /// The table it is in.
+    /// The entry's table.
     pub kind: Kind,
-    /// Its name.
+    /// The entry's name.
     pub name: Name,
-    /// Where it comes from.
+    /// The entry's source.
     pub source: PackageSource,
-    /// What program.toml grants it.
+    /// The grants in program.toml.
     pub granted: Vec<Request>,
 }
 
 impl Project {
-    /// All entries, in the order of the file: packages, then plugins.
+    /// Returns all entries in the order of the file: packages, then plugins.
     pub fn entries(&self) -> Vec<ProjectEntry> {
         let packages = self.manifest.packages.iter().map(|package| ProjectEntry {
             kind: Kind::Package,
@@ -35,10 +35,10 @@ impl Project {
         packages.chain(plugins).collect()
     }
 
-    /// The entry of this name.
+    /// Returns the entry of this name.
     ///
     /// # Errors
-    /// Where there is none; the error names the nearest.
+    /// There is no such entry; the error names the nearest one.
     pub fn entry(&self, name: &str) -> Result<ProjectEntry, ProjectError> {
         let entries = self.entries();
         if let Some(entry) = entries.iter().find(|entry| entry.name.as_str() == name) {
@@ -49,7 +49,7 @@ impl Project {
         Err(ProjectError::NoEntry { path, name, nearest })
     }
 
-    /// The table that has an entry of this name.
+    /// Returns the table of the entry of this name.
     pub fn kind_of(&self, name: &str) -> Option<Kind> {
         self.entries().into_iter().find(|entry| entry.name.as_str() == name).map(|entry| entry.kind)
     }

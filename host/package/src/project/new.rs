@@ -1,4 +1,4 @@
-//! A file of a program that is written whole or not at all, in the place of another, which it becomes in all but content.
+//! Replaces a file atomically by one with the same owner, mode and attributes.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, Permissions};
@@ -11,20 +11,21 @@ use tempfile::NamedTempFile;
 use super::{ProjectError, failed, parent_of};
 use haft_core::replace;
 
-/// A file that replaces another one atomically: readers see the old or the new content. Where that cannot be had (the file
-/// is mounted by itself, has other names, or its folder takes none), it is written as it lies there.
+/// A new content for a file. Readers see the old or the new content. If the file cannot be replaced (it is a
+/// mount point, has hard links, or its folder is not writable), it is written in place.
 pub(super) struct New<'a> {
-    /// `None` where the folder takes no other file.
+    /// `None` if the file has to be written in place.
     draft: Option<Draft>,
     path: &'a Path,
     text: &'a str,
 }
 
-/// What it is written to.
+/// The temporary file.
 enum Draft {
-    /// No other process can open it: tools may write the folder of program.toml, and could change a named file.
+    /// A file without a name, which no other process can open: tools may write the folder of program.toml, and
+    /// could change a named file.
     Unnamed(File),
-    /// Where the file system knows of no files without names.
+    /// A named file, for file systems without unnamed files.
     Named(NamedTempFile),
 }
 
@@ -41,7 +42,7 @@ impl Draft {
         }
     }
 
-    /// Fills it; `false` where it cannot become what the file at `path` is.
+    /// Writes the content; returns `false` if the metadata of the file at `path` cannot be copied.
     fn fill(&mut self, path: &Path, text: &str) -> io::Result<bool> {
         let file = self.file();
         file.write_all(text.as_bytes())?;
@@ -57,7 +58,7 @@ impl Draft {
         match self {
             Self::Unnamed(file) => {
                 let name = beside(path);
-                // What a killed haft left there.
+                // A killed haft may have left this file.
                 let _ = fs::remove_file(&name);
                 super::platform::give_name(&file, &name)?;
                 fs::rename(&name, path).inspect_err(|_| _ = fs::remove_file(&name))
@@ -68,7 +69,7 @@ impl Draft {
 }
 
 impl<'a> New<'a> {
-    /// Writes it beside, with the right to write what it replaces.
+    /// Writes the new content to a temporary file, if the file to replace is writable.
     pub(super) fn write(path: &'a Path, text: &'a str) -> Result<Self, ProjectError> {
         let draft = || -> io::Result<Option<Draft>> {
             let is_there = match File::options().write(true).open(path) {
@@ -97,15 +98,15 @@ fn name_of(path: &Path) -> io::Result<&str> {
     path.file_name().and_then(OsStr::to_str).ok_or_else(|| io::ErrorKind::InvalidFilename.into())
 }
 
-/// The temporary name of the file that replaces the one at `path`. Always the same, so that the next change replaces
-/// what a killed haft left; the lock on the folder keeps other hafts from writing it.
+/// Returns the temporary name of the file that replaces the one at `path`. It is constant, so that the next
+/// change replaces the remains of a killed haft; the lock on the folder excludes other hafts.
 fn beside(path: &Path) -> PathBuf {
     let mut name = OsString::from(".haft-");
     name.push(path.file_name().unwrap_or_default());
     parent_of(path).join(name)
 }
 
-/// The same with a name from the beginning; with another one where that cannot be had.
+/// Creates a file under that name, or under a random one if that fails.
 fn named(path: &Path) -> io::Result<NamedTempFile> {
     let name = beside(path);
     let _ = fs::remove_file(&name);
@@ -114,7 +115,7 @@ fn named(path: &Path) -> io::Result<NamedTempFile> {
     new(0).or_else(|_| new(6))
 }
 
-/// Puts back what was in the lock file before: a pin without its entry was agreed to by nobody.
+/// Restores the previous lock file: nobody agreed to a pin without its entry.
 pub(super) fn take_back(place: &Path, before: Option<&[u8]>) {
     let put = match before {
         None => fs::remove_file(place).map_err(failed("remove", place)),
@@ -130,7 +131,7 @@ mod tests {
     use super::*;
     use crate::lock::{Lock, lock_path};
 
-    /// Neither a pin nor a temporary file is left, and what was pinned before is pinned (B27).
+    /// B27: after a failure neither the pin nor a temporary file is left, and the previous pins are restored.
     #[test]
     fn what_is_half_done_is_taken_back() {
         let directory = tempfile::tempdir().unwrap();
@@ -141,7 +142,7 @@ mod tests {
         let other = directory.path().join("other.lock");
         fs::write(&other, pinned).unwrap();
         let lock = Lock::load(&other).unwrap().unwrap();
-        // What is in the way of program.toml cannot be replaced by a file.
+        // A folder in the place of program.toml cannot be replaced by a file.
         let full = directory.path().join("full");
         fs::create_dir_all(full.join("x")).unwrap();
         let new = New { draft: Some(Draft::beside(&full).unwrap()), path: &full, text: "" };

@@ -1,5 +1,5 @@
-//! Sigstore bundles that newer versions of cosign attach: an envelope (DSSE) around a statement that
-//! names a manifest. A statement that is no signature, such as a list of parts, vouches for nothing.
+//! Sigstore bundles, which newer versions of cosign attach: a DSSE envelope around a statement that names a
+//! manifest. A statement with another predicate, such as an SBOM, does not count as a signature.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -9,9 +9,9 @@ use serde_json::Value;
 use super::{PublicKey, certificate};
 use crate::Digest;
 
-/// What the envelope of a statement holds.
+/// The payload type of an in-toto statement.
 const PAYLOAD_TYPE: &str = "application/vnd.in-toto+json";
-/// What a statement says that is a signature and nothing else.
+/// The predicate type of a signature.
 const PREDICATE: &str = "https://sigstore.dev/cosign/sign/v1";
 
 #[derive(Deserialize)]
@@ -39,7 +39,7 @@ struct InTotoSubject {
     digest: std::collections::BTreeMap<String, String>,
 }
 
-/// What the bundle says of who made it.
+/// Returns the claims of the bundle about its signer.
 pub(super) fn claim(bytes: &[u8]) -> String {
     let bundle: Value = serde_json::from_slice(bytes).unwrap_or_default();
     let certificate = [
@@ -54,7 +54,7 @@ pub(super) fn claim(bytes: &[u8]) -> String {
     }
 }
 
-/// Whether `key` signed the statement, and the statement is a signature of this manifest.
+/// Verifies that `key` signed the statement, and that the statement is a signature of this manifest.
 pub(super) fn verify(bytes: &[u8], manifest: &Digest, key: &PublicKey) -> Result<(), String> {
     let bundle: Value = serde_json::from_slice(bytes).map_err(|_| "it is not a bundle")?;
     let envelope = bundle.get("dsseEnvelope").ok_or("it holds no statement about a manifest")?;
@@ -82,7 +82,7 @@ pub(super) fn verify(bytes: &[u8], manifest: &Digest, key: &PublicKey) -> Result
     Ok(())
 }
 
-/// What is signed of an envelope: the type and the payload, each with its length (DSSE, "PAE").
+/// Returns the signed bytes of an envelope: the type and the payload, each with its length (DSSE, "PAE").
 pub(super) fn encoding(payload_type: &str, payload: &[u8]) -> Vec<u8> {
     let mut bytes = format!("DSSEv1 {} {payload_type} {} ", payload_type.len(), payload.len()).into_bytes();
     bytes.extend_from_slice(payload);

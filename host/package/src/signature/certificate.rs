@@ -1,33 +1,33 @@
-//! What a certificate says of its subject. Shown as a claim only: the issuer is not checked, so that anyone could
-//! have made it.
+//! The claims of a certificate about its subject. They are shown as claims only: the issuer is not checked, so
+//! anyone could have made the certificate.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// The extension that names the subject (RFC 5280, 4.2.1.6), as its identifier is encoded.
+/// The DER object identifier of the extension with the subject's names (RFC 5280, 4.2.1.6).
 const SUBJECT: &[u8] = &[0x06, 0x03, 0x55, 0x1d, 0x11];
-/// Fulcio's extension with who vouched for the subject (1.3.6.1.4.1.57264.1.1).
+/// The DER object identifier of Fulcio's extension with the identity provider (1.3.6.1.4.1.57264.1.1).
 const ISSUER: &[u8] = &[0x06, 0x0a, 0x2b, 0x06, 0x01, 0x04, 0x01, 0x83, 0xbf, 0x30, 0x01, 0x01];
 
-/// Tags of an octet string, a sequence, and of names: an e-mail address and a URI.
+/// DER tags: an octet string, a sequence, and two kinds of names: an e-mail address and a URI.
 const OCTETS: u8 = 0x04;
 const SEQUENCE: u8 = 0x30;
 const EMAIL: u8 = 0x81;
 const URI: u8 = 0x86;
-/// `critical: true`, which may stand before an extension's value.
+/// `critical: true`, which may precede an extension's value.
 const CRITICAL: &[u8] = &[0x01, 0x01, 0xff];
 
-/// Characters of a name that are shown.
+/// Limit on the characters of a name that are shown.
 const MAX_NAME: usize = 200;
 
-/// Of a certificate in PEM.
+/// Returns the claims of a certificate in PEM.
 pub(super) fn claim_of_pem(pem: &str) -> String {
     let body = pem.split("-----").nth(2).unwrap_or_default();
     let body: String = body.split_ascii_whitespace().collect();
     claim(&STANDARD.decode(body).unwrap_or_default())
 }
 
-/// Of a certificate in DER.
+/// Returns the claims of a certificate in DER.
 pub(super) fn claim(der: &[u8]) -> String {
     let issuer = extension(der, ISSUER).and_then(name);
     let issuer = issuer.map(|issuer| format!(" (known to `{issuer}`)")).unwrap_or_default();
@@ -37,20 +37,20 @@ pub(super) fn claim(der: &[u8]) -> String {
     }
 }
 
-/// The value of the first extension with this identifier, wherever it stands.
+/// Returns the value of the first extension with this identifier, at any position.
 fn extension<'a>(der: &'a [u8], identifier: &[u8]) -> Option<&'a [u8]> {
     let at = der.windows(identifier.len()).position(|window| window == identifier)?;
     let rest = der.get(at + identifier.len()..)?;
     value(rest.strip_prefix(CRITICAL).unwrap_or(rest), OCTETS)
 }
 
-/// The first name in a list of names.
+/// Returns the first name in a list of names.
 fn subject(list: &[u8]) -> Option<String> {
     let names = value(list, SEQUENCE)?;
     value(names, EMAIL).or_else(|| value(names, URI)).and_then(name)
 }
 
-/// What stands under `tag` at the beginning of `der`.
+/// Returns the value with the tag `tag` at the start of `der`.
 fn value(der: &[u8], tag: u8) -> Option<&[u8]> {
     let (found, rest) = der.split_first()?;
     if *found != tag {
@@ -66,7 +66,7 @@ fn value(der: &[u8], tag: u8) -> Option<&[u8]> {
     rest.get(..length)
 }
 
-/// A name that can be shown.
+/// Returns a name that is safe to show.
 fn name(bytes: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(bytes).ok()?;
     let is_plain = !text.is_empty() && !text.contains(|c: char| c.is_control() || c == '`');

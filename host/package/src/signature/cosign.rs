@@ -1,5 +1,5 @@
-//! Signatures that cosign makes with a key over a payload that names a manifest ("simple signing").
-//! A payload about another manifest is worth nothing here, however well it is signed.
+//! Signatures that cosign makes with a key over a payload that names a manifest ("simple signing"). A payload
+//! about another manifest is refused, even with a valid signature.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::PublicKey;
 use crate::Digest;
 
-/// What such a payload says it is.
+/// The type in such a payload.
 const TYPE: &str = "cosign container image signature";
 
 #[derive(Deserialize)]
@@ -28,7 +28,7 @@ struct Image {
     digest: String,
 }
 
-/// Whether `key` signed this payload, and the payload means this manifest.
+/// Verifies that `key` signed this payload, and that the payload names this manifest.
 pub(super) fn verify(
     payload: &[u8],
     signature: &str,

@@ -1,5 +1,4 @@
-//! A public key that a person gave. It refuses kinds of keys that it could not verify with,
-//! instead of keeping them for later.
+//! Public keys from the user. Refuses kinds of keys that haft cannot verify signatures with.
 
 use std::fmt;
 use std::fs::File;
@@ -12,29 +11,29 @@ use ring::signature::{ECDSA_P256_SHA256_ASN1, ED25519, UnparsedPublicKey};
 
 use crate::Digest;
 
-/// Bytes of a file with a key: ten times the longest.
+/// Limit on the bytes of a key file: ten times the longest.
 const MAX_FILE: u64 = 16 << 10;
 
-/// What stands before the point of an ECDSA P-256 key in its DER (`SubjectPublicKeyInfo`, RFC 5480).
+/// The DER prefix of an ECDSA P-256 key, before its point (`SubjectPublicKeyInfo`, RFC 5480).
 const P256: &[u8] = &[
     0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a, 0x86,
     0x48, 0xce, 0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
 ];
-/// Bytes of that point, uncompressed.
+/// Bytes of the uncompressed point.
 const P256_POINT: usize = 65;
 
-/// The same for an Ed25519 key (RFC 8410).
+/// The DER prefix of an Ed25519 key (RFC 8410).
 const ED25519_PREFIX: &[u8] = &[0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
-/// Bytes of that key.
+/// Bytes of the key.
 const ED25519_KEY: usize = 32;
 
-/// Bytes of a minisign key: two that name the algorithm, its identifier, the key.
+/// Bytes of a minisign key: the algorithm (2), the identifier (8), the key (32).
 const MINISIGN: usize = 2 + 8 + 32;
 
 const PEM_BEGIN: &str = "-----BEGIN PUBLIC KEY-----";
 const PEM_END: &str = "-----END PUBLIC KEY-----";
 
-/// The schemes' names, where a key is written as one word.
+/// The prefixes of the schemes in a key's one-word form.
 const COSIGN_SCHEME: &str = "cosign:";
 const MINISIGN_SCHEME: &str = "minisign:";
 
@@ -48,31 +47,31 @@ enum Kind {
     P256(Vec<u8>),
     /// The whole DER.
     Ed25519(Vec<u8>),
-    /// As minisign writes it, decoded.
+    /// The decoded bytes of minisign's form.
     Minisign([u8; MINISIGN]),
 }
 
-/// Why something is no key that can be used.
+/// Reasons why a text is not a usable key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
-    /// Neither a key nor a file.
+    /// The text is neither a key nor a file.
     #[error("`{0}` is neither a public key nor a file with one: {1}")]
     Neither(String, String),
-    /// A key of another kind.
+    /// The key's kind is not supported.
     #[error(
         "a key of this kind cannot be used: expected ECDSA P-256 or Ed25519, as cosign and minisign make them"
     )]
     Unsupported,
-    /// A secret key.
+    /// The key is a secret key.
     #[error("that is a secret key; verifying takes the public one (`cosign.pub`, `minisign.pub`)")]
     Secret,
-    /// No key at all.
+    /// The text is not a key.
     #[error("that is not a public key: expected one in PEM, or the word that minisign prints (`RW…`)")]
     NotAKey,
 }
 
 impl PublicKey {
-    /// What a person gives: the key itself, or a file that holds it.
+    /// Parses an argument: the key itself, or the path of a file that contains it.
     pub fn from_argument(text: &str) -> Result<Self, KeyError> {
         match Self::parse(text) {
             Err(KeyError::NotAKey) => {}
@@ -86,8 +85,8 @@ impl PublicKey {
         Self::parse(&read().map_err(|error| KeyError::Neither(text.to_owned(), error.to_string()))?)
     }
 
-    /// A key in any of its forms: PEM, the DER of that in base64, minisign's word or its file, and
-    /// what `to_string` writes.
+    /// Parses a key in any of its forms: PEM, its DER in base64, minisign's word or file, and the output of
+    /// `to_string`.
     pub fn parse(text: &str) -> Result<Self, KeyError> {
         let text = text.trim();
         if ["PRIVATE KEY-----", "minisign encrypted secret key"].iter().any(|mark| text.contains(mark)) {
@@ -100,7 +99,7 @@ impl PublicKey {
         if let Some(word) = text.strip_prefix(COSIGN_SCHEME) {
             return Self::der(&decoded(word).ok_or(KeyError::NotAKey)?);
         }
-        // The file has a comment before the word.
+        // minisign's file has a comment before the word.
         let last = text.lines().next_back().unwrap_or_default();
         let word = last.strip_prefix(MINISIGN_SCHEME).unwrap_or(last).trim();
         let bytes = decoded(word).ok_or(KeyError::NotAKey)?;
@@ -122,8 +121,7 @@ impl PublicKey {
         Err(KeyError::Unsupported)
     }
 
-    /// Whether `signature` was made with this key over `message`, as cosign does it. A key for
-    /// minisign has made none.
+    /// Reports whether this key made cosign's `signature` over `message`; always false for a minisign key.
     pub(super) fn has_signed(&self, message: &[u8], signature: &[u8]) -> bool {
         match &self.0 {
             Kind::P256(der) => {
@@ -138,7 +136,7 @@ impl PublicKey {
         }
     }
 
-    /// The key as minisign writes it, if it is one of its own.
+    /// Returns the key in minisign's form, if it is a minisign key.
     pub(super) fn minisign(&self) -> Option<String> {
         match &self.0 {
             Kind::Minisign(key) => Some(STANDARD.encode(key)),
@@ -146,7 +144,7 @@ impl PublicKey {
         }
     }
 
-    /// In a few words, for people: the kind, and what tells it from others.
+    /// Describes the key, for messages: its kind and its fingerprint.
     pub fn describe(&self) -> String {
         match &self.0 {
             Kind::P256(der) => format!("the ECDSA P-256 key {}", fingerprint(der)),
@@ -169,19 +167,19 @@ impl fmt::Display for PublicKey {
     }
 }
 
-/// Enough of a key's digest for a person to compare. The identifier of minisign would not do: the key's owner chooses
-/// it.
+/// Returns part of the key's digest for a person to compare. minisign's identifier is not sufficient: the key's
+/// owner chooses it.
 fn fingerprint(key: &[u8]) -> String {
     format!("sha256:{}", Digest::hash(key).hex().get(..16).unwrap_or_default())
 }
 
-/// Base64 over any number of lines.
+/// Decodes base64 with line breaks.
 fn decoded(text: &str) -> Option<Vec<u8>> {
     let text: String = text.split_ascii_whitespace().collect();
     STANDARD.decode(text).ok()
 }
 
-/// A key's identifier as minisign prints it.
+/// Formats a key's identifier like minisign.
 pub(super) fn identifier(bytes: &[u8]) -> String {
     use std::fmt::Write;
     bytes.iter().rev().fold(String::new(), |mut text, byte| {
@@ -195,11 +193,11 @@ pub(super) fn identifier(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    /// Made by OpenSSL for this test; the private key was deleted.
+    /// A key made by OpenSSL for this test; the private key was deleted.
     const PEM: &str = "-----BEGIN PUBLIC KEY-----\n\
         MCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=\n\
         -----END PUBLIC KEY-----\n";
-    /// The key of minisign's own documentation.
+    /// The key from minisign's documentation.
     const WORD: &str = "RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3";
 
     #[test]

@@ -1,5 +1,5 @@
-//! Signatures of files as minisign makes them. It holds no file in memory, except for the oldest
-//! kind of signature, which is made over the whole of it.
+//! Signatures of files by minisign. Reads the file in chunks, except for legacy signatures, which sign the
+//! whole file instead of its hash.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -12,10 +12,10 @@ use minisign_verify::{Error, PublicKey as Verifier, Signature};
 use super::{PublicKey, SignatureError, key};
 use crate::MAX_SIZE;
 
-/// Bytes read at once.
+/// Bytes per read.
 const CHUNK: usize = 64 << 10;
 
-/// What the signature says of who made it.
+/// Returns the claims of the signature about its signer.
 pub(super) fn claim(text: &str) -> String {
     let bytes = text.lines().nth(1).and_then(|line| STANDARD.decode(line.trim()).ok());
     match bytes.as_deref().and_then(|bytes| bytes.get(2..10)) {
@@ -24,7 +24,7 @@ pub(super) fn claim(text: &str) -> String {
     }
 }
 
-/// Whether `key` signed the file; if not, why not.
+/// Verifies that `key` signed the file; returns the reason if not.
 pub(super) fn verify(text: &str, path: &Path, key: &PublicKey) -> Result<Result<(), String>, SignatureError> {
     let Some(verifier) = key.minisign().and_then(|word| Verifier::from_base64(&word).ok()) else {
         return Ok(Err("the key is none of minisign's".to_owned()));

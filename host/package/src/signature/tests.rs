@@ -6,7 +6,7 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::*;
 
-/// The key and the signature of `test` from minisign's documentation: made by minisign itself.
+/// The key and the signature of `test` from minisign's documentation, made by minisign itself.
 const KEY: &str = "RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3";
 const SIGNATURE: &str = "untrusted comment: signature from minisign secret key\n\
     RUQf6LRCGA9i559r3g7V1qNyJDApGip8MfqcadIgT9CuhV3EMhHoN1mGTkUidF/z7SrlQgXdy8ofjb7bNJJylDOocrCo8KLzZwo=\n\
@@ -46,7 +46,7 @@ fn a_file_is_judged_by_the_signature_beside_it() {
     assert!(matches!(changed, SignatureError::Other { .. }), "{changed}");
 }
 
-/// A pair that signs as minisign's first versions did, over the whole file.
+/// A key pair that makes legacy signatures over the whole file.
 struct Pair(Ed25519KeyPair);
 
 impl Pair {
@@ -82,7 +82,7 @@ fn signatures_over_the_whole_file_are_verified_too() {
     let text = pair.sign(b"content");
     assert!(matches!(judged(&text, b"content", &trust_named(&pair.word())), Ok(Verdict::Signed(_))));
     assert!(judged(&text, b"Content", &trust_named(&pair.word())).is_err());
-    // The key's owner chooses the identifier: an equal one does not mean an equal key.
+    // The key's owner chooses the identifier: an equal identifier does not mean an equal key.
     let error = judged(&text, b"content", &trust_named(&Pair::new().word())).unwrap_err();
     assert!(error.to_string().contains("it is not a signature of this file"), "{error}");
 }
@@ -112,7 +112,8 @@ fn a_pin_is_read_back_and_wants_the_same_key() {
     assert!(error.starts_with("it is not signed, and what is installed was signed with"), "{error}");
 }
 
-/// What is no signature, is about something else or was made by another scheme is none by the key.
+/// A statement that is invalid, about another subject, or of another scheme does not count as signed by the
+/// key.
 #[test]
 fn odd_statements_are_named_and_refused() {
     let long = "x\n".repeat(9);

@@ -1,5 +1,5 @@
-//! Clears away what no program refers to any more. Rather keeps too much: a lock file that cannot be
-//! understood stops it, and what is young is left alone.
+//! Removes content that no program refers to. Errs on the safe side: stops at an invalid lock file, and keeps
+//! young content.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -15,46 +15,47 @@ use crate::Digest;
 use crate::listing::{TreeError, io_error};
 use crate::lock::{Lock, LockError};
 
-/// Content younger than this stays: on a file system without locks, another process may be about to refer to it.
+/// Content younger than this stays: on a file system without locks, another process may be about to refer to
+/// it.
 pub(super) const YOUNG: Duration = Duration::from_mins(10);
 
-/// How long is waited for installs under way.
+/// Time limit for running installations.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What was cleared away, or would be.
+/// The result of a sweep, or its preview.
 #[derive(Debug, Default)]
 pub struct Swept {
-    /// Content that nothing refers to.
+    /// Unreferenced content.
     pub removed: Vec<SweptEntry>,
-    /// Bytes that installs left behind that did not come to their end.
+    /// Bytes of the remains of unfinished installations.
     pub remains: u64,
-    /// Entries that are referred to.
+    /// Number of referenced entries.
     pub used: usize,
-    /// Entries that nothing refers to and that are too young to be cleared away.
+    /// Number of unreferenced entries that are too young to be removed.
     pub young: usize,
 }
 
-/// Content that nothing refers to.
+/// Unreferenced content.
 #[derive(Debug)]
 pub struct SweptEntry {
-    /// What it is.
+    /// The digest of the content.
     pub digest: Digest,
     /// Bytes of its files.
     pub size: u64,
 }
 
-/// Why nothing was cleared away.
+/// Reasons why nothing was removed.
 #[derive(Debug, thiserror::Error)]
 pub enum SweepError {
     /// The store cannot be read, or is in use.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// It is not known what a program refers to.
+    /// A lock file is invalid, so its references are unknown.
     #[error("nothing was cleared away, since it is not known what `{}` refers to: {error}", path.display())]
     Lock {
         /// The lock file.
         path: PathBuf,
-        /// Why it cannot be understood.
+        /// The error of the lock file.
         error: Box<LockError>,
     },
 }
@@ -66,7 +67,7 @@ impl From<TreeError> for SweepError {
 }
 
 impl Store {
-    /// Removes what no known program refers to; with `dry_run` only tells.
+    /// Removes content that no known program refers to; with `dry_run` only reports it.
     pub fn sweep(&self, dry_run: bool) -> Result<Swept, SweepError> {
         let mut swept = Swept::default();
         if !self.root.is_dir() {
@@ -74,7 +75,7 @@ impl Store {
         }
         let _alone = self.lock(FlockOperation::NonBlockingLockExclusive, LOCK_TIMEOUT)?;
         let used = self.used(dry_run)?;
-        // No install is running: whatever is here was left behind, and its names are needed for what is removed now.
+        // No installation is running, so all remains can go; their names are needed for the removals below.
         swept.remains = self.clear_remains(dry_run)?;
         for (place, digest) in self.entries()? {
             if used.contains(&digest) {
@@ -89,7 +90,7 @@ impl Store {
         Ok(swept)
     }
 
-    /// Removes what installs left behind that did not come to their end; its bytes.
+    /// Removes the remains of unfinished installations; returns their bytes.
     pub(super) fn clear_remains(&self, dry_run: bool) -> Result<u64, TreeError> {
         let mut bytes = 0;
         for entry in fs::read_dir(&self.root).map_err(io_error("list", &self.root))? {
@@ -109,7 +110,7 @@ impl Store {
         Ok(bytes)
     }
 
-    /// Everything that known programs refer to. Programs that are gone are forgotten.
+    /// Returns all content that known programs refer to. Forgets programs that no longer exist.
     fn used(&self, dry_run: bool) -> Result<BTreeSet<Digest>, SweepError> {
         let mut used = BTreeSet::new();
         let folder = self.root.join(PROGRAMS);
@@ -120,7 +121,7 @@ impl Store {
             let path = PathBuf::from(OsStr::from_bytes(&path));
             match Lock::load(&path) {
                 Ok(Some(lock)) => used.extend(lock.pins.into_iter().map(|pin| pin.kept)),
-                // What is on a disk that is not there now is as good as gone too, and can be fetched again.
+                // A program on an unmounted disk counts as removed; its content can be fetched again.
                 Ok(None) if dry_run => {}
                 Ok(None) => fs::remove_file(&file).map_err(io_error("remove", &file))?,
                 Err(error) => return Err(SweepError::Lock { path, error: Box::new(error) }),
@@ -140,7 +141,7 @@ impl Store {
         Ok(entries)
     }
 
-    /// Moved away first: an entry is there wholly, or not at all.
+    /// Renames an entry before it is removed, so that an entry is never partial.
     fn remove(&self, place: &Path, dry_run: bool) -> Result<(), TreeError> {
         if dry_run {
             return Ok(());
@@ -159,7 +160,7 @@ fn is_young(place: &Path) -> bool {
     modified.is_ok_and(|modified| SystemTime::now().duration_since(modified).is_ok_and(|age| age < YOUNG))
 }
 
-/// Bytes of the files below `place`.
+/// Returns the bytes of the files below `place`.
 fn size(place: &Path) -> u64 {
     let (mut size, mut folders) = (0, vec![place.to_owned()]);
     while let Some(folder) = folders.pop() {

@@ -10,7 +10,7 @@ fn store() -> (tempfile::TempDir, Store) {
     (directory, store)
 }
 
-/// Keeps a component of these bytes.
+/// Stores a component of these bytes.
 fn keep(store: &Store, bytes: &[u8]) -> Digest {
     let installing = store.install().unwrap();
     let file = installing.directory().join("fetched");
@@ -49,7 +49,7 @@ fn pin(kept: &Digest) -> Pin {
     }
 }
 
-/// PR08: an install that comes to nothing leaves nothing.
+/// PR08: a failed installation leaves nothing.
 #[test]
 fn pr08_what_is_not_kept_is_gone() {
     let (_directory, store) = store();
@@ -60,7 +60,7 @@ fn pr08_what_is_not_kept_is_gone() {
     assert_eq!(names(&store), [LOCK]);
 }
 
-/// X12: what a killed install left is removed by the next, and nothing of one that is under way.
+/// X12: an installation removes the remains of a killed one, and keeps those of a running one.
 #[test]
 fn x12_what_a_killed_install_left_is_removed_by_the_next() {
     let (_directory, store) = store();
@@ -123,7 +123,7 @@ fn only_what_nobody_refers_to_is_swept_away() {
     assert!(store.has(&old));
     store.sweep(false).unwrap();
     assert_eq!((store.has(&used), store.has(&old), store.has(&young)), (true, false, true));
-    // A program that is gone refers to nothing.
+    // A removed program refers to nothing.
     fs::remove_file(&lock).unwrap();
     assert_eq!(store.sweep(false).unwrap().removed.len(), 1);
     assert!(!store.has(&used));
@@ -145,7 +145,7 @@ fn nothing_is_swept_while_somebody_installs_or_nobody_knows() {
     assert!(store.has(&old));
 }
 
-/// What is about to be used again is young.
+/// Content that is about to be used again is young.
 #[test]
 fn keeping_again_keeps_from_being_swept() {
     let (_directory, store) = store();
@@ -155,12 +155,12 @@ fn keeping_again_keeps_from_being_swept() {
     assert_eq!(store.sweep(false).unwrap().young, 1);
 }
 
-/// A process that was killed leaves a directory, which the next sweep takes.
+/// A sweep removes the directory of a killed process.
 #[test]
 fn remains_of_a_killed_install_are_swept() {
     let (_directory, store) = store();
     keep(&store, b"one");
-    // C19: as an install leaves it, as a sweep and a registration do, and as an earlier haft did.
+    // C19: remains of an installation, of a sweep, of a registration, and of an earlier haft.
     for name in ["AbC123/tree", "-abc/tree", "/abc/tree"] {
         let folder = store.root().join(format!("{INCOMING}{name}"));
         fs::create_dir_all(&folder).unwrap();
@@ -172,7 +172,7 @@ fn remains_of_a_killed_install_are_swept() {
     assert!(names(&store).iter().all(|name| !name.starts_with(INCOMING)), "{:?}", names(&store));
 }
 
-/// C19: installs that begin and end at once do not take each other's directories away.
+/// C19: concurrent installations do not remove each other's directories.
 #[test]
 fn c19_installs_at_once_do_not_disturb_each_other() {
     let (_directory, store) = store();
@@ -190,7 +190,7 @@ fn c19_installs_at_once_do_not_disturb_each_other() {
     assert_eq!(names(&store), [LOCK]);
 }
 
-/// C19: damaged content that several replace at once is whole afterwards, for each of them.
+/// C19: damaged content that several installations replace at once is valid afterwards for each of them.
 #[test]
 fn c19_damaged_content_is_mended_by_one_at_a_time() {
     let (_directory, store) = store();
@@ -210,7 +210,7 @@ fn c19_damaged_content_is_mended_by_one_at_a_time() {
     }
 }
 
-/// C19: a note of where a lock file is that was cut off is written anew, or its content would look unused.
+/// C19: a truncated record of a lock file is written again; otherwise its content would look unused.
 #[test]
 fn c19_a_note_that_was_cut_off_is_written_anew() {
     let (directory, store) = store();
@@ -226,7 +226,7 @@ fn c19_a_note_that_was_cut_off_is_written_anew() {
     assert!(store.has(&used));
 }
 
-/// C19: content that is being read is not removed; where nothing was installed there is nothing to hold.
+/// C19: locked content is not removed; without any installation there is nothing to lock.
 #[test]
 fn c19_what_is_held_is_not_swept() {
     let (_directory, store) = store();

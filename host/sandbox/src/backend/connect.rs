@@ -1,5 +1,5 @@
-//! Connects the backend that the user chose. Adding one is one file with a transport and one row in [`BACKENDS`]. It
-//! refuses to fall back on another backend: commands would run on another target than the user chose.
+//! Connects the backend that the user chose. A new backend is one file with a transport and one row in
+//! [`BACKENDS`]. Never falls back to another backend: commands would run on another target than the user chose.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -16,13 +16,13 @@ use crate::{Backend, BackendError, HostContext};
 /// One kind of target.
 #[derive(Clone, Copy)]
 pub struct Kind {
-    /// Its name in messages.
+    /// The name in messages.
     pub name: &'static str,
-    /// Whether a place is of this kind.
+    /// Reports whether a place is of this kind.
     is: fn(&Place) -> bool,
-    /// Finds the way there.
+    /// Connects to the target.
     reach: for<'a> fn(&'a HostContext, &'a Place) -> Reaching<'a>,
-    /// Whether a pane is used where nothing is set and the target has tmux.
+    /// Whether a pane is used by default if the target has tmux.
     prefers_pane: bool,
 }
 
@@ -63,7 +63,7 @@ pub const BACKENDS: &[Kind] = &[
     },
 ];
 
-/// Makes the backend that was chosen, and everything on the target that it needs.
+/// Connects to the chosen backend, and prepares everything that it needs on the target.
 pub async fn connect(
     choice: &BackendConfig,
     host_context: &HostContext,
@@ -85,7 +85,7 @@ pub async fn connect(
     }
 }
 
-/// A row of [`BACKENDS`] was asked for what is another's.
+/// The error of a place that belongs to another row of [`BACKENDS`].
 fn misplaced() -> BackendError {
     BackendError::Target("no backend is for this target".into())
 }

@@ -1,6 +1,6 @@
-//! A running container as a target, by way of `docker` or `podman`. The container is the sandbox:
-//! haft mounts nothing into it and takes nothing away. It refuses to start one, and to guess between
-//! two engines which have one of this name.
+//! A running container as a target, through `docker` or `podman`. The container is the sandbox: haft mounts
+//! nothing into it and restricts nothing in it. Never starts a container, and never chooses between two engines
+//! that have one of this name.
 
 use std::ffi::OsString;
 use std::time::Duration;
@@ -17,9 +17,9 @@ use crate::process::{self, ExitReason, Output, ProcessSpec};
 use haft_core::lookup::HostPrograms;
 use haft_core::tool::Own;
 
-/// How long an engine may take to say whether a container runs; one whose service hangs takes for ever.
+/// Time limit for an engine's response; an engine without its service never responds.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Characters of what an engine says.
+/// Limit on the characters of an engine's output.
 const MAX_WORDS: usize = 2000;
 
 /// A container.
@@ -32,7 +32,7 @@ pub(crate) struct Container {
 }
 
 impl Container {
-    /// Finds the engine that has the container and makes sure that it runs.
+    /// Finds the engine with the container and checks that the container runs.
     pub(crate) async fn find(
         host_context: &HostContext,
         name: &str,
@@ -72,7 +72,7 @@ impl Container {
         format!("the container `{name}` is not running; `{engine} start {name}` starts it")
     }
 
-    /// Whether it runs, in the engine's words; or why that is not known.
+    /// Returns the container's state as the engine prints it, or the engine's error.
     async fn state(&self) -> Result<Result<String, String>, BackendError> {
         let words = ["container", "inspect", "--format", "{{.State.Running}}", "--", &self.name];
         let line = self.engine_line(words.map(OsString::from).into())?;
@@ -85,8 +85,9 @@ impl Container {
             limit: MAX_WORDS,
             timeout: PATIENCE,
         };
-        let own = Own::default();
-        let mut finished = process::run(&line.confiner, &job, "container", &own.context(&line.grant)).await?;
+        let owner = Own::default();
+        let mut finished =
+            process::run(&line.confiner, &job, "container", &owner.context(&line.grant)).await?;
         let words = finished.stderr.as_mut().map(|text| text.render(MAX_WORDS)).unwrap_or_default();
         Ok(match finished.end {
             ExitReason::Exited(status) if status.success() => {
@@ -141,7 +142,7 @@ impl Transport for Container {
     }
 }
 
-/// A name or an identifier, as both engines know them: never an option.
+/// Checks a container's name or identifier, which must not look like an option.
 fn check(name: &str) -> Result<(), BackendError> {
     let is_first = |c: char| c.is_ascii_alphanumeric();
     let is_name = |c: char| is_first(c) || matches!(c, '_' | '.' | '-');
@@ -155,7 +156,7 @@ fn check(name: &str) -> Result<(), BackendError> {
     })
 }
 
-/// Characters of a name; an identifier has 64.
+/// Limit on the characters of a name; an identifier has 64.
 const MAX_NAME: usize = 128;
 
 #[cfg(test)]

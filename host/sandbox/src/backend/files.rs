@@ -1,7 +1,6 @@
-//! Files of a target: read and written by a script that looks at them there, exactly and beside any
-//! pane. Which may be touched is judged on the target, by where a path really leads; what holds a
-//! model's commands (the sandbox, the container, the account) holds these scripts too. It refuses
-//! devices, pipes and whatever else is no file.
+//! Files on a target, read and written by a script that runs there, without the pane. The target checks access
+//! by the resolved path; the confinement of a model's commands (the sandbox, the container, the account)
+//! applies to these scripts too. Refuses devices, pipes and other special files.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +14,7 @@ use crate::{OutputSink, Stream};
 use haft_core::sync::Lock;
 use haft_core::tool::Context;
 
-/// How long reading or writing may take: 100 kB over a slow line, or a disk that wakes up.
+/// Time limit of a read or write: 100 kB over a slow line, or a disk that spins up.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// System directories: a process that can write them controls the target.
@@ -34,28 +33,28 @@ const SYSTEM: &[&str] = &[
     "/System",
     "/private/etc",
 ];
-/// What is no file at all, however it looks.
+/// Directories without regular files.
 const KERNEL: &[&str] = &["/dev", "/proc", "/sys"];
-/// Where people keep keys, below their home directory.
+/// Directories with keys, below the home directory.
 const KEYS: &[&str] = &[".ssh", ".gnupg", ".aws", ".kube", ".config/gcloud"];
 
 /// A part of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// Exactly as it lies there.
+    /// The bytes, unchanged.
     pub bytes: Vec<u8>,
-    /// How many bytes the whole file has.
+    /// The size of the whole file, in bytes.
     pub total: u64,
 }
 
-/// The files of a target.
+/// Access to the files of a target.
 #[derive(Debug)]
 pub(crate) struct Files {
     transport: Arc<dyn Transport>,
     directory: String,
-    /// The only directories that may be touched; `None` for all but the target's own.
+    /// The only accessible directories; `None` permits all except system directories.
     allowed: Option<Vec<String>>,
-    /// Whether the kernel's sandbox judges.
+    /// Whether the kernel's sandbox checks access.
     is_local: bool,
 }
 
@@ -124,27 +123,27 @@ impl Files {
         Ok(script.with("path", path).with("directory", &self.directory).then(FILE).then(&judge))
     }
 
-    /// The function that ends the script where the file may not be touched.
+    /// Returns the shell function that ends the script if access is denied.
     fn judge(&self, action: &str) -> String {
         let body = match &self.allowed {
             _ if self.is_local => ":".to_owned(),
             Some(allowed) => {
-                let one = |directory: &String| format!("haft_within {} && return 0\n", root(directory));
-                let all: String = allowed.iter().map(one).collect();
-                format!("{all}haft_end '!outside'")
+                let rule = |directory: &String| format!("haft_within {} && return 0\n", root(directory));
+                let rules: String = allowed.iter().map(rule).collect();
+                format!("{rules}haft_end '!outside'")
             }
             None => {
                 let roots = if action == "read" { KERNEL } else { SYSTEM };
                 let home = KEYS.iter().map(|name| format!("~/{name}"));
-                let all = roots.iter().map(|root| (*root).to_owned()).chain(home);
-                let one = |directory: String| {
+                let directories = roots.iter().map(|root| (*root).to_owned()).chain(home);
+                let rule = |directory: String| {
                     format!(
                         "! haft_within {} || haft_end {}\n",
                         root(&directory),
                         quoted(&format!("!denied {directory}"))
                     )
                 };
-                all.map(one).collect()
+                directories.map(rule).collect()
             }
         };
         format!("haft_judge() {{\n{body}\n}}")
@@ -185,7 +184,7 @@ impl Files {
         }
     }
 
-    /// What a script's last line means.
+    /// Explains the status line of a script.
     fn why(&self, status: &str, action: &str) -> String {
         match status {
             "!folder" => "it is a directory, not a file".into(),
@@ -214,7 +213,7 @@ impl Files {
     }
 }
 
-/// A directory as a word of the target's shell; `~` is the home directory there.
+/// Quotes a directory for the target's shell; `~` is the home directory there.
 fn root(directory: &str) -> String {
     match directory.strip_prefix("~/") {
         Some(rest) => format!("\"$HOME\"/{}", quoted(rest)),

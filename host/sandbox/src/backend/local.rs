@@ -1,6 +1,5 @@
-//! This machine as a target. What a model's commands may do is what the kernel's sandbox lets them;
-//! haft's own transport processes, which handle panes, run outside of it. It refuses to run a command of a
-//! model without the sandbox.
+//! This machine as a target. The kernel's sandbox confines a model's commands; haft's own transport processes,
+//! which control panes, run outside of it. Never runs a model's command without the sandbox.
 
 use async_trait::async_trait;
 

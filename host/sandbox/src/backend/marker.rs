@@ -1,26 +1,26 @@
-//! Finds the last line of a script in what it writes to standard error, and passes on everything before it. Only a
-//! line that begins with the script's nonce is taken for it, which only the script's shell knows.
+//! Finds the status line of a script in its standard error, and passes on everything before it. The line is
+//! recognised by the script's nonce, which only the script's shell knows.
 
-/// A stream that ends with a marked line.
+/// A stream that ends with a status line.
 #[derive(Debug)]
 pub(crate) struct Marker {
     word: Vec<u8>,
-    /// What may be the beginning of the word.
+    /// Bytes that may be the start of the nonce.
     held: Vec<u8>,
-    /// What came from the word on.
+    /// The bytes from the nonce on.
     last: Option<Vec<u8>>,
 }
 
-/// Bytes of the last line that are looked at.
+/// Limit on the bytes of the status line.
 const MAX_LAST: usize = 4096;
 
 impl Marker {
-    /// One whose last line begins with `word`.
+    /// Creates a marker for status lines that begin with `word`.
     pub(crate) fn new(word: &str) -> Self {
         Self { word: word.as_bytes().to_vec(), held: Vec::new(), last: None }
     }
 
-    /// Takes in a piece; passes on what is not part of the last line.
+    /// Processes bytes; passes on those before the status line.
     pub(crate) fn push(&mut self, bytes: &[u8], pass: impl FnOnce(&[u8])) {
         if let Some(last) = &mut self.last {
             let room = MAX_LAST.saturating_sub(last.len());
@@ -40,7 +40,7 @@ impl Marker {
         }
     }
 
-    /// How many bytes at the end may be the beginning of the word.
+    /// Returns the number of trailing bytes that may be the start of the nonce.
     fn beginning(&self) -> usize {
         let longest = self.held.len().min(self.word.len() - 1);
         let is_beginning = |length: &usize| {
@@ -50,12 +50,12 @@ impl Marker {
         (1..=longest).rev().find(is_beginning).unwrap_or(0)
     }
 
-    /// Whether the last line is there, whole.
+    /// Reports whether the status line is complete.
     pub(crate) fn is_whole(&self) -> bool {
         self.last.as_ref().is_some_and(|last| last.ends_with(b"\n"))
     }
 
-    /// What the last line says after its word; what was held back goes to `pass` where it never came.
+    /// Returns the status line after its nonce; without a nonce, passes the retained bytes to `pass`.
     pub(crate) fn finish(self, pass: impl FnOnce(&[u8])) -> Option<String> {
         let Some(last) = self.last else {
             pass(&self.held);
@@ -81,7 +81,7 @@ mod tests {
         (String::from_utf8(text).unwrap(), last)
     }
 
-    /// MK02, MK04: the line is found however it is cut, and nothing that only looks like it.
+    /// MK02, MK04: the line is found in any division into chunks, and similar text is not taken for it.
     #[test]
     fn mk04_only_the_word_itself_ends_a_stream() {
         assert_eq!(read(&["err\n0a1b 42 left\n"]), ("err\n".into(), Some("42 left".into())));

@@ -1,14 +1,14 @@
-//! Parts of messages that several backends write.
+//! Parts of messages that several backends use.
 
 use crate::BackendError;
 
-/// What a program wrote, its lines one after the other.
+/// Joins the lines of a program's output.
 pub(crate) fn joined_lines(words: &str) -> String {
     let lines: Vec<_> = words.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     haft_core::report::plain(&lines.join("; "))
 }
 
-/// The error of a command or a file whose directory is not there.
+/// Returns the error of a command or file whose directory does not exist.
 pub(crate) fn no_directory(directory: &str, target: &str) -> BackendError {
     BackendError::Target(format!(
         "there is no directory `{directory}` on {target} that can be entered; it is `directory` of `[backend]`"

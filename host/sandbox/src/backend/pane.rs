@@ -1,9 +1,9 @@
-//! Commands in a pane of tmux that a person can attach to, watch and type into. A command is a script
-//! file that the pane's shell is told to run: one short line, whatever the command holds and whichever
-//! shell it is. What it writes and how it ended come through pipes of its own, never from the screen,
-//! so nothing that is shown there, typed there or cleared there is taken for either.
+//! Commands in a tmux pane, which a person can attach to, watch and type into. A command is a script file that
+//! the pane's shell is told to run: one short line, for any command and any shell. The output and the exit
+//! status come through pipes, never from the screen, so that nothing shown, typed or cleared there is taken for
+//! them.
 //!
-//! One command at a time: the next waits, and where one goes on after its time-out, is refused.
+//! One command runs at a time: the next one waits, or is refused if a command continues after its time limit.
 
 mod keys;
 mod names;
@@ -35,16 +35,16 @@ use haft_core::report::{plain, shortened};
 use haft_core::sync::Lock;
 use haft_core::tool::Context;
 
-/// Tenths of a second that the pane's shell may take to begin a command: one that has just started reads its
+/// Time limit in tenths of a second for the pane's shell to start a command: a new shell reads its start-up
 /// files first.
 const PATIENCE: &str = "150";
-/// How long haft's own scripts on the target may take.
+/// Time limit of haft's own scripts on the target.
 const SCRIPT_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long the end of a command is waited for when haft ends.
+/// Time limit for a command to end when haft ends.
 const CLOSE: Duration = Duration::from_secs(6);
-/// Characters of a command in a message.
+/// Limit on the characters of a command in a message.
 const MAX_SHOWN: usize = 60;
-/// Characters of a command in the pane; the whole of it runs.
+/// Limit on the characters of a command in the pane; the whole command runs.
 const MAX_HEADER: usize = 2000;
 
 /// A target with a pane.
@@ -52,26 +52,26 @@ const MAX_HEADER: usize = 2000;
 pub(crate) struct Paned {
     plain: Arc<Plain>,
     session: TmuxSession,
-    /// The pane, once it was found.
+    /// The pane's id, once known.
     pane: Lock<String>,
     notices: Lock<Vec<String>>,
-    /// What goes on in the pane after its call has ended.
+    /// The command that continues in the pane after its call has ended.
     left: Arc<Mutex<Option<Left>>>,
 }
 
-/// A command whose call has ended and which has not.
+/// A command that continues after its call has ended.
 #[derive(Debug)]
 struct Left {
     command: String,
     since: Instant,
     is_over: Arc<AtomicBool>,
-    /// Stops it when dropped.
+    /// Stops the command when dropped.
     stop: DropGuard,
     task: JoinHandle<Result<Report, BackendError>>,
 }
 
 impl Paned {
-    /// Finds the pane, or makes it.
+    /// Finds the pane, or creates it.
     pub(crate) async fn open(
         plain: Arc<Plain>,
         choice: &BackendConfig,
@@ -88,13 +88,13 @@ impl Paned {
         Ok(paned)
     }
 
-    /// A script that knows tmux and the session.
+    /// Returns a script with the parameters of tmux and the session.
     fn script(&self) -> Result<Script, BackendError> {
         let script = Script::new()?;
         Ok(self.session.describe(script).then(TMUX))
     }
 
-    /// Runs a script of haft's own and returns what it says.
+    /// Runs one of haft's own scripts and returns its status.
     async fn ask(&self, script: &Script, out: &dyn OutputSink) -> Result<String, BackendError> {
         let stop = CancellationToken::new();
         let _end = stop.clone().drop_guard();
@@ -111,7 +111,7 @@ impl Paned {
         self.failed(&format!("no answer within {} s", SCRIPT_TIMEOUT.as_secs()))
     }
 
-    /// Finds the pane, or makes it. On this machine what is made has to outlive haft.
+    /// Finds the pane, or creates it. On this machine a new tmux server must outlive haft.
     async fn make(&self) -> Result<(), BackendError> {
         let script = self.script()?.then(OPEN);
         if !self.session.is_local {
@@ -124,7 +124,7 @@ impl Paned {
         self.made(&last.ok_or_else(|| self.failed(&crate::backend::message::joined_lines(&status)))?)
     }
 
-    /// Takes down what was found or made.
+    /// Stores the pane that was found or created.
     fn made(&self, status: &str) -> Result<(), BackendError> {
         let words: Vec<_> = status.split(' ').collect();
         let [_, state, pane] = words.as_slice() else { return Err(self.explained(status)) };
@@ -140,7 +140,7 @@ impl Paned {
         Ok(())
     }
 
-    /// What a last line means that tells of a failure.
+    /// Returns the error for a status line.
     fn explained(&self, status: &str) -> BackendError {
         let (target, name) = (self.plain.transport.name(), &self.session.name);
         match status.split_once(' ').unwrap_or((status, "")) {
@@ -174,7 +174,7 @@ impl Paned {
         self.pane.lock().clone()
     }
 
-    /// The pane for one command, or what else goes on in it.
+    /// Returns the exclusive use of the pane, or the error that a command still runs in it.
     async fn turn(&self, limit: Duration) -> Result<OwnedMutexGuard<Option<Left>>, BackendError> {
         let busy =
             || BackendError::Busy(format!("another command has had the pane {} for {limit:?}", self.pane()));
@@ -197,13 +197,13 @@ impl Paned {
         ))
     }
 
-    /// The script that has the pane run a command.
+    /// Returns the script that runs a command in the pane.
     fn follow(&self, command: &str, part: &str, alone: bool) -> Result<Script, BackendError> {
         let mark = unguessable()?;
-        let here = self.plain.inside(command);
+        let local_command = self.plain.inside(command);
         Ok(self
             .script()?
-            .with("command", &here)
+            .with("command", &local_command)
             .with("part", part)
             .with("alone", if alone { "yes" } else { "" })
             .with("shown", &format!("haft$ {}", shown(command, MAX_HEADER)))
@@ -212,7 +212,7 @@ impl Paned {
             .then(FOLLOW))
     }
 
-    /// Follows a command in a task of its own, which outlives the caller's wait.
+    /// Follows a command in a separate task, which outlives the caller.
     fn followed(
         &self,
         script: Script,
@@ -232,7 +232,7 @@ impl Paned {
 
     fn ended(&self, report: Result<Report, BackendError>) -> Result<CommandOutcome, BackendError> {
         let mut notices = self.take_notices();
-        let how = match report {
+        let end = match report {
             Ok(Report::Status(status)) if status == "!gone" => CommandEnd::Lost(format!(
                 "the pane {} ended with it: it was closed, or its shell was ended; the next command gets a new one",
                 self.pane()
@@ -247,7 +247,7 @@ impl Paned {
             Err(BackendError::Unreachable(why)) => CommandEnd::Lost(why),
             Err(error) => return Err(error),
         };
-        Ok(CommandOutcome { how, notices })
+        Ok(CommandOutcome { how: end, notices })
     }
 
     fn take_notices(&self) -> Vec<String> {
@@ -255,7 +255,7 @@ impl Paned {
     }
 }
 
-/// A command on a line or several, safe to look at and bounded.
+/// Neutralises and truncates a command for display.
 fn shown(command: &str, limit: usize) -> String {
     shortened(&command.lines().map(plain).collect::<Vec<_>>().join("\n"), limit)
 }
@@ -285,7 +285,7 @@ impl Backend for Paned {
             let script = self.follow(&task.command, PANE, false)?;
             let stop = context.cancel.child_token();
             let (mut follower, is_over) = self.followed(script, out.clone(), stop.clone());
-            // A dropped call stops its command.
+            // Dropping the call stops its command.
             let guard = stop.drop_guard();
             let report = tokio::select! {
                 report = &mut follower => report.unwrap_or(Err(BackendError::Cancelled)),

@@ -1,5 +1,5 @@
-//! Commands in a new shell of the target each, without a terminal. Nothing of one is there for the
-//! next: what it leaves in the background is stopped with it.
+//! Commands in a new shell on the target each, without a terminal. A command leaves nothing for the next one:
+//! its background processes are stopped with it.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use haft_core::tool::Context;
 #[derive(Debug)]
 pub(crate) struct Plain {
     pub(crate) transport: Arc<dyn Transport>,
-    /// Where commands start there; empty for where its shells start.
+    /// The initial directory; empty for the default.
     pub(crate) directory: String,
     pub(crate) files: Files,
 }
@@ -34,7 +34,7 @@ impl Plain {
         Self { transport, directory, files }
     }
 
-    /// Runs the script of a command and says how it ended.
+    /// Runs the script of a command; returns how it ended.
     async fn run_script(
         &self,
         task: &Task,
@@ -52,13 +52,13 @@ impl Plain {
         remote_script::run(&*self.transport, run_as, &script, Feed::Open, out, stop).await
     }
 
-    /// The words that confine a command on the target; none where nothing of haft's is there.
+    /// Returns the command prefix that confines a command on the target; empty without a haft there.
     fn exec(&self) -> String {
         let wrapper = self.transport.wrapper();
         if wrapper.is_empty() { wrapper } else { format!("{wrapper} --") }
     }
 
-    /// The command for a shell that is somewhere else on the target.
+    /// Returns the command with a change to the directory, for a shell that starts elsewhere.
     pub(crate) fn inside(&self, command: &str) -> String {
         match self.directory.as_str() {
             "" => command.to_owned(),
@@ -66,7 +66,7 @@ impl Plain {
         }
     }
 
-    /// What a command's script reports with its last line.
+    /// Parses the status line of a command's script.
     pub(crate) fn ended(&self, status: &str) -> Result<CommandOutcome, BackendError> {
         let mut words = status.split(' ');
         let first = words.next().unwrap_or_default();

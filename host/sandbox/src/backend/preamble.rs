@@ -1,24 +1,24 @@
-//! What a target writes before a script begins: its login shell's start-up files, a banner. None of it is what the
-//! script writes, and a file that is read must not begin with it. The script's first line on each stream is its nonce.
+//! Strips the output before a script starts: start-up files of the login shell, a banner. A file's content must
+//! not begin with it. The script first prints its nonce as a line on each stream.
 
 use std::borrow::Cow;
 
-/// A stream up to the line that a script begins with.
+/// A stream up to the nonce line.
 #[derive(Debug)]
 pub(crate) struct Preamble {
     line: Vec<u8>,
-    /// What may be the beginning of the line.
+    /// Bytes that may be the start of the line.
     held: Vec<u8>,
     is_over: bool,
 }
 
 impl Preamble {
-    /// One that ends with the line `word`.
+    /// Creates a preamble that ends with the line `word`.
     pub(crate) fn new(word: &str) -> Self {
         Self { line: format!("{word}\n").into_bytes(), held: Vec::new(), is_over: false }
     }
 
-    /// What of a piece belongs to the script; `skip` gets what does not.
+    /// Returns the script's part of the bytes; `skip` gets the part before.
     pub(crate) fn strip<'a>(&mut self, bytes: &'a [u8], skip: impl FnOnce(&[u8])) -> Cow<'a, [u8]> {
         if self.is_over {
             return Cow::Borrowed(bytes);
@@ -37,7 +37,7 @@ impl Preamble {
         Cow::Borrowed(&[])
     }
 
-    /// What is still held where the line never came.
+    /// Returns the retained bytes, if the line never came.
     pub(crate) fn finish(self) -> Vec<u8> {
         self.held
     }
@@ -62,7 +62,7 @@ mod tests {
         (skipped.into(), text.into())
     }
 
-    /// The line is found however it is cut, once, and nothing that only looks like it.
+    /// The line is found once, in any division into chunks, and similar text is not taken for it.
     #[test]
     fn be04_only_the_line_itself_begins_a_stream() {
         assert_eq!(read(&["0a1b\nout\n"]), owned("", "out\n"));
@@ -73,7 +73,7 @@ mod tests {
         assert_eq!(read(&[""]), owned("", ""));
     }
 
-    /// However much comes before it, what is held is shorter than the line.
+    /// Fewer bytes are retained than the line has, however long the preamble.
     #[test]
     fn be04_what_is_held_of_a_preamble_is_bounded() {
         let mut preamble = Preamble::new("0a1b");

@@ -1,5 +1,5 @@
-//! Runs one script on a target and reads its output to the end. It refuses to take the end of a transport process
-//! for the end of the script: only the script's last line says that.
+//! Runs one script on a target and reads its output to the end. The end of the transport process does not count
+//! as the end of the script: only the status line does.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -22,46 +22,46 @@ use crate::process::{ProcessError, watch};
 use crate::{OutputSink, Stream};
 use haft_core::sync::Lock;
 
-/// How long a script may take to stop what it started, once it was hung up on: TERM, a grace of a
-/// second, KILL, and some for a slow connection.
+/// Time limit for a script to stop its processes after its input was closed: TERM, a grace period of 1 s, KILL,
+/// and time for a slow connection.
 const HANG_UP: Duration = Duration::from_secs(5);
-/// How long a transport process's pipes are read on after it has ended.
+/// Time for reading the pipes of a transport process after it has ended.
 const DRAIN: Duration = Duration::from_millis(300);
-/// How long standard output is read on after the last line.
+/// Time for reading standard output after the status line.
 const REST: Duration = Duration::from_secs(2);
-/// How long stopping a transport process may take.
+/// Time limit for stopping a transport process.
 const STOP: Duration = Duration::from_secs(3);
-/// What one read takes at most; the capacity of a pipe.
+/// Limit on the bytes of one read: the capacity of a pipe.
 const CHUNK: usize = 64 << 10;
-/// Bytes of what a transport process says that are kept to explain a failure.
+/// Limit on the bytes of a transport process's messages that explain a failure.
 const MAX_WORDS: usize = 2000;
 
-/// What a script is given on standard input after itself.
+/// The standard input after the script itself.
 #[derive(Debug)]
 pub(crate) enum Feed {
-    /// Nothing, and no end: it ends when the script is no longer wanted.
+    /// Nothing, but open: it is closed when the script is no longer needed.
     Open,
-    /// This, and then the end.
+    /// These bytes, then the end.
     Data(Vec<u8>),
 }
 
-/// Takes in nothing.
+/// A sink that discards all output.
 pub(crate) struct Nowhere;
 
 impl OutputSink for Nowhere {
     fn take(&self, _: Stream, _: &[u8]) {}
 }
 
-/// How a script ended.
+/// The end of a script.
 #[derive(Debug)]
 pub(crate) enum Report {
-    /// What the script reports with its last line.
+    /// The content of the status line.
     Status(String),
-    /// The script was stopped, or its last line was not read after it was asked to stop.
+    /// The script was stopped, or its status line did not arrive after it was asked to stop.
     Stopped,
 }
 
-/// Runs `script`. When `stop` is cancelled it is hung up on and has a few seconds to end.
+/// Runs `script`. When `stop` is cancelled, the script's input is closed and it has 5 seconds to end.
 pub(crate) async fn run(
     transport: &dyn Transport,
     run_as: RunAs<'_>,
@@ -80,7 +80,7 @@ pub(crate) async fn run(
     };
     if !is_over {
         process.hang_up();
-        // What does not end by then is stopped here, and that is all that can be done.
+        // After the time limit only this end of the connection can be stopped.
         let _: Result<(), _> = timeout(HANG_UP, process.read_until_end(&captured)).await;
     }
     process.end(&captured).await;
@@ -95,18 +95,18 @@ pub(crate) async fn run(
     }
 }
 
-/// What a script writes: its output goes to the sink, the last line is parsed.
+/// Captures a script's output: passes it to the sink and parses the status line.
 struct Captured<'a> {
     out: &'a dyn OutputSink,
     state: Lock<Streams>,
 }
 
-/// Where both streams are.
+/// The state of both streams.
 struct Streams {
     before_output: Preamble,
     before_errors: Preamble,
     marker: Marker,
-    /// The first words on standard error, those of the target's own shell too.
+    /// The first bytes of standard error, including messages of the target's shell.
     words: Vec<u8>,
 }
 
@@ -142,7 +142,7 @@ impl<'a> Captured<'a> {
     }
 }
 
-/// Passes on what is no part of the last line, and keeps the first words of it.
+/// Passes on output before the status line, and keeps its first bytes.
 fn errors(out: &dyn OutputSink, words: &mut Vec<u8>, text: &[u8]) {
     keep(words, text);
     pass(out, Stream::Errors, text);
@@ -159,15 +159,15 @@ fn pass(out: &dyn OutputSink, stream: Stream, text: &[u8]) {
     }
 }
 
-/// The process that carries a script. Dropping it ends it.
+/// The process that runs a script remotely. Dropping it closes the script's input.
 struct RemoteScript {
     session: HelperSession,
     streams: [Option<Receiver>; 2],
-    /// Writes the input and then holds it open.
+    /// The task that writes the input and then keeps it open.
     input: Option<JoinHandle<()>>,
     ended: bool,
     gone: bool,
-    /// Held until the end.
+    /// The slot of the connection, held until the end.
     _place: Option<tokio::sync::OwnedSemaphorePermit>,
 }
 
@@ -195,32 +195,32 @@ impl RemoteScript {
         Ok(Self { session, streams, input: Some(input), ended: false, gone: false, _place: line.place })
     }
 
-    /// Ends its input: what it was sent for is no longer wanted.
+    /// Closes the input: the script is no longer needed.
     fn hang_up(&mut self) {
         if let Some(input) = self.input.take() {
             input.abort();
         }
     }
 
-    /// Reads until the last line is there, or it has ended and can write no more.
+    /// Reads until the status line is complete, or the process has ended and its pipes are drained.
     async fn read_until_end(&mut self, captured: &Captured<'_>) {
         let Self { session, streams, ended, gone, .. } = self;
-        let mut both = std::pin::pin!(read_both(streams, captured));
+        let mut reading = std::pin::pin!(read_both(streams, captured));
         while !*ended {
             tokio::select! {
                 biased;
-                () = &mut both => return,
+                () = &mut reading => return,
                 news = session.news() => {
                     *gone = !matches!(&news, Ok(HelperEvent::Ended(ended)) if ended.left);
                     *ended = true;
                 }
             }
         }
-        // A process that escaped may hold the pipes open for ever.
-        let _: Result<_, _> = timeout(DRAIN, both).await;
+        // An escaped process may keep the pipes open forever.
+        let _: Result<_, _> = timeout(DRAIN, reading).await;
     }
 
-    /// Ends what is left, reading on so that nothing is held up.
+    /// Ends the remaining processes; reads on, so that none of them blocks on output.
     async fn end(&mut self, captured: &Captured<'_>) {
         self.hang_up();
         if self.gone || (!self.ended && self.ended_soon().await) || self.session.stop().is_err() {
@@ -229,11 +229,11 @@ impl RemoteScript {
         let session = &mut self.session;
         let gone = async { while matches!(session.news().await, Ok(HelperEvent::Ended(_))) {} };
         let reading = timeout(DRAIN, read_both(&mut self.streams, captured));
-        // What is not gone by then the kernel cannot end.
+        // Processes that still exist after the limit cannot be killed by the kernel.
         let _: Result<_, _> = timeout(STOP, async { tokio::join!(gone, reading) }).await;
     }
 
-    /// Whether it ends by itself within a moment, as it does when the script has ended.
+    /// Reports whether the process ends by itself shortly, as it does after the script's end.
     async fn ended_soon(&mut self) -> bool {
         match timeout(DRAIN, self.session.news()).await {
             Ok(news) => !matches!(news, Ok(HelperEvent::Ended(ended)) if ended.left),
@@ -242,9 +242,9 @@ impl RemoteScript {
     }
 }
 
-/// Writes the script and what follows it. The input stays open while this is not dropped.
+/// Writes the script and the following data. The input stays open until this future is dropped.
 async fn fed(mut input: Sender, script: Script, feed: Feed) {
-    // A write fails when the reader has ended, which is noticed elsewhere.
+    // A write fails if the reader has ended, which is detected elsewhere.
     let _ = match feed {
         Feed::Open => {
             let written = input.write_all(&script.alone()).await;
@@ -258,8 +258,8 @@ async fn fed(mut input: Sender, script: Script, feed: Feed) {
     };
 }
 
-/// Reads both streams to their ends. Once the last line is there the rest is on its way: a process
-/// that escaped may hold the other stream open for ever.
+/// Reads both streams to their ends. After the status line the remaining output is in transit: an escaped
+/// process may keep the other stream open forever.
 async fn read_both(streams: &mut [Option<Receiver>; 2], captured: &Captured<'_>) {
     let [output, errors] = streams;
     let mut output = std::pin::pin!(read(output, Stream::Output, captured));
@@ -270,11 +270,11 @@ async fn read_both(streams: &mut [Option<Receiver>; 2], captured: &Captured<'_>)
     }
 }
 
-/// Reads a stream to its end, or until the last line of the script is there.
+/// Reads a stream to its end, or up to the script's status line.
 async fn read(pipe: &mut Option<Receiver>, stream: Stream, captured: &Captured<'_>) {
     let mut buffer = vec![0; CHUNK].into_boxed_slice();
     while let Some(open) = &pipe {
-        // An error of either means that the pipe gives no more.
+        // Either error means that the pipe is closed.
         let read = match open.readable().await {
             Ok(()) => open.try_read(&mut buffer),
             Err(error) => Err(error),

@@ -1,9 +1,8 @@
-//! Scripts for a target's `sh`: values quoted so that nothing in them is taken for anything else, and
-//! the two ways in which a shell is handed a script. It refuses to put a value on a command line,
-//! where others would see it and the login shell of the target would read it first.
+//! Scripts for a target's `sh`: quoted values, and two ways to pass a script to a shell. Never puts a value on
+//! a command line, where other users could see it and the target's login shell would expand it first.
 //!
-//! A shell is started with [`BOOT`], in which no shell finds anything to expand, and hears the rest
-//! on its standard input.
+//! A shell is started with [`BOOT`], in which no shell finds anything to expand, and reads the rest from its
+//! standard input.
 
 use std::fmt::Write;
 
@@ -11,10 +10,10 @@ use crate::process::{ProcessError, watch};
 use haft_core::encoding::hex;
 use haft_core::random;
 
-/// What the target's shell is started with: it runs the first line that it reads.
+/// The start command of the target's shell: it runs the first line of its input.
 pub(crate) const BOOT: &str = r#"IFS= read -r haft; eval "$haft""#;
 
-/// Parts of scripts that haft brings.
+/// Parts of scripts.
 pub(crate) const PLAIN: &str = include_str!("scripts/plain.sh");
 pub(crate) const TMUX: &str = include_str!("scripts/tmux.sh");
 pub(crate) const OPEN: &str = include_str!("scripts/open.sh");
@@ -31,7 +30,7 @@ pub(crate) const KEYS: &str = include_str!("scripts/keys.sh");
 /// Random bytes of an unguessable name.
 const RANDOM: usize = 16;
 
-/// A script under way, with the word that its last line begins with.
+/// A script with its nonce, which starts its status line.
 #[derive(Clone, Debug)]
 pub(crate) struct Script {
     text: String,
@@ -39,7 +38,7 @@ pub(crate) struct Script {
 }
 
 impl Script {
-    /// An empty one.
+    /// Creates an empty script.
     pub(crate) fn new() -> Result<Self, ProcessError> {
         let nonce = unguessable()?;
         Ok(Self { text: String::new(), nonce: nonce.clone() }.with("nonce", &nonce))
@@ -53,7 +52,7 @@ impl Script {
         self
     }
 
-    /// Adds a part as it is.
+    /// Appends a part unchanged.
     #[must_use]
     pub(crate) fn then(mut self, part: &str) -> Self {
         self.text.push_str(part);
@@ -61,43 +60,43 @@ impl Script {
         self
     }
 
-    /// What both streams begin with, and the last line on standard error.
+    /// Returns the nonce, which is the first line of both streams and the start of the status line.
     pub(crate) fn nonce(&self) -> &str {
         &self.nonce
     }
 
-    /// The whole of it, for a shell that is given it as an argument.
+    /// Returns the text, for a shell that takes it as an argument.
     pub(crate) fn text(&self) -> &str {
         &self.text
     }
 
-    /// The whole of it, which first says on both streams that it begins: a login shell's start-up files may have
-    /// written to them.
+    /// Returns the text with a prefix that prints the nonce on both streams: start-up files of a login shell
+    /// may have printed something before.
     fn announced(&self) -> String {
         let Self { text, nonce } = self;
         format!("echo {nonce}; echo {nonce} >&2\n{text}")
     }
 
-    /// The first bytes on standard input where nothing but the end is to follow.
+    /// Returns the first bytes of standard input, if no data follows.
     pub(crate) fn alone(&self) -> Vec<u8> {
         let text = self.announced();
         format!("eval \"$(head -c {})\"\n{text}", text.len()).into_bytes()
     }
 
-    /// The first bytes on standard input where data follows: one line, since a shell reads a line
-    /// byte by byte and takes nothing of what comes after.
+    /// Returns the first bytes of standard input, if data follows: one line, since a shell reads a line byte by
+    /// byte and consumes nothing after it.
     pub(crate) fn before_data(&self) -> Vec<u8> {
         let escaped = self.announced().replace('\\', "\\\\").replace('\n', "\\n");
         format!("eval \"$(printf %b {})\"\n", quoted(&escaped)).into_bytes()
     }
 }
 
-/// `value` as one word of any shell that knows single quotes.
+/// Quotes `value` as one word, for any shell with single quotes.
 pub(crate) fn quoted(value: &str) -> String {
     format!("'{}'", value.replace('\'', r"'\''"))
 }
 
-/// An unguessable word of hexadecimal digits.
+/// Returns an unguessable word of hexadecimal digits.
 pub(crate) fn unguessable() -> Result<String, ProcessError> {
     let random = random::bytes::<RANDOM>().map_err(watch("make a name that nobody can guess"))?;
     Ok(hex(&random))
@@ -113,7 +112,7 @@ mod tests {
         assert_eq!(quoted("$(id)\n`x` \\"), "'$(id)\n`x` \\'");
     }
 
-    /// FL02: what comes before data is one line, whatever it says.
+    /// FL02: a script before data is one line, whatever its content.
     #[test]
     fn fl02_a_script_before_data_is_one_line() {
         let script = Script::new().unwrap().with("path", "a\nb\\n'c").then("echo");

@@ -1,7 +1,7 @@
-//! Another host as a target, by way of the system's own `ssh`: its configuration, its keys, its agent. One connection
-//! is opened and shared by everything (`ControlMaster`), over a socket that is haft's alone; it ends with haft.
-//! Nothing is ever asked: a user who needs a password or has to accept a host key connects by hand first. It refuses
-//! to open a second connection behind the first one's back.
+//! Another host as a target, through the system's `ssh` with the user's configuration, keys and agent. All
+//! scripts share one connection (`ControlMaster`) over a socket of haft's own, which ends with haft. Never
+//! prompts: a user who needs a password or has to accept a host key connects by hand first. Never opens a
+//! second connection if the first is lost.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::DirBuilderExt;
@@ -24,22 +24,22 @@ use crate::error::BackendError;
 use crate::process::service::{self, Life, ServiceSpec};
 use haft_core::lookup::HostPrograms;
 
-/// How long a connection may take, keys and all.
+/// Time limit of a connection, including authentication.
 const CONNECT: Duration = Duration::from_secs(20);
-/// The same, as ssh is told it, for the connection alone.
+/// ssh's time limit for the TCP connection alone.
 const CONNECT_OPTION: &str = "ConnectTimeout=10";
-/// How often it is looked whether the connection is there.
+/// Interval between two checks for the connection.
 const ROUND: Duration = Duration::from_millis(20);
-/// Scripts at one time: servers let ten share a connection unless they are told otherwise.
+/// Limit on concurrent scripts: servers permit ten sessions per connection by default.
 const MAX_SCRIPTS: usize = 8;
-/// Bytes of the socket's path: the kernel takes 107, and ssh adds 17 while it makes it.
+/// Limit on the bytes of the socket's path: the kernel permits 107, and ssh appends 17 temporarily.
 const MAX_SOCKET: usize = 85;
-/// What the names of its directories begin with: others keep theirs in the same places.
+/// The prefix of haft's directories among those of other programs.
 const FOLDER: &str = "haft-ssh-";
-/// Characters of a target.
+/// Limit on the characters of a target.
 const MAX_TARGET: usize = 255;
 
-/// What ssh is told beside the user's own configuration: ask nothing, do nothing else, notice a dead
+/// Options in addition to the user's configuration: no prompts, no forwarding, and detection of a dead
 /// connection within a minute.
 const OPTIONS: &[&str] = &[
     "BatchMode=yes",
@@ -56,9 +56,9 @@ const OPTIONS: &[&str] = &[
     "LogLevel=ERROR",
 ];
 
-/// What confines a command on a host where a haft is.
+/// The command prefix that confines a command on a host with haft.
 const WRAPPER: &str = "haft exec";
-/// Finds out whether it does.
+/// The script that checks whether haft on the host can confine.
 const FIND: &str = r#"[ "$(haft --version 2>/dev/null)" = "$haft_version" ] && haft exec -- true >/dev/null 2>&1
 printf '%s %s\n' "$haft_nonce" $? >&2"#;
 
@@ -70,27 +70,27 @@ pub(crate) struct Ssh {
     program: PathBuf,
     transport_confiner: Confiner,
     programs: HostPrograms,
-    /// Where the socket is; removed at the end.
+    /// The socket's folder; removed at the end.
     folder: Folder,
     master: Mutex<Option<Life>>,
     slots: Arc<Semaphore>,
-    /// What stands before commands there: `haft exec --` where a haft confines them.
+    /// The prefix of commands: `haft exec --` if haft on the host confines them.
     wrapper: std::sync::OnceLock<Option<String>>,
 }
 
-/// A directory of this process alone.
+/// A private directory of this process.
 #[derive(Debug)]
 struct Folder(PathBuf);
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // What cannot be removed is found by the next haft.
+        // The next haft removes the directory if this fails.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
 impl Ssh {
-    /// Connects.
+    /// Connects to the host.
     pub(crate) async fn connect(
         host_context: &HostContext,
         target: &str,
@@ -121,7 +121,7 @@ impl Ssh {
         self.folder.0.join("s")
     }
 
-    /// Words that both the connection and every script begin with.
+    /// Returns the arguments of both the connection and every script.
     fn words(&self) -> Vec<OsString> {
         let mut words: Vec<OsString> = Vec::new();
         if let Some(config) = &self.config {
@@ -134,13 +134,13 @@ impl Ssh {
         words
     }
 
-    /// Opens the connection, unless it is there.
+    /// Opens the connection, unless it is open.
     async fn ensure(&self) -> Result<(), BackendError> {
         let mut master = self.master.lock().await;
         if master.as_ref().is_some_and(|life| life.ending().is_none()) {
             return Ok(());
         }
-        // What an ended one left in the way.
+        // An ended connection may have left its socket.
         let _ = std::fs::remove_file(self.socket());
         let mut arguments = self.words();
         arguments.extend(["-M", "-N", "-T", "-o", "StdinNull=yes", "--", &self.target].map(OsString::from));
@@ -169,7 +169,7 @@ impl Ssh {
         BackendError::Unreachable(format!("cannot connect to `{target}`: {why}{hint}"))
     }
 
-    /// Whether a haft on the host can confine commands there: one of the same version that says so.
+    /// Reports whether haft on the host can confine commands: it must have the same version and pass a check.
     async fn find_wrapper(&self) -> Result<Option<String>, BackendError> {
         let script = Script::new()?;
         let script = script.with("version", concat!("haft ", env!("CARGO_PKG_VERSION"))).then(FIND);
@@ -211,7 +211,7 @@ impl Transport for Ssh {
     async fn line(&self, _: RunAs<'_>) -> Result<Line, BackendError> {
         self.ensure().await?;
         let mut arguments = self.words();
-        // Without its socket a script must fail: a connection of its own would ask for keys again.
+        // Without the socket a script must fail: a new connection would authenticate again.
         arguments.extend(
             ["-T", "-o", "ControlMaster=no", "-o", "ProxyCommand=false", "--", &self.target]
                 .map(OsString::from),
@@ -226,7 +226,7 @@ impl Transport for Ssh {
     async fn lost(&self, words: &str) -> String {
         let target = &self.target;
         let words = joined_lines(words);
-        // The connection ends a moment after what it carried.
+        // The connection ends shortly after its sessions.
         sleep(ROUND * 5).await;
         let master = self.master.lock().await;
         match master.as_ref().and_then(|life| life.ending().map(|ending| (ending, life.last_words()))) {
@@ -245,15 +245,14 @@ impl Transport for Ssh {
 
     async fn close(&self) {
         if let Some(life) = self.master.lock().await.take() {
-            // Told to end, it takes a moment; killed otherwise.
+            // Terminates it; kills it after 1 second.
             life.stop();
             life.shut_down(Duration::from_secs(1)).await;
         }
     }
 }
 
-/// What ssh may be told to connect to: never an option, and nothing that a shell or a log would read
-/// as something else.
+/// Checks a target of ssh: not an option, and without characters that have a meaning to a shell or in a log.
 fn check(target: &str) -> Result<(), BackendError> {
     let is_odd = |c: char| c.is_whitespace() || c.is_control() || "'\"`$\\;&|<>(){}*?!#".contains(c);
     let host = target.rsplit('@').next().unwrap_or_default();
@@ -285,8 +284,8 @@ fn hint(words: &str, target: &str) -> String {
     format!("\nhint: {hint}")
 }
 
-/// A short directory for the socket: haft's own, or where that has too long a name the system's. Those
-/// of hafts that are gone are removed.
+/// Creates a short directory for the socket: in haft's state, or in a system directory if that path is too
+/// long. Removes the directories of ended hafts.
 fn folder(state: &Path) -> Result<Folder, BackendError> {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute());
     let candidates = [Some(state.to_owned()), runtime, Some(std::env::temp_dir()), Some("/tmp".into())];
@@ -309,7 +308,7 @@ fn short() -> Result<String, BackendError> {
     Ok(unguessable()?.chars().take(8).collect())
 }
 
-/// Removes the directories of processes that are gone.
+/// Removes the directories of processes that have ended.
 fn sweep(place: &Path) {
     let entries = std::fs::read_dir(place).into_iter().flatten().flatten();
     for entry in entries {
@@ -319,7 +318,7 @@ fn sweep(place: &Path) {
         let is_gone =
             process.is_some_and(|process| !Path::new(OsStr::new("/proc")).join(process.to_string()).exists());
         if is_gone && Path::new("/proc/self").exists() {
-            // Another user's, perhaps.
+            // The directory may belong to another user.
             let _ = std::fs::remove_dir_all(entry.path());
         }
     }
@@ -358,7 +357,7 @@ mod tests {
         }
     }
 
-    /// What a killed haft left is removed by the next one.
+    /// The next haft removes the remains of a killed one.
     #[test]
     fn be04_what_a_killed_haft_left_is_swept() {
         let state = tempfile::tempdir().unwrap();

@@ -1,23 +1,23 @@
-//! The backend that the user chose: a target, a pane, a directory.
+//! The configuration of the backend: a target, a pane, a directory.
 
 use std::path::PathBuf;
 
-/// Where commands run, and how.
+/// The target of commands and its settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BackendConfig {
     /// The target.
     pub place: Place,
-    /// Whether in a pane of tmux; `None`: where there is tmux, if the target is another host.
+    /// Whether a tmux pane is used; `None`: if the target is another host and has tmux.
     pub tmux: Option<bool>,
-    /// The session of tmux; haft's own name where none is given.
+    /// The tmux session; `None` for haft's default.
     pub session: Option<String>,
-    /// The shell of the pane; the target's usual one where none is given.
+    /// The shell of the pane; `None` for the target's default.
     pub shell: Option<String>,
-    /// Where commands start on the target; where its shells start where none is given. On this
-    /// machine it is the workspace, always.
+    /// The initial directory on the target; `None` for its shell's default. On this machine it is always the
+    /// workspace.
     pub directory: Option<String>,
-    /// The only directories of the target whose files are read and written by themselves; `None`:
-    /// all but the system's own and those with keys.
+    /// The only directories of the target whose files the file tools access; `None`: all except system
+    /// directories and those with keys.
     pub files: Option<Vec<String>>,
 }
 
@@ -29,21 +29,21 @@ pub enum Place {
     Local,
     /// A running container.
     Container {
-        /// Its name or identifier.
+        /// The name or identifier.
         name: String,
-        /// The container engine; where none is set, the first that has the container.
+        /// The container engine; `None` for the first that has the container.
         engine: Option<Engine>,
     },
     /// Another host.
     Ssh {
-        /// As `ssh` is told it: `host`, `user@host`, a name of its configuration, `ssh://…`.
+        /// A target of `ssh`: `host`, `user@host`, a name in its configuration, `ssh://…`.
         target: String,
-        /// The configuration of ssh; the user's own where none is given.
+        /// The configuration file of ssh; `None` for the user's default.
         config: Option<PathBuf>,
     },
 }
 
-/// What runs containers.
+/// A container engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Engine {
     /// Docker.
@@ -53,10 +53,10 @@ pub enum Engine {
 }
 
 impl Engine {
-    /// Every one, in the order in which they are looked for.
+    /// All engines, in search order.
     pub(crate) const ALL: &[Self] = &[Self::Docker, Self::Podman];
 
-    /// The name of its program.
+    /// Returns the name of its program.
     pub fn name(self) -> &'static str {
         match self {
             Self::Docker => "docker",
@@ -64,7 +64,7 @@ impl Engine {
         }
     }
 
-    /// The option for a command that reads standard input.
+    /// Returns the option for a command that reads standard input.
     pub(crate) fn interactive(self) -> &'static str {
         match self {
             Self::Docker => "-i",

@@ -1,4 +1,4 @@
-//! The way to a target: how `sh` is started there. It refuses to know what the shell is for.
+//! The interface of a transport, which starts `sh` on a target. Knows nothing of the purpose of the shell.
 
 use std::ffi::OsString;
 use std::fmt::Debug;
@@ -12,61 +12,61 @@ use crate::error::BackendError;
 use haft_core::grant::{Grant, Root};
 use haft_core::lookup::HostPrograms;
 
-/// On whose behalf a shell is started.
+/// The party on whose behalf a shell is started.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum RunAs<'a> {
-    /// haft's own: it handles panes, and never runs what a model wrote.
+    /// haft itself: controls panes, and never runs a model's text.
     Haft,
-    /// A model's, who may do this on this machine.
+    /// A model, with these rights on this machine.
     Model(&'a Grant),
 }
 
-/// A command line of this machine that ends in `sh` on the target.
+/// A command line on this machine that starts `sh` on the target.
 #[derive(Debug)]
 pub(crate) struct Line {
     pub(crate) program: PathBuf,
     pub(crate) arguments: Vec<OsString>,
     pub(crate) environment: Vec<(OsString, OsString)>,
-    /// What starts it, and with which rights.
+    /// The confiner and the rights of the process.
     pub(crate) confiner: Confiner,
     pub(crate) grant: Grant,
-    /// Held while the line is in use.
+    /// The slot of a connection, held while the line is in use.
     pub(crate) place: Option<tokio::sync::OwnedSemaphorePermit>,
 }
 
-/// A way to a target.
+/// A transport to a target.
 #[async_trait]
 pub(crate) trait Transport: Send + Sync + Debug {
-    /// What the target is called: `container:web (via podman)`.
+    /// Returns the target's display name: `container:web (via podman)`.
     fn name(&self) -> String;
 
-    /// Its kind, for messages: `local`, `container`, `ssh`.
+    /// Returns the kind, for messages: `local`, `container`, `ssh`.
     fn kind(&self) -> &'static str;
 
-    /// What holds commands there.
+    /// Describes the confinement of commands on the target.
     fn confinement(&self) -> String;
 
-    /// How `sh` with [`BOOT`] is started there.
+    /// Returns the line that starts `sh` with [`BOOT`] on the target.
     async fn line(&self, run_as: RunAs<'_>) -> Result<Line, BackendError>;
 
-    /// Why a script ended without its last line; `words` is what it wrote to standard error.
+    /// Explains why a script ended without its status line; `words` is its standard error.
     async fn lost(&self, words: &str) -> String;
 
-    /// What stands before a command's `sh` to confine it there, for the shell of the target.
+    /// Returns the prefix that confines a command on the target, in the target's shell syntax.
     fn wrapper(&self) -> String {
         String::new()
     }
 
-    /// Ends what was kept for it.
+    /// Releases the resources of the transport.
     async fn close(&self) {}
 }
 
-/// The variables that tell container engines and ssh where their counterparts are. None of them is a
-/// secret, and what they lead to is what a person would have used too.
+/// Prefixes of variables that tell container engines and ssh where their servers are. None of them is a secret,
+/// and a person's own commands would use them too.
 const MESSENGERS: &[&str] =
     &["CONTAINER", "DOCKER_", "PODMAN_", "SSH_AUTH_SOCK", "XDG_", "DBUS_SESSION_BUS_ADDRESS"];
 
-/// The line for a transport process of haft's own.
+/// Returns the line of one of haft's own transport processes.
 pub(crate) fn transport_line(
     (confiner, programs): (&Confiner, &HostPrograms),
     program: PathBuf,
@@ -83,7 +83,7 @@ pub(crate) fn transport_line(
     Line { program, arguments, environment, confiner: confiner.clone(), grant, place: None }
 }
 
-/// The words that start the shell.
+/// Returns the command that starts the shell.
 pub(crate) fn shell() -> [OsString; 3] {
     ["sh".into(), "-c".into(), BOOT.into()]
 }

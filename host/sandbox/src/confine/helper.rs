@@ -1,10 +1,9 @@
-//! The helper process: it confines itself step by step, forks, executes the command in the child and watches it. It
-//! refuses to run anything when a single step of its policy fails. What the steps are is up to `platform`.
+//! The helper process: confines itself step by step, forks, executes the command in the child and watches it.
+//! Runs nothing if a single step of its policy fails. The steps are in `platform`.
 //!
-//! Processes, of one thread each:
-//! - the *watcher*, which the host starts, or a process between them;
-//! - the *command*, which lays the remaining layers around itself, waits to be told what to
-//!   become, and is executed in place.
+//! The processes, each with one thread:
+//! - the *watcher*, which is started by the host or by a process in between;
+//! - the *command*, which applies the remaining layers to itself, waits for its job, and executes it.
 
 #[cfg_attr(target_os = "linux", path = "helper/platform/linux.rs")]
 #[cfg_attr(target_os = "macos", path = "helper/platform/macos.rs")]
@@ -25,15 +24,13 @@ use super::program::SOURCES;
 use super::sys::{self, Fork};
 use super::wire::{self, Command, FAILED, JOB, LACKING, READY, SETUP};
 
-/// What the helper is told to be by. The only other word of its command line says of which
-/// sources the host is.
+/// The argument that identifies a helper. The only other argument is the digest of the host's sources.
 pub(super) const VERB: &str = "__confine";
 
-/// How a shell says that something could not be run.
+/// The exit status that shells use for a command that could not be run.
 const CANNOT: u8 = 125;
 
-/// Runs the helper if that is what this process was started as; to be asked where there is a
-/// single thread.
+/// Runs the helper, if this process was started as one; must be called while there is a single thread.
 pub(super) fn entry() -> Option<ExitCode> {
     let mut words = std::env::args_os().skip(1);
     if words.next()? != VERB {
@@ -44,7 +41,7 @@ pub(super) fn entry() -> Option<ExitCode> {
         return Some(ExitCode::from(CANNOT));
     }
     Some({
-        // The host closes the socket when it no longer needs the helper: no failure.
+        // The host closes the socket when it no longer needs the helper, which is not a failure.
         let served = control().and_then(|control| match serve(&control) {
             Ok(()) => Ok(()),
             Err(error) => {
@@ -62,8 +59,7 @@ fn message(error: &anyhow::Error) -> String {
     format!("{error:#}")
 }
 
-/// Takes the socket from where the host put it, and closes everything that it did not mean to hand
-/// over.
+/// Takes the socket from standard input, and closes all other inherited descriptors.
 fn control() -> io::Result<OwnedFd> {
     sys::close_from(3)?;
     let control = rustix::io::fcntl_dupfd_cloexec(io::stdin(), 3)?;
@@ -81,13 +77,13 @@ fn serve(control: &OwnedFd) -> Result<()> {
     platform::serve(control, &policy, job)
 }
 
-/// What every child gets, whatever the layers.
+/// Applies the settings of every child, independent of the layers.
 fn hygiene(policy: &Policy) -> Result<()> {
     if !policy.terminal {
         setsid().context("cannot begin a session")?;
     }
     platform::offer_to_oom_killer();
-    // One byte: no file is written, and no program that collects them is started either.
+    // One byte: no core file is written, and no core collector is started.
     limit(Resource::Core, Some(1), Some(1))?;
     let files = getrlimit(Resource::Nofile);
     limit(Resource::Nofile, policy.open_files.or(files.maximum), files.maximum)
@@ -97,7 +93,7 @@ pub(super) fn limit(resource: Resource, current: Option<u64>, maximum: Option<u6
     setrlimit(resource, Rlimit { current, maximum }).context("cannot set a limit")
 }
 
-/// Forks; the child becomes the command. What listens to its system calls is sent by `observed`, where there is such a thing.
+/// Forks; the child becomes the command. It sends its seccomp listener through `observed`, if it has one.
 pub(super) fn fork_command(policy: &Policy, job: &OwnedFd, observed: &OwnedFd) -> Result<Pid> {
     match sys::fork().context("cannot start the command")? {
         Fork::Child => {
@@ -113,16 +109,16 @@ pub(super) fn fork_command(policy: &Policy, job: &OwnedFd, observed: &OwnedFd) -
     }
 }
 
-/// Lays the remaining layers around this process, waits for the job and becomes it.
+/// Applies the remaining layers to this process, waits for the job and executes it.
 fn command(policy: &Policy, job: &OwnedFd, observed: &OwnedFd) -> Result<std::convert::Infallible> {
-    // A group of its own: what a command sends to its group does not reach the watcher.
+    // A new session: signals of the command to its process group do not reach the watcher.
     if !policy.terminal {
         setsid().context("cannot begin a session")?;
     }
     platform::confine(policy, observed)?;
     wire::send(job, READY, &[], NONE).context("cannot tell that it is ready")?;
     let Some(message) = wire::receive(job).context("cannot hear the host")? else {
-        // The host has no use for this helper.
+        // The host does not need this helper.
         std::process::exit(0);
     };
     ensure!(message.kind == JOB, "the host speaks another language");
@@ -140,8 +136,8 @@ fn command(policy: &Policy, job: &OwnedFd, observed: &OwnedFd) -> Result<std::co
     Err(error).with_context(|| format!("cannot start `{}`{hint}", command.program.display()))
 }
 
-/// Changes to the directory that is meant. By its path: a descriptor of the host's would still
-/// belong to the host's mounts, through which everything can be written.
+/// Changes to the command's directory by its path: a descriptor of the host would belong to the host's mounts,
+/// through which everything can be written.
 fn enter(command: &Command) -> Result<()> {
     let name = command.directory.display();
     let flags = sys::HANDLE | OFlags::DIRECTORY | OFlags::CLOEXEC;

@@ -1,5 +1,5 @@
-//! The layers of the kernel's sandbox: which of them this machine offers, and whether those are
-//! enough. It refuses to settle for less in silence.
+//! The layers of the kernel's sandbox: those that this machine offers, and whether they are sufficient. Never
+//! accepts weaker layers silently.
 
 #[cfg_attr(target_os = "linux", path = "layers/platform/linux.rs")]
 #[cfg_attr(target_os = "macos", path = "layers/platform/macos.rs")]
@@ -7,44 +7,45 @@ mod platform;
 
 use serde::{Deserialize, Serialize};
 
-/// Layers that confine a child. Every one but these four is always there.
+/// The optional layers of a child's confinement. Other measures always apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(clippy::struct_excessive_bools, reason = "independent layers, each of which a system may lack")]
 pub struct Layers {
-    /// Namespaces of its own for mounts, processes and shared memory: what is not granted is
-    /// mounted read-only, and processes outside cannot be seen.
+    /// New namespaces for mounts, processes and shared memory: paths without a grant are mounted read-only, and
+    /// other processes are invisible.
     pub namespaces: bool,
-    /// Landlock, with the version of its interface: a second layer around what may be written.
+    /// Landlock, with its ABI version: a second layer for writes.
     pub landlock: Option<u32>,
-    /// A filter of system calls.
+    /// A seccomp filter.
     pub seccomp: bool,
-    /// No capability and no way to get one.
+    /// No capabilities, and no way to gain any.
     pub capabilities: bool,
-    /// Seatbelt, the sandbox of macOS, in the place of all others.
+    /// Seatbelt, the sandbox of macOS, instead of all others.
     pub seatbelt: bool,
 }
 
 impl Layers {
-    /// All that this system offers. Whether namespaces can be had shows when they are first made.
+    /// Returns the layers that this system offers. Whether namespaces are available shows when they are first
+    /// created.
     pub fn offered() -> Self {
         platform::offered()
     }
 
-    /// None: the child is watched over, not confined.
+    /// No layers: the child is supervised, not confined.
     pub const NONE: Self =
         Self { namespaces: false, landlock: None, seccomp: false, capabilities: false, seatbelt: false };
 
-    /// The first version of Landlock that keeps files from being truncated.
+    /// The first version of Landlock that controls truncation of files.
     pub const MIN_LANDLOCK: u32 = 3;
-    /// The first version of Landlock that keeps processes outside from being signalled.
+    /// The first version of Landlock that controls signals to other processes.
     pub(crate) const SIGNALS: u32 = 6;
 
-    /// Whether a file stays as it is in a directory that a child may write.
+    /// Reports whether single files in a writable directory can be protected.
     pub fn fix_files(self) -> bool {
         self.namespaces || self.seatbelt
     }
 
-    /// What these layers cannot keep.
+    /// Returns the strength of these layers.
     pub fn verdict(self) -> Verdict {
         if self == Self::NONE {
             return Verdict::Open;
@@ -72,7 +73,7 @@ impl Layers {
         if gaps.is_empty() { Verdict::Full } else { Verdict::Reduced(gaps) }
     }
 
-    /// The layers as a person and the journal read them.
+    /// Describes the layers, for users and the journal.
     pub fn describe(self) -> String {
         let landlock = self.landlock.map(|version| format!("landlock {version}"));
         let names = [
@@ -87,7 +88,7 @@ impl Layers {
     }
 }
 
-/// What Seatbelt does not keep.
+/// The gaps of Seatbelt.
 const SEATBELT_GAPS: &[&str] = &[
     "it has never been run on a Mac by those who wrote it",
     "names of other processes can be seen",
@@ -95,16 +96,16 @@ const SEATBELT_GAPS: &[&str] = &[
     "a command may start as many processes as its user may",
 ];
 
-/// Whether layers are enough to run a child under.
+/// The strength of layers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Everything that is promised is kept.
+    /// All promises are kept.
     Full,
-    /// Files are safe from being written; these things are not kept.
+    /// Files are protected against writes; these gaps remain.
     Reduced(Vec<&'static str>),
-    /// Not enough to run anything under.
+    /// Not sufficient to run anything; with the reason.
     Refused(String),
-    /// Confinement was switched off.
+    /// Confinement is switched off.
     Open,
 }
 

@@ -1,9 +1,9 @@
-//! The children of one confiner that live. One that is sealed against a file which is no longer there is ended: the
-//! mount over that file is gone with it, and the child could read or write the new one.
+//! The running children of a confiner. A child with a seal on a replaced file is ended: the mount over the old
+//! file is gone, so the child could read or write the new one.
 //!
-//! One thread looks after all of them, from the first child on until there was none for a while. It is woken by the
-//! directories above what is sealed; in its first moment, which most calls do not outlive, it looks again and again
-//! instead, since giving up a watch takes longer than a short call.
+//! One thread checks all children, from the first one until there was none for 5 seconds. Directory events of
+//! the sealed paths wake it; for its first 250 ms, which most calls do not outlive, it polls instead, since
+//! removing a watch takes longer than a short call.
 
 #[cfg_attr(target_os = "linux", path = "living/platform/linux.rs")]
 #[cfg_attr(target_os = "macos", path = "living/platform/macos.rs")]
@@ -22,18 +22,18 @@ use self::platform::Events;
 use super::seals::Seals;
 use haft_core::sync::Lock;
 
-/// Between two looks where no event tells of a change.
+/// Interval between two checks without events.
 const ROUND: Duration = Duration::from_millis(10);
-/// How long the thread does without events.
+/// Time for which the thread polls before it uses events.
 const MOMENT: Duration = Duration::from_millis(250);
-/// Between two looks where events do: some file systems tell of no change.
+/// Interval between two checks with events: some file systems report no changes.
 const IDLE: Duration = Duration::from_secs(1);
-/// How long the thread stays when there is no child: starting it anew costs more.
+/// Time for which the thread stays without children: starting it again costs more.
 const LINGER: Duration = Duration::from_secs(5);
-/// How long ended children are waited for: longer than a helper repeats KILL.
+/// Time limit for ended children: longer than a helper repeats KILL.
 const END: Duration = Duration::from_secs(3);
 
-/// The children that live.
+/// The running children.
 #[derive(Debug, Default)]
 pub(super) struct Living(Lock<LivingState>);
 
@@ -42,17 +42,17 @@ struct LivingState {
     children: Vec<Arc<LivingChild>>,
     /// Whether the thread runs.
     watched: bool,
-    /// `None` in the first moment, after a change and where the system gives none.
+    /// `None` at first, after a change, and if the system provides no events.
     events: Option<Arc<Events>>,
 }
 
 /// A child that may run a command.
 #[derive(Debug)]
 pub(super) struct LivingChild {
-    /// The helper's socket. Its other end is closed when nothing of the child is left.
+    /// The helper's socket. Its other end is closed when no process of the child is left.
     control: Arc<OwnedFd>,
     seals: Seals,
-    /// Set once: which file was replaced; `None` where the child has ended by itself.
+    /// Set once: the replaced file; `None` if the child ended by itself.
     fate: OnceLock<Option<PathBuf>>,
 }
 
@@ -61,17 +61,17 @@ impl LivingChild {
         Self { control, seals, fate: OnceLock::new() }
     }
 
-    /// Notes that it has ended by itself.
+    /// Records that the child ended by itself.
     pub(super) fn ended(&self) {
         let _ = self.fate.set(None);
     }
 
-    /// The file for whose sake it was ended.
+    /// Returns the replaced file because of which the child was ended.
     pub(super) fn replaced(&self) -> Option<&Path> {
         self.fate.get()?.as_deref()
     }
 
-    /// Ends it if what it is sealed against is no longer there.
+    /// Ends the child if a seal is broken.
     fn check(&self) {
         if self.fate.get().is_some() {
             return;
@@ -80,14 +80,14 @@ impl LivingChild {
         tracing::info!("ended a process: `{}` was replaced", path.display());
         let is_first = self.fate.set(Some(path)).is_ok();
         if is_first {
-            // The helper takes it for the end of haft, and kills at once.
+            // The helper treats this as the end of haft, and kills at once.
             let _ = shutdown(&self.control, Shutdown::Write);
         }
     }
 }
 
 impl Living {
-    /// Takes in a child before it becomes a command, and ends it where it is sealed against another file already.
+    /// Adds a child before it becomes a command, and ends it if a seal is broken already.
     pub(super) fn take_in(self: &Arc<Self>, child: &Arc<LivingChild>) -> io::Result<()> {
         if child.seals.paths().next().is_none() {
             return Ok(());
@@ -96,7 +96,7 @@ impl Living {
             let mut state = self.0.lock();
             state.children.push(child.clone());
             let added = state.events.as_ref().map_or(Ok(()), |events| events.add(child.seals.paths()));
-            // Without events the thread looks more often.
+            // Without events the thread polls.
             if added.is_err() {
                 state.events = None;
             }
@@ -115,7 +115,7 @@ impl Living {
         std::thread::Builder::new().name("haft-seals".into()).spawn(move || living.watch()).map(drop)
     }
 
-    /// What the thread does.
+    /// Runs the thread.
     fn watch(&self) {
         let started = Instant::now();
         let mut needed = started;
@@ -137,7 +137,7 @@ impl Living {
         }
     }
 
-    /// The events of all children; made anew where there are none and they are wanted.
+    /// Returns the events of all children; creates them if they are missing and `wanted`.
     fn events(&self, wanted: bool) -> Option<Arc<Events>> {
         let mut state = self.0.lock();
         if state.events.is_none() && wanted {
@@ -147,7 +147,7 @@ impl Living {
         state.events.clone()
     }
 
-    /// Follows the directories that were replaced with what is sealed.
+    /// Watches the directories that were replaced together with a sealed path.
     fn watch_again(&self, events: &Events) {
         let mut state = self.0.lock();
         let paths = state.children.iter().flat_map(|child| child.seals.paths());
@@ -156,7 +156,7 @@ impl Living {
         }
     }
 
-    /// Ends every child that is sealed against another file. Returns whether any child lives.
+    /// Ends every child with a broken seal. Returns whether any child is running.
     fn check(&self) -> bool {
         let children = {
             let mut state = self.0.lock();
@@ -169,7 +169,7 @@ impl Living {
         !children.is_empty()
     }
 
-    /// Ends the thread unless a child came meanwhile.
+    /// Stops the thread, unless a child was added meanwhile.
     fn stop(&self) -> bool {
         let mut state = self.0.lock();
         if !state.children.is_empty() {
@@ -179,8 +179,7 @@ impl Living {
         true
     }
 
-    /// Ends every child that is sealed against another file, and waits until nothing of it is left. Returns whether
-    /// that is so.
+    /// Ends every child with a broken seal, and waits for their ends. Returns whether all have ended.
     pub(super) fn end_outdated(&self) -> bool {
         self.check();
         let children = self.0.lock().children.clone();
@@ -190,11 +189,11 @@ impl Living {
     }
 }
 
-/// Whether the other end of a socket is closed, or is within `limit`.
+/// Reports whether the other end of a socket is closed now or within `limit`.
 fn is_gone(control: &OwnedFd, limit: Duration) -> bool {
     let end = Instant::now() + limit;
     loop {
-        // Only the hang-up is waited for, which needs no asking.
+        // A hang-up is reported without a requested event.
         let mut events = [PollFd::new(control, PollFlags::empty())];
         let left = end.saturating_duration_since(Instant::now());
         let polled = poll(&mut events, Some(&timespec(left)));

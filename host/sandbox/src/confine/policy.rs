@@ -1,5 +1,5 @@
-//! What one child may do, as the helper is told it: a [`Grant`] and the layers that are to
-//! enforce it, with every path resolved. It refuses what the layers at hand cannot keep.
+//! The rights of one child, as they are sent to the helper: a [`Grant`] with resolved paths, and the layers
+//! that enforce it. Refuses a policy that the layers cannot enforce.
 
 #[cfg_attr(target_os = "linux", path = "policy/platform/linux.rs")]
 #[cfg_attr(target_os = "macos", path = "policy/platform/macos.rs")]
@@ -14,28 +14,28 @@ use super::identity::meant;
 use super::layers::Layers;
 use haft_core::grant::{Grant, Reach, Root, Why};
 
-/// The order to confine a child.
+/// The policy of a child's confinement.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Policy {
     pub(super) layers: Layers,
-    /// Directories that may be written; `None` for everything.
+    /// Writable directories; `None` for everything.
     pub(super) write: Option<Vec<PathBuf>>,
-    /// Directories that may be read; `None` for everything.
+    /// Readable directories; `None` for everything.
     pub(super) read: Option<Vec<PathBuf>>,
-    /// What is neither read nor written.
+    /// Paths that can neither be read nor written.
     pub(super) hidden: Vec<PathBuf>,
-    /// What is not written.
+    /// Paths that cannot be written.
     pub(super) fixed: Vec<PathBuf>,
     pub(super) network: bool,
     pub(super) unix_sockets: bool,
-    /// Whether it stays in the session of the terminal that it was started at.
+    /// Whether the child stays in the session of its terminal.
     pub(super) terminal: bool,
-    /// Open files that the child may have, unless it asks for more.
+    /// The child's soft limit on open files.
     pub(super) open_files: Option<u64>,
 }
 
 impl Policy {
-    /// What `grant` means where `layers` enforce it.
+    /// Returns the policy of `grant`, enforced by `layers`.
     pub(super) fn new(grant: &Grant, layers: Layers) -> Self {
         Self {
             layers,
@@ -50,10 +50,10 @@ impl Policy {
         }
     }
 
-    /// Why the layers cannot keep this policy; `None` when they can.
+    /// Returns the reason why the layers cannot enforce this policy; `None` if they can.
     pub(super) fn unenforceable(&self) -> Option<String> {
         let Layers { namespaces, landlock, .. } = self.layers;
-        // Seatbelt closes by path what lies in an open directory.
+        // Seatbelt denies paths inside a writable directory.
         if self.layers == Layers::NONE || self.layers.seatbelt {
             return None;
         }
@@ -70,22 +70,23 @@ impl Policy {
         })
     }
 
-    /// What a child is sealed against: what is hidden, and what is fixed where it may write. Not credential stores and what
-    /// starts by itself: other programs replace these files every day, and no right hangs on them.
+    /// Returns the sealed paths of a child: hidden paths, and fixed paths in writable directories. Credential
+    /// stores and start-up files are not sealed: other programs replace these files every day, and no right
+    /// depends on them.
     pub(super) fn sealed(&self, grant: &Grant) -> Vec<Root> {
-        let own = grant.closed().filter(|closed| matches!(closed.why, Why::Own | Why::Denied));
-        let covered = own
+        let protected = grant.closed().filter(|closed| matches!(closed.why, Why::Own | Why::Denied));
+        let covered = protected
             .map(|closed| &closed.root)
             .filter(|root| grant.hidden().any(|hidden| hidden == *root) || self.may_write(root.real()));
         covered.cloned().collect()
     }
 
-    /// Whether a directory that may be written contains `path`.
+    /// Reports whether a writable directory contains `path`.
     pub(super) fn may_write(&self, path: &Path) -> bool {
         self.write_root(path).is_some()
     }
 
-    /// The directory that may be written in which `path` lies.
+    /// Returns the writable directory that contains `path`.
     pub(super) fn write_root(&self, path: &Path) -> Option<&Path> {
         match &self.write {
             None => Some(Path::new("/")),
@@ -99,7 +100,7 @@ fn with_caches(grant: &Grant, roots: Option<Vec<PathBuf>>) -> Option<Vec<PathBuf
     roots.map(|roots| roots.into_iter().chain(caches()).collect())
 }
 
-/// The directories of `reach` that lie in no other of them.
+/// Returns the directories of `reach` that are not inside another one.
 fn outermost(reach: &Reach) -> Option<Vec<PathBuf>> {
     let Reach::Roots(roots) = reach else { return None };
     let inner = |root: &Root| roots.iter().any(|other| other != root && other.contains(root));

@@ -1,5 +1,5 @@
-//! Which program a helper is: this one, or the small one that lies beside it and starts in half
-//! the time. It refuses a file that was built from other sources, and one that tools may write.
+//! The program of a helper: haft itself, or the small program beside it, which starts in half the time. Refuses
+//! a program that was built from other sources, and one that tools may write.
 
 #[cfg_attr(target_os = "linux", path = "program/platform/linux.rs")]
 #[cfg_attr(target_os = "macos", path = "program/platform/macos.rs")]
@@ -12,14 +12,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::policy::Policy;
 
-/// The small program's name.
+/// The name of the small program.
 const SMALL: &str = "haft-confine";
 
-/// Whether `main` of this program runs what it was started as. One that does not would run as a whole
-/// where a helper is wanted, and start its own helpers, without end.
+/// Whether `main` of this program calls the entry point of helpers. Otherwise a started helper would run as the
+/// whole program and start its own helpers, without end.
 static IS_ABLE: AtomicBool = AtomicBool::new(false);
 
-/// Says that this program can be started as a helper.
+/// Records that this program can be started as a helper.
 pub(super) fn is_able() {
     IS_ABLE.store(true, Ordering::Relaxed);
 }
@@ -34,33 +34,33 @@ pub(super) struct Programs {
 #[derive(Debug)]
 struct Small {
     path: PathBuf,
-    /// Keeps the file that was found, whatever comes to lie at its path.
+    /// Keeps the opened file, even if its path is replaced.
     file: File,
 }
 
 impl Programs {
-    /// `program`, and nothing beside it.
+    /// Returns `program` alone.
     pub(super) fn only(program: PathBuf) -> Self {
         Self { itself: Some(program), small: None }
     }
 
-    /// This program and, where it was installed whole, the small one.
+    /// Returns this program and, if it is installed, the small one.
     pub(super) fn of_this_process() -> Self {
-        let small = std::env::current_exe().ok().and_then(|own| {
-            let path = own.canonicalize().ok()?.with_file_name(SMALL).canonicalize().ok()?;
+        let small = std::env::current_exe().ok().and_then(|executable| {
+            let path = executable.canonicalize().ok()?.with_file_name(SMALL).canonicalize().ok()?;
             Some(Small { file: File::open(&path).ok()?, path })
         });
         let itself = IS_ABLE.load(Ordering::Relaxed).then(platform::this_program).flatten();
         Self { itself, small }
     }
 
-    /// The same program, without the small one.
+    /// Returns the same program, without the small one.
     pub(super) fn again(&self) -> Self {
         Self { itself: self.itself.clone(), small: None }
     }
 
-    /// What to start for `policy`. A tool that may write the small program's file could make it
-    /// another one; that of a running program the kernel keeps from being written.
+    /// Returns the program to start for `policy`. A tool that may write the small program could replace it; the
+    /// kernel protects the file of a running program.
     pub(super) fn for_policy(&self, policy: &Policy) -> io::Result<PathBuf> {
         match &self.small {
             Some(small) if !policy.may_write(&small.path) => {
@@ -75,13 +75,14 @@ impl Programs {
         }
     }
 
-    /// Does without the small program from now on. Returns whether there was one.
+    /// Stops using the small program. Returns whether there was one.
     pub(super) fn forget_small(&mut self) -> bool {
         self.small.take().is_some()
     }
 }
 
-/// Tells programs apart that were built from different sources of confinement. `build.rs` makes it of every file there.
+/// A digest of the confinement sources, computed by `build.rs`; it identifies programs that were built from
+/// other sources.
 pub(super) const SOURCES: u64 = match u64::from_str_radix(env!("HAFT_CONFINE_SOURCES"), 16) {
     Ok(digest) => digest,
     Err(_) => panic!("`build.rs` writes a number"),
@@ -93,7 +94,7 @@ mod tests {
     use super::*;
     use haft_core::grant::Grant;
 
-    /// The program of these tests has a `main` that is not ours: it would run all of them again.
+    /// The tests' program does not call the entry point: as a helper it would run all tests again.
     #[test]
     fn a_program_that_is_no_helper_is_not_started_as_one() {
         let policy = Policy::new(&Grant::none(), Layers::NONE);

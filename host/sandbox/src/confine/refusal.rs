@@ -1,5 +1,5 @@
-//! What the sandbox refused a process, as its helper observed it, and the line of program.toml that would allow it.
-//! Observing decides nothing: the kernel has refused already.
+//! The sandbox's refusals, as the helper observed them, and the line of program.toml that would permit the
+//! access. The observation decides nothing: the kernel has refused already.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -10,25 +10,25 @@ use std::path::{Path, PathBuf};
 use haft_core::grant::{Grant, Proposal, Right};
 use haft_core::tool::PLAN_HINT;
 
-/// Refusals that are told of one process and what it started; each is told once.
+/// Limit on the reported refusals of one process and its descendants; each is reported once.
 pub(super) const MAX_REFUSALS: usize = 32;
 
-/// Hints of one answer; more would bury it.
+/// Limit on the hints of one result.
 const MAX_HINTS: usize = 4;
 
-/// Refusals that one hint names.
+/// Limit on the refusals that one hint names.
 const MAX_LISTED: usize = 2;
 
-/// An access that a process tried and was not granted.
+/// An access that was refused to a process.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Refusal {
-    /// To write or make the file or directory at this path, absolute.
+    /// Write or create the file or directory at this absolute path.
     Write(PathBuf),
-    /// To remove, rename or replace it.
+    /// Remove, rename or replace it.
     Remove(PathBuf),
-    /// To read the file or directory at this path, absolute.
+    /// Read the file or directory at this absolute path.
     Read(PathBuf),
-    /// To connect to this address.
+    /// Connect to this address.
     Connect(SocketAddr),
 }
 
@@ -55,9 +55,10 @@ impl Refusal {
         }
     }
 
-    /// What would allow what a process with `grant` was refused, each once and not too many: first what its `output` names.
-    /// Programs try out what they do not need, such as a file in `/`: what no line opens is told only if `output` names it,
-    /// where there is one. `table` of program.toml says what it may do.
+    /// Returns hints to permit the refused accesses of a process with `grant`, each once and at most 4;
+    /// accesses that its `output` names come first. Programs try accesses that they do not need, such as a file
+    /// in `/`: a refusal that no line permits is reported only if `output` names it. `table` is the table of
+    /// program.toml with the process's rights.
     pub fn hints<'r>(
         refused: impl IntoIterator<Item = &'r Self>,
         (grant, table): (&Grant, &str),
@@ -84,12 +85,12 @@ impl Refusal {
                 None => hints.push((way_out, vec![refusal])),
             }
         }
-        let told = |(way_out, refused): (String, Vec<&Self>)| format!("{}; {way_out}", listed(&refused));
-        hints.into_iter().take(MAX_HINTS).map(told).collect()
+        let hint = |(way_out, refused): (String, Vec<&Self>)| format!("{}; {way_out}", listed(&refused));
+        hints.into_iter().take(MAX_HINTS).map(hint).collect()
     }
 
-    /// The rights that would allow what a process with `grant` was refused, each once; none where one of them is not proposed:
-    /// with some of them it would fail again.
+    /// Returns the rights that would permit all refused accesses of a process with `grant`, each once; none if
+    /// one access cannot be permitted by a right: the process would fail again.
     pub fn rights<'r>(refused: impl IntoIterator<Item = &'r Self>, grant: &Grant) -> Vec<Right> {
         let mut rights = Vec::new();
         for refusal in refused.into_iter().filter(|refusal| !refusal.is_incidental()) {
@@ -102,7 +103,7 @@ impl Refusal {
         rights
     }
 
-    /// Whether it is one that a line opens which is no right: the network, and what is closed by name.
+    /// Reports whether a setting other than a right permits the access: the network, and paths closed by name.
     fn is_closed(&self, grant: &Grant) -> bool {
         match self {
             Self::Write(path) | Self::Remove(path) | Self::Read(path) => grant.closed_at(path).is_some(),
@@ -120,19 +121,19 @@ impl Refusal {
         if grant.closed_at(path).is_some() { None } else { Proposal::for_path(path).right(right) }
     }
 
-    /// What would allow a process with `grant` this access, where `table` of program.toml says what it may do; or why
-    /// nothing does.
+    /// Returns the hint that permits this access to a process with `grant`, with `table` as the table of
+    /// program.toml; or the reason why nothing permits it.
     fn way_out(&self, grant: &Grant, table: &str) -> String {
         match self {
             Self::Write(path) => for_path(grant, ("write", path), table),
-            // The directory that has it is what changes.
+            // The change affects the parent directory.
             Self::Remove(path) => for_path(grant, ("write", path.parent().unwrap_or(path)), table),
             Self::Read(path) => for_path(grant, ("read", path), table),
             Self::Connect(_) => format!("to allow it, set `network = true` in {table}"),
         }
     }
 
-    /// Whether `output` names the file or address, or the last part of its path.
+    /// Reports whether `output` contains the address, or the last part of the path.
     pub fn is_named_in(&self, output: &str) -> bool {
         match self {
             Self::Write(path) | Self::Remove(path) | Self::Read(path) => {
@@ -142,7 +143,7 @@ impl Refusal {
         }
     }
 
-    /// Whether programs try it on the way and go on without: interpreters keep compiled modules where they can.
+    /// Reports whether programs try the access and continue without it: interpreters cache compiled modules.
     fn is_incidental(&self) -> bool {
         matches!(self, Self::Write(path) if path.components().any(|part| part.as_os_str() == "__pycache__"))
     }
@@ -157,7 +158,7 @@ fn for_path(grant: &Grant, (right, path): (&str, &Path), table: &str) -> String 
     }
 }
 
-/// The first of `refused`, and how many more.
+/// Lists the first of `refused` and the number of the others.
 fn listed(refused: &[&Refusal]) -> String {
     let first: Vec<String> = refused.iter().take(MAX_LISTED).map(ToString::to_string).collect();
     let more = refused.len() - first.len();

@@ -1,12 +1,12 @@
-//! What a child was sealed against: the identities of the files and directories that its mounts cover. A mount covers
-//! one file, and the kernel takes it away in the child when another file is put in that one's place outside.
+//! The seals of a child: the identities of the files and directories that its mounts cover. A mount covers one
+//! file, and the kernel removes it in the child when another file replaces that file outside.
 
 use std::path::{Path, PathBuf};
 
 use super::identity::{Identity, identity, meant};
 use haft_core::grant::Root;
 
-/// What sealed paths meant at one moment.
+/// The identities of sealed paths at one moment.
 #[derive(Clone, Debug)]
 pub(super) struct Seals {
     roots: Vec<Root>,
@@ -14,12 +14,12 @@ pub(super) struct Seals {
 }
 
 impl Seals {
-    /// What is at `roots` now.
+    /// Returns the current identities of `roots`.
     pub(super) fn of(roots: Vec<Root>) -> Self {
         Self { found: found(&roots), roots }
     }
 
-    /// The first path at which something else is now than was then.
+    /// Returns the first path whose identity has changed.
     pub(super) fn broken(&self) -> Option<PathBuf> {
         let now = found(&self.roots);
         if now == self.found {
@@ -30,7 +30,7 @@ impl Seals {
         other.or_else(gone).map(|(path, _)| path.clone())
     }
 
-    /// The paths of all that is sealed.
+    /// Returns all sealed paths.
     pub(super) fn paths(&self) -> impl Iterator<Item = &Path> {
         self.found.iter().map(|(path, _)| &**path)
     }

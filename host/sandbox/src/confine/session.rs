@@ -1,5 +1,5 @@
-//! The host's side of one helper process: started ahead, told what to run, listened to. Dropping it ends everything
-//! that it started. It serves one command.
+//! The host's side of one helper process, which serves one command. Dropping it ends all processes of the
+//! helper.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -26,31 +26,31 @@ use super::wire::{
 };
 use haft_core::sync::Lock;
 
-/// How long a helper may take to make itself ready; it takes a few milliseconds.
+/// Time limit for a helper to get ready, which takes a few milliseconds.
 const READY_BOUND: Duration = Duration::from_secs(10);
 const SILENT: &str = "the helper does not answer; a program that uses haft as a library has to ask `haft::backend::entry` first thing in `main`";
-/// How long an ended helper is waited for; one that the kernel cannot end is left to it.
+/// Time limit for an ended helper; only the kernel can end one that remains.
 const REAP: Duration = Duration::from_secs(1);
-/// Messages that a helper sends at most.
+/// Limit on the messages of one helper.
 const MAX_MESSAGES: usize = 16 + MAX_REFUSALS;
 
-/// The three streams of a child.
+/// The standard streams of a child: input, output, errors.
 pub(crate) type Streams = [OwnedFd; 3];
 
-/// A helper.
+/// A running helper.
 #[derive(Debug)]
 pub(crate) struct HelperSession {
     control: Control,
     job: AsyncFd<OwnedFd>,
     child: Child,
     received: usize,
-    /// What the sandbox has refused the command so far.
+    /// The refusals of the command so far.
     refused: Arc<Lock<Vec<Refusal>>>,
-    /// Who looks whether it is still sealed.
+    /// The entry in the confiner's list of running children.
     living: Option<Arc<LivingChild>>,
 }
 
-/// The socket that the helper lives by. Who looks after living children has it too, so that a drop has to close it for all.
+/// The helper's control socket. The list of running children shares it, so a drop has to shut it down.
 #[derive(Debug)]
 struct Control(AsyncFd<Arc<OwnedFd>>);
 
@@ -60,19 +60,19 @@ impl Drop for Control {
     }
 }
 
-/// What a helper has to say while its command runs.
+/// An event of a helper with a running command.
 #[derive(Debug)]
 pub(crate) enum HelperEvent {
     /// The command has ended.
     Ended(ExitReport),
-    /// Nothing of it is left; so many had to be stopped.
+    /// No process is left; the number of processes that had to be stopped.
     Gone(u32),
 }
 
-/// Why a helper is not ready.
+/// The error of a helper that did not get ready.
 #[derive(Debug)]
 pub(super) struct HelperNotReady {
-    /// Whether namespaces are what is missing.
+    /// Whether only namespaces are missing.
     pub(super) lacking: bool,
     pub(super) why: io::Error,
 }
@@ -91,7 +91,7 @@ impl From<io::Result<Option<wire::Message>>> for HelperNotReady {
 }
 
 impl HelperSession {
-    /// Starts a helper that makes itself ready for `policy`. Returns at once.
+    /// Starts a helper that prepares for `policy`. Returns at once.
     pub(super) fn start(helper: &Path, policy: &Policy) -> io::Result<Self> {
         let (control, theirs) = wire::pair()?;
         let (job, their_job) = wire::pair()?;
@@ -103,19 +103,19 @@ impl HelperSession {
         Ok(Self { control, job: watched(job)?, child, received: 0, refused: Arc::default(), living: None })
     }
 
-    /// Ends it, with all that it started, once something else is where `seals` was found.
+    /// Seals the child: it is ended when an object other than that of `seals` appears at a path.
     pub(super) fn seal(&mut self, seals: Seals) -> Arc<LivingChild> {
         let child = Arc::new(LivingChild::new(self.control.0.get_ref().clone(), seals));
         self.living = Some(child.clone());
         child
     }
 
-    /// The sealed file that was replaced, for whose sake it was ended.
+    /// Returns the replaced file because of which the child was ended.
     pub(crate) fn replaced(&self) -> Option<PathBuf> {
         self.living.as_ref()?.replaced().map(Path::to_owned)
     }
 
-    /// Tells the helper what to become. It does once it is ready.
+    /// Sends the helper its command, which it executes once it is ready.
     pub(crate) fn become_command(&self, command: &Command, streams: &Streams) -> io::Result<()> {
         let [input, output, errors] = streams;
         wire::send_text(self.job.get_ref(), JOB, &command.encode(), &[input, output, errors])
@@ -129,7 +129,7 @@ impl HelperSession {
                 message = receive(&self.job) => match message {
                     Ok(Some(message)) if message.kind == READY => Ok(()),
                     Ok(Some(message)) => Err(HelperNotReady::from(Ok(Some(message)))),
-                    // It has ended; why is told on the other socket, if at all.
+                    // The helper has ended; the reason is on the other socket, if at all.
                     _ => Err(HelperNotReady::from(receive(&self.control.0).await)),
                 },
                 message = receive(&self.control.0) => Err(HelperNotReady::from(message)),
@@ -139,12 +139,12 @@ impl HelperSession {
         timeout(READY_BOUND, ready).await.unwrap_or_else(|_| late())
     }
 
-    /// What the sandbox has refused the command so far, in order; bounded. More is added while [`Self::news`] is waited for.
+    /// Returns the refusals of the command so far, in order and limited. [`Self::news`] adds more.
     pub(crate) fn refused(&self) -> Arc<Lock<Vec<Refusal>>> {
         self.refused.clone()
     }
 
-    /// Waits for how the command ends. May be dropped and called again.
+    /// Waits for the next event. The future may be dropped and created again.
     pub(crate) async fn news(&mut self) -> io::Result<HelperEvent> {
         let message = loop {
             let message = receive(&self.control.0).await?;
@@ -173,9 +173,9 @@ impl HelperSession {
         }
     }
 
-    /// Why the command was never started; `None` when it was.
+    /// Returns the reason why the command was not started; `None` if it was.
     pub(crate) fn not_started(&self) -> Option<String> {
-        // The socket closes when the command is executed, and holds the reason when it is not.
+        // The socket closes when the command is executed; otherwise it contains the reason.
         while let Ok(Some(message)) = wire::receive(self.job.get_ref()) {
             if message.kind == FAILED {
                 return Some(String::from_utf8_lossy(&message.body).into_owned());
@@ -184,15 +184,15 @@ impl HelperSession {
         None
     }
 
-    /// Asks the helper to end everything.
+    /// Asks the helper to end all processes.
     pub(crate) fn stop(&self) -> io::Result<()> {
         wire::send(self.control.0.get_ref(), STOP, &[], &[] as &[OwnedFd])
     }
 
-    /// Waits for the helper itself, which ends when nothing is left.
+    /// Waits for the end of the helper, which ends when no process is left.
     pub(crate) async fn finish(self) {
         let Self { control, job, mut child, .. } = self;
-        // The watcher lingers until the control socket closes, so it has to be closed before the wait.
+        // The watcher waits until the control socket is closed, so it has to be closed first.
         drop((control, job));
         let _: Result<_, _> = timeout(REAP, child.wait()).await;
     }
@@ -216,7 +216,7 @@ async fn receive<T: AsFd + AsRawFd>(socket: &AsyncFd<T>) -> io::Result<Option<wi
     }
 }
 
-/// What a message in the place of another says of the failure.
+/// Converts an unexpected message to an error.
 fn failure(message: Option<wire::Message>) -> io::Error {
     let text = match message {
         Some(message) if matches!(message.kind, FAILED | LACKING) => {
@@ -228,7 +228,8 @@ fn failure(message: Option<wire::Message>) -> io::Error {
     io::Error::other(text)
 }
 
-/// The helper's command line. Nothing here makes the library copy the host's memory to start it.
+/// Returns the helper's command line, in a form that lets the library start it without copying the host's
+/// memory.
 #[expect(clippy::disallowed_methods, reason = "starts the helper that confines everything else")]
 fn starter(helper: &Path) -> Starter {
     let mut starter = Starter::new(helper);

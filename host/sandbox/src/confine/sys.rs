@@ -1,5 +1,5 @@
-//! The few system calls that no library offers safely and that every system has, each in a function that is safe to
-//! call from a process of a single thread. What only one system has is in `platform`.
+//! System calls without a safe wrapper in a library, in functions that are safe to call from a single-threaded
+//! process. Calls of only one system are in `platform`.
 #![expect(unsafe_code, reason = "raw system calls; every one says why it is sound")]
 
 #[cfg_attr(target_os = "linux", path = "sys/platform/linux.rs")]
@@ -13,36 +13,36 @@ use rustix::process::Pid;
 
 pub(crate) use self::platform::{HANDLE, close_from, identity};
 
-/// What [`fork`] returned in.
+/// The process in which [`fork`] returned.
 pub(crate) enum Fork {
-    /// The new process.
+    /// The child process.
     Child,
-    /// The old one, and who the new one is.
+    /// The parent process, with the child's id.
     Parent(Pid),
 }
 
-/// Copies this process. Only for the helper, which has a single thread: in a copy of a process
-/// with more, no lock could be relied on.
+/// Forks. Only for the helper, which has a single thread: in a fork of a multi-threaded process no lock is
+/// reliable.
 pub(crate) fn fork() -> io::Result<Fork> {
     // SAFETY: nothing is shared with other threads, since there are none.
     let pid = check(unsafe { libc::fork() })?;
     Ok(Pid::from_raw(pid).map_or(Fork::Child, Fork::Parent))
 }
 
-/// Puts another file in the place of standard input.
+/// Replaces standard input by another file.
 pub(crate) fn replace_input(file: &std::fs::File) -> io::Result<()> {
     // SAFETY: nothing owns descriptor 0; the library only ever borrows it.
     check(unsafe { libc::dup2(file.as_raw_fd(), 0) }).map(drop)
 }
 
-/// Gives every signal its default meaning back and lets all of them through: what is ignored or held
-/// back here would be so for what is run.
+/// Resets every signal to its default action and unblocks all signals: a command would inherit ignored and
+/// blocked signals.
 pub(crate) fn default_signals() {
     for signal in 1..=platform::last_signal() {
         // SAFETY: no handler is installed. KILL, STOP and those of the C library itself refuse.
         unsafe { libc::signal(signal, libc::SIG_DFL) };
     }
-    // SAFETY: `none` is initialised by `sigemptyset` before it is read. Failing is impossible for it.
+    // SAFETY: `none` is initialised by `sigemptyset` before it is read; it cannot fail.
     unsafe {
         let mut none = std::mem::zeroed::<libc::sigset_t>();
         libc::sigemptyset(&raw mut none);
@@ -50,7 +50,7 @@ pub(crate) fn default_signals() {
     }
 }
 
-/// The most memory that any ended child of this process had, bytes.
+/// Returns the peak memory of any ended child of this process, in bytes.
 pub(crate) fn peak_of_children() -> u64 {
     // SAFETY: all-zero is a valid value, and the kernel fills it in.
     let usage = unsafe {

@@ -1,10 +1,9 @@
-//! What the host and its helper say to each other: short messages over a pair of sockets, with
-//! whatever is long in a file in memory. It refuses messages it does not know; both ends are the
-//! same program, so one would mean that they are not.
+//! The protocol between the host and its helper: short messages over socket pairs; long content is in a memory
+//! file. Unknown messages are refused: both ends are of the same build, so one would mean that they are not.
 //!
-//! Two sockets: *control* belongs to the helper that watches, *job* to the process that becomes
-//! the command. The host holds the other ends and nothing else: when it is gone, however it
-//! ended, both close, and the helper ends everything.
+//! There are two sockets: *control* belongs to the watching helper, *job* to the process that becomes the
+//! command. Only the host holds the other ends: when it is gone, for whatever reason, both close, and the
+//! helper ends all processes.
 
 #[cfg_attr(target_os = "linux", path = "wire/platform/linux.rs")]
 #[cfg_attr(target_os = "macos", path = "wire/platform/macos.rs")]
@@ -22,34 +21,34 @@ use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, SendAncillaryBuffer
 
 pub(crate) use self::platform::memory_file;
 
-/// Bytes of one message; what is longer goes into a file.
+/// Limit on the bytes of one message; longer content is in a file.
 const MAX_MESSAGE: usize = 4096;
-/// Descriptors of one message.
+/// Limit on the descriptors of one message.
 const MAX_DESCRIPTORS: usize = 4;
-/// Bytes of a file in memory: the kernel starts no program with more arguments and environment
-/// than a quarter of its stack, of which few are larger than 64 MiB.
+/// Limit on the bytes of a memory file: the kernel limits arguments and environment to a quarter of the stack,
+/// and few stacks are larger than 64 MiB.
 const MAX_FILE: u64 = 16 << 20;
 
-/// From the host, on *control*: make everything ready. With the policy and the other socket.
+/// From the host, on *control*: prepare. With the policy and the other socket.
 pub(super) const SETUP: u8 = b'S';
-/// From the host, on *control*: stop what runs, TERM first. Followed by nothing.
+/// From the host, on *control*: stop all processes, TERM first. No message follows.
 pub(super) const STOP: u8 = b'T';
 /// From the host, on *job*: become this command. With the command and its three streams.
 pub(super) const JOB: u8 = b'J';
-/// From the helper, on *control* or *job*: it cannot be done, and why.
+/// From the helper, on *control* or *job*: an error, with its text.
 pub(super) const FAILED: u8 = b'F';
-/// From the helper, on *control*: there are no namespaces to be had, and why.
+/// From the helper, on *control*: namespaces are unavailable, with the reason.
 pub(super) const LACKING: u8 = b'L';
-/// From the helper, on *job*: everything is ready.
+/// From the helper, on *job*: ready.
 pub(super) const READY: u8 = b'R';
 /// From the helper, on *control*: the command has ended.
 pub(super) const ENDED: u8 = b'E';
-/// From the helper, on *control*: what the sandbox refused it; from the command, to the helper: what listens to it.
+/// From the helper, on *control*: a refusal; from the command, to the helper: the seccomp listener.
 pub(super) const REFUSED: u8 = b'D';
-/// From the helper, on *control*: nothing of it is left. Followed by how many were stopped.
+/// From the helper, on *control*: no process is left. With the number of stopped processes.
 pub(super) const GONE: u8 = b'G';
 
-/// One message.
+/// A message.
 #[derive(Debug)]
 pub(super) struct Message {
     pub(super) kind: u8,
@@ -57,14 +56,14 @@ pub(super) struct Message {
     pub(super) descriptors: Vec<OwnedFd>,
 }
 
-/// How the command ended, as [`ENDED`] says it.
+/// The end of the command, as [`ENDED`] reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ExitReport {
-    /// As `wait` gives it.
+    /// The status of `wait`.
     pub(crate) status: i32,
-    /// Whether it left processes behind.
+    /// Whether processes are left.
     pub(crate) left: bool,
-    /// The most memory one process of it had, bytes.
+    /// The peak memory of one of its processes, in bytes.
     pub(crate) peak: u64,
 }
 
@@ -83,13 +82,13 @@ impl ExitReport {
     }
 }
 
-/// A pair of connected sockets; messages keep their borders.
+/// Returns a pair of connected sockets, which preserve message boundaries.
 pub(super) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     platform::pair()
 }
 
-/// Sends one message without waiting. Only a peer that does not read can keep it from being sent,
-/// and there are never more than a few.
+/// Sends one message without blocking. It only fails if the peer does not read, and there are never more than a
+/// few messages.
 pub(super) fn send(socket: impl AsFd, kind: u8, body: &[u8], descriptors: &[impl AsFd]) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
@@ -101,7 +100,7 @@ pub(super) fn send(socket: impl AsFd, kind: u8, body: &[u8], descriptors: &[impl
     platform::send(socket, kind, body, &mut ancillary)
 }
 
-/// Sends one message with `text` in its body where it fits, else in a file ahead of `descriptors`.
+/// Sends one message with `text` in its body if it fits, else in a file before `descriptors`.
 pub(super) fn send_text(
     socket: impl AsFd,
     kind: u8,
@@ -112,11 +111,11 @@ pub(super) fn send_text(
         return send(socket, kind, text, descriptors);
     }
     let file = memory_file(text)?;
-    let all: Vec<_> = std::iter::once(&file).chain(descriptors.iter().copied()).collect();
-    send(socket, kind, &[], &all)
+    let with_file: Vec<_> = std::iter::once(&file).chain(descriptors.iter().copied()).collect();
+    send(socket, kind, &[], &with_file)
 }
 
-/// Receives one message; `None` when the other end is closed. Waits only for blocking sockets.
+/// Receives one message; `None` if the other end is closed. Blocks only on blocking sockets.
 pub(super) fn receive(socket: impl AsFd) -> io::Result<Option<Message>> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
@@ -138,7 +137,7 @@ pub(super) fn receive(socket: impl AsFd) -> io::Result<Option<Message>> {
 }
 
 impl Message {
-    /// What [`send_text`] sent, and the descriptors without the file it may have been in.
+    /// Returns the text of [`send_text`], and the descriptors without its file.
     pub(super) fn text(mut self) -> io::Result<(Vec<u8>, Vec<OwnedFd>)> {
         if !self.body.is_empty() {
             return Ok((self.body, self.descriptors));
@@ -152,7 +151,7 @@ impl Message {
     }
 }
 
-/// What is to be run, and where.
+/// The command to execute, and its directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Command {
     pub(crate) program: PathBuf,
@@ -160,12 +159,12 @@ pub(crate) struct Command {
     pub(crate) environment: Vec<(OsString, OsString)>,
     /// The working directory, without links.
     pub(crate) directory: PathBuf,
-    /// Device and inode of the directory that is meant.
+    /// Device and inode of the working directory.
     pub(crate) identity: (u64, u64),
 }
 
 impl Command {
-    /// The parts one after the other, each ended by the byte that none of them can hold.
+    /// Encodes the parts in order, each terminated by NUL, which no part can contain.
     pub(super) fn encode(&self) -> Vec<u8> {
         let (device, inode) = self.identity;
         let head = [

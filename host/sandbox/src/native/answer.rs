@@ -1,5 +1,5 @@
-//! A child process's result as a model reads it: its output, then what the output does not show, such as how it
-//! ended.
+//! The result of a child process for a model: its output, then facts that the output does not contain, such as
+//! its end.
 
 use std::process::ExitStatus;
 use std::time::Duration;
@@ -11,32 +11,33 @@ use haft_core::grant::{Closed, Grant, Right, Why};
 use haft_core::limit::Limits;
 use haft_core::tool::{Clipper, Notes, Whole};
 
-/// Characters of one answer, notices included: about 8 000 tokens, and room for the end of any build log.
+/// Limit on the characters of one result with its notices: about 8,000 tokens, enough for the end of any build
+/// log.
 const MAX_CHARACTERS: usize = 30_000;
-/// Bytes that a character may take.
+/// Bytes of the longest character.
 const CHARACTER: u64 = 4;
 
-/// How many characters an answer may have within `limits`.
+/// Returns the limit on the characters of a result within `limits`.
 pub(super) fn character_limit(limits: &Limits) -> usize {
     let within = usize::try_from(limits.result / CHARACTER).unwrap_or(usize::MAX);
     within.min(MAX_CHARACTERS)
 }
 
-/// What a call may use whose child gets `timeout`: the time to stop it comes on top, so that the
-/// answer with what the child wrote so far is not cut off by the call's own deadline.
+/// Returns the limits of a call whose child gets `timeout`: the time to stop the child is added, so that the
+/// call's own deadline does not cut off the result.
 pub(super) fn limits(timeout: Duration) -> Limits {
     let time = timeout.saturating_add(STOP_BOUND).min(Limits::MAX_TIME);
     Limits { time, ..Limits::default() }
 }
 
-/// What failed was refused, one line each; more would bury the message.
+/// Limit on the hints about refusals, one line each.
 const MAX_HINTS: usize = 4;
 
-/// The table of program.toml that says what commands may do.
+/// The table of program.toml with the rights of commands.
 const TABLE: &str = "`[sandbox]`";
 
-/// The answer of at most `limit` characters to a child that had `grant`. What it leaves out stays in `whole`, where that
-/// is wanted. A child that failed after it had been refused something was refused.
+/// Returns the result of a child with `grant`, in at most `limit` characters. The complete text is left in
+/// `whole`, if it is wanted. If the child failed, its refusals are reported as the likely cause.
 pub(super) fn answer(
     mut finished: Finished,
     timeout: Duration,
@@ -54,7 +55,7 @@ pub(super) fn answer(
             notes.refused(rights(grant, &finished.refused, &output));
         }
         let hints = hints.join("\n");
-        // Where there is little room, it is the output's.
+        // With little room the output takes precedence.
         append(&mut notices, if hints.chars().count() < limit / 2 { &hints } else { "" });
     }
     let mut text = |limit: usize| {
@@ -68,8 +69,8 @@ pub(super) fn answer(
     ToolResult { content, is_error, ..ToolResult::default() }
 }
 
-/// Standard output, then standard error, which is cut shorter than a third only where standard
-/// output leaves it more.
+/// Joins standard output and standard error; standard error is cut to less than a third only if standard output
+/// leaves more than that.
 fn output(stdout: &mut Clipper, stderr: Option<&mut Clipper>, room: usize) -> String {
     let Some(stderr) = stderr.filter(|text| text.total() > 0) else { return stdout.render(room) };
     // The line break between the two.
@@ -80,27 +81,28 @@ fn output(stdout: &mut Clipper, stderr: Option<&mut Clipper>, room: usize) -> St
     text
 }
 
-/// What a child that failed was refused, and the line that would allow it: first what its `output` names. Reading what is
-/// closed is not observed: there the output's own words are all there is.
+/// Returns hints about the refusals of a failed child; accesses that its `output` names come first. Reads of
+/// closed paths are not observed: only the output mentions them.
 fn hints(grant: &Grant, refused: &[Refusal], output: &str) -> Vec<String> {
     let refused = Refusal::hints(refused, (grant, TABLE), output);
     let closed = grant.closed_in(output);
     let closed = closed.into_iter().filter_map(|closed: &Closed| closed.hint(TABLE));
-    // What was observed names the same way out.
-    let new = closed.filter(|hint| !refused.iter().any(|told| told.ends_with(hint.as_str()))).take(MAX_HINTS);
-    let all = new.chain(refused.iter().cloned()).map(|hint| format!("hint: {hint}"));
-    all.take(MAX_HINTS).collect()
+    // Skips hints that an observed refusal already gives.
+    let new =
+        closed.filter(|hint| !refused.iter().any(|known| known.ends_with(hint.as_str()))).take(MAX_HINTS);
+    let lines = new.chain(refused.iter().cloned()).map(|hint| format!("hint: {hint}"));
+    lines.take(MAX_HINTS).collect()
 }
 
-/// The rights that would have allowed a child what it was refused: credential stores, where its `output` names no other
-/// reason.
+/// Returns the rights that would have permitted the refused accesses, including credential stores if `output`
+/// names no other reason.
 fn rights(grant: &Grant, refused: &[Refusal], output: &str) -> Vec<Right> {
     let stores = grant.closed_in(output).into_iter().filter_map(|closed| match closed.why {
         Why::Store(store) => Some(Right::Credentials(store)),
         Why::Own | Why::Denied | Why::StartUp => None,
     });
     let rights = Refusal::rights(refused, grant);
-    // What was refused beside it would be refused again.
+    // A refusal without a matching right would occur again.
     if rights.is_empty() && !refused.is_empty() {
         Vec::new()
     } else {
@@ -134,7 +136,7 @@ fn exit(status: ExitStatus) -> String {
     }
 }
 
-/// Appends `more` on a line of its own.
+/// Appends `more` on a new line.
 fn append(text: &mut String, more: &str) {
     if !text.is_empty() && !more.is_empty() && !text.ends_with('\n') {
         text.push('\n');
@@ -167,7 +169,7 @@ mod tests {
         }
     }
 
-    /// TE12, TE24: whatever the streams hold, the answer stays within its limit and tells the end.
+    /// TE12, TE24: for any content of the streams, the result stays within its limit and reports the end.
     #[test]
     fn te12_both_streams_and_the_notices_share_one_limit() {
         for (stdout, stderr) in [(0, 0), (5, 0), (0, 5), (900, 5), (5, 900), (900, 900), (1500, 1500)] {

@@ -1,5 +1,5 @@
-//! `bash`: a command in the workspace, run to its end. It refuses to be a session: nothing of
-//! the shell, no variable and no process, is there for the next call.
+//! `bash`: runs a command in the workspace to its end. Keeps no session: no variable and no process of a call
+//! remains for the next.
 
 use std::time::Duration;
 
@@ -16,23 +16,23 @@ use haft_core::limit::Limits;
 use haft_core::lookup::find_on_path;
 use haft_core::tool::{Context, Subject, Tool, ToolError};
 
-/// The tool's name.
+/// The name of the tool.
 pub const NAME: &str = "bash";
-/// How long a command may take where nothing else is said: most builds and test runs.
+/// The default time limit of a command: enough for most builds and test runs.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_mins(2);
-/// The most that a call may ask for.
+/// The maximum time limit that a call may request.
 pub(crate) const MAX_TIMEOUT: Duration = Duration::from_mins(10);
 
-/// Bytes of one command. What is longer is data, and belongs in a file.
+/// Limit on the bytes of one command. Longer content is data, and belongs in a file.
 const MAX_COMMAND: usize = 1 << 20;
 
-/// What the model is told.
+/// The description for the model.
 const DESCRIPTION: &str = "Run a command with bash in the workspace and return what it prints, standard output and \
     standard error in order, with the exit code where it is not 0. Standard input is empty. Every call is a new shell; \
     what a command leaves in the background is stopped when it ends. Of long output the beginning and the end are shown.";
 
-/// Runs a script that is too long for an argument: it is read from standard input, and what it
-/// runs gets an empty one.
+/// Runs a script that is too long for an argument: it is read from standard input, and its commands get an
+/// empty one.
 const FROM_INPUT: &str = r#"eval "$(</dev/stdin)" </dev/null"#;
 
 /// The `bash` tool.
@@ -45,7 +45,7 @@ pub struct Bash {
 }
 
 impl Bash {
-    /// A `bash` whose commands may take `timeout` where the call does not say.
+    /// Returns a `bash` tool with a default time limit.
     pub fn new(confiner: Confiner, timeout: Duration) -> Self {
         let hints = Hints { destructive: true, open_world: true, ..Hints::default() };
         let (name, description) = (NAME.into(), DESCRIPTION.into());
@@ -53,13 +53,13 @@ impl Bash {
         Self { def, confiner, timeout, denied: Denied::default() }
     }
 
-    /// The same, without the commands that are `denied`.
+    /// Returns the tool without the `denied` commands.
     #[must_use]
     pub fn denying(self, denied: Denied) -> Self {
         Self { denied, ..self }
     }
 
-    /// The same, whose description says what commands may reach.
+    /// Returns the tool with the rights of commands in its description.
     #[must_use]
     pub fn telling(mut self, reach: &str) -> Self {
         if !reach.is_empty() {
@@ -81,13 +81,12 @@ impl Bash {
     }
 }
 
-/// What one call may use where a command may take `timeout` by default: the time of the longest
-/// command and of stopping it.
+/// Returns the limits of one call for a default time limit: the time of the longest command and of stopping it.
 pub fn limits(timeout: Duration) -> Limits {
     answer::limits(longest(timeout))
 }
 
-/// A program that allows more than [`MAX_TIMEOUT`] by default allows it to be asked for too.
+/// Returns the maximum time limit: a default above [`MAX_TIMEOUT`] may be requested too.
 fn longest(timeout: Duration) -> Duration {
     timeout.max(MAX_TIMEOUT)
 }

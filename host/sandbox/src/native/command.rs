@@ -1,6 +1,5 @@
-//! A command tool: one program with declared arguments, run without a shell. It refuses to let
-//! a value become anything but one argument: no word is split, no `$(…)` is run, and what would
-//! be taken for an option is turned away.
+//! A command tool: one program with declared arguments, run without a shell. A value is always exactly one
+//! argument: no word is split, no `$(…)` is executed, and a value that looks like an option is refused.
 
 mod arguments;
 
@@ -19,47 +18,47 @@ use haft_core::lookup::{find_on_path, is_executable};
 use haft_core::manifest::Argument;
 use haft_core::tool::{Context, Subject, Tool, ToolError};
 
-/// How long a command may take where its program says nothing.
+/// The default time limit of a command.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_mins(2);
 
-/// What a program says of one of its commands.
+/// The declaration of a command in a program.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CommandSpec {
     /// The program's name.
     pub program: String,
     /// The tool's name within the program.
     pub tool: String,
-    /// What it does, for the model.
+    /// The description, for the model.
     pub description: String,
-    /// The words of the command line: the name of a binary on `PATH`, or `./…` for one below
-    /// `folder`; then the arguments that are always there.
+    /// The words of the command line: the name of a binary on `PATH`, or `./…` for one below `folder`; then the
+    /// fixed arguments.
     pub command: Vec<String>,
-    /// The folder that the program came in.
+    /// The program's folder.
     pub folder: PathBuf,
-    /// What a call may add, in this order.
+    /// The arguments of a call, in this order.
     pub arguments: Vec<Argument>,
-    /// Whether a call may add any further words, after those.
+    /// Whether a call may append further words.
     pub extra_args: bool,
-    /// Binaries without which it cannot work, besides its own.
+    /// Required binaries, besides the command itself.
     pub required: Vec<String>,
-    /// Binaries that it makes use of.
+    /// Optional binaries.
     pub optional: Vec<String>,
-    /// How long it may take.
+    /// The time limit.
     pub timeout: Duration,
 }
 
-/// Why a [`CommandSpec`] makes no tool.
+/// Reasons why a [`CommandSpec`] is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CommandError {
-    /// No words.
+    /// The command has no words.
     #[error("the command is empty: expected the name of a program and its arguments")]
     Empty,
-    /// A path in place of a name.
+    /// The command is a path instead of a name.
     #[error(
         "expected the bare name of a program on PATH, or `./…` for one that the program brings along: `{0}`"
     )]
     NotABareName(String),
-    /// Two arguments of one name.
+    /// Two arguments have one name.
     #[error("the argument `{0}` is declared twice")]
     DuplicateArgument(String),
 }
@@ -73,58 +72,58 @@ pub struct CommandTool {
     binary: Binary,
 }
 
-/// What is run.
+/// The program to run.
 #[derive(Debug)]
 enum Binary {
-    /// A name on `PATH`, looked up by every call.
+    /// A name on `PATH`, which every call looks up.
     Named(String),
-    /// A file that the program brings along.
+    /// A file of the program's folder.
     Own(PathBuf),
 }
 
-/// The name under which a command of a program is exposed.
+/// Returns the name under which a program's command is exposed.
 pub fn exposed_name(program: &str, tool: &str) -> String {
     haft_core::tool::exposed_name(&["program", program, tool])
 }
 
-/// What a model is told of a command.
+/// Returns the definition of a command for models.
 pub fn definition(spec: &CommandSpec) -> ToolDef {
     ToolDef {
         name: exposed_name(&spec.program, &spec.tool),
         title: None,
         description: description(spec),
         parameters: arguments::schema(&spec.arguments, spec.extra_args),
-        // Nothing is known of the program, so the worst is said.
+        // The program's behaviour is unknown, so the worst is assumed.
         hints: Hints { destructive: true, open_world: true, ..Hints::default() },
         output: None,
     }
 }
 
 impl CommandTool {
-    /// Makes the tool. Whether its binary is there is looked up by every call.
+    /// Creates the tool. Every call looks up the binary.
     pub fn new(confiner: Confiner, spec: CommandSpec) -> Result<Self, CommandError> {
         let binary = Binary::of(&spec)?;
         arguments::check_names(&spec.arguments)?;
         Ok(Self { def: definition(&spec), spec, confiner, binary })
     }
 
-    /// What one call may use; its time is that of the command and of stopping it.
+    /// Returns the limits of one call: the time of the command and of stopping it.
     pub fn limits(&self) -> Limits {
         limits(self.spec.timeout)
     }
 
-    /// The tool's name within its program.
+    /// Returns the tool's name within its program.
     pub fn name(&self) -> &str {
         &self.spec.tool
     }
 
-    /// The command line that a call with `arguments` comes to, quoted as for a shell.
+    /// Returns the command line of a call with `arguments`, quoted for a shell.
     pub fn line(&self, arguments: &Value) -> String {
         let words = self.words(arguments).unwrap_or_else(|_| vec![arguments.to_string()]);
         shell_words::join(self.spec.command.iter().chain(&words))
     }
 
-    /// What a call adds to the words of the command.
+    /// Returns the words that a call appends to the command.
     fn words(&self, arguments: &Value) -> Result<Vec<String>, String> {
         let any = self.spec.command.iter().skip(1).any(|word| word == "--");
         arguments::words(&self.spec.arguments, self.spec.extra_args, arguments, any)
@@ -141,10 +140,10 @@ impl CommandTool {
         Ok(ProcessSpec { program, arguments, environment, input, output, limit, timeout })
     }
 
-    /// Names everything that is missing, so that it can be installed in one go.
+    /// Names all missing programs, so that they can be installed at once.
     fn missing(&self) -> String {
         let program = &self.spec.program;
-        let own = match &self.binary {
+        let named = match &self.binary {
             Binary::Own(path) if self.binary.find().is_none() => {
                 let path = path.display();
                 return format!(
@@ -154,8 +153,8 @@ impl CommandTool {
             Binary::Own(_) => None,
             Binary::Named(name) => Some(name),
         };
-        let others = self.spec.required.iter().filter(|name| Some(*name) != own);
-        let names = missing(own.into_iter().chain(others)).join(", ");
+        let others = self.spec.required.iter().filter(|name| Some(*name) != named);
+        let names = missing(named.into_iter().chain(others)).join(", ");
         format!("the program `{program}` requires what is not on PATH: {names}; install it, then call again")
     }
 }
@@ -201,12 +200,12 @@ impl Tool for CommandTool {
     }
 }
 
-/// The names, in backticks, of those that are not on `PATH`.
+/// Returns the names that are not on `PATH`, in backticks.
 fn missing<'n>(names: impl IntoIterator<Item = &'n String>) -> Vec<String> {
     names.into_iter().filter(|name| find_on_path(name).is_none()).map(|name| format!("`{name}`")).collect()
 }
 
-/// The program's own words, and which of its optional binaries are there.
+/// Returns the declared description, and the available optional binaries.
 fn description(spec: &CommandSpec) -> String {
     let purpose = match spec.description.as_str() {
         "" => format!("Run `{}`", spec.command.join(" ")),

@@ -1,10 +1,10 @@
-//! Commands that are always refused, before approval is asked for: a guard against mistakes. It matches the text of a
-//! command, which a shell has many ways to write differently; what keeps a command from doing harm is the sandbox,
-//! the container, the account.
+//! Commands that are always refused, before approval: a guard against mistakes. It matches the text of a
+//! command, which can be written in many ways in a shell; the protection against harm is the sandbox, the
+//! container or the account.
 
 use haft_core::tool::may_run;
 
-/// What is denied where program.toml says nothing.
+/// The default patterns.
 pub const DEFAULT: &[&str] = &[
     "rm -rf /",
     "rm -rf /*",
@@ -17,7 +17,7 @@ pub const DEFAULT: &[&str] = &[
     ":(){ :|:& };:",
 ];
 
-/// Characters with which one command ends and another begins.
+/// Characters that separate commands.
 const BORDERS: &[char] = &[';', '&', '|', '\n', '(', ')', '{', '}', '`'];
 
 /// Patterns of commands.
@@ -25,14 +25,14 @@ const BORDERS: &[char] = &[';', '&', '|', '\n', '(', ')', '{', '}', '`'];
 pub struct Denied(Vec<String>);
 
 impl Denied {
-    /// These patterns. A pattern is a command line: its program, options and operands all have to be
-    /// there, in any order; `*` at the end of a word stands for anything. One with `(`, `|` or `;` is
-    /// looked for as it stands, spaces aside.
+    /// Returns these patterns. A pattern is a command line: its program, options and operands must all be
+    /// present, in any order; `*` at the end of a word matches anything. A pattern with `(`, `|` or `;` is
+    /// searched for literally, except for spaces.
     pub fn new(patterns: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self(patterns.into_iter().map(Into::into).collect())
     }
 
-    /// Why a command is not run.
+    /// Returns the reason why a command is refused.
     pub fn refusal(&self, command: &str) -> Option<String> {
         let pattern = self.0.iter().find(|pattern| is_meant(pattern, command))?;
         Some(format!("command blocked by shell_deny pattern `{pattern}`"))
@@ -49,7 +49,7 @@ fn is_meant(pattern: &str, command: &str) -> bool {
     may_run(command, &|words, is_certain| is_certain && pattern.are_in(&SimpleCommand::of(words)))
 }
 
-/// A simple command: its program, the letters of its short options, its long ones and its operands.
+/// A simple command: its program, the letters of its short options, its long options and its operands.
 #[derive(Debug, Default)]
 struct SimpleCommand {
     program: String,
@@ -89,14 +89,14 @@ impl SimpleCommand {
             && self
                 .letters
                 .iter()
-                .all(|letter| other.letters.iter().any(|own| own.eq_ignore_ascii_case(letter)))
-            && self.others.iter().all(|word| other.others.iter().any(|own| matches(word, own)))
+                .all(|letter| other.letters.iter().any(|given| given.eq_ignore_ascii_case(letter)))
+            && self.others.iter().all(|word| other.others.iter().any(|given| matches(word, given)))
     }
 }
 
 fn matches(pattern: &str, word: &str) -> bool {
     match pattern.strip_suffix('*') {
-        // `/*` is what a shell would make of it, and itself.
+        // `/*` matches itself, which a shell would expand.
         Some("/") => word == "/*",
         Some(beginning) => word.starts_with(beginning),
         None => pattern == word,
@@ -140,7 +140,7 @@ mod tests {
         assert_eq!(denied.refusal("reboot").unwrap(), "command blocked by shell_deny pattern `reboot`");
     }
 
-    /// RS08: what only mentions one is not denied.
+    /// RS08: a command that only mentions a denied one is not denied.
     #[test]
     fn rs08_what_only_mentions_one_is_run() {
         let denied = Denied::new(DEFAULT.iter().copied());

@@ -1,5 +1,5 @@
-//! `read_file` and `write_file`: files where the backend is, byte by byte and beside any pane. They
-//! refuse what is no file.
+//! `read_file` and `write_file`: files on the backend's target, byte for byte and without the pane. They refuse
+//! special files.
 
 use std::sync::Arc;
 
@@ -14,31 +14,31 @@ use haft_core::call::{Hints, ToolCall, ToolDef, ToolResult};
 use haft_core::limit::Limits;
 use haft_core::tool::{Context, Subject, SubjectArgument, Tool, ToolError};
 
-/// What calls of both are about.
+/// The subject of calls of both tools.
 const SUBJECT: SubjectArgument = SubjectArgument::Path("path");
 
-/// The names of the tools.
+/// The name of the read tool.
 pub const READ: &str = "read_file";
-/// See [`READ`].
+/// The name of the write tool.
 pub const WRITE: &str = "write_file";
 
-/// Characters of one answer.
+/// Limit on the characters of one result.
 const MAX_CHARACTERS: usize = 8000;
-/// Bytes that a character may take.
+/// Bytes of the longest character.
 const CHARACTER: usize = 4;
-/// Bytes of which base64 makes [`MAX_CHARACTERS`].
+/// The number of bytes whose base64 has [`MAX_CHARACTERS`].
 const MAX_BINARY: usize = MAX_CHARACTERS / 4 * 3;
-/// Said after a part of a file that has more.
+/// The suffix of a truncated result.
 const TRUNCATED: &str = "...[truncated]";
-/// Bytes that can be written at once: what a model can say, many times over.
+/// Limit on the bytes of one write: many times the length of a model's output.
 const MAX_CONTENT: usize = 16 << 20;
 
-/// What one call may use: the backend has its own bound for the time.
+/// Returns the limits of one call; the backend has its own time limit.
 pub fn limits() -> Limits {
     Limits { time: std::time::Duration::from_secs(90), ..Limits::default() }
 }
 
-/// `read_file`.
+/// The `read_file` tool.
 #[derive(Debug)]
 pub struct ReadFile {
     def: ToolDef,
@@ -46,7 +46,7 @@ pub struct ReadFile {
 }
 
 impl ReadFile {
-    /// One for the files of `backend`.
+    /// Creates the tool for the files of `backend`.
     pub fn new(backend: Arc<dyn Backend>) -> Self {
         let description = format!(
             "Read a file on the target ({}). At most 8000 characters are returned; `offset` reads on.",
@@ -70,7 +70,7 @@ impl ReadFile {
     }
 }
 
-/// `write_file`.
+/// The `write_file` tool.
 #[derive(Debug)]
 pub struct WriteFile {
     def: ToolDef,
@@ -78,7 +78,7 @@ pub struct WriteFile {
 }
 
 impl WriteFile {
-    /// One for the files of `backend`.
+    /// Creates the tool for the files of `backend`.
     pub fn new(backend: Arc<dyn Backend>) -> Self {
         let description = format!(
             "Write a file on the target ({}), creating it and its directories, or replacing what it holds.",
@@ -102,7 +102,7 @@ impl WriteFile {
     }
 }
 
-/// How bytes that are no text are written.
+/// The schema of the encoding for binary content.
 static ENCODING: std::sync::LazyLock<Value> = std::sync::LazyLock::new(|| {
     json!({
         "type": "string",
@@ -149,11 +149,11 @@ impl Tool for ReadFile {
     }
 }
 
-/// The text of a file of which `rest` bytes are left from where it was read.
+/// Returns the text of a file with `rest` bytes left from the start of the read.
 fn shown(bytes: &[u8], rest: u64) -> String {
     let decoded = match std::str::from_utf8(bytes) {
         Ok(text) => std::borrow::Cow::Borrowed(text),
-        // Half a character at the end of what was read is no fault of the file.
+        // An incomplete character at the end of the read is not an error in the file.
         Err(error) if error.error_len().is_none() && rest > bytes.len() as u64 => {
             String::from_utf8_lossy(bytes.get(..error.valid_up_to()).unwrap_or_default())
         }
@@ -203,7 +203,7 @@ impl Tool for WriteFile {
 mod tests {
     use super::*;
 
-    /// FL01: 8000 characters, whole ones, and a word where there is more.
+    /// FL01: at most 8,000 whole characters, and a suffix if there are more.
     #[test]
     fn fl01_a_long_file_is_cut_between_characters() {
         let text = "ж".repeat(9000);

@@ -1,12 +1,12 @@
-//! The command line that a model wants to be run: what `bash` and `run_shell` have in common before
-//! either starts anything. It refuses to change a command.
+//! The command line of a model: the checks that `bash` and `run_shell` share before they start a process. Never
+//! changes a command.
 
 use serde_json::Value;
 
 use super::deny::Denied;
 use haft_core::tool::ToolError;
 
-/// The argument `command`, of at most `most` bytes. `instead` is what to do with a longer one.
+/// Returns the argument `command`, of at most `most` bytes. `instead` is the hint for a longer one.
 pub(super) fn command<'a>(arguments: &'a Value, most: usize, instead: &str) -> Result<&'a str, ToolError> {
     let command = arguments.get("command").and_then(Value::as_str).unwrap_or_default();
     let problem = if command.trim().is_empty() {
@@ -21,7 +21,7 @@ pub(super) fn command<'a>(arguments: &'a Value, most: usize, instead: &str) -> R
     Err(ToolError::InvalidArguments(problem))
 }
 
-/// Why a command is refused, approved or not.
+/// Returns the reason why a command is refused, whether it was approved or not.
 pub(super) fn refusal(arguments: &Value, denied: &Denied) -> Option<ToolError> {
     let command = arguments.get("command").and_then(Value::as_str)?;
     denied.refusal(command).map(ToolError::ExecutionFailed)

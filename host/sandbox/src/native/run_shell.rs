@@ -1,4 +1,4 @@
-//! `run_shell`: a command where the backend is. It refuses to hide how a command ended, and to type
+//! `run_shell`: runs a command on the backend's target. Always reports how a command ended, and never types
 //! into one that still runs.
 
 mod answer;
@@ -19,7 +19,7 @@ use haft_core::call::{Hints, ToolCall, ToolDef, ToolResult};
 use haft_core::limit::Limits;
 use haft_core::tool::{Context, Subject, Tool, ToolError};
 
-/// The tool's name.
+/// The name of the tool.
 pub const NAME: &str = "run_shell";
 
 /// The `run_shell` tool.
@@ -27,15 +27,15 @@ pub const NAME: &str = "run_shell";
 pub struct RunShell {
     def: ToolDef,
     backend: Arc<dyn Backend>,
-    /// How long a command may take where the call does not say.
+    /// The default time limit of a command.
     timeout: Duration,
     denied: Denied,
-    /// Whether haft ends with the call, and a command whose time is over with it.
+    /// Whether haft ends after the call, and with it a command that exceeded its time limit.
     one_call: bool,
 }
 
 impl RunShell {
-    /// One that runs commands on `backend`.
+    /// Creates a tool that runs commands on `backend`.
     pub fn new(backend: Arc<dyn Backend>, timeout: Duration, denied: Denied) -> Self {
         let hints = Hints { destructive: true, open_world: true, ..Hints::default() };
         let (name, description) = (NAME.into(), description(&*backend));
@@ -44,7 +44,8 @@ impl RunShell {
         Self { def, backend, timeout, denied, one_call: false }
     }
 
-    /// The same where haft ends with its one call, and a command whose time is over with it.
+    /// Returns the tool for a haft that ends after one call, and with it a command that exceeded its time
+    /// limit.
     #[must_use]
     pub fn for_one_call(self) -> Self {
         Self { one_call: true, ..self }
@@ -74,7 +75,7 @@ impl RunShell {
     }
 }
 
-/// What the model is told.
+/// Returns the description for the model.
 fn description(backend: &dyn Backend) -> String {
     let target = backend.summary();
     let pane = if backend.screen().is_some() {
@@ -109,7 +110,7 @@ fn parameters(timeout: Duration, has_pane: bool) -> Value {
     })
 }
 
-/// What one call may use: its own time is bounded by `wait`.
+/// Returns the limits of one call: `wait` limits its time.
 pub fn limits() -> Limits {
     Limits { time: Limits::MAX_TIME, ..Limits::default() }
 }
@@ -125,7 +126,7 @@ impl Tool for RunShell {
     }
 
     fn has_fixed_rights(&self) -> bool {
-        // What the target lets it do.
+        // The rights are those of the target.
         true
     }
 

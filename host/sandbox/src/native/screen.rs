@@ -1,5 +1,5 @@
-//! `capture-pane` and `send-keys`: what the backend's pane shows, and keys for it. They refuse every
-//! pane but haft's own.
+//! `capture-pane` and `send-keys`: the content of the backend's pane, and keys for it. They refuse all panes
+//! except haft's own.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,35 +13,35 @@ use haft_core::call::{Hints, ToolCall, ToolDef, ToolResult};
 use haft_core::limit::Limits;
 use haft_core::tool::{Context, Keep, Tool, ToolError, clip};
 
-/// The names of the tools.
+/// The name of the capture tool.
 pub const CAPTURE: &str = "capture-pane";
-/// See [`CAPTURE`].
+/// The name of the keys tool.
 pub const SEND: &str = "send-keys";
 
-/// Characters of one answer: the end, since that is what happened last.
+/// Limit on the characters of one result, which is the end of the screen with the latest output.
 const MAX_CHARACTERS: usize = 8000;
-/// The longest delay; for a longer one the tool is called again.
+/// Limit on a delay; for a longer one the tool is called again.
 const MAX_DELAY: Duration = Duration::from_hours(1);
-/// Characters that are typed at once.
+/// Limit on the characters of one literal text.
 const MAX_LITERAL: usize = 10_000;
-/// Keys that are pressed at once.
+/// Limit on the keys of one call.
 const MAX_KEYS: usize = 200;
-/// What a delay may be.
+/// The valid delays, for messages.
 const DELAYS: &str = "expected a delay like 500ms, 2s, 1m, at most 1h";
 
-/// What one call may use: the longest delay and a slow target.
+/// Returns the limits of one call: the longest delay and time for a slow target.
 pub fn limits() -> Limits {
     Limits { time: MAX_DELAY + Duration::from_mins(2), ..Limits::default() }
 }
 
-/// `capture-pane`.
+/// The `capture-pane` tool.
 #[derive(Debug)]
 pub struct CapturePane {
     def: ToolDef,
     backend: Arc<dyn Backend>,
 }
 
-/// `send-keys`.
+/// The `send-keys` tool.
 #[derive(Debug)]
 pub struct SendKeys {
     def: ToolDef,
@@ -61,7 +61,7 @@ fn delays(what: &str) -> [Value; 2] {
 }
 
 impl CapturePane {
-    /// One for the pane of `backend`.
+    /// Creates the tool for the pane of `backend`.
     pub fn new(backend: Arc<dyn Backend>) -> Self {
         let description = format!(
             "Show what is in the tmux pane on the target ({}): its visible lines, or from `start` to `end` of its \
@@ -94,7 +94,7 @@ impl CapturePane {
 }
 
 impl SendKeys {
-    /// One for the pane of `backend`.
+    /// Creates the tool for the pane of `backend`.
     pub fn new(backend: Arc<dyn Backend>) -> Self {
         let description = format!(
             "Type into the tmux pane on the target ({}): `literal_text` as it is, then `keys` by name, then Enter if \
@@ -125,12 +125,12 @@ impl SendKeys {
     }
 }
 
-/// The pane, which is there where these tools are.
+/// Returns the pane, which exists if these tools are enabled.
 fn screen(backend: &dyn Backend) -> Result<&dyn Screen, ToolError> {
     backend.screen().ok_or_else(|| failed(&BackendError::NoPane { target: backend.summary() }))
 }
 
-/// Waits as a call asks to.
+/// Waits for the requested delay.
 async fn delayed(arguments: &Value, context: &Context<'_>) -> Result<(), ToolError> {
     let delay = delay(arguments).map_err(ToolError::InvalidArguments)?;
     tokio::select! {
@@ -206,7 +206,7 @@ impl Tool for CapturePane {
         snapshot.flags().map_err(|error| ToolError::InvalidArguments(error.to_string()))?;
         delayed(&call.arguments, context).await?;
         let captured = screen.capture(&snapshot).await.map_err(|error| failed(&error))?;
-        // A screen ends in the lines that nothing has been written to yet.
+        // A screen ends with lines that were never written.
         let text = captured.text.trim_end_matches('\n');
         let mut shown = clip(text, MAX_CHARACTERS, Keep::Tail);
         if captured.fell_back {
@@ -286,7 +286,7 @@ mod tests {
         }
     }
 
-    /// TM02: what is left out has the reference's defaults.
+    /// TM02: omitted arguments have the reference's defaults.
     #[test]
     fn tm02_wrapped_lines_are_joined_unless_it_is_switched_off() {
         assert_eq!(snapshot(&json!({})), Snapshot { join: true, ..Snapshot::default() });

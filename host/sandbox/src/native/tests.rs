@@ -8,7 +8,7 @@ use super::*;
 use crate::{BackendError, Captured, CommandOutcome, OutputSink, Piece, Screen, Snapshot, Task};
 use haft_core::tool::Context;
 
-/// A backend that does nothing, with a pane or without.
+/// A backend that does nothing, with or without a pane.
 #[derive(Debug)]
 struct Still(bool);
 
@@ -70,7 +70,7 @@ fn built(settings: &Settings) -> Vec<&'static str> {
     NATIVE.iter().filter(|native| (native.build)(settings).is_some()).map(|native| native.name).collect()
 }
 
-/// TE06: the catalogue agrees with the tools it builds, and names none twice.
+/// TE06: each row of the catalogue names its own tool, and no name occurs twice.
 #[test]
 fn te06_every_row_names_its_tool() {
     let settings = settings(Some(Still(true)));
@@ -83,7 +83,7 @@ fn te06_every_row_names_its_tool() {
     assert!(is_of_target("run_shell") && !is_of_target("bash"));
 }
 
-/// TM01: the tools of a pane are there where a pane is.
+/// TM01: the tools of a pane exist only with a pane.
 #[test]
 fn tm01_capture_and_send_are_there_where_a_pane_is() {
     assert_eq!(built(&settings(None)), ["bash"]);
@@ -92,7 +92,7 @@ fn tm01_capture_and_send_are_there_where_a_pane_is() {
     assert_eq!(all[4..], ["capture-pane", "send-keys"]);
 }
 
-/// RS08: a denied command is refused before approval is asked for.
+/// RS08: a denied command is refused before approval is requested.
 #[test]
 fn rs08_a_denied_command_is_refused_by_its_arguments_alone() {
     let settings = settings(Some(Still(false)));

@@ -1,6 +1,5 @@
-//! Runs one program on the streams that haft itself has, confined as a child of a tool is: what `haft
-//! exec` does, and what the shell of a local pane is. It refuses to leave anything running when the
-//! program or haft ends.
+//! Runs one program on haft's own streams, confined like a child of a tool: `haft exec`, and the shell of a
+//! local pane. Leaves no process running when the program or haft ends.
 
 use std::ffi::OsString;
 use std::io;
@@ -18,7 +17,7 @@ use crate::process::start::{command, started};
 use crate::process::{ProcessError, watch};
 use haft_core::grant::{Grant, Reach, Root, SandboxMode};
 
-/// The rights of a pane, on the command line of what its shell is started by.
+/// The rights of a pane, passed on the command line of its process.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct PaneRights {
     workspace: PathBuf,
@@ -32,12 +31,12 @@ pub struct PaneRights {
     env: Vec<String>,
     network: bool,
     unix_sockets: bool,
-    /// Whether the sandbox was switched off.
+    /// Whether the sandbox is switched off.
     open: bool,
 }
 
 impl PaneRights {
-    /// Those of `grant`, as `confiner` keeps them.
+    /// Returns the rights of `grant`, as `confiner` enforces them.
     pub fn from_grant(grant: &Grant, confiner: &Confiner) -> Self {
         let reach = |reach: &Reach| match reach {
             Reach::Anywhere => None,
@@ -90,7 +89,7 @@ impl PaneRights {
         Ok(grant.with_network(self.network).with_unix_sockets(self.unix_sockets))
     }
 
-    /// What keeps them.
+    /// Returns the confiner that enforces the rights.
     pub fn confiner(&self) -> Confiner {
         if self.open { Confiner::open() } else { Confiner::new() }
     }
@@ -100,17 +99,17 @@ fn paths<'r>(roots: impl Iterator<Item = &'r Root>) -> Vec<PathBuf> {
     roots.map(|root| root.path().to_owned()).collect()
 }
 
-/// The command line of a local pane's process, for tmux's shell.
+/// Returns the command line of a local pane's process, for tmux's shell.
 pub(crate) fn command_line(host: &HostContext, shell: &Path) -> String {
     let rights = PaneRights::from_grant(&host.grant, &host.confiner);
-    // Paths that are not UTF-8 are no directories of a program.
+    // A program's directories are always UTF-8.
     let rights = serde_json::to_string(&rights).unwrap_or_default();
     let words = ["exec", "--terminal", "--rights", &rights, "--", &shell.to_string_lossy()].map(quoted);
     format!("{} {}", quoted(&host.haft.to_string_lossy()), words.join(" "))
 }
 
-/// Runs `program` on this process's own streams to its end; what the sandbox refused it comes back too. With `terminal` it stays in the session
-/// of the terminal that they are, so that keys like Ctrl-C reach it.
+/// Runs `program` on this process's streams to its end; returns its status and the sandbox's refusals. With
+/// `terminal` it stays in the session of its terminal, so that keys such as Ctrl-C reach it.
 pub async fn run(
     confiner: &Confiner,
     grant: &Grant,
@@ -120,11 +119,11 @@ pub async fn run(
 ) -> Result<(ExitStatus, Vec<Refusal>), ProcessError> {
     let more = if terminal { terminal_variables() } else { Vec::new() };
     let command = command(program, arguments, &more, grant)?;
-    let own = |stream: io::Result<_>| stream.map_err(watch("hand on a stream"));
+    let stream = |stream: io::Result<_>| stream.map_err(watch("hand on a stream"));
     let streams = [
-        own(io::stdin().as_fd().try_clone_to_owned())?,
-        own(io::stdout().as_fd().try_clone_to_owned())?,
-        own(io::stderr().as_fd().try_clone_to_owned())?,
+        stream(io::stdin().as_fd().try_clone_to_owned())?,
+        stream(io::stdout().as_fd().try_clone_to_owned())?,
+        stream(io::stderr().as_fd().try_clone_to_owned())?,
     ];
     let confiner = if terminal { confiner.clone().at_terminal() } else { confiner.clone() };
     let mut session = started(&confiner, grant, &command, streams).await?;
@@ -156,7 +155,7 @@ pub async fn run(
         .ok_or_else(|| watch("take the command's exit status")(io::ErrorKind::TimedOut.into()))
 }
 
-/// What a shell at a terminal has to know of it.
+/// Returns the variables that a shell in a terminal needs.
 fn terminal_variables() -> Vec<(OsString, OsString)> {
     let names = ["TERM", "COLORTERM"];
     names.into_iter().filter_map(|name| Some((name.into(), std::env::var_os(name)?))).collect()

@@ -1,6 +1,7 @@
-//! Caches of developer tools inside the sandbox. Package managers and compilers keep what they fetched in a person's home,
-//! which no child writes. Each workspace and each MCP server has caches of its own instead, told to each tool by its own
-//! variable: nothing there ends up in another program's hands, and the person's own caches stay as they are.
+//! Caches of developer tools in the sandbox. Package managers and compilers keep downloads in the user's home,
+//! which no child may write. Each workspace and each MCP server has its own caches instead, which each tool
+//! gets by an environment variable: no cache is shared with another program, and the user's own caches stay
+//! unchanged.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder};
@@ -13,8 +14,8 @@ use std::time::Duration;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, Timespec, Timestamps, UTIME_NOW, utimensat};
 use rustix::io::Errno;
 
-/// What a child may have said about itself that is not a right: where the tools keep what can be fetched again. The text
-/// before the place is for those that take a whole option.
+/// The variables of the tools' cache directories, which are not rights. The text before the path is for tools
+/// that take a whole option.
 const VARIABLES: &[(&str, &str, &str)] = &[
     // npm and npx, and the headers that node-gyp compiles against.
     ("npm_config_cache", "", "npm"),
@@ -39,28 +40,28 @@ const VARIABLES: &[(&str, &str, &str)] = &[
     ("MAVEN_ARGS", "-Dmaven.repo.local=", "maven"),
 ];
 
-/// The directory that Cargo takes for its own.
+/// The directory of `CARGO_HOME`.
 const CARGO: &str = "cargo";
 
-/// What Cargo is told there by a person: registries and mirrors among it.
+/// The user's configuration of Cargo, with registries and mirrors.
 const CARGO_CONFIG: &str = "config.toml";
 
-/// How long caches are kept that nobody uses.
+/// The time for which unused caches are kept.
 const UNUSED: Duration = Duration::from_hours(30 * 24);
 
-/// A directory, and no link to one.
+/// Flags that open a directory and not a link to one.
 const DIRECTORY: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// The times of what is used now.
+/// The timestamps of a cache in use.
 const NOW: Timestamps = {
     let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
     Timestamps { last_access: now, last_modification: now }
 };
 
-/// What of a directory of caches children write. Beside it lies what only haft writes.
+/// The part of a cache directory that children may write. Only haft writes the rest.
 const WRITTEN: &str = "caches";
 
-/// The variables that tell each tool its place in `caches`.
+/// Returns the variables that name each tool's directory in `caches`.
 pub(super) fn variables(caches: &Path) -> impl Iterator<Item = (OsString, OsString)> {
     VARIABLES.iter().map(|(name, option, place)| {
         let mut value = OsString::from(option);
@@ -69,45 +70,46 @@ pub(super) fn variables(caches: &Path) -> impl Iterator<Item = (OsString, OsStri
     })
 }
 
-/// The directory in `own`, which is of one workspace or server, that children write.
-pub fn written(own: &Path) -> PathBuf {
-    own.join(WRITTEN)
+/// Returns the directory in `base`, the cache of one workspace or server, that children may write.
+pub fn written(base: &Path) -> PathBuf {
+    base.join(WRITTEN)
 }
 
-/// Makes `caches`, a directory that [`written`] returned, for this user alone; the time of the directory around it is that of
-/// the last use. Nothing is opened there: where tools may write a whole home, a link could lead anywhere.
+/// Creates `caches`, a directory from [`written`], for this user alone; its parent's modification time is that
+/// of the last use. Opens nothing there: where tools may write a whole home, a link could lead anywhere.
 ///
 /// # Errors
-/// They cannot be made.
+/// The directories cannot be created.
 pub(crate) fn prepare(caches: &Path) -> io::Result<()> {
-    let own = caches.parent().ok_or(io::ErrorKind::InvalidInput)?;
-    DirBuilder::new().recursive(true).mode(0o700).create(own)?;
-    utimensat(CWD, own, &NOW, AtFlags::SYMLINK_NOFOLLOW)?;
+    let base = caches.parent().ok_or(io::ErrorKind::InvalidInput)?;
+    DirBuilder::new().recursive(true).mode(0o700).create(base)?;
+    utimensat(CWD, base, &NOW, AtFlags::SYMLINK_NOFOLLOW)?;
     if caches.symlink_metadata().is_ok() {
         return Ok(());
     }
-    // Whole from the beginning: another haft may start a child in it at once.
-    let new = tempfile::Builder::new().prefix(".new").tempdir_in(own)?;
+    // Renamed when complete: another haft may start a child in it at once.
+    let new = tempfile::Builder::new().prefix(".new").tempdir_in(base)?;
     fill(new.path())?;
     match fs::rename(new.path(), caches) {
-        // Another haft was first.
+        // Another haft created it first.
         Err(_) if caches.is_dir() => Ok(()),
         renamed => renamed,
     }
 }
 
-/// What is in caches before a child has written there.
+/// Creates the initial content of a cache directory.
 fn fill(caches: &Path) -> io::Result<()> {
     fs::create_dir(caches.join(CARGO))?;
-    let of_person = std::env::var_os("CARGO_HOME").map(PathBuf::from);
-    let of_person = of_person.or_else(|| Some(etcetera::home_dir().ok()?.join(".cargo")));
-    if let Some(config) = of_person.map(|cargo| cargo.join(CARGO_CONFIG)).filter(|config| config.is_file()) {
+    let cargo_home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    let cargo_home = cargo_home.or_else(|| Some(etcetera::home_dir().ok()?.join(".cargo")));
+    if let Some(config) = cargo_home.map(|cargo| cargo.join(CARGO_CONFIG)).filter(|config| config.is_file()) {
         symlink(config, caches.join(CARGO).join(CARGO_CONFIG))?;
     }
     Ok(())
 }
 
-/// Removes the caches in `all` that nobody used for 30 days, and returns their names; with `dry_run` only these.
+/// Removes the caches in `all` that were unused for 30 days, and returns their names; with `dry_run` only
+/// returns the names.
 ///
 /// # Errors
 /// A directory cannot be read or removed.
@@ -119,9 +121,9 @@ pub fn sweep(all: &Path, dry_run: bool) -> io::Result<Vec<String>> {
     let mut swept = Vec::new();
     for entry in entries {
         let entry = entry?;
-        // Of a link its own.
-        let own = entry.metadata()?;
-        if own.is_dir() && own.modified()?.elapsed().is_ok_and(|age| age > UNUSED) {
+        // The metadata of a link itself.
+        let metadata = entry.metadata()?;
+        if metadata.is_dir() && metadata.modified()?.elapsed().is_ok_and(|age| age > UNUSED) {
             if !dry_run {
                 open_up(&rustix::fs::openat(CWD, entry.path(), DIRECTORY, Mode::empty())?)?;
                 fs::remove_dir_all(entry.path())?;
@@ -133,8 +135,8 @@ pub fn sweep(all: &Path, dry_run: bool) -> io::Result<Vec<String>> {
     Ok(swept)
 }
 
-/// Makes a directory and those below it removable, which Go makes read-only. No link is followed: what a child wrote, or
-/// changes just now, leads nowhere else.
+/// Makes a directory and its subdirectories removable, since Go makes them read-only. Follows no link that a
+/// child created, even one created during the walk.
 fn open_up(directory: &OwnedFd) -> io::Result<()> {
     rustix::fs::fchmod(directory, Mode::RWXU)?;
     for entry in rustix::fs::Dir::read_from(directory)? {
@@ -164,7 +166,7 @@ mod tests {
         File::open(own).unwrap().set_modified(long_ago).unwrap();
     }
 
-    /// A child that puts a link in the place of what haft made there changes no other file.
+    /// A child that replaces haft's file by a link changes no other file.
     #[test]
     fn m1_nothing_is_written_where_children_write() {
         let place = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! Reads what a child writes, as it comes: live to listeners, clipped into memory. The caller decides when to stop; a
-//! pipe may stay open for longer than the call lasts.
+//! Reads a child's output as it arrives: forwards it live and keeps a truncated copy. The caller decides when
+//! to stop; a pipe may stay open for longer than the call.
 
 use std::convert::Infallible;
 use std::io;
@@ -10,33 +10,33 @@ use tokio::net::unix::pipe::Receiver;
 use haft_core::event::{Event, Events};
 use haft_core::tool::{Clipper, Keep};
 
-/// What one read takes at most; the capacity of a pipe.
+/// Limit on the bytes of one read: the capacity of a pipe.
 const CHUNK: usize = 64 << 10;
 
-/// The reading ends of a child's output.
+/// The read ends of a child's output.
 pub(crate) struct Capture {
     stdout: Stream,
     stderr: Option<Stream>,
 }
 
-/// Where what is read is sent.
+/// The receiver of the output.
 #[derive(Clone, Copy)]
 pub(crate) struct Listener<'a> {
-    /// The call that the child runs for.
+    /// The id of the call.
     pub call: &'a str,
-    /// Its events.
+    /// The events of the call.
     pub events: &'a Events,
 }
 
 impl Capture {
-    /// Reads from these pipes, keeping `limit` characters' worth of each. Must be made inside a
+    /// Reads from these pipes and keeps at most `limit` characters of each. Must be called inside a tokio
     /// runtime.
     pub(crate) fn new(stdout: OwnedFd, stderr: Option<OwnedFd>, limit: usize) -> io::Result<Self> {
         let stderr = stderr.map(|pipe| Stream::new(pipe, limit)).transpose()?;
         Ok(Self { stdout: Stream::new(stdout, limit)?, stderr })
     }
 
-    /// Reads until all writing ends are closed. Cancel-safe: may be dropped and called again.
+    /// Reads until all write ends are closed. Cancel-safe.
     pub(crate) async fn read_to_end(&mut self, to: Listener<'_>) {
         let emit_stdout =
             |chunk: &str| to.events.emit(|| Event::Stdout { call: to.call.into(), chunk: chunk.into() });
@@ -49,14 +49,13 @@ impl Capture {
         }
     }
 
-    /// Reads for as long as it is polled, so that the child is never held up by a full pipe.
+    /// Reads while it is polled, so that a full pipe never blocks the child.
     pub(crate) async fn read_on(&mut self, to: Listener<'_>) -> Infallible {
         self.read_to_end(to).await;
         std::future::pending().await
     }
 
-    /// What was read of standard output, or of both streams where they were one pipe, and of
-    /// standard error.
+    /// Returns the kept standard output, or both streams if they were merged, and the kept standard error.
     pub(crate) fn into_parts(self) -> (Clipper, Option<Clipper>) {
         let ended = |mut stream: Stream| {
             stream.text.end();
@@ -67,7 +66,7 @@ impl Capture {
 }
 
 struct Stream {
-    /// `None` once all writing ends are closed.
+    /// `None` after all write ends are closed.
     pipe: Option<Receiver>,
     buffer: Box<[u8]>,
     text: Clipper,
@@ -82,7 +81,7 @@ impl Stream {
 
     async fn read_to_end(&mut self, emit: impl Fn(&str)) {
         while let Some(pipe) = &self.pipe {
-            // An error of either means that the pipe gives no more.
+            // Either error means that the pipe is closed.
             let read = match pipe.readable().await {
                 Ok(()) => pipe.try_read(&mut self.buffer),
                 Err(error) => Err(error),

@@ -1,6 +1,6 @@
-//! Starts the one thing that is to outlive haft: a session of tmux on this machine, which a person
-//! attaches to. Everything that runs in it is started by way of `haft exec`, confined and watched. It
-//! refuses to hand the session haft's own environment, which holds keys.
+//! Starts the only process that outlives haft: the tmux server on this machine, to which a person attaches.
+//! Every command in it is started by `haft exec`, confined and supervised. The server does not get haft's own
+//! environment, which contains keys.
 
 use std::io;
 use std::path::Path;
@@ -10,12 +10,11 @@ use tokio::process::Command;
 
 use crate::process::start::ENVIRONMENT;
 
-/// What tmux sees of the environment besides what every child does.
+/// Environment variables of tmux, in addition to those of every child.
 const MORE: &[&str] = &["PATH", "SHELL", "XDG_RUNTIME_DIR"];
 
-/// Runs `script` with `sh`, outside of everything that would end what it leaves behind. It has to end
-/// by itself and soon; tmux's server goes on.
-/// Dropped before its end, the script is killed.
+/// Runs `script` with `sh`, without supervision that would end its background processes. The script must end
+/// soon; tmux's server continues. If the future is dropped before the end, the script is killed.
 #[expect(clippy::disallowed_methods, reason = "starts tmux's server, which nothing of haft may watch over")]
 pub(crate) async fn start(script: &str) -> io::Result<Output> {
     let mut command = Command::new("/bin/sh");

@@ -1,14 +1,14 @@
-//! Why a child could not be run.
+//! Errors of starting and running a child.
 
 use std::io;
 use std::path::PathBuf;
 
 use crate::confine::ConfineError;
 
-/// Why a job could not be run.
+/// Reasons why a program could not be run.
 #[derive(Debug, thiserror::Error)]
 pub enum ProcessError {
-    /// The grant has no workspace that may be read, so there is nowhere to run.
+    /// The grant has no readable workspace, so there is no directory to run in.
     #[error("no directory to run in: the grant names no workspace that may be read")]
     NoWorkspace,
     /// The workspace cannot be opened.
@@ -16,10 +16,10 @@ pub enum ProcessError {
     Workspace {
         /// The workspace.
         path: PathBuf,
-        /// Why not.
+        /// The error of opening it.
         source: io::Error,
     },
-    /// The child cannot be confined as it has to be.
+    /// The child cannot be confined as required.
     #[error(transparent)]
     Confine(#[from] ConfineError),
     /// The program cannot be started.
@@ -31,17 +31,17 @@ pub enum ProcessError {
         /// The file.
         path: PathBuf,
     },
-    /// The system refused what watching a child takes.
+    /// A system call for the supervision of the child failed.
     #[error("cannot {action}: {source}")]
     Watch {
-        /// What was being done.
+        /// The action.
         action: &'static str,
-        /// Why not.
+        /// The error of the action.
         source: io::Error,
     },
 }
 
-/// The error of something that watching a child takes.
+/// Returns a conversion of errors in the supervision of a child.
 pub(crate) fn watch(action: &'static str) -> impl Fn(io::Error) -> ProcessError {
     move |source| ProcessError::Watch { action, source }
 }

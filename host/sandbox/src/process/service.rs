@@ -1,12 +1,12 @@
-//! Keeps one program running that is talked to over pipes, and stops everything that it started. It
-//! refuses to let a service outlive the [`Life`] it hangs on, whatever becomes of the host.
+//! Keeps one program running with pipes to it, and stops all processes that it started. A service never
+//! outlives its [`Life`], whatever happens to the host.
 //!
-//! **Start:** as every child does ([`crate::process::start`]): in the grant's workspace, confined, with a
-//! cleared environment and what was named for it.
-//! **Streams:** input and output are handed over; what it writes to standard error is read all the
-//! time, so that it is never held up by a full pipe, and the end of it is kept.
-//! **End:** when its own process has ended; what that left behind is stopped then. A dropped
-//! [`Life`] kills at once, and when haft is gone the process that watches does the same.
+//! **Start:** like every child ([`crate::process::start`]): in the grant's workspace, confined, with a cleared
+//! environment and the given variables.
+//! **Streams:** input and output are returned to the caller; standard error is read continuously, so that a
+//! full pipe never blocks the service, and its end is kept.
+//! **End:** when its own process has ended; its remaining processes are then stopped. Dropping the [`Life`]
+//! kills at once, and so does the watcher when haft is gone.
 
 use std::convert::Infallible;
 use std::ffi::OsString;
@@ -30,39 +30,39 @@ use haft_core::sync::Lock;
 
 mod words;
 
-/// How long standard error is read on after the service has ended.
+/// Time for reading standard error after the service has ended.
 const DRAIN: Duration = Duration::from_millis(200);
-/// How long stopping may take: a grace for TERM and repeated KILL, and some for a loaded machine.
+/// Time limit for stopping: a grace period for TERM, repeated KILL, and time for a loaded machine.
 const STOP: Duration = Duration::from_secs(4);
-/// What one read of standard error takes at most; the capacity of a pipe.
+/// Limit on the bytes of one read of standard error: the capacity of a pipe.
 const CHUNK: usize = 64 << 10;
 
-/// What to keep running.
+/// A service to run.
 #[derive(Clone, Debug)]
 pub struct ServiceSpec {
-    /// An executable file.
+    /// The executable file.
     pub program: PathBuf,
-    /// Its arguments, passed on as they are.
+    /// The arguments, passed unchanged.
     pub arguments: Vec<OsString>,
-    /// Variables that it gets besides [`crate::process::start::ENVIRONMENT`] and those of the grant.
+    /// Environment variables in addition to [`crate::process::start::ENVIRONMENT`] and those of the grant.
     pub environment: Vec<(OsString, OsString)>,
 }
 
-/// A service that was started.
+/// A running service.
 #[derive(Debug)]
 pub struct Service {
-    /// What it reads. Dropping it is how a service is asked to end.
+    /// The input. Dropping it asks the service to end.
     pub input: Sender,
-    /// What it writes.
+    /// The output.
     pub output: Receiver,
-    /// Whether it still runs, and the way to end it.
+    /// The state of the service, and the means to end it.
     pub life: Life,
 }
 
-/// The life of a service. Dropping it kills the service and all that it started.
+/// The lifetime of a service. Dropping it kills the service and all of its processes.
 #[derive(Debug)]
 pub struct Life {
-    /// Whether everything is to be stopped; closed when this is dropped.
+    /// Whether the service is to be stopped; closed when this is dropped.
     stop: watch::Sender<bool>,
     state: watch::Receiver<ServiceState>,
     words: Arc<Lock<LastLines>>,
@@ -72,22 +72,22 @@ pub struct Life {
 #[derive(Clone, Debug)]
 enum ServiceState {
     Running,
-    /// Its own process has ended.
+    /// The service's own process has ended.
     Ended(Ending),
-    /// Nothing is left of it.
+    /// No process of the service is left.
     Gone(Ending),
 }
 
-/// How a service ended.
+/// The end of a service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// By itself, or by a signal.
+    /// The process exited, or was ended by a signal.
     Exited(ExitStatus),
-    /// It was never started, and why.
+    /// The process was not started; with the reason.
     NotStarted(String),
-    /// It was ended, since this file, which is closed to it, was replaced.
+    /// The service was ended, since this file, which is closed to it, was replaced.
     Replaced(PathBuf),
-    /// The way it ended is unknown.
+    /// The end is unknown; with the reason.
     Unknown(String),
 }
 
@@ -105,8 +105,8 @@ impl std::fmt::Display for Ending {
     }
 }
 
-/// Starts `job` with the rights of `grant`. Every line that it writes to standard error goes to
-/// `on_line`, cut to a bounded length. Must be called inside a runtime.
+/// Starts `job` with the rights of `grant`. Every line of its standard error is passed to `on_line`, truncated.
+/// Must be called inside a tokio runtime.
 pub async fn start(
     confiner: &Confiner,
     job: &ServiceSpec,
@@ -134,7 +134,7 @@ pub async fn start(
 }
 
 impl Life {
-    /// How it ended, if it has.
+    /// Returns the end, if the service has ended.
     pub fn ending(&self) -> Option<Ending> {
         match &*self.state.borrow() {
             ServiceState::Running => None,
@@ -142,7 +142,7 @@ impl Life {
         }
     }
 
-    /// Waits until its own process has ended.
+    /// Waits until the service's own process has ended.
     pub async fn ended(&self) -> Ending {
         let mut state = self.state.clone();
         let ended = state.wait_for(|state| !matches!(state, ServiceState::Running)).await;
@@ -150,29 +150,29 @@ impl Life {
         self.ending().unwrap_or_else(unwatched)
     }
 
-    /// The last lines that it wrote to standard error, without what steers a terminal; bounded.
+    /// Returns the last lines of standard error, without control characters and limited.
     pub fn last_words(&self) -> String {
         self.words.lock().last()
     }
 
-    /// What the sandbox has refused it so far, in order; bounded.
+    /// Returns the sandbox's refusals so far, in order and limited.
     pub fn refused(&self) -> Vec<Refusal> {
         self.refused.lock().clone()
     }
 
-    /// Whether it was asked to.
+    /// Reports whether the service was asked to stop.
     pub fn is_stopping(&self) -> bool {
         *self.stop.borrow()
     }
 
-    /// Asks everything of it to stop. Returns at once.
+    /// Asks all processes to stop. Returns at once.
     pub fn stop(&self) {
-        // No receiver means that nothing is left.
+        // An error means that no process is left.
         let _ = self.stop.send(true);
     }
 
-    /// Waits for `patience` until it has ended by itself, then stops it. Returns when nothing of it
-    /// is left, or when the kernel cannot end it; bounded by `patience` and a few seconds.
+    /// Waits for `patience` until the service has ended, then stops it. Returns when no process is left, or
+    /// when the kernel cannot end one; at most 4 seconds after `patience`.
     pub async fn shut_down(&self, patience: Duration) {
         let _: Result<_, _> = timeout(patience, self.gone()).await;
         self.stop();
@@ -190,7 +190,7 @@ fn unwatched() -> Ending {
     Ending::Unknown("it is not watched any more".to_owned())
 }
 
-/// Watches over the service, in a task of its own.
+/// Supervises the service in a separate task.
 struct Supervisor {
     session: HelperSession,
     errors: Errors,
@@ -204,15 +204,15 @@ impl Supervisor {
             tokio::select! {
                 order = orders.changed() => match order {
                     Ok(()) => drop(self.session.stop()),
-                    // Dropped: the session goes too, and kills.
+                    // Dropped: the session is dropped too, which kills.
                     Err(_) => return,
                 },
                 news = self.session.news() => match news {
                     Ok(HelperEvent::Ended(ended)) => {
-                        let how = self.ending(ended.status);
+                        let ending_now = self.ending(ended.status);
                         let _: Result<_, _> = timeout(DRAIN, self.errors.read_to_end()).await;
-                        self.sender.send_replace(ServiceState::Ended(how.clone()));
-                        ending = Some(how);
+                        self.sender.send_replace(ServiceState::Ended(ending_now.clone()));
+                        ending = Some(ending_now);
                         if !ended.left {
                             break;
                         }
@@ -243,16 +243,16 @@ impl Supervisor {
     }
 }
 
-/// What the service writes to standard error.
+/// Captures the standard error of the service.
 struct Errors {
-    /// `None` once all writing ends are closed.
+    /// `None` after all write ends are closed.
     pipe: Option<Receiver>,
     words: Arc<Lock<LastLines>>,
     on_line: Box<dyn Fn(&str) + Send + Sync>,
 }
 
 impl Errors {
-    /// Reads for as long as it is polled.
+    /// Reads while it is polled.
     async fn read_on(&mut self) -> Infallible {
         self.read_to_end().await;
         std::future::pending().await
@@ -261,7 +261,7 @@ impl Errors {
     async fn read_to_end(&mut self) {
         let mut buffer = vec![0; CHUNK].into_boxed_slice();
         while let Some(pipe) = &self.pipe {
-            // An error of either means that the pipe gives no more.
+            // Either error means that the pipe is closed.
             let read = match pipe.readable().await {
                 Ok(()) => pipe.try_read(&mut buffer),
                 Err(error) => Err(error),

@@ -1,5 +1,5 @@
-//! How a child begins: in the grant's workspace, confined, with an environment that holds what was
-//! named and nothing else. It refuses to hand on a variable only because haft has it.
+//! The start of a child: in the grant's workspace, confined, with an environment of named variables only.
+//! Passes on no variable of haft without a reason.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -12,8 +12,8 @@ use crate::process::error::{ProcessError, watch};
 use haft_core::grant::Grant;
 use haft_core::lookup::search_path;
 
-/// What a child sees of the host's environment without being granted it: who and where the user
-/// is, and how they want text and time, and whom they trust. `LC_*` too; nothing here ever holds a secret.
+/// Variables of the host's environment that every child gets: the user's identity, locale, time zone and
+/// trusted certificates. `LC_*` too; none of them ever holds a secret.
 pub const ENVIRONMENT: &[&str] = &[
     "HOME",
     "LANG",
@@ -22,7 +22,7 @@ pub const ENVIRONMENT: &[&str] = &[
     "TMPDIR",
     "TZ",
     "USER",
-    // Where certificate authorities are: without them nothing is fetched behind a company's proxy.
+    // Certificate authorities: without them downloads fail behind a company's proxy.
     "SSL_CERT_FILE",
     "SSL_CERT_DIR",
     "CURL_CA_BUNDLE",
@@ -32,7 +32,7 @@ pub const ENVIRONMENT: &[&str] = &[
     "PIP_CERT",
     "CARGO_HTTP_CAINFO",
     "DENO_CERT",
-    // Where compilers and interpreters are.
+    // Locations of compilers and interpreters.
     "RUSTUP_HOME",
     "JAVA_HOME",
     "GOROOT",
@@ -41,8 +41,8 @@ pub const ENVIRONMENT: &[&str] = &[
     "VOLTA_HOME",
 ];
 
-/// A helper that is becoming `command`. One in waiting may have ended meanwhile, or what it is sealed against was
-/// replaced; the next has not.
+/// Returns a helper that is becoming `command`. A prepared helper may have ended meanwhile, or one of its seals
+/// may be broken; the second one is new.
 pub(crate) async fn started(
     confiner: &Confiner,
     grant: &Grant,
@@ -61,8 +61,7 @@ pub(crate) async fn started(
     Ok(session)
 }
 
-/// The command line, with what it may see of the environment and `more` besides, in the grant's
-/// workspace.
+/// Returns the command, with its permitted environment and `more`, in the grant's workspace.
 pub(crate) fn command(
     program: &Path,
     arguments: &[OsString],
@@ -77,7 +76,7 @@ pub(crate) fn command(
     environment.insert("PWD".into(), root.path().into());
     let caches = grant.caches().into_iter().flat_map(|caches| caches::variables(caches.path()));
     for (name, value) in caches {
-        // One that the grant names is the person's own.
+        // A variable in the grant is the user's own choice.
         environment.entry(name).or_insert(value);
     }
     environment.extend(more.iter().cloned());
@@ -90,7 +89,7 @@ pub(crate) fn command(
     })
 }
 
-/// What a child may see of the host's environment.
+/// Returns the part of the host's environment that a child may see.
 fn environment(grant: &Grant) -> BTreeMap<OsString, OsString> {
     let is_allowed = |name: &OsStr| {
         let name = name.to_str();
@@ -100,7 +99,7 @@ fn environment(grant: &Grant) -> BTreeMap<OsString, OsString> {
     };
     let mut environment: BTreeMap<_, _> = std::env::vars_os().filter(|(name, _)| is_allowed(name)).collect();
     environment.insert("PATH".into(), search_path());
-    // No colours, no cursor movement, no pager that waits for a key.
+    // Disables colours, cursor movement, and pagers that wait for a key.
     environment.entry("TERM".into()).or_insert("dumb".into());
     environment
 }

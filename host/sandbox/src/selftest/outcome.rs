@@ -1,17 +1,17 @@
-//! What comes of attempts, as the host judges it.
+//! The outcomes of attempts, as the host judges them.
 
 use serde::{Deserialize, Serialize};
 
-/// What came of an attempt.
+/// The outcome of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "outcome", content = "how", rename_all = "lowercase")]
 pub enum Outcome {
-    /// It was stopped, and how.
+    /// The attempt was stopped; with the reason.
     Held(String),
-    /// It got out, and how; the layers in use are known not to keep this.
+    /// The attempt succeeded, in a way that the layers in use are known not to prevent.
     Gap(String),
-    /// It got out, and how, though the layers in use promise to keep it.
+    /// The attempt succeeded, although the layers in use promise to prevent it.
     Escaped(String),
-    /// It could not be made here, and why.
+    /// The attempt could not be made here; with the reason.
     Untried(String),
 }

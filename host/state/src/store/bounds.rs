@@ -1,18 +1,18 @@
-//! The bounds of a key-value store.
+//! The limits of a key-value store.
 
 use std::time::Duration;
 
-/// Bytes of a key, and of the name of a bucket.
+/// Limit on the bytes of a key, and of a bucket's name.
 pub const MAX_KEY: usize = 1024;
 
-/// Bytes of a value: the host holds it in memory while it is read or written.
+/// Limit on the bytes of a value: the host holds it in memory during a read or write.
 pub const MAX_VALUE: usize = 8 << 20;
 
-/// Bytes of all values that are read at once.
+/// Limit on the bytes of all values in one read.
 pub const MAX_READ: usize = 16 << 20;
 
-/// How long a transaction waits for those of other processes. Each takes some milliseconds.
+/// Time limit for a transaction that waits for other processes. Each transaction takes some milliseconds.
 pub const WAIT: Duration = Duration::from_secs(5);
 
-/// How often a lock is tried meanwhile.
+/// Interval between two attempts to lock.
 pub(super) const POLL: Duration = Duration::from_millis(2);

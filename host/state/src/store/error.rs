@@ -1,10 +1,10 @@
-//! Why a key-value store did not do what it was asked for. The texts go to guests: they name no path of this machine.
+//! Errors of a key-value store. Their texts are sent to guests: they contain no path of this machine.
 
 use std::time::Duration;
 
 use super::bounds::{MAX_KEY, MAX_READ, MAX_VALUE, WAIT};
 
-/// Why nothing was read or changed.
+/// Reasons why a transaction failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The key or the bucket is longer than [`MAX_KEY`].
@@ -13,33 +13,33 @@ pub enum StoreError {
     /// The value is longer than [`MAX_VALUE`].
     #[error("a value has at most {} MiB", MAX_VALUE >> 20)]
     Value,
-    /// More was asked for at once than [`MAX_READ`].
+    /// One read exceeds [`MAX_READ`].
     #[error("what is asked for has more than {} MiB: ask for fewer keys at once", MAX_READ >> 20)]
     Read,
-    /// The quota would be exceeded.
+    /// The change exceeds the quota.
     #[error("no room: {needed} bytes would be kept, and `state` allows {quota}")]
     Full {
-        /// Bytes that would be kept.
+        /// The bytes after the change.
         needed: u64,
-        /// Bytes that may be.
+        /// The quota in bytes.
         quota: u64,
     },
-    /// Another call has the store, for longer than anybody waits.
+    /// Another call held the store for longer than the time limit.
     #[error("busy: another call has been using the state of this plugin for {} s", .0.as_secs())]
     Busy(Duration),
-    /// What is to be incremented is no number.
+    /// The value to increment is not a number.
     #[error("the value is not a whole number from 0 to 18446744073709551615")]
     NotANumber,
-    /// The sum is too large for a number.
+    /// The sum exceeds 64 bits.
     #[error("the sum is larger than 18446744073709551615")]
     Overflow,
-    /// The disk, or what is on it.
+    /// The disk failed, or the file is damaged.
     #[error("the state of this plugin cannot be used: {0}")]
     Unusable(String),
 }
 
 impl StoreError {
-    /// A failure of the engine, which is noted for people; a guest is told what kind it is.
+    /// Converts an error of the engine: logs the details, and keeps only the kind for guests.
     pub(super) fn engine(error: impl Into<redb::Error>) -> Self {
         let error = error.into();
         if matches!(&error, redb::Error::Io(error) if error.kind() == std::io::ErrorKind::TimedOut) {

@@ -1,5 +1,5 @@
-//! The file of a store: opened below the plugin's folder without following a link, and never larger than its quota
-//! accounts for, whatever the engine makes of free pages.
+//! The file of a store: opened below the plugin's folder without following links, and limited in proportion to
+//! its quota, however the engine uses free pages.
 
 use std::fs::File;
 use std::io;
@@ -19,24 +19,24 @@ use crate::owner::is_linked;
 /// The file's name.
 const NAME: &str = "entries.redb";
 
-/// How much larger than its quota the file may be: a value takes the next power of two in pages, what is changed is
-/// written beside what it was, and what it was is free one transaction later.
+/// The file's limit as a multiple of the quota: a value takes the next power of two in pages, a changed page is
+/// written beside the old one, and the old one is free one transaction later.
 const OVERHEAD: u64 = 8;
 
-/// Bytes that an empty file may have, and one with little in it.
+/// The minimal limit in bytes, for an empty or small store.
 const LEAST: u64 = 4 << 20;
 
-/// The file as the engine uses it.
+/// The storage backend of the engine.
 #[derive(Debug)]
 pub(super) struct Backend {
     file: FileBackend,
-    /// Asked whether it was removed.
+    /// A handle to check whether the file was removed.
     same: File,
     most: u64,
 }
 
-/// Opens the file in `folder`, made where it is not there and `create` says so; a second handle says whether it is
-/// still there.
+/// Opens the file in `folder`, which is created if it is missing and `create` is set. Returns a second handle
+/// to check whether the file was removed.
 pub(super) fn open(folder: &Path, create: bool, quota: u64) -> Result<Option<(Backend, File)>, StoreError> {
     let flags = (OFlags::NOFOLLOW | OFlags::CLOEXEC).bits().cast_signed();
     let opened = File::options()
@@ -56,7 +56,7 @@ pub(super) fn open(folder: &Path, create: bool, quota: u64) -> Result<Option<(Ba
     Ok(Some((Backend { file, same, most }, other)))
 }
 
-/// Tries until there is a lock, and no longer than a transaction waits: the engine's own wait has no end.
+/// Retries a lock up to the time limit of a transaction: the engine's own wait is unlimited.
 fn waited(attempt: impl Fn() -> Result<bool, BackendError>) -> Result<(), BackendError> {
     let since = Instant::now();
     while !attempt()? {
@@ -85,7 +85,7 @@ impl StorageBackend for Backend {
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        // What was removed meanwhile keeps nothing: it must not be acknowledged.
+        // A removed file keeps nothing, so the change must not be acknowledged.
         if !is_linked(&self.same) {
             return Err(io::ErrorKind::NotFound.into());
         }

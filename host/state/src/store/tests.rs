@@ -35,7 +35,7 @@ fn value(store: &Store, key: &str) -> Option<Vec<u8>> {
     store.get("", &[key.to_owned()]).unwrap().remove(0)
 }
 
-/// Nothing is made before something is kept, and buckets are apart.
+/// No file is created before a value is stored, and buckets are separate.
 #[test]
 fn what_is_kept_is_found_again() {
     let place = Place::new();
@@ -55,7 +55,7 @@ fn what_is_kept_is_found_again() {
     assert_eq!(std::os::unix::fs::PermissionsExt::mode(&mode) & 0o777, 0o600);
 }
 
-/// Keys come in pages.
+/// Keys are listed in pages.
 #[test]
 fn many_keys_are_listed_in_pages() {
     let place = Place::new();
@@ -72,7 +72,7 @@ fn many_keys_are_listed_in_pages() {
     assert_eq!((keys.len(), keys.is_sorted()), (2500, true));
 }
 
-/// The quota holds to the byte, for one change and for many, and what does not fit changes nothing.
+/// The quota is exact to the byte, for one change and for several, and a change over the quota changes nothing.
 #[test]
 fn the_quota_holds() {
     let place = Place::new();
@@ -87,10 +87,10 @@ fn the_quota_holds() {
     store.change("", &[set("b", rest)]).unwrap();
     assert_eq!(store.used().unwrap(), 10_000);
     assert!(matches!(store.increment("", "n", 1), Err(StoreError::Full { .. })));
-    // In the place of another value, and in the other order within one transaction.
+    // Replaces another value, and deletes after a set within one transaction.
     store.change("", &[set("b", rest - 1)]).unwrap();
     store.change("", &[set("d", 100), Change::Delete("a".into())]).unwrap();
-    // One that was lowered lets less be kept, and not more.
+    // A lowered quota permits less, and never more.
     let lowered = place.store(100);
     assert!(matches!(lowered.change("", &[set("d", 101)]), Err(StoreError::Full { .. })));
     lowered.change("", &[set("d", 99)]).unwrap();
@@ -98,7 +98,7 @@ fn the_quota_holds() {
     assert_eq!(lowered.used().unwrap(), 99 + 1 + ENTRY);
 }
 
-/// Neither the tree nor what is written beside what is replaced makes the file much larger than the quota.
+/// Neither the tree nor copies of changed pages make the file much larger than the quota.
 #[test]
 fn the_file_stays_bounded() {
     let place = Place::new();
@@ -142,7 +142,7 @@ fn numbers_are_added_to() {
     assert_eq!(value(&store, "x").unwrap(), [7; 3]);
 }
 
-/// As two processes have it open: each sees what the other wrote, and no addition is lost.
+/// Two open handles, as of two processes: each sees the other's writes, and no increment is lost.
 #[test]
 fn two_that_have_it_open_follow_each_other() {
     let place = Place::new();
@@ -156,7 +156,7 @@ fn two_that_have_it_open_follow_each_other() {
     assert_eq!(value(&stores[1], "n").unwrap(), b"40");
 }
 
-/// Where another one does not end, the wait does.
+/// The wait for a transaction that does not end has a limit.
 #[test]
 fn a_transaction_that_does_not_end_is_told_of() {
     let place = Place::new();
@@ -172,7 +172,7 @@ fn a_transaction_that_does_not_end_is_told_of() {
     assert!(matches!(third.get("", &["a".to_owned()]), Err(StoreError::Busy(_))), "nor is it opened");
 }
 
-/// What was removed is gone, also for one that has it open; and what it writes then is kept.
+/// Removed data is gone for open handles too; their later writes are kept.
 #[test]
 fn what_was_removed_is_gone_for_all() {
     let place = Place::new();
@@ -185,7 +185,7 @@ fn what_was_removed_is_gone_for_all() {
     assert_eq!(place.store(1 << 20).keys("", 0).unwrap().keys, ["b"]);
 }
 
-/// A file that is no store says so, without a word about where it is.
+/// A file that is not a store causes an error without its path.
 #[test]
 fn what_is_damaged_is_told_of() {
     let place = Place::new();

@@ -1,22 +1,22 @@
-//! Random values by a JSON Schema: mostly ordinary ones, and often those that programs stumble over. What a schema
-//! demands beyond types, bounds, choices and parts is left to the check that follows.
+//! Generates random values for a JSON Schema: mostly ordinary values, and often edge cases. Handles types,
+//! bounds, enums and parts; the caller's check rejects values that violate other keywords.
 
 use fastrand::Rng;
 use serde_json::{Map, Number, Value};
 
-/// Values in one another.
+/// Limit on nested values.
 const MAX_DEPTH: usize = 6;
 
-/// Elements of a list, unless the schema wants more.
+/// Elements of a list, unless the schema requires more.
 const MAX_ITEMS: usize = 6;
 
-/// Characters of a usual text.
+/// Characters of an ordinary text.
 const MAX_TEXT: usize = 20;
 
-/// Characters of a long one.
+/// Characters of a long text.
 const LONG_TEXT: usize = 5000;
 
-/// Texts that programs stumble over.
+/// Texts that often expose bugs.
 const ODD_TEXTS: &[&str] = &[
     "",
     " ",
@@ -49,7 +49,7 @@ const ODD_TEXTS: &[&str] = &[
     "9223372036854775808",
 ];
 
-/// A value of `schema`, often but not always valid by it.
+/// Generates a value for `schema`, often but not always valid.
 pub(super) fn value(schema: &Value, rng: &mut Rng) -> Value {
     of(schema, rng, MAX_DEPTH)
 }
@@ -63,7 +63,7 @@ fn of(schema: &Value, rng: &mut Rng, depth: usize) -> Value {
         return choice.clone();
     }
     if let Some(choice) =
-        ["anyOf", "oneOf"].iter().find_map(|key| choices(key)).and_then(|all| rng.choice(all))
+        ["anyOf", "oneOf"].iter().find_map(|key| choices(key)).and_then(|choices| rng.choice(choices))
     {
         return of(choice, rng, depth.saturating_sub(1));
     }
@@ -78,7 +78,7 @@ fn of(schema: &Value, rng: &mut Rng, depth: usize) -> Value {
     }
 }
 
-/// The type of the value, of several one by chance.
+/// Returns the type of the value; a random one of several.
 fn kind<'s>(schema: &'s Value, rng: &mut Rng) -> &'s str {
     const ANY: &[&str] = &["boolean", "integer", "number", "string", "null"];
     match schema.get("type") {
@@ -90,7 +90,7 @@ fn kind<'s>(schema: &'s Value, rng: &mut Rng) -> &'s str {
     }
 }
 
-/// A whole number between its bounds: one of them, one near nothing, or any.
+/// Generates an integer within its bounds: a bound, a value near 0, or any.
 fn integer(schema: &Value, rng: &mut Rng) -> Value {
     let bound = |key: &str| {
         schema

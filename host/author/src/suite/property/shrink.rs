@@ -1,8 +1,8 @@
-//! Smaller values in the place of one: the smallest first.
+//! Shrinks a value: returns simpler values, the smallest first.
 
 use serde_json::{Map, Value};
 
-/// Values that are a step smaller; none where there is nothing smaller. Each chain of steps ends.
+/// Returns values that are one step smaller; none for a minimal value. Every chain of steps ends.
 pub(super) fn smaller(value: &Value) -> Vec<Value> {
     match value {
         Value::Null | Value::Bool(false) => Vec::new(),
@@ -20,12 +20,12 @@ pub(super) fn smaller(value: &Value) -> Vec<Value> {
     }
 }
 
-/// Nearer to nothing; a positive number is smaller than its opposite.
+/// Returns numbers nearer to 0; a positive number is smaller than its negation.
 fn integers(number: i64) -> Vec<Value> {
-    let mut all = vec![0, number / 2];
-    all.extend(number.checked_neg().filter(|opposite| *opposite > 0));
-    all.push(number - number.signum());
-    all.into_iter().filter(|other| *other != number).map(Value::from).collect()
+    let mut smaller = vec![0, number / 2];
+    smaller.extend(number.checked_neg().filter(|opposite| *opposite > 0));
+    smaller.push(number - number.signum());
+    smaller.into_iter().filter(|other| *other != number).map(Value::from).collect()
 }
 
 fn fractions(number: f64) -> Vec<Value> {
@@ -35,26 +35,27 @@ fn fractions(number: f64) -> Vec<Value> {
     vec![if number.fract() == 0.0 { 0.into() } else { number.trunc().into() }]
 }
 
-/// Nothing, one half, the other half, without each of the first characters, and with a plainer one in its place.
+/// Returns the empty text, each half, the text without each of its first characters, and the text with one `a`
+/// more.
 fn texts(text: &str) -> Vec<String> {
     let characters: Vec<char> = text.chars().collect();
     let Some(half) = characters.len().checked_sub(1).map(|last| last / 2 + 1) else { return Vec::new() };
-    let mut all = vec![String::new()];
+    let mut smaller = vec![String::new()];
     if characters.len() > 1 {
         let (first, second) = characters.split_at(half);
-        all.extend([first.iter().collect(), second.iter().collect()]);
-        all.extend(
+        smaller.extend([first.iter().collect(), second.iter().collect()]);
+        smaller.extend(
             (0..characters.len().min(8)).map(|left_out| without(&characters, left_out).into_iter().collect()),
         );
     }
     if let Some(odd) = characters.iter().position(|c| *c != 'a') {
         let plainer = characters.iter().enumerate().map(|(index, c)| if index == odd { 'a' } else { *c });
-        all.push(plainer.collect());
+        smaller.push(plainer.collect());
     }
-    all
+    smaller
 }
 
-/// Nothing, one half, without each element, and with each element smaller.
+/// Returns the empty list, its first half, the list without each element, and with each element smaller.
 fn lists(items: &[Value]) -> Vec<Vec<Value>> {
     if items.is_empty() {
         return Vec::new();
@@ -74,7 +75,7 @@ fn lists(items: &[Value]) -> Vec<Vec<Value>> {
     all
 }
 
-/// Without each part, and with each part smaller.
+/// Returns the object without each property, and with each property smaller.
 fn objects(parts: &Map<String, Value>) -> Vec<Map<String, Value>> {
     let mut all = Vec::new();
     for name in parts.keys() {
@@ -101,7 +102,7 @@ mod tests {
 
     use super::*;
 
-    /// The smallest value that still `fails`, by the first smaller one each time.
+    /// Returns the smallest value that still `fails`, by taking the first failing step each time.
     fn smallest(mut value: Value, fails: impl Fn(&Value) -> bool) -> Value {
         for _ in 0..10_000 {
             let Some(next) = smaller(&value).into_iter().find(|value| fails(value)) else { return value };

@@ -7,14 +7,14 @@ use std::path::Path;
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, openat};
 
-/// A file in `folder` that has no name, on file systems that have such.
+/// Opens an unnamed file in `folder`, if the file system supports it.
 pub(super) fn unnamed(folder: &Path) -> Option<File> {
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
     openat(CWD, folder, flags, Mode::RUSR | Mode::WUSR).ok().map(File::from)
 }
 
-/// Gives such a file the path `name`, which must be free.
+/// Links an unnamed file to the free path `name`.
 pub(super) fn give_name(file: &File, name: &Path) -> io::Result<()> {
-    let own = format!("/proc/self/fd/{}", file.as_raw_fd());
-    Ok(linkat(CWD, own, CWD, name, AtFlags::SYMLINK_FOLLOW)?)
+    let descriptor = format!("/proc/self/fd/{}", file.as_raw_fd());
+    Ok(linkat(CWD, descriptor, CWD, name, AtFlags::SYMLINK_FOLLOW)?)
 }

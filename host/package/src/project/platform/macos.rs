@@ -1,15 +1,15 @@
-//! macOS has no files without a name.
+//! macOS has no unnamed files.
 
 use std::fs::File;
 use std::io;
 use std::path::Path;
 
-/// There is none.
+/// Returns `None`.
 pub(super) fn unnamed(_: &Path) -> Option<File> {
     None
 }
 
-/// Never asked for, as [`unnamed`] makes no file.
+/// Never called, since [`unnamed`] returns no file.
 pub(super) fn give_name(_: &File, _: &Path) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }

@@ -1,19 +1,18 @@
-//! Keys as tmux is told them, and texts that it types as they are. It refuses names that tmux would
-//! not know and type letter by letter.
+//! Keys for tmux, and literal text. Refuses key names that tmux does not know, which it would type as letters.
 
 use crate::backend::script::quoted;
 
-/// Keys by name; any single character is one too.
+/// The named keys; any single character is a key too.
 const NAMED: &[&str] = &[
     "BSpace", "BTab", "DC", "Delete", "Down", "End", "Enter", "Escape", "Home", "IC", "Insert", "Left",
     "NPage", "PageDown", "PageUp", "PgDn", "PgUp", "PPage", "Right", "Space", "Tab", "Up",
 ];
-/// Function keys.
+/// The function keys.
 const FUNCTIONS: std::ops::RangeInclusive<u8> = 1..=12;
-/// What may stand before a key.
+/// Prefixes of a key.
 const MODIFIERS: &[&str] = &["C-", "M-", "S-", "^"];
 
-/// Whether tmux knows a key by this name.
+/// Reports whether tmux knows a key by this name.
 pub(super) fn is_key(name: &str) -> bool {
     let bare =
         MODIFIERS.iter().find_map(|modifier| name.strip_prefix(modifier).filter(|rest| !rest.is_empty()));
@@ -26,7 +25,7 @@ pub(super) fn is_key(name: &str) -> bool {
     is_single || NAMED.contains(&name) || function.is_some_and(|number| FUNCTIONS.contains(&number))
 }
 
-/// One argument of tmux as a word for the shell: a `;` at the end of one would end the command.
+/// Quotes an argument of tmux for the shell; escapes a final `;`, which would end tmux's command.
 pub(super) fn argument(text: &str) -> String {
     match text.strip_suffix(';') {
         Some(before) => quoted(&format!("{before}\\;")),
@@ -34,27 +33,27 @@ pub(super) fn argument(text: &str) -> String {
     }
 }
 
-/// The arguments that type `literal`, then press `keys`, then Enter.
+/// Returns the tmux commands that type `literal`, then press `keys`, then Enter.
 pub(super) fn arguments(pane: &str, literal: &str, keys: &[String], enter: bool) -> String {
-    let mut all = Vec::new();
+    let mut commands = Vec::new();
     if !literal.is_empty() {
-        all.push(format!("send-keys -t {pane} -l -- {}", argument(literal)));
+        commands.push(format!("send-keys -t {pane} -l -- {}", argument(literal)));
     }
     if !keys.is_empty() {
         let keys: Vec<_> = keys.iter().map(|key| argument(key)).collect();
-        all.push(format!("send-keys -t {pane} -- {}", keys.join(" ")));
+        commands.push(format!("send-keys -t {pane} -- {}", keys.join(" ")));
     }
     if enter {
-        all.push(format!("send-keys -t {pane} Enter"));
+        commands.push(format!("send-keys -t {pane} Enter"));
     }
-    all.join(" \\; ")
+    commands.join(" \\; ")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// TM06: text first, then keys, then Enter, all in one step.
+    /// TM06: text first, then keys, then Enter, in one step.
     #[test]
     fn tm06_text_then_keys_then_enter() {
         let keys = ["C-c".to_owned(), "Up".to_owned()];
@@ -65,7 +64,7 @@ mod tests {
         assert_eq!(arguments("%1", "", &[], true), "send-keys -t %1 Enter");
     }
 
-    /// TM06: what tmux or a shell would read as something else.
+    /// TM06: text with a special meaning for tmux or a shell is typed literally.
     #[test]
     fn tm06_a_semicolon_or_a_dash_is_typed_as_it_is() {
         assert_eq!(argument("a;"), r"'a\;'");

@@ -1,6 +1,6 @@
-//! The session of tmux: its name, the server that has it, and what its pane runs. The server is haft's own, so that
-//! no configuration changes its behaviour and no other pane of the user can be named. It refuses names that mean
-//! something to tmux.
+//! The tmux session: its name, its server and its pane's process. The server is haft's own, so that no user
+//! configuration changes its behaviour and none of the user's panes can be addressed. Refuses names with a
+//! meaning to tmux.
 
 use std::path::PathBuf;
 
@@ -14,30 +14,30 @@ use crate::process::attached;
 use haft_core::encoding::hex;
 use haft_core::lookup::{find_on_path, search_path};
 
-/// The session's name where none is given.
+/// The default name of the session.
 const NAME: &str = "haft";
-/// Characters of a name.
+/// Limit on the characters of a name.
 const MAX_NAME: usize = 48;
-/// Shells for a local pane where `SHELL` names none of them.
+/// Shells for a local pane if `SHELL` names no known shell.
 const SHELLS: &[&str] = &["bash", "sh"];
-/// Shells that a pane can have.
+/// Supported shells of a pane.
 const KNOWN: &[&str] = &["sh", "bash", "dash", "ash", "zsh", "ksh", "mksh", "fish"];
 
-/// A session and where it is.
+/// A session and its server.
 #[derive(Clone, Debug)]
 pub(super) struct TmuxSession {
     pub(super) name: String,
     pub(super) is_local: bool,
-    /// tmux's own arguments, as the target's shell reads them.
+    /// The arguments of tmux, quoted for the target's shell.
     tmux: String,
-    /// The command line of the pane's process; empty for the usual shell there.
+    /// The command line of the pane's process; empty for the default shell.
     shell: String,
-    /// Which rights the pane has: one for others is not used.
+    /// A digest of the pane's rights: a pane with other rights is not used.
     key: String,
 }
 
 impl TmuxSession {
-    /// `wrapper` stands before what is confined on another host.
+    /// Returns the session of a backend; `wrapper` is the prefix of confined commands on another host.
     pub(super) fn new(
         choice: &BackendConfig,
         host_context: &HostContext,
@@ -49,7 +49,7 @@ impl TmuxSession {
         if !is_local {
             let shell = choice.shell.as_deref().map(quoted);
             let shell = match (wrapper, shell) {
-                // As `exec` into a container starts one: a login shell would make itself another PATH.
+                // Like `exec` into a container: a login shell would set another PATH.
                 ("", None) if matches!(choice.place, Place::Container { .. }) => {
                     r#"exec "${SHELL:-sh}""#.to_owned()
                 }
@@ -64,29 +64,29 @@ impl TmuxSession {
         }
         let socket = host_context.state.join("tmux");
         let socket = quoted(&socket.to_string_lossy());
-        let line = attached::command_line(host_context, &own_shell(choice)?);
+        let line = attached::command_line(host_context, &local_shell(choice)?);
         let key = digest(&line);
-        // tmux is found where no tool writes; what the pane runs is confined, and searches all that a command searches.
+        // tmux is searched in folders that no tool can write; the confined pane has the full search path.
         let path = quoted(&format!("PATH={}", search_path().to_string_lossy()));
         let shell = format!("exec env {path} {line}");
         Ok(Self { name, is_local, tmux: format!("-u -f /dev/null -S {socket}"), shell, key })
     }
 
-    /// Tells a script of it.
+    /// Sets the session's variables in a script.
     pub(super) fn describe(&self, script: Script) -> Script {
         let script = script.with("tmux", &self.tmux).with("name", &self.name);
         script.with("key", &self.key).with("shell", &self.shell)
     }
 
-    /// How a person attaches.
+    /// Returns the command line to attach to the session.
     pub(super) fn attach(&self, target: &str) -> String {
         let line = format!("tmux {} attach -t {}", self.tmux.replace("-u -f /dev/null ", ""), self.name);
         if self.is_local { line } else { format!("{line}` on `{target}") }
     }
 }
 
-/// The shell of a local pane.
-fn own_shell(choice: &BackendConfig) -> Result<PathBuf, BackendError> {
+/// Returns the shell of a local pane.
+fn local_shell(choice: &BackendConfig) -> Result<PathBuf, BackendError> {
     let usual = std::env::var("SHELL").ok();
     let usual = usual.filter(|shell| KNOWN.iter().any(|known| shell.rsplit('/').next() == Some(*known)));
     let asked = choice.shell.clone().or(usual);
@@ -114,7 +114,7 @@ fn check(name: &str) -> Result<(), BackendError> {
     })
 }
 
-/// A few characters that stand for `text`.
+/// Returns a short digest of `text`.
 fn digest(text: &str) -> String {
     let mut digits = hex(&Sha256::digest(text.as_bytes()));
     digits.truncate(16);

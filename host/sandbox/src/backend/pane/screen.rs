@@ -1,5 +1,5 @@
-//! What a pane shows, and keys for it. It refuses every pane but haft's own: those beside it may be a
-//! person's, with more rights.
+//! The content of a pane, and keys for it. Refuses all panes except haft's own: others may belong to a person,
+//! with more rights.
 
 use async_trait::async_trait;
 
@@ -9,16 +9,16 @@ use crate::error::BackendError;
 use crate::{OutputSink, Stream};
 use haft_core::sync::Lock;
 
-/// Bytes of a screen with its history that are looked at: the end of them.
+/// Limit on the bytes of a screen with its history; the end is kept.
 const MAX_SCREEN: usize = 4 << 20;
 
-/// A pane that can be looked at and typed into.
+/// A pane that can be captured and typed into.
 #[async_trait]
 pub trait Screen: Send + Sync {
-    /// What it shows.
+    /// Returns the content of the pane.
     async fn capture(&self, snapshot: &Snapshot) -> Result<Captured, BackendError>;
 
-    /// Types `literal` as it is, presses `keys`, then Enter if `enter`. Returns the pane.
+    /// Types `literal`, presses `keys`, then Enter if `enter` is set. Returns the pane's id.
     async fn send(
         &self,
         target: Option<&str>,
@@ -28,39 +28,39 @@ pub trait Screen: Send + Sync {
     ) -> Result<String, BackendError>;
 }
 
-/// What of a pane is wanted.
+/// The parameters of a capture.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "independent switches, as tmux has them")]
 pub struct Snapshot {
-    /// The pane, as tmux is told it; haft's where none is given.
+    /// The pane in tmux's syntax; `None` for haft's pane.
     pub(crate) target: Option<String>,
-    /// The first line: `-` for the beginning of the history, negative numbers count into it.
+    /// The first line: `-` is the start of the history, negative numbers count into it.
     pub start: Option<String>,
     /// The last line.
     pub end: Option<String>,
-    /// Whether lines that were wrapped are one.
+    /// Whether wrapped lines are joined.
     pub join: bool,
-    /// Whether spaces at the ends of lines are kept.
+    /// Whether trailing spaces are kept.
     pub(crate) trailing: bool,
     /// Whether colours are kept, as escape sequences.
     pub(crate) escapes: bool,
-    /// Whether what cannot be printed is written as octal numbers.
+    /// Whether unprintable characters are written as octal numbers.
     pub(crate) octal: bool,
-    /// Whether the other screen is wanted, the one without history.
+    /// Whether the alternate screen is captured, which has no history.
     pub(crate) alternate: bool,
 }
 
-/// What a pane shows.
+/// The content of a pane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Captured {
-    /// The lines.
+    /// The text.
     pub text: String,
-    /// Whether the other screen was wanted and is not there.
+    /// Whether the alternate screen was requested and does not exist.
     pub(crate) fell_back: bool,
 }
 
 impl Snapshot {
-    /// The flags of `capture-pane`, as words of a shell. Lines are checked to be numbers or `-`.
+    /// Returns the flags of `capture-pane` for a shell. Each line is `-` or a number.
     pub(crate) fn flags(&self) -> Result<String, BackendError> {
         let mut flags: Vec<String> = Vec::new();
         let switches = [(self.join, "-J"), (self.trailing, "-N"), (self.escapes, "-e"), (self.octal, "-C")];
@@ -80,7 +80,7 @@ impl Snapshot {
     }
 }
 
-/// Keeps the end of what is written.
+/// Keeps the last bytes of the output.
 #[derive(Default)]
 struct End(Lock<Vec<u8>>);
 
@@ -109,7 +109,7 @@ impl Paned {
         }
     }
 
-    /// The pane's name in what a last line says.
+    /// Returns the pane's id of a status line, and whether the capture fell back to the main screen.
     fn shown_pane(&self, status: &str) -> Result<(String, bool), BackendError> {
         let mut words = status.split(' ');
         match (words.next(), words.next()) {
@@ -162,7 +162,7 @@ impl Screen for Paned {
 mod tests {
     use super::*;
 
-    /// TM02: each flag of the tool is the flag of tmux that it is named for.
+    /// TM02: each flag of the tool maps to the flag of tmux with its name.
     #[test]
     fn tm02_flags_are_those_of_tmux() {
         let flags = |snapshot: Snapshot| snapshot.flags().unwrap();

@@ -1,5 +1,5 @@
-//! From the arguments of a call to words of a command line. It refuses values that the program would read as an
-//! undeclared option.
+//! Converts the arguments of a call to words of a command line. Refuses values that the program would read as
+//! an undeclared option.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use super::CommandError;
 use crate::process::MAX_ARGUMENT;
 use haft_core::manifest::{Argument, ArgumentType, EXTRA_ARGS};
 
-/// Refuses two arguments of one name.
+/// Refuses two arguments with one name.
 pub(super) fn check_names(arguments: &[Argument]) -> Result<(), CommandError> {
     let mut names = BTreeSet::new();
     match arguments.iter().find(|argument| !names.insert(argument.name.as_str())) {
@@ -18,7 +18,7 @@ pub(super) fn check_names(arguments: &[Argument]) -> Result<(), CommandError> {
     }
 }
 
-/// The JSON Schema of a call's arguments. `extra`: whether `args` takes any further words.
+/// Returns the JSON Schema of a call's arguments. `extra`: whether `args` takes further words.
 pub(super) fn schema(arguments: &[Argument], extra: bool) -> Value {
     let mut properties: Map<_, _> =
         arguments.iter().map(|argument| (argument.name.as_str().to_owned(), schema_of(argument))).collect();
@@ -37,11 +37,10 @@ pub(super) fn schema(arguments: &[Argument], extra: bool) -> Value {
     json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false})
 }
 
-/// The words that a call adds to the command line, in the order of declaration, `args` last.
+/// Returns the words that a call appends to the command line, in the order of declaration, `args` last.
 ///
-/// `after_terminator` says that the command itself ends its options with `--`, so that any value
-/// is safe. Without declared arguments the whole command line is the caller's to write, options
-/// included.
+/// `after_terminator`: the command itself ends its options with `--`, so that any value is safe. Without
+/// declared arguments the caller writes the whole command line, including options.
 pub(super) fn words(
     arguments: &[Argument],
     extra: bool,
@@ -56,7 +55,7 @@ pub(super) fn words(
                 words.extend(values.map_err(|problem| format!("`{}`: {problem}", argument.name.as_str()))?);
             }
             None => match &argument.default {
-                // The program's own words: they may be what they like.
+                // A default of the program may be any words.
                 Some(default) => words.extend(words_of(argument, default, true)?),
                 None if argument.required => return Err(format!("`{}` is required", argument.name.as_str())),
                 None => {}
@@ -104,7 +103,7 @@ fn words_of(argument: &Argument, value: &Value, any: bool) -> Result<Vec<String>
     }
 }
 
-/// A value, or every item of a list, as text.
+/// Converts a value, or every item of a list, to text.
 fn texts(value: &Value) -> Result<Vec<String>, String> {
     match value {
         Value::Array(items) => items.iter().map(text).collect(),
@@ -131,7 +130,7 @@ fn positional(text: String, any: bool) -> Result<String, String> {
     Err(format!("begins with `-` and would be read as an option: `{text}`; {way_out}"))
 }
 
-/// A flag with its value. Only a long option says for certain that what follows `=` is a value.
+/// Returns a flag with its value. Only a long option with `=` is certain to be followed by a value.
 fn flagged(flag: &str, text: String) -> Result<Vec<String>, String> {
     match flag {
         _ if flag.ends_with('=') => Ok(vec![format!("{flag}{text}")]),
@@ -141,7 +140,7 @@ fn flagged(flag: &str, text: String) -> Result<Vec<String>, String> {
     }
 }
 
-/// `-` alone is a file name by convention: standard input.
+/// `-` alone is standard input by convention.
 fn is_like_option(text: &str) -> bool {
     text.starts_with('-') && text != "-"
 }
@@ -195,7 +194,7 @@ mod tests {
         assert_eq!(schema(&declared(), true), expected);
     }
 
-    /// S05: what is not declared has no place in the schema, and none in the command line.
+    /// S05: an undeclared argument appears neither in the schema nor on the command line.
     #[test]
     fn s05_declared_arguments_are_all_there_are() {
         assert!(schema(&declared(), false)["properties"].get("args").is_none());

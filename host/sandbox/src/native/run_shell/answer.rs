@@ -1,5 +1,5 @@
-//! What a command wrote and how it ended, as a model reads it: exit code, standard output, standard
-//! error, each stream with its own limit.
+//! The result of a command for a model: exit code, standard output and standard error, each stream with its own
+//! limit.
 
 use std::time::Duration;
 
@@ -10,16 +10,16 @@ use haft_core::event::{Event, Events};
 use haft_core::sync::Lock;
 use haft_core::tool::{Clipper, Keep};
 
-/// Characters of each stream. The end of a long one holds its errors, so both ends are shown.
+/// Limit on the characters of each stream. The errors are usually at its end, so both ends are shown.
 const MAX_STREAM: usize = 4000;
-/// Said after a stream that was cut.
+/// The suffix of a truncated stream.
 const TRUNCATED: &str = "...[truncated]";
 
-/// Takes in both streams and tells of them live.
+/// Captures both streams and forwards them live.
 pub(super) struct Streams {
     call: String,
     events: Events,
-    /// `None` once the call has been answered: later output is dropped.
+    /// `None` after the call has been answered: later output is dropped.
     texts: Lock<Option<[Clipper; 2]>>,
 }
 
@@ -29,14 +29,14 @@ impl Streams {
         Self { call: call.to_owned(), events: events.clone(), texts: Lock::new(Some([clipper(), clipper()])) }
     }
 
-    /// What was written so far. Takes in no more.
+    /// Returns the output so far. Later output is dropped.
     pub(super) fn close(&self) -> [String; 2] {
         let texts = self.texts.lock().take();
         texts.map(|texts| texts.map(|mut text| rendered(&mut text))).unwrap_or_default()
     }
 }
 
-/// A stream within its limit.
+/// Renders a stream within its limit.
 fn rendered(text: &mut Clipper) -> String {
     text.end();
     if text.total() <= MAX_STREAM {
@@ -64,7 +64,7 @@ impl OutputSink for Streams {
     }
 }
 
-/// What becomes of a command that still runs in its pane when its time is over.
+/// The future of a command that still runs in its pane after its time limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     GoesOn,
@@ -72,7 +72,7 @@ pub(super) enum Fate {
     Ends,
 }
 
-/// The answer. A command that failed is an answer like any other; one whose end is unknown is an error.
+/// Builds the result. A failed command is a normal result; one with an unknown end is an error.
 pub(super) fn ended(
     ended: CommandOutcome,
     fate: Fate,
@@ -111,7 +111,7 @@ pub(super) fn ended(
     ToolResult { content, is_error, ..ToolResult::default() }
 }
 
-/// `text` with an end of line, so that what follows stands on a line of its own.
+/// Terminates `text` with a line end.
 fn line(text: &str) -> String {
     if text.is_empty() || text.ends_with('\n') { text.to_owned() } else { format!("{text}\n") }
 }
@@ -132,7 +132,7 @@ mod tests {
         )
     }
 
-    /// RS01, RS02: three sections; a failure of the command is no failure of the call.
+    /// RS01, RS02: three sections; a failed command is not a failed call.
     #[test]
     fn rs01_rs02_an_answer_has_three_sections() {
         let result = answer(CommandEnd::Exited(42), b"out", b"err\n");
@@ -141,7 +141,7 @@ mod tests {
         assert_eq!(answer(CommandEnd::Exited(0), b"", b"").content, "exit code: 0\nstdout:\nstderr:\n");
     }
 
-    /// RS01: each stream has its own limit, and says that it was cut.
+    /// RS01: each stream has its own limit and reports its truncation.
     #[test]
     fn rs01_each_stream_is_cut_by_itself() {
         let result = answer(CommandEnd::Exited(1), &vec![b'x'; 100_000], "ж".repeat(4000).as_bytes());
@@ -153,7 +153,7 @@ mod tests {
         assert_eq!(errors.chars().count(), 4000);
     }
 
-    /// T03: a stream has 4,000 characters, and not one more.
+    /// T03: the limit of a stream is exactly 4,000 characters.
     #[test]
     fn t03_a_stream_is_cut_at_4_000_characters() {
         let shown = |length: usize| answer(CommandEnd::Exited(0), "ж".repeat(length).as_bytes(), b"").content;
@@ -163,7 +163,7 @@ mod tests {
         assert!(cut.matches('ж').count() <= 4000);
     }
 
-    /// RS03, MK07: a time-out names its time, and what became of the command.
+    /// RS03, MK07: a timeout reports its limit and the state of the command.
     #[test]
     fn rs03_mk07_a_time_out_names_the_time_and_the_command_s_fate() {
         let stopped = answer(CommandEnd::TimedOut("ssh"), b"", b"");
@@ -177,7 +177,7 @@ mod tests {
         assert!(running.content.contains("stdout:\nso far\n") && running.is_error);
     }
 
-    /// Output after the answer is dropped.
+    /// MK07: output after the result is dropped.
     #[test]
     fn mk07_what_comes_after_the_answer_is_not_kept() {
         let streams = Streams::new("call", &Events::none());

@@ -1,4 +1,4 @@
-//! How long a call wants to wait. It refuses what is no time.
+//! The wait time of a call. Refuses invalid times.
 
 use std::time::Duration;
 
@@ -6,25 +6,25 @@ use serde_json::Value;
 
 use haft_core::limit::Limits;
 
-/// What every refusal names.
+/// The start of every refusal.
 const FORMS: &str = "invalid wait duration; use forms like 30s, 10m, 1h, 500ms";
 
-/// Units, the longer names first.
+/// The units with their milliseconds.
 const UNITS: &[(&str, u64)] = &[("ms", 1), ("s", 1000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
 
-/// How long to wait.
+/// The wait time of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wait {
-    /// As long as is usual.
+    /// The default time.
     Usual,
-    /// Not at all.
+    /// No wait.
     No,
-    /// For so long.
+    /// This time.
     For(Duration),
 }
 
 impl Wait {
-    /// What `wait` means.
+    /// Parses the argument `wait`.
     pub(super) fn parse(value: Option<&Value>) -> Result<Self, String> {
         let milliseconds = match value {
             None | Some(Value::Null | Value::Bool(true)) => return Ok(Self::Usual),
@@ -50,7 +50,7 @@ fn refused(text: &str) -> String {
     format!("{FORMS} (`wait` is `{}`)", haft_core::report::plain(text))
 }
 
-/// A time as models write it; a number alone is seconds.
+/// Parses a time to milliseconds; a plain number is seconds.
 fn milliseconds(text: &str) -> Option<u64> {
     let text = text.trim();
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
@@ -62,16 +62,16 @@ fn milliseconds(text: &str) -> Option<u64> {
     number.parse::<u64>().ok()?.checked_mul(scale)
 }
 
-/// A time for people: `250ms`, `7s`, `2m`, `2h`, `1.250s`.
+/// Formats a time: `250ms`, `7s`, `2m`, `2h`, `1.250s`.
 pub(super) fn shown(time: Duration) -> String {
     let milliseconds = time.as_millis();
     let whole = |unit: u128| milliseconds.is_multiple_of(unit) && milliseconds >= unit;
     match milliseconds {
-        all if whole(3_600_000) => format!("{}h", all / 3_600_000),
-        all if whole(60_000) => format!("{}m", all / 60_000),
-        all if whole(1000) => format!("{}s", all / 1000),
-        all if all < 1000 => format!("{all}ms"),
-        all => format!("{}.{:03}s", all / 1000, all % 1000),
+        total if whole(3_600_000) => format!("{}h", total / 3_600_000),
+        total if whole(60_000) => format!("{}m", total / 60_000),
+        total if whole(1000) => format!("{}s", total / 1000),
+        total if total < 1000 => format!("{total}ms"),
+        total => format!("{}.{:03}s", total / 1000, total % 1000),
     }
 }
 
@@ -85,7 +85,7 @@ mod tests {
         Wait::parse(Some(value))
     }
 
-    /// RS03: every form of a time.
+    /// RS03: every form of a time is accepted.
     #[test]
     fn rs03_every_form_of_a_wait_is_understood() {
         let time = |milliseconds| Ok(Wait::For(Duration::from_millis(milliseconds)));
@@ -107,7 +107,7 @@ mod tests {
         assert_eq!(Wait::parse(None), Ok(Wait::Usual));
     }
 
-    /// RS04: what is no time is refused with the forms that are.
+    /// RS04: an invalid time is refused with the valid forms.
     #[test]
     fn rs04_what_is_no_wait_is_refused_with_the_forms() {
         for value in [

@@ -1,23 +1,23 @@
-//! What a service says on standard error: passed on line by line, and the last lines kept. It
-//! refuses to keep more than [`MAX_LINES`] lines of [`MAX_LINE`] bytes.
+//! The standard error of a service: passed on line by line, and the last lines kept: at most [`MAX_LINES`]
+//! lines of [`MAX_LINE`] bytes.
 
 use std::collections::VecDeque;
 
-/// Lines that are kept: a stack trace and what it was about.
+/// Limit on the kept lines: a stack trace and its context.
 const MAX_LINES: usize = 20;
-/// Bytes of a line. The rest of a longer one is passed over.
+/// Limit on the bytes of a line. The rest of a longer line is dropped.
 const MAX_LINE: usize = 500;
 
 /// The last lines of a stream.
 #[derive(Debug, Default)]
 pub(super) struct LastLines {
     lines: VecDeque<String>,
-    /// The line that has not ended yet; at most [`MAX_LINE`] bytes of it.
+    /// The first [`MAX_LINE`] bytes of the incomplete line.
     line: Vec<u8>,
 }
 
 impl LastLines {
-    /// Takes in what was read, and calls `on_line` with every complete line.
+    /// Adds bytes, and calls `on_line` with every complete line.
     pub(super) fn push(&mut self, bytes: &[u8], on_line: &(impl Fn(&str) + ?Sized)) {
         let mut rest = bytes;
         while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
@@ -46,7 +46,7 @@ impl LastLines {
         self.lines.push_back(line);
     }
 
-    /// The lines that are kept, the one that has not ended included.
+    /// Returns the kept lines, including the incomplete one.
     pub(super) fn last(&self) -> String {
         let unfinished = shown(&self.line);
         let unfinished = Some(unfinished.as_str()).filter(|line| !line.is_empty());
@@ -55,7 +55,7 @@ impl LastLines {
     }
 }
 
-/// A line as it may be shown: nothing in it steers a terminal.
+/// Returns a line without control characters.
 fn shown(line: &[u8]) -> String {
     let text = String::from_utf8_lossy(line);
     let text: String =

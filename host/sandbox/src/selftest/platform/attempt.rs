@@ -1,5 +1,5 @@
 //! The list of escape attempts, in order. A row has the promise, the attempt and the check of its result; their
-//! bodies are in files of their own.
+//! bodies are in other files.
 
 use super::brief::Brief;
 use super::fixture::{self, Fixture};
@@ -7,17 +7,17 @@ use super::tried::Tried;
 use super::{files, processes, system};
 use crate::confine::Layers;
 
-/// One way out.
+/// An escape attempt.
 pub(super) struct Attempt {
-    /// What is tried, as a person reads it.
+    /// The description of the attempt.
     pub(super) name: &'static str,
-    /// What it would break.
+    /// The promise that it attacks.
     pub(super) promise: &'static str,
-    /// Whether these layers are known not to stop it.
+    /// Reports whether these layers are known not to prevent it.
     pub(super) gap: fn(Layers) -> bool,
-    /// Tries it. Called in the child.
+    /// Makes the attempt. Called in the child.
     pub(super) act: fn(&Brief) -> Tried,
-    /// What is left of it where it worked. Called in the host, afterwards.
+    /// Returns the evidence of its success. Called in the host, afterwards.
     pub(super) evidence: fn(&Fixture) -> Option<String>,
 }
 
@@ -30,7 +30,7 @@ const SERVICES: &str = "services and terminals of this machine are not reached";
 const NOTHING_MORE: &str = "nothing of haft's is handed over";
 const END: &str = "nothing outlives the call that started it";
 
-/// The order is that in which they are made: what may disturb others comes last.
+/// The attempts in order: those that may disturb others come last.
 pub(super) const ATTEMPTS: &[Attempt] = &[
     Attempt {
         name: "make a file outside",

@@ -1,30 +1,30 @@
-//! Where everything is that attempts attack.
+//! The locations of everything that the attempts attack.
 
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// Where everything is that is attacked.
+/// The locations of everything that the attempts attack.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Brief {
-    /// The only directory that may be written; it is the working directory.
+    /// The only writable directory, which is the working directory.
     pub(super) workspace: PathBuf,
-    /// A file in it, in a directory of its own, that may not be written.
+    /// A read-only file in the workspace, in its own directory.
     pub(super) fixed: PathBuf,
-    /// A directory that may be read.
+    /// A readable directory.
     pub(super) outside: PathBuf,
-    /// A file that may not even be read.
+    /// A file that cannot be read.
     pub(super) hidden: PathBuf,
-    /// The host's number outside every namespace of the sandbox.
+    /// The host's process id outside all namespaces of the sandbox.
     pub(super) host: i32,
-    /// Where in the host's memory something lies, and how many bytes.
+    /// An address in the host's memory, and the number of bytes there.
     pub(super) memory: (u64, usize),
-    /// A socket on which the host listens, if there is one.
+    /// The path of a socket on which the host listens, if there is one.
     pub(super) socket: Option<PathBuf>,
-    /// The name of another, which is no file.
+    /// The name of an abstract socket.
     pub(super) name: String,
-    /// A terminal of the host's, if there is one.
+    /// A terminal of the host, if there is one.
     pub(super) terminal: Option<PathBuf>,
-    /// Variables that may be seen.
+    /// Variables that may be visible.
     pub(super) variables: Vec<String>,
 }

@@ -1,5 +1,5 @@
-//! The escape attempts: this program, started in the sandbox like any command. It tries, reports how far it came, and
-//! does no harm where it succeeds.
+//! The escape attempts: this program, started in the sandbox like any command. It makes the attempts, reports
+//! the results, and does no harm if one succeeds.
 
 use std::io::{self, Read, Write};
 use std::process::ExitCode;
@@ -12,15 +12,15 @@ use super::attempt::ATTEMPTS;
 use super::brief::Brief;
 use crate::selftest::Outcome;
 
-/// What it is told to be by: the only word of its command line.
+/// The only argument of the process, which identifies it.
 pub(super) const VERB: &str = "__escape";
 
-/// Bytes of a brief; one has some hundreds.
+/// Limit on the bytes of a brief, which has some hundreds.
 const MAX_BRIEF: u64 = 64 << 10;
-/// How a program says that it was called in a way that makes no sense.
+/// The exit code for a wrong invocation.
 const USAGE: u8 = 2;
 
-/// What it says of one attempt.
+/// The report of one attempt.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Answer {
     pub(super) attempt: String,
@@ -28,8 +28,7 @@ pub(super) struct Answer {
     pub(super) outcome: Outcome,
 }
 
-/// Makes the attempts if that is what this process was started for; to be asked where there is a
-/// single thread.
+/// Makes the attempts, if this process was started for them; must be called while there is a single thread.
 pub(crate) fn entry() -> Option<ExitCode> {
     let mut words = std::env::args_os().skip(1);
     let is_meant = words.next().is_some_and(|word| word == VERB) && words.next().is_none();
@@ -45,14 +44,13 @@ fn brief() -> io::Result<Brief> {
     Ok(serde_json::from_slice(&text)?)
 }
 
-/// Says of each attempt how it went before making the next: whatever ends this process, what came
-/// before is known.
+/// Reports each attempt before it makes the next: whatever ends this process, the results so far are known.
 fn attempt_all(brief: &Brief) -> io::Result<()> {
-    // What may be done has to work, or else a failure of the rest would say nothing.
+    // A permitted write must succeed; otherwise the refusals would mean nothing.
     std::fs::write(brief.workspace.join(super::fixture::ENTERED), "")?;
     for attempt in ATTEMPTS {
-        let answer = Answer { attempt: attempt.name.to_owned(), outcome: (attempt.act)(brief).outcome() };
-        let mut line = serde_json::to_vec(&answer)?;
+        let report = Answer { attempt: attempt.name.to_owned(), outcome: (attempt.act)(brief).outcome() };
+        let mut line = serde_json::to_vec(&report)?;
         line.push(b'\n');
         io::stdout().lock().write_all(&line)?;
     }
@@ -60,8 +58,8 @@ fn attempt_all(brief: &Brief) -> io::Result<()> {
 }
 
 impl Brief {
-    /// The host, unless its number means another process here: in a process table of its own the
-    /// child and the one that watches it have low numbers.
+    /// Returns the host's process, unless its id belongs to another process here: in a new PID namespace the
+    /// child and its watcher have low ids.
     pub(super) fn host(&self) -> io::Result<Pid> {
         let ours = [Some(rustix::process::getpid()), rustix::process::getppid()];
         let host = Pid::from_raw(self.host).filter(|host| !ours.contains(&Some(*host)));

@@ -1,5 +1,4 @@
-//! Ways to files that are not granted. It refuses to touch any but those that were laid out for it;
-//! of a disk it opens no more than the door.
+//! Attempts on files without a grant. Touches only files of the fixture; a disk is only opened, not read.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write};
@@ -14,9 +13,9 @@ use super::fixture;
 use super::raw;
 use super::tried::Tried;
 
-/// Device files that are looked at in one directory; a large machine has some hundreds.
+/// Limit on the device files that are checked in one directory; a large machine has some hundreds.
 const MAX_DEVICES: usize = 1000;
-/// Set-user-id, and readable and executable for all users.
+/// Set-user-ID, and readable and executable for all users.
 const SET_USER_ID: u32 = 0o4755;
 
 pub(super) fn make(brief: &Brief) -> Tried {
@@ -39,7 +38,7 @@ pub(super) fn remove(brief: &Brief) -> Tried {
     Tried::by_any([("it was moved", moved), ("it was removed", fs::remove_file(&path))])
 }
 
-/// A link in the workspace to a file outside: one by name, and one to the file itself.
+/// Writes through a symbolic link and a hard link in the workspace to a file outside.
 pub(super) fn through_links(brief: &Brief) -> Tried {
     let path = brief.outside.join(fixture::LINKED);
     let [soft, hard] = ["soft", "hard"].map(|name| brief.workspace.join(name));
@@ -71,7 +70,7 @@ pub(super) fn label(brief: &Brief) -> Tried {
     Tried::by("an attribute was set", set.map_err(Into::into))
 }
 
-/// The same file under every name that leads to it.
+/// Reads the file under every path that leads to it.
 pub(super) fn read_hidden(brief: &Brief) -> Tried {
     let below = brief.hidden.strip_prefix("/").unwrap_or(&brief.hidden);
     let processes = ["self".to_owned(), "1".to_owned(), brief.host.to_string()];
@@ -89,7 +88,7 @@ pub(super) fn change_hidden(brief: &Brief) -> Tried {
     ])
 }
 
-/// The file itself, another one in its place, and its directory.
+/// Changes the file, replaces it, and moves its directory.
 pub(super) fn change_fixed(brief: &Brief) -> Tried {
     let other = brief.workspace.join("other");
     let replaced = fs::write(&other, "escaped").and_then(|()| fs::rename(&other, &brief.fixed));
@@ -101,7 +100,7 @@ pub(super) fn change_fixed(brief: &Brief) -> Tried {
     ])
 }
 
-/// A disk holds every file, whatever may be read of those.
+/// Opens a disk, which contains every file.
 pub(super) fn disk(brief: &Brief) -> Tried {
     let made = brief.workspace.join("disk");
     let node = first_disk().map(|device| {
@@ -115,13 +114,13 @@ pub(super) fn disk(brief: &Brief) -> Tried {
     Tried::by_any(node.into_iter().chain(opened))
 }
 
-/// Does not wait for a disk that is not in its drive.
+/// Opens a device without waiting for a medium.
 fn open(device: &Path) -> io::Result<()> {
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     OpenOptions::new().read(true).custom_flags(flags).open(device).map(drop)
 }
 
-/// The number of a disk of this machine.
+/// Returns the device number of a disk of this machine.
 fn first_disk() -> Option<u64> {
     let mut disks = fs::read_dir("/sys/class/block").ok()?.flatten().take(MAX_DEVICES);
     disks.find_map(|disk| number(&disk.path()))
@@ -133,7 +132,7 @@ fn number(disk: &Path) -> Option<u64> {
     Some(rustix::fs::makedev(major.parse().ok()?, minor.parse().ok()?))
 }
 
-/// Changed after it was made, and made that way.
+/// Sets the bit on an existing file, and creates a file with it.
 pub(super) fn set_user_id(brief: &Brief) -> Tried {
     let [changed, made] = fixture::SET_USER_ID.map(|name| brief.workspace.join(name));
     let changed = fs::write(&changed, "")

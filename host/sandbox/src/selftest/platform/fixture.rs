@@ -17,14 +17,14 @@ use super::brief::Brief;
 use super::raw;
 use haft_core::grant::{Grant, Root, SandboxMode};
 
-/// In the workspace: made first of all, to show that something can be.
+/// A file in the workspace that is created first, to show that writes work.
 pub(super) const ENTERED: &str = "entered";
-/// In the workspace: locked by what outlives the call.
+/// A file in the workspace that is locked by a process that outlives the call.
 pub(super) const LOCK: &str = "lock";
-/// In the workspace: two files that must not be set-user-id.
+/// Two files in the workspace that must not become set-user-ID.
 pub(super) const SET_USER_ID: [&str; 2] = ["changed", "made"];
 
-/// Outside, a file for each attempt.
+/// Files outside the workspace, one for each attempt.
 pub(super) const MADE: &str = "made";
 pub(super) const CHANGED: &str = "changed";
 pub(super) const EMPTIED: &str = "emptied";
@@ -33,26 +33,26 @@ pub(super) const LINKED: &str = "linked";
 pub(super) const MODE: &str = "mode";
 pub(super) const TIME: &str = "time";
 pub(super) const LABEL: &str = "label";
-/// Those that are there before.
+/// The files that exist before the attempts.
 const FILES: [&str; 7] = [CHANGED, EMPTIED, REMOVED, LINKED, MODE, TIME, LABEL];
 
 /// The attribute that must not be set.
 pub(super) const ATTRIBUTE: &str = "user.haft.self-test";
-/// What must not appear on the terminal: written to it, and typed into it.
+/// Characters that must not appear on the terminal: one written to it, one typed into it.
 pub(super) const WRITTEN: u8 = b'w';
 pub(super) const TYPED: u8 = b't';
 
-/// What every file holds.
+/// The content of every file.
 const CONTENT: &str = "untouched\n";
-/// The mode of every file, and how old it is.
+/// The mode of every file, and its age.
 const PLAIN: u32 = 0o600;
 const AGE: Duration = Duration::from_hours(1);
 /// A value in the memory of the host process that an attempt tries to read.
 const SECRET: [u8; 16] = *b"host memory only";
-/// Bytes that a terminal is asked for.
+/// Limit on the bytes that are read from a terminal.
 const MAX_TYPED: usize = 1024;
 
-/// Everything that is attacked. Gone when dropped.
+/// Everything that is attacked. Removed when dropped.
 pub(super) struct Fixture {
     directory: TempDir,
     hidden: TempDir,
@@ -61,14 +61,14 @@ pub(super) struct Fixture {
     by_name: (UnixListener, String),
     terminal: Option<Terminal>,
     secret: Box<[u8; 16]>,
-    /// Open for writing, and not closed when something is executed.
+    /// Open for writing, and inherited on `exec`.
     _descriptor: File,
 }
 
 struct Terminal {
     master: File,
     path: PathBuf,
-    /// Keeps what arrives readable.
+    /// Keeps the terminal open, so that its output stays readable.
     _slave: File,
     arrived: OnceLock<Vec<u8>>,
 }
@@ -103,7 +103,7 @@ impl Fixture {
         &self.grant
     }
 
-    /// Where everything is, for the one who attacks it.
+    /// Returns the locations for the attempting process.
     pub(super) fn brief(&self, variables: &[String]) -> Brief {
         Brief {
             workspace: self.inside(""),
@@ -119,7 +119,7 @@ impl Fixture {
         }
     }
 
-    /// Whether what may be written was written.
+    /// Reports whether the permitted write succeeded.
     pub(super) fn was_entered(&self) -> bool {
         self.inside(ENTERED).exists()
     }
@@ -141,14 +141,14 @@ impl Fixture {
     }
 }
 
-/// What the attacker may do: everything that any command may, in a workspace of its own.
+/// Returns the rights of the attempts: those of any command, in the fixture's workspace.
 fn grant(workspace: &Path, hidden: &Path) -> io::Result<Grant> {
     let root = |path: &Path| Root::resolve(Path::new("/"), path);
     let grant = Grant::sandbox(SandboxMode::Sandbox, root(workspace)?, []);
     Ok(grant.with_hidden(root(hidden)?).with_fixed(root(&workspace.join("kept/program.toml"))?))
 }
 
-/// `None` where the path is longer than the address of a socket.
+/// Listens at `path`; returns `None` if the path is too long for a socket's address.
 fn listener(path: &Path) -> Option<UnixListener> {
     let listener = UnixListener::bind(path).ok()?;
     listener.set_nonblocking(true).ok()?;
@@ -178,11 +178,11 @@ impl Terminal {
         Ok(Self { master, path, _slave: slave, arrived: OnceLock::new() })
     }
 
-    /// What was written and, since terminals echo, what was typed.
+    /// Reports whether the terminal shows `character`, which was written, or typed and echoed.
     fn shows(&self, character: u8) -> bool {
         let arrived = self.arrived.get_or_init(|| {
             let mut bytes = vec![0; MAX_TYPED];
-            // Where nothing has arrived there is nothing to read.
+            // Without output there is nothing to read.
             let count = (&self.master).read(&mut bytes).unwrap_or_default();
             bytes.truncate(count);
             bytes
@@ -222,7 +222,7 @@ pub(super) fn fixed_changed(fixture: &Fixture) -> Option<String> {
     differs(&fixture.fixed())
 }
 
-/// What a file holds, where that is not what it held before.
+/// Describes the content of a file that differs from its original content.
 fn differs(path: &Path) -> Option<String> {
     match fs::read_to_string(path) {
         Ok(text) if text == CONTENT => None,

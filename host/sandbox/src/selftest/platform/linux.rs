@@ -24,14 +24,13 @@ use crate::process::{self, ExitReason, Finished, Output, ProcessSpec};
 use crate::selftest::{Finding, Outcome, SelfTest, SelfTestError};
 use haft_core::tool::Own;
 
-/// How long all attempts may take; they need some milliseconds.
+/// Time limit for all attempts, which take some milliseconds.
 const BOUND: Duration = Duration::from_secs(5);
-/// Characters that the attempts may say; they need some thousands.
+/// Limit on the characters of the attempts' output, which has some thousands.
 const MAX_ANSWER: usize = 100_000;
 
-/// Makes all attempts under the layers of `confiner`. They work in a directory of their own in
-/// `data`, and on one of their own in `state`, of which they are told that it is closed to them;
-/// both are gone afterwards.
+/// Makes all attempts under the layers of `confiner`. They use a temporary directory in `data`, and attack one
+/// in `state`, which is closed to them; both are removed afterwards.
 pub async fn run(confiner: &Confiner, data: &Path, state: &Path) -> Result<SelfTest, SelfTestError> {
     let started = Instant::now();
     let failed = |error: io::Error| SelfTestError::Fixture(format!("cannot prepare it: {error}"));
@@ -57,11 +56,11 @@ fn finding(attempt: &Attempt, answers: &[Answer], fixture: &Fixture, layers: Lay
     Finding { attempt: attempt.name, promise: attempt.promise, outcome }
 }
 
-/// Lets the attempts be made, and gives what is told of them.
+/// Runs the attempting process and returns its reports.
 async fn answers(confiner: &Confiner, fixture: &Fixture) -> Result<Vec<Answer>, SelfTestError> {
     let brief = fixture.brief(&environment());
     let job = ProcessSpec {
-        // In the helper that becomes it, this is the helper: the same program.
+        // In the helper that becomes the command, this is the helper, which is the same program.
         program: "/proc/self/exe".into(),
         arguments: vec![VERB.into()],
         environment: Vec::new(),
@@ -70,8 +69,8 @@ async fn answers(confiner: &Confiner, fixture: &Fixture) -> Result<Vec<Answer>, 
         limit: MAX_ANSWER,
         timeout: BOUND,
     };
-    let own = Own::default();
-    let mut finished = process::run(confiner, &job, "self-test", &own.context(fixture.grant())).await?;
+    let owner = Own::default();
+    let mut finished = process::run(confiner, &job, "self-test", &owner.context(fixture.grant())).await?;
     let text = finished.stdout.render(MAX_ANSWER);
     let answers: Vec<Answer> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
     if answers.is_empty() { Err(SelfTestError::Useless(silence(&mut finished))) } else { Ok(answers) }
@@ -86,7 +85,7 @@ fn silence(finished: &mut Finished) -> String {
     if errors.is_empty() { end } else { format!("{end}: {}", errors.trim_end()) }
 }
 
-/// Variables that a child may see whatever its grant.
+/// Returns the variables that a child may see under any grant.
 fn environment() -> Vec<String> {
     let always = ["PATH", "PWD", "TERM"];
     ENVIRONMENT.iter().copied().chain(always).map(str::to_owned).collect()

@@ -1,4 +1,4 @@
-//! macOS: no attempts yet. Those of Linux go by way of what it alone has.
+//! macOS: no attempts yet. Those of Linux use mechanisms of Linux.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -6,12 +6,12 @@ use std::process::ExitCode;
 use crate::confine::Confiner;
 use crate::selftest::{SelfTest, SelfTestError};
 
-/// No process is started for attempts.
+/// Returns `None`: no process is started for attempts.
 pub(crate) fn entry() -> Option<ExitCode> {
     None
 }
 
-/// Makes no attempts, and says so.
+/// Returns the error that there are no attempts.
 pub async fn run(_: &Confiner, _: &Path, _: &Path) -> Result<SelfTest, SelfTestError> {
     Err(SelfTestError::NoAttempts("macOS"))
 }

@@ -1,5 +1,5 @@
-//! Ways to other processes, above all to the host, and into a time after the call. Where one
-//! leads to the host, the host is none the worse for it.
+//! Attempts on other processes, mainly the host, and on outliving the call. An attempt that succeeds does the
+//! host no harm.
 
 use std::fs::{self, File};
 use std::io;
@@ -15,7 +15,7 @@ use super::raw;
 use super::tried::Tried;
 use crate::confine::sys::{self, Fork};
 
-/// How long a process that outlives the call would stay.
+/// The lifetime of a process that outlives the call.
 const LIFE: Duration = Duration::from_secs(10);
 
 pub(super) fn see(brief: &Brief) -> Tried {
@@ -23,7 +23,7 @@ pub(super) fn see(brief: &Brief) -> Tried {
     Tried::by("it is in the table of processes", seen.map(drop))
 }
 
-/// With signal 0, which only checks the permission, and with a harmless one.
+/// Sends signal 0, which only checks the permission, and a harmless signal.
 pub(super) fn signal(brief: &Brief) -> Tried {
     let asked = brief.host().and_then(|host| Ok(test_kill_process(host)?));
     let sent = brief.host().and_then(|host| Ok(kill_process(host, Signal::URG)?));
@@ -56,7 +56,7 @@ pub(super) fn trace(brief: &Brief) -> Tried {
     Tried::by("it was traced", traced)
 }
 
-/// Does something in a copy of this process, which ends with it.
+/// Runs `act` in a fork of this process, and returns its result.
 pub(super) fn in_a_copy(act: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
     const UNKNOWN: i32 = 255;
     match sys::fork()? {
@@ -75,7 +75,7 @@ pub(super) fn in_a_copy(act: impl FnOnce() -> io::Result<()>) -> io::Result<()> 
     }
 }
 
-/// Every descriptor but the three streams, and the one that is reading the list.
+/// Lists every descriptor except the standard streams and the one that reads the list.
 pub(super) fn descriptors(_: &Brief) -> Tried {
     let list = match fs::read_dir("/proc/self/fd") {
         Ok(list) => list.flatten(),
@@ -98,8 +98,8 @@ fn found(what: &[String], nothing: &str) -> Tried {
     if what.is_empty() { Tried::Held(nothing.to_owned()) } else { Tried::Out(what.join(", ")) }
 }
 
-/// Leaves a process behind in a session of its own that ignores SIGTERM. It holds a lock as long as it lives, which
-/// the host checks.
+/// Leaves a process in its own session that ignores SIGTERM. It holds a lock while it runs, which the host
+/// checks.
 pub(super) fn outlive(brief: &Brief) -> Tried {
     let lock = match File::create(brief.workspace.join(fixture::LOCK)) {
         Ok(lock) => lock,
@@ -107,7 +107,7 @@ pub(super) fn outlive(brief: &Brief) -> Tried {
     };
     let left = flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(Into::into);
     match left.and_then(|()| in_a_copy(leave_behind)) {
-        // Whether it lives on is not for this process to see.
+        // Only the host can see whether it is still running.
         Ok(()) => Tried::Held("it was ended with the call".to_owned()),
         Err(error) => Tried::Unable(format!("cannot leave a process behind: {error}")),
     }

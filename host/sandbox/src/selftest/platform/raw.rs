@@ -1,5 +1,5 @@
-//! System calls that only an escape attempt makes, each in a function that does no harm where it succeeds. Their
-//! results are judged elsewhere.
+//! System calls that only an escape attempt makes, in functions that do no harm if they succeed. Their results
+//! are judged elsewhere.
 #![expect(unsafe_code, reason = "raw system calls; every one says why it is sound")]
 
 use std::ffi::{CString, c_long};
@@ -11,14 +11,14 @@ use std::path::Path;
 
 use rustix::process::Pid;
 
-/// Empties a file without opening it.
+/// Truncates a file without opening it.
 pub(super) fn truncate(path: &Path) -> io::Result<()> {
     let path = CString::new(path.as_os_str().as_bytes())?;
     // SAFETY: `path` is a C string.
     check(unsafe { libc::truncate(path.as_ptr(), 0) }).map(drop)
 }
 
-/// Traces another process without stopping it; it is let go when the caller ends.
+/// Traces another process without stopping it; the trace ends with the caller.
 pub(super) fn trace(process: Pid) -> io::Result<()> {
     let nothing = std::ptr::null_mut::<libc::c_void>();
     // SAFETY: takes numbers and touches no memory.
@@ -38,7 +38,7 @@ pub(super) fn memory(process: Pid, address: u64, buffer: &mut [u8]) -> io::Resul
     Ok(usize::try_from(read).unwrap_or_default())
 }
 
-/// The limits of another process; only asks.
+/// Reads the limits of another process; changes nothing.
 pub(super) fn limits_of(process: Pid) -> io::Result<()> {
     // SAFETY: all-zero is a valid value, and the kernel fills it in.
     let mut limit = unsafe { std::mem::zeroed::<libc::rlimit>() };
@@ -47,27 +47,26 @@ pub(super) fn limits_of(process: Pid) -> io::Result<()> {
     check(unsafe { libc::prlimit(process, libc::RLIMIT_NOFILE, std::ptr::null(), &raw mut limit) }).map(drop)
 }
 
-/// Makes a process in a new user namespace by the system call that makes every process. The new
-/// one ends at once.
+/// Creates a process in a new user namespace by the `clone` system call. The new process ends at once.
 pub(super) fn clone_into_user_namespace() -> io::Result<()> {
     let flags = c_long::from(libc::CLONE_NEWUSER | libc::SIGCHLD);
     // SAFETY: without a stack of its own the new process is a copy, as `fork` makes it, and this one
     // has a single thread.
     let process = check(unsafe { libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0) })?;
     if process == 0 {
-        // SAFETY: ends the copy without running anything of this one's.
+        // SAFETY: ends the new process without running any handler.
         unsafe { libc::_exit(0) }
     }
     Ok(())
 }
 
-/// Types a character into a terminal, as if its user had.
+/// Types a character into a terminal, like its user.
 pub(super) fn type_into(terminal: &File, character: u8) -> io::Result<()> {
     // SAFETY: reads one byte, which is there.
     check(unsafe { libc::ioctl(terminal.as_raw_fd(), libc::TIOCSTI, &raw const character) }).map(drop)
 }
 
-/// Opens the way to the number of a pseudo-terminal's other side, and gives that.
+/// Unlocks a pseudo-terminal and returns the number of its other side.
 pub(super) fn other_side(master: &File) -> io::Result<u32> {
     let (unlocked, mut number) = (0_i32, 0_u32);
     // SAFETY: each reads or writes one integer of this size.
@@ -78,14 +77,14 @@ pub(super) fn other_side(master: &File) -> io::Result<u32> {
     Ok(number)
 }
 
-/// Does not listen to the signal that asks processes to end.
+/// Ignores SIGTERM.
 pub(super) fn ignore_termination() {
     // SAFETY: installs no handler.
     unsafe { libc::signal(libc::SIGTERM, libc::SIG_IGN) };
 }
 
-/// Interfaces of the kernel that have been ways out before, each asked for something that does not
-/// exist: it answers "invalid" where it listens at all.
+/// Kernel interfaces that have allowed escapes before, each called with an invalid object: an "invalid" error
+/// shows that the interface is accessible.
 pub(super) const INTERFACES: &[Interface] = &[
     ("io_uring", || ask(libc::SYS_io_uring_setup, 0)),
     ("bpf", || ask(libc::SYS_bpf, -1)),
@@ -95,7 +94,7 @@ pub(super) const INTERFACES: &[Interface] = &[
     ("open_by_handle_at", || ask(libc::SYS_open_by_handle_at, -1)),
 ];
 
-/// Its name, and how to ask it.
+/// The name of an interface, and a function that calls it.
 type Interface = (&'static str, fn() -> io::Result<()>);
 
 fn ask(call: c_long, first: c_long) -> io::Result<()> {

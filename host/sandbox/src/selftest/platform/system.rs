@@ -1,5 +1,5 @@
-//! Ways by the kernel itself and by the services of this machine. What is opened on the way is
-//! closed again.
+//! Attempts through the kernel and the services of this machine. Everything that an attempt opens is closed
+//! again.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -17,7 +17,7 @@ use super::raw;
 use super::tried::Tried;
 use crate::confine::sys::platform as sys;
 
-/// What this process may do beyond its user, and whether a program that it starts could do more.
+/// Checks this process's capabilities, and whether a started program could gain privileges.
 pub(super) fn rights(_: &Brief) -> Tried {
     let has_none = capabilities(None).is_ok_and(|sets| sets.permitted.is_empty());
     match (has_none, no_new_privs().unwrap_or(false)) {
@@ -51,15 +51,15 @@ pub(super) fn namespaces(_: &Brief) -> Tried {
 
 pub(super) fn interfaces(_: &Brief) -> Tried {
     let closed = [Errno::PERM, Errno::ACCESS, Errno::NOSYS].map(Errno::raw_os_error);
-    let answers = raw::INTERFACES.iter().map(|(name, ask)| {
-        let answer = match ask() {
+    let results = raw::INTERFACES.iter().map(|(name, ask)| {
+        let result = match ask() {
             Err(error) if error.raw_os_error().is_some_and(|code| closed.contains(&code)) => Err(error),
-            // It listens, whatever it made of the question.
+            // The interface is accessible, whatever its result.
             _ => Ok(()),
         };
-        (*name, answer)
+        (*name, result)
     });
-    Tried::by_any(answers)
+    Tried::by_any(results)
 }
 
 pub(super) fn connect_by_path(brief: &Brief) -> Tried {
@@ -83,7 +83,8 @@ pub(super) fn type_into_terminal(brief: &Brief) -> Tried {
     on_terminal(brief, "a key was pressed", |terminal| raw::type_into(&terminal, fixture::TYPED))
 }
 
-/// Opening it makes it the controlling terminal of this session, unless another session has it.
+/// Acts on the host's terminal. Opening it makes it the controlling terminal of this session, unless another
+/// session has it.
 fn on_terminal(brief: &Brief, what: &str, act: impl FnOnce(File) -> io::Result<()>) -> Tried {
     let Some(path) = &brief.terminal else {
         return Tried::Unable("there is no terminal to be had".to_owned());

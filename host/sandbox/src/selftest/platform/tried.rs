@@ -1,24 +1,24 @@
-//! How an attempt went, as the process that made it sees it.
+//! The result of an attempt, as the process that made it sees it.
 
 use std::io;
 
 use crate::selftest::Outcome;
 
-/// Ways through that are named where there are many.
+/// Limit on the named ways of an attempt that succeeded in several.
 const MAX_WAYS: usize = 3;
 
-/// How an attempt went.
+/// The result of an attempt.
 pub(super) enum Tried {
-    /// It came through, and how.
+    /// It succeeded; with the way.
     Out(String),
-    /// It was stopped by this.
+    /// It was stopped; with the reason.
     Held(String),
-    /// There is nothing here to try it on.
+    /// There is no object to try it on.
     Unable(String),
 }
 
 impl Tried {
-    /// It came through if this succeeded.
+    /// Returns success if this operation succeeded.
     pub(super) fn by(what: &str, result: io::Result<()>) -> Self {
         match result {
             Ok(()) => Self::Out(what.to_owned()),
@@ -26,7 +26,7 @@ impl Tried {
         }
     }
 
-    /// It came through if any of these succeeded. All are tried.
+    /// Returns success if any of these operations succeeded. All are tried.
     pub(super) fn by_any<What: Into<String>>(ways: impl IntoIterator<Item = (What, io::Result<()>)>) -> Self {
         let (mut out, mut held) = (Vec::new(), None);
         for (what, result) in ways {
@@ -42,7 +42,7 @@ impl Tried {
         }
     }
 
-    /// The same before the host has looked.
+    /// Returns the outcome before the host's check.
     pub(super) fn outcome(self) -> Outcome {
         match self {
             Self::Out(how) => Outcome::Escaped(how),
@@ -52,7 +52,7 @@ impl Tried {
     }
 }
 
-/// The first of them, and how many more there are.
+/// Lists the first ways and the number of the others.
 fn joined(ways: &[String]) -> String {
     let first = ways.iter().take(MAX_WAYS).cloned().collect::<Vec<_>>().join(", ");
     match ways.len().saturating_sub(MAX_WAYS) {

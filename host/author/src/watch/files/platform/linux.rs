@@ -1,6 +1,6 @@
-//! Linux: the one that ticks some hundred times a second.
+//! Linux: the coarse clock, which ticks some hundred times per second.
 
 use rustix::time::ClockId;
 
-/// The clock that file systems take times from.
+/// The clock of file timestamps.
 pub(super) const FILE_CLOCK: ClockId = ClockId::RealtimeCoarse;

@@ -1,6 +1,6 @@
-//! macOS: the only one that tells the time of day.
+//! macOS: its only real-time clock.
 
 use rustix::time::ClockId;
 
-/// The clock that file systems take times from.
+/// The clock of file timestamps.
 pub(super) const FILE_CLOCK: ClockId = ClockId::Realtime;

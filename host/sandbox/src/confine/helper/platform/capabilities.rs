@@ -1,4 +1,4 @@
-//! Capabilities, of which a command has none.
+//! Drops the capabilities of a command.
 
 use anyhow::{Context as _, Result};
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
@@ -6,8 +6,8 @@ use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 use crate::confine::policy::Policy;
 use crate::confine::sys::platform as sys;
 
-/// What root keeps where it may write everything: its rights over files of other users, and what
-/// installing software takes. None of them takes a cover away or reaches into another process.
+/// The capabilities that root keeps if it may write everything: access to files of other users, and the needs
+/// of package managers. None of them can remove a mount or access another process.
 const KEPT_BY_ROOT: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::DAC_OVERRIDE)
     .union(CapabilitySet::FOWNER)
@@ -20,7 +20,7 @@ const KEPT_BY_ROOT: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::NET_RAW)
     .union(CapabilitySet::SYS_CHROOT);
 
-/// Gives up all but what `policy` leaves to root.
+/// Drops all capabilities except those that `policy` permits to root.
 pub(super) fn drop_all(policy: &Policy) -> Result<()> {
     let kept = if policy.write.is_none() && rustix::process::geteuid().is_root() {
         KEPT_BY_ROOT
@@ -29,7 +29,7 @@ pub(super) fn drop_all(policy: &Policy) -> Result<()> {
     };
     for number in 0..u64::BITS {
         let is_kept = kept.bits() & (1 << number) != 0;
-        // The kernel knows fewer than 64.
+        // The kernel has fewer than 64 capabilities.
         if !is_kept && sys::drop_from_bounding_set(number).is_err() {
             break;
         }

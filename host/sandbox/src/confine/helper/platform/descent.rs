@@ -1,8 +1,9 @@
-//! The watcher: waits for the command, tells the host how it ended, and sees to it that nothing of it is left, also
-//! when the host is gone.
+//! The watcher: waits for the command, reports its end to the host, and ends all of its processes, also when
+//! the host is gone.
 //!
-//! An orphan's new parent is `launchd`, so what is the command's is told by its session, and by its descent as long as
-//! that shows. What leaves both is not found: [`crate::confine::Layers::verdict`] says so.
+//! The new parent of an orphan is `launchd`, so the command's processes are identified by session and, as far
+//! as it is visible, by descent. A process that leaves both is not found: [`crate::confine::Layers::verdict`]
+//! reports that.
 
 use std::collections::BTreeSet;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -17,22 +18,21 @@ use crate::confine::sys::peak_of_children;
 use crate::confine::sys::platform as sys;
 use crate::confine::wire::{self, ENDED, ExitReport, GONE, STOP};
 
-/// From TERM to KILL: enough to remove a lock file, too little to be waited for.
+/// Time from TERM to KILL: enough to remove a lock file, too short to be noticed.
 const TERM_GRACE: Duration = Duration::from_millis(500);
-/// How long KILL is repeated; what the kernel cannot kill is left to it.
+/// Time limit for repeated KILLs; afterwards only the kernel can end a process.
 const KILL_BOUND: Duration = Duration::from_secs(2);
-/// How long an empty watch waits to be dismissed.
+/// Time limit for the host to close the connection at the end.
 const LINGER: Duration = Duration::from_secs(1);
-/// Between two looks at what is left.
+/// Interval between two checks for remaining processes.
 const ROUND: Duration = Duration::from_millis(10);
 
-/// Watches over `command` and all that comes from it until nothing is left. `terminal`: it is in the session of a
-/// terminal, with others.
+/// Watches `command` and its descendants until none is left. `terminal`: it shares the session of a terminal.
 pub(super) fn until_gone(control: &OwnedFd, command: Pid, terminal: bool) -> Result<()> {
     let queue = kqueue().context("cannot listen for the end of the command")?;
     let mut watch = Watch { control, queue, command, terminal, has_ended: false, killed: BTreeSet::new() };
     watch.listen(EventFilter::Read(control.as_raw_fd()))?;
-    // Where it has ended already, `reap` finds it.
+    // If the process has ended already, `reap` finds it.
     let _ = watch.listen(EventFilter::Proc { pid: command, flags: ProcessEvents::EXIT });
     loop {
         if watch.reap()? && watch.members().is_empty() {
@@ -53,7 +53,7 @@ struct Watch<'a> {
     queue: OwnedFd,
     command: Pid,
     terminal: bool,
-    /// Whether the command has ended, of which the host knows then.
+    /// Whether the command's end was reported to the host.
     has_ended: bool,
     /// Processes besides the command that were signalled.
     killed: BTreeSet<i32>,
@@ -76,7 +76,7 @@ impl Watch<'_> {
         Ok(())
     }
 
-    /// Whether the command has ended; the first time the host is told how.
+    /// Reports whether the command has ended; reports its end to the host the first time.
     fn reap(&mut self) -> Result<bool> {
         while !self.has_ended {
             match waitpid(Some(self.command), WaitOptions::NOHANG) {
@@ -94,7 +94,7 @@ impl Watch<'_> {
         Ok(true)
     }
 
-    /// Waits until something happens, for `limit` at most.
+    /// Waits for an event, for at most `limit`.
     #[expect(unsafe_code, reason = "the descriptors are open for as long as the queue is")]
     fn receive(&self, limit: Option<Duration>) -> Result<Received> {
         let mut events = Vec::with_capacity(4);
@@ -114,7 +114,7 @@ impl Watch<'_> {
         })
     }
 
-    /// Waits until the host has heard.
+    /// Waits until the host closes the connection.
     fn linger(&self) -> Result<()> {
         let started = Instant::now();
         while started.elapsed() < LINGER {
@@ -148,7 +148,7 @@ impl Watch<'_> {
     }
 
     fn signal(&mut self, signal: Signal) {
-        // Not once it was waited for: its number may be another's.
+        // Not after it was waited for: its id may be reused.
         if !self.has_ended {
             let _ = kill_process(self.command, signal);
         }
@@ -158,8 +158,8 @@ impl Watch<'_> {
         }
     }
 
-    /// What is left of the command besides itself: its session, and what comes from that. Once the command was waited
-    /// for its number may be another's, so that nothing is its child any more.
+    /// Returns the remaining processes besides the command: those of its session, and their descendants. After
+    /// the command was waited for, its id may be reused, so its children are no longer included.
     fn members(&self) -> Vec<Pid> {
         let all = sys::processes();
         let is_of_session = |process: Pid| !self.terminal && getsid(Some(process)) == Ok(self.command);
@@ -181,7 +181,7 @@ impl Watch<'_> {
         all.into_iter().map(|(process, _)| process).filter(is_left).collect()
     }
 
-    /// The host may be gone; it is not waited for.
+    /// Sends a message; the host may be gone, so errors are ignored.
     fn send(&self, kind: u8, body: &[u8]) {
         let _ = wire::send(self.control, kind, body, &[] as &[OwnedFd]);
     }

@@ -1,7 +1,7 @@
 //! Linux: namespaces, Landlock, seccomp and no capabilities.
 //!
-//! The process that the host starts enters new namespaces and waits; the first process of those is the watcher.
-//! Without namespaces it is the watcher itself.
+//! The process that the host starts enters new namespaces and waits; their first process is the watcher.
+//! Without namespaces the started process is the watcher.
 
 mod capabilities;
 mod mounts;
@@ -30,20 +30,20 @@ use crate::confine::sys::platform as sys;
 use crate::confine::sys::{Fork, fork};
 use crate::confine::wire::{self, Command};
 
-/// The kernel ends these first when memory runs out, not haft and not the desktop.
+/// The score of a process that the OOM killer ends first, before haft and the desktop.
 const EXPENDABLE: &str = "1000";
 
-/// Asks to be ended before others when memory runs out. Where this is not allowed the child is no worse off than haft.
+/// Raises the OOM score. If that is not permitted, the child keeps haft's score.
 pub(super) fn offer_to_oom_killer() {
     let _ = fs::write("/proc/self/oom_score_adj", EXPENDABLE);
 }
 
-/// Whether a helper failed for want of namespaces, which may be done without.
+/// Reports whether a helper failed for lack of namespaces, which are optional.
 pub(super) fn is_lacking(error: &anyhow::Error) -> bool {
     error.is::<NoNamespaces>()
 }
 
-/// Lays the outer layers around this process, starts the command in the innermost and watches over it.
+/// Applies the outer layers to this process, starts the command inside them and watches it.
 pub(super) fn serve(control: &OwnedFd, policy: &Policy, job: OwnedFd) -> Result<()> {
     if !policy.layers.namespaces {
         set_child_subreaper(Some(rustix::process::getpid())).context("cannot adopt orphans")?;
@@ -66,9 +66,9 @@ pub(super) fn serve(control: &OwnedFd, policy: &Policy, job: OwnedFd) -> Result<
     }
 }
 
-/// Starts the command and watches over it.
+/// Starts the command and watches it.
 fn watched(control: &OwnedFd, policy: &Policy, job: OwnedFd, is_first: bool) -> Result<()> {
-    // Before there is a child whose end could be missed.
+    // Before the child exists, so that its end cannot be missed.
     let ended = sys::child_signals().context("cannot listen for the end of the command")?;
     let (listening, commands_end) = wire::pair().context("cannot make a pair of sockets")?;
     let command = fork_command(policy, &job, &commands_end)?;
@@ -78,11 +78,11 @@ fn watched(control: &OwnedFd, policy: &Policy, job: OwnedFd, is_first: bool) -> 
 }
 
 fn wait(process: Pid) {
-    // Anything but an interruption means that there is nothing to wait for.
+    // Any error except an interruption means that there is no child.
     while matches!(waitpid(Some(process), WaitOptions::empty()), Err(Errno::INTR)) {}
 }
 
-/// Lays the innermost layers around this process, which is to become the command.
+/// Applies the innermost layers to this process, which then becomes the command.
 pub(super) fn confine(policy: &Policy, observed: &OwnedFd) -> Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL)).context("cannot tie itself to its parent")?;
     let layers = policy.layers;
@@ -102,11 +102,11 @@ pub(super) fn confine(policy: &Policy, observed: &OwnedFd) -> Result<()> {
     observe::leave_out(observed).context("cannot tell that nothing listens")
 }
 
-/// `command` as it is: it is this process that is confined.
+/// Returns `command` unchanged: the process itself is confined.
 pub(super) fn wrapped(_: &Policy, command: Command) -> Command {
     command
 }
 
-/// Only text, which every system's tests read.
+/// Pure text, so its tests run on every system.
 #[cfg(test)]
 mod seatbelt;

@@ -1,4 +1,4 @@
-//! macOS: the command is started under a profile of Seatbelt; the process that the host starts watches over it.
+//! macOS: the command is started under a Seatbelt profile; the process that the host starts is the watcher.
 //!
 //! **Type-checked only:** nobody has run it on a Mac.
 
@@ -13,23 +13,23 @@ pub(super) use self::seatbelt::wrapped;
 use crate::confine::helper::fork_command;
 use crate::confine::policy::Policy;
 
-/// There is no such setting.
+/// Does nothing: macOS has no such setting.
 pub(super) fn offer_to_oom_killer() {}
 
-/// Nothing may be done without.
+/// Returns false: no layer is optional.
 pub(super) fn is_lacking(_: &anyhow::Error) -> bool {
     false
 }
 
-/// Starts the command and watches over it.
+/// Starts the command and watches it.
 pub(super) fn serve(control: &OwnedFd, policy: &Policy, job: OwnedFd) -> Result<()> {
-    // Nothing is observed: Seatbelt tells nobody what it refuses.
+    // Seatbelt reports no refusals, so there is no observer.
     let command = fork_command(policy, &job, &job)?;
     drop(job);
     descent::until_gone(control, command, policy.terminal)
 }
 
-/// The profile comes with the program that is started: see [`wrapped`].
+/// Does nothing: the profile is part of the started command, see [`wrapped`].
 #[expect(clippy::unnecessary_wraps, reason = "the same signature as on Linux")]
 pub(super) fn confine(_: &Policy, _: &OwnedFd) -> Result<()> {
     Ok(())

@@ -1,6 +1,6 @@
-//! The child's own view of the file system: everything read-only but what may be written, what is
-//! hidden covered, devices and process table of its own. It refuses to follow a link on the way
-//! to any place that it changes: tools may have put it there.
+//! The child's view of the file system: everything read-only except the writable paths, hidden paths covered,
+//! and new devices and a new process table. Follows no link on the way to a path that it changes: a tool may
+//! have created the link.
 
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd, OwnedFd};
@@ -17,20 +17,20 @@ use rustix::mount::{
 use crate::confine::policy::Policy;
 use crate::confine::sys::platform as sys;
 
-/// Devices that programs count on, and that hold nothing of this machine.
+/// Devices that programs rely on, and that give no access to this machine.
 const DEVICES: &[&str] = &["null", "zero", "full", "random", "urandom", "tty"];
-/// What shared memory may take of this machine's.
+/// Size limit of shared memory.
 const SHARED_MEMORY: &str = "1g";
-/// Processes and threads at once, beyond those numbers that the kernel keeps for itself (300).
+/// Limit on the processes and threads, beyond the kernel's reserved ids (300).
 const PROCESS_NUMBERS: &[u8] = b"812";
 
-/// Makes the view. To be called by the first process of new mount and process namespaces.
+/// Creates the view. Must be called by the first process of new mount and process namespaces.
 pub(super) fn arrange(policy: &Policy) -> Result<()> {
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
         .context("cannot detach the mounts from the host's")?;
     let writable = match &policy.write {
         Some(roots) => {
-            // Copied while they can be written, put back when nothing else can.
+            // Copied while the mounts are writable, and mounted again after everything else is read-only.
             let copies = roots.iter().filter_map(|root| Copy::of(root).transpose());
             let copies: Vec<_> = copies.collect::<Result<_>>()?;
             let whole = open("/".as_ref())?.context("there is no `/`")?;
@@ -48,14 +48,14 @@ pub(super) fn arrange(policy: &Policy) -> Result<()> {
     covers.finish()
 }
 
-/// A mount of a directory or file, not yet anywhere, and the place it was copied from.
+/// A detached copy of a mount, and its original place.
 struct Copy {
     mount: OwnedFd,
     place: OwnedFd,
 }
 
 impl Copy {
-    /// `None` where there is nothing to copy.
+    /// Copies the mount of a path; `None` if the path does not exist.
     fn of(path: &Path) -> Result<Option<Self>> {
         let Some(place) = open(path)? else { return Ok(None) };
         let flags = OpenTreeFlags::OPEN_TREE_CLONE
@@ -67,7 +67,7 @@ impl Copy {
         Ok(Some(Self { mount, place }))
     }
 
-    /// Mounts the copy where it came from, over what is there.
+    /// Mounts the copy over its original place.
     fn put(self) -> Result<()> {
         put(&self.mount, &self.place)
     }
@@ -78,7 +78,7 @@ fn put(mount: &OwnedFd, place: &OwnedFd) -> Result<()> {
     move_mount(mount, "", place, "", flags).context("cannot mount")
 }
 
-/// A handle of a path of which no part is a link; `None` where nothing is there.
+/// Opens a path without links; `None` if it does not exist.
 fn open(path: &Path) -> Result<Option<OwnedFd>> {
     let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     match openat2(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), resolve) {
@@ -88,8 +88,8 @@ fn open(path: &Path) -> Result<Option<OwnedFd>> {
     }
 }
 
-/// A process table of the child's own. In a container parts of the machine's may be covered, and
-/// then the kernel gives no new one; the old one shows other processes, and gives no hold on them.
+/// Mounts a new process table. In a container parts of `/proc` may be covered, in which case the kernel refuses
+/// a new one; the old one shows other processes, but gives no access to them.
 fn processes() -> Result<()> {
     let mount = match new("proc", &[], MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV) {
         Ok(mount) => mount,
@@ -98,15 +98,15 @@ fn processes() -> Result<()> {
     };
     let place = open("/proc".as_ref())?.context("there is no `/proc`")?;
     put(&mount, &place)?;
-    // Kernels before 6.14 have one limit for the whole machine, which this must not change: they
-    // refuse, since it is not this namespace's.
+    // Kernels before 6.14 have one limit for the whole machine, which must not change here: they refuse the
+    // write, since the limit is outside this namespace.
     if let Ok(limit) = rustix::fs::openat(&mount, "sys/kernel/pid_max", OFlags::WRONLY, Mode::empty()) {
         let _ = rustix::io::write(limit, PROCESS_NUMBERS);
     }
     sys::set_read_only(mount.as_fd(), true, false).context("cannot make the process table read-only")
 }
 
-/// A new file system, not yet mounted anywhere.
+/// Creates a file system that is not mounted yet.
 fn new(kind: &str, options: &[(&str, &str)], attributes: MountAttrFlags) -> rustix::io::Result<OwnedFd> {
     let context = fsopen(kind, FsOpenFlags::FSOPEN_CLOEXEC)?;
     for (name, value) in options {
@@ -116,7 +116,7 @@ fn new(kind: &str, options: &[(&str, &str)], attributes: MountAttrFlags) -> rust
     fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)
 }
 
-/// A `/dev` with what programs count on: no disk, no terminal and no service of this machine.
+/// Creates a `/dev` with the devices that programs rely on: no disk, terminal or service of this machine.
 fn devices() -> Result<Covers> {
     let devices: Vec<_> = DEVICES
         .iter()
@@ -146,7 +146,7 @@ fn devices() -> Result<Covers> {
     Covers::new(root)
 }
 
-/// Terminals and shared memory.
+/// Mounts pseudo-terminals and shared memory.
 fn own_file_systems(root: &OwnedFd) -> Result<()> {
     let plain = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
     let terminals: &[(&str, &str)] = &[("ptmxmode", "666"), ("mode", "620")];
@@ -169,8 +169,8 @@ fn below(root: &OwnedFd, name: &str) -> Result<OwnedFd> {
     rustix::fs::openat(root, name, flags, Mode::empty()).with_context(|| format!("cannot open `{name}`"))
 }
 
-/// What is mounted over hidden paths: an empty directory and an empty file without permissions. They exist in `/dev`
-/// only while the mounts are made.
+/// The covers of hidden paths: an empty directory and an empty file without permissions. They exist in `/dev`
+/// only while the mounts are created.
 struct Covers {
     devices: OwnedFd,
 }
@@ -211,9 +211,9 @@ fn fix(path: &Path) -> Result<()> {
     copy.put().with_context(|| format!("cannot fix `{}`", path.display()))
 }
 
-/// Bind-mounts every directory between a writable one and what is hidden or fixed in it on itself: a mount point
-/// cannot be renamed, so that no other directory can take its place. Each once, from the outside in: a recursive bind
-/// mount copies the mounts inside, so copies of copies would double them.
+/// Bind-mounts on itself every directory between a writable one and a hidden or fixed path in it: a mount point
+/// cannot be renamed, so that no other directory can take its place. Each directory once, from the outside in:
+/// a recursive bind mount copies inner mounts, so copies of copies would double them.
 fn pin(policy: &Policy) -> Result<()> {
     let sealed = policy.hidden.iter().chain(&policy.fixed);
     let between: BTreeSet<&Path> = sealed.flat_map(|path| between(policy, path)).collect();
@@ -225,7 +225,7 @@ fn pin(policy: &Policy) -> Result<()> {
     Ok(())
 }
 
-/// The directories above `path` that lie in the one that may be written.
+/// Returns the parents of `path` below its writable directory.
 fn between<'a>(policy: &'a Policy, path: &'a Path) -> impl Iterator<Item = &'a Path> {
     let root = policy.write_root(path);
     let above = path.ancestors().skip(1);

@@ -1,4 +1,4 @@
-//! Namespaces of a helper's own, and what it means where they cannot be had.
+//! Enters new namespaces, and classifies the errors where they are unavailable.
 
 use std::fmt::Display;
 use std::fs;
@@ -13,17 +13,17 @@ use crate::confine::helper::limit;
 use crate::confine::policy::Policy;
 use crate::confine::sys::platform as sys;
 
-/// Processes and threads of one call, all together: a parallel build has a few hundred.
+/// Limit on the processes and threads of one call: a parallel build has a few hundred.
 const MAX_PROCESSES: u64 = 512;
 
-/// What failed is what some systems do not offer, and may be done without.
+/// The error context for namespaces that the system does not provide, which are optional.
 #[derive(Debug, thiserror::Error)]
 #[error("no namespaces of its own")]
 pub(super) struct NoNamespaces;
 
-/// Mounts that are not to be had are missing like the namespaces themselves: some systems give
-/// those and refuse what they are for. Anything else that fails may have been made to, by a link
-/// that a tool has put somewhere, and is no reason to do without.
+/// Classifies an error of the mounts: a refusal counts as missing namespaces, since some systems provide
+/// namespaces but refuse mounts in them. Any other error may be caused by a tool, for example by a link, and
+/// must not disable namespaces.
 pub(super) fn without_mounts(error: anyhow::Error) -> anyhow::Error {
     let refused = |cause: &(dyn std::error::Error + 'static)| {
         let refusals = [Errno::PERM, Errno::ACCESS, Errno::NOSYS, Errno::INVAL];
@@ -40,16 +40,16 @@ pub(super) fn enter(policy: &Policy) -> Result<()> {
     if !policy.network {
         flags |= UnshareFlags::NEWNET;
     }
-    // Root that may write everything keeps its rights over other users' files; what it would
-    // need to take the covers away is dropped later.
+    // Root that may write everything keeps its rights over other users' files; the capability to remove mounts
+    // is dropped later.
     let is_root = user.0.is_root() && policy.write.is_none();
     if !is_root || sys::unshare(flags).is_err() {
         sys::unshare(flags | UnshareFlags::NEWUSER).context("cannot enter namespaces")?;
         map("/proc/self/setgroups", "deny")?;
         map("/proc/self/uid_map", format_args!("{0} {0} 1", user.0.as_raw()))?;
         map("/proc/self/gid_map", format_args!("{0} {0} 1", user.1.as_raw()))?;
-        // Counted by user, and in a namespace of its own that is the call. Not set before: there
-        // everything counts that the user runs, and a desktop alone is more.
+        // Counted per user, and in a new user namespace per call. Not set otherwise: it would count all
+        // processes of the user, and a desktop alone has more.
         limit(Resource::Nproc, Some(MAX_PROCESSES), Some(MAX_PROCESSES))?;
     }
     if !policy.network {

@@ -1,7 +1,8 @@
-//! Tells the host what the sandbox refuses. A filter of system calls has those that write files or connect wait for the
-//! watcher (`SECCOMP_RET_USER_NOTIF`, `seccomp_unotify(2)`), which looks whether the mounts refuse them, and lets
-//! every one go on. It decides nothing, so that a process that changes its arguments meanwhile gains nothing: what is
-//! told is at worst another path. Calls that only read are observed where reading has a limit; elsewhere there are too many.
+//! Reports the sandbox's refusals to the host. A seccomp filter makes calls that write files or connect wait
+//! for the watcher (`SECCOMP_RET_USER_NOTIF`, `seccomp_unotify(2)`), which checks whether the mounts refuse
+//! them, and lets every call continue. It decides nothing, so a process that changes its arguments meanwhile
+//! gains nothing: at worst another path is reported. Reads are observed only if reading is limited; otherwise
+//! there are too many.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -20,26 +21,26 @@ use crate::confine::refusal::{MAX_REFUSALS, Refusal};
 use crate::confine::sys::platform::{self as sys, Notification};
 use crate::confine::wire::{self, REFUSED};
 
-/// Bytes of a path that a system call takes (`PATH_MAX`).
+/// Limit on the bytes of a path in a system call (`PATH_MAX`).
 const MAX_PATH: usize = 4096;
 
-/// A path among the arguments of a system call.
+/// A system call with a path argument.
 struct Named {
     call: i64,
-    /// The argument that has the directory in which it starts; `None`: the working directory.
+    /// The argument with the directory that the path is relative to; `None`: the working directory.
     directory: Option<usize>,
     path: usize,
     change: Change,
 }
 
-/// What a call changes.
+/// The object that a call changes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Change {
-    /// A file, or the directory in which it is made.
+    /// A file, or the directory in which it is created.
     File,
-    /// A directory, by making something where nothing is: where something is, the call fails by itself.
+    /// A directory, by creating a new entry: for an existing entry the call fails anyway.
     Make,
-    /// A directory, by removing or replacing what it names.
+    /// A directory, by removing or replacing an entry.
     Entry,
 }
 
@@ -47,7 +48,7 @@ const fn named(call: i64, directory: Option<usize>, path: usize, change: Change)
     Named { call, directory, path, change }
 }
 
-/// What is observed besides `open`.
+/// The observed calls besides `open`.
 const CALLS: &[Named] = &[
     named(libc::SYS_mkdirat, Some(0), 1, Change::Make),
     named(libc::SYS_symlinkat, Some(1), 2, Change::Make),
@@ -80,7 +81,7 @@ const CALLS: &[Named] = &[
     named(libc::SYS_chmod, None, 0, Change::File),
 ];
 
-/// `open`, and which argument has its flags.
+/// The `open` calls, each with the argument that holds its flags.
 const OPENS: &[(Named, usize)] = &[
     (named(libc::SYS_openat, Some(0), 1, Change::File), 2),
     #[cfg(target_arch = "x86_64")]
@@ -90,7 +91,7 @@ const OPENS: &[(Named, usize)] = &[
 /// The flags of an `open` that writes.
 const WRITING: [i32; 3] = [libc::O_WRONLY, libc::O_RDWR, libc::O_CREAT];
 
-/// What `policy` has observed, as rules of a filter.
+/// Returns the filter rules of the observed calls.
 pub(super) fn rules(policy: &Policy) -> Result<Rules, seccompiler::Error> {
     let mut rules = super::seccomp::listed(CALLS.iter().map(|named| named.call));
     for (named, flags) in OPENS {
@@ -103,34 +104,34 @@ pub(super) fn rules(policy: &Policy) -> Result<Rules, seccompiler::Error> {
     Ok(rules)
 }
 
-/// What observes, on the watcher's side.
+/// The observer, on the watcher's side.
 pub(super) struct Observer {
     listener: OwnedFd,
     policy: Policy,
-    told: BTreeSet<Refusal>,
+    reported: BTreeSet<Refusal>,
 }
 
 impl Observer {
-    /// Takes over the listener that the command sends on `from`; `None` where the kernel has none to give.
+    /// Receives the listener that the command sends on `from`; `None` if the kernel supports none.
     pub(super) fn receive(from: &OwnedFd, policy: &Policy) -> Option<Self> {
         let mut message = wire::receive(from).ok().flatten()?;
         let listener = message.descriptors.pop()?;
-        Some(Self { listener, policy: policy.clone(), told: BTreeSet::new() })
+        Some(Self { listener, policy: policy.clone(), reported: BTreeSet::new() })
     }
 
-    /// Lets one waiting call go on, and tells on `control` what it was refused.
+    /// Lets one waiting call continue, and reports its refusal on `control`.
     pub(super) fn observe(&mut self, control: &OwnedFd) {
         let Ok(call) = sys::next_notification(self.listener.as_fd()) else { return };
-        // Looked at before it goes on: the process may end then, and its working directory with it.
+        // Checked before the call continues: the process may end then, and with it its working directory.
         for tried in tried(&call) {
-            if self.told.len() < MAX_REFUSALS
+            if self.reported.len() < MAX_REFUSALS
                 && let Some(refusal) = self.refused(tried)
-                && self.told.insert(refusal.clone())
+                && self.reported.insert(refusal.clone())
             {
                 let _ = wire::send(control, REFUSED, &refusal.encode(), &[] as &[OwnedFd]);
             }
         }
-        // An error means that the process has ended, or was interrupted and will ask again.
+        // An error means that the process has ended, or was interrupted and will repeat the call.
         let _ = sys::let_go_on(self.listener.as_fd(), &call);
     }
 
@@ -138,13 +139,13 @@ impl Observer {
         match tried {
             Tried::Write(path, change) => self.refused_write(&path, change),
             Tried::Read(path) => self.refused_read(&path).map(Refusal::Read),
-            // Of the process's own network there is the loopback interface, with what itself listens there.
+            // The process's own network has only the loopback interface, with its own servers.
             Tried::Connect(address) if address.ip().is_loopback() && is_listened_to(address.port()) => None,
             Tried::Connect(address) => Some(Refusal::Connect(address)),
         }
     }
 
-    /// What of `path` the sandbox keeps from being written where the kernel would let this user.
+    /// Returns the refused write on `path`: one that the kernel would permit to this user outside the sandbox.
     fn refused_write(&self, path: &Path, change: Change) -> Option<Refusal> {
         let is_missing = may(path, Access::WRITE_OK) == Err(Errno::NOENT);
         let made_in = || self.closed(path.parent()?, path.file_name()?.as_ref());
@@ -158,7 +159,7 @@ impl Observer {
         }
     }
 
-    /// `name` in `place`, without links, where this user may write and the sandbox keeps it from it.
+    /// Returns `name` in `place`, without links, if this user may write there but the sandbox refuses it.
     fn closed(&self, place: &Path, name: &Path) -> Option<PathBuf> {
         let real =
             || Some(std::fs::canonicalize(place).ok()?.components().chain(name.components()).collect());
@@ -171,7 +172,7 @@ impl Observer {
         }
     }
 
-    /// The same for reading, which Landlock limits by path.
+    /// Returns the refused read of `path`: Landlock limits reads by path.
     fn refused_read(&self, path: &Path) -> Option<PathBuf> {
         let roots = self.policy.read.as_ref().filter(|_| may(path, Access::READ_OK).is_ok())?;
         let real = std::fs::canonicalize(path).ok()?;
@@ -185,13 +186,13 @@ impl AsFd for Observer {
     }
 }
 
-/// Whether this process, which has the mounts and the user of the command, may do so at `path`. That a mount is read-only
-/// is told once the file's own mode was found to allow it.
+/// Checks access to `path` with this process's mounts and user, which are those of the command. The kernel
+/// reports a read-only mount only if the file's mode permits the access.
 fn may(path: &Path, access: Access) -> Result<(), Errno> {
     accessat(CWD, path, access, AtFlags::EACCESS)
 }
 
-/// What a process has tried.
+/// An access that a process tried.
 enum Tried {
     Write(PathBuf, Change),
     Read(PathBuf),
@@ -212,13 +213,13 @@ fn tried(call: &Notification) -> Vec<Tried> {
     CALLS.iter().filter(|named| named.call == call.number).filter_map(write).collect()
 }
 
-/// The path that an argument of `call` has, absolute.
+/// Returns the absolute path in an argument of `call`.
 fn path(call: &Notification, named: &Named) -> Option<PathBuf> {
     let mut bytes = [0; MAX_PATH];
     let text =
         call.read(*call.arguments.get(named.path)?, &mut bytes).ok()?.split(|byte| *byte == 0).next()?;
     let path = Path::new(OsStr::from_bytes(text));
-    // A descriptor by its name is that of whoever asks.
+    // Paths in `/proc` and `/dev` may depend on the process that opens them.
     if text.is_empty() || path.starts_with("/proc") || path.starts_with("/dev") {
         return None;
     }
@@ -236,13 +237,13 @@ fn path(call: &Notification, named: &Named) -> Option<PathBuf> {
     Some(Path::new(&start).join(path))
 }
 
-/// An argument that the kernel takes for an `int`: the lower half of what the process gave.
+/// Converts an argument that the kernel reads as an `int`: its lower 32 bits.
 fn int(argument: u64) -> libc::c_int {
     let [a, b, c, d, ..] = argument.to_le_bytes();
     libc::c_int::from_le_bytes([a, b, c, d])
 }
 
-/// The address that `connect` was given: a `sockaddr_in` or `sockaddr_in6`.
+/// Returns the address argument of `connect`: a `sockaddr_in` or `sockaddr_in6`.
 fn address(call: &Notification) -> Option<SocketAddr> {
     let [_, place, length, ..] = call.arguments;
     let mut bytes = [0; size_of::<libc::sockaddr_in6>()];
@@ -258,7 +259,8 @@ fn address(call: &Notification) -> Option<SocketAddr> {
     Some(SocketAddr::new(address, port))
 }
 
-/// Whether a socket of this network listens on `port`, or takes datagrams there (`proc_net(5)`).
+/// Reports whether a socket of this network namespace listens on `port`, or receives datagrams there
+/// (`proc_net(5)`).
 fn is_listened_to(port: u16) -> bool {
     let tables =
         ["tcp", "tcp6", "udp", "udp6"].map(|kind| std::fs::read_to_string(format!("/proc/self/net/{kind}")));
@@ -271,12 +273,13 @@ fn is_listened_to(port: u16) -> bool {
     tables.iter().flatten().any(|table| table.lines().any(is_there))
 }
 
-/// Tells whoever waits for it on `to` that nothing is observed.
+/// Sends the observer on `to` a message without a listener.
 pub(super) fn leave_out(to: &OwnedFd) -> io::Result<()> {
     wire::send(to, REFUSED, &[], &[] as &[OwnedFd])
 }
 
-/// Puts the filter over this process and sends what listens to it on `to`. Where the kernel cannot, nothing is observed.
+/// Installs the filter in this process and sends its listener on `to`; sends none if the kernel does not
+/// support it.
 pub(super) fn begin(policy: &Policy, to: &OwnedFd) -> io::Result<()> {
     let listener = rules(policy).ok().and_then(|rules| super::seccomp::listened(rules).ok());
     let listener: Vec<OwnedFd> = listener.into_iter().collect();

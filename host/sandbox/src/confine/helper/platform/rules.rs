@@ -1,5 +1,5 @@
-//! Landlock: the second layer around what may be written, and the only one around what may be read.
-//! It refuses to be partly there: what the probe found is required.
+//! Landlock: the second layer for writes, and the only one for reads. All features that the probe found are
+//! required; partial enforcement is an error.
 
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -14,13 +14,12 @@ use rustix::fs::{CWD, Mode, OFlags};
 
 use crate::confine::policy::Policy;
 
-/// Character devices that programs count on, and that hold nothing. Only on these may a program
-/// ask for more than reading and writing (`ioctl`).
+/// Character devices that programs rely on, and that store nothing. Only on these may a program use `ioctl`.
 const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
-/// Those that are the child's own where it has a `/dev` of its own.
+/// Devices that are private to a child with its own `/dev`.
 const OWN_DEVICES: &[&str] = &["/dev/tty", "/dev/ptmx"];
 
-/// Confines this process, and all that come from it, to the policy's files.
+/// Restricts this process and its descendants to the policy's files.
 pub(super) fn apply(policy: &Policy, version: u32) -> Result<()> {
     let ruleset = prepared(policy, abi(version))?;
     let status = ruleset.restrict_self().context("cannot apply Landlock's rules")?;
@@ -43,7 +42,7 @@ fn prepared(policy: &Policy, abi: ABI) -> Result<RulesetCreated> {
     Ok(rules.ruleset)
 }
 
-/// What the probed version offers, as far as the library and this file know what it means.
+/// Returns the probed version, limited to the versions that this file handles.
 fn abi(version: u32) -> ABI {
     match version {
         0..=3 => ABI::V3,
@@ -54,8 +53,8 @@ fn abi(version: u32) -> ABI {
 }
 
 fn scope(policy: &Policy, abi: ABI) -> BitFlags<Scope> {
-    let all = Scope::from_all(abi);
-    if policy.unix_sockets { all & !Scope::AbstractUnixSocket } else { all }
+    let scopes = Scope::from_all(abi);
+    if policy.unix_sockets { scopes & !Scope::AbstractUnixSocket } else { scopes }
 }
 
 struct Rules {
@@ -64,7 +63,7 @@ struct Rules {
 }
 
 impl Rules {
-    /// Allows `access` on `path` and what is below it. What is not there cannot be allowed.
+    /// Allows `access` on `path` and everything below it. Ignores a missing path, which cannot be allowed.
     fn allow(&mut self, path: &Path, access: BitFlags<AccessFs>) -> Result<()> {
         let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let Ok(file) = rustix::fs::openat(CWD, path, flags, Mode::empty()) else { return Ok(()) };
@@ -83,7 +82,7 @@ fn is_directory(file: &OwnedFd) -> Result<bool> {
     Ok(kind == rustix::fs::FileType::Directory)
 }
 
-/// The rights that a file can have.
+/// Returns the rights that apply to files.
 fn of_files() -> BitFlags<AccessFs> {
     AccessFs::Execute | AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::Truncate | AccessFs::IoctlDev
 }
@@ -93,23 +92,23 @@ type Rule = (PathBuf, BitFlags<AccessFs>);
 fn readable(policy: &Policy) -> Vec<Rule> {
     let reading = AccessFs::ReadFile | AccessFs::ReadDir | AccessFs::Execute;
     if let Some(roots) = &policy.read {
-        // A child that cannot look at itself is hardly one; of others it sees nothing.
-        let own = policy.layers.namespaces.then(|| Path::new("/proc").to_owned());
-        return roots.iter().cloned().chain(own).map(|root| (root, reading)).collect();
+        // A child needs its own entries in `/proc`; other processes are not visible there.
+        let proc = policy.layers.namespaces.then(|| Path::new("/proc").to_owned());
+        return roots.iter().cloned().chain(proc).map(|root| (root, reading)).collect();
     }
     if policy.layers.namespaces {
         return vec![("/".into(), reading)];
     }
-    // Nothing covers what is hidden, and nothing can be taken from a rule again: names may be
-    // seen everywhere, and contents of everything beside the way to what is hidden. Disks hold
-    // that too, so of all devices only those are read that may be written.
+    // Nothing covers hidden paths, and a rule cannot be reduced: names are visible everywhere, and the content
+    // of everything except the parents of hidden paths is readable. Disks contain hidden files too, so only the
+    // writable devices are readable.
     let mut rules = vec![("/".into(), AccessFs::ReadDir | AccessFs::Execute)];
     let hidden = [&policy.hidden[..], &["/dev".into()]].concat();
     rules.extend(beside(&hidden).into_iter().map(|path| (path, AccessFs::ReadFile.into())));
     rules
 }
 
-/// Everything that is neither one of `hidden` nor above one: its neighbours at every level.
+/// Returns everything that is neither in `hidden` nor a parent of it: its siblings at every level.
 fn beside(hidden: &[PathBuf]) -> Vec<PathBuf> {
     let is_above = |path: &Path| hidden.iter().any(|hidden| hidden.starts_with(path));
     let mut beside = Vec::new();
@@ -128,7 +127,7 @@ fn beside(hidden: &[PathBuf]) -> Vec<PathBuf> {
 }
 
 fn writable(policy: &Policy, abi: ABI) -> Vec<Rule> {
-    // Device files would be doors to the disk.
+    // Device files would give access to the disk.
     let everything = AccessFs::from_all(abi) & !(AccessFs::MakeChar | AccessFs::MakeBlock);
     let of_devices = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::Truncate | AccessFs::IoctlDev;
     let roots = policy.write.iter().flatten().map(|root| (root.clone(), everything & !AccessFs::IoctlDev));

@@ -1,15 +1,15 @@
-//! The same policy for macOS, as a profile of its sandbox, Seatbelt. Everything is denied by default
-//! and what the policy allows is named. It refuses to write a path into the text: paths are
-//! parameters, so that none can say more than a path.
+//! The policy as a profile of Seatbelt, the sandbox of macOS. Everything is denied by default, and the
+//! permissions of the policy are listed. Paths are never part of the text: they are parameters, so that a path
+//! cannot add a rule.
 //!
-//! Of rules that fit, the last one holds; hence the order: what is allowed, then what stays closed.
-//! Seatbelt goes by path alone. What is closed inside a writable directory would be open again
-//! under another name, so none of the directories on the way to it may be moved.
+//! The last matching rule applies; hence the order: permissions, then denials. Seatbelt matches by path alone.
+//! A denied path inside a writable directory would be accessible under another name, so none of its parent
+//! directories may be moved.
 //!
-//! SB11 speaks of a profile that allows by default and lists what is denied. Such a list misses what its author did
-//! not think of; an allow-list does not.
+//! SB11 describes a profile that allows by default and lists denials. Such a list misses everything that its
+//! author did not think of; an allow-list does not.
 //!
-//! **Untested:** the text is tested everywhere, what the kernel of macOS makes of it is not.
+//! **Untested:** the text is tested on every system, its effect in the kernel of macOS is not.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -18,10 +18,10 @@ use crate::confine::layers::Layers;
 use crate::confine::policy::Policy;
 use crate::confine::wire::Command;
 
-/// Starts a program under a profile.
+/// The program that starts a command under a profile.
 const SANDBOX_EXEC: &str = "/usr/bin/sandbox-exec";
 
-/// What every program needs besides files: starting processes, signals to those alone, queries about the system and
+/// The needs of every program besides files: starting processes, signalling them, queries about the system and
 /// its users, a terminal, and shared memory among its own processes.
 const BASE: &str = r#"(version 1)
 (deny default)
@@ -53,7 +53,8 @@ const BASE: &str = r#"(version 1)
 (allow file-ioctl (literal "/dev/dtracehelper"))
 "#;
 
-/// Where reading is limited: what no program starts without, and the way to what may be read.
+/// The rules for limited reading: files that every program needs to start, and metadata on the way to readable
+/// paths.
 const SYSTEM_FILES: &str = r#"(allow file-read-metadata)
 (allow file-read-data (literal "/"))
 (allow file-read*
@@ -74,7 +75,7 @@ const SYSTEM_FILES: &str = r#"(allow file-read-metadata)
   (literal "/private/var/select/developer_dir"))
 "#;
 
-/// The network, and the services that find names and check certificates for it.
+/// The network, and the services that resolve names and check certificates.
 const NETWORK: &str = r#"(allow network-outbound (remote ip))
 (allow network-inbound (local ip))
 (allow network-bind (local ip))
@@ -89,21 +90,21 @@ const NETWORK: &str = r#"(allow network-outbound (remote ip))
   (global-name "com.apple.trustd.agent"))
 "#;
 
-/// Sockets of this machine's services.
+/// Unix sockets of this machine's services.
 const UNIX_SOCKETS: &str = r"(allow system-socket (socket-domain AF_UNIX))
 (allow network-bind (local unix-socket))
 (allow network-inbound (local unix-socket))
 (allow network-outbound (remote unix-socket))
 ";
 
-/// A profile: its text, and the paths that it speaks of, by name.
+/// A profile: its text and its path parameters.
 #[derive(Debug, PartialEq, Eq)]
 struct Profile {
     text: String,
     parameters: Vec<(String, PathBuf)>,
 }
 
-/// `command`, to be started under the profile for `policy`; as it is where nothing is confined.
+/// Returns `command` wrapped in the profile for `policy`; unchanged without layers.
 pub(in crate::confine::helper) fn wrapped(policy: &Policy, command: Command) -> Command {
     if policy.layers == Layers::NONE {
         return command;
@@ -145,9 +146,9 @@ impl Profile {
         profile
     }
 
-    /// What stays closed whatever was said before.
+    /// Appends the denials, which override the permissions.
     fn close(&mut self, policy: &Policy) {
-        // Files with rights of others, and files of devices, are not made.
+        // Neither set-id files nor device files may be created.
         self.push_rule("(deny file-write-setugid)");
         self.push_rule("(deny file-write-create (vnode-type BLOCK-DEVICE) (vnode-type CHARACTER-DEVICE))");
         self.push_rule_for_each("(deny file-read* file-write* (subpath", "HIDDEN", &policy.hidden);
@@ -155,8 +156,8 @@ impl Profile {
         self.push_rule_for_each("(deny file-write* (subpath", "FIXED", &policy.fixed);
         let mut pinned: Vec<PathBuf> = Vec::new();
         for closed in policy.hidden.iter().chain(&policy.fixed) {
-            let new =
-                above(policy, closed).filter(|directory| !pinned.iter().any(|other| other == directory));
+            let new = above(policy, closed)
+                .filter(|directory| !pinned.iter().any(|pinned_path| pinned_path == directory));
             let new: Vec<_> = new.map(Path::to_owned).collect();
             pinned.extend(new);
         }
@@ -168,7 +169,7 @@ impl Profile {
         self.text.push('\n');
     }
 
-    /// One rule for each path, which ends with the path's parameter.
+    /// Appends one rule for each path, which ends with the path's parameter.
     fn push_rule_for_each(&mut self, rule: &str, name: &str, paths: &[PathBuf]) {
         for (index, path) in paths.iter().enumerate() {
             let name = format!("{name}_{index}");
@@ -178,7 +179,7 @@ impl Profile {
     }
 }
 
-/// The directories above a path that may be written themselves, or hold the one that may.
+/// Returns the parents of a path that are writable, or contain a writable directory.
 fn above<'a>(policy: &'a Policy, path: &'a Path) -> impl Iterator<Item = &'a Path> {
     let directories = path.ancestors().skip(1).filter(|directory| directory.parent().is_some());
     directories.filter(|directory| policy.may_write(directory))
@@ -206,7 +207,7 @@ mod tests {
         &profile.parameters.iter().find(|(known, _)| known == name).unwrap().1
     }
 
-    /// Where a rule stands, and that it stands there.
+    /// Returns the position of a rule; panics if it is missing.
     fn place(profile: &Profile, rule: &str) -> usize {
         profile.text.find(rule).unwrap_or_else(|| panic!("{rule} is not in\n{}", profile.text))
     }
@@ -235,7 +236,7 @@ mod tests {
             profile.text
         );
         assert_eq!(parameter(&profile, "WRITE_2"), Path::new(evil));
-        // Changing the paths changes no letter of the text.
+        // Other paths do not change the text.
         let mut other = policy.clone();
         let paths = [other.write.as_mut().unwrap(), &mut other.hidden, &mut other.fixed];
         paths.into_iter().flatten().for_each(|path| {
@@ -272,7 +273,7 @@ mod tests {
         }
     }
 
-    /// SB05: the last rule that fits holds, so what is closed has to come last.
+    /// SB05: the last matching rule applies, so denials must come last.
     #[test]
     fn sb05_sb11_what_is_closed_comes_after_what_is_allowed() {
         for write in [policy().write, None] {
@@ -288,7 +289,7 @@ mod tests {
         }
     }
 
-    /// SB05: a directory that is moved takes what is in it out of the reach of a rule by path.
+    /// SB05: moving a directory would move its content out of the reach of a rule by path.
     #[test]
     fn sb05_sb11_the_way_to_what_is_closed_cannot_be_moved() {
         let profile = Profile::new(&policy());

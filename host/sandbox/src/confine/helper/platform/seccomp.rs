@@ -1,8 +1,8 @@
-//! The filter of system calls: what a sandbox of files cannot see, and no honest tool needs. It
-//! refuses by error number, so that programs go on where they can.
+//! The filter of system calls: calls that a sandbox of files does not cover, and that no honest tool needs.
+//! Denied calls return an error number, so that programs can continue.
 //!
-//! Only what is denied is listed: new system calls that act on files are held by the mounts and
-//! by Landlock, and a list of what is allowed would break programs with every release of a C library.
+//! Only denied calls are listed: new system calls on files are covered by the mounts and Landlock, and an
+//! allow-list would break programs with every release of a C library.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -15,10 +15,10 @@ use seccompiler::{
 use crate::confine::policy::Policy;
 use crate::confine::sys::platform as sys;
 
-/// Rules for one system call; none means every use of it.
+/// Rules by system call; an empty list matches every use of it.
 pub(super) type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
-/// What nothing that runs in the sandbox may do, whatever the arguments.
+/// Calls that are denied whatever their arguments.
 const DENIED: &[i64] = &[
     // Mounts, namespaces, roots.
     libc::SYS_mount,
@@ -73,8 +73,8 @@ const DENIED: &[i64] = &[
     libc::SYS_name_to_handle_at,
 ];
 
-/// What root's programs take for granted (`tar`, `cp -a`, package managers), and end without. Root
-/// in the sandbox has no right to give files away, and an ordinary user's programs do not try.
+/// Calls that root's programs (`tar`, `cp -a`, package managers) expect to succeed, and abort without. Root in
+/// the sandbox has no right to change owners, and an ordinary user's programs do not try.
 const PRETENDED: &[i64] = &[
     libc::SYS_fchown,
     libc::SYS_fchownat,
@@ -84,21 +84,22 @@ const PRETENDED: &[i64] = &[
     libc::SYS_lchown,
 ];
 
-/// The error number of a call that has done nothing and says that all is well.
+/// The error number of a call that has no effect and reports success.
 const SUCCESS: i32 = 0;
 
-/// What C libraries ask for first and do without: an answer of "not there" makes them go on.
+/// Calls that C libraries try first and can do without: `ENOSYS` makes them use another call.
 const MISSING: &[i64] = &[
-    // Its flags lie in memory, where no filter sees them; `clone` is used instead.
+    // Its flags are in memory, where a filter cannot see them; `clone` is used instead.
     libc::SYS_clone3,
     libc::SYS_io_uring_setup,
     libc::SYS_io_uring_enter,
     libc::SYS_io_uring_register,
-    // So does the mode that it would give a file; `openat` does the same.
+    // The mode of a new file is in memory too; `openat` is used instead.
     libc::SYS_openat2,
 ];
 
-/// What is denied in addition where mounts do not keep files outside from it.
+/// Calls that are denied additionally without mount namespaces, since no mount protects other programs'
+/// objects.
 const DENIED_WITHOUT_MOUNTS: &[i64] = &[
     libc::SYS_shmget,
     libc::SYS_shmat,
@@ -108,7 +109,7 @@ const DENIED_WITHOUT_MOUNTS: &[i64] = &[
     libc::SYS_mq_unlink,
 ];
 
-/// What acts on the process that an argument names, and which argument that is; 0 is the caller.
+/// Calls that act on a process, with the argument that names it; 0 is the caller.
 const OF_PROCESSES: &[(i64, u8)] = &[
     (libc::SYS_prlimit64, 0),
     (libc::SYS_sched_setaffinity, 0),
@@ -117,10 +118,11 @@ const OF_PROCESSES: &[(i64, u8)] = &[
     (libc::SYS_sched_setattr, 0),
 ];
 
-/// The same, where the argument before says whether it names a process, a group or a user.
+/// Calls that act on a process, group or user, with the argument that names it; the argument before selects the
+/// kind.
 const OF_SEVERAL: &[(i64, u8)] = &[(libc::SYS_setpriority, 1), (libc::SYS_ioprio_set, 1)];
 
-/// The same, where tools shrug at a file system that has no such thing.
+/// Calls that are reported as unsupported without mount namespaces; tools tolerate file systems without them.
 const UNSUPPORTED_WITHOUT_MOUNTS: &[i64] = &[
     libc::SYS_setxattr,
     libc::SYS_lsetxattr,
@@ -132,26 +134,26 @@ const UNSUPPORTED_WITHOUT_MOUNTS: &[i64] = &[
     REMOVEXATTRAT,
 ];
 
-/// The library does not know it for musl on ARM, whose numbers are those of all newer architectures.
+/// The library lacks this number for musl on ARM, where it is that of all newer architectures.
 const KEXEC_FILE_LOAD: i64 = if cfg!(target_arch = "x86_64") { 320 } else { 294 };
 
-/// Numbers that the library does not know yet; the same on every architecture.
+/// Numbers that the library lacks; equal on every architecture.
 const OPEN_TREE_ATTR: i64 = 467;
 const SETXATTRAT: i64 = 463;
 const REMOVEXATTRAT: i64 = 466;
 pub(super) const FCHMODAT2: i64 = 452;
 
-/// Set-user-id and set-group-id: a file of root with one gives its rights to all users.
+/// Set-user-ID and set-group-ID: a file of root with such a bit gives its rights to all users.
 const SET_ID: u64 = 0o6000;
-/// Every flag of `clone` that makes a namespace.
+/// All flags of `clone` that create a namespace.
 const NEW_NAMESPACES: u64 = 0x7e02_0000;
-/// Requests that set a file's flags, such as "immutable", through a descriptor that only reads.
+/// Requests that set a file's flags, such as "immutable", through a read-only descriptor.
 const FS_IOC_SETFLAGS: u64 = 0x4008_6602;
 const FS_IOC_FSSETXATTR: u64 = 0x401c_5820;
-/// On x86-64, the numbers of a second table of the same calls.
+/// On x86-64, the flag of call numbers in the x32 table.
 const X32: u32 = 0x4000_0000;
 
-/// Puts the filters for `policy` over this process and all that come from it. No way back.
+/// Installs the filters of `policy` in this process and its descendants, irrevocably.
 pub(super) fn apply(policy: &Policy) -> Result<(), seccompiler::Error> {
     let missing = without_second_table(program(listed(MISSING.iter().copied()), libc::ENOSYS)?);
     apply_filter(&program(denied(policy)?, libc::EPERM)?)?;
@@ -164,26 +166,26 @@ pub(super) fn apply(policy: &Policy) -> Result<(), seccompiler::Error> {
     apply_filter(&missing)
 }
 
-/// A filter that answers what `rules` hold with `errno` and lets everything else pass. A program
-/// of another architecture, whose numbers mean other calls, is killed.
+/// Compiles a filter that returns `errno` for calls that match `rules` and allows all others. A program of
+/// another architecture, whose call numbers differ, is killed.
 fn program(rules: Rules, errno: i32) -> Result<BpfProgram, seccompiler::Error> {
     let answer = SeccompAction::Errno(errno.cast_unsigned());
     let arch = TargetArch::try_from(std::env::consts::ARCH)?;
     Ok(SeccompFilter::new(rules, SeccompAction::Allow, answer, arch)?.try_into()?)
 }
 
-/// Puts in front of a filter what the library leaves out: on x86-64 every call can also be made
-/// under a second number, which no list of numbers holds.
+/// Prepends a check that the library lacks: on x86-64 every call has a second number in the x32 table, which
+/// the rules do not contain.
 fn without_second_table(program: BpfProgram) -> BpfProgram {
     if cfg!(not(target_arch = "x86_64")) {
         return program;
     }
-    // Every code of an instruction has 16 bits.
+    // Every instruction code fits in 16 bits.
     let instruction =
         |code: u32, jt, jf, k| sock_filter { code: u16::try_from(code).unwrap_or_default(), jt, jf, k };
     let answer = libc::SECCOMP_RET_ERRNO | libc::ENOSYS.cast_unsigned();
     let mut whole = vec![
-        // The number of the call stands at the beginning of what a filter sees.
+        // The call's number is at offset 0 of the filter's input.
         instruction(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
         instruction(libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K, 0, 1, X32),
         instruction(libc::BPF_RET | libc::BPF_K, 0, 0, answer),
@@ -192,20 +194,20 @@ fn without_second_table(program: BpfProgram) -> BpfProgram {
     whole
 }
 
-/// Every use of `calls`.
+/// Returns rules that match every use of `calls`.
 pub(super) fn listed(calls: impl IntoIterator<Item = i64>) -> Rules {
     calls.into_iter().map(|call| (call, Vec::new())).collect()
 }
 
-/// The uses of a call whose argument has any bit of `flags`.
+/// Returns the rules of a call whose argument has any bit of `flags`.
 pub(super) fn any_bit(argument: u8, flags: &[i32]) -> Result<Vec<SeccompRule>, seccompiler::Error> {
-    flags.iter().map(|flag| all(&[set(argument, u64::from(flag.cast_unsigned()))])).collect()
+    flags.iter().map(|flag| all_of(&[set(argument, u64::from(flag.cast_unsigned()))])).collect()
 }
 
-/// Puts a filter over this process that has what `rules` hold wait for whoever has the descriptor.
+/// Installs a filter that makes calls matching `rules` wait for a listener; returns the listener.
 pub(super) fn listened(rules: Rules) -> std::io::Result<OwnedFd> {
     let arch = TargetArch::try_from(std::env::consts::ARCH).map_err(std::io::Error::other)?;
-    // The library has no such answer: it stands in for one that nothing else uses here.
+    // The library has no such action: `Trace`, which is otherwise unused, is replaced below.
     let filter = SeccompFilter::new(rules, SeccompAction::Allow, SeccompAction::Trace(0), arch);
     let filter: BpfProgram = filter.and_then(TryInto::try_into).map_err(std::io::Error::other)?;
     let waiting = |mut line: sock_filter| {
@@ -217,7 +219,7 @@ pub(super) fn listened(rules: Rules) -> std::io::Result<OwnedFd> {
     sys::filter_with_listener(&filter.into_iter().map(waiting).collect::<Vec<_>>())
 }
 
-/// As in `asm-generic/ioctls.h`; the type of libc's constants is another one on musl.
+/// From `asm-generic/ioctls.h`; libc's constants have another type on musl.
 const TIOCSTI: u64 = 0x5412;
 const TIOCLINUX: u64 = 0x541c;
 
@@ -225,48 +227,49 @@ fn denied(policy: &Policy) -> Result<Rules, seccompiler::Error> {
     let mut rules = listed(DENIED.iter().copied());
     rules.insert(
         libc::SYS_clone,
-        bits(NEW_NAMESPACES).map(|bit| all(&[set(0, bit)])).collect::<Result<_, _>>()?,
+        bits(NEW_NAMESPACES).map(|bit| all_of(&[set(0, bit)])).collect::<Result<_, _>>()?,
     );
-    // TIOCSTI types into a terminal, TIOCLINUX into a console. The kernel looks at 32 bits.
-    let requests = [TIOCSTI, TIOCLINUX].map(|request| all(&[equal(1, request)]));
+    // TIOCSTI types into a terminal, TIOCLINUX into a console. The kernel reads 32 bits.
+    let requests = [TIOCSTI, TIOCLINUX].map(|request| all_of(&[equal(1, request)]));
     rules.insert(libc::SYS_ioctl, requests.into_iter().collect::<Result<_, _>>()?);
     for (call, argument) in MODES {
-        let modes = bits(SET_ID).map(|bit| all(&[set(*argument, bit)]));
+        let modes = bits(SET_ID).map(|bit| all_of(&[set(*argument, bit)]));
         rules.insert(*call, modes.collect::<Result<_, _>>()?);
     }
     for (call, flags) in OPENS {
-        // The mode is only there where a file is made.
+        // The mode is only valid if a file is created.
         let making = [libc::O_CREAT, TMPFILE]
             .into_iter()
             .flat_map(|making| bits(SET_ID).map(move |bit| (making, bit)));
         let rule = |(making, bit): (i32, u64)| {
-            all(&[set(*flags, u64::from(making.cast_unsigned())), set(flags + 1, bit)])
+            all_of(&[set(*flags, u64::from(making.cast_unsigned())), set(flags + 1, bit)])
         };
         rules.insert(*call, making.map(rule).collect::<Result<_, _>>()?);
     }
     rules.insert(libc::SYS_socket, vec![other_families(policy)?]);
     if !policy.unix_sockets {
-        // One of a pair that takes datagrams can be turned to any other socket.
-        let pairs = [libc::SOCK_DGRAM, libc::SOCK_RAW].map(|kind| all(&[kind_of_socket(1, kind)]));
+        // A datagram socket of a pair can be connected to any other socket.
+        let pairs = [libc::SOCK_DGRAM, libc::SOCK_RAW].map(|kind| all_of(&[kind_of_socket(1, kind)]));
         rules.insert(libc::SYS_socketpair, pairs.into_iter().collect::<Result<_, _>>()?);
     }
     if !policy.layers.namespaces {
         rules.extend(listed(DENIED_WITHOUT_MOUNTS.iter().copied()));
         for (call, argument) in OF_PROCESSES {
-            rules.insert(*call, vec![all(&[(*argument, Is::Ne, 0)])?]);
+            rules.insert(*call, vec![all_of(&[(*argument, Is::Ne, 0)])?]);
         }
         for (call, argument) in OF_SEVERAL {
-            let others = [all(&[(*argument, Is::Ne, 0)])?, all(&[(argument - 1, Is::Gt, ONE_PROCESS)])?];
+            let others =
+                [all_of(&[(*argument, Is::Ne, 0)])?, all_of(&[(argument - 1, Is::Gt, ONE_PROCESS)])?];
             rules.insert(*call, others.into());
         }
     }
     Ok(rules)
 }
 
-/// `PRIO_PROCESS` and `IOPRIO_WHO_PROCESS`, the greater of the two; groups and users come after.
+/// The greater of `PRIO_PROCESS` and `IOPRIO_WHO_PROCESS`, which name a process.
 const ONE_PROCESS: u64 = 1;
 
-/// Calls that give a file its mode, and which argument that is.
+/// Calls that set a file's mode, with the argument that holds it.
 const MODES: &[(i64, u8)] = &[
     (libc::SYS_fchmod, 1),
     (libc::SYS_fchmodat, 2),
@@ -280,27 +283,27 @@ const MODES: &[(i64, u8)] = &[
     (libc::SYS_mknod, 1),
 ];
 
-/// Calls that may make a file, and which argument holds their flags; the mode is the next one.
+/// Calls that may create a file, with the argument that holds their flags; the next one is the mode.
 const OPENS: &[(i64, u8)] = &[
     (libc::SYS_openat, 2),
     #[cfg(target_arch = "x86_64")]
     (libc::SYS_open, 1),
 ];
 
-/// The flag of `open` that makes a file without a name, alone.
+/// The bit of `O_TMPFILE` alone.
 const TMPFILE: i32 = libc::O_TMPFILE & !libc::O_DIRECTORY;
 
 fn unsupported() -> Result<Rules, seccompiler::Error> {
     let mut rules = listed(UNSUPPORTED_WITHOUT_MOUNTS.iter().copied());
-    let requests = [FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR].map(|request| all(&[equal(1, request)]));
+    let requests = [FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR].map(|request| all_of(&[equal(1, request)]));
     rules.insert(libc::SYS_ioctl, requests.into_iter().collect::<Result<_, _>>()?);
     Ok(rules)
 }
 
-/// Every family of sockets but those that are allowed.
+/// Returns a rule that matches every socket family except the allowed ones.
 fn other_families(policy: &Policy) -> Result<SeccompRule, seccompiler::Error> {
     let mut allowed = vec![libc::AF_NETLINK];
-    // A network namespace has the network cut already, and keeps the child's own servers useful.
+    // A network namespace isolates the network already, and lets the child use its own servers.
     if policy.network || policy.layers.namespaces {
         allowed.extend([libc::AF_INET, libc::AF_INET6]);
     }
@@ -308,17 +311,17 @@ fn other_families(policy: &Policy) -> Result<SeccompRule, seccompiler::Error> {
         allowed.push(libc::AF_UNIX);
     }
     let other = |family: libc::c_int| (0, Is::Ne, u64::from(family.cast_unsigned()));
-    all(&allowed.into_iter().map(other).collect::<Vec<_>>())
+    all_of(&allowed.into_iter().map(other).collect::<Vec<_>>())
 }
 
-/// One comparison: which argument, how, with what.
+/// A comparison: the argument, the operator, the value.
 type Comparison = (u8, Is, u64);
 
 fn set(argument: u8, bit: u64) -> Comparison {
     (argument, Is::MaskedEq(bit), bit)
 }
 
-/// The kind stands in the lower bits, beside flags.
+/// The socket type is in the lower bits; the upper bits are flags.
 fn kind_of_socket(argument: u8, kind: libc::c_int) -> Comparison {
     (argument, Is::MaskedEq(0xf), u64::from(kind.cast_unsigned()))
 }
@@ -331,8 +334,8 @@ fn bits(mask: u64) -> impl Iterator<Item = u64> {
     (0..u64::BITS).map(|bit| 1 << bit).filter(move |bit| mask & bit != 0)
 }
 
-/// Holds where all comparisons do.
-fn all(comparisons: &[Comparison]) -> Result<SeccompRule, seccompiler::Error> {
+/// Returns a rule that matches if all comparisons match.
+fn all_of(comparisons: &[Comparison]) -> Result<SeccompRule, seccompiler::Error> {
     let condition = |(argument, is, value): &Comparison| {
         SeccompCondition::new(*argument, Length::Dword, is.clone(), *value)
     };

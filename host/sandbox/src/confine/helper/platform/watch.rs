@@ -1,5 +1,5 @@
-//! The watcher: waits for the command, tells the host how it ended, and sees to it that nothing
-//! of it is left, also when the host is gone. It refuses to outlive the last process it watches.
+//! The watcher: waits for the command, reports its end to the host, and ends all of its processes, also when
+//! the host is gone. Ends after the last process that it watches.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -18,19 +18,19 @@ use crate::confine::sys::peak_of_children;
 use crate::confine::sys::platform as sys;
 use crate::confine::wire::{self, ENDED, ExitReport, GONE, STOP};
 
-/// From TERM to KILL: enough to remove a lock file, too little to be waited for.
+/// Time from TERM to KILL: enough to remove a lock file, too short to be noticed.
 const TERM_GRACE: Duration = Duration::from_millis(500);
-/// How long KILL is repeated; what the kernel cannot kill is left to it.
+/// Time limit for repeated KILLs; afterwards only the kernel can end a process.
 const KILL_BOUND: Duration = Duration::from_secs(2);
-/// How long an empty watch waits to be dismissed.
+/// Time limit for the host to close the connection at the end.
 const LINGER: Duration = Duration::from_secs(1);
-/// Between two rounds of signals.
+/// Interval between two rounds of signals.
 const ROUND: Duration = Duration::from_millis(10);
-/// Processes that one look finds at most; more are found by the next.
+/// Limit on the processes found by one scan; the next scan finds the rest.
 const MAX_FOUND: usize = 10_000;
 
-/// Watches over `command` and all that comes from it until nothing is left. `is_first`: whether
-/// this is the first process of a namespace, so that it sees nothing else.
+/// Watches `command` and its descendants until none is left. `is_first`: this is the first process of a PID
+/// namespace, so it sees no other processes.
 pub(super) fn until_gone(
     (control, observer): (&OwnedFd, Option<Observer>),
     ended: &OwnedFd,
@@ -56,9 +56,9 @@ struct Watch<'a> {
     observer: Option<Observer>,
     command: Pid,
     is_first: bool,
-    /// Processes besides the command that have ended here.
+    /// Processes besides the command that were reaped here.
     reaped: u32,
-    /// Whether the host knows of the command's end.
+    /// Whether the command's end was reported to the host.
     reported: bool,
 }
 
@@ -86,7 +86,7 @@ impl Watch<'_> {
             let ended = ExitReport { status, left: !alone, peak: peak_of_children() };
             self.send(ENDED, &ended.encode());
             self.reported = true;
-            // What ended before the command, or with it, was not left behind.
+            // Processes that ended before or with the command do not count as left behind.
             self.reaped = 0;
         } else if alone && self.reported {
             self.send(GONE, &0_u32.to_le_bytes());
@@ -94,12 +94,12 @@ impl Watch<'_> {
         Ok(alone)
     }
 
-    /// The host may be gone; it is not waited for.
+    /// Sends a message; the host may be gone, so errors are ignored.
     fn send(&self, kind: u8, body: &[u8]) {
         let _ = wire::send(self.control, kind, body, &[] as &[OwnedFd]);
     }
 
-    /// Waits until something happens, at most as long as `limit`.
+    /// Waits for an event, for at most `limit`.
     fn receive(&mut self, ended: &OwnedFd, limit: Option<Duration>) -> Result<Received> {
         let observed = self.observer.as_ref().map_or(ended.as_fd(), AsFd::as_fd);
         let mut events = [self.control.as_fd(), ended.as_fd(), observed]
@@ -118,12 +118,12 @@ impl Watch<'_> {
         {
             observer.observe(self.control);
         } else if observed.contains(PollFlags::HUP) {
-            // The last process that it is about has ended.
+            // The last observed process has ended.
             self.observer = None;
         }
         let [control, signals] = [control, signals].map(|events| !events.is_empty());
         if signals {
-            // Which child it was is asked by `reap`.
+            // `reap` finds out which child ended.
             let _ = rustix::io::read(ended, &mut [0; 1024]);
         }
         if !control {
@@ -136,8 +136,8 @@ impl Watch<'_> {
         })
     }
 
-    /// Waits until the host has heard: taking namespaces down takes longer than a command like
-    /// `true`, and the host would wait for the processor that does it.
+    /// Waits until the host closes the connection: tearing down namespaces takes longer than a command like
+    /// `true`, and the host would wait for it.
     fn linger(&mut self, ended: &OwnedFd) {
         let started = Instant::now();
         while started.elapsed() < LINGER {
@@ -155,7 +155,7 @@ impl Watch<'_> {
         }
         let mut grace = grace;
         while started.elapsed() < grace + KILL_BOUND {
-            if self.everyone_reaped()? {
+            if self.all_reaped()? {
                 break;
             }
             if started.elapsed() >= grace {
@@ -169,9 +169,9 @@ impl Watch<'_> {
         Ok(())
     }
 
-    /// Like [`Self::reap`], for when everything has to go: tells how the command ended if it had
-    /// not yet, nothing else.
-    fn everyone_reaped(&mut self) -> Result<bool> {
+    /// Like [`Self::reap`], while all processes are being ended: reports the command's end if it was not
+    /// reported yet.
+    fn all_reaped(&mut self) -> Result<bool> {
         loop {
             match wait(WaitOptions::NOHANG) {
                 Ok(Some((process, how))) if process == self.command => {
@@ -189,19 +189,19 @@ impl Watch<'_> {
 
     fn signal(&self, signal: Signal) {
         if self.is_first {
-            // Every process in this namespace but the caller. An error means that there is none.
+            // Signals every process in this namespace except the caller. An error means that there is none.
             let _ = sys::signal_everybody(signal);
             return;
         }
-        // Children of an ended process are reparented to this one, so they come next. Scanning for all of them takes
-        // longer than a process needs to fork and end.
+        // Children of an ended process are reparented to this one, so they come next. A scan for all
+        // descendants takes longer than a process needs to fork and end.
         if signal == Signal::KILL
             && let Ok(children) = fs::read_to_string(CHILDREN)
         {
             let children =
                 children.split_whitespace().filter_map(|number| Pid::from_raw(number.parse().ok()?));
             for child in children {
-                // It may have ended. Until it is reaped, here, its number is no other's.
+                // It may have ended; its id is not reused until it is reaped here.
                 let _ = kill_process(child, signal);
             }
             return;
@@ -212,19 +212,19 @@ impl Watch<'_> {
     }
 }
 
-/// Where the kernel lists the children of this process; not every kernel does.
+/// The kernel's list of this process's children; not every kernel has it.
 const CHILDREN: &str = "/proc/thread-self/children";
 
-/// Signals a process if it still is the child of `expected`: its number may have gone to another.
+/// Signals a process if it is still a child of `expected`: its id may have been reused.
 fn signal_child(process: Pid, expected: i32, signal: Signal) {
     let Ok(handle) = pidfd_open(process, PidfdFlags::empty()) else { return };
     if parent_of(process) == Some(expected) {
-        // Failing means that it is gone.
+        // An error means that it has ended.
         let _ = pidfd_send_signal(handle, signal);
     }
 }
 
-/// All that come from `ancestor`. Orphans among them have become its children, since it adopts them.
+/// Returns the descendants of `ancestor`, including orphans, which it adopts.
 fn descendants(ancestor: Pid) -> Vec<(Pid, i32)> {
     let mut found = Vec::new();
     let mut others: Vec<(Pid, i32)> = parents().take(MAX_FOUND).collect();
@@ -239,7 +239,7 @@ fn descendants(ancestor: Pid) -> Vec<(Pid, i32)> {
     }
 }
 
-/// Every process of this machine that can be seen, and its parent.
+/// Returns every visible process with its parent.
 fn parents() -> impl Iterator<Item = (Pid, i32)> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| {
@@ -253,8 +253,8 @@ fn parent_of(process: Pid) -> Option<i32> {
     parent(&String::from_utf8_lossy(&stat))
 }
 
-/// The parent in a line of `/proc/PID/stat`: the second field after the name, which stands in
-/// brackets and may hold anything.
+/// Returns the parent in a line of `/proc/PID/stat`: the second field after the name, which is in parentheses
+/// and may contain any characters.
 fn parent(stat: &str) -> Option<i32> {
     stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()
 }

@@ -1,9 +1,10 @@
-//! Linux: what its kernel says.
+//! Linux: probes the kernel.
 
 use crate::confine::layers::Layers;
 use crate::confine::sys::platform::landlock_version;
 
-/// The layers that this kernel offers. Whether namespaces can be had shows when they are first made.
+/// Returns the layers that this kernel offers. Whether namespaces are available shows when they are first
+/// created.
 pub(super) fn offered() -> Layers {
     let seccomp = cfg!(any(target_arch = "x86_64", target_arch = "aarch64"));
     let landlock = landlock_version();

@@ -1,8 +1,8 @@
-//! macOS: Seatbelt, which is always there.
+//! macOS: Seatbelt, which is always available.
 
 use crate::confine::layers::Layers;
 
-/// Seatbelt alone.
+/// Returns Seatbelt alone.
 pub(super) fn offered() -> Layers {
     Layers { seatbelt: true, ..Layers::NONE }
 }

@@ -1,4 +1,4 @@
-//! Linux: inotify on every directory above what is sealed.
+//! Linux: inotify on every directory above a sealed path.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -16,12 +16,13 @@ use rustix::io::Errno;
 use super::timespec;
 use haft_core::sync::Lock;
 
-/// What one read takes: some hundred events.
+/// Bytes of one read: some hundred events.
 const BUFFER: usize = 16 << 10;
-/// Watches of one inotify: those of directories that were moved away stay, and a user has a limited number.
+/// Limit on the watches of one inotify instance: watches of moved directories stay, and a user has a limited
+/// number.
 const MAX_WATCHES: usize = 1000;
 
-/// Changes of directories.
+/// Events of directories.
 #[derive(Debug)]
 pub(in super::super) struct Events {
     inotify: OwnedFd,
@@ -31,9 +32,9 @@ pub(in super::super) struct Events {
 #[derive(Debug, Default)]
 struct Watched {
     directories: BTreeSet<PathBuf>,
-    /// What may be replaced in one of them.
+    /// The names of sealed entries in these directories.
     names: BTreeSet<OsString>,
-    /// Watches that were asked for.
+    /// The number of requested watches.
     count: usize,
 }
 
@@ -45,7 +46,7 @@ impl Events {
         Ok(events)
     }
 
-    /// Tells of changes on the way to `paths` too.
+    /// Watches the parents of `paths` too.
     pub(super) fn add<'a>(&self, paths: impl Iterator<Item = &'a Path>) -> io::Result<()> {
         let mut watched = self.watched.lock();
         for path in paths.flat_map(Path::ancestors) {
@@ -53,29 +54,30 @@ impl Events {
             let Some(directory) = path.parent() else { continue };
             if watched.directories.insert(directory.to_owned()) {
                 watched.count += 1;
-                self.add_one(directory)?;
+                self.add_directory(directory)?;
             }
         }
         if watched.count > MAX_WATCHES { Err(io::ErrorKind::QuotaExceeded.into()) } else { Ok(()) }
     }
 
-    /// The same for directories that may have been replaced. To watch one twice is to watch it once.
+    /// Watches directories again that may have been replaced. Watching a directory twice has no effect.
     pub(super) fn add_again<'a>(&self, paths: impl Iterator<Item = &'a Path>) -> io::Result<()> {
         self.watched.lock().directories.clear();
         self.add(paths)
     }
 
-    fn add_one(&self, directory: &Path) -> io::Result<()> {
+    fn add_directory(&self, directory: &Path) -> io::Result<()> {
         let entries = WatchFlags::CREATE | WatchFlags::DELETE | WatchFlags::MOVE;
         let itself = WatchFlags::DELETE_SELF | WatchFlags::MOVE_SELF;
         match add_watch(&self.inotify, directory, entries | itself | WatchFlags::ONLYDIR) {
-            // What is not there is told of by the directory above; what may not be watched is looked at now and then.
+            // The creation of a missing directory is an event of its parent; a directory that cannot be watched
+            // is checked by time.
             Ok(_) | Err(Errno::NOENT | Errno::NOTDIR | Errno::ACCESS) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Waits until something that is sealed may have been replaced; `false` when `limit` is over.
+    /// Waits until a sealed path may have been replaced; returns `false` after `limit`.
     pub(super) fn wait(&self, limit: Duration) -> bool {
         let end = Instant::now() + limit;
         loop {
@@ -91,14 +93,14 @@ impl Events {
         }
     }
 
-    /// Reads what has happened, one buffer of it. Returns whether any of it counts.
+    /// Reads one buffer of events. Returns whether any of them is relevant.
     fn read(&self) -> bool {
         let mut buffer = [MaybeUninit::uninit(); BUFFER];
         let mut events = Reader::new(&self.inotify, &mut buffer);
         let watched = self.watched.lock();
         let mut counts = false;
         while let Ok(event) = events.next() {
-            // Without a name it is of a directory itself, or events were lost.
+            // An event without a name is of the directory itself, or reports lost events.
             counts |= event
                 .file_name()
                 .is_none_or(|name| watched.names.contains(OsStr::from_bytes(name.to_bytes())));

@@ -1,10 +1,10 @@
-//! macOS: nothing. Seatbelt closes by path, whatever file is there.
+//! macOS: no events. Seatbelt denies by path, whichever file is there.
 
 use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-/// No events.
+/// Events, which do not exist.
 #[derive(Debug)]
 pub(in super::super) enum Events {}
 

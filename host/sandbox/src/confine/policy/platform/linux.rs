@@ -1,6 +1,5 @@
-//! Other names of a path: a file system can be mounted in several places, and what is closed in one
-//! would be open in the next. It refuses to guess: another name counts when the same file or
-//! directory is there.
+//! Aliases of a path: a file system can be mounted in several places, and a path that is denied in one would be
+//! accessible in another. An alias counts only if the identical file or directory is there.
 
 use std::ffi::OsString;
 use std::fs;
@@ -9,35 +8,34 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, Statx, StatxFlags, statx};
 
-/// Where the kernel lists what is mounted.
+/// The kernel's list of mounts.
 const MOUNTS: &str = "/proc/self/mountinfo";
 
-/// `paths`, and under which other names the same files and directories can be reached. What is not
-/// there has no other names.
+/// Returns `paths` and all aliases of the same files and directories. A missing path has no aliases.
 pub(super) fn with_aliases(paths: Vec<PathBuf>) -> Vec<PathBuf> {
     if paths.is_empty() {
         return paths;
     }
     let list = fs::read(MOUNTS).unwrap_or_default();
     let mounts: Vec<_> = list.split(|byte| *byte == b'\n').filter_map(Mount::parse).collect();
-    let mut all = paths.clone();
+    let mut with_aliases = paths.clone();
     for alias in paths.iter().flat_map(|path| aliases(path, &mounts)) {
-        if !all.contains(&alias) {
-            all.push(alias);
+        if !with_aliases.contains(&alias) {
+            with_aliases.push(alias);
         }
     }
-    all
+    with_aliases
 }
 
-/// One line of the list.
+/// A line of the list.
 #[derive(Debug, PartialEq, Eq)]
 struct Mount {
     id: u64,
-    /// The file system, by number.
+    /// The device number of the file system.
     device: String,
-    /// Which part of it is mounted.
+    /// The mounted part of the file system.
     root: PathBuf,
-    /// Where it is mounted.
+    /// The mount point.
     place: PathBuf,
 }
 
@@ -50,7 +48,7 @@ impl Mount {
     }
 }
 
-/// Spaces and the like are written as a backslash and three octal digits.
+/// Decodes spaces and other characters, which are written as a backslash and three octal digits.
 fn unescaped(field: &[u8]) -> PathBuf {
     let mut bytes = Vec::new();
     let mut rest = field;
@@ -63,16 +61,16 @@ fn unescaped(field: &[u8]) -> PathBuf {
     OsString::from_vec(bytes).into()
 }
 
-/// The other names of `path`.
+/// Returns the aliases of `path`.
 fn aliases(path: &Path, mounts: &[Mount]) -> Vec<PathBuf> {
     let Some(here) = found(path) else { return Vec::new() };
-    let Some(own) = mounts.iter().find(|mount| mount.id == here.stx_mnt_id) else { return Vec::new() };
-    let Ok(below) = path.strip_prefix(&own.place) else { return Vec::new() };
-    let inside = own.root.join(below);
-    let others = mounts.iter().filter(|mount| mount.id != own.id && mount.device == own.device);
+    let Some(containing) = mounts.iter().find(|mount| mount.id == here.stx_mnt_id) else { return Vec::new() };
+    let Ok(below) = path.strip_prefix(&containing.place) else { return Vec::new() };
+    let inside = containing.root.join(below);
+    let others = mounts.iter().filter(|mount| mount.id != containing.id && mount.device == containing.device);
     let names = others.filter_map(|mount| {
         let below = inside.strip_prefix(&mount.root).ok()?;
-        // Taken apart and put together, a path has no slash at its end.
+        // Collecting the components removes a trailing slash.
         Some(mount.place.join(below).components().collect())
     });
     let is_same = |name: &PathBuf| found(name).is_some_and(|there| identity(&there) == identity(&here));

@@ -1,8 +1,8 @@
-//! macOS: none.
+//! macOS: no aliases.
 
 use std::path::PathBuf;
 
-/// File systems have no other names here for what is mounted once.
+/// Returns `paths`: a file system is mounted only once.
 pub(super) fn with_aliases(paths: Vec<PathBuf>) -> Vec<PathBuf> {
     paths
 }

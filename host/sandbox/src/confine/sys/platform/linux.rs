@@ -1,5 +1,5 @@
-//! Linux: its own system calls, each in a function that is safe to call from a process of a single thread. It refuses
-//! to decide anything: what to call, and when, is the business of its callers.
+//! System calls of Linux, in functions that are safe to call from a single-threaded process. Makes no
+//! decisions: the callers decide which calls to make, and when.
 #![expect(unsafe_code, reason = "raw system calls; every one says why it is sound")]
 
 use std::io;
@@ -9,23 +9,23 @@ use rustix::fs::{OFlags, Stat};
 use rustix::process::{Pid, Signal};
 use rustix::thread::UnshareFlags;
 
-/// A handle that needs no right to what it is of.
+/// The flag for a handle that needs no right to its file.
 pub(crate) const HANDLE: OFlags = OFlags::PATH;
 
-/// Bytes in what `getrusage(2)` counts memory in.
+/// Bytes per unit of `getrusage(2)`'s memory fields.
 pub(crate) const PEAK_UNIT: u64 = 1 << 10;
 
-/// The highest number of a signal.
+/// Returns the highest signal number.
 pub(crate) fn last_signal() -> i32 {
     libc::SIGRTMAX()
 }
 
-/// Device and inode.
+/// Returns device and inode.
 pub(crate) fn identity(stat: &Stat) -> (u64, u64) {
     (stat.st_dev, stat.st_ino)
 }
 
-/// Leaves the given namespaces for new ones.
+/// Enters new namespaces.
 pub(crate) fn unshare(flags: UnshareFlags) -> io::Result<()> {
     // SAFETY: unsound only for descriptor tables that other threads share; there are no others.
     Ok(unsafe { rustix::thread::unshare_unsafe(flags) }?)
@@ -38,7 +38,7 @@ pub(crate) fn close_from(first: RawFd) -> io::Result<()> {
     check_long(unsafe { libc::syscall(libc::SYS_close_range, first, libc::c_uint::MAX, 0) })
 }
 
-/// A descriptor that tells when a child has ended, in place of the signal itself.
+/// Returns a descriptor that becomes readable when a child has ended; blocks the signal.
 pub(crate) fn child_signals() -> io::Result<OwnedFd> {
     // SAFETY: `set` is initialised by `sigemptyset` before it is read; the descriptor is new.
     unsafe {
@@ -51,7 +51,7 @@ pub(crate) fn child_signals() -> io::Result<OwnedFd> {
     }
 }
 
-/// Makes a mount read-only, or writable again, and all that is mounted below it if `recursive`.
+/// Makes a mount read-only or writable, with all mounts below it if `recursive`.
 pub(crate) fn set_read_only(mount: BorrowedFd<'_>, read_only: bool, recursive: bool) -> io::Result<()> {
     let mut attributes = libc::mount_attr { attr_set: 0, attr_clr: 0, propagation: 0, userns_fd: 0 };
     if read_only {
@@ -73,7 +73,7 @@ pub(crate) fn set_read_only(mount: BorrowedFd<'_>, read_only: bool, recursive: b
     })
 }
 
-/// The version of Landlock that the kernel offers; `None` where it offers none.
+/// Returns the ABI version of Landlock; `None` if the kernel has none.
 pub(crate) fn landlock_version() -> Option<u32> {
     const VERSION: libc::c_uint = 1;
     // SAFETY: with this flag the kernel reads no attributes and makes no descriptor.
@@ -82,16 +82,16 @@ pub(crate) fn landlock_version() -> Option<u32> {
     u32::try_from(version).ok().filter(|version| *version > 0)
 }
 
-/// As in `linux/sockios.h`; libc's constant has another type on musl than its own `ioctl` takes.
+/// From `linux/sockios.h`; the type of libc's constant does not fit its own `ioctl` on musl.
 const SIOCSIFFLAGS: libc::Ioctl = 0x8914;
 
-/// Turns the loopback interface of a new network namespace on.
+/// Enables the loopback interface of a new network namespace.
 pub(crate) fn loopback_up() -> io::Result<()> {
     let socket = rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::DGRAM, None)?;
     // SAFETY: an all-zero request is valid; its name is a C string shorter than the field.
     let mut request = unsafe { std::mem::zeroed::<libc::ifreq>() };
     for (to, from) in request.ifr_name.iter_mut().zip(b"lo") {
-        // Without a sign on ARM.
+        // `c_char` is unsigned on ARM.
         *to = libc::c_char::from_ne_bytes([*from]);
     }
     request.ifr_ifru.ifru_flags = i16::try_from(libc::IFF_UP | libc::IFF_RUNNING).unwrap_or_default();
@@ -99,15 +99,15 @@ pub(crate) fn loopback_up() -> io::Result<()> {
     check(unsafe { libc::ioctl(socket.as_raw_fd(), SIOCSIFFLAGS, &raw const request) }).map(drop)
 }
 
-/// Takes a capability away from everything that will be executed.
+/// Removes a capability from the bounding set.
 pub(crate) fn drop_from_bounding_set(capability: u32) -> io::Result<()> {
     let capability = libc::c_ulong::from(capability);
     // SAFETY: takes numbers and touches no memory.
     check(unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0) }).map(drop)
 }
 
-/// Signals every process that this one may signal, but not itself. Only for the first process of
-/// a namespace, to which everything else is invisible.
+/// Signals every process that this one may signal, except itself. Only for the first process of a PID
+/// namespace, which sees no other processes.
 pub(crate) fn signal_everybody(signal: Signal) -> io::Result<()> {
     if rustix::process::getpid() != Pid::INIT {
         return Err(io::ErrorKind::PermissionDenied.into());
@@ -116,23 +116,23 @@ pub(crate) fn signal_everybody(signal: Signal) -> io::Result<()> {
     check(unsafe { libc::kill(-1, signal.as_raw()) }).map(drop)
 }
 
-/// A system call that waits for an answer.
+/// A system call that waits for the observer.
 #[derive(Debug)]
 pub(crate) struct Notification {
     id: u64,
-    /// The process that makes it.
+    /// The calling process.
     pub(crate) process: u32,
     pub(crate) number: i64,
     pub(crate) arguments: [u64; 6],
 }
 
 impl Notification {
-    /// Fills `buffer` with what the process has at `place`, as far as there is memory.
+    /// Fills `buffer` with the process's memory at `place`, as far as it is mapped.
     pub(crate) fn read<'b>(&self, place: u64, buffer: &'b mut [u8]) -> io::Result<&'b [u8]> {
         let process = libc::pid_t::try_from(self.process).map_err(io::Error::other)?;
         let place = usize::try_from(place).map_err(io::Error::other)?;
         let local = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
-        // The kernel fills a part whole or not at all, so that the parts end where pages do.
+        // The kernel fills each part completely or not at all, so the parts end at page boundaries.
         let first = buffer.len().min(PAGE - place % PAGE);
         let part = |at: usize, length| libc::iovec {
             iov_base: std::ptr::without_provenance_mut(place.wrapping_add(at)),
@@ -155,15 +155,15 @@ impl Notification {
     }
 }
 
-/// As in `linux/seccomp.h`.
+/// From `linux/seccomp.h`.
 const SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP: libc::c_ulong = 1;
 
-/// Bytes of the smallest page.
+/// The smallest page size in bytes.
 const PAGE: usize = 4096;
 
-/// Puts `program` over this process and all that come from it, and returns the descriptor on which its calls wait. A call
-/// that is waited for is not interrupted by signals that a process outlives, where the kernel can do so (Linux 5.19): it
-/// would be made again, and a runtime that sends itself signals would never get on.
+/// Installs `program` in this process and its descendants, and returns the listener on which its calls wait. On
+/// Linux 5.19 and later, non-fatal signals do not interrupt a waiting call: otherwise the call would be
+/// repeated, and a runtime that sends itself signals would make no progress.
 pub(crate) fn filter_with_listener(program: &[libc::sock_filter]) -> io::Result<OwnedFd> {
     let length = libc::c_ushort::try_from(program.len()).map_err(io::Error::other)?;
     let filter = libc::sock_fprog { len: length, filter: program.as_ptr().cast_mut() };
@@ -176,8 +176,8 @@ pub(crate) fn filter_with_listener(program: &[libc::sock_filter]) -> io::Result<
         let made = RawFd::try_from(made).map_err(io::Error::other)?;
         // SAFETY: as above.
         let listener = unsafe { OwnedFd::from_raw_fd(made) };
-        // The listener runs where the call waits, and the other way round (Linux 6.6): neither waits for another processor.
-        // SAFETY: the flags are passed by value.
+        // The listener and the caller run on one processor in turn (Linux 6.6), so that neither waits for
+        // another processor. SAFETY: the flags are passed by value.
         unsafe {
             libc::ioctl(made, libc::SECCOMP_IOCTL_NOTIF_SET_FLAGS, SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP);
         }
@@ -190,9 +190,9 @@ pub(crate) fn filter_with_listener(program: &[libc::sock_filter]) -> io::Result<
     apply(listener | libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV).or_else(old)
 }
 
-/// The next call that waits.
+/// Returns the next waiting call.
 pub(crate) fn next_notification(listener: BorrowedFd<'_>) -> io::Result<Notification> {
-    // SAFETY: the kernel asks for a value of zeros, and fills it in.
+    // SAFETY: the kernel requires a zeroed value, and fills it in.
     let call = unsafe {
         let mut call = std::mem::zeroed::<libc::seccomp_notif>();
         check(libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_RECV, &raw mut call))?;
@@ -202,12 +202,12 @@ pub(crate) fn next_notification(listener: BorrowedFd<'_>) -> io::Result<Notifica
     Ok(Notification { id: call.id, process: call.pid, number, arguments })
 }
 
-/// Has the kernel make the call, as if nobody had been asked.
+/// Lets the kernel execute the call.
 pub(crate) fn let_go_on(listener: BorrowedFd<'_>, call: &Notification) -> io::Result<()> {
     let flags = u32::try_from(libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE).map_err(io::Error::other)?;
-    let mut answer = libc::seccomp_notif_resp { id: call.id, val: 0, error: 0, flags };
+    let mut response = libc::seccomp_notif_resp { id: call.id, val: 0, error: 0, flags };
     // SAFETY: the answer is what the request reads.
-    check(unsafe { libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_SEND, &raw mut answer) })
+    check(unsafe { libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_SEND, &raw mut response) })
         .map(drop)
 }
 

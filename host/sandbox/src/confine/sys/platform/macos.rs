@@ -1,4 +1,4 @@
-//! The few system calls of macOS that no library offers safely.
+//! System calls of macOS without a safe wrapper in a library.
 #![expect(unsafe_code, reason = "raw system calls; every one says why it is sound")]
 
 use std::io;
@@ -7,24 +7,24 @@ use std::os::fd::RawFd;
 use rustix::fs::{OFlags, Stat};
 use rustix::process::{Pid, Resource, getrlimit};
 
-/// Descriptors that are closed one by one where the limit of open files is none or absurd.
+/// Limit on the descriptors that are closed one by one, if the limit on open files is missing or excessive.
 const MAX_DESCRIPTORS: u64 = 65_536;
 
-/// Processes of this machine that are looked at.
+/// Limit on the processes of this machine that are listed.
 const MAX_PROCESSES: usize = 10_000;
 
-/// There is no handle without the right to read.
+/// A handle needs the right to read on macOS.
 pub(crate) const HANDLE: OFlags = OFlags::RDONLY;
 
-/// Bytes in what `getrusage(2)` counts memory in.
+/// Bytes per unit of `getrusage(2)`'s memory fields.
 pub(crate) const PEAK_UNIT: u64 = 1;
 
-/// The highest number of a signal (`NSIG` of `signal.h`, less one).
+/// Returns the highest signal number (`NSIG` in `signal.h`, minus one).
 pub(crate) fn last_signal() -> i32 {
     31
 }
 
-/// Device and inode, as the standard library has them.
+/// Returns device and inode, with the types of the standard library.
 #[expect(clippy::cast_sign_loss, reason = "a number that stands for something, not a quantity")]
 pub(crate) fn identity(stat: &Stat) -> (u64, u64) {
     (stat.st_dev as u64, stat.st_ino)
@@ -42,7 +42,7 @@ pub(crate) fn close_from(first: RawFd) -> io::Result<()> {
     Ok(())
 }
 
-/// Every process of this machine, and its parent.
+/// Returns every process of this machine with its parent.
 pub(crate) fn processes() -> Vec<(Pid, i32)> {
     let mut numbers = vec![0; MAX_PROCESSES];
     let bytes = i32::try_from(size_of_val(numbers.as_slice())).unwrap_or(i32::MAX);

@@ -1,4 +1,4 @@
-//! Linux: sockets of sequenced packets, and `memfd_create(2)`.
+//! Linux: sequenced-packet sockets, and `memfd_create(2)`.
 
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut, Seek, Write};
@@ -10,12 +10,12 @@ use rustix::net::{
     recvmsg, sendmsg, socketpair,
 };
 
-/// A pair of connected sockets; messages keep their borders.
+/// Returns a pair of connected sockets, which preserve message boundaries.
 pub(crate) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?)
 }
 
-/// Sends one message, without waiting.
+/// Sends one message without blocking.
 pub(crate) fn send(
     socket: impl AsFd,
     kind: u8,
@@ -29,7 +29,7 @@ pub(crate) fn send(
     Ok(())
 }
 
-/// Receives one message into `buffer`, its kind first. Returns how many bytes it has: none when the other end is closed.
+/// Receives one message into `buffer`, its kind first. Returns its size in bytes: 0 if the other end is closed.
 pub(crate) fn receive(
     socket: impl AsFd,
     buffer: &mut [u8],
@@ -41,13 +41,13 @@ pub(crate) fn receive(
     Ok(received.bytes)
 }
 
-/// Keeps what was received from being open in what this process is to become: it has come so (`MSG_CMSG_CLOEXEC`).
+/// Does nothing: received descriptors are close-on-exec already (`MSG_CMSG_CLOEXEC`).
 #[expect(clippy::unnecessary_wraps, reason = "the same signature as on macOS")]
 pub(crate) fn keep_from_children(_: &[OwnedFd]) -> io::Result<()> {
     Ok(())
 }
 
-/// A file in memory that holds `bytes`, to be read from its beginning.
+/// Returns a memory file with `bytes`, positioned at its start.
 pub(crate) fn memory_file(bytes: &[u8]) -> io::Result<OwnedFd> {
     let mut file = File::from(memfd_create("haft", MemfdFlags::CLOEXEC)?);
     file.write_all(bytes)?;

@@ -1,4 +1,4 @@
-//! macOS: streams, with the length before each message, and a temporary file without a name.
+//! macOS: stream sockets with length-prefixed messages, and an unnamed temporary file.
 
 use std::io::{self, IoSlice, IoSliceMut, Seek, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -11,13 +11,13 @@ use rustix::net::{
     recv, recvmsg, sendmsg, socketpair,
 };
 
-/// Bytes before a message's kind: its length, since sockets that keep the borders of messages take no long ones.
+/// Bytes of the length prefix: sockets that preserve message boundaries do not support long messages.
 const HEAD: usize = 2;
 
-/// How long the rest of a message may take: it was written in one go.
+/// Time limit for the rest of a message, which was written at once.
 const REST: Duration = Duration::from_secs(1);
 
-/// A pair of connected sockets.
+/// Returns a pair of connected sockets.
 pub(crate) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::empty(), None)?;
     let pair = [ours, theirs];
@@ -25,13 +25,12 @@ pub(crate) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(pair.into())
 }
 
-/// Keeps descriptors from being open in what this process is to become or starts. They come without this from
-/// `socketpair(2)` and `recvmsg(2)`.
+/// Makes descriptors close-on-exec: `socketpair(2)` and `recvmsg(2)` return them without this flag.
 pub(crate) fn keep_from_children(descriptors: &[OwnedFd]) -> io::Result<()> {
     descriptors.iter().try_for_each(|descriptor| Ok(fcntl_setfd(descriptor, FdFlags::CLOEXEC)?))
 }
 
-/// Sends one message, without waiting.
+/// Sends one message without blocking.
 pub(crate) fn send(
     socket: impl AsFd,
     kind: u8,
@@ -45,7 +44,7 @@ pub(crate) fn send(
     if sent == HEAD + 1 + body.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
 }
 
-/// Receives one message into `buffer`, its kind first. Returns how many bytes it has: none when the other end is closed.
+/// Receives one message into `buffer`, its kind first. Returns its size in bytes: 0 if the other end is closed.
 pub(crate) fn receive(
     socket: impl AsFd,
     buffer: &mut [u8],
@@ -64,7 +63,7 @@ pub(crate) fn receive(
     Ok(length)
 }
 
-/// Fills `buffer` with what must be there already, or come at once.
+/// Fills `buffer` with bytes that are available now or at once.
 fn rest(socket: impl AsFd, mut buffer: &mut [u8]) -> io::Result<()> {
     let limit = Timespec::try_from(REST).map_err(io::Error::other)?;
     while !buffer.is_empty() {
@@ -83,7 +82,7 @@ fn rest(socket: impl AsFd, mut buffer: &mut [u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// A file that holds `bytes`, to be read from its beginning, and has no name any more.
+/// Returns an unnamed temporary file with `bytes`, positioned at its start.
 pub(crate) fn memory_file(bytes: &[u8]) -> io::Result<OwnedFd> {
     let mut file = tempfile::tempfile()?;
     file.write_all(bytes)?;
