@@ -1,5 +1,5 @@
-//! The writing side: a queue of messages, and a thread that writes them in order, one a line. Nothing is written that did
-//! not go through the redactor. Posting never waits: an editor that leaves [`MAX_UNWRITTEN`] bytes unread counts as gone.
+//! Writes messages from a queue on a thread, in order, one a line. Every message is redacted. Posting never waits:
+//! an editor that leaves [`MAX_UNWRITTEN`] bytes unread is considered gone.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use crate::bounds::{FLUSH, MAX_UNWRITTEN, ROOM};
 use haft_core::secret::Redactor;
 use haft_core::sync::Lock;
 
-/// What a waiting message takes besides its bytes.
+/// The memory of a queued message beside its bytes.
 const OVERHEAD: usize = 128;
 
-/// Where messages are posted. Clones post to the same editor.
+/// The queue of messages. Clones post to the same editor.
 #[derive(Clone)]
 pub(crate) struct Outbox(Arc<Shared>);
 
@@ -28,7 +28,7 @@ struct Shared {
     done: watch::Receiver<bool>,
 }
 
-/// Bytes that wait, with the overhead of each message.
+/// The number of queued bytes, including the overhead of each message.
 #[derive(Default)]
 struct Unwritten {
     bytes: AtomicUsize,
@@ -36,7 +36,7 @@ struct Unwritten {
 }
 
 impl Outbox {
-    /// Writes to `output`. Cancels `gone` when that is not read any more.
+    /// Writes to `output`. Cancels `gone` when the output fails.
     pub(crate) fn start(
         output: impl Write + Send + 'static,
         redactor: Redactor,
@@ -58,7 +58,7 @@ impl Outbox {
         Ok(Self(Arc::new(Shared { sender, unwritten, redactor, gone, done })))
     }
 
-    /// Posts a message, without waiting.
+    /// Queues a message, without waiting.
     pub(crate) fn post(&self, mut message: Value) {
         let shared = &*self.0;
         shared.redactor.clean(&mut message);
@@ -77,11 +77,11 @@ impl Outbox {
         }
     }
 
-    /// Waits until the editor has read most of what was posted, or is gone.
+    /// Waits until the editor has read most of the queue, or is gone.
     pub(crate) async fn room(&self) {
         let Shared { unwritten, gone, .. } = &*self.0;
         loop {
-            // Registered before the check, so that nothing is missed.
+            // Registered before the check, so that no notification is missed.
             let fewer = unwritten.fewer.notified();
             if unwritten.bytes.load(Ordering::SeqCst) <= ROOM {
                 return;
@@ -90,7 +90,7 @@ impl Outbox {
         }
     }
 
-    /// Writes what was posted for as long as the editor reads it, and posts nothing more.
+    /// Closes the queue, and writes the rest as long as the editor reads it.
     pub(crate) async fn close(&self) {
         *self.0.sender.lock() = None;
         let unwritten = || self.0.unwritten.bytes.load(Ordering::SeqCst);
