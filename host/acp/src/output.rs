@@ -127,7 +127,7 @@ mod tests {
 
     use super::*;
 
-    /// An editor that reads when it is told to.
+    /// An editor that reads on command.
     struct Slow(blocking::Receiver<()>);
 
     impl Write for Slow {
@@ -157,7 +157,7 @@ mod tests {
         outbox.room().await;
     }
 
-    /// CL04: also where a secret is not in JSON as it is by itself.
+    /// CL04: also if the JSON form of a secret differs from the secret.
     #[tokio::test]
     async fn cl04_no_secret_is_written() {
         let redactor = Redactor::default();

@@ -1,5 +1,5 @@
 //! Limits the cost of a task in dollars and tokens: a task that reaches the limit ends and can be continued.
-//! Refuses to limit a quantity that nobody counts: the cost of a model without a known price, or the tokens of a
+//! Refuses to limit an uncounted quantity: the cost of a model without a known price, or the tokens of a
 //! server that reports none.
 
 use crate::provider::Cost;
@@ -97,7 +97,7 @@ mod tests {
         assert!(nothing.used_up(&totals(&[])).is_some());
     }
 
-    /// What nobody counts is no reason to go on.
+    /// An uncounted quantity ends the run.
     #[test]
     fn what_is_not_known_ends_it_too() {
         let cost = Budget { cost: Some(Cost::of_dollars(0.5)), tokens: None };
@@ -106,7 +106,7 @@ mod tests {
         let tokens = Budget { tokens: Some(100), cost: None };
         assert!(tokens.used_up(&totals(&[usage(0, None)])).unwrap().contains("tells no tokens"));
     }
-    /// A budget of the run that it works for ends it with that budget's reason.
+    /// A budget of the calling run ends the run, with that reason.
     #[test]
     fn a_budget_of_the_caller_ends_it_in_true_words() {
         let caller =

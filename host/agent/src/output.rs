@@ -55,7 +55,7 @@ pub(super) enum Verdict {
     Ended(Option<Value>),
     /// The model gets this prompt.
     Again(String),
-    /// The run ends without a valid answer. `prompt` goes into the conversation, for whoever continues it.
+    /// The run ends without a valid answer. `prompt` goes into the conversation, for a later continuation.
     Without {
         /// The prompt.
         prompt: String,

@@ -31,7 +31,7 @@ mod tests {
     use super::*;
     use crate::{AFTER_NOTHING, History};
 
-    /// U11: what was begun in plan mode is gone on with in plan mode, also after what haft asked by itself.
+    /// U11: a task begun in plan mode continues in plan mode, also after questions of haft.
     #[test]
     fn u11_a_task_of_plan_mode_is_known_as_one() {
         let mut history = History::default();

@@ -98,7 +98,7 @@ mod tests {
         }
     }
 
-    /// PR12: every skill is named; what it is for is there as long as there is room.
+    /// PR12: every skill is named, with its description while there is room.
     #[test]
     fn pr12_skills_follow_the_prompt_within_bounds() {
         assert_eq!(with_skills("Be good.".into(), &Shelf::default()), "Be good.");

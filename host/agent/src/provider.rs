@@ -232,7 +232,7 @@ pub fn build(settings: ProviderSettings) -> Result<Arc<dyn Provider>, SettingsEr
 mod tests {
     use super::*;
 
-    /// MR01: the table builds each of the five.
+    /// MR01: the table builds each of the five kinds.
     #[test]
     fn mr01_kinds_have_unique_names_and_usable_defaults() {
         for (index, kind) in PROVIDERS.iter().enumerate() {
@@ -244,7 +244,7 @@ mod tests {
         assert_eq!(PROVIDERS.len(), 5);
     }
 
-    /// G01: OpenAI's current models refuse tools on chat completions.
+    /// G01: OpenAI's current models reject tools in chat completions.
     #[test]
     fn g01_openai_s_own_endpoint_is_asked_in_responses_and_others_in_chat() {
         let kind = kind("openai").unwrap();
@@ -262,7 +262,7 @@ mod tests {
         assert_eq!(at(None, Some(ApiFormat::Chat)), ApiFormat::Chat);
     }
 
-    /// One word for all vendors: the closest thing that the model takes.
+    /// One setting for all vendors: the closest value that the model accepts.
     #[test]
     fn effort_is_sent_as_each_vendor_and_model_takes_it() {
         use serde_json::{Value, json};

@@ -84,7 +84,7 @@ fn is_simple(answer: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// MR04: whatever the model says besides.
+    /// MR04: further text of the model is ignored.
     #[test]
     fn mr04_one_word_decides_and_doubt_means_the_better_model() {
         for simple in ["simple", "`Simple`.", "This is simple, not complex."] {

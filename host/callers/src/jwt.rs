@@ -1,5 +1,5 @@
 //! Verifies a JSON Web Token: signed with its issuer's key and an algorithm that program.toml allows, issued for
-//! this server, valid now. Rejects what it does not understand.
+//! this server, valid now. Rejects a token that requires an unsupported feature.
 
 mod signature;
 

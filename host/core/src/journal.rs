@@ -1,13 +1,14 @@
 //! The journal: calls, decisions and outcomes as JSON lines, in a directory that no tool may read. It never blocks
 //! work: a write error is reported once, and the call goes on.
 //!
-//! - **Two lines a call:** one before the tool runs, with everything known by then and the outcome `started`, and one at the
-//!   end with the same `id` and all other fields, which replaces the first. So a call that crashes haft is on record too.
-//! - **Written at once:** the first line of a call that may have effects is in the file before the call runs. In a server
-//!   with many calls ([`Journal::gather`]), all other lines wait for 5 ms and are written together; a call that has ended by
-//!   then has only its last line (`merged`). Nothing is lost if [`write_through`] is called before haft ends, or the journal
-//!   is dropped; if haft is killed, the last 5 ms of calls without effects, and of ends, are lost. Nothing is synced to the
-//!   disk: if the machine itself crashes, the last seconds may be missing.
+//! - **Two lines a call:** one before the tool runs, with everything known by then and the outcome `started`, and
+//!   one at the end with the same `id` and all other fields, which replaces the first. So a call that crashes haft
+//!   is on record too.
+//! - **Written at once:** the first line of a call that may have effects is in the file before the call runs. In a
+//!   server with many calls ([`Journal::gather`]), all other lines wait for 5 ms and are written together; a call
+//!   that has ended by then has only its last line (`merged`). Nothing is lost if [`write_through`] is called
+//!   before haft ends, or the journal is dropped; if haft is killed, the last 5 ms of calls without effects, and of
+//!   ends, are lost. Nothing is synced to the disk: if the machine itself crashes, the last seconds may be missing.
 //! - **Several processes** write concurrently: each group is one `write` of whole lines to the end of the file.
 //! - **Bounded:** at `[journal] size` a file is rotated, and removed when there are `[journal] keep` of newer ones.
 

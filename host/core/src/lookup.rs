@@ -91,7 +91,7 @@ mod tests {
 
     use super::*;
 
-    /// PR06: looked up as an executable file on `PATH`; nothing is run.
+    /// PR06: finds an executable file on `PATH`, and runs nothing.
     #[test]
     fn pr06_finds_the_first_executable_of_that_name() {
         let directory = tempfile::tempdir().unwrap();
@@ -108,7 +108,7 @@ mod tests {
         assert_eq!(find("", &path), None);
     }
 
-    /// X9: where tools may write, by the directory itself or by a link, no program is haft's to run.
+    /// X9: directories that tools may write, directly or through a link, contain no program for haft to run.
     #[test]
     fn x9_a_program_that_a_tool_may_have_written_is_none() {
         let folder = tempfile::tempdir().unwrap();

@@ -74,7 +74,7 @@ pub fn excerpt(text: &str, most: usize) -> String {
 mod tests {
     use super::*;
 
-    /// C16: all network code gets the same answer; what is not a form of a loopback address is another machine.
+    /// C16: all network code uses this function; any other form of a host is another machine.
     #[test]
     fn c16_this_machine_has_one_name_and_its_addresses() {
         for host in [

@@ -344,7 +344,7 @@ pub fn is_hidden(c: char) -> bool {
 mod tests {
     use super::*;
 
-    /// CL04: a stranger's text moves no cursor and hides nothing.
+    /// CL04: outside text moves no cursor and hides nothing.
     #[test]
     fn plain_text_has_nothing_to_obey() {
         assert_eq!(plain("größe\u{301} 字 ok"), "größe\u{301} 字 ok");
@@ -395,7 +395,7 @@ hint: write `2`";
         assert!(report.to_string().ends_with("\n\n2 more problems are not shown"));
     }
 
-    /// CL04: what is masked is in no snippet, and the offsets after it stay right.
+    /// CL04: masked text is in no snippet, and later offsets stay valid.
     #[test]
     fn cl04_masked_text_is_not_shown() {
         let masked = Source::new("a", "k = \"sécret\" # x").masked(&[(4..13).into()]);

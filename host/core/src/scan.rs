@@ -197,7 +197,7 @@ mod tests {
 
     use super::*;
 
-    /// C06, C18: wherever it stands, and whatever is wrong with the rest.
+    /// C06, C18: the id is found at any position, whatever is wrong with the rest.
     #[test]
     fn the_id_is_found_at_the_top_level_alone() {
         let number = |number: i64| Some(json!(number));

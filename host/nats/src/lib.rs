@@ -2,14 +2,14 @@
 //! toolbox with its own rights. Rights are never sent, and no call runs twice.
 //!
 //! # One call
-//! - **Choose:** the gate's fleet knows the workers, their tools and their free places; a call waits a bounded time for a
-//!   place.
-//! - **Send:** the call goes to one worker, on a subject below the digest of the program: a worker with another program.lock
-//!   subscribes to other subjects.
-//! - **Claim:** the worker that runs a call which may change anything claims it in a key-value bucket. A gate that gives the
-//!   call up claims it too, so that exactly one of the two happens.
-//! - **Answer:** the answer comes back, or the notice that the worker is gone: a call that only reads is then sent to another
-//!   worker, and the claim of any other call shows whether it ran.
+//! - **Choose:** the gate's fleet knows the workers, their tools and their free places; a call waits a bounded time
+//!   for a place.
+//! - **Send:** the call goes to one worker, on a subject below the digest of the program: a worker with another
+//!   program.lock subscribes to other subjects.
+//! - **Claim:** the worker that runs a call which may change anything claims it in a key-value bucket. A gate that
+//!   gives the call up claims it too, so that exactly one of the two happens.
+//! - **Answer:** the answer comes back, or the notice that the worker is gone: a call that only reads is then sent
+//!   to another worker, and the claim of any other call shows whether it ran.
 //!
 //! docs/protocol.md specifies the protocol.
 

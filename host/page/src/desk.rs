@@ -2,11 +2,11 @@
 //! process writes a question there and waits for its answer; a page shows the questions and writes an answer beside
 //! one. Processes need no connection to each other, and files left by an ended process have no effect.
 //!
-//! - **Open:** while a browser shows a page, its process holds a lock on a file `open-…`. Without such a lock, no process
-//!   asks.
+//! - **Open:** while a browser shows a page, its process holds a lock on a file `open-…`. Without such a lock, no
+//!   process asks.
 //! - **A question** is a file that the asking process keeps locked as long as it waits. An unlocked one is void.
-//! - **An answer** contains the SHA-256 of the question's file, which holds the whole call and a unique name. It is valid
-//!   for the process that wrote these bytes and for that one call, and the first answer counts.
+//! - **An answer** contains the SHA-256 of the question's file, which holds the whole call and a unique name. It is
+//!   valid for the process that wrote these bytes and for that one call, and the first answer counts.
 
 mod answer;
 mod ask;

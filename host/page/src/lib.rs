@@ -2,8 +2,8 @@
 //! calls that wait for approval, which the person answers there. It changes no grant and no program.toml.
 //!
 //! - [`Desk`]: the directory in which calls wait for a person, and through which any process detects an open page.
-//! - [`Server`]: the page itself, on a loopback address. It reads the journal and the sessions; a [`Catalogue`] lists the
-//!   tools.
+//! - [`Server`]: the page itself, on a loopback address. It reads the journal and the sessions; a [`Catalogue`]
+//!   lists the tools.
 //!
 //! The page consists of static files, with uPlot and marked; all texts of tools, models and callers are sent to the
 //! browser as JSON and inserted as text.

@@ -108,7 +108,7 @@ mod tests {
     use super::*;
     use haft_core::call::ToolCall;
 
-    /// PL20: whatever was answered, each call ends up with exactly one answer.
+    /// PL20: each call has exactly one answer, however many are given.
     #[test]
     fn pl20_an_exchange_answers_every_call() {
         let requested = |id: &str| RequestedCall {

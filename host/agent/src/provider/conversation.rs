@@ -149,7 +149,7 @@ mod tests {
         seen.iter().filter_map(reply).collect()
     }
 
-    /// G10: what a server's model thought stays with that server; the calls and their answers are everybody's.
+    /// G10: the thinking of a server's model is sent to that server alone; calls and answers are sent to all.
     #[test]
     fn g10_what_one_server_thought_goes_to_no_other() {
         let messages = [Message::User("hi".into()), turn("a", "openai")];
@@ -161,7 +161,7 @@ mod tests {
         }
     }
 
-    /// (A03): whoever numbers calls anew in each turn, and whatever ids become when they are fitted to an API.
+    /// (A03): vendors may number calls anew in each turn, and ids may collide after conversion for an API.
     #[test]
     fn ids_are_unique_in_the_whole_conversation_and_fit() {
         let long = "x".repeat(90);
@@ -186,7 +186,7 @@ mod tests {
         assert_eq!(replies(&seen)[1].raw["tool_calls"][0]["function"]["arguments"]["id"], "call_0");
     }
 
-    /// A turn that its vendor would go on with is gone on with by another one, too.
+    /// A turn that its vendor would continue is continued by another vendor, too.
     #[test]
     fn a_turn_that_another_vendor_interrupted_is_gone_on_with() {
         let reply =

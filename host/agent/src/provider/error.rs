@@ -371,7 +371,7 @@ mod tests {
         assert_eq!(Failure::TooLarge(1).passing(), None);
     }
 
-    /// By their status, or in their own words where a status says little or there is none.
+    /// By status, or by text if the status is unspecific or missing.
     #[test]
     fn refusals_of_files_are_known() {
         let status = Failure::refused;

@@ -159,7 +159,7 @@ mod tests {
         Message::Turn(Exchange::new(reply, [ToolResult::success(id)]))
     }
 
-    /// G08: in the course of a task the conversation is cached with the system prompt, at four marks at most.
+    /// G08: during a task the conversation is cached with the system prompt, with at most four marks.
     #[test]
     fn g08_the_conversation_of_anthropic_s_models_is_cached() {
         let attachments = vec![Attachment::new("image/png", vec![0])];

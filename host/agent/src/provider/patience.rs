@@ -107,7 +107,7 @@ mod tests {
         Failure::refused(status, "")
     }
 
-    /// The waits until it gives up.
+    /// Returns the waits until the last attempt.
     fn waits(in_task: bool, failure: &Failure) -> Vec<Duration> {
         let mut attempts = Attempts::new(Patience::default(), in_task);
         std::iter::from_fn(|| attempts.next(failure, None)).take(1000).collect()
@@ -129,7 +129,7 @@ mod tests {
         }
     }
 
-    /// G05: what is silent, corrupt or empty is asked for again, and not for ever.
+    /// G05: silent, corrupt and empty responses are retried a limited number of times.
     #[test]
     fn g05_silence_and_corruption_are_tried_again() {
         let silent = Failure::Silent { began: false, waited: Duration::from_mins(5) };
@@ -148,7 +148,7 @@ mod tests {
         }
     }
 
-    /// G05: each kind of failure has its own patience, and who wants no second try gets none.
+    /// G05: each kind of failure has its own limit, and retries can be turned off.
     #[test]
     fn g05_failures_of_different_kinds_are_counted_apart() {
         let mut attempts = Attempts::new(Patience::default(), false);
@@ -164,7 +164,7 @@ mod tests {
         assert_eq!(Attempts::new(once, true).next(&Failure::Empty("x".into()), None), None);
     }
 
-    /// A server that always says "again, at once" is not asked for ever.
+    /// A server that always asks for an immediate retry gets a limited number of requests.
     #[test]
     fn a_wait_of_nothing_has_an_end() {
         let mut attempts = Attempts::new(Patience::default(), true);
@@ -173,7 +173,7 @@ mod tests {
         assert!((5..100).contains(&made), "{made}");
     }
 
-    /// PL06: a vendor that asks for a long wait in a running task gets it, within the patience.
+    /// PL06: a long wait that a vendor asks for in a running task is kept, within the patience.
     #[test]
     fn a_wait_that_is_asked_for_is_kept_within_the_patience() {
         let asked = |in_task, minutes| {

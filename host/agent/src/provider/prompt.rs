@@ -92,7 +92,7 @@ mod tests {
     use super::super::Message;
     use super::*;
 
-    /// A conversation that was written down before prompts could hold files reads as it did, and still looks like it.
+    /// Conversations saved before prompts could hold files are read and written unchanged.
     #[test]
     fn a_prompt_without_files_is_its_text() {
         let plain = json!({ "user": "hi" });

@@ -122,7 +122,7 @@ fn ends_in_part(text: &str, mark: &str) -> usize {
 mod tests {
     use super::*;
 
-    /// (A17): text, what is said of it, and what is thought.
+    /// (A17): a text, its visible part, and its thinking.
     const TEXTS: &[(&str, &str, &str)] = &[
         ("<think>\nfour, I guess\n</think>\n\n4", "4", "\nfour, I guess\n"),
         ("\n <think>a</think><think>b</think> c", "c", "ab"),

@@ -73,7 +73,7 @@ fn number_after(text: &str, marker: &str) -> Option<u32> {
 mod tests {
     use super::*;
 
-    /// Status, words, and the tokens of limit and request in them.
+    /// Status, text, and the tokens of limit and request in it.
     const ANSWERED: &[(u16, &str, Option<u32>, Option<u32>)] = &[
         (
             400,
@@ -133,7 +133,7 @@ mod tests {
         ),
     ];
 
-    /// G02: as they were answered by the vendors and servers.
+    /// G02: texts as sent by vendors and servers.
     #[test]
     fn g02_the_words_of_every_vendor_are_known() {
         for &(status, body, limit, asked) in ANSWERED {

@@ -94,7 +94,7 @@ impl Stop {
 mod tests {
     use super::*;
 
-    /// A journal of an older version knows fewer fields.
+    /// Journals of older versions lack fields.
     #[test]
     fn a_reply_survives_being_written_down() {
         let reply = Reply { text: "hi".into(), vendor: "openai".into(), ..Reply::default() };

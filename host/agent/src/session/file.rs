@@ -185,7 +185,7 @@ mod tests {
         assert!(File::open(&path, "x").is_ok());
     }
 
-    /// As a child does that was forked and has not yet called `execve`.
+    /// Like a forked child that has not yet called `execve`.
     #[test]
     fn a_copy_of_the_descriptor_keeps_no_lock() {
         let place = tempfile::tempdir().unwrap();

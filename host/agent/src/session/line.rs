@@ -235,7 +235,7 @@ mod tests {
         assert_eq!(serde_json::from_str::<Line>(line).unwrap().entry, Entry::said(&"x".into()));
     }
 
-    /// What is written of a prompt without files every earlier version reads.
+    /// Every earlier version can read a prompt without files.
     #[test]
     fn a_prompt_without_files_is_written_as_ever() {
         let line = serde_json::to_value(Line::now(Entry::said(&"x".into()))).unwrap();

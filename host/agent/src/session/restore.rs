@@ -235,8 +235,8 @@ mod tests {
         ]
     }
 
-    /// PL20: wherever a session breaks off, the conversation is one that every vendor accepts, and what is known of the
-    /// calls is exactly what was written.
+    /// PL20: wherever a session breaks off, every vendor accepts the conversation, and the states of the calls are
+    /// exactly those in the file.
     #[test]
     fn pl20_a_session_can_break_off_after_every_line() {
         for count in 0..=whole().len() {
@@ -270,7 +270,7 @@ mod tests {
         assert_eq!(restored.messages[2], Message::User("stop".into()));
     }
 
-    /// What was counted of the whole says nothing of a summary with what came after it.
+    /// A count of the whole conversation does not apply after a summary.
     #[test]
     fn a_count_from_before_a_summary_is_not_believed() {
         let counted = |entries: Vec<Entry>| Restored::parse(&text(entries)).counted;

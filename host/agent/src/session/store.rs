@@ -348,8 +348,8 @@ mod tests {
         assert_eq!(sessions.all().unwrap().len(), 1);
     }
 
-    /// C17: the order is that in which they began, within a second too, after a clock that was set back, and after
-    /// sessions whose names have whole seconds.
+    /// C17: sessions sort by their beginning, also within a second, after the clock was set back, and after names
+    /// with whole seconds.
     #[test]
     fn c17_the_last_session_is_the_one_that_began_last() {
         let place = tempfile::tempdir().unwrap();
@@ -358,7 +358,7 @@ mod tests {
             let begun = Begun { id: id.to_owned(), ..begun("/a") };
             log::text(Line::now(Entry::Begun(begun)), &redactor)
         };
-        // One of an earlier haft, and one of a clock that went ahead.
+        // A name of an earlier version, and one of a clock in the future.
         for name in ["20260101T000000-ffffffff", "29990101T000000-00000000"] {
             let id = name.rsplit_once('-').unwrap().1;
             fs::write(place.path().join(format!("{name}{ENDING}")), line(id) + "\n").unwrap();
@@ -374,7 +374,7 @@ mod tests {
         assert_eq!(all, ids);
     }
 
-    /// C17: a session that was begun has its prompt, whatever comes next.
+    /// C17: a session has its prompt from the beginning.
     #[test]
     fn c17_a_session_begins_with_its_prompt_on_file() {
         let place = tempfile::tempdir().unwrap();
@@ -386,7 +386,7 @@ mod tests {
         );
     }
 
-    /// A name that is no id would be a path out of the folder.
+    /// A name that is no id could be a path outside of the folder.
     #[test]
     fn a_file_whose_name_has_no_id_is_no_session() {
         let place = tempfile::tempdir().unwrap();

@@ -69,7 +69,7 @@ mod tests {
     use crate::provider::TooLong;
     use crate::provider::{Exchange, Message, Prompt, Reply, RequestedCall};
 
-    /// Files of the task stay with it after a cut; what is text is cut like text, and all of them count.
+    /// Files of the task are kept after a cut; text files are shortened like text, and all files count.
     #[test]
     fn files_count_and_stay_with_what_was_asked() {
         let log = Attachment::new("text/plain", "line ".repeat(40_000).into_bytes());
@@ -112,7 +112,7 @@ mod tests {
         messages.iter().flat_map(files).filter(|file| file.text().is_none()).count()
     }
 
-    /// A file that the model cannot read would fail the task and every one that goes on with it.
+    /// A file that the model cannot read would fail the task and every continuation.
     #[test]
     fn a_file_that_does_not_fit_is_mentioned() {
         let large = || Attachment {
@@ -145,7 +145,7 @@ mod tests {
         messages.iter().map(|message| Size::new(message).shown(Shares::WHOLE)).sum()
     }
 
-    /// What is refused as too long is asked with fewer files, and at last with none.
+    /// A conversation that is too long is sent with fewer files, and finally with none.
     #[test]
     fn refusals_leave_out_files_too() {
         let picture = || Attachment::new("image/png", vec![0]);

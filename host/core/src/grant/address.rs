@@ -183,7 +183,7 @@ mod tests {
         }
     }
 
-    /// The neighbours of those networks, and what the world uses.
+    /// The neighbours of those networks, and well-known addresses.
     #[test]
     fn addresses_that_are_public() {
         for address in [

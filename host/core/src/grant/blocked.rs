@@ -95,7 +95,7 @@ mod tests {
         hosts.iter().fold(any, |grant, host| grant.with_blocked_host(host.parse().unwrap()))
     }
 
-    /// FU02: a blocked domain is closed with all below it, and nothing else is.
+    /// FU02: a blocked domain closes all names below it, and nothing else.
     #[test]
     fn fu02_a_blocked_name_covers_what_is_below_it() {
         let grant = blocking(&["Example.com"]);
@@ -108,7 +108,7 @@ mod tests {
         }
     }
 
-    /// FU02: an address is closed in each of its forms, and to every name that leads there.
+    /// FU02: an address is closed in each of its forms, and for every name that resolves to it.
     #[test]
     fn fu02_a_blocked_address_is_closed_by_every_name() {
         let grant = blocking(&["1.1.1.1", "[2606:4700::1111]"]);
@@ -122,7 +122,7 @@ mod tests {
         }
     }
 
-    /// A block is stronger than a grant, and is never lost.
+    /// A block takes precedence over a grant, and is never lost.
     #[test]
     fn fu02_blocks_outlive_everything() {
         let local = |grant: Grant| grant.with_host("http://127.0.0.1:80".parse().unwrap());

@@ -231,7 +231,7 @@ mod tests {
         grant.with_store(store("ssh"), root("/nowhere/.ssh")).with_start_up(root("/nowhere/work/.git/config"))
     }
 
-    /// What opens a store opens nothing else, and two grants that meet open what both do.
+    /// Opening a store opens nothing else, and an intersection opens what both grants open.
     #[test]
     fn f1_a_store_is_opened_by_its_name_and_by_both_grants() {
         let opened = closing().with_credentials(store("ssh"));

@@ -184,7 +184,7 @@ fn homes() -> Vec<PathBuf> {
 mod tests {
     use super::*;
 
-    /// S07: neither `/`, nor a system directory, nor a user's home is ever proposed.
+    /// S07: neither `/`, nor a system directory, nor a home is proposed.
     #[test]
     fn s07_what_holds_too_much_is_not_proposed() {
         let homes = [PathBuf::from("/home/me"), "/data/people/her".into(), "/root".into()];
@@ -220,7 +220,7 @@ mod tests {
         }
     }
 
-    /// S07: the narrowest directory that is there.
+    /// S07: the narrowest existing directory.
     #[test]
     fn s07_the_narrowest_directory_is_proposed() {
         let place = tempfile::tempdir().unwrap();

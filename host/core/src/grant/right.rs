@@ -137,7 +137,7 @@ mod tests {
         }
     }
 
-    /// PR10: what covers what, so that an update that asks for less does not stop.
+    /// PR10: a right covers narrower ones, so that an update that asks for less does not stop.
     #[test]
     fn pr10_a_right_covers_what_lies_in_it() {
         for (ours, theirs) in [

@@ -121,7 +121,7 @@ mod tests {
         assert_eq!(cut(Framing::Lines, &[b"{}\n\n  \r\n{\"a\":", b"1}\r\n{}"]), ["{}", "{\"a\":1}", "{}"]);
     }
 
-    /// A frame without end is given up, in whatever form.
+    /// A frame without end is rejected in either framing.
     #[test]
     fn a_frame_is_bounded() {
         let long = vec![b'x'; MOST + 1];
@@ -135,7 +135,7 @@ mod tests {
     }
 
     proptest! {
-        /// Wherever the network cuts a body, the frames are the same.
+        /// The frames do not depend on how the network splits the body.
         #[test]
         fn frames_do_not_depend_on_the_pieces(
             body in "(data: ?[a-z{}\":é]{0,6}|:x|event: y|)(\r\n|\n|\r|\n\n){1,2}(data: [a-z]{0,3}\n\n){0,3}",

@@ -147,7 +147,7 @@ mod tests {
         assert_eq!(problems, Vec::<String>::new());
     }
 
-    /// U11: as other agents read them, and what is passed over is named.
+    /// U11: priorities as in other agents; ignored files are listed.
     #[test]
     fn u11_one_file_of_a_folder_is_read_and_others_are_named() {
         let (_directory, place) = place();
@@ -181,7 +181,7 @@ mod tests {
         assert_eq!(sizes, [(0, size, true), (MAX_FILE, size, true), (MAX_FILE, size, true)]);
     }
 
-    /// A secret that ends behind the cut leaves nothing of itself before it.
+    /// A secret across the cut leaves no part before it.
     #[test]
     fn a_secret_at_the_cut_is_left_out() {
         let (_directory, place) = place();

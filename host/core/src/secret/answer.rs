@@ -124,7 +124,7 @@ mod tests {
         assert!(!format!("{:?}", redactor.call(&call)).contains("4711"));
     }
 
-    /// CL04: a call is copied where something in it is hidden, wherever that is, and only there.
+    /// CL04: a call is copied only if it holds a secret, in whichever part.
     #[test]
     fn cl04_a_call_without_secrets_is_not_copied() {
         let redactor = Redactor::default();

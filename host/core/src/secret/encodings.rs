@@ -124,7 +124,7 @@ mod tests {
         assert!(!encodings_of("seven77").contains("736576656e3737"));
     }
 
-    /// HA1: the forms that one of two lists had, and those of other common encoders.
+    /// HA1: the encodings of either of two former lists, and of other common encoders.
     #[test]
     fn forms_of_php_python_go_html_and_forms_are_known() {
         let encodings = encodings_of("ab/cd & <ö>'x\"");
@@ -141,7 +141,7 @@ mod tests {
         }
     }
 
-    /// S18: in both cases, whatever stands around it.
+    /// S18: in both cases, whatever surrounds the secret.
     #[test]
     fn s18_hex_is_recognised_in_both_cases() {
         let secret = "sk-4711/ÿ";
@@ -150,7 +150,7 @@ mod tests {
         }
     }
 
-    /// Wherever it begins in what is encoded, one of the encodings is in the encoding.
+    /// One of the encodings matches at every offset of the secret in the encoded text.
     #[test]
     fn base64_is_recognised_at_every_offset() {
         let secret = "sk-4711-0815?>~~ÿ";

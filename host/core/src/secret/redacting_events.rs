@@ -146,7 +146,7 @@ mod tests {
 
     use super::*;
 
-    /// CL04: a listener receives no secret, however it was split, and everything else.
+    /// CL04: a listener receives everything except secrets, however these are split.
     #[test]
     fn cl04_events_are_told_without_secrets() {
         let redactor = Redactor::default();

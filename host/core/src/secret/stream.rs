@@ -48,7 +48,7 @@ mod tests {
 
     const SECRETS: [&str; 3] = ["sk-4711-abcdef-0815-xyz", "abcdefgh", "-----BEGIN KEY-----\nöäüöäü\n"];
 
-    /// Made once: learning a secret takes longer than looking for it.
+    /// Made once: adding a secret takes longer than searching for it.
     static REDACTOR: LazyLock<Redactor> = LazyLock::new(|| {
         let redactor = Redactor::default();
         redactor.add(&SECRETS.map(SecretString::from));
@@ -59,7 +59,7 @@ mod tests {
         Stream::new(REDACTOR.clone())
     }
 
-    /// CL04: no cut lets a secret through.
+    /// CL04: a secret is redacted wherever the text is split.
     #[test]
     fn cl04_a_secret_is_left_out_wherever_it_is_cut() {
         let text = format!("a {} b {}{} c", SECRETS[0], SECRETS[1], SECRETS[2]);
@@ -87,7 +87,7 @@ mod tests {
     }
 
     proptest! {
-        /// Nothing but secrets is lost, and nothing is held for ever.
+        /// Other texts are complete, and nothing is withheld for ever.
         #[test]
         fn other_texts_pass_unchanged(pieces in prop::collection::vec("[a-k0-9 -]{0,6}", 0..20)) {
             let whole = pieces.concat();

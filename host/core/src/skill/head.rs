@@ -121,7 +121,7 @@ mod tests {
         }
     }
 
-    /// C15: servers that a head names are known to be named, however it spells that.
+    /// C15: keys that declare servers are found in every spelling.
     #[test]
     fn c15_servers_that_a_head_names_are_noticed() {
         for (head, expected) in [

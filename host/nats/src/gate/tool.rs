@@ -31,7 +31,7 @@ pub struct NatsTool {
 }
 
 impl NatsTool {
-    /// Makes the remote form of the tool `own`, on workers with one of the labels `on` that have the same
+    /// Makes the remote form of the tool `local`, on workers with one of the labels `on` that have the same
     /// definition and, for a component, the same bytes.
     pub fn new(gate: &Arc<Gate>, own: Arc<dyn Tool>, on: &[Label]) -> Self {
         let (def, component) = (own.def().clone(), own.digest().map(str::to_owned));

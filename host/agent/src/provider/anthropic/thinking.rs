@@ -8,8 +8,8 @@ use super::request::{NO_WORDS, is_by_budget};
 /// The types of thinking blocks.
 const THOUGHTS: &[&str] = &["thinking", "redacted_thinking"];
 
-/// Removes the thinking parameter if an open turn began without thinking, and removes thinking blocks if the
-/// request disables thinking.
+/// Removes all thinking blocks if thinking is off: disabled, not requested, or enabled although the open turn began
+/// without it. In the last case, removes the parameter too.
 pub(super) fn settle(body: &mut Map<String, Value>, model: &str) {
     let mode = body.get("thinking").and_then(|thinking| thinking.get("type")?.as_str()).map(str::to_owned);
     let messages = body.get_mut("messages").and_then(Value::as_array_mut);

@@ -17,7 +17,7 @@ pub(super) fn read(entry: &KeyringEntry) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
 
-    /// Where the kernel has keyrings for this process, an entry is found in them.
+    /// If the kernel has keyrings for this process, an entry in them is found.
     #[test]
     fn a_key_of_the_session_is_found() {
         let entry =
