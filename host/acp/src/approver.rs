@@ -61,7 +61,7 @@ impl AtEditor {
         let Question { verb, tool, what, agent, written_by, .. } = question;
         let by = agent.as_ref().map(|agent| format!(" of the agent `{agent}`")).unwrap_or_default();
         let always = format!("Always allow `{tool}`{by} in this session");
-        let asked = |what: &str| ContentBlock::from(format!("{verb}:\n{}", fenced(what))).into();
+        let asked = |text: &str| ContentBlock::from(format!("{verb}:\n{}", fenced(text))).into();
         let content = match self.updates.difference(question) {
             Some(difference) => vec![asked(what), difference],
             None => vec![asked(&question.text)],
@@ -111,9 +111,9 @@ fn decision(outcome: &RequestPermissionOutcome, may_write: bool) -> Decision {
 const MAX_TITLE: usize = 120;
 
 /// Returns the title of a question, on one line.
-fn titled(verb: &str, agent: Option<&str>, what: &str) -> String {
-    let what = first_line(what);
-    agent.map_or_else(|| format!("{verb} {what}"), |agent| format!("{agent}: {verb} {what}"))
+fn titled(verb: &str, agent: Option<&str>, text: &str) -> String {
+    let text = first_line(text);
+    agent.map_or_else(|| format!("{verb} {text}"), |agent| format!("{agent}: {verb} {text}"))
 }
 
 /// Returns the first line, shortened: the full text is shown below.

@@ -161,7 +161,7 @@ impl Connection {
 
     /// Begins the work of a request.
     fn begin(self: &Arc<Self>, id: &RequestId, method: &str, params: &Params) -> Result<Work, Error> {
-        let own = self.clone();
+        let connection = self.clone();
         if method != "initialize" && !self.is_initialized.load(Ordering::SeqCst) {
             return Err(told(Error::invalid_request(), "`initialize` comes first"));
         }
@@ -170,19 +170,23 @@ impl Connection {
                 let answer = self.initialize(&params.read()?);
                 Box::pin(async move { (value(&answer), None) })
             }
-            "session/new" => opening_work(params.read()?, |request| own.new_session(request)),
-            "session/load" if self.host.keeps() => opening_work(params.read()?, |request| own.load(request)),
-            "session/resume" if self.host.keeps() => {
-                opening_work(params.read()?, |request| own.resume(request))
+            "session/new" => opening_work(params.read()?, |request| connection.new_session(request)),
+            "session/load" if self.host.keeps() => {
+                opening_work(params.read()?, |request| connection.load(request))
             }
-            "session/list" if self.host.keeps() => work(params.read()?, |request| own.list(request)),
-            "session/delete" if self.host.keeps() => work(params.read()?, |request| own.delete(request)),
-            "session/close" => work(params.read()?, |request| own.close(request)),
+            "session/resume" if self.host.keeps() => {
+                opening_work(params.read()?, |request| connection.resume(request))
+            }
+            "session/list" if self.host.keeps() => work(params.read()?, |request| connection.list(request)),
+            "session/delete" if self.host.keeps() => {
+                work(params.read()?, |request| connection.delete(request))
+            }
+            "session/close" => work(params.read()?, |request| connection.close(request)),
             "session/set_mode" => {
                 let answer = self.set_mode(&params.read()?)?;
                 Box::pin(async move { (Ok(answer), None) })
             }
-            "session/set_config_option" => work(params.read()?, |request| own.set_option(request)),
+            "session/set_config_option" => work(params.read()?, |request| connection.set_option(request)),
             "session/prompt" => self.prompt(id, params.read()?)?,
             "authenticate" => {
                 let why = "haft has no sign-in; keys of providers are set as program.toml says";
@@ -286,11 +290,9 @@ impl Connection {
         let all = self.host.list(request.cwd).await.map_err(failed)?;
         let next = from + PAGE;
         let cursor = (next < all.len()).then(|| next.to_string());
-        let page = all
-            .into_iter()
-            .skip(from)
-            .take(PAGE)
-            .map(|one| SessionInfo::new(one.id, one.folder).title(one.title).updated_at(one.changed));
+        let page = all.into_iter().skip(from).take(PAGE).map(|summary| {
+            SessionInfo::new(summary.id, summary.folder).title(summary.title).updated_at(summary.changed)
+        });
         value(&ListSessionsResponse::new(page.collect()).next_cursor(cursor))
     }
 
@@ -333,20 +335,20 @@ impl Connection {
         let prompt = content::prompt(request.prompt)?;
         let working = session.begin_work()?;
         self.prompts.lock().insert(id.clone(), working.cancel.clone());
-        let (own, id) = (self.clone(), id.clone());
+        let (connection, id) = (self.clone(), id.clone());
         Ok(Box::pin(async move {
             // Loading a program takes seconds; a cancellation is answered earlier.
             let woken = tokio::select! {
                 biased;
                 () = working.cancel.cancelled() => None,
-                woken = own.wake(&session) => Some(woken),
+                woken = connection.wake(&session) => Some(woken),
             };
             let answer = match woken {
                 None => Ok(PromptResponse::new(StopReason::Cancelled)),
-                Some(Ok(())) => session.prompt(&*own.host, prompt, &working).await,
+                Some(Ok(())) => session.prompt(&*connection.host, prompt, &working).await,
                 Some(Err(error)) => Err(error),
             };
-            own.prompts.lock().remove(&id);
+            connection.prompts.lock().remove(&id);
             drop(working);
             (answer.and_then(|answer| value(&answer)), None)
         }))

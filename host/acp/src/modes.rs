@@ -19,7 +19,8 @@ const MODES: [(&str, &str, &str); 2] = [
 
 /// Returns all modes and the current one.
 pub(crate) fn state(is_planning: bool) -> SessionModeState {
-    let modes = MODES.map(|(id, name, what)| SessionMode::new(id, name).description(what.to_owned()));
+    let modes =
+        MODES.map(|(id, name, description)| SessionMode::new(id, name).description(description.to_owned()));
     SessionModeState::new(id(is_planning), modes.to_vec())
 }
 
@@ -27,7 +28,9 @@ pub(crate) fn state(is_planning: bool) -> SessionModeState {
 pub(crate) fn option(is_planning: bool) -> SessionConfigOption {
     let modes: Vec<_> = MODES
         .iter()
-        .map(|(id, name, what)| SessionConfigSelectOption::new(*id, *name).description((*what).to_owned()))
+        .map(|(id, name, description)| {
+            SessionConfigSelectOption::new(*id, *name).description((*description).to_owned())
+        })
         .collect();
     let option = SessionConfigOption::select(MODE, "Mode", id(is_planning), modes);
     option.category(SessionConfigOptionCategory::Mode)

@@ -45,9 +45,9 @@ impl Outbox {
         let (sender, messages) = mpsc::unbounded_channel();
         let (finished, done) = watch::channel(false);
         let unwritten = Arc::<Unwritten>::default();
-        let (own, over) = (unwritten.clone(), gone.clone());
+        let (waiting, over) = (unwritten.clone(), gone.clone());
         let write = move || {
-            if let Err(error) = write(output, messages, &own) {
+            if let Err(error) = write(output, messages, &waiting) {
                 tracing::debug!(%error, "the editor does not read any more");
                 over.cancel();
             }

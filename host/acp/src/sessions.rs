@@ -61,7 +61,7 @@ impl Sessions {
 
     /// Replaces the session with the same id.
     pub(crate) fn replace(&self, session: &Arc<Session>) {
-        self.all.lock().retain(|one| one.id != session.id);
+        self.all.lock().retain(|other| other.id != session.id);
         self.add(session);
     }
 
@@ -76,12 +76,12 @@ impl Sessions {
         true
     }
 
-    /// Reserves a place for one more loaded session, or for `own`.
-    pub(crate) async fn make_room(&self, host: &dyn Host, own: Option<&SessionId>) -> Result<Place, Error> {
+    /// Reserves a place for one more loaded session, or for the session `id`.
+    pub(crate) async fn make_room(&self, host: &dyn Host, id: Option<&SessionId>) -> Result<Place, Error> {
         for _ in 0..MAX_LOOKS {
             let idle = {
                 let all = self.all.lock();
-                let others = || all.iter().filter(|session| session.is_awake() && Some(&session.id) != own);
+                let others = || all.iter().filter(|session| session.is_awake() && Some(&session.id) != id);
                 if others().count() + self.places.load(Ordering::SeqCst) < MAX_AWAKE {
                     self.places.fetch_add(1, Ordering::SeqCst);
                     return Ok(Place(self.places.clone()));

@@ -39,10 +39,10 @@ pub(super) struct OpenTurn {
 }
 
 impl History {
-    /// Begins a conversation with the prompt `said`, saved in `log`, which already contains that prompt.
-    pub fn logged(log: SessionLog, said: impl Into<Prompt>) -> Self {
+    /// Begins a conversation with `prompt`, saved in `log`, which already contains that prompt.
+    pub fn logged(log: SessionLog, prompt: impl Into<Prompt>) -> Self {
         let mut messages = Vec::new();
-        push_prompt(&mut messages, said.into());
+        push_prompt(&mut messages, prompt.into());
         Self { messages, log: Some(log), ..Self::default() }
     }
 
@@ -95,11 +95,11 @@ impl History {
     ///
     /// # Errors
     /// The session cannot be saved.
-    pub fn push_prompt(&mut self, said: impl Into<Prompt>) -> Result<(), SessionError> {
-        let said = said.into();
+    pub fn push_prompt(&mut self, prompt: impl Into<Prompt>) -> Result<(), SessionError> {
+        let prompt = prompt.into();
         self.close();
-        self.note(|| Entry::said(&said))?;
-        push_prompt(&mut self.messages, said);
+        self.note(|| Entry::said(&prompt))?;
+        push_prompt(&mut self.messages, prompt);
         Ok(())
     }
 
@@ -205,11 +205,11 @@ impl OpenTurn {
 
     /// Records that the tool of a call is about to run.
     fn enter(&self, call: &ToolCall) -> io::Result<()> {
-        let is_it = |index: &usize| {
+        let has_id = |index: &usize| {
             self.requested().get(*index).is_some_and(|requested| requested.call.id == call.id)
         };
         let waiting = (0..self.calls.lock().len()).filter(|index| self.is_waiting(*index));
-        let Some(index) = waiting.into_iter().find(is_it) else { return Ok(()) };
+        let Some(index) = waiting.into_iter().find(has_id) else { return Ok(()) };
         if let Some(log) = &self.log {
             log.note(Entry::Running { call: call.id.clone() }).map_err(io::Error::other)?;
         }

@@ -301,9 +301,9 @@ impl Agent {
         let left_out = range.end;
         let mut summary = None;
         if let Some(model) = self.summarist() {
-            let told = self.sum_up(history, range, model, session).await;
-            told.1.iter().for_each(|usage| totals.add(model, *usage));
-            summary = told.0.map(|summary| (summary, told.1.unwrap_or_default()));
+            let summed = self.sum_up(history, range, model, session).await;
+            summed.1.iter().for_each(|usage| totals.add(model, *usage));
+            summary = summed.0.map(|summary| (summary, summed.1.unwrap_or_default()));
         }
         let redacting = RedactingEvents::new(&session.redactor, &session.events);
         let Some((summary, usage)) = summary else {
@@ -346,7 +346,7 @@ impl Agent {
         let turn = session.cancel.run_until_cancelled(self.provider.turn(&ask, redacting.events())).await;
         redacting.finish("");
         if let Some(turn) = &turn {
-            span.end(&told(turn));
+            span.end(&chat_ended(turn));
         }
         turn
     }
@@ -395,7 +395,7 @@ fn ended_of(outcome: &Result<Outcome, SessionError>) -> trace::Ended<'_> {
 }
 
 /// Converts the end of a model request for its trace span.
-fn told(turn: &Result<Turn, ProviderError>) -> trace::Ended<'_> {
+fn chat_ended(turn: &Result<Turn, ProviderError>) -> trace::Ended<'_> {
     match turn {
         Ok(turn) => trace::Ended {
             error: None,
@@ -413,18 +413,18 @@ fn says_nothing(error: &ProviderError) -> bool {
 }
 
 /// Whether haft, not a person, wrote this prompt.
-fn is_own_question(said: &Prompt) -> bool {
+fn is_own_question(prompt: &Prompt) -> bool {
     // Consecutive prompts are joined, so the text may hold [`AFTER_NOTHING`] several times. Only persons attach
     // files.
-    let mut rest = said.text.as_str();
+    let mut rest = prompt.text.as_str();
     while let Some(after) = rest.strip_prefix(AFTER_NOTHING) {
         rest = after.trim_start();
     }
     while let Some(before) = rest.strip_suffix(AFTER_NOTHING) {
         rest = before.trim_end();
     }
-    let is_nothing_else = rest.is_empty() && !said.text.is_empty();
-    said.attachments.is_empty() && (is_nothing_else || output::is_question(rest))
+    let is_nothing_else = rest.is_empty() && !prompt.text.is_empty();
+    prompt.attachments.is_empty() && (is_nothing_else || output::is_question(rest))
 }
 
 /// Returns how the run ends if `turn` is the last one.

@@ -10,20 +10,20 @@ pub const PLAN: &str = "[Plan mode: for this task the tools can read and do noth
 
 /// Adds the plan mode line to a prompt.
 #[must_use]
-pub fn planned(said: impl Into<Prompt>) -> Prompt {
-    let said = said.into();
-    let text = if said.text.is_empty() { PLAN.to_owned() } else { format!("{}\n\n{PLAN}", said.text) };
-    Prompt { text, ..said }
+pub fn planned(prompt: impl Into<Prompt>) -> Prompt {
+    let prompt = prompt.into();
+    let text = if prompt.text.is_empty() { PLAN.to_owned() } else { format!("{}\n\n{PLAN}", prompt.text) };
+    Prompt { text, ..prompt }
 }
 
 /// Whether the last prompt of a person was given in plan mode. Of several prompts that were joined, one with the
 /// line is enough.
 pub(crate) fn is_planned(messages: &[Message]) -> bool {
-    let said = messages.iter().rev().find_map(|message| match message {
-        Message::User(said) if !is_own_question(said) => Some(said),
+    let prompt = messages.iter().rev().find_map(|message| match message {
+        Message::User(prompt) if !is_own_question(prompt) => Some(prompt),
         _ => None,
     });
-    said.is_some_and(|said| said.text.lines().any(|line| line == PLAN))
+    prompt.is_some_and(|prompt| prompt.text.lines().any(|line| line == PLAN))
 }
 
 #[cfg(test)]

@@ -65,8 +65,8 @@ pub fn with_agents_md(mut prompt: String, files: &[AgentsMd]) -> String {
         // Writing to a `String` cannot fail.
         let _ = write!(prompt, "\n\n<{TAG} path=\"{path}\">\n{}\n", text.trim());
         if file.is_cut {
-            let (told, size) = (file.text.len(), file.size);
-            let _ = writeln!(prompt, "[cut here: these are {told} of the {size} bytes of the file]");
+            let (shown, size) = (file.text.len(), file.size);
+            let _ = writeln!(prompt, "[cut here: these are {shown} of the {size} bytes of the file]");
         }
         let _ = write!(prompt, "</{TAG}>");
     }

@@ -17,11 +17,11 @@ const MAX_WAITING: usize = 64;
 
 impl Steering {
     /// Queues a prompt; returns whether there was room.
-    pub fn say(&self, said: impl Into<Prompt>) -> bool {
+    pub fn say(&self, prompt: impl Into<Prompt>) -> bool {
         let mut waiting = self.0.lock();
         let has_room = waiting.len() < MAX_WAITING;
         if has_room {
-            waiting.push_back(said.into());
+            waiting.push_back(prompt.into());
         }
         has_room
     }
@@ -42,8 +42,8 @@ impl Agent {
     /// Adds the queued prompts to the conversation; returns whether there were any.
     pub(super) fn hear(&self, history: &mut History) -> Result<bool, SessionError> {
         let mut has_heard = false;
-        while let Some(said) = self.steering.take() {
-            history.push_prompt(said)?;
+        while let Some(prompt) = self.steering.take() {
+            history.push_prompt(prompt)?;
             has_heard = true;
         }
         Ok(has_heard)

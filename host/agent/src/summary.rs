@@ -120,14 +120,14 @@ impl<'m> Part<'m> {
     }
 
     fn question(&self, bytes: usize) -> String {
-        let told = told(self.messages, bytes);
+        let transcript = transcript(self.messages, bytes);
         let before = self.so_far.filter(|_| self.is_full()).map_or_else(String::new, |summary| {
             format!(
                 "The earlier parts were summed up like this; repeat what may still matter of it:\n\n{}\n\n",
                 summary.text
             )
         });
-        format!("{before}The part:\n\n<part>\n{told}\n</part>\n\nSum it up.")
+        format!("{before}The part:\n\n<part>\n{transcript}\n</part>\n\nSum it up.")
     }
 
     /// Returns the summary of all messages so far.
@@ -141,7 +141,7 @@ impl<'m> Part<'m> {
 }
 
 /// Returns the prompts, calls and answers in at most `bytes`, with long texts shortened in the middle.
-fn told(messages: &[Message], bytes: usize) -> String {
+fn transcript(messages: &[Message], bytes: usize) -> String {
     let mut most = MOST_OF_A_TEXT;
     loop {
         let lines: Vec<_> = messages.iter().flat_map(|message| lines(message, most)).collect();
@@ -157,11 +157,11 @@ fn told(messages: &[Message], bytes: usize) -> String {
 fn lines(message: &Message, most: usize) -> Vec<String> {
     let line = |who: &str, text: &str| format!("{who}: {}", clip(text.trim(), most, Keep::Ends));
     match message {
-        Message::User(said) => vec![line("Person", &said.told())],
+        Message::User(prompt) => vec![line("Person", &prompt.told())],
         Message::Turn(exchange) => {
             let text = &exchange.reply().text;
-            let said = (!text.trim().is_empty()).then(|| line("Model", text));
-            said.into_iter().chain(calls(exchange, most)).collect()
+            let text_line = (!text.trim().is_empty()).then(|| line("Model", text));
+            text_line.into_iter().chain(calls(exchange, most)).collect()
         }
     }
 }
@@ -170,8 +170,8 @@ fn calls(exchange: &Exchange, most: usize) -> impl Iterator<Item = String> {
     exchange.answered().flat_map(move |(requested, result)| {
         let arguments = clip(&requested.call.arguments.to_string(), most, Keep::Ends);
         let answer = clip(result.content.trim(), most, Keep::Ends);
-        let how = if result.is_error { "failed" } else { "answered" };
-        [format!("Call of {}: {arguments}", requested.call.tool), format!("It {how}: {answer}")]
+        let outcome = if result.is_error { "failed" } else { "answered" };
+        [format!("Call of {}: {arguments}", requested.call.tool), format!("It {outcome}: {answer}")]
     })
 }
 
@@ -197,12 +197,12 @@ mod tests {
     fn what_was_said_called_and_answered_is_told_within_the_room() {
         let messages = [Message::User("Mend the build.".into()), turn("no rule")];
         let all = "Person: Mend the build.\nModel: I build it.\nCall of bash: {\"command\":\"make\"}\nIt failed: no rule";
-        assert_eq!(told(&messages, 1000), all);
+        assert_eq!(transcript(&messages, 1000), all);
         let long: Vec<_> = std::iter::once(Message::User("Mend the build.".into()))
             .chain((0..50).map(|_| turn(&"ж".repeat(9000))))
             .collect();
         for bytes in [200, 20_000, 100_000] {
-            let text = told(&long, bytes);
+            let text = transcript(&long, bytes);
             assert!(text.len() <= bytes && text.len() > bytes / 3, "{} of {bytes}", text.len());
             assert!(text.starts_with("Person: Mend the build."), "{text}");
         }

@@ -194,10 +194,10 @@ impl Window {
         // A prompt directly after the cut is joined to the text for the messages before it: a request of the
         // person, or a question of haft.
         let joined = after.first().filter(|message| matches!(message, Message::User(_)));
-        let own = joined.and_then(asked_of);
-        let question = joined.filter(|_| own.is_none());
+        let request = joined.and_then(asked_of);
+        let question = joined.filter(|_| request.is_none());
         let first = messages.iter().find_map(asked_of);
-        let asked = own.or_else(|| before.iter().rev().find_map(asked_of));
+        let asked = request.or_else(|| before.iter().rev().find_map(asked_of));
         let head = Head {
             left_out: self.from,
             summary: self.summary.as_ref(),
@@ -354,14 +354,14 @@ impl Window {
 
 fn prompt_of(message: &Message) -> Option<&Prompt> {
     match message {
-        Message::User(said) => Some(said),
+        Message::User(prompt) => Some(prompt),
         Message::Turn(_) => None,
     }
 }
 
 /// Returns the prompt of a person; `None` for a question of haft.
 fn asked_of(message: &Message) -> Option<&Prompt> {
-    prompt_of(message).filter(|said| !is_own_question(said))
+    prompt_of(message).filter(|prompt| !is_own_question(prompt))
 }
 
 #[cfg(test)]

@@ -81,9 +81,9 @@ impl Callers {
     /// Returns the accepted authorization servers, without duplicates.
     pub fn issuers(&self) -> Vec<String> {
         let mut all: Vec<String> = Vec::new();
-        for own in &self.now().jwts {
-            if !all.contains(&own.rule.issuer) {
-                all.push(own.rule.issuer.clone());
+        for seat in &self.now().jwts {
+            if !all.contains(&seat.rule.issuer) {
+                all.push(seat.rule.issuer.clone());
             }
         }
         all
@@ -92,7 +92,7 @@ impl Callers {
     /// Returns the required scopes of all callers, without duplicates.
     pub fn scopes(&self) -> Vec<String> {
         let mut all: Vec<String> = Vec::new();
-        for scope in self.now().jwts.iter().flat_map(|own| &own.rule.scopes) {
+        for scope in self.now().jwts.iter().flat_map(|seat| &seat.rule.scopes) {
             if !all.contains(scope) {
                 all.push(scope.clone());
             }
@@ -118,8 +118,8 @@ impl Callers {
         }
         let unverified = Unverified::read(token).ok_or(UNKNOWN)?;
         let mut denied = Denied::Invalid("its `iss` is no issuer of this server's callers");
-        for own in set.jwts.iter().filter(|own| own.rule.issuer == unverified.issuer()) {
-            match own.verify(token, &unverified).await {
+        for seat in set.jwts.iter().filter(|seat| seat.rule.issuer == unverified.issuer()) {
+            match seat.verify(token, &unverified).await {
                 Ok((caller, left)) => {
                     set.verified.note(shown, caller.clone(), left);
                     return Ok(caller);

@@ -82,7 +82,7 @@ impl Unverified {
 
     /// Checks whether the token may satisfy `rule`, as far as possible without a key.
     pub(crate) fn check(&self, rule: &JwtRule) -> Result<(), Denied> {
-        if !rule.algorithms.iter().any(|own| algorithm(*own) == self.header.alg) {
+        if !rule.algorithms.iter().any(|allowed| algorithm(*allowed) == self.header.alg) {
             return Err(Denied::Invalid("it is signed with an algorithm that is not one of `algorithms`"));
         }
         if self.header.crit.is_some() {
@@ -153,8 +153,8 @@ fn denied(error: &jsonwebtoken::errors::Error) -> Denied {
 }
 
 /// Converts an algorithm to the library's type.
-fn algorithm(own: JwtAlgorithm) -> Algorithm {
-    match own {
+fn algorithm(allowed: JwtAlgorithm) -> Algorithm {
+    match allowed {
         JwtAlgorithm::RS256 => Algorithm::RS256,
         JwtAlgorithm::RS384 => Algorithm::RS384,
         JwtAlgorithm::RS512 => Algorithm::RS512,

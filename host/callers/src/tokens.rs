@@ -21,7 +21,7 @@ pub(crate) fn digest(token: &str) -> TokenDigest {
 impl Tokens {
     /// Adds a caller; fails with the name of another caller with the same token.
     pub(crate) fn add(&mut self, digest: TokenDigest, seat: Arc<Seat>) -> Result<(), String> {
-        if let Some((_, other)) = self.0.iter().find(|(own, _)| *own == digest) {
+        if let Some((_, other)) = self.0.iter().find(|(known, _)| *known == digest) {
             return Err(other.name.to_string());
         }
         self.0.push((digest, seat));
@@ -31,9 +31,9 @@ impl Tokens {
     /// Returns the caller with this token. Compares all digests: the time reveals nothing about a partial match.
     pub(crate) fn find(&self, shown: &TokenDigest) -> Option<&Arc<Seat>> {
         let mut found = None;
-        for (own, seat) in &self.0 {
+        for (known, seat) in &self.0 {
             let difference =
-                own.iter().zip(shown).fold(0, |difference, (own, shown)| difference | (own ^ shown));
+                known.iter().zip(shown).fold(0, |difference, (known, shown)| difference | (known ^ shown));
             if difference == 0 {
                 found = Some(seat);
             }

@@ -384,7 +384,7 @@ impl Reach {
     pub fn covers(&self, root: &Root) -> bool {
         match self {
             Self::Anywhere => true,
-            Self::Roots(roots) => roots.iter().any(|own| own.contains(root)),
+            Self::Roots(roots) => roots.iter().any(|outer| outer.contains(root)),
         }
     }
 

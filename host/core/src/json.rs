@@ -39,10 +39,10 @@ pub fn read(bytes: &[u8]) -> Result<Value, NoJson> {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     serde_json::from_slice(bytes)
         .or_else(|_| serde_json::from_slice(whole_characters(bytes).as_ref()))
-        .map_err(|error| told(&error, bytes))
+        .map_err(|error| reason(&error, bytes))
 }
 
-fn told(error: &serde_json::Error, bytes: &[u8]) -> NoJson {
+fn reason(error: &serde_json::Error, bytes: &[u8]) -> NoJson {
     match error.classify() {
         _ if bytes.trim_ascii().is_empty() => NoJson::Empty,
         Category::Eof => NoJson::Cut,

@@ -52,8 +52,9 @@ impl HostPrograms {
     /// Returns the search path for programs that such a program starts itself.
     pub fn path(&self) -> OsString {
         let path = search_path();
-        let own = std::env::split_paths(&path).filter(|directory| directory.is_absolute());
-        std::env::join_paths(own.filter(|directory| !self.may_be_written(directory))).unwrap_or_default()
+        let directories = std::env::split_paths(&path).filter(|directory| directory.is_absolute());
+        std::env::join_paths(directories.filter(|directory| !self.may_be_written(directory)))
+            .unwrap_or_default()
     }
 
     /// Whether a tool may replace this file.

@@ -59,7 +59,7 @@ impl Project {
 /// repository of another user, such as one created in `/tmp`, is ignored (as git does since CVE-2022-24765).
 fn is_repository(folder: &Path, workspace: &Path) -> bool {
     let Ok(mark) = fs::symlink_metadata(folder.join(MARK)) else { return false };
-    let is_owner = || fs::metadata(workspace).is_ok_and(|own| own.uid() == mark.uid());
+    let is_owner = || fs::metadata(workspace).is_ok_and(|metadata| metadata.uid() == mark.uid());
     (mark.is_dir() || mark.is_file()) && (mark.uid() == rustix::process::geteuid().as_raw() || is_owner())
 }
 

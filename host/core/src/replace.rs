@@ -69,12 +69,12 @@ pub fn keep(directory: impl AsFd, name: &str, new: &File) -> io::Result<()> {
     if (now.st_uid, now.st_gid) != (old.st_uid, old.st_gid) {
         fchown(new, Some(Uid::from_raw(old.st_uid)), Some(Gid::from_raw(old.st_gid)))?;
     }
-    let own = self::attributes(new)?;
-    for (name, _) in own.iter().filter(|(name, _)| !attributes.iter().any(|(kept, _)| kept == name)) {
+    let present = self::attributes(new)?;
+    for (name, _) in present.iter().filter(|(name, _)| !attributes.iter().any(|(kept, _)| kept == name)) {
         fremovexattr(new, &**name)?;
     }
     fchmod(new, Mode::from_raw_mode(old.st_mode) & PERMISSIONS)?;
-    for (name, value) in attributes.iter().filter(|attribute| !own.contains(attribute)) {
+    for (name, value) in attributes.iter().filter(|attribute| !present.contains(attribute)) {
         fsetxattr(new, &**name, value, XattrFlags::empty())?;
     }
     Ok(())

@@ -304,14 +304,14 @@ pub fn shortened(text: &str, characters: usize) -> String {
 pub fn enclosed(text: &str, tag: &str) -> String {
     let end = format!("</{tag}");
     let lower = text.to_ascii_lowercase();
-    let (mut own, mut from) = (String::with_capacity(text.len()), 0);
+    let (mut escaped, mut from) = (String::with_capacity(text.len()), 0);
     for (at, _) in lower.match_indices(&end) {
-        own.push_str(text.get(from..at).unwrap_or_default());
-        own.push_str("<\\");
+        escaped.push_str(text.get(from..at).unwrap_or_default());
+        escaped.push_str("<\\");
         from = at + 1;
     }
-    own.push_str(text.get(from..).unwrap_or_default());
-    own
+    escaped.push_str(text.get(from..).unwrap_or_default());
+    escaped
 }
 
 /// Whether a character controls a terminal or is invisible: control characters, directional marks, zero-width

@@ -66,7 +66,8 @@ impl Skill {
         let field = |key: &str, most| head::field(head, key).map(|value| line(&value, most));
         let first = || body.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with('#'));
         let own_name = field("name", MAX_NAME).filter(|name| !name.is_empty());
-        let own_description = field("description", MAX_DESCRIPTION).filter(|own| !own.is_empty());
+        let own_description =
+            field("description", MAX_DESCRIPTION).filter(|description| !description.is_empty());
         Self {
             name: own_name.unwrap_or_else(|| line(fallback, MAX_NAME)),
             description: own_description.unwrap_or_else(|| line(first().unwrap_or_default(), MAX_LINE)),

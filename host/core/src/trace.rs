@@ -121,10 +121,10 @@ pub trait Recording: Send + Sync {
 
 /// The recorder of operations and their parent. Clones are equivalent; by default there is no recorder.
 #[derive(Clone, Debug, Default)]
-pub struct Trace(Option<Told>);
+pub struct Trace(Option<Target>);
 
 #[derive(Clone, Debug)]
-struct Told {
+struct Target {
     recorder: Arc<dyn Recorder>,
     parent: Option<TraceParent>,
     /// Whether the call itself is recorded already.
@@ -138,7 +138,7 @@ pub struct Span(Option<(Box<dyn Recording>, Arc<dyn Recorder>)>);
 impl Trace {
     /// Records to `recorder`.
     pub fn to(recorder: Arc<dyn Recorder>) -> Self {
-        Self(Some(Told { recorder, parent: None, has_call: false }))
+        Self(Some(Target { recorder, parent: None, has_call: false }))
     }
 
     /// Whether there is a recorder.
@@ -149,7 +149,7 @@ impl Trace {
     /// Returns a trace whose operations are children of `parent`, if it returns one.
     #[must_use]
     pub fn within(&self, parent: impl FnOnce() -> Option<TraceParent>) -> Self {
-        Self(self.0.as_ref().map(|told| Told { parent: parent(), ..told.clone() }))
+        Self(self.0.as_ref().map(|target| Target { parent: parent(), ..target.clone() }))
     }
 
     /// Returns the parent of operations recorded here.
@@ -159,8 +159,8 @@ impl Trace {
 
     /// Reads a gauge from now on, if there is a recorder. `reading` must not block.
     pub fn watch(&self, gauge: Gauge, reading: impl Fn() -> Option<u64> + Send + Sync + 'static) {
-        if let Some(told) = &self.0 {
-            told.recorder.watch(gauge, Box::new(reading));
+        if let Some(target) = &self.0 {
+            target.recorder.watch(gauge, Box::new(reading));
         }
     }
 
@@ -168,7 +168,9 @@ impl Trace {
     pub(crate) fn begin_call<'a>(&self, operation: impl FnOnce() -> Operation<'a>) -> (Span, Self) {
         match &self.0 {
             None => (Span(None), Self(None)),
-            Some(told) if told.has_call => (Span(None), Self(Some(Told { has_call: false, ..told.clone() }))),
+            Some(target) if target.has_call => {
+                (Span(None), Self(Some(Target { has_call: false, ..target.clone() })))
+            }
             Some(_) => {
                 let span = self.begin(operation);
                 let inside = span.inside();
@@ -179,11 +181,9 @@ impl Trace {
 
     /// Begins an operation. `operation` is only called if there is a recorder.
     pub fn begin<'a>(&self, operation: impl FnOnce() -> Operation<'a>) -> Span {
-        Span(
-            self.0
-                .as_ref()
-                .map(|told| (told.recorder.begin(&operation(), told.parent.as_ref()), told.recorder.clone())),
-        )
+        Span(self.0.as_ref().map(|target| {
+            (target.recorder.begin(&operation(), target.parent.as_ref()), target.recorder.clone())
+        }))
     }
 }
 
@@ -199,7 +199,7 @@ impl Span {
     }
 
     fn inner(&self, has_call: bool) -> Trace {
-        Trace(self.0.as_ref().map(|(recording, recorder)| Told {
+        Trace(self.0.as_ref().map(|(recording, recorder)| Target {
             recorder: recorder.clone(),
             parent: Some(recording.as_parent()),
             has_call,

@@ -38,8 +38,8 @@ impl AddAssign for Usage {
         self.cached = self.cached.saturating_add(other.cached);
         self.stored = self.stored.saturating_add(other.stored);
         self.cost = match (self.cost, other.cost) {
-            (Some(one), Some(two)) => Some(one + two),
-            (one, two) => one.or(two),
+            (Some(first), Some(second)) => Some(first + second),
+            (first, second) => first.or(second),
         };
     }
 }

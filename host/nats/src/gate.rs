@@ -90,8 +90,8 @@ impl Gate {
     ) -> Self {
         let (fleet, wanted) = (Arc::default(), Arc::default());
         let (calls, connected) = (Arc::<AtomicU64>::default(), OnceCell::new());
-        let own = Arc::downgrade(&calls);
-        trace.watch(Gauge::CallsSent, move || Some(own.upgrade()?.load(Ordering::Relaxed)));
+        let running = Arc::downgrade(&calls);
+        trace.watch(Gauge::CallsSent, move || Some(running.upgrade()?.load(Ordering::Relaxed)));
         Self { server, identity, passenger, fleet, wanted, calls, connected }
     }
 
@@ -122,8 +122,8 @@ impl Gate {
     /// same tools of `before`, a gate of an earlier reading of the program.
     pub fn can_follow(&self, before: &Self, mark: u64) -> bool {
         let older = before.wanted.lock().since(0);
-        let own = self.wanted.lock().since(mark);
-        own.iter().all(|new| {
+        let newer = self.wanted.lock().since(mark);
+        newer.iter().all(|new| {
             let same = older.iter().filter(|old| old.tool == new.tool);
             let needed = same.map(|old| before.fleet.places(old)).max().unwrap_or_default();
             self.fleet.places(new) >= needed.div_ceil(2)
@@ -195,7 +195,7 @@ struct AllWanted {
 
 impl AllWanted {
     fn add(&mut self, wanted: &Arc<Wanted>) {
-        self.all.retain(|(_, own)| own.strong_count() > 0);
+        self.all.retain(|(_, known)| known.strong_count() > 0);
         self.all.push((self.count, Arc::downgrade(wanted)));
         self.count += 1;
     }
@@ -235,20 +235,20 @@ impl Connected {
         tasks.spawn(inbox.clone().run(answers));
         tasks.spawn(deaths::listen(fleet.clone(), disconnects));
         let (stores, is_server_silent) = (Arc::default(), Arc::default());
-        let own =
+        let connected =
             Arc::new(Self { name, link, subjects, inbox, stores, is_server_silent, _tasks: JoinSet::new() });
-        tasks.spawn(look_after(own.link.clone(), own.stores.clone()));
-        tasks.spawn(deaths::sweep(fleet.clone(), own.clone()));
-        let listening = own.clone();
+        tasks.spawn(look_after(connected.link.clone(), connected.stores.clone()));
+        tasks.spawn(deaths::sweep(fleet.clone(), connected.clone()));
+        let listening = connected.clone();
         tasks.spawn(async move { listening.listen(fleet, beats).await });
-        tasks.spawn(greet(own.link.clone(), own.subjects.hello(), wanted));
+        tasks.spawn(greet(connected.link.clone(), connected.subjects.hello(), wanted));
         Ok(Arc::new(Self {
-            name: own.name.clone(),
-            link: own.link.clone(),
-            subjects: own.subjects.clone(),
-            inbox: own.inbox.clone(),
-            stores: own.stores.clone(),
-            is_server_silent: own.is_server_silent.clone(),
+            name: connected.name.clone(),
+            link: connected.link.clone(),
+            subjects: connected.subjects.clone(),
+            inbox: connected.inbox.clone(),
+            stores: connected.stores.clone(),
+            is_server_silent: connected.is_server_silent.clone(),
             _tasks: tasks,
         }))
     }
@@ -265,9 +265,9 @@ impl Connected {
                 continue;
             }
             if fleet.beat(&beat) && asking.len() < MAX_ASKING {
-                let (own, fleet) = (self.clone(), fleet.clone());
+                let (connected, fleet) = (self.clone(), fleet.clone());
                 asking.spawn(async move {
-                    if let Some((labels, tools)) = own.offered_by(&beat).await {
+                    if let Some((labels, tools)) = connected.offered_by(&beat).await {
                         fleet.has(&beat, labels, &tools);
                     }
                 });
@@ -281,7 +281,8 @@ impl Connected {
         let tools = self.ask(&beat.worker, &Ask::Tools).await?;
         let mut labels = HashSet::new();
         let named = beat.labels.iter().take(MAX_LABELS).map(String::as_str);
-        for label in named.filter(|label| label.parse::<Label>().is_ok_and(|own| !own.is_any())).chain([ANY])
+        for label in
+            named.filter(|label| label.parse::<Label>().is_ok_and(|label| !label.is_any())).chain([ANY])
         {
             let subject = self.subjects.call(&beat.worker, ANY, label);
             if self.is_heard(&beat.worker.name, subject).await? {

@@ -114,11 +114,11 @@ impl Shipper {
 
     /// Sends lines as they are written until `stop`, then the remaining lines within a bounded time.
     pub async fn run(self, stop: CancellationToken) {
-        let own = Arc::new(self);
-        let mut bookmark = own.kept();
+        let shipper = Arc::new(self);
+        let mut bookmark = shipper.kept();
         let mut has_warned = false;
         while !stop.is_cancelled() {
-            let pause = match own.clone().ship(&mut bookmark).await {
+            let pause = match shipper.clone().ship(&mut bookmark).await {
                 Ok(true) => continue,
                 Ok(false) => LOOK,
                 Err(error) => {
@@ -130,7 +130,7 @@ impl Shipper {
             };
             stop.run_until_cancelled(tokio::time::sleep(pause)).await;
         }
-        let rest = async { while let Ok(true) = own.clone().ship(&mut bookmark).await {} };
+        let rest = async { while let Ok(true) = shipper.clone().ship(&mut bookmark).await {} };
         if tokio::time::timeout(LAST, rest).await.is_err() {
             tracing::warn!("the last lines of the journal are sent when this worker runs again");
         }
@@ -138,8 +138,9 @@ impl Shipper {
 
     /// Sends the next lines; returns whether there may be more.
     async fn ship(self: Arc<Self>, bookmark: &mut Option<Bookmark>) -> Result<bool, ShipError> {
-        let (own, from) = (self.clone(), *bookmark);
-        let batch = tokio::task::spawn_blocking(move || own.next(from)).await.map_err(io::Error::other)??;
+        let (shipper, from) = (self.clone(), *bookmark);
+        let batch =
+            tokio::task::spawn_blocking(move || shipper.next(from)).await.map_err(io::Error::other)??;
         if !batch.lines.is_empty() {
             self.send(batch.lines).await?;
         }
@@ -171,8 +172,8 @@ impl Shipper {
     fn line(&self, followed: &mut Followed) -> io::Result<Next> {
         let Some(line) = followed.next_line()? else { return Ok(Next::None) };
         let bytes = line.bytes().to_vec();
-        let own = line.record().filter(|record| record.program.worker.as_ref() == Some(&self.worker));
-        Ok(own.map_or(Next::Other, |record| Next::Own(key(&record), bytes)))
+        let record = line.record().filter(|record| record.program.worker.as_ref() == Some(&self.worker));
+        Ok(record.map_or(Next::Other, |record| Next::Own(key(&record), bytes)))
     }
 
     /// Sends lines, many in a message: the server stores and acknowledges messages.

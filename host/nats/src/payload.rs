@@ -160,8 +160,8 @@ fn key(bits: &[u8; 32]) -> Result<LessSafeKey, LinkError> {
 /// Returns the nonce of a piece; each piece has another one.
 fn nonce(piece: usize) -> Nonce {
     let mut bytes = [0; ring::aead::NONCE_LEN];
-    for (own, byte) in bytes.iter_mut().zip((piece as u64).to_le_bytes()) {
-        *own = byte;
+    for (slot, byte) in bytes.iter_mut().zip((piece as u64).to_le_bytes()) {
+        *slot = byte;
     }
     Nonce::assume_unique_for_key(bytes)
 }

@@ -156,9 +156,9 @@ impl Worker {
         stop: CancellationToken,
         ready: impl FnOnce() + Send + 'static,
     ) -> Result<(), LinkError> {
-        let (own, stop) = (self.clone(), stop.child_token());
+        let (worker, stop) = (self.clone(), stop.child_token());
         let _stopped = stop.clone().drop_guard();
-        self.threads.beside_connection(move || own.take_calls(stop, ready)).await?
+        self.threads.beside_connection(move || worker.take_calls(stop, ready)).await?
     }
 
     /// Takes calls, on the thread of the connection.
@@ -308,9 +308,9 @@ impl Worker {
             let Ok(ask) = serde_json::from_slice::<Ask>(&message.payload) else { continue };
             match ask {
                 Ask::Tools => {
-                    let own = self.clone();
+                    let worker = self.clone();
                     // The list can be large, and this task must stay available for cancellations.
-                    tokio::spawn(async move { own.send_tools(message).await });
+                    tokio::spawn(async move { worker.send_tools(message).await });
                 }
                 Ask::Cancel(id) => {
                     if let Some(cancel) = self.running.lock().get(&id) {

@@ -37,9 +37,9 @@ const LATE: usize = 32;
 
 /// The updates for all browsers. Clones are equivalent.
 #[derive(Clone)]
-pub(crate) struct Live(Arc<Told>);
+pub(crate) struct Live(Arc<Shared>);
 
-struct Told {
+struct Shared {
     journal: PathBuf,
     /// The position in the journal, while a browser is connected.
     followed: Lock<Option<Followed>>,
@@ -72,13 +72,13 @@ impl Live {
         let (rows, _) = broadcast::channel(LATE);
         let (questions, _) = watch::channel(Bytes::from_static(b"[]"));
         let (followed, is_over) = (Lock::default(), AtomicBool::new(false));
-        Self(Arc::new(Told { journal, followed, rows, questions, is_over }))
+        Self(Arc::new(Shared { journal, followed, rows, questions, is_over }))
     }
 
     /// Starts the reading thread, until [`Self::stop`].
     pub(crate) fn start(&self, desk: &Desk) -> io::Result<()> {
-        let (told, desk) = (self.0.clone(), desk.clone());
-        let run = move || Reader { told, desk, open: Vec::new(), asked: Vec::new() }.run();
+        let (shared, desk) = (self.0.clone(), desk.clone());
+        let run = move || Reader { shared, desk, open: Vec::new(), asked: Vec::new() }.run();
         std::thread::Builder::new().name("haft-page".into()).spawn(run).map(drop)
     }
 
@@ -102,7 +102,7 @@ impl Live {
 }
 
 struct Reader {
-    told: Arc<Told>,
+    shared: Arc<Shared>,
     desk: Desk,
     /// The ids of calls whose start was shown.
     open: Vec<String>,
@@ -112,7 +112,7 @@ struct Reader {
 
 impl Reader {
     fn run(mut self) {
-        while !self.told.is_over.load(Ordering::Relaxed) {
+        while !self.shared.is_over.load(Ordering::Relaxed) {
             std::thread::sleep(TICK);
             if let Err(error) = self.look() {
                 tracing::debug!(%error, "the page cannot read what is new");
@@ -121,9 +121,9 @@ impl Reader {
     }
 
     fn look(&mut self) -> io::Result<()> {
-        let told = self.told.clone();
-        let mut followed = told.followed.lock();
-        if told.rows.receiver_count() == 0 {
+        let shared = self.shared.clone();
+        let mut followed = shared.followed.lock();
+        if shared.rows.receiver_count() == 0 {
             // The next browser reads the existing lines itself.
             *followed = None;
         }
@@ -132,7 +132,7 @@ impl Reader {
         let batch = self.batch(followed)?;
         if batch.ended > 0 || !batch.rows.is_empty() {
             // Fails only without a browser.
-            let _ = self.told.rows.send(serde_json::to_vec(&batch)?.into());
+            let _ = self.shared.rows.send(serde_json::to_vec(&batch)?.into());
         }
         Ok(())
     }
@@ -184,7 +184,7 @@ impl Reader {
             let questions =
                 found.into_iter().map(|found| Question { digest: found.digest, waiting: found.waiting });
             let text = serde_json::to_vec(&questions.collect::<Vec<_>>())?;
-            self.told.questions.send_replace(text.into());
+            self.shared.questions.send_replace(text.into());
             self.asked = digests;
         }
         Ok(())

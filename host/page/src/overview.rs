@@ -184,10 +184,11 @@ impl Day {
 
     fn shown(self) -> Overview {
         let mut callers: Vec<_> = self.callers.into_values().collect();
-        callers.sort_unstable_by(|one, two| (two.calls, &one.name).cmp(&(one.calls, &two.name)));
+        callers
+            .sort_unstable_by(|first, second| (second.calls, &first.name).cmp(&(first.calls, &second.name)));
         callers.truncate(MAX_CALLERS.1);
         let mut refusals: Vec<_> = self.refusals.into_values().collect();
-        refusals.sort_unstable_by(|one, two| (two.time, &one.id).cmp(&(one.time, &two.id)));
+        refusals.sort_unstable_by(|first, second| (second.time, &first.id).cmp(&(first.time, &second.id)));
         refusals.truncate(MAX_REFUSALS.1);
         Overview { callers, refusals, ..self.shown }
     }

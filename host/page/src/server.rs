@@ -155,8 +155,8 @@ fn listen(address: SocketAddr) -> io::Result<StdListener> {
 fn own_address() -> io::Result<StdListener> {
     let [second, third, fourth] = random::bytes()?;
     // Neither the network address nor the broadcast address.
-    let own = Ipv4Addr::new(127, second.clamp(1, 254), third, fourth.clamp(2, 254));
-    StdListener::bind(SocketAddr::new(IpAddr::V4(own), 0))
+    let address = Ipv4Addr::new(127, second.clamp(1, 254), third, fourth.clamp(2, 254));
+    StdListener::bind(SocketAddr::new(IpAddr::V4(address), 0))
         .or_else(|_| listen(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0)))
 }
 

@@ -117,7 +117,7 @@ pub(crate) fn figures(directory: &Path, hours: u8) -> io::Result<Figures> {
     }
     let mut tools: Vec<_> =
         tools.into_iter().map(|(name, called)| called.figures(name, since, until)).collect();
-    tools.sort_unstable_by(|one, two| (two.calls, &one.name).cmp(&(one.calls, &two.name)));
+    tools.sort_unstable_by(|first, second| (second.calls, &first.name).cmp(&(first.calls, &second.name)));
     Ok(Figures { since: since.as_millisecond(), until: until.as_millisecond(), is_cut, tools, unknown })
 }
 

@@ -42,7 +42,7 @@ impl Told {
     pub(crate) fn of(operation: &Operation<'_>) -> Self {
         match operation {
             Operation::Served { tool, request, protocol, over } => {
-                let protocol = protocol.map(|own| text(names::PROTOCOL_VERSION, own));
+                let protocol = protocol.map(|version| text(names::PROTOCOL_VERSION, version));
                 let dimensions = [of_tool(tool), of_wire(*over), protocol.into_iter().collect()].concat();
                 let more = vec![text(names::REQUEST_ID, request)];
                 Self::new(
@@ -63,16 +63,16 @@ impl Told {
                 )
             }
             Operation::Tool { tool, call } => {
-                let own = [
+                let attributes = [
                     (names::OPERATION, "execute_tool"),
                     (names::TOOL_NAME, tool),
                     (names::TOOL_TYPE, "function"),
                 ];
-                let more = texts(&[&own[..], &[(names::TOOL_CALL_ID, call)]].concat());
+                let more = texts(&[&attributes[..], &[(names::TOOL_CALL_ID, call)]].concat());
                 Self::new(named("execute_tool", tool), (SpanKind::Internal, None), Vec::new(), more)
             }
             Operation::Chat { provider, model } => {
-                let own = [
+                let attributes = [
                     (names::OPERATION, "chat"),
                     (names::PROVIDER, vendor(provider)),
                     (names::REQUEST_MODEL, model),
@@ -80,18 +80,18 @@ impl Told {
                 Self::new(
                     named("chat", model),
                     (SpanKind::Client, Some(Measure::Chat)),
-                    texts(&own),
+                    texts(&attributes),
                     Vec::new(),
                 )
             }
             Operation::Agent { name, provider, model } => {
-                let own = [
+                let attributes = [
                     (names::OPERATION, "invoke_agent"),
                     (names::PROVIDER, vendor(provider)),
                     (names::REQUEST_MODEL, model),
                 ];
                 let name = name.map(|name| (names::AGENT_NAME, name));
-                let more = texts(&own.into_iter().chain(name).collect::<Vec<_>>());
+                let more = texts(&attributes.into_iter().chain(name).collect::<Vec<_>>());
                 let shown = named("invoke_agent", name.map(|(_, name)| name).unwrap_or_default());
                 Self::new(shown, (SpanKind::Internal, None), Vec::new(), more)
             }
@@ -110,9 +110,9 @@ impl Told {
 
 /// Returns the attributes of every call of a tool.
 fn of_tool(tool: &str) -> Vec<KeyValue> {
-    let mut own = texts(&[(names::METHOD, TOOLS_CALL), (names::OPERATION, "execute_tool")]);
-    own.extend((!tool.is_empty()).then(|| text(names::TOOL_NAME, tool)));
-    own
+    let mut attributes = texts(&[(names::METHOD, TOOLS_CALL), (names::OPERATION, "execute_tool")]);
+    attributes.extend((!tool.is_empty()).then(|| text(names::TOOL_NAME, tool)));
+    attributes
 }
 
 fn of_wire(over: Wire) -> Vec<KeyValue> {
@@ -127,8 +127,8 @@ fn vendor(provider: &str) -> &str {
     if provider == "gemini" { "gcp.gemini" } else { provider }
 }
 
-fn named(what: &str, which: &str) -> String {
-    if which.is_empty() { what.to_owned() } else { format!("{what} {which}") }
+fn named(operation: &str, target: &str) -> String {
+    if target.is_empty() { operation.to_owned() } else { format!("{operation} {target}") }
 }
 
 fn texts(pairs: &[(&'static str, &str)]) -> Vec<KeyValue> {

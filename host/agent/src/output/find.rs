@@ -37,7 +37,7 @@ pub(super) fn why_none(text: &str) -> String {
 
 /// Returns the text after all thinking.
 fn spoken(text: &str) -> &str {
-    text.rsplit_once(THOUGHT).map_or(text, |(_, said)| said).trim()
+    text.rsplit_once(THOUGHT).map_or(text, |(_, spoken)| spoken).trim()
 }
 
 /// Returns the ranges and contents of the fenced blocks, last first.

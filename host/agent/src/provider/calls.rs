@@ -84,10 +84,10 @@ pub(super) fn echo_arguments(requested: &RequestedCall) -> Value {
 
 /// Returns the id of a call, or a generated one if it is missing or not unique within the turn. `earlier`: the
 /// number of calls already in the conversation.
-pub(super) fn unique_id(own: Option<&str>, before: &[RequestedCall], earlier: usize) -> String {
+pub(super) fn unique_id(id: Option<&str>, before: &[RequestedCall], earlier: usize) -> String {
     let taken = |id: &str| before.iter().any(|requested| requested.call.id == id);
-    if let Some(own) = own.filter(|id| !id.is_empty() && !taken(id)) {
-        return own.to_owned();
+    if let Some(id) = id.filter(|id| !id.is_empty() && !taken(id)) {
+        return id.to_owned();
     }
     // Nine letters and digits: a form that every known server accepts.
     let made = |number: usize| format!("haft{number:05}");

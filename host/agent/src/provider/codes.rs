@@ -165,8 +165,8 @@ fn meaning(status: Option<u16>, error: &Value, text: &str) -> Meaning {
 
 /// Looks up the codes in `error`.
 fn name(error: &Value) -> Option<Code> {
-    let told = ["code", "type", "status", "error_type", "reason", "__type"].into_iter();
-    let mut names = told.filter_map(|key| error.get(key)?.as_str());
+    let keys = ["code", "type", "status", "error_type", "reason", "__type"].into_iter();
+    let mut names = keys.filter_map(|key| error.get(key)?.as_str());
     let known = |name: &str| {
         let name = name.rsplit(['#', '.']).next().unwrap_or(name);
         CODES.iter().find(|(known, _)| *known == name).map(|(_, code)| *code)
@@ -176,8 +176,8 @@ fn name(error: &Value) -> Option<Code> {
 
 /// Returns the HTTP error status in `error`.
 fn number(error: &Value) -> Option<u16> {
-    let told = ["code", "status"].into_iter().filter_map(|key| error.get(key));
-    let numbers = told.filter_map(|code| code.as_u64().or_else(|| code.as_str()?.parse().ok()));
+    let values = ["code", "status"].into_iter().filter_map(|key| error.get(key));
+    let numbers = values.filter_map(|code| code.as_u64().or_else(|| code.as_str()?.parse().ok()));
     numbers.filter_map(|number| u16::try_from(number).ok()).find(|number| (400..600).contains(number))
 }
 
@@ -199,7 +199,7 @@ pub(super) fn wait(error: &Value, text: &str) -> Option<Duration> {
 fn detail(error: &Value, depth: u32) -> Option<Duration> {
     let seconds =
         |value: &Value| value.as_f64().or_else(|| value.as_str()?.trim_end_matches('s').parse().ok());
-    let told = |(key, unit): &(&str, f64)| {
+    let read = |(key, unit): &(&str, f64)| {
         let value = error.get(key)?;
         let date = || retry_after(value.as_str()?, SystemTime::now());
         let number = seconds(value).and_then(|number| Duration::try_from_secs_f64(number * unit).ok());
@@ -210,7 +210,7 @@ fn detail(error: &Value, depth: u32) -> Option<Duration> {
         let items = error.as_array().into_iter().flatten();
         inside.chain(items).find_map(|value| detail(value, depth - 1))
     };
-    WAITS.iter().find_map(told).or_else(|| (depth > 0).then(below).flatten())
+    WAITS.iter().find_map(read).or_else(|| (depth > 0).then(below).flatten())
 }
 
 /// Parses a wait in a text: `Please try again in 1m2.5s.`

@@ -82,13 +82,13 @@ impl Viewer<'_> {
     }
 
     /// Returns the id of a call for this server.
-    fn id(&self, own: &str, is_foreign: bool, used: &mut HashMap<String, u32>) -> String {
-        let first = if is_foreign { fit_id(own, self.id_bytes) } else { own.to_owned() };
+    fn id(&self, original: &str, is_foreign: bool, used: &mut HashMap<String, u32>) -> String {
+        let first = if is_foreign { fit_id(original, self.id_bytes) } else { original.to_owned() };
         // How many times the id was used: a server may give all its calls the same id.
         let (mut id, mut number) = (first.clone(), used.get(&first).copied().unwrap_or(1));
         while used.contains_key(&id) {
             number += 1;
-            id = fit_id(&format!("{own}_{number}"), self.id_bytes);
+            id = fit_id(&format!("{original}_{number}"), self.id_bytes);
         }
         used.insert(first, number);
         used.entry(id.clone()).or_insert(1);

@@ -116,12 +116,12 @@ pub(super) fn ending(ends: Ends, word: &str) -> Ending {
 
 /// Converts the end of a turn to a [`Stop`] or a failure. `word` and `detail` are for messages.
 pub(super) fn stop(ending: Ending, reply: &Reply, word: &str, detail: &str) -> Result<Stop, Failure> {
-    let told = || excerpt(&format!("{word}{detail}"));
+    let text = || excerpt(&format!("{word}{detail}"));
     let has_calls = !reply.calls.is_empty();
     match ending {
-        TooLong => return Err(Failure::TooLong(told())),
-        Failed => return Err(Failure::Botched(format!("the server ended it with `{}`", told()))),
-        Botched if !has_calls => return Err(Failure::Botched(told())),
+        TooLong => return Err(Failure::TooLong(text())),
+        Failed => return Err(Failure::Botched(format!("the server ended it with `{}`", text()))),
+        Botched if !has_calls => return Err(Failure::Botched(text())),
         Length => return Ok(Stop::Length),
         Filtered => return Ok(Stop::Filtered),
         Refused => return Ok(Stop::Refused),
@@ -129,17 +129,17 @@ pub(super) fn stop(ending: Ending, reply: &Reply, word: &str, detail: &str) -> R
         _ => {}
     }
     if reply.is_empty() {
-        return Err(Failure::Empty(format!("neither text nor a call (it ended with `{}`)", told())));
+        return Err(Failure::Empty(format!("neither text nor a call (it ended with `{}`)", text())));
     }
     match ending {
         Calls if !has_calls => {
-            Err(Failure::Botched(format!("`{}` promises a call, and there is none", told())))
+            Err(Failure::Botched(format!("`{}` promises a call, and there is none", text())))
         }
         Unknown if !has_calls && word.is_empty() => {
             Err(Failure::Botched("nothing says that the answer is whole".into()))
         }
         Unknown if !has_calls => {
-            Err(Failure::Botched(format!("it ended with `{}`, which is no end that haft knows", told())))
+            Err(Failure::Botched(format!("it ended with `{}`, which is no end that haft knows", text())))
         }
         _ => Ok(Stop::Done),
     }

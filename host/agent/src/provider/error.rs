@@ -130,7 +130,7 @@ impl Failure {
     }
 
     /// Returns the status and the text of a server that rejected the request, by status or in the body.
-    fn told(&self) -> Option<(Option<u16>, &str)> {
+    fn response(&self) -> Option<(Option<u16>, &str)> {
         match self {
             Self::Status { status, body, .. } => Some((Some(*status), body)),
             Self::Reported { code, message, .. } => Some((*code, message)),
@@ -178,18 +178,18 @@ const OF_FORM: &[&str] = &["format", "media type", "mime", "valid"];
 impl Failure {
     /// Whether the server rejected the content of the request.
     pub(crate) fn is_invalid_request(&self) -> bool {
-        matches!(self.told(), Some((Some(400 | 422), _))) && self.passing().is_none()
+        matches!(self.response(), Some((Some(400 | 422), _))) && self.passing().is_none()
     }
 
     /// Whether the server may have rejected the schema of the answer: it rejected the request, or its text says so.
     pub(super) fn may_be_of_format(&self) -> bool {
-        let Some((code, text)) = self.told() else { return false };
+        let Some((code, text)) = self.response() else { return false };
         self.is_invalid_request() || code == Some(501) || has_words(text, OF_FORMAT)
     }
 
     /// Whether a request with files may have failed because of the files.
     pub(crate) fn may_be_about_files(&self) -> bool {
-        match self.told() {
+        match self.response() {
             Some((Some(400 | 413 | 415 | 422), _)) => self.passing().is_none(),
             Some((None | Some(404 | 500 | 501), text)) => has_words(text, ABOUT_FILES),
             _ => false,
@@ -198,13 +198,15 @@ impl Failure {
 
     /// Whether the text mentions files.
     pub(super) fn names_files(&self) -> bool {
-        self.told().is_some_and(|(_, text)| has_words(text, ABOUT_FILES))
+        self.response().is_some_and(|(_, text)| has_words(text, ABOUT_FILES))
     }
 
     /// Whether the text says that the model accepts no files at all, rather than that one file is invalid.
     pub(super) fn says_no_files(&self) -> bool {
         self.names_files()
-            && self.told().is_some_and(|(_, text)| has_words(text, TAKES_NONE) && !has_words(text, OF_FORM))
+            && self
+                .response()
+                .is_some_and(|(_, text)| has_words(text, TAKES_NONE) && !has_words(text, OF_FORM))
     }
 }
 
@@ -235,7 +237,7 @@ impl ProviderError {
                 "`first_byte_timeout` in `[provider]` gives it more time".into()
             }
             Failure::Silent { began: true, .. } => "`idle_timeout` in `[provider]` gives it more time".into(),
-            failure => return failure.told().and_then(|(code, text)| self.hint_at(code?, text)),
+            failure => return failure.response().and_then(|(code, text)| self.hint_at(code?, text)),
         };
         Some(text)
     }

@@ -54,10 +54,10 @@ impl Takes {
         let claimed = file.essence();
         let claimed =
             ALIASES.iter().find(|(alias, _)| *alias == claimed).map_or(claimed, |(_, name)| (*name).into());
-        let told = media_type_of(&file.data);
+        let detected = media_type_of(&file.data);
         let knows_beginning = PICTURES.contains(&claimed.as_str()) || DOCUMENTS.contains(&claimed.as_str());
-        let actual = match told {
-            Some(told) if knows_beginning || self.kind(told).is_some() => told.to_owned(),
+        let actual = match detected {
+            Some(detected) if knows_beginning || self.kind(detected).is_some() => detected.to_owned(),
             None if knows_beginning => return Verdict::Not(format!("its bytes are no `{claimed}`")),
             _ => claimed,
         };
@@ -153,8 +153,8 @@ pub(super) fn fit<'m>(
 /// Returns the files of a message.
 pub(super) fn files(message: &Message) -> Box<dyn Iterator<Item = Anchored<'_>> + '_> {
     match message {
-        Message::User(said) => {
-            Box::new(said.attachments.iter().map(|file| Anchored { anchor: &said.text, file }))
+        Message::User(prompt) => {
+            Box::new(prompt.attachments.iter().map(|file| Anchored { anchor: &prompt.text, file }))
         }
         Message::Turn(exchange) => Box::new(exchange.answered().flat_map(|(requested, result)| {
             result.attachments.iter().map(|file| Anchored { anchor: &requested.call.id, file })
@@ -172,8 +172,8 @@ struct Fitting<'v, 'm> {
 impl<'m> Fitting<'_, 'm> {
     fn message(&mut self, message: &'m Message) -> Message {
         match message {
-            Message::User(said) => {
-                let (text, attachments) = self.files(said.text.clone(), files(message), true);
+            Message::User(prompt) => {
+                let (text, attachments) = self.files(prompt.text.clone(), files(message), true);
                 Message::User(Prompt { text, attachments })
             }
             Message::Turn(exchange) => {
@@ -237,11 +237,11 @@ fn not_shown(file: &Attachment, why: &str) -> String {
 fn inline(file: &Attachment, text: &str) -> String {
     let is_plain = |c: &char| !c.is_control() && !matches!(c, '"' | '<' | '>');
     let clean = |text: &str| text.chars().filter(is_plain).collect::<String>();
-    let what = match &file.name {
+    let attribute = match &file.name {
         Some(name) => format!("name=\"{}\"", clean(name)),
         None => format!("type=\"{}\"", clean(&file.media_type)),
     };
-    format!("<file {what}>\n{}\n</file>", enclosed(text.trim_end_matches('\n'), "file"))
+    format!("<file {attribute}>\n{}\n</file>", enclosed(text.trim_end_matches('\n'), "file"))
 }
 
 #[cfg(test)]

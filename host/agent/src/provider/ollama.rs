@@ -161,9 +161,9 @@ fn messages(ask: &Ask<'_>) -> Vec<Value> {
     }
     for message in ask.messages {
         match message {
-            Message::User(said) => {
-                let message = json!({ "role": "user", "content": said.text });
-                messages.push(with_images(message, &said.attachments));
+            Message::User(prompt) => {
+                let message = json!({ "role": "user", "content": prompt.text });
+                messages.push(with_images(message, &prompt.attachments));
             }
             Message::Turn(exchange) => push_exchange(&mut messages, exchange),
         }

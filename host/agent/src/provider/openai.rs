@@ -166,8 +166,8 @@ impl OpenAi {
         }
         for message in ask.messages {
             match message {
-                Message::User(said) => {
-                    parts::push_user(&mut messages, parts::of(&said.text, &said.attachments));
+                Message::User(prompt) => {
+                    parts::push_user(&mut messages, parts::of(&prompt.text, &prompt.attachments));
                 }
                 Message::Turn(exchange) => self.push_exchange(&mut messages, exchange),
             }

@@ -88,8 +88,8 @@ impl Attempts {
         let max_delay = retry.max_delay.max(Patience::MAX_DELAY);
         let lasting = Retry { attempts: u32::MAX, max_delay, max_retry_after: limit, ..retry };
         // A `Retry-After` of zero would otherwise cause endless retries.
-        let own = lasting.wait(self.unavailable, None)?;
-        let delay = lasting.wait(self.unavailable, retry_after)?.max(own);
+        let backoff = lasting.wait(self.unavailable, None)?;
+        let delay = lasting.wait(self.unavailable, retry_after)?.max(backoff);
         self.waited = self.waited.saturating_add(delay);
         (self.waited <= limit).then_some(delay)
     }

@@ -42,9 +42,9 @@ impl Shape {
     /// Compares index and id of a call and a piece; `None`: neither matches.
     fn kinship(&self, call: &Map<String, Value>, piece: &Map<String, Value>) -> Option<Kinship> {
         let number = |call| self.part(call, "index").and_then(Value::as_u64);
-        let by_number = number(call).zip(number(piece)).map(|(own, other)| own == other);
+        let by_number = number(call).zip(number(piece)).map(|(of_call, of_piece)| of_call == of_piece);
         let id = |call| self.text(call, self.id);
-        let by_id = id(call).zip(id(piece)).map(|(own, other)| own == other);
+        let by_id = id(call).zip(id(piece)).map(|(of_call, of_piece)| of_call == of_piece);
         match (by_number, by_id) {
             (Some(true), Some(false)) | (Some(false), Some(true)) => Some(Kinship::Half),
             (Some(true), _) | (_, Some(true)) => Some(Kinship::Whole),
@@ -55,18 +55,18 @@ impl Shape {
     /// Whether `piece` begins a new call, despite its matching index or id.
     fn begins(&self, call: &Map<String, Value>, piece: &Map<String, Value>, kinship: Kinship) -> bool {
         let name = |call| self.text(call, "name");
-        let (Some(own), Some(other)) = (name(call), name(piece)) else { return false };
+        let (Some(call_name), Some(piece_name)) = (name(call), name(piece)) else { return false };
         let state = |call| Written::of(self.part(call, self.arguments));
         match kinship {
             // The piece is parsed first: the text of the call is long.
-            Kinship::Whole if own == other => match state(piece) {
-                Written::Whole(other) => matches!(state(call), Written::Whole(own) if own != other),
+            Kinship::Whole if call_name == piece_name => match state(piece) {
+                Written::Whole(sent) => matches!(state(call), Written::Whole(known) if known != sent),
                 _ => false,
             },
             // A name may come in pieces.
             Kinship::Whole => !matches!(state(call), Written::Nothing),
             // A call does not end in the middle of its arguments.
-            Kinship::Half => own != other || !matches!(state(call), Written::Part),
+            Kinship::Half => call_name != piece_name || !matches!(state(call), Written::Part),
         }
     }
 
@@ -109,11 +109,14 @@ impl Shape {
         for (key, value) in piece {
             match value {
                 Value::Object(value) if Some(key.as_str()) == self.function => {
-                    let own = call.entry(key).or_insert(Value::Null);
-                    if !own.is_object() {
-                        *own = json!({});
+                    let function = call.entry(key).or_insert(Value::Null);
+                    if !function.is_object() {
+                        *function = json!({});
                     }
-                    own.as_object_mut().into_iter().for_each(|own| self.join_function(own, &value));
+                    function
+                        .as_object_mut()
+                        .into_iter()
+                        .for_each(|function| self.join_function(function, &value));
                 }
                 value if self.function.is_none() => {
                     self.join_function(call, &Map::from_iter([(key, value)]));
@@ -126,11 +129,11 @@ impl Shape {
     /// Merges a function. A name may come at once, in pieces, or again with every piece.
     fn join_function(&self, function: &mut Map<String, Value>, piece: &Map<String, Value>) {
         for (key, value) in piece {
-            let own = function.get_mut(key).filter(|own| !own.is_null());
-            match (own, value) {
-                (Some(own), more) if key == self.arguments => join_arguments(own, more),
-                (Some(Value::String(own)), Value::String(more)) if key == "name" && own != more => {
-                    own.push_str(more);
+            let known = function.get_mut(key).filter(|known| !known.is_null());
+            match (known, value) {
+                (Some(known), more) if key == self.arguments => join_arguments(known, more),
+                (Some(Value::String(known)), Value::String(more)) if key == "name" && known != more => {
+                    known.push_str(more);
                 }
                 (_, value) => join(function, key.clone(), value.clone()),
             }
@@ -150,9 +153,9 @@ impl Shape {
             let Some(call) = value.as_object().filter(|_| (self.is_call)(value)) else { return true };
             let Some(id) = self.text(call, self.id) else { return true };
             let arguments = self.part(call, self.arguments).map(|sent| arguments(sent).unwrap_or_default());
-            let told = (id.to_owned(), self.text(call, "name").map(str::to_owned), arguments);
-            let is_new = !seen.contains(&told);
-            seen.push(told);
+            let identity = (id.to_owned(), self.text(call, "name").map(str::to_owned), arguments);
+            let is_new = !seen.contains(&identity);
+            seen.push(identity);
             is_new
         });
         all.retain(|value| {
@@ -194,39 +197,39 @@ impl Written {
 }
 
 /// Merges arguments: texts are appended, and an object is complete.
-fn join_arguments(own: &mut Value, more: &Value) {
-    match (&mut *own, more) {
+fn join_arguments(known: &mut Value, more: &Value) {
+    match (&mut *known, more) {
         (_, Value::Null) => {}
-        (Value::String(own), Value::String(more)) => own.push_str(more),
-        (Value::Object(own), Value::Object(more)) => own.extend(more.clone()),
+        (Value::String(known), Value::String(more)) => known.push_str(more),
+        (Value::Object(known), Value::Object(more)) => known.extend(more.clone()),
         (Value::Object(all), Value::String(text)) if !all.is_empty() => {
-            *own = format!("{}{text}", Value::from(all.clone())).into();
+            *known = format!("{}{text}", Value::from(all.clone())).into();
         }
         (Value::String(text), Value::Object(all)) if all.is_empty() && !text.trim().is_empty() => {}
-        _ => *own = more.clone(),
+        _ => *known = more.clone(),
     }
 }
 
 /// Merges a value into the earlier one: texts and arrays are appended, others are replaced.
 pub(super) fn join(object: &mut Map<String, Value>, key: String, value: Value) {
     let is_name = NAMES.contains(&key.as_str());
-    match (object.get_mut(&key).filter(|own| !own.is_null()), value) {
+    match (object.get_mut(&key).filter(|known| !known.is_null()), value) {
         (Some(_), Value::Null) => {}
-        (Some(Value::String(own)), Value::String(more)) if !is_name => own.push_str(&more),
-        (Some(Value::Array(own)), Value::Array(more)) => join_items(own, more),
-        (Some(Value::Object(own)), Value::Object(more)) => {
-            more.into_iter().for_each(|(key, value)| join(own, key, value));
+        (Some(Value::String(known)), Value::String(more)) if !is_name => known.push_str(&more),
+        (Some(Value::Array(known)), Value::Array(more)) => join_items(known, more),
+        (Some(Value::Object(known)), Value::Object(more)) => {
+            more.into_iter().for_each(|(key, value)| join(known, key, value));
         }
         // A text followed by parts: the text becomes a part.
-        (Some(own @ Value::String(_)), Value::Array(more)) => {
-            let mut parts = vec![json!({ "type": "text", "text": own.take() })];
+        (Some(known @ Value::String(_)), Value::Array(more)) => {
+            let mut parts = vec![json!({ "type": "text", "text": known.take() })];
             join_items(&mut parts, more);
-            *own = parts.into();
+            *known = parts.into();
         }
-        (Some(Value::Array(own)), Value::String(more)) => {
-            join_item(own, json!({ "type": "text", "text": more }));
+        (Some(Value::Array(known)), Value::String(more)) => {
+            join_item(known, json!({ "type": "text", "text": more }));
         }
-        (Some(Value::String(own)), _) if is_name && !own.is_empty() => {}
+        (Some(Value::String(known)), _) if is_name && !known.is_empty() => {}
         (_, value) => drop(object.insert(key, value)),
     }
 }

@@ -18,14 +18,14 @@ pub struct Prompt {
 impl Prompt {
     /// Returns the text with a line for each file, for consumers of text only.
     pub fn told(&self) -> String {
-        let mut told = self.text.clone();
+        let mut text = self.text.clone();
         for attachment in &self.attachments {
-            if !told.is_empty() {
-                told.push('\n');
+            if !text.is_empty() {
+                text.push('\n');
             }
-            told.push_str(&attachment.mention());
+            text.push_str(&attachment.mention());
         }
-        told
+        text
     }
 
     /// Appends the next prompt, given before the model answered.

@@ -49,12 +49,12 @@ pub(super) fn plain_object(schema: &Value) -> Value {
 /// otherwise one required by all parts.
 fn combine(root: &mut Map<String, Value>, parts: &[Value], whole: &Value, together: bool) {
     let parts: Vec<_> = parts.iter().filter_map(|part| resolve(part, whole)?.as_object()).collect();
-    let own = root.entry("properties").or_insert_with(|| json!({}));
+    let merged = root.entry("properties").or_insert_with(|| json!({}));
     for part in &parts {
         let properties = part.get("properties").and_then(Value::as_object);
         for (name, property) in properties.into_iter().flatten() {
-            if let Value::Object(own) = own {
-                own.entry(name).or_insert_with(|| property.clone());
+            if let Value::Object(merged) = merged {
+                merged.entry(name).or_insert_with(|| property.clone());
             }
         }
     }
@@ -129,10 +129,10 @@ impl Saying<'_> {
 
     /// Resolves `$ref` and `allOf` into one schema.
     fn flat(&self, schema: &Value) -> Result<Node, Unsayable> {
-        let own = schema.as_object().cloned().unwrap_or_default();
+        let siblings = schema.as_object().cloned().unwrap_or_default();
         let mut node = resolve(schema, self.whole).ok_or(Unsayable)?.as_object().cloned().unwrap_or_default();
         // Keywords beside a `$ref`, such as a description, take precedence.
-        node.extend(own.into_iter().filter(|(key, _)| key != "$ref"));
+        node.extend(siblings.into_iter().filter(|(key, _)| key != "$ref"));
         if let Some(Value::Array(parts)) = node.shift_remove("allOf") {
             combine(&mut node, &parts, self.whole, true);
             for part in parts.iter().filter_map(|part| resolve(part, self.whole)?.as_object()) {

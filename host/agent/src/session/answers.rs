@@ -122,17 +122,17 @@ pub(super) fn list(folder: &Path) -> io::Result<Vec<Found>> {
 /// Removes the oldest of `found` until there are at most `most`, of at most `bytes` in total.
 pub(super) fn make_room(mut found: Vec<Found>, most: usize, bytes: u64) {
     found.sort_unstable();
-    let mut all: u64 = found.iter().map(|(_, bytes, _)| bytes).sum();
+    let mut total: u64 = found.iter().map(|(_, bytes, _)| bytes).sum();
     let mut count = found.len();
-    for (_, own, path) in found {
-        if count <= most && all <= bytes {
+    for (_, size, path) in found {
+        if count <= most && total <= bytes {
             return;
         }
         let removed = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
         if let Err(error) = removed {
             tracing::warn!("cannot remove `{}`: {error}", path.display());
         }
-        (count, all) = (count - 1, all.saturating_sub(own));
+        (count, total) = (count - 1, total.saturating_sub(size));
     }
 }
 

@@ -47,15 +47,15 @@ impl File {
     }
 
     fn locked(file: fs::File, path: &Path, id: &str) -> Result<Self, SessionError> {
-        let own = |error| SessionError::File { action: "open", path: path.to_owned(), error };
-        let metadata = file.metadata().map_err(own)?;
+        let failed = |error| SessionError::File { action: "open", path: path.to_owned(), error };
+        let metadata = file.metadata().map_err(failed)?;
         if !metadata.is_file() {
-            return Err(own(io::Error::new(io::ErrorKind::InvalidInput, "expected a file")));
+            return Err(failed(io::Error::new(io::ErrorKind::InvalidInput, "expected a file")));
         }
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(rustix::io::Errno::WOULDBLOCK) => return Err(SessionError::InUse(id.to_owned())),
-            Err(error) => return Err(own(error.into())),
+            Err(error) => return Err(failed(error.into())),
         }
         let (path, id) = (path.to_owned(), id.to_owned());
         Ok(Self { open: file, path, id, size: metadata.len(), broken: false })

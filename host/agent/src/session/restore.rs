@@ -144,10 +144,10 @@ impl Restored {
     /// Sets the state of the first unanswered call with this id.
     fn note(&mut self, id: &str, known: Known) {
         let Some(Unanswered { reply, calls }) = &mut self.open else { return };
-        let is_it = |(requested, known): &(&crate::provider::RequestedCall, &mut Known)| {
+        let is_unanswered = |(requested, known): &(&crate::provider::RequestedCall, &mut Known)| {
             requested.call.id == id && !matches!(known, Known::Answered(_))
         };
-        if let Some((_, found)) = reply.calls.iter().zip(calls).find(is_it) {
+        if let Some((_, found)) = reply.calls.iter().zip(calls).find(is_unanswered) {
             *found = known;
         }
         self.close_if_answered();
@@ -180,10 +180,10 @@ impl Known {
 }
 
 /// Adds a prompt. Consecutive prompts are joined: the templates of many models require alternating roles.
-pub(crate) fn push_prompt(messages: &mut Vec<Message>, said: Prompt) {
+pub(crate) fn push_prompt(messages: &mut Vec<Message>, prompt: Prompt) {
     match messages.last_mut() {
-        Some(Message::User(last)) => last.join(said),
-        _ => messages.push(Message::User(said)),
+        Some(Message::User(last)) => last.join(prompt),
+        _ => messages.push(Message::User(prompt)),
     }
 }
 

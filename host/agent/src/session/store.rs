@@ -97,7 +97,7 @@ impl Sessions {
     pub fn begin(
         &self,
         begun: Begun,
-        said: impl Into<Prompt>,
+        prompt: impl Into<Prompt>,
         redactor: &Redactor,
     ) -> Result<SessionLog, SessionError> {
         file::create_private(&self.folder).map_err(SessionError::file("begin", &self.folder))?;
@@ -107,7 +107,7 @@ impl Sessions {
         let time = all.last().map_or_else(Timestamp::now, |newest| newest.begins_before(Timestamp::now()));
         let path = self.folder.join(format!("{}-{id}{ENDING}", time.strftime(TIME)));
         let begun = log::text(Line::now(Entry::Begun(Begun { id: id.clone(), ..begun })), redactor);
-        let prompt = log::text(Line::now(Entry::said(&said.into())), redactor);
+        let prompt = log::text(Line::now(Entry::said(&prompt.into())), redactor);
         // One write: a session that can be found has its prompt.
         let file = File::create(&path, &id, &format!("{begun}\n{prompt}"))?;
         Ok(SessionLog::new(&id, file, redactor.clone(), (self.answers(&id), self.changes(&id))))
@@ -179,7 +179,7 @@ impl Sessions {
     /// # Errors
     /// There is no such session.
     pub fn last(&self, begun: &Begun) -> Result<Saved, SessionError> {
-        let is_like = |saved: &Saved| saved.begun().is_some_and(|own| own.is_like(begun));
+        let is_like = |saved: &Saved| saved.begun().is_some_and(|other| other.is_like(begun));
         self.all()?.into_iter().rev().find(is_like).ok_or(SessionError::None)
     }
 }
@@ -206,9 +206,9 @@ impl Saved {
     /// Returns the time for the name of a session that begins `now`: later than this one, even if the clock was set
     /// back or has not advanced.
     fn begins_before(&self, now: Timestamp) -> Timestamp {
-        let own = self.path.file_name().and_then(|name| name.to_str()?.split('-').next());
-        let own = own.and_then(|time| DateTime::strptime(TIME, time).ok()?.to_zoned(TimeZone::UTC).ok());
-        let next = own.and_then(|own| own.timestamp().checked_add(NEXT).ok());
+        let named = self.path.file_name().and_then(|name| name.to_str()?.split('-').next());
+        let named = named.and_then(|time| DateTime::strptime(TIME, time).ok()?.to_zoned(TimeZone::UTC).ok());
+        let next = named.and_then(|named| named.timestamp().checked_add(NEXT).ok());
         next.map_or(now, |next| next.max(now))
     }
 
@@ -238,9 +238,9 @@ impl Saved {
         let mut lines = io::BufRead::lines(io::BufReader::new(io::Read::take(file, OPENING)));
         let mut entry = || Some(serde_json::from_str::<Line>(&lines.next()?.ok()?).ok()?.entry);
         let Some(Entry::Begun(begun)) = entry() else { return None };
-        let said =
+        let prompt =
             entry().and_then(|entry| if let Entry::Said { text, .. } = entry { Some(text) } else { None });
-        Some((begun, said))
+        Some((begun, prompt))
     }
 
     /// Returns the time of the last write.

@@ -36,7 +36,7 @@ pub(super) fn is_larger(message: &Message, shares: Shares) -> bool {
         texts(text, attachments).any(|bytes| bytes > share.text) || files::is_larger(attachments, share)
     };
     match message {
-        Message::User(said) => is_over(&said.text, &said.attachments, shares.prompt),
+        Message::User(prompt) => is_over(&prompt.text, &prompt.attachments, shares.prompt),
         Message::Turn(exchange) => exchange
             .answered()
             .any(|(_, result)| is_over(&result.content, &result.attachments, shares.answer)),

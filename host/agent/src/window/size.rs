@@ -40,10 +40,10 @@ impl Size {
     pub(super) fn new(message: &Message) -> Self {
         let mut size = Self::default();
         match message {
-            Message::User(said) => {
-                size.prompt.add(&said.text, &said.attachments);
+            Message::User(prompt) => {
+                size.prompt.add(&prompt.text, &prompt.attachments);
                 // A question of haft is no request of the person.
-                size.is_asked = !is_own_question(said);
+                size.is_asked = !is_own_question(prompt);
             }
             Message::Turn(exchange) => {
                 for (_, result) in exchange.answered() {
@@ -81,10 +81,10 @@ impl Size {
 /// Returns the size of a turn without its answers, in bytes.
 fn own_bytes(exchange: &Exchange) -> usize {
     let reply = exchange.reply();
-    let own = if reply.raw.is_null() { 0 } else { reply.raw.to_string().len() };
+    let raw = if reply.raw.is_null() { 0 } else { reply.raw.to_string().len() };
     let calls = reply
         .calls
         .iter()
         .map(|requested| requested.call.tool.len() + requested.call.arguments.to_string().len());
-    own.max(reply.text.len() + calls.sum::<usize>())
+    raw.max(reply.text.len() + calls.sum::<usize>())
 }

@@ -62,8 +62,8 @@ impl PublicKey {
         let is_for_signatures = matches!(jwk.common.public_key_use, None | Some(PublicKeyUse::Signature));
         let curve = match &jwk.algorithm {
             AlgorithmParameters::RSA(_) => None,
-            AlgorithmParameters::EllipticCurve(own) => Some(own.curve.clone()),
-            AlgorithmParameters::OctetKeyPair(own) => Some(own.curve.clone()),
+            AlgorithmParameters::EllipticCurve(parameters) => Some(parameters.curve.clone()),
+            AlgorithmParameters::OctetKeyPair(parameters) => Some(parameters.curve.clone()),
             _ => return None,
         };
         let key = DecodingKey::from_jwk(&jwk).ok().filter(|_| is_for_signatures)?;
@@ -72,7 +72,7 @@ impl PublicKey {
 
     fn fits(&self, algorithm: Algorithm) -> bool {
         let is_named =
-            self.algorithm.as_deref().is_none_or(|own| Algorithm::from_str(own).ok() == Some(algorithm));
+            self.algorithm.as_deref().is_none_or(|name| Algorithm::from_str(name).ok() == Some(algorithm));
         let family = match algorithm {
             Algorithm::ES256 => self.curve == Some(EllipticCurve::P256),
             Algorithm::ES384 => self.curve == Some(EllipticCurve::P384),

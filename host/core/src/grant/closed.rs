@@ -139,8 +139,8 @@ impl Grant {
     pub fn closed_in(&self, text: &str) -> Vec<&Closed> {
         let mut found: Vec<&Closed> = Vec::new();
         for closed in self.closed().filter(|closed| closed.why != Why::Own) {
-            let is_told = |other: &&Closed| other.why == closed.why && matches!(closed.why, Why::Store(_));
-            if !found.iter().any(is_told) && self.is_about(text, closed) {
+            let is_listed = |other: &&Closed| other.why == closed.why && matches!(closed.why, Why::Store(_));
+            if !found.iter().any(is_listed) && self.is_about(text, closed) {
                 found.push(closed);
             }
         }

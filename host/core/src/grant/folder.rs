@@ -62,8 +62,8 @@ impl Folder {
 
     /// Whether both are the same directory, whatever their paths.
     pub fn is_same(&self, other: &Self) -> io::Result<bool> {
-        let [own, other] = [self.0.dir_metadata()?, other.0.dir_metadata()?];
-        Ok((own.dev(), own.ino()) == (other.dev(), other.ino()))
+        let [this, other] = [self.0.dir_metadata()?, other.0.dir_metadata()?];
+        Ok((this.dev(), this.ino()) == (other.dev(), other.ino()))
     }
 
     /// Reads at most `most` bytes of the regular file `path` below this directory. Follows symbolic links that stay

@@ -175,9 +175,9 @@ fn homes() -> Vec<PathBuf> {
     let accounts = std::fs::read(ACCOUNTS).unwrap_or_default();
     let accounts = String::from_utf8_lossy(&accounts);
     let listed = accounts.lines().filter_map(|account| account.split(':').nth(5)).map(PathBuf::from);
-    let own = etcetera::home_dir().ok().into_iter().chain([PathBuf::from("/root")]);
+    let known = etcetera::home_dir().ok().into_iter().chain([PathBuf::from("/root")]);
     // System accounts have the home `/`, which would make every directory one that contains a home.
-    own.chain(listed).filter(|home| home.is_absolute() && home.parent().is_some()).collect()
+    known.chain(listed).filter(|home| home.is_absolute() && home.parent().is_some()).collect()
 }
 
 #[cfg(test)]

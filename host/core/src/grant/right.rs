@@ -48,8 +48,8 @@ impl FromStr for Right {
     type Err = RightError;
 
     fn from_str(text: &str) -> Result<Self, RightError> {
-        let (what, value) = text.split_once('=').ok_or(RightError::Form)?;
-        match what {
+        let (kind, value) = text.split_once('=').ok_or(RightError::Form)?;
+        match kind {
             _ if value.is_empty() || value.contains(char::is_control) => Err(RightError::Form),
             "read" => Ok(Self::Read(value.into())),
             "write" => Ok(Self::Write(value.into())),

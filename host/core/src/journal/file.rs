@@ -99,15 +99,15 @@ impl File {
     /// person removed it. A rotation is noticed with a delay: the file is read nevertheless.
     fn current_size(&mut self) -> Option<u64> {
         let open = self.open.as_ref()?;
-        let own = open.file.metadata().ok().filter(|own| own.nlink() > 0)?;
+        let metadata = open.file.metadata().ok().filter(|metadata| metadata.nlink() > 0)?;
         if self.looked.is_none_or(|looked| looked.elapsed() >= LOOK) {
             let named = fs::metadata(self.directory.join(CURRENT)).ok()?;
-            if (named.dev(), named.ino()) != (own.dev(), own.ino()) {
+            if (named.dev(), named.ino()) != (metadata.dev(), metadata.ino()) {
                 return None;
             }
             self.looked = Some(Instant::now());
         }
-        Some(own.len())
+        Some(metadata.len())
     }
 
     /// Rotates the file and removes the oldest ones, unless another process holds the lock: the file then grows by
@@ -148,8 +148,8 @@ fn remove_old(directory: &Path) -> io::Result<()> {
 
 /// Returns the `keep` in a file name, in bytes.
 fn kept(name: &str) -> u64 {
-    let said = name.strip_suffix(ENDING).and_then(|stem| stem.rsplit('-').next());
-    said.and_then(from_unit).unwrap_or(JournalTable::DEFAULT_KEEP)
+    let keep = name.strip_suffix(ENDING).and_then(|stem| stem.rsplit('-').next());
+    keep.and_then(from_unit).unwrap_or(JournalTable::DEFAULT_KEEP)
 }
 
 /// Removes the marks of the current file, and returns the largest `keep`.

@@ -67,14 +67,14 @@ impl View {
         // Opened before the others are listed, so that a file rotated meanwhile is recognised.
         let current = open(&directory.join(CURRENT))?;
         let current = current.map(|file| file.metadata().map(|metadata| (file, metadata))).transpose()?;
-        let own = current.as_ref().map(|(_, metadata)| (metadata.dev(), metadata.ino()));
+        let identity = current.as_ref().map(|(_, metadata)| (metadata.dev(), metadata.ino()));
         let mut aside = match aside(directory) {
             Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
             files => files?,
         };
         aside.retain(|path| {
             let other = std::fs::metadata(path).ok().map(|metadata| (metadata.dev(), metadata.ino()));
-            other.is_some() && other != own
+            other.is_some() && other != identity
         });
         let current = current.map(|(file, metadata)| (file, metadata.len()));
         Ok(Self { directory: directory.to_owned(), aside, current })

@@ -222,8 +222,8 @@ impl Gathered {
 
     /// Removes the first line of a call; returns whether it was waiting.
     fn forget(&mut self, id: &str) -> bool {
-        let own = self.begun.iter().position(|record| record.id == id);
-        own.map(|index| self.begun.remove(index)).is_some()
+        let place = self.begun.iter().position(|record| record.id == id);
+        place.map(|index| self.begun.remove(index)).is_some()
     }
 }
 

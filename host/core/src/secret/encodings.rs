@@ -98,8 +98,8 @@ fn in_base64(secret: &[u8], offset: usize) -> [String; 2] {
     let mut bytes = vec![0; offset];
     bytes.extend_from_slice(secret);
     let (first, end) = ((offset * 8).div_ceil(6), bytes.len() * 8 / 6);
-    let own = |text: String| text.get(first..end).unwrap_or_default().to_owned();
-    [own(BASE64_STANDARD.encode(&bytes)), own(BASE64_URL_SAFE.encode(&bytes))]
+    let part = |text: String| text.get(first..end).unwrap_or_default().to_owned();
+    [part(BASE64_STANDARD.encode(&bytes)), part(BASE64_URL_SAFE.encode(&bytes))]
 }
 
 /// Returns the lines of a secret of several lines, without lines that only give its type.

@@ -37,9 +37,9 @@ impl RedactingEvents {
         let (stdout, stderr, partial) = (stream(), stream(), stream());
         let streams = Streams { stdout, stderr, partial, text: stream(), thought: stream() };
         let streams = Arc::new(Lock::new(streams));
-        let (redactor, own, next) = (redactor.clone(), streams.clone(), to.clone());
+        let (redactor, shared, next) = (redactor.clone(), streams.clone(), to.clone());
         let events = Events::to(move |event| {
-            let clean = own.lock().clean(&redactor, event);
+            let clean = shared.lock().clean(&redactor, event);
             if let Some(event) = clean {
                 next.emit(|| event);
             }

@@ -171,8 +171,8 @@ fn edge(form: &str) -> usize {
 }
 
 /// Returns the length of the common prefix.
-fn alike<'a>(one: impl Iterator<Item = &'a u8>, other: impl Iterator<Item = &'a u8>) -> usize {
-    one.zip(other).take_while(|(one, other)| one == other).count()
+fn alike<'a>(first: impl Iterator<Item = &'a u8>, second: impl Iterator<Item = &'a u8>) -> usize {
+    first.zip(second).take_while(|(first, second)| first == second).count()
 }
 
 /// Sorts ranges, and merges those that touch.

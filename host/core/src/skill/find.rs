@@ -20,7 +20,7 @@ pub fn of_project(project: &Project, shelf: &mut Shelf) {
     for folder in project.upwards() {
         let inside = folder.join(FOLDER);
         let entries = project.folder().and_then(|root| entries(&root, &inside));
-        for name in told(entries, &project.path(&inside), shelf) {
+        for name in listed(entries, &project.path(&inside), shelf) {
             put(SkillFolder::new(project.root().clone(), &inside.join(&name)), &name, shelf);
         }
     }
@@ -28,11 +28,11 @@ pub fn of_project(project: &Project, shelf: &mut Shelf) {
 
 /// Adds the skills of the person with the home directory `home` to the shelf.
 pub fn of_person(home: &Path, shelf: &mut Shelf) {
-    let own = home.join(FOLDER);
+    let folder = home.join(FOLDER);
     let entries =
-        Root::resolve(Path::new("/"), &own).and_then(|root| entries(&root.folder()?, Path::new("")));
-    for name in told(entries, &own, shelf) {
-        if let Ok(root) = Root::resolve(&own, Path::new(&name)) {
+        Root::resolve(Path::new("/"), &folder).and_then(|root| entries(&root.folder()?, Path::new("")));
+    for name in listed(entries, &folder, shelf) {
+        if let Ok(root) = Root::resolve(&folder, Path::new(&name)) {
             put(SkillFolder::new(root, Path::new("")), &name, shelf);
         }
     }
@@ -45,7 +45,7 @@ fn entries(root: &Folder, inside: &Path) -> io::Result<Vec<String>> {
 }
 
 /// Returns the names; reports an existing folder that cannot be listed.
-fn told(entries: io::Result<Vec<String>>, folder: &Path, shelf: &mut Shelf) -> Vec<String> {
+fn listed(entries: io::Result<Vec<String>>, folder: &Path, shelf: &mut Shelf) -> Vec<String> {
     entries.unwrap_or_else(|error| {
         if !is_absent(&error) {
             shelf.problem(format!("the skills in `{}` are not used: {error}", folder.display()));

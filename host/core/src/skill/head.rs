@@ -42,17 +42,17 @@ fn without_comment(line: &str) -> &str {
 
 /// Returns the text between the first two of `quote`; everything after the first if there is no second.
 fn quoted(text: &str, quote: char) -> String {
-    let mut own = String::new();
+    let mut unquoted = String::new();
     let mut rest = text.chars().skip(1).peekable();
     while let Some(c) = rest.next() {
         match c {
-            '\\' if quote == '"' => own.extend(escaped(&mut rest)),
-            c if c == quote && quote == '\'' && rest.peek() == Some(&'\'') => own.extend(rest.next()),
+            '\\' if quote == '"' => unquoted.extend(escaped(&mut rest)),
+            c if c == quote && quote == '\'' && rest.peek() == Some(&'\'') => unquoted.extend(rest.next()),
             c if c == quote => break,
-            c => own.push(c),
+            c => unquoted.push(c),
         }
     }
-    own
+    unquoted
 }
 
 /// Returns the character for the escape after a `\`.

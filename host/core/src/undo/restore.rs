@@ -195,12 +195,12 @@ fn put_back(changes: BTreeMap<PathBuf, Change>, undone: &mut Undone) {
     }
     let mut failed = BTreeMap::new();
     // The deepest first, so that the content of folders comes before them.
-    for one in ready.iter().rev().filter(|one| one.is_in_the_way()) {
-        _ = one.remove().map_err(|error| failed.insert(one.path.clone(), error));
+    for entry in ready.iter().rev().filter(|entry| entry.is_in_the_way()) {
+        _ = entry.remove().map_err(|error| failed.insert(entry.path.clone(), error));
     }
-    for one in &ready {
-        if !failed.contains_key(&one.path) {
-            _ = one.make().map_err(|error| failed.insert(one.path.clone(), error));
+    for entry in &ready {
+        if !failed.contains_key(&entry.path) {
+            _ = entry.make().map_err(|error| failed.insert(entry.path.clone(), error));
         }
     }
     for Ready { path, .. } in ready {

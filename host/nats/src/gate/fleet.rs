@@ -265,7 +265,7 @@ impl Fleet {
             }
         }
         let mut tools: Vec<Known> = best.into_values().map(|(_, tool)| tool.clone()).collect();
-        tools.sort_by(|one, other| one.def.name.cmp(&other.def.name));
+        tools.sort_by(|first, second| first.def.name.cmp(&second.def.name));
         tools
     }
 
@@ -287,7 +287,7 @@ impl Fleet {
             (worker.clone(), labels, member.places, member.busy(), tools)
         });
         let mut listed: Vec<_> = listed.collect();
-        listed.sort_by(|one, other| one.0.cmp(&other.0));
+        listed.sort_by(|first, second| first.0.cmp(&second.0));
         listed
     }
 }
@@ -295,7 +295,7 @@ impl Fleet {
 impl Inner {
     /// Whether another worker is accepted.
     fn has_room_for(&self, worker: &WorkerId) -> bool {
-        let namesakes = self.members.keys().filter(|own| own.name == worker.name).count();
+        let namesakes = self.members.keys().filter(|known| known.name == worker.name).count();
         self.members.len() < MAX_WORKERS && namesakes < MAX_NAMESAKES
     }
 

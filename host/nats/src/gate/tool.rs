@@ -26,16 +26,16 @@ pub struct NatsTool {
     def: ToolDef,
     component: Option<String>,
     /// The local instance of the tool, which describes its calls. It is never called.
-    own: Option<Arc<dyn Tool>>,
+    local: Option<Arc<dyn Tool>>,
     wanted: Arc<Wanted>,
 }
 
 impl NatsTool {
     /// Makes the remote form of the tool `local`, on workers with one of the labels `on` that have the same
     /// definition and, for a component, the same bytes.
-    pub fn new(gate: &Arc<Gate>, own: Arc<dyn Tool>, on: &[Label]) -> Self {
-        let (def, component) = (own.def().clone(), own.digest().map(str::to_owned));
-        Self { own: Some(own), ..Self::of(gate, def, component, on) }
+    pub fn new(gate: &Arc<Gate>, local: Arc<dyn Tool>, on: &[Label]) -> Self {
+        let (def, component) = (local.def().clone(), local.digest().map(str::to_owned));
+        Self { local: Some(local), ..Self::of(gate, def, component, on) }
     }
 
     /// Makes a tool that only workers have.
@@ -46,7 +46,7 @@ impl NatsTool {
     fn of(gate: &Arc<Gate>, def: ToolDef, component: Option<String>, on: &[Label]) -> Self {
         let definition = definition(&def, component.as_deref());
         let wanted = gate.wants(Wanted { tool: def.name.clone(), definition, on: on.into() });
-        Self { gate: gate.clone(), def, component, own: None, wanted }
+        Self { gate: gate.clone(), def, component, local: None, wanted }
     }
 
     /// Returns the limits of a call at the gate for `limits` at the worker.
@@ -66,16 +66,16 @@ impl Tool for NatsTool {
     }
 
     fn refusal(&self, arguments: &Value) -> Option<ToolError> {
-        self.own.as_ref()?.refusal(arguments)
+        self.local.as_ref()?.refusal(arguments)
     }
 
     fn subject(&self, arguments: &Value) -> Subject {
-        self.own.as_ref().map_or_else(|| Subject::arguments(arguments), |own| own.subject(arguments))
+        self.local.as_ref().map_or_else(|| Subject::arguments(arguments), |local| local.subject(arguments))
     }
 
     fn may_have_effects(&self, grant: &Grant) -> bool {
         // The effects at the worker depend on its grants; here only the journal uses this.
-        self.own.as_ref().is_none_or(|own| own.may_have_effects(grant))
+        self.local.as_ref().is_none_or(|local| local.may_have_effects(grant))
     }
 
     fn has_fixed_rights(&self) -> bool {

@@ -25,7 +25,7 @@ impl Listening {
     /// Subscribes for the programs that `worker` runs calls of now, and unsubscribes from others.
     pub(super) async fn follow(&mut self, worker: &Arc<Worker>) -> Result<(), LinkError> {
         let bases = worker.readings.bases();
-        let is_over = |base: &str| !bases.iter().any(|own| own.base() == base);
+        let is_over = |base: &str| !bases.iter().any(|subjects| subjects.base() == base);
         self.others.retain(|base, _| !is_over(base));
         let over: Vec<_> = self.calls.keys().filter(|(base, _)| is_over(base)).cloned().collect();
         for key in &over {

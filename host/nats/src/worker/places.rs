@@ -25,13 +25,13 @@ impl Places {
     }
 
     /// Takes a place if one is free.
-    pub(super) fn take(own: &Arc<Self>) -> Option<Taken> {
-        let one_more = |busy: u32| (busy < own.most && !own.is_closed()).then_some(busy + 1);
-        let taken = own.busy.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more);
+    pub(super) fn take(places: &Arc<Self>) -> Option<Taken> {
+        let one_more = |busy: u32| (busy < places.most && !places.is_closed()).then_some(busy + 1);
+        let taken = places.busy.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more);
         if taken.is_err() {
-            own.is_missed.store(true, Ordering::Release);
+            places.is_missed.store(true, Ordering::Release);
         }
-        taken.is_ok().then(|| Taken(own.clone()))
+        taken.is_ok().then(|| Taken(places.clone()))
     }
 
     /// Closes all places for new calls.

@@ -105,7 +105,7 @@ impl Readings {
             tools.extend(read.known.values().filter(|tool| seen.insert(tool.definition.clone())).cloned());
         }
         // Workers with the same tools send the same text.
-        tools.sort_by(|one, other| one.def.name.cmp(&other.def.name));
+        tools.sort_by(|first, second| first.def.name.cmp(&second.def.name));
         tools
     }
 

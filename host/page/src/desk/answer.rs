@@ -21,15 +21,15 @@ impl Desk {
         let names = names(&self.questions(), |name| name.ends_with(ENDING))?;
         let ids = names.iter().filter_map(|name| name.strip_suffix(ENDING)).take(MAX_QUESTIONS);
         let mut found: Vec<_> = ids.filter_map(|id| self.find(id).transpose()).collect::<io::Result<_>>()?;
-        found.sort_unstable_by(|one, two| {
-            (one.waiting.time, &one.waiting.id).cmp(&(two.waiting.time, &two.waiting.id))
+        found.sort_unstable_by(|first, second| {
+            (first.waiting.time, &first.waiting.id).cmp(&(second.waiting.time, &second.waiting.id))
         });
         Ok(found)
     }
 
     /// Answers the question `id` if it still waits, has this digest and is unanswered; returns whether it did.
     pub(crate) fn give(&self, id: &str, digest: &str, answer: Answer) -> io::Result<bool> {
-        let is_it = |found: &Found| {
+        let is_valid = |found: &Found| {
             let is_offered = match answer {
                 Answer::Session => found.waiting.for_session,
                 Answer::Write => found.waiting.written_by.is_some(),
@@ -37,7 +37,7 @@ impl Desk {
             };
             found.digest == digest && is_offered
         };
-        if self.find(id)?.is_none_or(|found| !is_it(&found)) {
+        if self.find(id)?.is_none_or(|found| !is_valid(&found)) {
             return Ok(false);
         }
         let mut file = tempfile::NamedTempFile::new_in(self.answers())?;
@@ -65,7 +65,7 @@ impl Desk {
         let mut bytes = Vec::new();
         file.take(MAX_FILE).read_to_end(&mut bytes)?;
         let waiting = serde_json::from_slice::<Waiting>(&bytes).ok();
-        let waiting = waiting.filter(|own| own.id == id && own.until > Timestamp::now());
+        let waiting = waiting.filter(|waiting| waiting.id == id && waiting.until > Timestamp::now());
         // The asking process removes the question, then its answer: a question that is gone now was answered and no
         // longer waits.
         let waiting = waiting.filter(|_| !self.answer(id).exists() && path.exists());

@@ -90,10 +90,10 @@ impl Row {
 /// Returns the arguments of a call in full, one below the other, with the difference that it makes.
 pub(crate) fn arguments(arguments: &Value) -> String {
     let difference = Difference::of(arguments, None);
-    let said = in_full(arguments, difference.as_ref());
+    let text = in_full(arguments, difference.as_ref());
     match difference {
-        Some(difference) => format!("{said}\n{difference}"),
-        None => said.trim_start_matches('\n').to_owned(),
+        Some(difference) => format!("{text}\n{difference}"),
+        None => text.trim_start_matches('\n').to_owned(),
     }
 }
 

@@ -17,7 +17,7 @@ pub(super) fn refusal(
     is_entry: bool,
 ) -> Option<(StatusCode, &'static str)> {
     let Some(host) =
-        only(headers, &HOST).filter(|host| hosts.iter().any(|own| own.eq_ignore_ascii_case(host)))
+        only(headers, &HOST).filter(|host| hosts.iter().any(|known| known.eq_ignore_ascii_case(host)))
     else {
         return Some((
             StatusCode::FORBIDDEN,

@@ -77,7 +77,8 @@ impl Keys {
     pub(super) fn redeem(&self, key: &str) -> io::Result<Option<String>> {
         let cookie = random::name::<KEY>()?;
         let mut state = self.state.lock();
-        let is_good = |(own, until): &(Hash, Instant)| is_same(own, &hash(key)) && Instant::now() < *until;
+        let is_good =
+            |(known, until): &(Hash, Instant)| is_same(known, &hash(key)) && Instant::now() < *until;
         if state.link.take_if(|link| is_good(link)).is_none() {
             return Ok(None);
         }
@@ -94,8 +95,8 @@ impl Keys {
         let texts = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
         let mut cookies =
             texts.flat_map(|text| text.split(';')).filter_map(|cookie| cookie.trim().split_once('='));
-        let shown = cookies.find(|(own, _)| *own == name).map(|(_, value)| hash(value));
-        shown.is_some_and(|shown| self.state.lock().browsers.iter().any(|own| is_same(own, &shown)))
+        let shown = cookies.find(|(known, _)| *known == name).map(|(_, value)| hash(value));
+        shown.is_some_and(|shown| self.state.lock().browsers.iter().any(|known| is_same(known, &shown)))
     }
 
     /// Returns the name of the cookie: browsers send the same cookies to all ports of a host.
@@ -109,8 +110,8 @@ fn hash(text: &str) -> Hash {
 }
 
 /// Compares in constant time.
-fn is_same(own: &Hash, other: &Hash) -> bool {
-    own.iter().zip(other).fold(0, |difference, (own, other)| difference | (own ^ other)) == 0
+fn is_same(known: &Hash, given: &Hash) -> bool {
+    known.iter().zip(given).fold(0, |difference, (known, given)| difference | (known ^ given)) == 0
 }
 
 #[cfg(test)]

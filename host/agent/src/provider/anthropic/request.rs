@@ -134,8 +134,8 @@ fn messages(ask: &Ask<'_>) -> Vec<Value> {
     let mut messages = Vec::new();
     for message in ask.messages {
         match message {
-            Message::User(said) => {
-                push_user_message(&mut messages, blocks(&said.text, &said.attachments).collect());
+            Message::User(prompt) => {
+                push_user_message(&mut messages, blocks(&prompt.text, &prompt.attachments).collect());
             }
             Message::Turn(exchange) => push_exchange(&mut messages, exchange),
         }

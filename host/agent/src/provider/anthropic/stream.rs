@@ -109,7 +109,7 @@ impl Message {
         }
         // A repeated start of the same block.
         if text.is_empty()
-            && self.last(block.get("index"), |own| own.get("type") == block.get("type")).is_some()
+            && self.last(block.get("index"), |known| known.get("type") == block.get("type")).is_some()
         {
             return Ok(());
         }
@@ -187,11 +187,11 @@ impl Message {
     }
 
     fn end(&mut self, delta: Map<String, Value>, usage: Map<String, Value>) {
-        let told = |(_, value): &(String, Value)| !value.is_null();
-        self.rest.extend(delta.into_iter().filter(told));
-        let own = self.rest.entry("usage").or_insert_with(|| json!({}));
-        if let Value::Object(own) = own {
-            own.extend(usage.into_iter().filter(told));
+        let is_set = |(_, value): &(String, Value)| !value.is_null();
+        self.rest.extend(delta.into_iter().filter(is_set));
+        let merged = self.rest.entry("usage").or_insert_with(|| json!({}));
+        if let Value::Object(merged) = merged {
+            merged.extend(usage.into_iter().filter(is_set));
         }
     }
 }

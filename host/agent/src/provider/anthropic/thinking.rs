@@ -45,8 +45,8 @@ fn open_turn(messages: &[Value]) -> Option<&Value> {
     if !is_of(last, "assistant") && !has(last, &|is_answer| is_answer) {
         return None;
     }
-    let said = |message: &Value| is_of(message, "user") && has(message, &|is_answer| !is_answer);
-    let begin = before.iter().rposition(said).map_or(0, |place| place + 1);
+    let is_prompt = |message: &Value| is_of(message, "user") && has(message, &|is_answer| !is_answer);
+    let begin = before.iter().rposition(is_prompt).map_or(0, |place| place + 1);
     messages.get(begin..)?.iter().find(|message| is_of(message, "assistant"))
 }
 

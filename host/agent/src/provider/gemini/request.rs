@@ -118,9 +118,9 @@ fn contents(ask: &Ask<'_>) -> Vec<Value> {
     let mut contents = Vec::new();
     for message in ask.messages {
         match message {
-            Message::User(said) => {
-                let text = json!({ "text": said.text });
-                let parts = std::iter::once(text).chain(said.attachments.iter().map(files::part));
+            Message::User(prompt) => {
+                let text = json!({ "text": prompt.text });
+                let parts = std::iter::once(text).chain(prompt.attachments.iter().map(files::part));
                 contents.push(json!({ "role": "user", "parts": parts.collect::<Vec<_>>() }));
             }
             Message::Turn(exchange) => push_exchange(&mut contents, exchange, ask.model),

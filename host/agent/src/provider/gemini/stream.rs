@@ -92,8 +92,8 @@ impl Content {
         let last = self.parts.last_mut().and_then(Value::as_object_mut);
         match last.filter(|last| is_plain(last) && is_plain(&part) && is_thought(last) == is_thought(&part)) {
             Some(last) => {
-                if let (Some(Value::String(own)), Some(more)) = (last.get_mut("text"), text(&part)) {
-                    own.push_str(more);
+                if let (Some(Value::String(before)), Some(more)) = (last.get_mut("text"), text(&part)) {
+                    before.push_str(more);
                 }
             }
             None if is_blank(&part) => {}

@@ -304,12 +304,12 @@ impl<'s> Mending<'s> {
         json!({})
     }
 
-    fn change(&mut self, what: &str) {
+    fn change(&mut self, description: &str) {
         if self.changes.len() >= MAX_CHANGES {
             self.untold += 1;
             return;
         }
         let place = if self.path.is_empty() { "the schema".to_owned() } else { self.path.join(".") };
-        self.changes.push(format!("{place}: {what}"));
+        self.changes.push(format!("{place}: {description}"));
     }
 }

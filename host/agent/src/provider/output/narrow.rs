@@ -27,26 +27,26 @@ type Node = Map<String, Value>;
 impl Narrow {
     /// Translates `schema`; `None` if the vendor cannot express it.
     pub(in crate::provider) fn translate(&self, schema: &Value) -> Option<Value> {
-        let mut said = Node::new();
+        let mut translated = Node::new();
         let node = schema.as_object()?;
         if self.is_closed && is_sum(node) {
             return None;
         }
         for (key, value) in node {
-            self.keyword(&mut said, key, value)?;
+            self.keyword(&mut translated, key, value)?;
         }
         if self.is_closed {
-            close(&mut said)?;
+            close(&mut translated)?;
         }
-        Some(said.into())
+        Some(translated.into())
     }
 
     /// Adds the translation of a keyword.
-    fn keyword(&self, said: &mut Node, key: &str, value: &Value) -> Option<()> {
+    fn keyword(&self, translated: &mut Node, key: &str, value: &Value) -> Option<()> {
         let key = match key {
             "definitions" => "$defs",
             "oneOf" if !self.has("oneOf") => "anyOf",
-            "const" if !self.has("const") => return self.keyword(said, "enum", &json!([value])),
+            "const" if !self.has("const") => return self.keyword(translated, "enum", &json!([value])),
             // Property names given by a pattern cannot be listed.
             "patternProperties" if self.is_closed => return None,
             key => key,
@@ -57,19 +57,19 @@ impl Narrow {
         let value = match (key, value) {
             ("$ref", Value::String(path)) => path.replacen(OLD_PARTS, PARTS, 1).into(),
             ("properties" | "$defs", Value::Object(named)) => {
-                let named = named.iter().map(|(name, one)| Some((name.clone(), self.translate(one)?)));
+                let named = named.iter().map(|(name, schema)| Some((name.clone(), self.translate(schema)?)));
                 Value::Object(named.collect::<Option<_>>()?)
             }
             ("anyOf" | "allOf" | "oneOf", Value::Array(some)) => {
-                some.iter().map(|one| self.translate(one)).collect::<Option<_>>()?
+                some.iter().map(|schema| self.translate(schema)).collect::<Option<_>>()?
             }
             ("items" | "additionalProperties", Value::Object(_)) => self.translate(value)?,
             _ => value.clone(),
         };
-        match (said.get_mut(key), value) {
+        match (translated.get_mut(key), value) {
             // `definitions` and `$defs` may both be present.
             (Some(Value::Object(before)), Value::Object(more)) => before.extend(more),
-            (_, value) => drop(said.insert(key.to_owned(), value)),
+            (_, value) => drop(translated.insert(key.to_owned(), value)),
         }
         Some(())
     }

@@ -63,7 +63,8 @@ fn is_closed(node: &Map<String, Value>, properties: &mut usize) -> bool {
     }
     let required = node.get("required").and_then(Value::as_array);
     let named = node.get("properties").and_then(Value::as_object);
-    let is_required = |name: &String| required.is_some_and(|all| all.iter().any(|one| one == name.as_str()));
+    let is_required =
+        |name: &String| required.is_some_and(|all| all.iter().any(|value| value == name.as_str()));
     *properties += named.map_or(0, Map::len);
     node.get("additionalProperties") == Some(&false.into())
         && *properties <= MAX_PROPERTIES

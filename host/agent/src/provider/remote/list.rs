@@ -35,8 +35,8 @@ impl<D: Dialect> Remote<D> {
         }
         let is_cut = !next.is_empty();
         models.truncate(MAX_MODELS);
-        models.sort_by(|one, two| one.name.cmp(&two.name));
-        models.dedup_by(|one, two| one.name == two.name);
+        models.sort_by(|first, second| first.name.cmp(&second.name));
+        models.dedup_by(|first, second| first.name == second.name);
         for model in &mut models {
             model.context_window = model.context_window.or_else(|| self.published_window(&model.name));
             model.prices = self.prices.get(&model.name).copied().or(model.prices);

@@ -53,9 +53,9 @@ fn tool(def: &ToolDef) -> Value {
 
 fn items(ask: &Ask<'_>) -> Vec<Value> {
     let mut items = Vec::new();
-    for said in ask.messages {
-        match said {
-            Message::User(said) => items.push(message("user", content(&said.text, &said.attachments))),
+    for step in ask.messages {
+        match step {
+            Message::User(prompt) => items.push(message("user", content(&prompt.text, &prompt.attachments))),
             Message::Turn(exchange) => push_exchange(&mut items, exchange),
         }
     }
@@ -64,9 +64,9 @@ fn items(ask: &Ask<'_>) -> Vec<Value> {
 
 fn push_exchange(items: &mut Vec<Value>, exchange: &Exchange) {
     let reply = exchange.reply();
-    let own = reply.raw.get("output").and_then(Value::as_array).filter(|_| is_own(reply, VENDOR));
-    match own {
-        Some(own) => items.extend(own.iter().cloned()),
+    let output = reply.raw.get("output").and_then(Value::as_array).filter(|_| is_own(reply, VENDOR));
+    match output {
+        Some(output) => items.extend(output.iter().cloned()),
         None => push_rebuilt(items, reply),
     }
     items.extend(exchange.answered().map(|(requested, result)| {

@@ -139,11 +139,11 @@ impl Response {
             _ => self.find(&kind, item.get("index")),
         };
         match place.and_then(|place| self.items.get_mut(place)).and_then(Value::as_object_mut) {
-            Some(own) if is_done => {
-                own.retain(|key, _| KEPT.contains(&key.as_str()));
-                own.extend(item);
+            Some(known) if is_done => {
+                known.retain(|key, _| KEPT.contains(&key.as_str()));
+                known.extend(item);
             }
-            Some(own) if !own.contains_key(DONE) => CALL.join(own, item),
+            Some(known) if !known.contains_key(DONE) => CALL.join(known, item),
             Some(_) => {}
             None => drop(self.insert(item)?),
         }
@@ -153,8 +153,9 @@ impl Response {
     /// Returns the position of the last item with this type and index.
     fn find(&self, kind: &str, index: Option<&Value>) -> Option<usize> {
         let index = index.filter(|index| index.is_u64())?;
-        let is_it = |item: &Value| item.get("index") == Some(index) && item.get("type") == Some(&kind.into());
-        self.items.iter().rposition(is_it)
+        let is_match =
+            |item: &Value| item.get("index") == Some(index) && item.get("type") == Some(&kind.into());
+        self.items.iter().rposition(is_match)
     }
 
     fn insert(&mut self, mut item: Map<String, Value>) -> Result<usize, Failure> {

@@ -175,8 +175,8 @@ impl Followed {
             aside.iter().filter(|path| self.newest_aside.as_ref().is_none_or(|newest| *path > newest));
         for file in begun.rev().take(MAX_LATER).filter_map(|path| open(path).transpose()) {
             let file = file?;
-            let own = file.metadata()?.ino();
-            if own != inode && Some(own) != self.inode {
+            let found = file.metadata()?.ino();
+            if found != inode && Some(found) != self.inode {
                 self.later.push_front(file);
             }
         }

@@ -67,13 +67,13 @@ fn is_another(line: &[u8], start: &str) -> bool {
 
 pub(super) fn children(view: &View, parent: &Record, count: usize) -> io::Result<Vec<Record>> {
     // The children follow the first line of their parent.
-    let (first, own) = (format!("{HEAD}{}\"", parent.id), format!("\"parent\":\"{}\"", parent.id));
-    let own = memmem::Finder::new(own.as_bytes());
+    let (first, child) = (format!("{HEAD}{}\"", parent.id), format!("\"parent\":\"{}\"", parent.id));
+    let child = memmem::Finder::new(child.as_bytes());
     let (mut lines, mut line) = (Backward::new(view), Vec::new());
     let (mut ended, mut seen, mut unended) = (Vec::new(), HashSet::new(), Vec::new());
     while seen.len() < count && lines.next(&mut line)? {
-        let is_own = own.find(&line).is_some();
-        let read = (is_own || line.starts_with(first.as_bytes())).then(|| record(&line)).flatten();
+        let is_child = child.find(&line).is_some();
+        let read = (is_child || line.starts_with(first.as_bytes())).then(|| record(&line)).flatten();
         let Some(record) = read else { continue };
         let is_begin = record.outcome == super::super::Outcome::Started;
         if record.id == parent.id && (is_begin || record.merged) {

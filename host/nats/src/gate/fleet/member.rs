@@ -115,7 +115,7 @@ impl Member {
         }
         let label = self.label(&wanted.on)?;
         let mut all = self.tools.as_ref()?.tools.get(&wanted.tool)?.iter();
-        let own = all.find(|own| own.definition == wanted.definition)?;
-        Some((label, own.reads))
+        let known = all.find(|known| known.definition == wanted.definition)?;
+        Some((label, known.reads))
     }
 }
