@@ -1,4 +1,4 @@
-//! Asks the user at the editor whether a call may run. Nothing but one of the two answers that allow it is a yes.
+//! Asks the user at the editor to approve a call. Only the options that allow it are an approval.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ const ALWAYS: &str = "allow-always";
 const WRITE: &str = "allow-and-write";
 const REJECT: &str = "reject";
 
-/// The user at the editor, about the calls of one session.
+/// The user at the editor, for the calls of one session.
 pub(crate) struct AtEditor {
     pub(crate) client: Arc<Client>,
     pub(crate) updates: Arc<Updates>,
@@ -39,16 +39,16 @@ impl Approver for AtEditor {
     }
 }
 
-/// What the editor shows a question at.
+/// The tool call that a question is displayed at.
 struct Card {
     id: ToolCallId,
-    /// Whether it is that of a call of the session, which says itself how it ends.
+    /// Whether it is a call of the session, whose end is reported separately.
     is_call: bool,
 }
 
 impl AtEditor {
-    /// The call that a question is about. What an agent calls that is itself a tool is no call of this session: the
-    /// question has a card of its own.
+    /// Returns the tool call for a question. A call of an agent that is itself a tool is no call of this session:
+    /// its question gets a tool call of its own.
     fn card(&self, question: &Question) -> Option<Card> {
         if question.agent.is_some() {
             return Some(Card { id: self.updates.new_call_id(), is_call: false });
@@ -56,12 +56,12 @@ impl AtEditor {
         self.updates.call_id(&question.call).map(|id| Card { id, is_call: true })
     }
 
-    /// What is asked, and what can be answered.
+    /// Returns the permission request with its options.
     fn request(&self, question: &Question, card: &ToolCallId) -> RequestPermissionRequest {
         let Question { verb, tool, what, agent, written_by, .. } = question;
         let by = agent.as_ref().map(|agent| format!(" of the agent `{agent}`")).unwrap_or_default();
         let always = format!("Always allow `{tool}`{by} in this session");
-        let asked = |what: &str| ContentBlock::from(format!("{verb}:\n{}", fenced(what))).into();
+        let asked = |text: &str| ContentBlock::from(format!("{verb}:\n{}", fenced(text))).into();
         let content = match self.updates.difference(question) {
             Some(difference) => vec![asked(what), difference],
             None => vec![asked(&question.text)],
@@ -84,7 +84,7 @@ impl AtEditor {
         RequestPermissionRequest::new(self.updates.session().clone(), call, options)
     }
 
-    /// What the user says to it. `may_write`: whether it could be answered with [`WRITE`].
+    /// Returns the decision of the user. `may_write`: the option [`WRITE`] was offered.
     async fn answer(&self, request: &RequestPermissionRequest, may_write: bool) -> Decision {
         match self.client.ask_permission(request).await {
             Ok(response) => decision(&response.outcome, may_write),
@@ -107,16 +107,16 @@ fn decision(outcome: &RequestPermissionOutcome, may_write: bool) -> Decision {
     }
 }
 
-/// Characters of a title.
+/// The maximum number of characters of a title.
 const MAX_TITLE: usize = 120;
 
-/// What a question is about, in a line.
-fn titled(verb: &str, agent: Option<&str>, what: &str) -> String {
-    let what = first_line(what);
-    agent.map_or_else(|| format!("{verb} {what}"), |agent| format!("{agent}: {verb} {what}"))
+/// Returns the title of a question, on one line.
+fn titled(verb: &str, agent: Option<&str>, text: &str) -> String {
+    let text = first_line(text);
+    agent.map_or_else(|| format!("{verb} {text}"), |agent| format!("{agent}: {verb} {text}"))
 }
 
-/// The first line, cut: all of it stands below.
+/// Returns the first line, shortened: the full text is shown below.
 fn first_line(text: &str) -> String {
     let line = text.lines().next().unwrap_or_default();
     let cut: String = line.chars().take(MAX_TITLE).collect();

@@ -1,5 +1,5 @@
-//! The editor as an agent sees it: is told what happens, and asked for permission. Answers that nobody waits for are
-//! passed over.
+//! The editor as seen by an agent: receives updates, and is asked for permission. Responses without a waiting
+//! request are ignored.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -19,14 +19,14 @@ use haft_core::sync::Lock;
 /// The editor.
 pub(crate) struct Client {
     outbox: Outbox,
-    /// Who waits for which answer.
+    /// The requests that wait for a response.
     waiting: Lock<HashMap<RequestId, oneshot::Sender<Result<Value, Error>>>>,
     next: AtomicI64,
     /// Whether the editor shows notices (its capability `session.notices`).
     takes_notices: AtomicBool,
 }
 
-/// A request that waits for its answer; the editor is told when it does not any more.
+/// A waiting request; on drop, the editor is notified that it is cancelled.
 struct Waiting<'a> {
     client: &'a Client,
     id: RequestId,
@@ -38,23 +38,23 @@ impl Client {
         Self { outbox, waiting: Lock::default(), next: AtomicI64::new(1), takes_notices }
     }
 
-    /// Keeps what the editor says of itself.
+    /// Stores the capabilities of the editor.
     pub(crate) fn initialized(&self, capabilities: &ClientCapabilities) {
         let notices = capabilities.session.as_ref().and_then(|session| session.notices.as_ref());
         self.takes_notices.store(notices.is_some(), Ordering::SeqCst);
     }
 
-    /// Whether the editor may be sent notices.
+    /// Whether notices may be sent to the editor.
     pub(crate) fn takes_notices(&self) -> bool {
         self.takes_notices.load(Ordering::SeqCst)
     }
 
-    /// Where messages go.
+    /// Returns the queue of messages.
     pub(crate) fn outbox(&self) -> &Outbox {
         &self.outbox
     }
 
-    /// Tells what happens in a session.
+    /// Sends an update of a session.
     pub(crate) fn update(&self, session: &SessionId, update: SessionUpdate) {
         let params = SessionNotification::new(session.clone(), update);
         self.notify(CLIENT_METHOD_NAMES.session_update, &params);
@@ -64,12 +64,12 @@ impl Client {
         self.outbox.post(json!({ "jsonrpc": "2.0", "method": method, "params": params }));
     }
 
-    /// Answers a request.
+    /// Responds to a request.
     pub(crate) fn answer(&self, id: &RequestId, outcome: Result<Value, Error>) {
         self.outbox.post(message::answer(id, outcome));
     }
 
-    /// Asks the user. Dropping the future takes the question back.
+    /// Asks the user. Dropping the future cancels the question.
     pub(crate) async fn ask_permission(
         &self,
         request: &RequestPermissionRequest,
@@ -85,10 +85,10 @@ impl Client {
         Ok(serde_json::from_value(answer?)?)
     }
 
-    /// The editor has answered.
+    /// Handles a response of the editor.
     pub(crate) fn answered(&self, id: &RequestId, outcome: Result<Value, Error>) {
         if let Some(waiting) = self.waiting.lock().remove(id) {
-            // Whoever asked may have stopped waiting just now.
+            // The receiver may have stopped waiting.
             let _ = waiting.send(outcome);
         }
     }

@@ -1,5 +1,5 @@
-//! What is done for each method. Requests are worked on beside each other; what begins or stops a prompt happens in the
-//! order in which it was sent.
+//! Handles each method. Requests run concurrently; messages that begin or stop a prompt are handled in the order of
+//! arrival.
 
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
@@ -39,24 +39,27 @@ use haft_core::report::{plain, shortened};
 use haft_core::secret::Redactor;
 use haft_core::sync::Lock;
 
-/// One editor.
+/// The connection to one editor.
 struct Connection {
     host: Arc<dyn Host>,
     client: Arc<Client>,
     sessions: Sessions,
     is_initialized: AtomicBool,
-    /// What stops each prompt, by the id of its request.
+    /// The cancellation of each prompt, by the id of its request.
     prompts: Lock<HashMap<RequestId, CancellationToken>>,
 }
 
-/// What answers a request. A session that it opened is greeted once the editor knows it.
+/// The work of a request. A session that it opened is greeted after the response.
 type Work = Pin<Box<dyn Future<Output = (Result<Value, Error>, Option<Arc<Session>>)> + Send>>;
 
-/// A session that was opened, and the answer that says so.
+/// An opened session and the response.
 type Opened = Result<(Value, Arc<Session>), Error>;
 
-/// Serves the conversations of `host` to the editor at `input` and `output` until it hangs up or `stop` is cancelled.
-/// What `redactor` knows is written to nobody.
+/// Serves the conversations of `host` to the editor at `input` and `output` until it hangs up or `stop` is
+/// cancelled. Secrets of `redactor` are redacted in the output.
+///
+/// # Errors
+/// A thread for reading or writing cannot be started.
 pub async fn serve(
     host: Arc<dyn Host>,
     redactor: Redactor,
@@ -156,9 +159,9 @@ impl Connection {
         }
     }
 
-    /// Begins what answers a request.
+    /// Begins the work of a request.
     fn begin(self: &Arc<Self>, id: &RequestId, method: &str, params: &Params) -> Result<Work, Error> {
-        let own = self.clone();
+        let connection = self.clone();
         if method != "initialize" && !self.is_initialized.load(Ordering::SeqCst) {
             return Err(told(Error::invalid_request(), "`initialize` comes first"));
         }
@@ -167,19 +170,23 @@ impl Connection {
                 let answer = self.initialize(&params.read()?);
                 Box::pin(async move { (value(&answer), None) })
             }
-            "session/new" => opening_work(params.read()?, |request| own.new_session(request)),
-            "session/load" if self.host.keeps() => opening_work(params.read()?, |request| own.load(request)),
-            "session/resume" if self.host.keeps() => {
-                opening_work(params.read()?, |request| own.resume(request))
+            "session/new" => opening_work(params.read()?, |request| connection.new_session(request)),
+            "session/load" if self.host.keeps() => {
+                opening_work(params.read()?, |request| connection.load(request))
             }
-            "session/list" if self.host.keeps() => work(params.read()?, |request| own.list(request)),
-            "session/delete" if self.host.keeps() => work(params.read()?, |request| own.delete(request)),
-            "session/close" => work(params.read()?, |request| own.close(request)),
+            "session/resume" if self.host.keeps() => {
+                opening_work(params.read()?, |request| connection.resume(request))
+            }
+            "session/list" if self.host.keeps() => work(params.read()?, |request| connection.list(request)),
+            "session/delete" if self.host.keeps() => {
+                work(params.read()?, |request| connection.delete(request))
+            }
+            "session/close" => work(params.read()?, |request| connection.close(request)),
             "session/set_mode" => {
                 let answer = self.set_mode(&params.read()?)?;
                 Box::pin(async move { (Ok(answer), None) })
             }
-            "session/set_config_option" => work(params.read()?, |request| own.set_option(request)),
+            "session/set_config_option" => work(params.read()?, |request| connection.set_option(request)),
             "session/prompt" => self.prompt(id, params.read()?)?,
             "authenticate" => {
                 let why = "haft has no sign-in; keys of providers are set as program.toml says";
@@ -244,15 +251,15 @@ impl Connection {
         Ok((value(&answer)?, session))
     }
 
-    /// Opens a session of earlier times, also one that is open here.
+    /// Opens an earlier session, even if it is open here.
     async fn open(&self, id: &SessionId, opening: Opening) -> Result<Arc<Session>, Error> {
         let open = self.sessions.find(id).ok();
         if open.is_none() && !self.host.knows(&id.0) {
             return Err(told(Error::session_not_found(id.clone()), "no session of this id is kept here"));
         }
-        // Nobody else may begin a prompt meanwhile.
+        // No other request may begin a prompt meanwhile.
         let _working = open.as_ref().map(Session::begin_work).transpose()?;
-        // Of a session in which nothing was said nothing is kept.
+        // A session without a prompt is not saved.
         let is_unkept = open.as_ref().is_some_and(|open| !open.has_said());
         if let Some(open) = &open {
             open.rest().await;
@@ -263,13 +270,13 @@ impl Connection {
         } else {
             self.host.resume(&id.0, opening.clone()).await
         };
-        // Where that fails the one that was open is still there.
+        // On failure, the open session stays.
         let session = Arc::new(Session::new(&self.client, conversation.map_err(failed)?, opening));
         self.sessions.replace(&session);
         Ok(session)
     }
 
-    /// Loads the program of a session where it is at rest.
+    /// Loads the program of a session if it is not loaded.
     async fn wake(&self, session: &Session) -> Result<(), Error> {
         let _place = self.sessions.make_room(&*self.host, Some(&session.id)).await?;
         session.wake(&*self.host).await
@@ -283,11 +290,9 @@ impl Connection {
         let all = self.host.list(request.cwd).await.map_err(failed)?;
         let next = from + PAGE;
         let cursor = (next < all.len()).then(|| next.to_string());
-        let page = all
-            .into_iter()
-            .skip(from)
-            .take(PAGE)
-            .map(|one| SessionInfo::new(one.id, one.folder).title(one.title).updated_at(one.changed));
+        let page = all.into_iter().skip(from).take(PAGE).map(|summary| {
+            SessionInfo::new(summary.id, summary.folder).title(summary.title).updated_at(summary.changed)
+        });
         value(&ListSessionsResponse::new(page.collect()).next_cursor(cursor))
     }
 
@@ -310,7 +315,7 @@ impl Connection {
         match (request.config_id.0.as_ref(), chosen) {
             (modes::MODE, Some(mode)) => session.use_mode(&mode.0)?,
             (MODEL, Some(model)) => {
-                // While a prompt is worked on the model stays.
+                // The model cannot change during a prompt.
                 let _working = session.begin_work()?;
                 self.wake(&session).await?;
                 session.use_model(&*self.host, &model.0).await?;
@@ -330,30 +335,30 @@ impl Connection {
         let prompt = content::prompt(request.prompt)?;
         let working = session.begin_work()?;
         self.prompts.lock().insert(id.clone(), working.cancel.clone());
-        let (own, id) = (self.clone(), id.clone());
+        let (connection, id) = (self.clone(), id.clone());
         Ok(Box::pin(async move {
-            // Loading a program takes seconds, and a cancel is answered before.
+            // Loading a program takes seconds; a cancellation is answered earlier.
             let woken = tokio::select! {
                 biased;
                 () = working.cancel.cancelled() => None,
-                woken = own.wake(&session) => Some(woken),
+                woken = connection.wake(&session) => Some(woken),
             };
             let answer = match woken {
                 None => Ok(PromptResponse::new(StopReason::Cancelled)),
-                Some(Ok(())) => session.prompt(&*own.host, prompt, &working).await,
+                Some(Ok(())) => session.prompt(&*connection.host, prompt, &working).await,
                 Some(Err(error)) => Err(error),
             };
-            own.prompts.lock().remove(&id);
+            connection.prompts.lock().remove(&id);
             drop(working);
             (answer.and_then(|answer| value(&answer)), None)
         }))
     }
 }
 
-/// Characters of a method's name that an error repeats.
+/// The maximum number of characters of a method's name in an error.
 const MAX_SHOWN: usize = 200;
 
-/// A request that is answered whatever happens, also where haft's own code panics.
+/// A request that is always answered, even after a panic in haft's code.
 struct Answering {
     client: Arc<Client>,
     id: RequestId,
@@ -375,7 +380,7 @@ impl Drop for Answering {
     }
 }
 
-/// The work of a request that needs nothing done before the next message is read.
+/// Returns the work of a request that needs nothing done before the next message is read.
 fn work<R, W>(request: R, answer: impl FnOnce(R) -> W) -> Work
 where
     W: Future<Output = Result<Value, Error>> + Send + 'static,
@@ -384,7 +389,7 @@ where
     Box::pin(async move { (answer.await, None) })
 }
 
-/// The work of a request that opens a session.
+/// Returns the work of a request that opens a session.
 fn opening_work<R, W>(request: R, open: impl FnOnce(R) -> W) -> Work
 where
     W: Future<Output = Opened> + Send + 'static,
@@ -402,8 +407,8 @@ fn value(answer: &impl Serialize) -> Result<Value, Error> {
     serde_json::to_value(answer).map_err(Error::into_internal_error)
 }
 
-/// How a session is to be opened. Only servers on standard streams are taken: `initialize` says that haft takes no
-/// others.
+/// Returns the parameters of a session. Only servers on standard streams are accepted: the response to `initialize`
+/// declares no others.
 fn opening(folder: PathBuf, servers: Vec<McpServer>) -> Result<Opening, Error> {
     let wrong = |why: &str| Err(told(Error::invalid_params(), why));
     if !folder.is_absolute() {

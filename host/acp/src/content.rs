@@ -1,5 +1,5 @@
-//! What a user writes at an editor, as a prompt: words, mentions of files, contents of files, pictures. Nothing that is
-//! mentioned is opened: the tools of the agent do that, with the rights that they have.
+//! Converts the content of a prompt: text, mentions of files, contents of files, pictures. Mentioned files are not
+//! opened here: the tools of the agent open them, with their own rights.
 
 use agent_client_protocol_schema::v1::{
     BlobResourceContents, ContentBlock, EmbeddedResourceResource, Error, ResourceLink, TextResourceContents,
@@ -13,10 +13,10 @@ use haft_core::call::Attachment;
 use haft_core::encoding::percent_decoded;
 use haft_core::report::{enclosed, plain};
 
-/// Files that one prompt may bring.
+/// The maximum number of files of a prompt.
 const MAX_FILES: usize = 32;
 
-/// The prompt that `blocks` make. Mentions stand where they were written, contents of files after the words.
+/// Makes a prompt from `blocks`. Mentions stay at their place, contents of files follow the text.
 pub(crate) fn prompt(blocks: Vec<ContentBlock>) -> Result<Prompt, Error> {
     let mut reading = Reading::default();
     for block in blocks {
@@ -91,7 +91,8 @@ impl Reading {
     }
 }
 
-/// The path of a `file:` URI (RFC 8089), as tools take it; other URIs as they are. Nothing in it begins a line.
+/// Returns the path of a `file:` URI (RFC 8089) in the form for tools; other URIs unmodified. The result has no
+/// line breaks.
 fn named(uri: &str) -> String {
     let Some(path) = uri.strip_prefix("file://") else { return plain(uri) };
     plain(&percent_decoded(path.strip_prefix("localhost").unwrap_or(path)))

@@ -1,4 +1,4 @@
-//! What an embedder gives: the opening of conversations, and the conversations.
+//! The interface to the embedder: it opens conversations and provides them.
 
 use std::path::{Path, PathBuf};
 
@@ -10,49 +10,49 @@ use haft_agent::provider::{Message, Prompt};
 use haft_core::event::Events;
 use haft_core::tool::Approvals;
 
-/// Opens conversations, and knows those of earlier times.
+/// Opens conversations, and lists earlier ones.
 #[async_trait]
 pub trait Host: Send + Sync + 'static {
-    /// Whether conversations are kept, so that they can be listed and gone on with.
+    /// Whether conversations are saved, so that they can be listed and continued.
     fn keeps(&self) -> bool;
 
-    /// Whether the conversation `id` is kept.
+    /// Whether the conversation `id` is saved.
     fn knows(&self, id: &str) -> bool;
 
     /// Begins a conversation.
     async fn begin(&self, opening: Opening) -> Result<Box<dyn Conversation>, Failure>;
 
-    /// Goes on with the conversation `id`.
+    /// Continues the conversation `id`.
     async fn resume(&self, id: &str, opening: Opening) -> Result<Box<dyn Conversation>, Failure>;
 
-    /// The conversations that are kept, newest first: all of them, or those of a folder.
+    /// Returns the saved conversations, newest first: all, or those of a folder.
     async fn list(&self, folder: Option<PathBuf>) -> Result<Vec<Summary>, Failure>;
 
-    /// Forgets a conversation.
+    /// Removes a conversation.
     async fn remove(&self, id: &str) -> Result<(), Failure>;
 }
 
-/// What an editor says of a conversation when it is opened.
+/// The parameters of an editor for opening a conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Opening {
-    /// The id that it is to have, where it was opened before and nothing was said in it.
+    /// The id to keep, if the conversation was opened before and has no prompt.
     pub id: Option<String>,
-    /// The folder that the editor works in, absolute.
+    /// The absolute path of the folder that the editor works in.
     pub folder: PathBuf,
-    /// The MCP servers that the user has set up in the editor.
+    /// The MCP servers that the user configured in the editor.
     pub servers: Vec<StdioServer>,
-    /// Why others of them are left out, a line each.
+    /// Why other servers are left out, a line each.
     pub left_out: Vec<String>,
 }
 
 /// An MCP server that is a child process.
 #[derive(Clone, PartialEq, Eq)]
 pub struct StdioServer {
-    /// What the user calls it.
+    /// The name that the user gave it.
     pub name: String,
-    /// The words that start it; at least one.
+    /// The command line; at least one word.
     pub command: Vec<String>,
-    /// Its variables, which may hold secrets.
+    /// The environment variables, which may hold secrets.
     pub env: Vec<(String, String)>,
 }
 
@@ -62,75 +62,75 @@ impl std::fmt::Debug for StdioServer {
     }
 }
 
-/// A conversation that is open.
+/// An open conversation.
 #[async_trait]
 pub trait Conversation: Send {
-    /// Its id: that of the session it is kept in, once something was said.
+    /// Returns the id: that of its saved session, once there was a prompt.
     fn id(&self) -> String;
 
-    /// What was said so far, oldest first.
+    /// Returns the messages so far, oldest first.
     fn messages(&self) -> &[Message];
 
-    /// The folder where relative paths of its tools start.
+    /// Returns the base directory of relative paths of its tools.
     fn workspace(&self) -> Option<&Path>;
 
-    /// The models that can be chosen, and the one that is; fewer than two where there is no choice.
+    /// Returns the available models and the current one; fewer than two without a choice.
     fn models(&self) -> (Vec<Model>, String);
 
-    /// Asks another of [`models`](Self::models) from now on.
+    /// Uses another of [`models`](Self::models) from now on.
     async fn use_model(&mut self, id: &str) -> Result<(), Failure>;
 
-    /// How many tokens the model is asked with by now, roughly, and how many it reads, where that is known.
+    /// Returns the approximate tokens of the conversation, and the context window if known.
     fn window(&mut self) -> (usize, Option<u32>);
 
-    /// The commands that a prompt of a `/` and their name is.
+    /// Returns the commands, which a prompt of `/` and their name invokes.
     fn commands(&self) -> &'static [Command] {
         &[]
     }
 
-    /// Does one of [`commands`](Self::commands). Returns the text that the user is shown.
+    /// Runs one of [`commands`](Self::commands). Returns the text for the user.
     async fn command(&mut self, name: &str, _argument: &str) -> Result<String, Failure> {
         Err(Failure(format!("`/{name}` is no command of this session")))
     }
 
-    /// What the user has to know of the session and was not told yet: tools and servers that were left out, and why.
+    /// Returns the notices that the user has not yet seen: tools and servers that were left out, with the reasons.
     fn notices(&mut self) -> Vec<String> {
         Vec::new()
     }
 
-    /// Says `prompt` and works until the agent is done or `turn` is cancelled.
+    /// Adds `prompt` and works until the agent is done or `turn` is cancelled.
     async fn prompt(&mut self, prompt: Prompt, turn: Turn) -> Result<Outcome, Failure>;
 
-    /// Ends what it keeps running.
+    /// Ends all processes of the conversation.
     async fn close(self: Box<Self>);
 }
 
-/// A model that can be chosen.
+/// An available model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Model {
-    /// What [`Conversation::use_model`] takes.
+    /// The argument of [`Conversation::use_model`].
     pub id: String,
-    /// For the user.
+    /// The name for the user.
     pub name: String,
 }
 
 /// A command of a session, typed as `/NAME ARGUMENT`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Command {
-    /// What is typed after the `/`.
+    /// The name after the `/`.
     pub name: &'static str,
-    /// The argument in words; empty where the command takes none.
+    /// The description of the argument; empty if the command takes none.
     pub argument: &'static str,
-    /// What it does, in a line.
+    /// The description of the command, on one line.
     pub about: &'static str,
 }
 
-/// What accompanies one prompt.
+/// The context of a prompt.
 #[derive(Clone, Debug)]
 pub struct Turn {
-    /// Where to tell what happens.
+    /// The sink for events.
     pub events: Events,
-    /// Cancelled when the user wants no more.
+    /// Cancelled by the user.
     pub cancel: CancellationToken,
     /// Asks the user.
     pub approvals: Approvals,
@@ -138,19 +138,19 @@ pub struct Turn {
     pub is_planning: bool,
 }
 
-/// A conversation that is kept.
+/// A saved conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
-    /// Its id.
+    /// The id.
     pub id: String,
-    /// The folder that it was begun in.
+    /// The folder in which it began.
     pub folder: PathBuf,
-    /// What it is about, in a line.
+    /// The subject, on one line.
     pub title: Option<String>,
-    /// When something was last said, as RFC 3339 has it.
+    /// The time of the last change, in RFC 3339.
     pub changed: String,
 }
 
-/// Why something cannot be done, for the user.
+/// The reason of a failure, for the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure(pub String);

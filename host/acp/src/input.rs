@@ -1,5 +1,4 @@
-//! The reading side: a thread that splits what the editor sends into lines. It holds one line at a time, and of one that
-//! is too long only the id.
+//! Reads the lines of the editor on a thread. Holds one line at a time, and of a line that is too long only the id.
 
 use std::io::{self, BufRead, BufReader, Read};
 
@@ -9,16 +8,16 @@ use tokio::sync::mpsc;
 use crate::bounds::{MAX_LINE, QUEUE};
 use haft_core::scan::Scan;
 
-/// What was read.
+/// A line of input.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Line {
     /// A line that is not empty, without its end.
     Whole(Vec<u8>),
-    /// One that is longer than any that is read; its id, where it is a request.
+    /// A line that exceeds the limit; its id, if it is a request.
     TooLong(Option<RequestId>),
 }
 
-/// Starts reading. The lines end with the input.
+/// Starts reading. The channel closes at the end of the input.
 pub(crate) fn start(input: impl Read + Send + 'static) -> io::Result<mpsc::Receiver<Line>> {
     let (sender, lines) = mpsc::channel(QUEUE);
     let read = move || {
@@ -26,7 +25,7 @@ pub(crate) fn start(input: impl Read + Send + 'static) -> io::Result<mpsc::Recei
         loop {
             match next(&mut input) {
                 Ok(Some(line)) => {
-                    // Nobody listens any more.
+                    // The receiver was dropped.
                     if sender.blocking_send(line).is_err() {
                         return;
                     }
@@ -43,7 +42,7 @@ pub(crate) fn start(input: impl Read + Send + 'static) -> io::Result<mpsc::Recei
     Ok(lines)
 }
 
-/// The next line that is not empty.
+/// Returns the next line that is not empty.
 fn next(input: &mut impl BufRead) -> io::Result<Option<Line>> {
     let mut line = Vec::new();
     loop {
@@ -62,7 +61,7 @@ fn next(input: &mut impl BufRead) -> io::Result<Option<Line>> {
     }
 }
 
-/// Reads to the end of a line that begins with `beginning` without keeping it; the id of the request.
+/// Skips to the end of a line that begins with `beginning`; returns the id of the request.
 fn id_of_long(input: &mut impl BufRead, beginning: Vec<u8>) -> io::Result<Option<RequestId>> {
     let mut scan = Scan::from_message(&beginning);
     let mut is_end = beginning.ends_with(b"\n");

@@ -1,10 +1,10 @@
-//! The Agent Client Protocol, version 1: conversations with agents for one editor, on two pipes. A [`Host`] opens the
-//! conversations; this crate knows the protocol, and nothing of program.toml. It reads and writes no file for the editor
-//! or by it, and nothing that an editor sends changes what a tool may do.
+//! The Agent Client Protocol, version 1: conversations of one editor with agents, over two pipes. A [`Host`] opens
+//! the conversations; this crate implements the protocol, and does not depend on program.toml. It reads and writes
+//! no file for the editor or through it, and no message of an editor changes the rights of a tool.
 //!
-//! From the pipes inward: `input` and `output` hold lines and their bounds, `message` is JSON-RPC, `client` the editor
-//! as an agent sees it, `connection` what is done for each method, `session` one conversation, and `updates` with
-//! `tool_call` and `replay` what the editor is shown of it.
+//! From the pipes inward: `input` and `output` are lines and their limits, `message` is JSON-RPC, `client` is the
+//! editor as seen by an agent, `connection` handles each method, `session` is one conversation, and `updates` with
+//! `tool_call` and `replay` are the display in the editor.
 
 mod approver;
 mod bounds;

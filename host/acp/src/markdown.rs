@@ -1,6 +1,6 @@
-//! Text that others wrote, in Markdown, which editors show: it stands there as it is and ends where haft says.
+//! Embeds outside text in Markdown for editors, so that it is shown literally and cannot end its block.
 
-/// A text as Markdown shows it literally.
+/// Returns a text as a fenced block.
 pub(crate) fn fenced(text: &str) -> String {
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or_default();
     let fence = "`".repeat(longest.max(2) + 1);

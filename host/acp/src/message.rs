@@ -1,5 +1,5 @@
-//! JSON-RPC 2.0: a line as a message. Refuses batches, which the protocol does not have, and messages of more values than
-//! anybody needs, before they are parsed.
+//! JSON-RPC 2.0: parses a line as a message. Rejects batches, which the protocol does not have, and messages with
+//! too many values, before parsing them.
 
 use agent_client_protocol_schema::v1::{Error, RequestId};
 use serde::Deserialize;
@@ -9,22 +9,22 @@ use serde_json::{Value, json};
 
 use haft_core::scan::{MAX_VALUES, Scan};
 
-/// What an editor sends.
+/// A message of an editor.
 #[derive(Debug)]
 pub(crate) enum Message {
-    /// Something to be answered.
+    /// A request, to be answered.
     Request { id: RequestId, method: String, params: Params },
-    /// Something that is not.
+    /// A notification.
     Notification { method: String, params: Params },
-    /// The answer to a request of haft's.
+    /// The response to a request of haft.
     Answer { id: RequestId, outcome: Result<Value, Error> },
 }
 
-/// Parameters as they came.
+/// Unparsed parameters.
 #[derive(Debug, Default)]
 pub(crate) struct Params(Option<Box<RawValue>>);
 
-/// What is said to a line that is no message.
+/// The error for an invalid line.
 #[derive(Debug)]
 pub(crate) struct Refusal {
     pub(crate) id: Option<RequestId>,
@@ -41,22 +41,22 @@ struct Envelope {
 }
 
 impl Params {
-    /// The parameters as a method takes them.
+    /// Parses the parameters of a method.
     pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<T, Error> {
         let text = self.0.as_ref().map_or("{}", |params| params.get());
         serde_json::from_str(text).map_err(|error| told(Error::invalid_params(), &error.to_string()))
     }
 }
 
-/// An error with what is wrong in its message too: editors show that, and not all show the data.
+/// Appends the details to the message of an error: editors show the message, and not all show the data.
 pub(crate) fn told(mut error: Error, why: &str) -> Error {
     error.message = format!("{}: {why}", error.message);
     error
 }
 
-/// The message of a line; `None` for an answer that nobody can use.
+/// Parses a line; `None` for a response without id.
 pub(crate) fn parse(line: &[u8]) -> Result<Option<Message>, Box<Refusal>> {
-    // Some put a byte order mark before everything.
+    // Some editors send a byte order mark first.
     let line = line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line);
     let scan = Scan::from_message(line);
     let refusal = |error: Error, why: &str| {
@@ -79,7 +79,7 @@ pub(crate) fn parse(line: &[u8]) -> Result<Option<Message>, Box<Refusal>> {
     Ok(match (id, method) {
         (Some(id), Some(method)) => Some(Message::Request { id, method, params }),
         (None, Some(method)) => Some(Message::Notification { method, params }),
-        // Also where the result is `null`: haft waits for an answer.
+        // Also if the result is `null`: haft waits for a response.
         (Some(id), None) if scan.is_answer() => {
             let outcome = error.map_or_else(|| Ok(result.unwrap_or_default()), |error| Err(foreign(error)));
             Some(Message::Answer { id, outcome })
@@ -89,12 +89,12 @@ pub(crate) fn parse(line: &[u8]) -> Result<Option<Message>, Box<Refusal>> {
     })
 }
 
-/// An error as the editor wrote it, or that it wrote none.
+/// Returns the error of the editor, or an internal error if it is malformed.
 fn foreign(error: Value) -> Error {
     serde_json::from_value(error).unwrap_or_else(|_| Error::internal_error())
 }
 
-/// The answer to a request.
+/// Returns the response to a request.
 pub(crate) fn answer(id: &RequestId, outcome: Result<Value, Error>) -> Value {
     match outcome {
         Ok(result) => json!({ "jsonrpc": "2.0", "id": id, "result": result }),

@@ -1,5 +1,5 @@
-//! The modes of a session: as the protocol's session modes, and as the option that takes their place in newer editors.
-//! Only the user chooses one.
+//! The modes of a session: as the protocol's session modes, and as the option that replaces them in newer editors.
+//! Only the user chooses a mode.
 
 use agent_client_protocol_schema::v1::{
     Error, SessionConfigOption, SessionConfigOptionCategory, SessionConfigSelectOption, SessionMode,
@@ -8,26 +8,29 @@ use agent_client_protocol_schema::v1::{
 
 use crate::message::told;
 
-/// The option that chooses the mode.
+/// The option for the mode.
 pub(crate) const MODE: &str = "mode";
 
-/// In which tools act with the rights of the program, and in which they only read.
+/// The id, name and description of each mode: with the rights of the program, and read only.
 const MODES: [(&str, &str, &str); 2] = [
     ("default", "Default", "Tools act with the rights of the program"),
     ("plan", "Plan", "Tools read, and neither write nor send anything"),
 ];
 
-/// All modes, and the one that is chosen.
+/// Returns all modes and the current one.
 pub(crate) fn state(is_planning: bool) -> SessionModeState {
-    let modes = MODES.map(|(id, name, what)| SessionMode::new(id, name).description(what.to_owned()));
+    let modes =
+        MODES.map(|(id, name, description)| SessionMode::new(id, name).description(description.to_owned()));
     SessionModeState::new(id(is_planning), modes.to_vec())
 }
 
-/// The same as an option.
+/// Returns the modes as an option.
 pub(crate) fn option(is_planning: bool) -> SessionConfigOption {
     let modes: Vec<_> = MODES
         .iter()
-        .map(|(id, name, what)| SessionConfigSelectOption::new(*id, *name).description((*what).to_owned()))
+        .map(|(id, name, description)| {
+            SessionConfigSelectOption::new(*id, *name).description((*description).to_owned())
+        })
         .collect();
     let option = SessionConfigOption::select(MODE, "Mode", id(is_planning), modes);
     option.category(SessionConfigOptionCategory::Mode)

@@ -1,5 +1,5 @@
-//! The writing side: a queue of messages, and a thread that writes them in order, one a line. Nothing is written that did
-//! not go through the redactor. Posting never waits: an editor that leaves [`MAX_UNWRITTEN`] bytes unread counts as gone.
+//! Writes messages from a queue on a thread, in order, one a line. Every message is redacted. Posting never waits:
+//! an editor that leaves [`MAX_UNWRITTEN`] bytes unread is considered gone.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use crate::bounds::{FLUSH, MAX_UNWRITTEN, ROOM};
 use haft_core::secret::Redactor;
 use haft_core::sync::Lock;
 
-/// What a waiting message takes besides its bytes.
+/// The memory of a queued message beside its bytes.
 const OVERHEAD: usize = 128;
 
-/// Where messages are posted. Clones post to the same editor.
+/// The queue of messages. Clones post to the same editor.
 #[derive(Clone)]
 pub(crate) struct Outbox(Arc<Shared>);
 
@@ -28,7 +28,7 @@ struct Shared {
     done: watch::Receiver<bool>,
 }
 
-/// Bytes that wait, with the overhead of each message.
+/// The number of queued bytes, including the overhead of each message.
 #[derive(Default)]
 struct Unwritten {
     bytes: AtomicUsize,
@@ -36,7 +36,7 @@ struct Unwritten {
 }
 
 impl Outbox {
-    /// Writes to `output`. Cancels `gone` when that is not read any more.
+    /// Writes to `output`. Cancels `gone` when the output fails.
     pub(crate) fn start(
         output: impl Write + Send + 'static,
         redactor: Redactor,
@@ -45,9 +45,9 @@ impl Outbox {
         let (sender, messages) = mpsc::unbounded_channel();
         let (finished, done) = watch::channel(false);
         let unwritten = Arc::<Unwritten>::default();
-        let (own, over) = (unwritten.clone(), gone.clone());
+        let (waiting, over) = (unwritten.clone(), gone.clone());
         let write = move || {
-            if let Err(error) = write(output, messages, &own) {
+            if let Err(error) = write(output, messages, &waiting) {
                 tracing::debug!(%error, "the editor does not read any more");
                 over.cancel();
             }
@@ -58,7 +58,7 @@ impl Outbox {
         Ok(Self(Arc::new(Shared { sender, unwritten, redactor, gone, done })))
     }
 
-    /// Posts a message, without waiting.
+    /// Queues a message, without waiting.
     pub(crate) fn post(&self, mut message: Value) {
         let shared = &*self.0;
         shared.redactor.clean(&mut message);
@@ -77,11 +77,11 @@ impl Outbox {
         }
     }
 
-    /// Waits until the editor has read most of what was posted, or is gone.
+    /// Waits until the editor has read most of the queue, or is gone.
     pub(crate) async fn room(&self) {
         let Shared { unwritten, gone, .. } = &*self.0;
         loop {
-            // Registered before the check, so that nothing is missed.
+            // Registered before the check, so that no notification is missed.
             let fewer = unwritten.fewer.notified();
             if unwritten.bytes.load(Ordering::SeqCst) <= ROOM {
                 return;
@@ -90,7 +90,7 @@ impl Outbox {
         }
     }
 
-    /// Writes what was posted for as long as the editor reads it, and posts nothing more.
+    /// Closes the queue, and writes the rest as long as the editor reads it.
     pub(crate) async fn close(&self) {
         *self.0.sender.lock() = None;
         let unwritten = || self.0.unwritten.bytes.load(Ordering::SeqCst);
@@ -127,7 +127,7 @@ mod tests {
 
     use super::*;
 
-    /// An editor that reads when it is told to.
+    /// An editor that reads on command.
     struct Slow(blocking::Receiver<()>);
 
     impl Write for Slow {
@@ -157,7 +157,7 @@ mod tests {
         outbox.room().await;
     }
 
-    /// CL04: also where a secret is not in JSON as it is by itself.
+    /// CL04: also if the JSON form of a secret differs from the secret.
     #[tokio::test]
     async fn cl04_no_secret_is_written() {
         let redactor = Redactor::default();

@@ -1,4 +1,4 @@
-//! Shows an editor a conversation of earlier times as if it happened now. What the model thought is not among it.
+//! Shows an earlier conversation in the editor, without the model's thinking.
 
 use agent_client_protocol_schema::v1::{ContentBlock, ImageContent};
 use base64::Engine;

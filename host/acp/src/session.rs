@@ -1,4 +1,4 @@
-//! One conversation of an editor's: awake, or at rest with nothing loaded. It works on one prompt at a time.
+//! A conversation of an editor: loaded or unloaded. It works on one prompt at a time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,10 +24,10 @@ use haft_core::report::{plain, shortened};
 use haft_core::sync::Lock;
 use haft_core::tool::Approvals;
 
-/// The option that chooses the model.
+/// The option for the model.
 pub(crate) const MODEL: &str = "model";
 
-/// Characters of a title.
+/// The maximum number of characters of a title.
 const MAX_TITLE: usize = 60;
 
 /// A conversation.
@@ -37,25 +37,25 @@ pub(crate) struct Session {
     client: Arc<Client>,
     updates: Arc<Updates>,
     approvals: Approvals,
-    /// `None` while it is at rest.
+    /// `None` while it is unloaded.
     conversation: Mutex<Option<Box<dyn Conversation>>>,
     is_awake: AtomicBool,
     has_said: AtomicBool,
     /// Whether the user has chosen plan mode.
     is_planning: AtomicBool,
-    /// What the user is to be told of its opening.
+    /// The notices about its opening that the user has not yet seen.
     notices: Lock<Vec<String>>,
-    /// Whether the editor knows its commands.
+    /// Whether its commands were sent to the editor.
     has_told_commands: AtomicBool,
-    /// US dollars that its prompts have cost, where that is known.
+    /// The cost of its prompts in US dollars, if known.
     cost: Lock<Option<f64>>,
     /// Whether the editor has closed it: it is not loaded again.
     is_closed: AtomicBool,
-    /// What stops the prompt that is being worked on.
+    /// The cancellation of the current prompt.
     turn: Lock<Option<CancellationToken>>,
 }
 
-/// A prompt that is being worked on, until this is dropped.
+/// A prompt under way, until this is dropped.
 pub(crate) struct Working {
     session: Arc<Session>,
     pub(crate) cancel: CancellationToken,
@@ -96,22 +96,22 @@ impl Session {
         self.is_awake.load(Ordering::SeqCst)
     }
 
-    /// Whether no prompt is being worked on.
+    /// Whether no prompt is under way.
     pub(crate) fn is_idle(&self) -> bool {
         self.turn.lock().is_none()
     }
 
-    /// Whether nothing is lost when it is put to rest.
+    /// Whether unloading loses nothing.
     pub(crate) fn can_rest(&self, host: &dyn Host) -> bool {
         self.is_idle() && (host.keeps() || !self.has_said.load(Ordering::SeqCst))
     }
 
-    /// Whether something was said in it.
+    /// Whether there was a prompt.
     pub(crate) fn has_said(&self) -> bool {
         self.has_said.load(Ordering::SeqCst)
     }
 
-    /// Takes the place of the one prompt that may be worked on.
+    /// Begins work; fails if a prompt is under way.
     pub(crate) fn begin_work(self: &Arc<Self>) -> Result<Working, Error> {
         let mut turn = self.turn.lock();
         if turn.is_some() {
@@ -121,14 +121,14 @@ impl Session {
         Ok(Working { session: self.clone(), cancel })
     }
 
-    /// Stops the prompt that is being worked on.
+    /// Cancels the current prompt.
     pub(crate) fn cancel(&self) {
         if let Some(turn) = &*self.turn.lock() {
             turn.cancel();
         }
     }
 
-    /// Tells the commands and the notices that the user was not told yet.
+    /// Sends the commands and the notices that the user has not yet seen.
     pub(crate) async fn greet(&self) {
         if let Some(conversation) = &mut *self.conversation.lock().await {
             self.tell_opening(conversation.as_mut());
@@ -191,7 +191,7 @@ impl Session {
         stop_reason(&outcome.map_err(failed)?).map(PromptResponse::new)
     }
 
-    /// Tells how full the model's window is, 0 for one that is not known, and what the session has cost since it was opened.
+    /// Sends the fill of the context window, with size 0 if unknown, and the cost of the session since its opening.
     fn tell_usage(&self, outcome: &Outcome, (used, window): (usize, Option<u32>)) {
         let used = u64::try_from(used).unwrap_or(u64::MAX);
         let mut cost = self.cost.lock();
@@ -201,7 +201,7 @@ impl Session {
         self.updates.usage(used, window.unwrap_or_default().into(), *cost);
     }
 
-    /// The conversation, opened again where it is at rest.
+    /// Returns the conversation; loads it if necessary.
     async fn awake(&self, host: &dyn Host) -> Result<MutexGuard<'_, Option<Box<dyn Conversation>>>, Error> {
         let mut slot = self.conversation.lock().await;
         if self.is_closed.load(Ordering::SeqCst) {
@@ -220,12 +220,12 @@ impl Session {
         Ok(slot)
     }
 
-    /// Loads its program again where it is at rest.
+    /// Loads the program if necessary.
     pub(crate) async fn wake(&self, host: &dyn Host) -> Result<(), Error> {
         self.awake(host).await.map(drop)
     }
 
-    /// Unloads its program. What was said is kept where the host keeps it.
+    /// Unloads the program. The messages are kept if the host saves them.
     pub(crate) async fn rest(&self) {
         let mut slot = self.conversation.lock().await;
         self.is_awake.store(false, Ordering::SeqCst);
@@ -234,7 +234,7 @@ impl Session {
         }
     }
 
-    /// The same where nothing is being done; whether it was.
+    /// Unloads the program if the session is idle; returns whether it did.
     pub(crate) async fn rest_if_idle(&self) -> bool {
         let Ok(mut slot) = self.conversation.try_lock() else { return false };
         if !self.is_idle() {
@@ -247,21 +247,21 @@ impl Session {
         true
     }
 
-    /// Stops what it does and unloads its program, for good.
+    /// Cancels the current prompt and unloads the program, for good.
     pub(crate) async fn close(&self) {
         self.is_closed.store(true, Ordering::SeqCst);
         self.cancel();
         self.rest().await;
     }
 
-    /// Shows all that was said.
+    /// Shows all messages.
     pub(crate) async fn replay(&self) {
         if let Some(conversation) = &*self.conversation.lock().await {
             replay(conversation.messages(), &self.updates, self.client.outbox()).await;
         }
     }
 
-    /// What the user can choose: the mode and, where there is a choice, the model.
+    /// Returns the options of the user: the mode and, if there is a choice, the model.
     pub(crate) async fn options(&self) -> Vec<SessionConfigOption> {
         let mode = modes::option(self.is_planning());
         let slot = self.conversation.lock().await;
@@ -280,13 +280,13 @@ impl Session {
         self.is_planning.load(Ordering::SeqCst)
     }
 
-    /// Chooses the mode of the next prompt.
+    /// Sets the mode of the next prompt.
     pub(crate) fn use_mode(&self, id: &str) -> Result<(), Error> {
         self.is_planning.store(modes::is_plan(id)?, Ordering::SeqCst);
         Ok(())
     }
 
-    /// Asks another model from now on.
+    /// Uses another model from now on.
     pub(crate) async fn use_model(&self, host: &dyn Host, id: &str) -> Result<(), Error> {
         let mut slot = self.awake(host).await?;
         let Some(conversation) = slot.as_mut() else { return Err(Error::internal_error()) };
@@ -304,14 +304,14 @@ impl Drop for Working {
     }
 }
 
-/// A failure of the host, for the user.
+/// Converts a failure of the host.
 pub(crate) fn failed(Failure(why): Failure) -> Error {
     let mut error = Error::internal_error();
     error.message = why;
     error
 }
 
-/// How the protocol says it; an error where the model could not be asked.
+/// Returns the stop reason of the protocol; an error if the model could not be asked.
 fn stop_reason(outcome: &Outcome) -> Result<StopReason, Error> {
     Ok(match outcome.end {
         End::Final => StopReason::EndTurn,
@@ -327,14 +327,14 @@ fn stop_reason(outcome: &Outcome) -> Result<StopReason, Error> {
     })
 }
 
-/// The command that a prompt is, with its argument. What begins with a `/` and is none is said to the model.
+/// Returns the command in a prompt, with its argument. A text with another word after `/` goes to the model.
 fn command<'a>(text: &'a str, commands: &'static [Command]) -> Option<(&'static Command, &'a str)> {
     let line = text.trim().strip_prefix('/')?;
     let (name, argument) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     commands.iter().find(|command| command.name == name).map(|command| (command, argument.trim()))
 }
 
-/// What a session is about: its first words.
+/// Returns the title of a session: its first words.
 fn title(text: &str) -> String {
     shortened(&plain(&text.split_whitespace().collect::<Vec<_>>().join(" ")), MAX_TITLE)
 }

@@ -1,4 +1,4 @@
-//! The conversations of one editor, within bounds: of those that are awake the one that was idle for longest gives way.
+//! The conversations of one editor, within limits: of the loaded ones, the one that was idle longest is unloaded.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,21 +12,21 @@ use crate::message::told;
 use crate::session::Session;
 use haft_core::sync::Lock;
 
-/// How often a session is looked for that can give way, and how long it is until the next look: five seconds in all, in
-/// which an editor that reads has read what it is shown.
+/// How often to look for a session to unload, and the wait between: five seconds in all, in which an editor reads
+/// the pending output.
 const MAX_LOOKS: u32 = 500;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 
-/// All that are known.
+/// All known conversations.
 #[derive(Default)]
 pub(crate) struct Sessions {
-    /// The one that was used last stands at the end.
+    /// Ordered by last use, latest at the end.
     all: Lock<Vec<Arc<Session>>>,
-    /// Places that were made for sessions which are not awake yet.
+    /// The number of places reserved for sessions that are not loaded yet.
     places: Arc<AtomicUsize>,
 }
 
-/// A place for a session that is about to be awake, until this is dropped.
+/// A reserved place for a session to be loaded, until this is dropped.
 pub(crate) struct Place(Arc<AtomicUsize>);
 
 impl Drop for Place {
@@ -36,7 +36,7 @@ impl Drop for Place {
 }
 
 impl Sessions {
-    /// The one with this id.
+    /// Returns the session with this id.
     pub(crate) fn find(&self, id: &SessionId) -> Result<Arc<Session>, Error> {
         let mut all = self.all.lock();
         let Some(at) = all.iter().position(|session| session.id == *id) else {
@@ -48,7 +48,7 @@ impl Sessions {
         Ok(session)
     }
 
-    /// Adds one.
+    /// Adds a session.
     pub(crate) fn add(&self, session: &Arc<Session>) {
         let mut all = self.all.lock();
         if all.len() >= MAX_KNOWN
@@ -59,13 +59,13 @@ impl Sessions {
         all.push(session.clone());
     }
 
-    /// Adds one in the place of the one with its id.
+    /// Replaces the session with the same id.
     pub(crate) fn replace(&self, session: &Arc<Session>) {
-        self.all.lock().retain(|one| one.id != session.id);
+        self.all.lock().retain(|other| other.id != session.id);
         self.add(session);
     }
 
-    /// Forgets one, and stops what it does.
+    /// Removes a session, and cancels its work.
     pub(crate) async fn close(&self, id: &SessionId) -> bool {
         let found = {
             let mut all = self.all.lock();
@@ -76,12 +76,12 @@ impl Sessions {
         true
     }
 
-    /// Makes room for one more that is awake, or for `own`.
-    pub(crate) async fn make_room(&self, host: &dyn Host, own: Option<&SessionId>) -> Result<Place, Error> {
+    /// Reserves a place for one more loaded session, or for the session `id`.
+    pub(crate) async fn make_room(&self, host: &dyn Host, id: Option<&SessionId>) -> Result<Place, Error> {
         for _ in 0..MAX_LOOKS {
             let idle = {
                 let all = self.all.lock();
-                let others = || all.iter().filter(|session| session.is_awake() && Some(&session.id) != own);
+                let others = || all.iter().filter(|session| session.is_awake() && Some(&session.id) != id);
                 if others().count() + self.places.load(Ordering::SeqCst) < MAX_AWAKE {
                     self.places.fetch_add(1, Ordering::SeqCst);
                     return Ok(Place(self.places.clone()));
@@ -90,7 +90,7 @@ impl Sessions {
             };
             let Some(idle) = idle else { break };
             if !idle.rest_if_idle().await {
-                // A prompt came first, or the editor is still being shown what was said in it.
+                // A prompt came first, or output of the session is pending.
                 tokio::time::sleep(BETWEEN_LOOKS).await;
             }
         }
@@ -98,12 +98,12 @@ impl Sessions {
         Err(told(Error::internal_error(), &why))
     }
 
-    /// Stops all that is being done.
+    /// Cancels all prompts.
     pub(crate) fn cancel_all(&self) {
         self.all.lock().iter().for_each(|session| session.cancel());
     }
 
-    /// Ends all.
+    /// Unloads all sessions.
     pub(crate) async fn close_all(&self) {
         let all = std::mem::take(&mut *self.all.lock());
         let mut closing = tokio::task::JoinSet::new();

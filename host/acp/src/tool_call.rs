@@ -1,5 +1,5 @@
-//! How a call of a tool is shown: its kind, title, places and differences, told by the tool's name and the arguments.
-//! Decides nothing: what is not known is shown as it is.
+//! The display of a tool call: its kind, title, locations and differences, derived from the tool's name and the
+//! arguments. Decides nothing: unknown tools are shown without interpretation.
 
 use std::path::{Path, PathBuf};
 
@@ -16,7 +16,7 @@ use haft_core::call::{self, ToolResult};
 use haft_core::report::{plain, shortened};
 use haft_core::tool::{Keep, clip, in_a_line};
 
-/// Kinds of haft's own tools, by the names that models see.
+/// The kinds of haft's built-in tools, by the names that models see.
 const KINDS: &[(&str, ToolKind)] = &[
     ("bash", ToolKind::Execute),
     ("run_shell", ToolKind::Execute),
@@ -32,26 +32,27 @@ const KINDS: &[(&str, ToolKind)] = &[
     ("find_tools", ToolKind::Search),
 ];
 
-/// What names of commands that a program declares begin with.
+/// The prefix of commands that a program declares.
 const COMMAND: &str = "program__";
 
-/// Characters of a title.
+/// The maximum number of characters of a title.
 const MAX_TITLE: usize = 120;
 
-/// Bytes of arguments that are shown raw: a file to be written may have megabytes, and stands in the difference.
+/// The maximum size, in bytes, of arguments shown raw: the content of a written file may have megabytes, and is
+/// shown in the difference.
 const MAX_RAW: usize = 64 << 10;
 
-/// Characters of each side of a difference.
+/// The maximum number of characters of each side of a difference.
 const MAX_DIFF: usize = 200_000;
 
-/// Characters of an answer that are shown.
+/// The maximum number of characters shown of an answer.
 const MAX_ANSWER: usize = 30_000;
 
-/// Pictures of an answer that are shown, and bytes of each.
+/// The maximum number of pictures shown of an answer, and the maximum size of each in bytes.
 const MAX_PICTURES: usize = 8;
 pub(crate) const MAX_PICTURE: usize = 4 << 20;
 
-/// A call as it is first shown.
+/// Returns the first display of a call.
 pub(crate) fn shown(id: ToolCallId, call: &call::ToolCall, workspace: Option<&Path>) -> ToolCall {
     let raw = Some(call.arguments.clone()).filter(|raw| raw.to_string().len() <= MAX_RAW);
     let shown = ToolCall::new(id, title(call)).name(call.tool.clone()).kind(kind(&call.tool)).raw_input(raw);
@@ -60,7 +61,7 @@ pub(crate) fn shown(id: ToolCallId, call: &call::ToolCall, workspace: Option<&Pa
     shown.content(difference.into_iter().collect()).locations(locations(place, &call.arguments))
 }
 
-/// What is to be said of a call that was answered.
+/// Returns the update for an answered call.
 pub(crate) fn answered(
     call: &call::ToolCall,
     result: &ToolResult,
@@ -69,7 +70,7 @@ pub(crate) fn answered(
     let status = if result.is_error { ToolCallStatus::Failed } else { ToolCallStatus::Completed };
     let place = place(call, workspace);
     let mut content: Vec<ToolCallContent> = difference(call, place.as_deref()).into_iter().collect();
-    // An edit that was made is told by its difference.
+    // For a successful edit, the difference is the answer.
     if content.is_empty() || result.is_error {
         content.push(text(&result.content).into());
     }
@@ -82,7 +83,7 @@ pub(crate) fn answered(
     ToolCallUpdateFields::new().status(status).content(content)
 }
 
-/// A text that a tool wrote, as it is.
+/// Returns the text of a tool, to be shown literally.
 pub(crate) fn text(text: &str) -> ContentBlock {
     fenced(&clip(text.trim_end(), MAX_ANSWER, Keep::Ends)).into()
 }
@@ -97,7 +98,7 @@ fn title(call: &call::ToolCall) -> String {
     shortened(&plain(&format!("{} {}", call.tool, in_a_line(&call.arguments, MAX_TITLE))), MAX_TITLE)
 }
 
-/// The file that one of haft's own tools is about, absolute.
+/// Returns the absolute path of the file that a built-in tool is called for.
 fn place(call: &call::ToolCall, workspace: Option<&Path>) -> Option<PathBuf> {
     if !matches!(call.tool.as_str(), "read" | "write" | "edit") {
         return None;
@@ -112,7 +113,7 @@ fn locations(place: Option<PathBuf>, arguments: &Value) -> Vec<ToolCallLocation>
     place.into_iter().map(|path| ToolCallLocation::new(path).line(line)).collect()
 }
 
-/// What a call changes in a file, where the arguments say it.
+/// Returns the difference that a call makes to a file, if the arguments show it.
 pub(crate) fn change(call: &call::ToolCall, workspace: Option<&Path>) -> Option<ToolCallContent> {
     difference(call, place(call, workspace).as_deref())
 }

@@ -1,5 +1,5 @@
-//! What an editor is shown of a session: events as updates. Calls get ids of their own, since models use theirs again.
-//! What tools print is shown as it comes, by its end and not too often.
+//! Converts the events of a session to updates for the editor. Calls get new ids, since models reuse theirs. Output
+//! of tools is shown as it arrives, shortened to its end and limited in rate.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -20,13 +20,13 @@ use haft_core::event::Event;
 use haft_core::sync::Lock;
 use haft_core::tool::{Keep, Question, clip};
 
-/// How often what a tool prints is shown: as fast as anybody reads.
+/// The shortest interval of updates about the output of a tool: as fast as anybody reads.
 const PACE: Duration = Duration::from_millis(250);
 
-/// Characters of what a tool prints that are shown while it works: two screens.
+/// The maximum number of characters shown of a running tool's output: two screens.
 const MAX_TAIL: usize = 4000;
 
-/// What is shown of one session.
+/// The display of one session.
 pub(crate) struct Updates {
     client: Arc<Client>,
     session: SessionId,
@@ -36,10 +36,10 @@ pub(crate) struct Updates {
 
 #[derive(Default)]
 struct State {
-    /// Whether a prompt is being worked on: what comes later is shown to nobody.
+    /// Whether a prompt is under way: later events are not shown.
     is_open: bool,
     calls: HashMap<String, Shown>,
-    /// Calls and messages so far.
+    /// The numbers of calls and messages so far.
     last_call: u64,
     last_message: u64,
 }
@@ -56,40 +56,40 @@ impl Updates {
         Self { client, session, workspace, state: Lock::default() }
     }
 
-    /// The session.
+    /// Returns the session.
     pub(crate) fn session(&self) -> &SessionId {
         &self.session
     }
 
-    /// The id that the editor knows a call by.
+    /// Returns the id of a call in the editor.
     pub(crate) fn call_id(&self, call: &str) -> Option<ToolCallId> {
         self.state.lock().calls.get(call).map(|shown| shown.id.clone())
     }
 
-    /// What the call of a question would change in a file.
+    /// Returns the difference that the call of a question would make to a file.
     pub(crate) fn difference(&self, question: &Question) -> Option<ToolCallContent> {
         let (tool, arguments) = (question.tool.clone(), question.arguments.clone());
         let call = ToolCall { id: question.call.clone(), tool, arguments };
         tool_call::change(&call, self.workspace.as_deref())
     }
 
-    /// An id for a call that the editor is shown no more of than the question about it.
+    /// Returns an id for a call of which the editor only shows a question.
     pub(crate) fn new_call_id(&self) -> ToolCallId {
         new_call_id(&mut self.state.lock())
     }
 
-    /// Such a question was decided.
+    /// Shows the decision about such a question.
     pub(crate) fn decided(&self, id: ToolCallId, is_allowed: bool) {
         let status = if is_allowed { ToolCallStatus::Completed } else { ToolCallStatus::Failed };
         self.update_call(id, ToolCallUpdateFields::new().status(status));
     }
 
-    /// A prompt is worked on from now on.
+    /// Begins a prompt.
     pub(crate) fn open(&self) {
         self.state.lock().is_open = true;
     }
 
-    /// It is not any more. Calls that have no answer are shown as failed.
+    /// Ends a prompt. Unanswered calls are shown as failed.
     pub(crate) fn rest(&self) {
         let mut state = self.state.lock();
         state.is_open = false;
@@ -98,7 +98,7 @@ impl Updates {
         }
     }
 
-    /// Something happened.
+    /// Shows an event.
     pub(crate) fn hear(&self, event: &Event) {
         let mut state = self.state.lock();
         if !state.is_open {
@@ -111,7 +111,7 @@ impl Updates {
             Event::Retrying { reason, delay } => {
                 let text = format!("[{reason}; asking again in {:.1} s]\n", delay.as_secs_f64());
                 self.say(&state, SessionUpdate::AgentThoughtChunk, &text);
-                // What is said next is another message: what was said so far does not count.
+                // The text so far does not count: later text is another message.
                 state.last_message += 1;
             }
             Event::NotShown { reason } => {
@@ -139,33 +139,33 @@ impl Updates {
         }
     }
 
-    /// Shows what a person said before.
+    /// Shows an earlier prompt of the person.
     pub(crate) fn user_said(&self, content: ContentBlock) {
         self.client.update(&self.session, SessionUpdate::UserMessageChunk(ContentChunk::new(content)));
     }
 
-    /// Shows a message of the agent's, all of it.
+    /// Shows a complete message of the agent.
     pub(crate) fn agent_said(&self, text: &str) {
         let mut state = self.state.lock();
         state.last_message += 1;
         self.say(&state, SessionUpdate::AgentMessageChunk, text);
     }
 
-    /// Shows a call that was made before.
+    /// Shows an earlier call.
     pub(crate) fn called(&self, call: &ToolCall, result: &ToolResult) {
         let mut state = self.state.lock();
         self.begin(&mut state, call);
         self.end(&mut state, call, result);
     }
 
-    /// Tells how many tokens of the window are used, and what the session has cost.
+    /// Sends the used tokens, the context window, and the cost of the session.
     pub(crate) fn usage(&self, used: u64, window: u64, dollars: Option<f64>) {
         let cost = dollars.map(|dollars| Cost::new(dollars, "USD"));
         let usage = UsageUpdate::new(used, window).cost(cost);
         self.client.update(&self.session, SessionUpdate::UsageUpdate(usage));
     }
 
-    /// Tells which commands the session has.
+    /// Sends the commands of the session.
     pub(crate) fn commands(&self, commands: &[Command]) {
         let input =
             |argument: &str| AvailableCommandInput::Unstructured(UnstructuredCommandInput::new(argument));
@@ -177,8 +177,8 @@ impl Updates {
         self.client.update(&self.session, SessionUpdate::AvailableCommandsUpdate(commands));
     }
 
-    /// Tells what the user has to know. The protocol gives notices to editors that say they show them; others get a message
-    /// of the agent's.
+    /// Shows a notice to the user. The protocol allows notices only for editors with that capability; others get a
+    /// message of the agent.
     pub(crate) fn notice(&self, text: &str) {
         if self.client.takes_notices() {
             let notice = Notice::new(NoticeSeverity::Warning, text);
@@ -188,7 +188,7 @@ impl Updates {
         }
     }
 
-    /// Tells what the session is about.
+    /// Sends the title of the session.
     pub(crate) fn title(&self, title: &str) {
         let info = SessionInfoUpdate::new().title(title.to_owned());
         self.client.update(&self.session, SessionUpdate::SessionInfoUpdate(info));
@@ -203,7 +203,7 @@ impl Updates {
     }
 
     fn begin(&self, state: &mut State, call: &ToolCall) {
-        // A tool that calls another one in its own place is shown once.
+        // A tool that calls another one under the same id is shown once.
         if state.calls.contains_key(&call.id) {
             return;
         }
@@ -219,7 +219,7 @@ impl Updates {
         }
     }
 
-    /// Shows what a tool printed.
+    /// Shows output of a tool.
     fn print(&self, state: &mut State, call: &str, text: &str) {
         let Some(shown) = state.calls.get_mut(call) else { return };
         shown.tail.push_str(text);

@@ -1,6 +1,9 @@
-//! An agent with one tool of its own, of `haft-agent` and `haft-core` alone: no WebAssembly, no MCP, no sandbox.
+//! An agent with a tool of this program, made from `haft-agent` and `haft-core` alone: no WebAssembly, no MCP, no
+//! sandbox.
+//!
 //! `MODEL_URL=http://127.0.0.1:8080/v1 MODEL=local cargo run -p haft-agent --example agent 'What is 12 times 34?'`
-//! A key, where the server wants one, is read from `MODEL_KEY`.
+//!
+//! If the server needs a key, the program reads it from `MODEL_KEY`.
 
 #![expect(
     clippy::print_stderr,
@@ -21,7 +24,7 @@ use haft_core::limit::Limits;
 use haft_core::tool::{Context, Session, Tool, ToolError, Toolbox};
 use serde_json::{Value, json};
 
-/// Multiplies, which models are not good at.
+/// Multiplies two integers, which models do badly.
 struct Multiply(ToolDef);
 
 impl Multiply {
@@ -49,7 +52,7 @@ impl Tool for Multiply {
     }
 
     async fn call(&self, call: &ToolCall, _: &Context<'_>) -> Result<ToolResult, ToolError> {
-        // The arguments have been checked against the schema: what is missing here is too large.
+        // The toolbox has checked the arguments against the schema: a number that `as_i64` rejects is too large.
         let factor = |name: &str| call.arguments.get(name).and_then(Value::as_i64);
         let product = factor("a").zip(factor("b")).and_then(|(a, b)| a.checked_mul(b));
         product
@@ -58,7 +61,7 @@ impl Tool for Multiply {
     }
 }
 
-/// Does `task` with the model that `settings` name.
+/// Runs `task` with the model that `settings` name.
 pub async fn answer(settings: ProviderSettings, task: &str) -> Result<Outcome, Box<dyn std::error::Error>> {
     let mut toolbox = Toolbox::default();
     toolbox.insert(Arc::new(Multiply::new()), Grant::none(), Limits::default(), "built in")?;

@@ -1,26 +1,27 @@
-//! What a task may cost, in dollars and tokens: where it has cost that, it ends, and can be gone on with. Refuses to
-//! bound what nobody counts: a model whose price is not known, a server that tells no tokens.
+//! Limits the cost of a task in dollars and tokens: a task that reaches the limit ends and can be continued.
+//! Refuses to limit an uncounted quantity: the cost of a model without a known price, or the tokens of a
+//! server that reports none.
 
 use crate::provider::Cost;
 use crate::totals::Totals;
 use haft_core::tool::{Most, UsedUp};
 
-/// What a run may cost.
+/// The maximum cost of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Budget {
-    /// Dollars; `None`: as much as it takes.
+    /// The limit in dollars; `None`: no limit.
     pub cost: Option<Cost>,
-    /// Tokens read and written; `None`: as many as it takes.
+    /// The limit in tokens, read and written together; `None`: no limit.
     pub tokens: Option<u64>,
 }
 
 impl Budget {
-    /// The same for whoever works for the run.
+    /// Returns these limits in the form that the meter of the run enforces for its callees.
     pub(super) fn most(self) -> Most {
         Most { cost: self.cost, tokens: self.tokens }
     }
 
-    /// Why no further turn is asked for; `None` while there is something left.
+    /// Returns the reason why no further turn may be requested; `None` within the budget.
     pub(super) fn used_up(&self, totals: &Totals) -> Option<String> {
         let usage = totals.usage();
         if let Some(most) = self.cost {
@@ -44,7 +45,7 @@ impl Budget {
     }
 }
 
-/// Why the run that this one works for lets it ask no further.
+/// Returns the message for a limit of the calling run.
 fn of_caller(used_up: &UsedUp) -> String {
     match used_up {
         UsedUp::Spent => "the budget is spent of the run that it works for".into(),
@@ -58,7 +59,7 @@ fn of_caller(used_up: &UsedUp) -> String {
     }
 }
 
-/// The price of a model is missing, and where it belongs.
+/// Returns the message for a missing price, with the key of program.toml that sets it.
 fn no_price(model: &str) -> String {
     format!("no price of `{model}` is known; `[provider.prices.\"{model}\"]` in program.toml says it")
 }
@@ -96,7 +97,7 @@ mod tests {
         assert!(nothing.used_up(&totals(&[])).is_some());
     }
 
-    /// What nobody counts is no reason to go on.
+    /// An uncounted quantity ends the run.
     #[test]
     fn what_is_not_known_ends_it_too() {
         let cost = Budget { cost: Some(Cost::of_dollars(0.5)), tokens: None };
@@ -105,7 +106,7 @@ mod tests {
         let tokens = Budget { tokens: Some(100), cost: None };
         assert!(tokens.used_up(&totals(&[usage(0, None)])).unwrap().contains("tells no tokens"));
     }
-    /// A budget of the run that it works for ends it with that budget's reason.
+    /// A budget of the calling run ends the run, with that reason.
     #[test]
     fn a_budget_of_the_caller_ends_it_in_true_words() {
         let caller =

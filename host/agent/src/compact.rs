@@ -1,5 +1,5 @@
-//! What a person may want of the room that a conversation takes: to know how full it is, and to have the conversation summed
-//! up before it is full.
+//! The commands for the size of a conversation: report how full the context window is, and summarise the
+//! conversation before it is full.
 
 use std::ops::Range;
 
@@ -9,19 +9,19 @@ use crate::summary::Part;
 use crate::{Agent, History, SessionError};
 use haft_core::tool::Session;
 
-/// Why a conversation was not summed up.
+/// Why a conversation was not summarised.
 #[derive(Debug, thiserror::Error)]
 pub enum CompactError {
-    /// The session cannot be kept.
+    /// The session cannot be saved.
     #[error(transparent)]
     Session(#[from] SessionError),
-    /// The model of this name gave nothing that can be used.
+    /// The model of this name returned no usable summary.
     #[error("`{0}` gave no summary; the conversation is as before")]
     NoSummary(String),
 }
 
 impl Agent {
-    /// What `model` makes of a part of the conversation, and what that cost.
+    /// Has `model` summarise a range of messages. Returns the summary and its cost.
     pub(super) async fn sum_up(
         &self,
         history: &mut History,
@@ -36,11 +36,11 @@ impl Agent {
         part.sum_up(self.provider.as_ref(), model, session).await
     }
 
-    /// Has the provider's fast model sum up all but the last message now, whatever room there is; how many messages the
-    /// summary stands for, and what it cost. `None` where there is nothing more to sum up.
+    /// Has the provider's fast model summarise all messages but the last, however short the conversation is.
+    /// Returns how many messages the summary replaces and its cost; `None` if there are no messages to summarise.
     ///
     /// # Errors
-    /// The session cannot be kept, or the model gives nothing that can be used: the conversation is as before then.
+    /// The session cannot be saved, or the model returns no usable summary; the conversation then stays unchanged.
     pub async fn compact(
         &self,
         history: &mut History,
@@ -60,7 +60,7 @@ impl Agent {
         Ok(Some((left_out, usage)))
     }
 
-    /// How much of what the model reads the conversation takes by now, in tokens, and how much it reads where that is known.
+    /// Returns the tokens that the conversation takes now, and the tokens that the model reads, if known.
     pub fn fill(&self, history: &mut History) -> (usize, Option<u32>) {
         let (window, messages) = history.window();
         window.begin(self.model(), self.room());

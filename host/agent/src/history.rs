@@ -1,5 +1,5 @@
-//! A conversation that every vendor accepts as it stands, at every moment: calls come with their answers, no message
-//! is empty, and roles alternate. With a session, holds only what is on file.
+//! A conversation in a form that every vendor accepts, at every moment: each call has its answer, no message is
+//! empty, and roles alternate. With a session, the conversation holds only messages that are saved in its file.
 
 use std::borrow::Cow;
 use std::io;
@@ -17,37 +17,40 @@ use haft_core::call::{ToolCall, ToolResult};
 use haft_core::sync::Lock;
 use haft_core::tool::{Ledger, Session};
 
-/// A conversation so far.
+/// A conversation.
 #[derive(Clone, Debug, Default)]
 pub struct History {
     messages: Vec<Message>,
-    /// A turn whose calls are being made, or were when a run was dropped.
+    /// A turn whose calls are running, or were running when a run was dropped.
     open: Option<Arc<OpenTurn>>,
     log: Option<SessionLog>,
-    /// How much of it a model is shown.
+    /// The part of the conversation that is sent to the model.
     window: Window,
 }
 
-/// A turn whose calls are being made.
+/// A turn whose calls are running.
 #[derive(Debug)]
 pub(super) struct OpenTurn {
     reply: Reply,
     calls: Lock<Vec<Known>>,
     log: Option<SessionLog>,
-    /// The place that it will have among the messages.
+    /// The index that the turn will have among the messages.
     message: usize,
 }
 
 impl History {
-    /// A conversation that begins now with what a person `said`, and is kept in `log`, which has that already.
-    pub fn logged(log: SessionLog, said: impl Into<Prompt>) -> Self {
+    /// Begins a conversation with `prompt`, saved in `log`, which already contains that prompt.
+    pub fn logged(log: SessionLog, prompt: impl Into<Prompt>) -> Self {
         let mut messages = Vec::new();
-        push_prompt(&mut messages, said.into());
+        push_prompt(&mut messages, prompt.into());
         Self { messages, log: Some(log), ..Self::default() }
     }
 
-    /// The conversation of a session, which is continued in `log` where there is one. A call that was begun and has
-    /// no answer is answered here: its outcome is unknown.
+    /// Restores the conversation of a session and continues it in `log`, if given. Answers every call that was
+    /// started and has no answer: its outcome is unknown.
+    ///
+    /// # Errors
+    /// The answer cannot be saved in `log`.
     pub fn restored(restored: Restored, log: Option<SessionLog>) -> Result<Self, SessionError> {
         let message = restored.messages.len();
         let open = restored.open.map(|Unanswered { reply, calls }| {
@@ -61,17 +64,17 @@ impl History {
         Ok(Self { messages: restored.messages, open, log, window })
     }
 
-    /// What was said, oldest first. A turn whose calls are not all answered is not among it yet.
+    /// Returns the messages, oldest first, without a turn whose calls are not all answered.
     pub fn messages(&self) -> &[Message] {
         &self.messages
     }
 
-    /// The session it is kept in.
+    /// Returns the log of the session that saves this conversation.
     pub fn log(&self) -> Option<&SessionLog> {
         self.log.as_ref()
     }
 
-    /// Whether the model has something left to say: calls that are to be made or answers to read.
+    /// Whether the model still has to act: on calls to run, on a prompt, or on answers to read.
     pub fn is_unfinished(&self) -> bool {
         match self.messages.last() {
             _ if self.open.is_some() => true,
@@ -83,21 +86,24 @@ impl History {
         }
     }
 
-    /// Whether what a person said last was said in [plan mode](crate::planned).
+    /// Whether the last prompt of the person was given in [plan mode](crate::planned).
     pub fn is_planned(&self) -> bool {
         is_planned(&self.messages)
     }
 
-    /// Adds what a person said.
-    pub fn push_prompt(&mut self, said: impl Into<Prompt>) -> Result<(), SessionError> {
-        let said = said.into();
+    /// Adds a prompt.
+    ///
+    /// # Errors
+    /// The session cannot be saved.
+    pub fn push_prompt(&mut self, prompt: impl Into<Prompt>) -> Result<(), SessionError> {
+        let prompt = prompt.into();
         self.close();
-        self.note(|| Entry::said(&said))?;
-        push_prompt(&mut self.messages, said);
+        self.note(|| Entry::said(&prompt))?;
+        push_prompt(&mut self.messages, prompt);
         Ok(())
     }
 
-    /// Begins a turn of the model. Its calls are to be answered next, and then it is to be [closed](Self::close).
+    /// Begins a turn of the model. The caller answers its calls and then [closes](Self::close) it.
     pub(super) fn open(&mut self, turned: Turned) -> Result<(), SessionError> {
         self.note(|| Entry::Turn(Box::new(turned.clone())))?;
         let calls = Lock::new(vec![Known::Waiting; turned.reply.calls.len()]);
@@ -106,12 +112,12 @@ impl History {
         Ok(())
     }
 
-    /// The turn whose calls are to be answered.
+    /// Returns the turn whose calls are to be answered.
     pub(super) fn opened(&self) -> Option<Arc<OpenTurn>> {
         self.open.clone()
     }
 
-    /// Puts the turn into the conversation, with the answers that it has got.
+    /// Moves the open turn into the conversation, with the answers that it has.
     pub(super) fn close(&mut self) {
         if let Some(open) = self.open.take() {
             let calls = std::mem::take(&mut *open.calls.lock());
@@ -120,18 +126,18 @@ impl History {
         }
     }
 
-    /// How much of it a model is shown, and all of it.
+    /// Returns the window that selects what the model sees, and all messages.
     pub(super) fn window(&mut self) -> (&mut Window, &[Message]) {
         (&mut self.window, &self.messages)
     }
 
-    /// What a model is shown of it. Of answers that are cut the whole is kept where `is_kept`.
+    /// Returns the messages as the model sees them. `is_kept`: shortened answers are saved in full.
     pub(super) fn visible(&self, is_kept: bool) -> Cow<'_, [Message]> {
         let log = self.log.as_ref().filter(|_| is_kept);
         self.window.visible(&self.messages, &|place, text| log?.keep_answer(place, text))
     }
 
-    /// What stands for its beginning from now on, and what that cost.
+    /// Replaces the beginning of the conversation by `summary`, which cost `usage`.
     pub(super) fn sum_up(&mut self, summary: Summary, usage: Usage) -> Result<(), SessionError> {
         let Summary { messages, text, model } = summary.clone();
         self.note(|| Entry::Summarised(Summarised { messages, text, model, usage }))?;
@@ -139,7 +145,7 @@ impl History {
         Ok(())
     }
 
-    /// Notes how what a person asked for ended.
+    /// Records how the run ended.
     pub(super) fn end(&self, ended: impl FnOnce() -> Ended) -> Result<(), SessionError> {
         self.note(|| Entry::Ended(ended()))
     }
@@ -150,17 +156,17 @@ impl History {
 }
 
 impl OpenTurn {
-    /// The calls, in order.
+    /// Returns the calls, in order.
     pub(super) fn requested(&self) -> &[RequestedCall] {
         &self.reply.calls
     }
 
-    /// Whether a call still has to be made.
+    /// Whether a call has not run yet.
     pub(super) fn is_waiting(&self, index: usize) -> bool {
         self.calls.lock().get(index) == Some(&Known::Waiting)
     }
 
-    /// Notes the answer to a call.
+    /// Records the answer to a call.
     pub(super) fn answer(
         &self,
         index: usize,
@@ -172,12 +178,12 @@ impl OpenTurn {
         Ok(())
     }
 
-    /// Whether the whole of answers is kept of which a tool tells a part.
+    /// Whether full answers are saved when a tool returns only a part.
     pub(super) fn keeps_answers(&self) -> bool {
         self.log.as_ref().is_some_and(SessionLog::keeps_answers)
     }
 
-    /// `result` with word of where the `whole` of it is, if it can be kept.
+    /// Saves the full answer `whole`, if possible, and appends its location to `result`.
     pub(super) fn keep(&self, index: usize, mut result: ToolResult, whole: Option<String>) -> ToolResult {
         let place = Place { message: self.message, call: index };
         let kept = whole.zip(self.log.as_ref()).and_then(|(whole, log)| log.keep_answer(place, &whole));
@@ -187,7 +193,7 @@ impl OpenTurn {
         result
     }
 
-    /// `session`, whose calls are those of this turn.
+    /// Returns `session` with a ledger that records the calls of this turn.
     pub(super) fn session(self: &Arc<Self>, session: &Session) -> Session {
         let (open, outer) = (self.clone(), session.ledger.clone());
         let ledger = Ledger::to(move |call| {
@@ -197,13 +203,13 @@ impl OpenTurn {
         Session { ledger, ..session.clone() }
     }
 
-    /// Notes that the tool of a call runs from now on.
+    /// Records that the tool of a call is about to run.
     fn enter(&self, call: &ToolCall) -> io::Result<()> {
-        let is_it = |index: &usize| {
+        let has_id = |index: &usize| {
             self.requested().get(*index).is_some_and(|requested| requested.call.id == call.id)
         };
         let waiting = (0..self.calls.lock().len()).filter(|index| self.is_waiting(*index));
-        let Some(index) = waiting.into_iter().find(is_it) else { return Ok(()) };
+        let Some(index) = waiting.into_iter().find(has_id) else { return Ok(()) };
         if let Some(log) = &self.log {
             log.note(Entry::Running { call: call.id.clone() }).map_err(io::Error::other)?;
         }
@@ -211,7 +217,7 @@ impl OpenTurn {
         Ok(())
     }
 
-    /// Answers the calls that were begun and whose outcome is unknown.
+    /// Answers the calls that were started and whose outcome is unknown.
     fn give_up(&self) -> Result<(), SessionError> {
         let calls = self.calls.lock().clone();
         for (index, known) in calls.into_iter().enumerate().filter(|(_, known)| *known == Known::Running) {

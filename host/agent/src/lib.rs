@@ -1,6 +1,6 @@
-//! The loop: ask a model, run what it calls, tell it what came of it, until it has nothing more
-//! to call. Runs nothing itself: every call goes through the [`Toolbox`], which holds exactly
-//! the tools this agent may use.
+//! The agent loop: asks a model, runs the calls that it makes, returns the results to it, and ends when the model
+//! makes no more calls. This crate runs no tool itself: every call goes through the [`Toolbox`], which holds
+//! exactly the tools that this agent may use.
 
 mod budget;
 mod compact;
@@ -47,46 +47,47 @@ use haft_core::sync::Lock;
 use haft_core::tool::{Session, Toolbox, bytes};
 use haft_core::trace::{self, Operation};
 
-/// How an agent goes about it.
+/// Settings of an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgentSettings {
-    /// What the model is told first; nothing when empty.
+    /// The system prompt; no system prompt if empty.
     pub system: String,
-    /// The model to ask; the provider's own when `None`.
+    /// The model to ask; `None`: the default model of the provider.
     pub model: Option<String>,
-    /// How often the model is asked at most for one prompt.
+    /// The maximum number of model turns for one prompt.
     pub max_turns: u32,
-    /// How often a call that failed is run again before it is refused.
+    /// How many times a failed call may be repeated before it is refused.
     pub max_repeats: u32,
-    /// Rough tokens (bytes / 4) of the conversation that the model is shown; of a longer one the beginning is left
-    /// out of what is sent. `None`: no limit.
+    /// The part of the conversation that is sent to the model, in rough tokens (bytes / 4). The beginning of a
+    /// longer conversation is left out of the request. `None`: no limit.
     pub history_budget: Option<u32>,
-    /// Whether the provider's fast model sums up what is left out. `None`: where it is another than its default one.
+    /// Whether the fast model of the provider summarises the messages that are left out. `None`: yes, if the fast
+    /// model is not the default model.
     pub summarise: Option<bool>,
-    /// The form of the final answer: [`Outcome::output`] is valid against it. The model is told of it after `system`,
-    /// and asked again where its answer is not valid, three times. `None`: any words will do.
+    /// The schema of the final answer: [`Outcome::output`] is valid against it. The schema is appended to `system`,
+    /// and the model is asked again, at most three times, if its answer is not valid. `None`: free text.
     pub output: Option<Arc<OutputSchema>>,
-    /// What a run may cost.
+    /// The maximum cost of a run.
     pub budget: Budget,
 }
 
-/// How often a turn is asked for with less of the conversation, where the vendor says that it is too long.
+/// How many times one turn is requested with a shorter conversation after the vendor reported that it is too long.
 const MAX_SHRINKS: u32 = 8;
-/// Turns without a word or a call that the model is asked to go on after, one after the other.
+/// The maximum number of consecutive turns without text or call after which the model is asked to go on.
 const MAX_EMPTY_TURNS: u32 = 2;
-/// What it is asked then: the same request again would be answered by the same nothing.
+/// The prompt after an empty turn: repeating the request unchanged would give another empty turn.
 const AFTER_NOTHING: &str =
     "[Your last turn was empty. Go on with the task, or say what came of it if it is done.]";
 
 impl AgentSettings {
-    /// 50: more than an honest task takes, few enough that a loop ends.
+    /// 50: more than a useful task takes, few enough to end a loop.
     pub(crate) const DEFAULT_MAX_TURNS: u32 = 50;
-    /// 2: a second try may hit a transient fault, a fourth never does.
+    /// 2: a second repeat may outlast a transient fault; a fourth attempt never succeeds.
     pub(crate) const DEFAULT_MAX_REPEATS: u32 = 2;
-    /// 100,000: with tools and an answer it fits the smallest models that vendors host today.
+    /// 100,000: together with the tools and an answer, it fits the smallest models that vendors host today.
     pub(crate) const DEFAULT_HISTORY_BUDGET: u32 = 100_000;
 
-    /// The defaults, with a system prompt that names `workspace`.
+    /// Returns the defaults, with a system prompt that names `workspace`.
     pub fn for_workspace(workspace: Option<&Path>) -> Self {
         Self {
             system: system_prompt(workspace),
@@ -107,10 +108,10 @@ impl Default for AgentSettings {
     }
 }
 
-/// A model with the tools that it may use.
+/// A model together with the tools that it may use.
 pub struct Agent {
     provider: Arc<dyn Provider>,
-    /// Other ones where [`ToolNews`] tells of them.
+    /// The current tools; [`ToolNews`] replaces them.
     toolbox: Lock<Arc<Toolbox>>,
     news: Option<Arc<dyn ToolNews>>,
     settings: AgentSettings,
@@ -118,16 +119,16 @@ pub struct Agent {
     steering: Steering,
 }
 
-/// Tells of tools that come and go while an agent works.
+/// Reports changes of the tools while an agent works.
 #[async_trait]
 pub trait ToolNews: Send + Sync {
-    /// The tools from now on, where they are others than at the last time.
+    /// Returns the new set of tools, or `None` if it has not changed since the last call.
     async fn renewed(&self) -> Option<Toolbox>;
 }
 
 impl Agent {
-    /// An agent that asks `provider` and may use everything in `toolbox`, and nothing else. Of more tools than the
-    /// provider takes, the model is told of the first, and finds the others by `find_tools`.
+    /// Makes an agent that asks `provider` and may use exactly the tools in `toolbox`. If there are more tools than
+    /// the provider accepts, the request contains the first ones, and the model finds the others with `find_tools`.
     pub fn new(provider: Arc<dyn Provider>, toolbox: Toolbox, mut settings: AgentSettings) -> Self {
         let toolbox = Lock::new(Arc::new(toolbox.at_most(provider.max_tools())));
         if let Some(schema) = &settings.output {
@@ -137,30 +138,33 @@ impl Agent {
         Self { provider, toolbox, news, settings, spent, steering }
     }
 
-    /// The same, whose tools are those that `news` tells of, from turn to turn.
+    /// Updates the tools of this agent from `news` before each turn.
     #[must_use]
     pub fn with_news(self, news: Arc<dyn ToolNews>) -> Self {
         Self { news: Some(news), ..self }
     }
 
-    /// The same, which asks `model`.
+    /// Sets the model to ask.
     #[must_use]
     pub fn asking(mut self, model: String) -> Self {
         self.settings.model = Some(model);
         self
     }
 
-    /// The same, whose runs have used this before they begin, such as to choose the model.
+    /// Counts `spent` as usage of each run before it begins, for example the cost of choosing the model.
     #[must_use]
     pub fn having_spent(self, spent: Usage) -> Self {
         Self { spent, ..self }
     }
 
-    /// Says `prompt` and works until the model is done or cannot be asked, a bound is met or `session` is cancelled.
-    /// Fails where the session cannot be kept.
+    /// Adds `prompt` to the conversation and works until the model is done or unavailable, a limit is reached, or
+    /// `session` is cancelled.
     ///
-    /// `history` is valid at every moment, also after an error and when the future is dropped: a turn goes into it
-    /// together with the answers to its calls.
+    /// `history` is valid at every moment, also after an error and after the future is dropped: a turn is added to
+    /// it together with the answers to its calls.
+    ///
+    /// # Errors
+    /// The session cannot be saved.
     pub async fn run(
         &self,
         history: &mut History,
@@ -171,8 +175,11 @@ impl Agent {
         self.go_on(history, session).await
     }
 
-    /// Works on from where `history` stands: after a cancellation, an error, or the end of the process it was in.
-    /// Calls that were not made are made now; none is made twice.
+    /// Continues from the state of `history`: after a cancellation, an error, or the end of an earlier process.
+    /// Runs the calls that have not run yet; no call runs twice.
+    ///
+    /// # Errors
+    /// The session cannot be saved.
     pub async fn go_on(&self, history: &mut History, session: &Session) -> Result<Outcome, SessionError> {
         let lineage = session.lineage.path();
         let (provider, model) = (self.provider.name(), self.model());
@@ -235,7 +242,7 @@ impl Agent {
             }
             history.close();
             let has_heard = self.hear(history)?;
-            // Its last word was not about what was said meanwhile.
+            // The model wrote its final answer before it saw the new prompts.
             let end = end.filter(|end| !has_heard || *end != End::Final);
             let Some(end) = end else { continue };
             match answers.judge(end, totals.last_words()) {
@@ -251,7 +258,7 @@ impl Agent {
         Ok(totals.close(end))
     }
 
-    /// The model's next turn; `None` when cancelled before it came.
+    /// Requests the next turn; `None` if the session was cancelled first.
     async fn infer(
         &self,
         history: &mut History,
@@ -273,7 +280,7 @@ impl Agent {
                     let reason = "not shown to the model: all files; the conversation is too long with them";
                     session.events.emit(|| Event::NotShown { reason: reason.into() });
                 }
-                // Servers that want to know the tools of which the conversation has calls.
+                // Some servers require the definitions of the tools that the conversation calls.
                 None if self.is_apart(answers) && failure.is_some_and(Failure::is_invalid_request) => {
                     answers.keep_tools();
                 }
@@ -282,7 +289,7 @@ impl Agent {
         }
     }
 
-    /// Leaves out the beginning of a conversation that has outgrown its room, and sums it up where that can be had.
+    /// Leaves out the beginning of a conversation that is too long, and summarises it if a summary is possible.
     async fn fit(
         &self,
         history: &mut History,
@@ -294,9 +301,9 @@ impl Agent {
         let left_out = range.end;
         let mut summary = None;
         if let Some(model) = self.summarist() {
-            let told = self.sum_up(history, range, model, session).await;
-            told.1.iter().for_each(|usage| totals.add(model, *usage));
-            summary = told.0.map(|summary| (summary, told.1.unwrap_or_default()));
+            let summed = self.sum_up(history, range, model, session).await;
+            summed.1.iter().for_each(|usage| totals.add(model, *usage));
+            summary = summed.0.map(|summary| (summary, summed.1.unwrap_or_default()));
         }
         let redacting = RedactingEvents::new(&session.redactor, &session.events);
         let Some((summary, usage)) = summary else {
@@ -309,16 +316,16 @@ impl Agent {
         Ok(())
     }
 
-    /// The model that sums up what is left out, if one does.
+    /// Returns the model that summarises the messages left out, if summaries are on.
     fn summarist(&self) -> Option<&str> {
         let fast = self.provider.model_fast();
         let is_meant = self.settings.summarise.unwrap_or(fast != self.provider.model());
-        // A summary whose cost nobody tells would be the end of a run that may cost so much and no more.
+        // With a cost limit, a summary of unknown cost would end the run.
         let is_told = self.settings.budget.cost.is_none() || self.provider.tells_cost(fast);
         (is_meant && is_told).then_some(fast)
     }
 
-    /// The next turn, asked for with as much of the conversation as fits by what is known so far.
+    /// Requests the next turn with as much of the conversation as fits the limits known so far.
     async fn infer_once(
         &self,
         history: &History,
@@ -339,13 +346,13 @@ impl Agent {
         let turn = session.cancel.run_until_cancelled(self.provider.turn(&ask, redacting.events())).await;
         redacting.finish("");
         if let Some(turn) = &turn {
-            span.end(&told(turn));
+            span.end(&chat_ended(turn));
         }
         turn
     }
 
-    /// Whether the next turn is asked for without tools: where nothing is left but to write the answer down, some
-    /// servers hold it to its form only so.
+    /// Whether the next turn is requested without tools: if only the final answer is missing, some servers enforce
+    /// the schema only in a request without tools.
     fn is_apart(&self, answers: &Answers<'_>) -> bool {
         let has_tools = !self.toolbox().defs().is_empty();
         has_tools && answers.is_without_tools() && self.provider.formats_alone(self.model())
@@ -355,7 +362,7 @@ impl Agent {
         self.toolbox.lock().clone()
     }
 
-    /// Takes over the tools that there are now, where they are others.
+    /// Replaces the tools if they have changed, and returns the new ones.
     async fn renewed(&self) -> Option<Arc<Toolbox>> {
         let renewed = self.news.as_ref()?.renewed().await?;
         let renewed = Arc::new(renewed.at_most(self.provider.max_tools()));
@@ -363,7 +370,7 @@ impl Agent {
         Some(renewed)
     }
 
-    /// What there is room for in a request.
+    /// Returns the sizes that limit a request.
     fn room(&self) -> Room {
         let tools: usize = self.toolbox().defs().into_iter().map(bytes).sum();
         Room {
@@ -378,7 +385,7 @@ impl Agent {
     }
 }
 
-/// How a run ended, as a trace has it.
+/// Converts the end of a run for its trace span.
 fn ended_of(outcome: &Result<Outcome, SessionError>) -> trace::Ended<'_> {
     let error = match outcome {
         Ok(outcome) => outcome.failure.as_ref().map(|error| error.failure.kind()),
@@ -387,8 +394,8 @@ fn ended_of(outcome: &Result<Outcome, SessionError>) -> trace::Ended<'_> {
     trace::Ended { error, ..trace::Ended::default() }
 }
 
-/// How a question to a model ended, as a trace has it.
-fn told(turn: &Result<Turn, ProviderError>) -> trace::Ended<'_> {
+/// Converts the end of a model request for its trace span.
+fn chat_ended(turn: &Result<Turn, ProviderError>) -> trace::Ended<'_> {
     match turn {
         Ok(turn) => trace::Ended {
             error: None,
@@ -400,29 +407,30 @@ fn told(turn: &Result<Turn, ProviderError>) -> trace::Ended<'_> {
     }
 }
 
-/// Whether the model took its turn, and neither said nor called anything.
+/// Whether the model's turn was empty: neither text nor calls.
 fn says_nothing(error: &ProviderError) -> bool {
     matches!(error.failure, Failure::Empty(_))
 }
 
-/// Whether haft asked this by itself, and no person.
-fn is_own_question(said: &Prompt) -> bool {
-    // What is asked again before the model came to answer is joined. Files come from persons.
-    let mut rest = said.text.as_str();
+/// Whether haft, not a person, wrote this prompt.
+fn is_own_question(prompt: &Prompt) -> bool {
+    // Consecutive prompts are joined, so the text may hold [`AFTER_NOTHING`] several times. Only persons attach
+    // files.
+    let mut rest = prompt.text.as_str();
     while let Some(after) = rest.strip_prefix(AFTER_NOTHING) {
         rest = after.trim_start();
     }
     while let Some(before) = rest.strip_suffix(AFTER_NOTHING) {
         rest = before.trim_end();
     }
-    let is_nothing_else = rest.is_empty() && !said.text.is_empty();
-    said.attachments.is_empty() && (is_nothing_else || output::is_question(rest))
+    let is_nothing_else = rest.is_empty() && !prompt.text.is_empty();
+    prompt.attachments.is_empty() && (is_nothing_else || output::is_question(rest))
 }
 
-/// Whether `turn` is the last, and of what kind.
+/// Returns how the run ends if `turn` is the last one.
 fn end(turn: &Turn) -> Option<End> {
     match turn.stop {
-        // Calls of a turn that was held back or declined are not the model's last word on them.
+        // The calls of a filtered or refused turn are not run.
         Stop::Filtered => Some(End::Filtered),
         Stop::Refused => Some(End::Refused),
         Stop::Length if turn.reply.calls.is_empty() => Some(End::Length),

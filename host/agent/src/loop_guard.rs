@@ -1,14 +1,14 @@
-//! Stops a model that makes the same failing call again and again. Says nothing against a call
-//! that fails again after something was changed: that is how a test is made to pass.
+//! Stops a model that repeats a failing call. Allows a repeat after a change of the files: this is how a model gets
+//! a test to pass.
 
 use serde_json::Value;
 
 use haft_core::call::{ToolCall, ToolResult};
 
-/// The calls that failed since something last changed.
+/// The calls that failed since the last change.
 pub(super) struct LoopGuard {
     failed: Vec<Failed>,
-    /// How often a call that failed is run again.
+    /// How many times a failed call may be repeated.
     max_repeats: u32,
 }
 
@@ -19,12 +19,12 @@ struct Failed {
 }
 
 impl LoopGuard {
-    /// A guard that lets a failing call be repeated `max_repeats` times.
+    /// Makes a guard that allows `max_repeats` repeats of a failing call.
     pub(super) fn new(max_repeats: u32) -> Self {
         Self { failed: Vec::new(), max_repeats }
     }
 
-    /// The answer to a call that is not to be run.
+    /// Returns the error for a call that must not run.
     pub(super) fn refuse(&self, call: &ToolCall) -> Option<ToolResult> {
         self.failed.iter().find(|failed| failed.is(call) && failed.times > self.max_repeats).map(|failed| {
             let text = "the call was not run: the same call has failed";
@@ -35,8 +35,7 @@ impl LoopGuard {
         })
     }
 
-    /// Takes note of how a call that was run went. `changes` says that it may have changed
-    /// something when it succeeded.
+    /// Records the result of a call that ran. `changes`: the call may have changed something if it succeeded.
     pub(super) fn note(&mut self, call: &ToolCall, result: &ToolResult, changes: bool) {
         if !result.is_error {
             self.failed.retain(|failed| !changes && !failed.is(call));
@@ -49,7 +48,7 @@ impl LoopGuard {
 }
 
 impl Failed {
-    /// Whether it is this call; its id and the order of its arguments' keys do not matter.
+    /// Whether the failed call equals `call`; ids and the order of the arguments' keys are ignored.
     fn is(&self, call: &ToolCall) -> bool {
         self.tool == call.tool && self.arguments == call.arguments
     }

@@ -1,5 +1,4 @@
-//! What a run came to. A run that ends early is told apart from one that is done, and keeps
-//! what it had.
+//! The outcome of a run. Distinguishes a run that ended early from a finished one, and keeps the results of both.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,30 +10,30 @@ use serde_json::Value;
 use crate::provider::{ProviderError, Usage};
 use haft_core::tool::AgentUse;
 
-/// What a run came to.
+/// The outcome of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// How it ended.
+    /// How the run ended.
     pub end: End,
-    /// The final text; for an end in the middle of the task all that the model said on
-    /// the way, with an empty line between turns. May be empty.
+    /// The final text. If the run ended in the middle of the task, all text of the model, with an empty line
+    /// between turns. May be empty.
     pub text: String,
-    /// How often the model answered.
+    /// The number of model turns.
     pub turns: u32,
-    /// Tokens of all turns, with those of [`Self::agents`].
+    /// Tokens of all turns, including those of [`Self::agents`].
     pub usage: Usage,
-    /// The model that answered last, as the provider reports it.
+    /// The model of the last turn, as the provider reports it.
     pub model: String,
-    /// From the prompt to the end.
+    /// The time from the prompt to the end.
     pub elapsed: Duration,
-    /// Why the model could not be asked, for [`End::Failed`].
+    /// For [`End::Failed`]: why the model could not be asked.
     pub failure: Option<ProviderError>,
-    /// The answer, valid against [`AgentSettings::output`](crate::AgentSettings::output), where that was asked for and
+    /// The answer, valid against [`AgentSettings::output`](crate::AgentSettings::output), if a schema was set and
     /// the end is [`End::Final`].
     pub output: Option<Value>,
-    /// What was spent, for [`End::Budget`], and what was wrong with the last answer, for [`End::Invalid`].
+    /// For [`End::Budget`]: what was spent. For [`End::Invalid`]: the errors in the last answer.
     pub detail: Option<String>,
-    /// What the agents used that were called as tools, by their names.
+    /// The usage of the agents that were called as tools, by name.
     pub agents: BTreeMap<String, AgentUse>,
 }
 
@@ -42,28 +41,28 @@ pub struct Outcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum End {
-    /// The model said all it had to say.
+    /// The model finished its answer.
     Final,
-    /// The final text is cut off at the limit of output tokens.
+    /// The limit of output tokens cut the final text off.
     Length,
-    /// The provider's filter held the answer back, or the rest of it.
+    /// The provider's filter withheld the answer or the rest of it.
     Filtered,
-    /// The model declined; the text says why.
+    /// The model declined; the text gives its reason.
     Refused,
-    /// The model would have gone on, but was asked as often as allowed.
+    /// The model wanted to go on, but the maximum number of turns was reached.
     TurnCap,
-    /// The model would have gone on, but what the task may cost was spent.
+    /// The model wanted to go on, but the budget was spent.
     Budget,
-    /// The model gave no answer that is valid against the schema, however often it was asked.
+    /// The model gave no answer that is valid against the schema, in all attempts.
     Invalid,
     /// The session was cancelled.
     Cancelled,
-    /// The model could not be asked any more; [`Outcome::failure`] says why.
+    /// The model could not be asked any more; [`Outcome::failure`] holds the reason.
     Failed,
 }
 
 impl End {
-    /// The words for it.
+    /// Returns the name of the end in messages.
     pub fn name(self) -> &'static str {
         match self {
             Self::Final => "done",
@@ -78,14 +77,14 @@ impl End {
         }
     }
 
-    /// Whether the task is left in the middle, so that it can be gone on with as it is.
+    /// Whether the task is unfinished and can be continued.
     pub fn is_resumable(self) -> bool {
         matches!(self, Self::TurnCap | Self::Budget | Self::Invalid | Self::Cancelled | Self::Failed)
     }
 }
 
 impl Outcome {
-    /// Why there is no complete answer; `None` when there is one.
+    /// Returns the reason why there is no complete answer; `None` if there is one.
     pub fn shortfall(&self) -> Option<String> {
         let text = match self.end {
             End::Final => return None,

@@ -1,5 +1,6 @@
-//! An answer of a form that a program can rely on: what the model is told of it, whether what it answered is valid, and
-//! what it is asked then. Refuses to ask without end: a model that cannot answer so is a failure of the task.
+//! Answers that are valid against a JSON Schema: the instructions to the model, the check of its answer, and the
+//! prompt for a correction. The number of corrections is limited: a model that cannot answer in this form fails the
+//! task.
 
 mod find;
 
@@ -9,25 +10,25 @@ use self::find::candidates;
 use crate::End;
 use crate::provider::OutputSchema;
 
-/// How often a model is asked again for an answer that is valid: what it did not mend in three tries with the errors in
-/// front of it, it does not mend in ten.
+/// The maximum number of corrections: an answer that is not valid after three corrections with the errors shown is
+/// not valid after ten.
 pub(super) const MAX_REPAIRS: u32 = 3;
 
-/// How the question for another answer begins, and how it ends.
+/// The beginning and the end of the prompt for a correction.
 const AGAIN: &str = "[Your answer cannot be used: ";
 const AGAIN_END: &str = "with nothing else.]";
 
-/// Whether `text` is nothing but such a question.
+/// Whether `text` is exactly a prompt for a correction.
 pub(super) fn is_question(text: &str) -> bool {
     text.starts_with(AGAIN) && text.ends_with(AGAIN_END)
 }
 
-/// Bytes of a schema that is told once more with the errors: small models have lost sight of it by then, and it costs
-/// less than one more try.
+/// The maximum size, in bytes, of a schema that is repeated with the errors: small models lose sight of it by then,
+/// and repeating it costs less than one more attempt.
 const MAX_RETOLD: usize = 2 << 10;
 
-/// What a model is told of the form of its answer, after everything else in the system prompt. It stays the same for the
-/// whole task, for the vendors' prompt caches.
+/// Appends the instructions for the form of the answer to the system prompt. The text is constant for the whole
+/// task, for the prompt caches of vendors.
 pub(super) fn instructed(mut system: String, schema: &OutputSchema) -> String {
     if !system.is_empty() {
         system.push_str("\n\n");
@@ -47,18 +48,18 @@ pub(super) struct Answers<'a> {
     keeps_tools: bool,
 }
 
-/// What becomes of a run whose model has come to an end.
+/// The next step of a run whose model has given its last turn.
 #[derive(Debug, PartialEq)]
 pub(super) enum Verdict {
-    /// It ends as the model ended it: with the value, where there was to be one.
+    /// The run ends as the model ended it, with the value if a schema was set.
     Ended(Option<Value>),
-    /// The model is asked this.
+    /// The model gets this prompt.
     Again(String),
-    /// It ends without a valid answer; who goes on with it asks the model this.
+    /// The run ends without a valid answer. `prompt` goes into the conversation, for a later continuation.
     Without {
-        /// The question.
+        /// The prompt.
         prompt: String,
-        /// What was wrong with the last answer.
+        /// The errors in the last answer.
         errors: String,
     },
 }
@@ -68,22 +69,22 @@ impl<'a> Answers<'a> {
         Self { schema, repairs: 0, keeps_tools: false }
     }
 
-    /// The form of the answer.
+    /// Returns the schema of the answer.
     pub(super) fn schema(&self) -> Option<&'a OutputSchema> {
         self.schema
     }
 
-    /// Whether the model has answered, and is to mend its answer without tools where that helps.
+    /// Whether the model has answered and should correct its answer without tools, if that helps.
     pub(super) fn is_without_tools(&self) -> bool {
         self.repairs > 0 && !self.keeps_tools
     }
 
-    /// Takes note that the server wants the tools in every request of this run.
+    /// Records that the server needs the tools in every request of this run.
     pub(super) fn keep_tools(&mut self) {
         self.keeps_tools = true;
     }
 
-    /// Judges `text`, the last words of a model that came to this end.
+    /// Checks `text`, the final text of a run that ended with `end`.
     pub(super) fn judge(&mut self, end: End, text: &str) -> Verdict {
         let Some(schema) = self.schema.filter(|_| end == End::Final) else { return Verdict::Ended(None) };
         let errors = match read(schema, text) {
@@ -99,7 +100,7 @@ impl<'a> Answers<'a> {
     }
 }
 
-/// What a model is asked whose answer is not valid.
+/// Returns the prompt for a correction of an invalid answer.
 fn question(schema: &OutputSchema, errors: &str) -> String {
     let written = schema.written().to_string();
     let again = if written.len() <= MAX_RETOLD { format!(" {written}") } else { String::new() };
@@ -108,8 +109,8 @@ fn question(schema: &OutputSchema, errors: &str) -> String {
     )
 }
 
-/// The valid value in what a model said; of several, the [likeliest](candidates). The error is that of the first value
-/// there is.
+/// Reads the valid value in the text of a model; of several values, the [most likely](candidates). Returns the
+/// error of the first value if none is valid.
 fn read(schema: &OutputSchema, text: &str) -> Result<Value, String> {
     let mut first = None;
     for value in candidates(text) {

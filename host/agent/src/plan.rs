@@ -1,29 +1,29 @@
-//! Plan mode as a model is told of it, in one line of the prompt that it is for. The line gives no right and takes none:
+//! Plan mode as the model sees it: one line in its prompt. The line gives and removes no right:
 //! [`Toolbox::planning`](haft_core::tool::Toolbox::planning) does.
 
 use crate::is_own_question;
 use crate::provider::{Message, Prompt};
 
-/// What the model is told.
+/// The line that informs the model.
 pub const PLAN: &str = "[Plan mode: for this task the tools can read and do nothing else; nothing is written or sent. \
      Find out what is needed, then answer with a plan. Only the user can lift this.]";
 
-/// What a person says in plan mode.
+/// Adds the plan mode line to a prompt.
 #[must_use]
-pub fn planned(said: impl Into<Prompt>) -> Prompt {
-    let said = said.into();
-    let text = if said.text.is_empty() { PLAN.to_owned() } else { format!("{}\n\n{PLAN}", said.text) };
-    Prompt { text, ..said }
+pub fn planned(prompt: impl Into<Prompt>) -> Prompt {
+    let prompt = prompt.into();
+    let text = if prompt.text.is_empty() { PLAN.to_owned() } else { format!("{}\n\n{PLAN}", prompt.text) };
+    Prompt { text, ..prompt }
 }
 
-/// Whether what a person said last was said in plan mode. Where several things were said before the model came to answer,
-/// one of them is enough.
+/// Whether the last prompt of a person was given in plan mode. Of several prompts that were joined, one with the
+/// line is enough.
 pub(crate) fn is_planned(messages: &[Message]) -> bool {
-    let said = messages.iter().rev().find_map(|message| match message {
-        Message::User(said) if !is_own_question(said) => Some(said),
+    let prompt = messages.iter().rev().find_map(|message| match message {
+        Message::User(prompt) if !is_own_question(prompt) => Some(prompt),
         _ => None,
     });
-    said.is_some_and(|said| said.text.lines().any(|line| line == PLAN))
+    prompt.is_some_and(|prompt| prompt.text.lines().any(|line| line == PLAN))
 }
 
 #[cfg(test)]
@@ -31,7 +31,7 @@ mod tests {
     use super::*;
     use crate::{AFTER_NOTHING, History};
 
-    /// U11: what was begun in plan mode is gone on with in plan mode, also after what haft asked by itself.
+    /// U11: a task begun in plan mode continues in plan mode, also after questions of haft.
     #[test]
     fn u11_a_task_of_plan_mode_is_known_as_one() {
         let mut history = History::default();

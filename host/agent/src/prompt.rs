@@ -1,7 +1,6 @@
-//! What a model is told when the person configured nothing else. Short, because small models
-//! follow three rules and forget ten (of those tried, these words are the ones with which a model of
-//! 1.5 billion parameters ends its tasks instead of calling on for ever), and the same for every
-//! run, because prompt caches live by that: no date, no list of tools.
+//! The default system prompt. It is short, because small models follow three rules and forget ten (of the wordings
+//! tried, this is the one with which a model of 1.5 billion parameters ends its tasks instead of calling tools for
+//! ever), and it is constant across runs, for prompt caches: no date, no list of tools.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -10,7 +9,7 @@ use haft_core::project::agents_md::AgentsMd;
 use haft_core::report::{enclosed, plain};
 use haft_core::skill::{ReadSkill, Shelf};
 
-/// The default system prompt.
+/// Returns the default system prompt.
 pub fn system_prompt(workspace: Option<&Path>) -> String {
     let mut prompt = String::from(
         "You are a helpful agent. Do the user's task with the tools. If a call fails, read the error and change the \
@@ -23,11 +22,12 @@ pub fn system_prompt(workspace: Option<&Path>) -> String {
     prompt
 }
 
-/// Characters of all descriptions of skills in a prompt: some 4,000 tokens, a quarter of what a small model reads.
+/// The maximum number of characters of all skill descriptions in a prompt: about 4,000 tokens, a quarter of the
+/// context of a small model.
 const MAX_DESCRIPTIONS: usize = 16_000;
 
-/// The prompt with the skills that there are: what each is called and for, as long as there is room, and else what it
-/// is called. What they say the model reads with [`ReadSkill`], which it must have.
+/// Appends the list of skills to the prompt: the name of each, and its description while there is room. The model
+/// reads a skill with [`ReadSkill`], which must be among its tools.
 pub fn with_skills(mut prompt: String, skills: &Shelf) -> String {
     let mut room = MAX_DESCRIPTIONS;
     for (index, known) in skills.skills().iter().enumerate() {
@@ -52,7 +52,7 @@ pub fn with_skills(mut prompt: String, skills: &Shelf) -> String {
 /// The tag around the text of a file.
 const TAG: &str = "agents_md";
 
-/// The prompt with what the user's project says, each file in a block that its text cannot leave.
+/// Appends the AGENTS.md files of the project to the prompt, each in a block that its text cannot leave.
 pub fn with_agents_md(mut prompt: String, files: &[AgentsMd]) -> String {
     for (index, file) in files.iter().enumerate() {
         if index == 0 {
@@ -65,8 +65,8 @@ pub fn with_agents_md(mut prompt: String, files: &[AgentsMd]) -> String {
         // Writing to a `String` cannot fail.
         let _ = write!(prompt, "\n\n<{TAG} path=\"{path}\">\n{}\n", text.trim());
         if file.is_cut {
-            let (told, size) = (file.text.len(), file.size);
-            let _ = writeln!(prompt, "[cut here: these are {told} of the {size} bytes of the file]");
+            let (shown, size) = (file.text.len(), file.size);
+            let _ = writeln!(prompt, "[cut here: these are {shown} of the {size} bytes of the file]");
         }
         let _ = write!(prompt, "</{TAG}>");
     }
@@ -98,7 +98,7 @@ mod tests {
         }
     }
 
-    /// PR12: every skill is named; what it is for is there as long as there is room.
+    /// PR12: every skill is named, with its description while there is room.
     #[test]
     fn pr12_skills_follow_the_prompt_within_bounds() {
         assert_eq!(with_skills("Be good.".into(), &Shelf::default()), "Be good.");

@@ -1,6 +1,6 @@
-//! Answers an [`Ask`] with a [`Turn`]. A vendor's format is two pure functions in a file of its own (a `Dialect`);
-//! `remote` does the I/O once for all of them and is the only home of the HTTP client. Nothing here runs a tool or
-//! decides what to ask next.
+//! Answers an [`Ask`] with a [`Turn`]. The format of a vendor is two pure functions in a file of its own (a
+//! `Dialect`); `remote` does the I/O for all vendors and is the only user of the HTTP client. This module runs no
+//! tool and does not decide what to ask next.
 
 mod anthropic;
 mod ask;
@@ -59,60 +59,60 @@ pub use haft_core::manifest::{ApiFormat, Effort};
 pub use haft_core::net::Retry;
 pub use haft_core::usage::{Cost, Usage};
 
-/// A source of the next turn of a conversation.
+/// A source of model turns.
 #[async_trait]
 pub trait Provider: Send + Sync {
-    /// The kind's name, as in [`PROVIDERS`].
+    /// Returns the name of the kind, as in [`PROVIDERS`].
     fn name(&self) -> &str;
 
-    /// The default model.
+    /// Returns the default model.
     fn model(&self) -> &str;
 
-    /// The model for small decisions: the same where there is only one.
+    /// Returns the model for small decisions; the default model if there is no other.
     fn model_fast(&self) -> &str {
         self.model()
     }
 
-    /// Tokens that `model` reads and writes at once, where that is known.
+    /// Returns the context window of `model`, in tokens read and written, if known.
     fn context_window(&self, _model: &str) -> Option<u32> {
         None
     }
 
-    /// How many tools a request may name.
+    /// Returns the maximum number of tools in a request.
     fn max_tools(&self) -> usize {
         usize::MAX
     }
 
-    /// Why a model is not shown `file`, where that is known before anything is asked: the vendor's API has no place for
-    /// it. What a certain model takes of the rest is the vendor's to say.
+    /// Returns the reason why no model can be sent `file`, if known without a request: the vendor's API does not
+    /// accept this kind. Whether a certain model accepts the file is decided by the vendor.
     fn refusal(&self, _file: &Attachment) -> Option<String> {
         None
     }
 
-    /// Whether `model` can be asked for a form of its answer ([`Ask::output`]) only where it is offered no tools.
+    /// Whether `model` supports a schema for its answer ([`Ask::output`]) only in a request without tools.
     fn formats_alone(&self, _model: &str) -> bool {
         false
     }
 
-    /// Asks for the next turn. What the model says is emitted as [`Said`](haft_core::event::Event::Said)
-    /// as it arrives, what it thinks as [`Thought`](haft_core::event::Event::Thought). Dropping the future
-    /// gives the request up.
+    /// Requests the next turn. Emits the text of the model as [`Said`](haft_core::event::Event::Said) when it
+    /// arrives, and its thinking as [`Thought`](haft_core::event::Event::Thought). Dropping the future cancels the
+    /// request.
     async fn turn(&self, ask: &Ask<'_>, events: &Events) -> Result<Turn, ProviderError>;
 
-    /// Finds out whether a turn can be asked for, without paying for one.
+    /// Checks whether a turn can be requested, without paying for one.
     async fn check(&self) -> Result<(), ProviderError>;
 
-    /// What it offers: an empty list where it has none.
+    /// Returns the models that the provider offers; empty if it has no list.
     async fn models(&self) -> Result<ModelList, ProviderError> {
         Ok(ModelList::default())
     }
 
-    /// Whether each turn of `model` will say what it cost.
+    /// Whether each turn of `model` reports its cost.
     fn tells_cost(&self, _model: &str) -> bool {
         false
     }
 
-    /// Whether a turn can be asked for; the reason why not goes to the log as a warning.
+    /// Whether a turn can be requested; logs the reason as a warning if not.
     async fn is_available(&self) -> bool {
         let checked = self.check().await;
         if let Err(error) = &checked {
@@ -125,27 +125,27 @@ pub trait Provider: Send + Sync {
 /// A row of [`PROVIDERS`].
 #[derive(Clone, Copy)]
 pub struct ProviderKind {
-    /// What `[provider] name` says.
+    /// The value of `[provider] name`.
     pub name: &'static str,
-    /// Where requests go unless `base_url` says otherwise.
+    /// The base URL of requests unless `base_url` is set.
     pub base_url: &'static str,
-    /// Where an API key is usually kept.
+    /// The environment variable that usually holds the API key.
     pub key_variable: &'static str,
     /// Whether requests to [`base_url`](Self::base_url) need a key.
     pub needs_key: bool,
     /// The default model; empty where there is none.
     pub model: &'static str,
-    /// The same for small decisions.
+    /// The default model for small decisions.
     pub model_fast: &'static str,
-    /// How many tools a request to [`base_url`](Self::base_url) may name; `None`: no bound is published.
+    /// The maximum number of tools in a request to [`base_url`](Self::base_url); `None`: no limit is published.
     pub max_tools: Option<usize>,
     build: Build,
 }
 
 type Build = fn(&'static ProviderKind, ProviderSettings) -> Result<Arc<dyn Provider>, SettingsError>;
 
-/// Every kind of provider, in the order in which help and messages list them. Models are named by what
-/// the vendor moves on to newer ones, where there is such a name.
+/// All kinds of providers, in the order of help and messages. Models are given by names that the vendor moves to
+/// newer models, where such names exist.
 pub const PROVIDERS: &[ProviderKind] = &[
     ProviderKind {
         name: openai::NAME,
@@ -199,30 +199,30 @@ pub const PROVIDERS: &[ProviderKind] = &[
         needs_key: true,
         model: "openrouter/auto",
         model_fast: "openrouter/auto",
-        // That of OpenAI, whose models are behind it, too.
+        // The limit of OpenAI, since OpenRouter also routes to its models.
         max_tools: Some(128),
         build: |kind, settings| Ok(Arc::new(Remote::new(kind, openrouter::OpenRouter, settings)?)),
     },
 ];
 
-/// The format that was chosen, or what is usual where the requests go.
+/// Returns the configured format, or the usual one of the server.
 fn format(kind: &ProviderKind, settings: &ProviderSettings) -> ApiFormat {
     let usual = if is_vendor(kind, settings) { ApiFormat::Responses } else { ApiFormat::Chat };
     settings.format.unwrap_or(usual)
 }
 
-/// The kind of provider that is called `name`.
+/// Returns the kind of provider with this name.
 pub fn kind(name: &str) -> Result<&'static ProviderKind, SettingsError> {
     let unknown = || SettingsError::UnknownKind { kind: name.to_owned(), known: names() };
     PROVIDERS.iter().find(|kind| kind.name == name).ok_or_else(unknown)
 }
 
-/// The names of all kinds, for a message.
+/// Returns the names of all kinds, for messages.
 fn names() -> String {
     PROVIDERS.iter().map(|kind| format!("`{}`", kind.name)).collect::<Vec<_>>().join(", ")
 }
 
-/// Makes the provider that `settings` describe. Sends nothing.
+/// Makes the provider that `settings` describe. Sends no request.
 pub fn build(settings: ProviderSettings) -> Result<Arc<dyn Provider>, SettingsError> {
     let kind = kind(&settings.kind)?;
     (kind.build)(kind, settings)
@@ -232,7 +232,7 @@ pub fn build(settings: ProviderSettings) -> Result<Arc<dyn Provider>, SettingsEr
 mod tests {
     use super::*;
 
-    /// MR01: the table builds each of the five.
+    /// MR01: the table builds each of the five kinds.
     #[test]
     fn mr01_kinds_have_unique_names_and_usable_defaults() {
         for (index, kind) in PROVIDERS.iter().enumerate() {
@@ -244,7 +244,7 @@ mod tests {
         assert_eq!(PROVIDERS.len(), 5);
     }
 
-    /// G01: OpenAI's current models refuse tools on chat completions.
+    /// G01: OpenAI's current models reject tools in chat completions.
     #[test]
     fn g01_openai_s_own_endpoint_is_asked_in_responses_and_others_in_chat() {
         let kind = kind("openai").unwrap();
@@ -262,7 +262,7 @@ mod tests {
         assert_eq!(at(None, Some(ApiFormat::Chat)), ApiFormat::Chat);
     }
 
-    /// One word for all vendors: the closest thing that the model takes.
+    /// One setting for all vendors: the closest value that the model accepts.
     #[test]
     fn effort_is_sent_as_each_vendor_and_model_takes_it() {
         use serde_json::{Value, json};

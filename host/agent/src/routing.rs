@@ -1,35 +1,35 @@
-//! Which model works on a task: the fast one may be asked whether it is up to it. That question is
-//! asked without tools, so nothing can come of it but a word.
+//! Chooses the model of a task: the fast model may be asked whether it suffices. The question is asked without
+//! tools, so its only effect is one word.
 
 use crate::provider::{Ask, Message, Provider, Usage};
 use haft_core::event::Events;
 use haft_core::manifest::Route;
 use haft_core::tool::Session;
 
-/// Characters of a task that the question shows: its beginning says what it is about.
+/// The maximum number of characters of the task in the question: its beginning shows the subject.
 const MAX_SHOWN: usize = 4000;
 
-/// The system prompt of the fast model. In doubt, the better model is used.
+/// The system prompt of the question. In doubt, the better model is used.
 const QUESTION: &str = "You decide which of two models works on a task: a fast one, or a strong one that costs more. \
      Do not do the task. Answer with one word: `simple` if the task takes a few plain steps or can be answered \
      from general knowledge, `complex` if it takes planning, programming, or many steps, or if you are in doubt.";
 
-/// The answer that the fast model is enough.
+/// The answer for the fast model.
 const SIMPLE: &str = "simple";
-/// The answer that it is not.
+/// The answer for the better model.
 const COMPLEX: &str = "complex";
 
-/// Which model works on a task, and what it cost to find out.
+/// The model of a task, and the cost of choosing it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Routed {
     /// The model's name.
     pub model: String,
-    /// Tokens of the question, if it was asked.
+    /// The usage of the question, if it was asked.
     pub usage: Usage,
 }
 
-/// The model of `provider` that works on `prompt`. It fails at nothing: where the fast model gives no
-/// answer that can be used, it is the other.
+/// Chooses the model of `provider` that works on `prompt`. Never fails: without a usable answer of the fast model,
+/// the better one is chosen.
 pub async fn route(provider: &dyn Provider, route: Route, prompt: &str, session: &Session) -> Routed {
     let (fast, complex) = (provider.model_fast(), provider.model());
     let to = |model: &str, usage| Routed { model: model.to_owned(), usage };
@@ -46,13 +46,13 @@ pub async fn route(provider: &dyn Provider, route: Route, prompt: &str, session:
     }
 }
 
-/// Whether the fast model thinks that it is enough, and what it cost to ask.
+/// Asks the fast model whether it suffices; returns the usage of the question, too.
 async fn classify(provider: &dyn Provider, prompt: &str, session: &Session) -> (bool, Usage) {
     let shown: String = prompt.chars().take(MAX_SHOWN).collect();
     let messages = [Message::User(format!("The task:\n\n{shown}").into())];
     let ask =
         Ask { model: provider.model_fast(), system: QUESTION, messages: &messages, tools: &[], output: None };
-    // What it says is no part of the answer to the task.
+    // The text of the answer is not a part of the task.
     let nobody = Events::none();
     match session.cancel.run_until_cancelled(provider.turn(&ask, &nobody)).await {
         Some(Ok(turn)) => {
@@ -71,7 +71,7 @@ async fn classify(provider: &dyn Provider, prompt: &str, session: &Session) -> (
     }
 }
 
-/// The first of the two words that is in an answer; models explain themselves.
+/// Whether `simple` comes first in the answer; models add explanations.
 fn is_simple(answer: &str) -> bool {
     let answer = answer.to_lowercase();
     match (answer.find(SIMPLE), answer.find(COMPLEX)) {
@@ -84,7 +84,7 @@ fn is_simple(answer: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// MR04: whatever the model says besides.
+    /// MR04: further text of the model is ignored.
     #[test]
     fn mr04_one_word_decides_and_doubt_means_the_better_model() {
         for simple in ["simple", "`Simple`.", "This is simple, not complex."] {

@@ -1,14 +1,14 @@
-//! Sessions that survive: everything said, called and answered, one JSON line each, in a file that is only ever added
-//! to. Refuses to guess: the model is told of a call that was begun and whose end is not on file.
+//! Saved sessions: all prompts, turns, calls and answers, one JSON line each, in a file that is only appended to.
+//! Nothing is guessed: the model is informed of a call that was started and has no end in the file.
 //!
-//! - **Before and after:** a turn is on file before any of its calls is made, a call before its tool runs, its answer
-//!   before the model sees it. Each of those lines is synced to the disk before haft goes on, so that neither the end
-//!   of the process nor that of the machine loses one.
-//! - **Torn lines:** a line without its end was never acted upon. It is cut off when the session is opened again.
+//! - **Order:** a turn is in the file before any of its calls runs, a call before its tool runs, its answer before
+//!   the model sees it. Each of these lines is synced to the disk before haft goes on, so that neither the end of
+//!   the process nor that of the machine loses one.
+//! - **Partial lines:** haft never acted on a line without an end. It is cut off when the session is opened again.
 //! - **One writer:** a process that continues a session holds a lock on its file.
-//! - **No secrets:** lines go through the redactor like answers and events.
+//! - **No secrets:** lines are redacted like answers and events.
 //!
-//! Beside it are the whole texts of answers that are too long for a model ([`Sessions::with_answers`]).
+//! The full texts of answers that are too long for a model are stored beside it ([`Sessions::with_answers`]).
 
 mod answers;
 mod changes;

@@ -1,5 +1,5 @@
-//! What a person says while the agent works. The model is told at its next step, between the answers to its calls and its
-//! next turn.
+//! Prompts that a person gives while the agent works. The model gets them at its next step, after the answers to
+//! its calls and before its next turn.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -8,42 +8,42 @@ use crate::provider::Prompt;
 use crate::{Agent, History, SessionError};
 use haft_core::sync::Lock;
 
-/// What was said and is not told yet. Clones share it.
+/// The queue of prompts that the model has not yet received. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct Steering(Arc<Lock<VecDeque<Prompt>>>);
 
-/// Things that wait to be told: more than anybody types during one call.
+/// The maximum number of queued prompts: more than a person types during one call.
 const MAX_WAITING: usize = 64;
 
 impl Steering {
-    /// Says something; whether there was room for it.
-    pub fn say(&self, said: impl Into<Prompt>) -> bool {
+    /// Queues a prompt; returns whether there was room.
+    pub fn say(&self, prompt: impl Into<Prompt>) -> bool {
         let mut waiting = self.0.lock();
         let has_room = waiting.len() < MAX_WAITING;
         if has_room {
-            waiting.push_back(said.into());
+            waiting.push_back(prompt.into());
         }
         has_room
     }
 
-    /// The next that is not told yet, which is not told then.
+    /// Removes and returns the next prompt.
     pub fn take(&self) -> Option<Prompt> {
         self.0.lock().pop_front()
     }
 }
 
 impl Agent {
-    /// The same, which is told what is said to `steering` while it works.
+    /// Takes prompts from `steering` while the agent works.
     #[must_use]
     pub fn steered_by(self, steering: Steering) -> Self {
         Self { steering, ..self }
     }
 
-    /// Adds what was said meanwhile; whether there was anything.
+    /// Adds the queued prompts to the conversation; returns whether there were any.
     pub(super) fn hear(&self, history: &mut History) -> Result<bool, SessionError> {
         let mut has_heard = false;
-        while let Some(said) = self.steering.take() {
-            history.push_prompt(said)?;
+        while let Some(prompt) = self.steering.take() {
+            history.push_prompt(prompt)?;
             has_heard = true;
         }
         Ok(has_heard)

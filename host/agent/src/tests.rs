@@ -1,5 +1,5 @@
-//! What the loop does about a model that cannot be asked as it was: too long, refused, without a price. The provider is
-//! a function of what it is asked.
+//! Tests of the loop with requests that fail: too long, refused, without a price. The provider is a function of the
+//! request.
 
 use std::sync::Mutex;
 
@@ -17,10 +17,10 @@ use haft_core::tool::{Context, Tool, ToolError};
 const MAIN: &str = "main";
 const SMALL: &str = "small";
 
-/// What an answer costs that cannot be used.
+/// The usage of an unusable response.
 const WASTED: Usage = Usage { input: 5, output: 1, cached: 0, stored: 0, cost: None };
 
-/// What came with a request: the model, how many tools, and how many files that are no text.
+/// A request: the model, the number of tools, and the number of files other than text.
 type Asked = (String, usize, usize);
 
 struct Scripted<F> {
@@ -86,7 +86,7 @@ fn says(text: &str, cost: Option<f64>) -> Turn {
     }
 }
 
-/// A conversation that is longer than its budget.
+/// A conversation that exceeds its budget.
 fn long() -> History {
     let mut history = History::default();
     for _ in 0..6 {
@@ -103,7 +103,7 @@ fn short_of_room(cost: Option<f64>) -> AgentSettings {
     AgentSettings { history_budget: Some(1000), budget, ..AgentSettings::default() }
 }
 
-/// A budget of dollars is no reason to end a run for want of the price of a summary that it can do without.
+/// A budget in dollars does not end a run because an optional summary has no price.
 #[tokio::test]
 async fn a_model_without_a_price_sums_up_nothing_that_may_cost_so_much() {
     for (most, models) in [(Some(1.0), vec![MAIN]), (None, vec![SMALL, MAIN])] {
@@ -116,7 +116,7 @@ async fn a_model_without_a_price_sums_up_nothing_that_may_cost_so_much() {
     }
 }
 
-/// What was paid for counts, also where nothing came of it.
+/// The usage of a summary counts even if the summary is unusable.
 #[tokio::test]
 async fn a_summary_that_cannot_be_used_counts_all_the_same() {
     let blank = |_: usize, asked: &Asked| Ok(says(if asked.0 == SMALL { " \n" } else { "done" }, None));
@@ -130,7 +130,7 @@ async fn a_summary_that_cannot_be_used_counts_all_the_same() {
         let outcome = agent.run(&mut long(), "the next", &Session::default()).await.unwrap();
         assert_eq!((outcome.end, outcome.usage.input, outcome.turns), (End::Final, 14, 1));
     }
-    // One that was not answered has no tokens that nobody told.
+    // A request without response has no uncounted tokens.
     let silent = scripted(|_, asked| match asked.0.as_str() {
         SMALL => Err(Failure::Blocked("no".into())),
         _ => Ok(says("done", None)),
@@ -143,7 +143,7 @@ async fn a_summary_that_cannot_be_used_counts_all_the_same() {
     assert_eq!((outcome.end, outcome.usage.input), (End::Final, 7));
 }
 
-/// Whoever has counted what nobody can use is paid for it.
+/// The usage of unusable responses counts.
 #[tokio::test]
 async fn answers_that_cannot_be_used_count_all_the_same() {
     async fn run(provider: Arc<dyn Provider>, settings: AgentSettings) -> Outcome {
@@ -163,12 +163,12 @@ async fn answers_that_cannot_be_used_count_all_the_same() {
     assert_eq!((outcome.end, outcome.usage.total()), (End::Failed, 6));
     let never = scripted(|_, _| Err(Failure::Blocked("no".into())));
     assert_eq!(run(never, plain()).await.usage, Usage::default());
-    // They are no way around a budget.
+    // Unusable responses do not evade a budget.
     let never = scripted(move |_, _| Err(Failure::Empty("nothing".into())));
     let most = AgentSettings { budget: Budget { tokens: Some(6), cost: None }, ..plain() };
     let outcome = run(never.clone(), most).await;
     assert_eq!((outcome.end, never.asked.lock().unwrap().len()), (End::Budget, 1), "{outcome:?}");
-    // Nor where it is the summary that came to nothing.
+    // Nor does an unusable summary.
     let botched = scripted(|_, asked| match asked.0.as_str() {
         SMALL => Err(Failure::Botched("no words".into())),
         _ => Ok(says("done", None)),
@@ -189,7 +189,7 @@ impl Tool for Idle {
     }
 }
 
-/// Some servers refuse a conversation with calls in it where the request names no tools.
+/// Some servers reject a conversation with calls in a request without tools.
 #[tokio::test]
 async fn an_answer_that_is_refused_without_tools_is_asked_for_with_them() {
     let provider = scripted(|number, asked| match (number, asked.1) {
@@ -214,7 +214,7 @@ fn too_long() -> Failure {
     Failure::TooLong("too long".into())
 }
 
-/// However little the model reads, pictures are no reason to fail, nor to ask for ever.
+/// However small the context window is, pictures cause neither a failure nor endless requests.
 #[tokio::test]
 async fn what_is_too_long_with_files_is_asked_without() {
     let attachments = vec![Attachment::new("image/png", vec![0]); 40];

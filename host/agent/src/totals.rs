@@ -1,5 +1,5 @@
-//! The totals of a run so far: turns, tokens, cost, also of what others spend for it. Records the outcome, and does not
-//! decide it.
+//! The totals of a run: turns, tokens and cost, including the agents that it called. Records the outcome and does
+//! not decide it.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -10,24 +10,24 @@ use super::{End, Outcome};
 use crate::provider::{ProviderError, Turn, Usage};
 use haft_core::tool::{AgentUse, Meter, Most, UsedUp};
 
-/// What a run has come to so far.
+/// The totals of a run so far.
 pub(super) struct Totals {
     started: Instant,
     texts: Vec<String>,
     turns: u32,
     usage: Usage,
     model: String,
-    /// The first model whose turn has no price.
+    /// The first model without a known price.
     unpriced: Option<String>,
-    /// Whether somebody was asked who told no tokens.
+    /// Whether a provider reported no tokens.
     is_uncounted: bool,
-    /// Where it is counted too, with what is used by agents that are called as tools.
+    /// The meter that also counts the agents called as tools.
     meter: Meter,
     caller: Meter,
 }
 
 impl Totals {
-    /// Of a run that may use `most` and counts for `caller`.
+    /// Starts the totals of a run with the limits `most`, which also counts for `caller`.
     pub(super) fn new(model: &str, caller: &Meter, most: Most) -> Self {
         Self {
             started: Instant::now(),
@@ -50,13 +50,13 @@ impl Totals {
         self.note(&turn.model, turn.usage);
     }
 
-    /// Counts what `model` was asked besides the turns of this run, such as for a summary of it.
+    /// Counts a request to `model` beside the turns of this run, such as a summary.
     pub(super) fn add(&mut self, model: &str, usage: Usage) {
         self.meter.add(model, usage);
         self.note(model, usage);
     }
 
-    /// Counts what answers of `model` cost that could not be used; nothing where they told no cost.
+    /// Counts unusable responses of `model`; ignores those without usage.
     pub(super) fn waste(&mut self, model: &str, usage: Usage) {
         if usage != Usage::default() {
             self.add(model, usage);
@@ -71,7 +71,7 @@ impl Totals {
         }
     }
 
-    /// What calls are to count for.
+    /// Returns the meter for calls.
     pub(super) fn meter(&self) -> Meter {
         self.meter.clone()
     }
@@ -80,35 +80,35 @@ impl Totals {
         self.meter.agents()
     }
 
-    /// Tokens and cost so far, with those of the agents that were called.
+    /// Returns the tokens and the cost so far, including called agents.
     pub(super) fn usage(&self) -> Usage {
         let mut usage = self.usage;
         self.agents().values().for_each(|agent| usage += agent.usage);
         usage
     }
 
-    /// A model whose price is not known.
+    /// Returns a model without a known price.
     pub(super) fn unpriced(&self) -> Option<String> {
         let of_agents = || self.agents().into_values().find_map(|agent| agent.unpriced);
         self.unpriced.clone().or_else(of_agents)
     }
 
-    /// Whether there are tokens that nobody told.
+    /// Whether a provider reported no tokens.
     pub(super) fn is_uncounted(&self) -> bool {
         self.is_uncounted || self.agents().values().any(|agent| agent.is_uncounted)
     }
 
-    /// Why the run that this one works for may use no more; `None` while it may.
+    /// Returns why the calling run allows no further usage; `None` while it allows some.
     pub(super) fn caller_used_up(&self) -> Option<UsedUp> {
         self.caller.used_up()
     }
 
-    /// What the model said last.
+    /// Returns the latest text of the model.
     pub(super) fn last_words(&self) -> &str {
         self.texts.last().map_or("", String::as_str)
     }
 
-    /// The last words where the model came to an end by itself, else all that it said on the way.
+    /// Closes the run, with the last text if the model came to an end, otherwise with all texts.
     pub(super) fn close(self, end: End) -> Outcome {
         let (usage, agents) = (self.usage(), self.agents());
         let text = if end.is_resumable() && end != End::Invalid {
@@ -122,17 +122,17 @@ impl Totals {
         Outcome { end, text, turns, usage, model, elapsed, failure: None, output: None, detail: None, agents }
     }
 
-    /// The same with the value that was asked for.
+    /// Closes the run with the structured answer.
     pub(super) fn close_with(self, end: End, output: Option<Value>) -> Outcome {
         Outcome { output, ..self.close(end) }
     }
 
-    /// The same with why it ended so.
+    /// Closes the run with an explanation.
     pub(super) fn close_because(self, end: End, detail: String) -> Outcome {
         Outcome { detail: Some(detail), ..self.close(end) }
     }
 
-    /// The same where the model could not be asked any more.
+    /// Closes the run after a failure of the provider.
     pub(super) fn fail(self, failure: ProviderError) -> Outcome {
         Outcome { failure: Some(failure), ..self.close(End::Failed) }
     }

@@ -1,6 +1,6 @@
-//! Runs the calls of a turn and gives every one an answer: also those that cannot be run and those that a cancellation
-//! overtakes. Those that only read and stand next to each other run at the same time, and so do those of agents; it refuses
-//! to let any other call overtake one that the model made before it.
+//! Runs the calls of a turn and answers each of them, including calls that cannot run and calls that are cancelled.
+//! Adjacent calls that only read run concurrently, and so do adjacent calls of agents; no other call overtakes an
+//! earlier one.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -17,27 +17,27 @@ use crate::window::READER;
 use haft_core::call::{ToolCall, ToolResult};
 use haft_core::tool::{Entry, Notes, Session, Toolbox, Whole};
 
-/// Calls of one turn that are run: a model that asks for more has lost its way.
+/// The maximum number of calls of a turn: a model that makes more has lost its way.
 const MAX_CALLS: usize = 64;
 
-/// Calls that run at the same time: as many connections as a browser opens to one server, and few enough instances of
-/// components for any machine.
+/// The maximum number of concurrent calls: as many as a browser opens connections to one server, and few enough
+/// component instances for any machine.
 const MAX_AT_ONCE: usize = 8;
 
-/// The work of one run.
+/// Runs the calls of one run.
 pub(super) struct TurnCalls<'a> {
     toolbox: Arc<Toolbox>,
     session: &'a Session,
     guard: LoopGuard,
-    /// Whether the model can open what is kept of a long answer.
+    /// Whether the model can open stored answers.
     reads: bool,
 }
 
-/// What became of a call.
+/// A call with its result.
 struct Made<'c> {
     call: Cow<'c, ToolCall>,
     result: ToolResult,
-    /// Whether a tool was asked.
+    /// Whether the call was dispatched to a tool.
     is_run: bool,
 }
 
@@ -47,12 +47,12 @@ impl<'a> TurnCalls<'a> {
         Self { toolbox, session, guard: LoopGuard::new(max_repeats), reads }
     }
 
-    /// Calls are of these tools from now on.
+    /// Uses `toolbox` for later calls.
     pub(super) fn renew(&mut self, toolbox: Arc<Toolbox>) {
         self.toolbox = toolbox;
     }
 
-    /// Answers the calls of `turn` that are not answered yet.
+    /// Answers the unanswered calls of `turn`.
     pub(super) async fn run(&mut self, turn: &Arc<OpenTurn>) -> Result<(), SessionError> {
         let session = turn.session(self.session);
         let mut next = 0;
@@ -70,8 +70,8 @@ impl<'a> TurnCalls<'a> {
         Ok(())
     }
 
-    /// How many of the first calls may run at the same time: those that only read, or those of agents, each but once; one
-    /// at least.
+    /// Returns how many of the first calls may run concurrently: those that only read, or those of agents, without
+    /// repeated calls; at least one.
     fn parallel_prefix(&self, calls: &[RequestedCall]) -> usize {
         let is_alike = |a: &ToolCall, b: &ToolCall| a.tool == b.tool && a.arguments == b.arguments;
         let is_new = |index: usize, requested: &RequestedCall| {
@@ -86,7 +86,7 @@ impl<'a> TurnCalls<'a> {
         alike.count().max(1)
     }
 
-    /// Makes a call and notes its answer.
+    /// Runs a call and records its answer.
     async fn make<'c>(
         &self,
         index: usize,
@@ -109,7 +109,7 @@ impl<'a> TurnCalls<'a> {
         Ok(Made { call, result, is_run })
     }
 
-    /// Runs a call. What its tool has to shorten is kept where the model can read on in it.
+    /// Dispatches a call. The full text of a shortened answer is stored if the model can read it.
     async fn dispatch(
         &self,
         index: usize,
@@ -129,14 +129,14 @@ impl<'a> TurnCalls<'a> {
         result
     }
 
-    /// The call of the tool that is to run, where the model wrote it another way.
+    /// Returns the call with the tool name corrected, if the model spelled it differently.
     fn meant<'c>(&self, call: &'c ToolCall) -> Cow<'c, ToolCall> {
-        // What is wrong with it is told by the door.
+        // `dispatch` reports an error in the name.
         let meant = self.toolbox.meant(call).ok().flatten();
         meant.map_or(Cow::Borrowed(call), Cow::Owned)
     }
 
-    /// The answer to a call that is not to be run.
+    /// Returns the answer to a call that must not run.
     fn refuse(&self, index: usize, requested: &RequestedCall, call: &ToolCall) -> Option<ToolResult> {
         if self.session.cancel.is_cancelled() {
             return Some(ToolResult::error("the call was not run: cancelled by the user"));
@@ -156,13 +156,13 @@ impl<'a> TurnCalls<'a> {
         }
     }
 
-    /// Whether the tool may change something. In plan mode none does.
+    /// Whether the tool may change something; no tool does in plan mode.
     fn changes(&self, call: &ToolCall) -> bool {
         let reads = |entry: &Entry| entry.def().hints.read_only || entry.grant().is_planning();
         !self.toolbox.find(&call.tool).is_some_and(reads)
     }
 
-    /// Beside which other calls it may run.
+    /// Returns the kind of calls that this call may run concurrently with.
     fn beside(&self, call: &ToolCall) -> Option<Beside> {
         if !self.changes(call) {
             return Some(Beside::Reads);
@@ -171,12 +171,12 @@ impl<'a> TurnCalls<'a> {
     }
 }
 
-/// Calls that may run at the same time as others of their kind.
+/// The kinds of calls that may run concurrently with others of their kind.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Beside {
-    /// They only read.
+    /// Calls that only read.
     Reads,
-    /// They are of agents: a model that hands out several tasks at once means them to be done at once.
+    /// Calls of agents: a model that delegates several tasks in one turn expects concurrency.
     Agents,
 }
 

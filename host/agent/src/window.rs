@@ -1,6 +1,6 @@
-//! How much of a conversation a model is shown. Refuses to part a call from its answer, to leave out what the person
-//! asked for first and last, to let one answer take the room of all others, and to move the cut at every turn: what
-//! providers have cached ends at it.
+//! Selects the part of a conversation that a model sees. Refuses to separate a call from its answer, to leave out
+//! the first and the last request of the person, to give one answer the room of all others, and to move the cut at
+//! every turn: the prompt cache of a provider ends at the cut.
 
 mod cut;
 mod files;
@@ -23,58 +23,59 @@ use crate::is_own_question;
 use crate::provider::{Message, Prompt, TooLong};
 use crate::session::Summary;
 
-/// Bytes of 100 tokens, roughly, for every vendor's tokenizer: of English and code. Digits and other scripts take a
-/// token for less, which the vendor's own count of the last turn tells.
+/// The approximate number of bytes in 100 tokens of English text and code, for every tokenizer. Digits and other
+/// scripts have fewer bytes a token, which the vendor's count of the last turn shows.
 const BYTES_OF_100: usize = 400;
-/// The least that is believed of such a count: no tokenizer makes more tokens than bytes.
+/// The smallest accepted value of such a count: no tokenizer makes more tokens than bytes.
 const LEAST_BYTES_OF_100: usize = 100;
-/// Tokens of a request from which its bytes a token are reckoned: of less the vendor's own words are too large a part.
+/// The minimum size, in tokens, of a request from which the bytes a token are computed: in a smaller one, the
+/// vendor's own texts are too large a part.
 const COUNTED_FROM: u64 = 1000;
-/// The part of the room that a single answer may take.
+/// The divisor of the room for the share of a single answer.
 const SHARE: usize = 4;
-/// The part of it that a file of an answer may take of which there is no showing a part, such as a picture.
+/// The divisor of the room for the share of a single file that cannot be shortened, such as a picture.
 const FILE_SHARE: usize = 2;
-/// The part of it that what stands for the beginning may take.
+/// The divisor of the room for the share of the summary.
 const SUMMARY_SHARE: usize = 8;
-/// The part of what the model reads that a prompt may take, in quarters. No budget is a reason to cut one.
+/// The part of the context window that a prompt may take, in quarters. A budget never shortens a prompt.
 const PROMPT_QUARTERS: usize = 3;
-/// Bytes of an answer that are always shown.
+/// The minimum size of a shortened answer in bytes.
 const LEAST_SHARE: usize = 512;
-/// Tokens that are left for what the model writes, at most; of a small window a quarter.
+/// The maximum number of tokens reserved for output; in a small window, a quarter of it.
 const LEFT_FOR_ANSWER: u32 = 16_384;
-/// Bytes of a conversation that no refusal is a reason to shorten.
+/// The size of a conversation, in bytes, below which an error does not shorten it.
 const LEAST_SHOWN: usize = 1024;
 
-/// What there is room for.
+/// The limits of a request.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Room {
-    /// Rough tokens of the conversation; `None`: no limit.
+    /// The limit of the conversation in rough tokens; `None`: no limit.
     pub(super) history: Option<u32>,
-    /// Tokens that the model reads and writes at once; `None`: not known.
+    /// The context window in tokens, read and written; `None`: unknown.
     pub(super) window: Option<u32>,
-    /// Bytes of every request beside the conversation: the system prompt and the tools.
+    /// The bytes of every request beside the conversation: the system prompt and the tools.
     pub(super) fixed: usize,
 }
 
-/// Where the cut is in a growing conversation. It stays from one task to the next.
+/// The position of the cut in a growing conversation. It is kept from one task to the next.
 #[derive(Clone, Debug)]
 pub(super) struct Window {
     room: Room,
-    /// The model that the following was learnt of.
+    /// The model that the following fields were learnt from.
     model: String,
     bytes_of_100: usize,
-    /// Bytes that may be shown, whatever the estimates say: learnt from refusals.
+    /// The maximum size in bytes, independent of estimates: learnt from errors.
     ceiling: usize,
-    /// Tokens that it reads at most, by its refusals.
+    /// The context window in tokens, according to errors.
     limit: u32,
-    /// Bytes of each message so far.
+    /// The size of each message.
     sizes: Vec<Size>,
-    /// The first message that is shown as it is.
+    /// The index of the first message that is sent in full.
     from: usize,
     summary: Option<Summary>,
-    /// Whether files that are no text are left out: learnt from refusals.
+    /// Whether files other than text are left out: learnt from errors.
     is_without_files: bool,
-    /// What an earlier process was told: how many messages were shown, and their tokens.
+    /// The count of an earlier process: the number of messages sent, and their tokens.
     counted: Option<(usize, u64)>,
 }
 
@@ -96,14 +97,14 @@ impl Default for Window {
 }
 
 impl Window {
-    /// That of a conversation of which `summary` stands for the beginning, and of which the vendor `counted` the tokens
-    /// of so many messages.
+    /// Returns the window of a conversation whose beginning is replaced by `summary`. `counted`: a number of
+    /// messages and their tokens by the vendor's count.
     pub(super) fn after(summary: Option<Summary>, counted: Option<(usize, u64)>) -> Self {
         let from = summary.as_ref().map_or(0, |summary| summary.messages);
         Self { from, summary, counted, ..Self::default() }
     }
 
-    /// Shows what `model` has `room` for. What was learnt of another model does not hold for it.
+    /// Prepares for requests to `model` with the limits `room`. Forgets values learnt from another model.
     pub(super) fn begin(&mut self, model: &str, room: Room) {
         if self.model != model {
             let (sizes, summary) = (std::mem::take(&mut self.sizes), self.summary.take());
@@ -113,14 +114,14 @@ impl Window {
         self.room = room;
     }
 
-    /// Moves the cut where `messages` have outgrown the room; those that are left out from now on, if it was moved.
+    /// Moves the cut if `messages` exceed the budget; returns the range that is newly left out, if the cut moved.
     pub(super) fn fit(&mut self, messages: &[Message]) -> Option<Range<usize>> {
         self.measure(messages);
         if self.rest() <= self.budget_of_rest() {
             return None;
         }
         let before = self.from;
-        // Well below the budget, so that the next cut is many turns away. The last message always stays.
+        // Cuts well below the budget, so that the next cut is many turns away. The last message always stays.
         while self.rest() > self.budget_of_rest() / 2 && self.from + 1 < messages.len() {
             self.from += 1;
         }
@@ -128,16 +129,16 @@ impl Window {
     }
 
     fn measure(&mut self, messages: &[Message]) {
-        // What is said before the model came to answer joins the last message.
+        // Consecutive prompts are joined, so the last message may have grown.
         let known = self.sizes.len().saturating_sub(1);
         self.sizes.truncate(known);
         self.sizes.extend(messages.iter().skip(known).map(Size::new));
-        // A session's file that lost lines.
+        // The file of a session may have lost lines.
         self.from = self.from.min(messages.len().saturating_sub(1));
         self.recall();
     }
 
-    /// Moves the cut to the last message; those that are left out from now on, if there are any more.
+    /// Moves the cut to the last message; returns the range that is newly left out, if any.
     pub(super) fn cut(&mut self, messages: &[Message]) -> Option<Range<usize>> {
         self.measure(messages);
         let before = self.from;
@@ -145,40 +146,40 @@ impl Window {
         (self.from > before).then_some(before..self.from)
     }
 
-    /// Moves the cut back to where it was.
+    /// Moves the cut back.
     pub(super) fn uncut(&mut self, from: usize) {
         self.from = from;
     }
 
-    /// Tokens of a request with `messages`, roughly, and those that the model reads, where that is known.
+    /// Returns the approximate tokens of a request with `messages`, and the context window if known.
     pub(super) fn fill(&mut self, messages: &[Message]) -> (usize, Option<u32>) {
         self.measure(messages);
         let bytes = self.shown().saturating_add(self.room.fixed);
         (bytes.saturating_mul(100) / self.bytes_of_100, self.tokens())
     }
 
-    /// What stands for the beginning from now on.
+    /// Sets the summary of the beginning.
     pub(super) fn sum_up(&mut self, summary: Summary) {
         self.summary = Some(summary);
     }
 
-    /// What stands for the beginning.
+    /// Returns the summary of the beginning.
     pub(super) fn summary(&self) -> Option<&Summary> {
         self.summary.as_ref()
     }
 
-    /// Bytes that what stands for the beginning may take.
+    /// Returns the maximum size of the summary in bytes.
     pub(super) fn room_of_summary(&self) -> usize {
         self.shares().summary
     }
 
-    /// Bytes of 100 tokens of this conversation.
+    /// Returns the bytes of 100 tokens in this conversation.
     pub(super) fn bytes_of_100(&self) -> usize {
         self.bytes_of_100
     }
 
-    /// What the model is shown of `messages`: what came after the cut, and before it what a person had asked for first
-    /// and last, with what stands for the rest; of an answer that is larger than its share, the beginning and the end.
+    /// Returns the messages that the model sees: those after the cut, preceded by the first and the last request of
+    /// the person and the summary of the others. Answers beyond their share are shortened in the middle.
     pub(super) fn visible<'m>(&self, messages: &'m [Message], keeper: Keeper<'_>) -> Cow<'m, [Message]> {
         let shares = self.shares();
         if self.from == 0 && !messages.iter().any(|message| is_larger(message, shares)) {
@@ -190,13 +191,13 @@ impl Window {
             return Cow::Owned(all.map(shortened).collect());
         }
         let (before, after) = messages.split_at_checked(self.from).unwrap_or((messages, &[]));
-        // A prompt right after the cut is joined to what stands for the messages before it: what a person asks, or,
-        // after that, what haft asks by itself.
+        // A prompt directly after the cut is joined to the text for the messages before it: a request of the
+        // person, or a question of haft.
         let joined = after.first().filter(|message| matches!(message, Message::User(_)));
-        let own = joined.and_then(asked_of);
-        let question = joined.filter(|_| own.is_none());
+        let request = joined.and_then(asked_of);
+        let question = joined.filter(|_| request.is_none());
         let first = messages.iter().find_map(asked_of);
-        let asked = own.or_else(|| before.iter().rev().find_map(asked_of));
+        let asked = request.or_else(|| before.iter().rev().find_map(asked_of));
         let head = Head {
             left_out: self.from,
             summary: self.summary.as_ref(),
@@ -213,17 +214,17 @@ impl Window {
         Cow::Owned(std::iter::once(Message::User(head.prompt(shares))).chain(rest).collect())
     }
 
-    /// Learns from the vendor's count of the tokens of what was shown last.
+    /// Learns from the vendor's token count of the last request.
     pub(super) fn count(&mut self, tokens: u64) {
         let bytes = self.shown().saturating_add(self.room.fixed);
         let Some(tokens) = usize::try_from(tokens).ok().filter(|_| tokens >= COUNTED_FROM) else { return };
         self.learn(bytes, tokens);
     }
 
-    /// Learns what an earlier process was told of the tokens of the first messages.
+    /// Learns from the token count of an earlier process.
     fn recall(&mut self) {
         let Some((messages, tokens)) = self.counted.take() else { return };
-        // What was left out since was shown then.
+        // Messages left out since then were counted.
         if messages > self.from && messages <= self.sizes.len() {
             let later = self.sizes.split_off(messages);
             self.count(tokens);
@@ -231,7 +232,7 @@ impl Window {
         }
     }
 
-    /// Learns from a refusal of what was shown last; whether less can be shown.
+    /// Learns from an error about the last request; returns whether the conversation can be shortened.
     pub(super) fn shrink(&mut self, refusal: TooLong) -> bool {
         let shown = self.shown();
         if let Some(asked) = refusal.asked.and_then(|asked| usize::try_from(asked).ok()) {
@@ -240,20 +241,20 @@ impl Window {
         if let Some(limit) = refusal.limit {
             self.limit = self.limit.min(limit);
         }
-        // Whatever it said, less than the last time.
+        // Shrinks independently of the numbers in the error.
         self.ceiling = self.ceiling.min(shown / 4 * 3);
         shown > LEAST_SHOWN
     }
 
-    /// Leaves out all files that are no text, where nothing else is left to leave out; whether there are such files,
-    /// and they were shown up to now.
+    /// Leaves out all files other than text, as the last resort; returns whether such files were sent until now.
     pub(super) fn leave_out_files(&mut self) -> bool {
         let is_change = !self.is_without_files && self.sizes.iter().any(Size::has_files);
         self.is_without_files |= is_change;
         is_change
     }
 
-    /// Takes a count that is less favourable than what was believed. Small steps would move what is shown for nothing.
+    /// Adopts a count with fewer bytes a token. Ignores small differences, since a changed cut costs the prompt
+    /// cache.
     fn learn(&mut self, bytes: usize, tokens: usize) {
         let counted = (bytes.saturating_mul(100) / tokens.max(1)).clamp(LEAST_BYTES_OF_100, BYTES_OF_100);
         if counted < self.bytes_of_100 / 10 * 9 {
@@ -261,25 +262,25 @@ impl Window {
         }
     }
 
-    /// Tokens that the model reads and writes at once, as far as that is known.
+    /// Returns the context window in tokens, as far as known.
     pub(super) fn tokens(&self) -> Option<u32> {
         let learnt = Some(self.limit).filter(|limit| *limit < u32::MAX);
         self.room.window.map_or(learnt, |window| Some(window.min(self.limit)))
     }
 
-    /// Bytes of the conversation that may be shown.
+    /// Returns the maximum size of the conversation in bytes.
     fn budget(&self) -> usize {
         let bytes = |tokens: u32| usize::try_from(tokens).map_or(usize::MAX, |tokens| self.bytes(tokens));
         self.room.history.map_or(usize::MAX, bytes).min(self.readable())
     }
 
-    /// Bytes of it that may be shown after the cut. However long what stands before it is, some turns are.
+    /// Returns the maximum size after the cut in bytes: at least a quarter of the budget.
     fn budget_of_rest(&self) -> usize {
         let budget = self.budget();
         budget.saturating_sub(self.head()).max(budget / 4)
     }
 
-    /// Bytes of the conversation that the model can read.
+    /// Returns how many bytes of the conversation the model can read.
     fn readable(&self) -> usize {
         let tokens = self.tokens().map(|window| window - LEFT_FOR_ANSWER.min(window / 4));
         let bytes =
@@ -306,18 +307,18 @@ impl Window {
         }
     }
 
-    /// Bytes of what is shown.
+    /// Returns the size of the conversation as sent, in bytes.
     fn shown(&self) -> usize {
         self.head().saturating_add(self.rest())
     }
 
-    /// Bytes of what is shown after the cut.
+    /// Returns the size of the messages after the cut, in bytes.
     fn rest(&self) -> usize {
         let shares = self.shares();
         self.sizes.iter().skip(self.from).map(|size| size.shown(shares)).sum()
     }
 
-    /// Bytes of what stands for the messages before the cut.
+    /// Returns the size of the text for the messages before the cut, in bytes.
     fn head(&self) -> usize {
         if self.from == 0 {
             return 0;
@@ -334,7 +335,8 @@ impl Window {
         head::WORDS + summary + prompts + said::bytes(before, &self.said())
     }
 
-    /// The first and the last prompt of a person before the cut. The last is none of them where one is right after it.
+    /// Returns the indices of the first and the last request of the person before the cut; no last one if a request
+    /// directly follows the cut.
     fn ends(&self) -> [Option<usize>; 2] {
         let is_joined = self.sizes.get(self.from).is_some_and(|size| size.is_asked);
         let before = self.sizes.get(..self.from).unwrap_or_default();
@@ -342,7 +344,7 @@ impl Window {
         [before.iter().position(|size| size.is_asked), last]
     }
 
-    /// The prompts between them that stay in their own words.
+    /// Returns the indices of the short prompts between them that are kept verbatim.
     fn said(&self) -> BTreeSet<usize> {
         let before = self.sizes.get(..self.from).unwrap_or_default();
         let besides: Vec<usize> = self.ends().into_iter().flatten().collect();
@@ -352,14 +354,14 @@ impl Window {
 
 fn prompt_of(message: &Message) -> Option<&Prompt> {
     match message {
-        Message::User(said) => Some(said),
+        Message::User(prompt) => Some(prompt),
         Message::Turn(_) => None,
     }
 }
 
-/// What a person asked: what haft asked is none of that.
+/// Returns the prompt of a person; `None` for a question of haft.
 fn asked_of(message: &Message) -> Option<&Prompt> {
-    prompt_of(message).filter(|said| !is_own_question(said))
+    prompt_of(message).filter(|prompt| !is_own_question(prompt))
 }
 
 #[cfg(test)]

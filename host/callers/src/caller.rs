@@ -4,21 +4,21 @@ use std::sync::Arc;
 
 use super::quota::{CallPermit, Exhausted, Quota};
 
-/// Who calls. Clones are the same.
+/// A caller. Clones are equivalent.
 #[derive(Clone, Debug)]
 pub struct Caller {
     seat: Arc<Seat>,
     id: Arc<str>,
 }
 
-/// What all that are one rule's have in common.
+/// The shared state of all callers of one rule.
 #[derive(Debug)]
 pub(crate) struct Seat {
     pub(crate) name: Arc<str>,
     pub(crate) quota: Arc<Quota>,
 }
 
-/// Characters of a subject that the name of its caller repeats. The identifiers of authorization servers are shorter.
+/// The maximum number of characters of a subject. The identifiers of authorization servers are shorter.
 const MAX_SUBJECT: usize = 128;
 
 impl Caller {
@@ -26,8 +26,8 @@ impl Caller {
         Self { seat: seat.clone(), id: seat.name.clone() }
     }
 
-    /// The one that `subject` of a token names. Its characters are escaped where they could make it look like another:
-    /// no two subjects give the same name.
+    /// Returns the caller for the `subject` of a token; `None` if it is too long. Ambiguous characters are escaped,
+    /// so that different subjects give different names.
     pub(crate) fn of_subject(seat: &Arc<Seat>, subject: &str) -> Option<Self> {
         if subject.chars().count() > MAX_SUBJECT {
             return None;
@@ -38,17 +38,20 @@ impl Caller {
         Some(Self { seat: seat.clone(), id: format!("{}/{shown}", seat.name).into() })
     }
 
-    /// What program.toml calls it.
+    /// Returns the name in program.toml.
     pub fn name(&self) -> &str {
         &self.seat.name
     }
 
-    /// Identifies it, as the journal does: its name, and the subject of its JSON Web Token after a `/`.
+    /// Returns the id in the journal: the name, and the subject of the JSON Web Token after a `/`.
     pub fn id(&self) -> &Arc<str> {
         &self.id
     }
 
-    /// One more call begins, if it is within the quota. All callers of one name share that.
+    /// Begins a call, if it is within the quota, which all callers of one name share.
+    ///
+    /// # Errors
+    /// The quota is used up.
     pub fn begin_call(&self) -> Result<CallPermit, Exhausted> {
         Quota::begin(&self.seat.quota)
     }

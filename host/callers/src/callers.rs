@@ -1,4 +1,4 @@
-//! All callers of a server, and which of them shows a token.
+//! The callers of a server, and the lookup of a caller by its token.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,34 +15,34 @@ use super::rule::{JwtRule, KeySource, Proof, Rule};
 use super::tokens::{TokenDigest, Tokens, digest};
 use super::verified::Verified;
 
-/// The callers of a server. Clones are the same, whatever they are replaced by.
+/// The callers of a server. Clones share the set, also after it is replaced.
 #[derive(Clone, Debug, Default)]
 pub struct Callers(Arc<Lock<Arc<Set>>>);
 
-/// What is wrong with rules.
+/// Why rules are invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RuleError {
-    /// Whose calls they are could not be told.
+    /// Two callers have the same token and could not be distinguished.
     #[error("the callers `{0}` and `{1}` have the same token")]
     SameToken(String, String),
-    /// It could be guessed, or cannot be sent.
+    /// A token could be guessed, or is not a valid header value.
     #[error(
         "the token of caller `{0}` can be guessed or cannot be sent: expected at least {MIN_TOKEN} printable ASCII \
          characters without white space"
     )]
     Weak(String),
-    /// Nobody could show a JSON Web Token.
+    /// The keys for JSON Web Tokens cannot be read.
     #[error("the keys of caller `{0}` cannot be read: {1}")]
     Keys(String, String),
 }
 
-/// The least characters of a token.
+/// The minimum number of characters of a token.
 const MIN_TOKEN: usize = 16;
 
 #[derive(Debug, Default)]
 struct Set {
     seats: Vec<Arc<Seat>>,
-    /// Calls a minute and at once, by `seats`.
+    /// The limits of calls a minute and of concurrent calls, in the order of `seats`.
     bounds: Vec<(Option<u32>, Option<u32>)>,
     tokens: Tokens,
     jwts: Vec<JwtSeat>,
@@ -58,8 +58,11 @@ struct JwtSeat {
 }
 
 impl Callers {
-    /// Tells the callers of `rules` apart from now on. One that has the same name as before has used what it has used.
-    /// Keys in files have to be there; what is at an address may come later.
+    /// Replaces the callers by those of `rules`. A caller with an existing name keeps its used quota. Keys in files
+    /// must exist; keys at a URL may become available later.
+    ///
+    /// # Errors
+    /// A rule is invalid; the previous callers stay.
     pub async fn replace(&self, rules: Vec<Rule>) -> Result<(), RuleError> {
         jwt::install();
         let before = self.now();
@@ -67,7 +70,7 @@ impl Callers {
         for rule in rules {
             set.add(rule, &before).await?;
         }
-        // Nothing can go wrong any more.
+        // No step can fail from here on.
         for (seat, (per_minute, at_once)) in set.seats.iter().zip(&set.bounds) {
             seat.quota.set(*per_minute, *at_once);
         }
@@ -75,21 +78,21 @@ impl Callers {
         Ok(())
     }
 
-    /// The authorization servers whose tokens are taken, each once.
+    /// Returns the accepted authorization servers, without duplicates.
     pub fn issuers(&self) -> Vec<String> {
         let mut all: Vec<String> = Vec::new();
-        for own in &self.now().jwts {
-            if !all.contains(&own.rule.issuer) {
-                all.push(own.rule.issuer.clone());
+        for seat in &self.now().jwts {
+            if !all.contains(&seat.rule.issuer) {
+                all.push(seat.rule.issuer.clone());
             }
         }
         all
     }
 
-    /// The scopes that callers have to have, each once.
+    /// Returns the required scopes of all callers, without duplicates.
     pub fn scopes(&self) -> Vec<String> {
         let mut all: Vec<String> = Vec::new();
-        for scope in self.now().jwts.iter().flat_map(|own| &own.rule.scopes) {
+        for scope in self.now().jwts.iter().flat_map(|seat| &seat.rule.scopes) {
             if !all.contains(scope) {
                 all.push(scope.clone());
             }
@@ -97,13 +100,17 @@ impl Callers {
         all
     }
 
-    /// Who shows `token`, where that is known without waiting for anything; `None` where it has to be verified.
+    /// Returns the caller with `token` if it is known without waiting; `None` if the token must be verified.
     pub fn recall(&self, token: &str) -> Option<Result<Caller, Denied>> {
         let (set, shown) = (self.now(), digest(token));
         set.known(&shown).map(Ok).or_else(|| set.jwts.is_empty().then_some(Err(UNKNOWN)))
     }
 
-    /// Who shows `token`. May ask an authorization server for its keys: on a runtime that may open connections.
+    /// Returns the caller with `token`. May request the keys of an authorization server: needs a runtime that may
+    /// open connections.
+    ///
+    /// # Errors
+    /// No caller has the token, or it cannot be verified now.
     pub async fn verify(&self, token: &str) -> Result<Caller, Denied> {
         let (set, shown) = (self.now(), digest(token));
         if let Some(known) = set.known(&shown) {
@@ -111,13 +118,13 @@ impl Callers {
         }
         let unverified = Unverified::read(token).ok_or(UNKNOWN)?;
         let mut denied = Denied::Invalid("its `iss` is no issuer of this server's callers");
-        for own in set.jwts.iter().filter(|own| own.rule.issuer == unverified.issuer()) {
-            match own.verify(token, &unverified).await {
+        for seat in set.jwts.iter().filter(|seat| seat.rule.issuer == unverified.issuer()) {
+            match seat.verify(token, &unverified).await {
                 Ok((caller, left)) => {
                     set.verified.note(shown, caller.clone(), left);
                     return Ok(caller);
                 }
-                // That a scope is missing says more than that it is nobody else's.
+                // A missing scope is the more specific error.
                 Err(_) if matches!(denied, Denied::Scope(_)) => {}
                 Err(why) => denied = why,
             }
@@ -165,7 +172,7 @@ impl Set {
         Ok(())
     }
 
-    /// The keys at `source`: those that were had before.
+    /// Returns the keys at `source`, reusing those of the previous set.
     fn keys(&mut self, source: &KeySource, before: &Self) -> Arc<Keys> {
         let make = || before.keys.get(source).cloned().unwrap_or_else(|| Arc::new(Keys::new(source.clone())));
         self.keys.entry(source.clone()).or_insert_with(make).clone()

@@ -1,5 +1,5 @@
-//! Verifies a JSON Web Token: signed by its issuer's key with an algorithm that program.toml names, issued for this server,
-//! good now. What is not understood is refused.
+//! Verifies a JSON Web Token: signed with its issuer's key and an algorithm that program.toml allows, issued for
+//! this server, valid now. Rejects a token that requires an unsupported feature.
 
 mod signature;
 
@@ -15,41 +15,41 @@ use super::denied::Denied;
 use super::keys::KeySet;
 use super::rule::JwtRule;
 
-/// Bytes of a token: those with many groups in them have a tenth.
+/// The maximum size of a token in bytes: ten times that of a token with many groups.
 const MAX_TOKEN: usize = 16 << 10;
 
-/// Seconds that the clocks of the issuer and of this machine may differ.
+/// The accepted clock difference between the issuer and this machine in seconds.
 const LEEWAY: u64 = 30;
 
-/// What is read of a token's claims besides those that [`decode`] checks.
+/// The claims beside those that [`decode`] checks.
 #[derive(Debug, Deserialize)]
 struct Claims {
     exp: u64,
     #[serde(default)]
     sub: Option<String>,
-    /// The scopes, in one text (RFC 9068) or, of some servers, a list.
+    /// The scopes, in one text (RFC 9068) or, for some servers, a list.
     #[serde(default)]
     scope: Option<Value>,
-    /// The same under the name that one vendor has for it.
+    /// The scopes under the name of one vendor.
     #[serde(default)]
     scp: Option<Value>,
-    /// The key that whoever shows the token has to have (RFC 7800).
+    /// The key that the presenter must possess (RFC 7800).
     #[serde(default)]
     cnf: Option<Value>,
 }
 
-/// What a token says before anything of it is believed.
+/// The unverified content of a token.
 #[derive(Debug)]
 pub(crate) struct Unverified {
     header: Header,
     issuer: String,
 }
 
-/// A token that is good.
+/// A verified token.
 #[derive(Debug)]
 pub(crate) struct Verified {
     pub(crate) subject: Option<String>,
-    /// How long it is still good.
+    /// How long it stays valid.
     pub(crate) left: Duration,
     scopes: Vec<String>,
 }
@@ -60,7 +60,7 @@ struct Issuer {
 }
 
 impl Unverified {
-    /// What `token` says of itself; `None` where it has not the form of one.
+    /// Reads `token`; `None` if it is malformed.
     pub(crate) fn read(token: &str) -> Option<Self> {
         if token.len() > MAX_TOKEN {
             return None;
@@ -70,19 +70,19 @@ impl Unverified {
         Some(Self { header, issuer: iss })
     }
 
-    /// Who it says has issued it.
+    /// Returns the claimed issuer.
     pub(crate) fn issuer(&self) -> &str {
         &self.issuer
     }
 
-    /// The key that it says it is signed with.
+    /// Returns the id of the claimed key.
     pub(crate) fn key_id(&self) -> Option<&str> {
         self.header.kid.as_deref()
     }
 
-    /// Whether it may be what `rule` means, as far as it can be told without a key.
+    /// Checks whether the token may satisfy `rule`, as far as possible without a key.
     pub(crate) fn check(&self, rule: &JwtRule) -> Result<(), Denied> {
-        if !rule.algorithms.iter().any(|own| algorithm(*own) == self.header.alg) {
+        if !rule.algorithms.iter().any(|allowed| algorithm(*allowed) == self.header.alg) {
             return Err(Denied::Invalid("it is signed with an algorithm that is not one of `algorithms`"));
         }
         if self.header.crit.is_some() {
@@ -97,7 +97,7 @@ impl Unverified {
         }
     }
 
-    /// The token, verified by one of `keys`.
+    /// Verifies the token with one of `keys`.
     pub(crate) fn verify(&self, token: &str, rule: &JwtRule, keys: &KeySet) -> Result<Verified, Denied> {
         let key = keys
             .find(self.key_id(), self.header.alg)
@@ -122,14 +122,14 @@ impl Unverified {
 }
 
 impl Verified {
-    /// Whether it has all scopes that `rule` asks for.
+    /// Checks that the token has all scopes that `rule` requires.
     pub(crate) fn check_scopes(&self, rule: &JwtRule) -> Result<(), Denied> {
         let has = |scope: &String| self.scopes.contains(scope);
         if rule.scopes.iter().all(has) { Ok(()) } else { Err(Denied::Scope(rule.scopes.clone())) }
     }
 }
 
-/// The words of a scope.
+/// Returns the words of a scope.
 fn words(scope: &Value) -> Vec<String> {
     match scope {
         Value::String(text) => text.split_ascii_whitespace().map(str::to_owned).collect(),
@@ -138,7 +138,7 @@ fn words(scope: &Value) -> Vec<String> {
     }
 }
 
-/// What is wrong with a token, without anything that it says.
+/// Converts an error without repeating content of the token.
 fn denied(error: &jsonwebtoken::errors::Error) -> Denied {
     use jsonwebtoken::errors::ErrorKind;
     Denied::Invalid(match error.kind() {
@@ -152,9 +152,9 @@ fn denied(error: &jsonwebtoken::errors::Error) -> Denied {
     })
 }
 
-/// The same algorithm, as the library calls it.
-fn algorithm(own: JwtAlgorithm) -> Algorithm {
-    match own {
+/// Converts an algorithm to the library's type.
+fn algorithm(allowed: JwtAlgorithm) -> Algorithm {
+    match allowed {
         JwtAlgorithm::RS256 => Algorithm::RS256,
         JwtAlgorithm::RS384 => Algorithm::RS384,
         JwtAlgorithm::RS512 => Algorithm::RS512,

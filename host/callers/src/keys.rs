@@ -1,5 +1,5 @@
-//! The public keys of an issuer, kept for a while. They are looked for again when they are old and when a token names a
-//! key that is not among them, but never twice in a short time, whatever is sent.
+//! The cached public keys of an issuer. They are fetched again if they are old or a token names an unknown key, but
+//! never twice in a short time, whatever tokens are sent.
 
 mod fetch;
 mod set;
@@ -13,16 +13,17 @@ pub(crate) use self::set::KeySet;
 use super::denied::Denied;
 use super::rule::KeySource;
 
-/// How long keys count as new.
+/// How long keys count as fresh.
 const FRESH: Duration = Duration::from_mins(5);
 
-/// How long keys are used that cannot be had again: an authorization server that is away for a night stops nobody.
+/// How long keys are used that cannot be fetched again: an outage of the authorization server for a night stops no
+/// caller.
 const STALE: Duration = Duration::from_hours(12);
 
-/// The least time between two looks, whoever asks for whichever key.
+/// The minimum time between two fetches, for any number of tokens and keys.
 const PAUSE: Duration = Duration::from_secs(30);
 
-/// The same after one that failed.
+/// The minimum time after a failed fetch.
 const RETRY: Duration = Duration::from_secs(5);
 
 /// The keys of one issuer.
@@ -30,7 +31,7 @@ const RETRY: Duration = Duration::from_secs(5);
 pub(crate) struct Keys {
     pub(crate) source: KeySource,
     state: Lock<State>,
-    /// Held by whoever looks: others wait for what that one finds.
+    /// Held during a fetch: other tasks wait for its result.
     looking: tokio::sync::Mutex<()>,
 }
 
@@ -45,13 +46,13 @@ impl Keys {
         Self { source, state: Lock::default(), looking: tokio::sync::Mutex::new(()) }
     }
 
-    /// The keys, looked for again where they are old, or where none is called `key_id`.
+    /// Returns the keys, fetched again if they are old or none has the id `key_id`.
     pub(crate) async fn having(&self, key_id: Option<&str>) -> Result<Arc<KeySet>, Denied> {
         if let Some(keys) = self.enough(key_id) {
             return Ok(keys);
         }
         let _looking = self.looking.lock().await;
-        // Somebody else may have looked meanwhile.
+        // Another task may have fetched the keys meanwhile.
         if let Some(keys) = self.enough(key_id) {
             return Ok(keys);
         }
@@ -59,7 +60,7 @@ impl Keys {
         self.usable().ok_or(Denied::Unavailable)
     }
 
-    /// Looks for the keys now. What is wrong with them.
+    /// Fetches the keys now. Returns the problem, if any.
     pub(crate) async fn look(&self) -> Option<String> {
         let found = fetch::keys(&self.source).await;
         let now = Instant::now();
@@ -77,7 +78,7 @@ impl Keys {
         }
     }
 
-    /// The keys there are, where looking again would not help, or has to wait.
+    /// Returns the cached keys, if fetching again would not help or must wait.
     fn enough(&self, key_id: Option<&str>) -> Option<Arc<KeySet>> {
         let state = self.state.lock();
         let pause = |is_good: bool| if is_good { PAUSE } else { RETRY };

@@ -1,10 +1,9 @@
-//! Who calls a server that tells its callers apart: by a token of each, or by JSON Web Tokens that an authorization server
-//! issued (RFC 6750, RFC 9068). Says who it is and whether one more call is within its quota; what a caller may do is
-//! decided elsewhere.
+//! The callers of a server: each is identified by a token, or by JSON Web Tokens of an authorization server (RFC
+//! 6750, RFC 9068). Identifies a caller and checks its quota; its rights are decided elsewhere.
 //!
-//! - [`Rule`]: what program.toml says of a caller, its secret read.
-//! - [`Callers`]: [`Callers::recall`] answers at once for a token that is known, [`Callers::verify`] for any.
-//! - [`Caller`]: who it is, and its quota.
+//! - [`Rule`]: the settings of a caller in program.toml, with its secret read.
+//! - [`Callers`]: [`Callers::recall`] answers at once for a known token, [`Callers::verify`] for any token.
+//! - [`Caller`]: the identity of a caller, and its quota.
 
 mod caller;
 mod callers;

@@ -1,11 +1,12 @@
-//! How often a caller may call: so many calls in a minute, of which all may come at once, and so many at the same time.
+//! The quota of a caller: a number of calls a minute, all of which may come at once, and a number of concurrent
+//! calls.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use haft_core::sync::Lock;
 
-/// What a caller may use and has used.
+/// The limits and the usage of a caller.
 #[derive(Debug)]
 pub(crate) struct Quota(Lock<State>);
 
@@ -13,31 +14,31 @@ pub(crate) struct Quota(Lock<State>);
 struct State {
     per_minute: Option<u32>,
     at_once: Option<u32>,
-    /// Calls that may begin at `since`; a fraction is a part of the time until the next.
+    /// How many calls may begin at `since`; a fraction is a part of the time until the next.
     left: f64,
     since: Instant,
     running: u32,
 }
 
-/// A call under way. Dropped, it is over.
+/// A call under way; ends on drop.
 #[derive(Debug)]
 pub struct CallPermit(Arc<Quota>);
 
 /// Why a call may not begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Exhausted {
-    /// There were as many in the last minute as there may be.
+    /// The limit of calls a minute is reached.
     #[error("this caller may make {most} calls a minute: try again in {} s", wait.as_secs().saturating_add(1))]
     Rate {
-        /// Calls in a minute.
+        /// The limit of calls a minute.
         most: u32,
-        /// Until the next may begin.
+        /// The wait until the next call may begin.
         wait: Duration,
     },
-    /// There are as many under way as there may be.
+    /// The limit of concurrent calls is reached.
     #[error("this caller may have {most} calls under way at once: try again when one of them has ended")]
     AtOnce {
-        /// Calls at the same time.
+        /// The limit of concurrent calls.
         most: u32,
     },
 }
@@ -50,16 +51,16 @@ impl Quota {
         Self(Lock::new(State { per_minute, at_once, left, since: Instant::now(), running: 0 }))
     }
 
-    /// Sets other bounds. What was used stays used.
+    /// Sets new limits. The usage is kept.
     pub(crate) fn set(&self, per_minute: Option<u32>, at_once: Option<u32>) {
         let mut state = self.0.lock();
         let most = f64::from(per_minute.unwrap_or_default());
-        // Without a bound nothing was counted.
+        // Without a limit, no usage was counted.
         state.left = state.per_minute.map_or(most, |_| state.left.min(most));
         (state.per_minute, state.at_once) = (per_minute, at_once);
     }
 
-    /// One more call begins, if there may be one.
+    /// Begins a call, if the limits allow it.
     pub(crate) fn begin(quota: &Arc<Self>) -> Result<CallPermit, Exhausted> {
         quota.0.lock().begin(Instant::now())?;
         Ok(CallPermit(quota.clone()))
@@ -68,7 +69,7 @@ impl Quota {
 
 impl State {
     fn begin(&mut self, now: Instant) -> Result<(), Exhausted> {
-        // First: what is refused for another reason uses up nothing.
+        // Checked first: a call rejected for this reason does not count toward the rate.
         if let Some(most) = self.at_once.filter(|most| self.running >= *most) {
             return Err(Exhausted::AtOnce { most });
         }

@@ -1,4 +1,4 @@
-//! What program.toml says of a caller, with what it names read and resolved.
+//! The settings of a caller in program.toml, with secrets read and paths resolved.
 
 use std::path::PathBuf;
 
@@ -8,47 +8,47 @@ use secrecy::SecretString;
 /// A caller.
 #[derive(Clone, Debug)]
 pub struct Rule {
-    /// What it is called; unique.
+    /// The unique name.
     pub name: String,
-    /// How it shows who it is.
+    /// How the caller is identified.
     pub proof: Proof,
-    /// Calls in a minute; `None`: any number.
+    /// The limit of calls a minute; `None`: no limit.
     pub calls_per_minute: Option<u32>,
-    /// Calls at the same time; `None`: any number.
+    /// The limit of concurrent calls; `None`: no limit.
     pub calls_at_once: Option<u32>,
 }
 
-/// How a caller shows who it is.
+/// How a caller is identified.
 #[derive(Clone, Debug)]
 pub enum Proof {
     /// By this token.
     Token(SecretString),
-    /// By a JSON Web Token of this kind.
+    /// By a JSON Web Token that satisfies this rule.
     Jwt(JwtRule),
 }
 
-/// Which JSON Web Tokens are a caller's.
+/// The JSON Web Tokens of a caller.
 #[derive(Clone, Debug)]
 pub struct JwtRule {
-    /// What `iss` has to be.
+    /// The required value of `iss`.
     pub issuer: String,
-    /// What has to be in `aud`.
+    /// The required value in `aud`.
     pub audience: String,
-    /// Where the issuer's keys are.
+    /// The location of the issuer's keys.
     pub keys: KeySource,
-    /// The algorithms that count.
+    /// The accepted algorithms.
     pub algorithms: Vec<JwtAlgorithm>,
-    /// The only values of `sub`; empty: all.
+    /// The accepted values of `sub`; empty: all.
     pub subjects: Vec<String>,
-    /// What has to be in `scope`.
+    /// The required values in `scope`.
     pub scopes: Vec<String>,
 }
 
-/// Where public keys are (RFC 7517).
+/// The location of public keys (RFC 7517).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum KeySource {
-    /// At this address: `https`, or a port of this machine.
+    /// A URL: `https`, or a loopback address.
     Url(String),
-    /// In this file.
+    /// A file.
     File(PathBuf),
 }

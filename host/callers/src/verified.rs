@@ -1,5 +1,5 @@
-//! Tokens that were verified a moment ago: a client shows the same one with every request, and its signature need not be
-//! computed each time. Nothing is known of a token for longer than [`LIFE`] or after its own end.
+//! A cache of verified tokens: a client sends the same token with every request, and its signature need not be
+//! verified each time. An entry expires after [`LIFE`], or with the token.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -9,24 +9,24 @@ use haft_core::sync::Lock;
 use super::caller::Caller;
 use super::tokens::TokenDigest;
 
-/// How long a token is known: a key that its issuer takes back counts for so long.
+/// How long an entry is valid: a revoked key stays valid for this time.
 const LIFE: Duration = Duration::from_mins(1);
 
-/// Tokens that are known: those of the clients of a few minutes. Each takes some 200 bytes.
+/// The maximum number of entries: the tokens of a few minutes. Each takes about 200 bytes.
 const MOST: usize = 4096;
 
-/// Tokens that were verified a moment ago.
+/// The verified tokens.
 #[derive(Debug, Default)]
 pub(crate) struct Verified(Lock<HashMap<TokenDigest, (Caller, Instant)>>);
 
 impl Verified {
-    /// Whose token it is.
+    /// Returns the caller with this token.
     pub(crate) fn get(&self, token: &TokenDigest) -> Option<Caller> {
         let known = self.0.lock();
         known.get(token).filter(|(_, until)| Instant::now() < *until).map(|(caller, _)| caller.clone())
     }
 
-    /// Notes whose token it is, which is good for `left`.
+    /// Stores the caller with this token, which is valid for `left`.
     pub(crate) fn note(&self, token: TokenDigest, caller: Caller, left: Duration) {
         let now = Instant::now();
         let mut known = self.0.lock();

@@ -1,12 +1,12 @@
-//! Bytes as text: in hexadecimal, and behind the percent signs of URLs.
+//! Encodings of bytes as text: hexadecimal and percent-encoding.
 
-/// `bytes` in lower-case hexadecimal.
+/// Returns `bytes` in lower-case hexadecimal.
 pub fn hex(bytes: &[u8]) -> String {
     let digit = |nibble: u8| char::from_digit(nibble.into(), 16);
     bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).flatten().collect()
 }
 
-/// `text` with the bytes that `%61` and its like stand for.
+/// Decodes the percent-encoded bytes in `text`, such as `%61`.
 pub fn percent_decoded(text: &str) -> String {
     let (mut bytes, mut rest) = (Vec::with_capacity(text.len()), text.as_bytes());
     while let Some((first, after)) = rest.split_first() {
@@ -19,7 +19,7 @@ pub fn percent_decoded(text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// The byte that two hexadecimal digits stand for.
+/// Decodes two hexadecimal digits.
 fn byte(digits: &[u8]) -> Option<u8> {
     let digits = std::str::from_utf8(digits).ok().filter(|digits| !digits.starts_with('+'))?;
     u8::from_str_radix(digits, 16).ok()

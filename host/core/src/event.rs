@@ -1,5 +1,5 @@
-//! Everything observable, once. The terminal, the log and tests read the same stream; the code that emits does not
-//! know its listeners.
+//! The events of a run, in one stream. The terminal, the log and tests read the same stream; the emitting code does
+//! not know its listeners.
 
 mod json;
 
@@ -8,123 +8,121 @@ use std::time::Duration;
 
 use crate::call::{ToolCall, ToolResult};
 
-/// Something that happened.
+/// An event of a run.
 #[derive(Clone, Debug)]
 pub enum Event {
-    /// A component is being compiled, and it takes a while: it happens once for each version of it.
+    /// A component is being compiled, which takes a while and happens once for each version.
     Compiling {
         /// The plugin.
         plugin: String,
-        /// Bytes of the component.
+        /// The size of the component in bytes.
         bytes: u64,
     },
-    /// It was compiled. Only after [`Compiling`](Self::Compiling).
+    /// The component was compiled. Only after [`Compiling`](Self::Compiling).
     Compiled {
         /// The plugin.
         plugin: String,
-        /// How long it took.
+        /// The duration of the compilation.
         duration: Duration,
     },
-    /// The model is not shown all of the conversation any more, which has outgrown its budget.
+    /// The conversation exceeds its budget, and its beginning is not sent to the model any more.
     Trimmed {
-        /// How many messages at its beginning are left out.
+        /// The number of messages left out at the beginning.
         left_out: usize,
     },
-    /// The same, and what is left out was summed up: a model reads that instead.
+    /// The beginning of the conversation was left out and replaced by a summary.
     Summarised {
-        /// How many messages at its beginning are left out.
+        /// The number of messages left out at the beginning.
         messages: usize,
-        /// The model that summed them up.
+        /// The model that wrote the summary.
         model: String,
     },
     /// A model was asked for its next turn.
     Asked {
-        /// The model's name as sent.
+        /// The model's name in the request.
         model: String,
     },
-    /// A piece of what the model says, as it arrives. The pieces since [`Asked`](Self::Asked) or
+    /// A piece of the model's text, as it arrives. The pieces since [`Asked`](Self::Asked) or
     /// [`Retrying`](Self::Retrying), joined, are the text of its turn.
     Said(String),
-    /// A piece of what the model thinks, or of what its vendor tells of that. To be shown at most: it
-    /// is no part of the answer.
+    /// A piece of the model's thinking, or of its vendor's summary. For display alone: it is no part of the answer.
     Thought(String),
-    /// The model's turn did not come and is asked for again. What was said and thought since
-    /// [`Asked`](Self::Asked) does not count.
+    /// The request for a turn failed and is repeated. Text and thinking since [`Asked`](Self::Asked) do not count.
     Retrying {
-        /// Why, in one line.
+        /// The reason, in one line.
         reason: String,
-        /// How long haft waits first.
+        /// The wait before the next attempt.
         delay: Duration,
     },
-    /// Files are left out of what the model is shown, though the conversation has them.
+    /// Files of the conversation are left out of the request.
     NotShown {
-        /// Which, and why, in one line.
+        /// The files and the reason, in one line.
         reason: String,
     },
     /// A call went to a tool.
     Started(ToolCall),
-    /// Its tool runs from now on: it was found, the arguments are right and, where a person has to
-    /// approve, one has.
+    /// The tool of a call is about to run: it was found, the arguments are valid, and a person has approved the
+    /// call if that is required.
     Running {
-        /// The call.
+        /// The id of the call.
         call: String,
     },
     /// A child process wrote to its standard output.
     Stdout {
-        /// The call it runs for.
+        /// The id of the call.
         call: String,
-        /// What it wrote; invalid UTF-8 replaced.
+        /// The output; invalid UTF-8 is replaced.
         chunk: String,
     },
     /// A child process wrote to its standard error.
     Stderr {
-        /// The call it runs for.
+        /// The id of the call.
         call: String,
-        /// What it wrote; invalid UTF-8 replaced.
+        /// The output; invalid UTF-8 is replaced.
         chunk: String,
     },
-    /// A tool told a person something about a call under way.
+    /// A tool sent a message to the person during a call.
     Info {
-        /// The call.
+        /// The id of the call.
         call: String,
         /// The message.
         message: String,
     },
-    /// A tool told how far it is.
+    /// A tool reported its progress.
     Progress {
-        /// The call.
+        /// The id of the call.
         call: String,
-        /// How much is done.
+        /// The amount done.
         done: f64,
-        /// How much there is, where known.
+        /// The total amount, if known.
         total: Option<f64>,
-        /// What is being done; may be empty.
+        /// The current activity; may be empty.
         message: String,
     },
-    /// A piece of the answer that a tool is still working on, as it arrives. Pieces of text, joined, are the answer's
-    /// text; each other value is a line. To be shown at most: the whole answer comes at the end.
+    /// A piece of the answer of a running tool, as it arrives. Pieces of text, joined, are the text of the answer;
+    /// any other value is a line. For display alone: the complete answer follows at the end.
     Partial {
-        /// The call.
+        /// The id of the call.
         call: String,
         /// The piece.
         text: String,
     },
-    /// haft allowed or refused something that a call wanted of the network. Told when the guest has
-    /// ended, in the order of the decisions.
+    /// haft allowed or refused a network access of a call. Emitted after the guest has ended, in the order of the
+    /// decisions.
     Decided {
-        /// The call.
+        /// The id of the call.
         call: String,
-        /// In one line: `allowed GET https://api.test:8443 (93.184.215.14)`. No path, query or
-        /// header: they may hold secrets.
+        /// The decision, in one line: `allowed GET https://api.test:8443 (93.184.215.14)`. Contains no path, query
+        /// or header: they may hold secrets.
         decision: String,
     },
-    /// Something happened while an agent that is itself a tool answered a call.
+    /// An event of an agent that was called as a tool.
     Within {
         /// The agent.
         agent: String,
-        /// The call that it answers.
+        /// The id of the call that the agent answers.
         parent: String,
-        /// What happened. The calls that it speaks of are the agent's.
+        /// The event. Its call ids are those of the agent.
         event: Box<Event>,
     },
     /// A call was answered.
@@ -133,35 +131,34 @@ pub enum Event {
         call: ToolCall,
         /// The answer.
         result: ToolResult,
-        /// From dispatch to answer.
+        /// The time from dispatch to answer.
         duration: Duration,
     },
 }
 
-/// Where events go. Cheap to clone; without a listener, emitting costs nothing.
+/// The destination of events. Cheap to clone; without a listener, emitting costs nothing.
 #[derive(Clone, Default)]
 pub struct Events {
     sink: Option<Arc<Sink>>,
-    /// Whether the beginnings and ends of calls are heard too.
+    /// Whether the listener receives [`Event::Started`] and [`Event::Completed`].
     with_calls: bool,
 }
 
 type Sink = dyn Fn(&Event) + Send + Sync;
 
 impl Events {
-    /// Events without a listener.
+    /// Returns events without a listener.
     pub fn none() -> Self {
         Self::default()
     }
 
-    /// Sends every event to `sink`, in order, on the thread that emits it. A sink must not
-    /// block: the call it hears of waits for it.
+    /// Sends every event to `sink`, in order, on the emitting thread. A sink must not block: the call waits for it.
     pub fn to(sink: impl Fn(&Event) + Send + Sync + 'static) -> Self {
         Self { sink: Some(Arc::new(sink)), with_calls: true }
     }
 
-    /// Only the events during calls, for a caller that has the calls and their answers anyway: arguments and answers
-    /// are not copied for it.
+    /// Sends only the events during calls, for a caller that has the calls and their answers already: arguments and
+    /// answers are not copied.
     pub fn during_calls(sink: impl Fn(&Event) + Send + Sync + 'static) -> Self {
         Self { with_calls: false, ..Self::to(sink) }
     }
@@ -171,7 +168,7 @@ impl Events {
         self.sink.is_some()
     }
 
-    /// Emits the beginning or end of a call, to the listeners that want these.
+    /// Emits the start or the end of a call, if the listener receives them.
     pub(crate) fn emit_call(&self, event: impl FnOnce() -> Event) {
         if self.with_calls {
             self.emit(event);

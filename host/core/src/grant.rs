@@ -1,7 +1,6 @@
-//! What is allowed. A [`Grant`] is a value: it is handed to whatever acts, it can be narrowed
-//! ([`Grant::intersect`], [`Grant::read_only`]) and nothing widens it. It refuses to look at the
-//! path of an individual file: which file a path means is the kernel's business, below a
-//! directory opened from a grant.
+//! The rights of tools. A [`Grant`] is a value: it is passed to the code that acts and can only be narrowed
+//! ([`Grant::intersect`], [`Grant::read_only`]), never widened. It does not check the paths of individual files:
+//! the kernel resolves them, below a directory opened from a grant.
 
 mod address;
 mod authority;
@@ -38,30 +37,29 @@ pub use self::right::{Right, RightError};
 pub use self::root::Root;
 pub use self::root::normalise;
 
-/// How far tools may reach when nothing else is said (`[sandbox] mode`).
+/// The default rights of tools (`[sandbox] mode`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SandboxMode {
-    /// Reads anywhere; writes only to the workspace, the data directory and the temp directory.
+    /// Reads anywhere; writes to the workspace, the data directory and the temp directory only.
     #[default]
     Sandbox,
-    /// The same rights as `Sandbox`, under the name the reference documents use for
-    /// "read and execute".
+    /// The rights of `Sandbox`, under the name that the reference documents use for "read and execute".
     Rx,
-    /// No write limit. Only ever on explicit request.
+    /// Writes anywhere. Only on explicit request.
     Rwx,
 }
 
-/// Which directories a right extends to.
+/// The directories that a right covers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reach {
-    /// These directories and what is below them; none when empty.
+    /// These directories and everything below them; none if empty.
     Roots(Vec<Root>),
     /// The whole file system.
     Anywhere,
 }
 
-/// Everything a tool may do. Starts at [`Grant::none`].
+/// All rights of a tool. Starts at [`Grant::none`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
     read: Reach,
@@ -72,37 +70,37 @@ pub struct Grant {
     hosts: Vec<HostPattern>,
     kept: Kept,
     children: Children,
-    /// Where child processes keep what package managers and compilers fetched.
+    /// The directory where child processes store the downloads of package managers and compilers.
     caches: Option<Root>,
-    /// Credential stores that are not closed.
+    /// The credential stores that are open.
     credentials: BTreeSet<CredentialStore>,
-    /// What stays closed; shared by all tools of a program.
+    /// The files, directories and hosts that stay closed; shared by all tools of a program.
     sealed: Arc<Sealed>,
-    /// Whether it is that of plan mode, which a person lifts and no line of program.toml does.
+    /// Whether the grant is for plan mode, which a person ends and no line of program.toml does.
     is_planning: bool,
 }
 
-/// What a child process may reach besides files. A component never gets any of it: what it may
-/// reach is [`Grant::hosts`].
+/// The rights of child processes beside files. A component never gets them: [`Grant::hosts`] limits its network
+/// access.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Children {
     network: bool,
     unix_sockets: bool,
 }
 
-/// One directory a guest gets, under one name.
+/// A directory that a guest gets, under one name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Preopen {
     /// The directory.
     pub root: Root,
-    /// Its name inside the guest.
+    /// The name inside the guest.
     pub name: String,
-    /// Whether the guest may change it.
+    /// Whether the guest may write to it.
     pub writable: bool,
 }
 
 impl Grant {
-    /// Nothing: no files, no environment, no network.
+    /// Returns a grant of nothing: no files, no environment, no network.
     pub fn none() -> Self {
         Self {
             read: Reach::Roots(Vec::new()),
@@ -120,8 +118,8 @@ impl Grant {
         }
     }
 
-    /// What `mode` allows: `workspace` and `writable` (data and temp directories) may be
-    /// written, or everything in [`SandboxMode::Rwx`]; everything may be read.
+    /// Returns the grant of `mode`: `workspace` and `writable` (data and temp directories) may be written, or
+    /// everything in [`SandboxMode::Rwx`]; everything may be read.
     pub fn sandbox(mode: SandboxMode, workspace: Root, writable: impl IntoIterator<Item = Root>) -> Self {
         let write = match mode {
             SandboxMode::Rwx => Reach::Anywhere,
@@ -129,19 +127,19 @@ impl Grant {
                 Reach::Roots(std::iter::once(workspace.clone()).chain(writable).collect())
             }
         };
-        // A process that may write anything may talk to any service of this machine too.
+        // A process that may write anywhere may also talk to any service of this machine.
         let children = Children { network: true, unix_sockets: mode == SandboxMode::Rwx };
         Self { read: Reach::Anywhere, write, workspace: Some(workspace), children, ..Self::none() }
     }
 
-    /// Adds a directory that may be read. Only for building a grant; see the module's rule.
+    /// Adds a directory for reading. Only for building a grant; see the rule of the module.
     #[must_use]
     pub fn with_read(mut self, root: Root) -> Self {
         self.read.add(root);
         self
     }
 
-    /// Adds a directory that may be read and written.
+    /// Adds a directory for reading and writing.
     #[must_use]
     pub fn with_write(mut self, root: Root) -> Self {
         self.write.add(root);
@@ -155,29 +153,28 @@ impl Grant {
         self
     }
 
-    /// Names the directory that relative paths start from. Gives no right by itself.
+    /// Sets the base directory of relative paths. Gives no right by itself.
     #[must_use]
     pub fn with_workspace(mut self, root: Root) -> Self {
         self.workspace = Some(root);
         self
     }
 
-    /// Adds an environment variable that may be seen.
+    /// Adds a visible environment variable.
     #[must_use]
     pub fn with_env(mut self, name: impl Into<String>) -> Self {
         self.env.insert(name.into());
         self
     }
 
-    /// Adds an environment variable that a component sees, with a value of its own instead of the one
-    /// that haft's environment has.
+    /// Adds an environment variable for components, with this value in place of the one in haft's environment.
     #[must_use]
     pub fn with_value(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.values.insert(name.into(), value.into());
         self
     }
 
-    /// Adds a network destination that may be reached.
+    /// Adds a network destination.
     #[must_use]
     pub fn with_host(mut self, host: HostPattern) -> Self {
         self.hosts.push(host);
@@ -191,25 +188,25 @@ impl Grant {
         self
     }
 
-    /// Sets whether child processes may connect to the sockets of this machine's services, which
-    /// act with rights of their own (Docker, the session bus, an SSH agent).
+    /// Sets whether child processes may connect to the sockets of services on this machine, which act with rights
+    /// of their own (Docker, the session bus, an SSH agent).
     #[must_use]
     pub fn with_unix_sockets(mut self, allowed: bool) -> Self {
         self.children.unix_sockets = allowed;
         self
     }
 
-    /// Gives child processes a directory for the caches of package managers and compilers, in the place of another.
+    /// Sets the directory for the caches of package managers and compilers of child processes.
     #[must_use]
     pub fn with_caches(mut self, root: Root) -> Self {
         self.caches = Some(root);
         self
     }
 
-    /// What both allow: asked ∩ given. Never wider than either.
+    /// Returns the rights that both grants contain: never wider than either.
     #[must_use]
     pub fn intersect(&self, other: &Self) -> Self {
-        // Writing implies reading, so what one side may write the other may let it read.
+        // Writing implies reading: one side may allow a write where the other allows a read.
         let write = self.write.intersect(&other.write);
         let read = self.readable().intersect(&other.readable());
         let env = self.env.intersection(&other.env).cloned().collect();
@@ -232,30 +229,30 @@ impl Grant {
         }
     }
 
-    /// The same, without the right to write anything.
+    /// Returns this grant without the right to write.
     #[must_use]
     pub fn read_only(&self) -> Self {
         Self { read: self.readable(), write: Reach::Roots(Vec::new()), caches: None, ..self.clone() }
     }
 
-    /// The same in plan mode: without the right to write, keep or send anything.
+    /// Returns this grant for plan mode: without the right to write, store or send anything.
     #[must_use]
     pub fn planning(&self) -> Self {
         let (hosts, kept, children) = (Vec::new(), Kept::default(), Children::default());
         Self { hosts, kept, children, is_planning: true, ..self.read_only() }
     }
 
-    /// Whether it is that of plan mode.
+    /// Whether this grant is for plan mode.
     pub fn is_planning(&self) -> bool {
         self.is_planning
     }
 
-    /// Where writing is allowed.
+    /// Returns the directories that may be written.
     pub fn writable(&self) -> &Reach {
         &self.write
     }
 
-    /// Where reading is allowed: what was granted for reading and all that may be written.
+    /// Returns the directories that may be read: those granted for reading and those granted for writing.
     pub fn readable(&self) -> Reach {
         match (&self.read, &self.write) {
             (Reach::Anywhere, _) | (_, Reach::Anywhere) => Reach::Anywhere,
@@ -267,42 +264,44 @@ impl Grant {
         }
     }
 
-    /// The directory that relative paths start from, where one is readable or writable.
+    /// Returns the base directory of relative paths, if it is readable or writable.
     pub fn workspace(&self) -> Option<&Root> {
         self.workspace.as_ref().filter(|root| self.readable().covers(root))
     }
 
-    /// Environment variables that may be seen.
+    /// Returns the visible environment variables.
     pub fn env(&self) -> &BTreeSet<String> {
         &self.env
     }
 
-    /// Environment variables with values of their own.
+    /// Returns the environment variables with explicit values.
     pub fn values(&self) -> &BTreeMap<String, String> {
         &self.values
     }
 
-    /// Network destinations that may be reached.
+    /// Returns the allowed network destinations.
     pub fn hosts(&self) -> &[HostPattern] {
         &self.hosts
     }
 
-    /// Whether a request to `destination` may be made at all; where it leads is
-    /// [`Self::may_connect`]'s to judge.
+    /// Whether a request to `destination` may be made; [`Self::may_connect`] checks its address.
     pub fn may_ask(&self, destination: &Destination) -> bool {
         self.blocks(destination).is_none() && self.hosts.iter().any(|host| host.matches(destination))
     }
 
-    /// Whether plain TCP may be spoken to `address`: only where it is granted itself.
+    /// Whether plain TCP to `address` is allowed: only if the address itself is granted.
     pub fn may_open(&self, address: SocketAddr) -> bool {
         !self.blocks_address(address.ip()) && self.hosts.iter().any(|host| host.is_address(address))
     }
 
-    /// Whether `address`, which the host of `destination` stands for, may be connected to.
+    /// Checks a connection to `address`, a resolved address of the host of `destination`.
     ///
-    /// A name may resolve to public addresses only: its owner decides what it resolves to, and that must not be this
-    /// machine or its neighbours. An address that is granted itself, with its port, is allowed too. `localhost` is
-    /// loopback or nothing, and only where it is granted by that name.
+    /// A name may resolve to public addresses only: its owner controls the resolution, which must not lead to this
+    /// machine or its neighbours. An address that is itself granted, with its port, is allowed too. `localhost` is
+    /// loopback or nothing, and only if it is granted by that name.
+    ///
+    /// # Errors
+    /// Gives the reason for refusing the address.
     pub fn may_connect(&self, destination: &Destination, address: IpAddr) -> Result<(), AddressError> {
         if self.blocks_address(address) {
             return Err(AddressError::Blocked);
@@ -324,26 +323,26 @@ impl Grant {
         self.children.network
     }
 
-    /// Whether child processes may connect to the sockets of this machine's services.
+    /// Whether child processes may connect to the sockets of services on this machine.
     pub fn unix_sockets(&self) -> bool {
         self.children.unix_sockets
     }
 
-    /// The directory that child processes may write besides [`Self::writable`], for the caches of package managers and
-    /// compilers.
+    /// Returns the directory that child processes may write beside [`Self::writable`], for the caches of package
+    /// managers and compilers.
     pub fn caches(&self) -> Option<&Root> {
         self.caches.as_ref()
     }
 
-    /// The directory that relative paths start from, whether it may be read or not. Its name is no
-    /// right: a guest that knows it can say what it was granted by the paths that people use.
+    /// Returns the base directory of relative paths, whether it may be read or not. Its name is no right: with it,
+    /// a guest can report its grants by the paths that people use.
     pub fn base(&self) -> Option<&Root> {
         self.workspace.as_ref()
     }
 
-    /// Exactly the directories a guest gets, each under its absolute path. The workspace is not
-    /// preopened as `.` too: a guest's C library takes such a name for the root of every path, and
-    /// `/etc/x` would quietly become `x` in the workspace. A guest asks for its working directory.
+    /// Returns exactly the directories that a guest gets, each under its absolute path. The workspace is not also
+    /// preopened as `.`: a guest's C library takes such a name for the root of every path, and `/etc/x` would
+    /// silently become `x` in the workspace. A guest asks for its working directory.
     pub fn preopens(&self) -> Vec<Preopen> {
         let mut preopens = Vec::new();
         for root in self.write.roots() {
@@ -368,7 +367,7 @@ fn push_new(roots: &mut Vec<Root>, root: Root) {
     }
 }
 
-/// A directory is named as it was granted and, where links lead elsewhere, as it really is.
+/// Adds a directory under its granted path and, if that contains symbolic links, under its real path.
 fn push_named(preopens: &mut Vec<Preopen>, root: &Root, writable: bool) {
     let mut push = |name: &std::path::Path| {
         let name = name.to_string_lossy().into_owned();
@@ -385,11 +384,11 @@ impl Reach {
     pub fn covers(&self, root: &Root) -> bool {
         match self {
             Self::Anywhere => true,
-            Self::Roots(roots) => roots.iter().any(|own| own.contains(root)),
+            Self::Roots(roots) => roots.iter().any(|outer| outer.contains(root)),
         }
     }
 
-    /// The directories themselves; `/` for [`Reach::Anywhere`].
+    /// Returns the directories; `/` for [`Reach::Anywhere`].
     pub fn roots(&self) -> Vec<Root> {
         match self {
             Self::Anywhere => vec![Root::everything()],

@@ -1,17 +1,16 @@
-//! The journal: what was called, by whose leave, and what came of it, as JSON lines in a directory
-//! that no tool may look into. It refuses to be in the way: what cannot be written is said once and
-//! the call goes on.
+//! The journal: calls, decisions and outcomes as JSON lines, in a directory that no tool may read. It never blocks
+//! work: a write error is reported once, and the call goes on.
 //!
-//! - **Two lines a call:** one before the tool runs, with everything known by then and the outcome
-//!   `started`, and one at the end with the same `id` and all the rest, which replaces the first. So a
-//!   call that takes haft down with it is on record too.
-//! - **Written at once:** the first line of a call that may have effects is on file before it runs. Where
-//!   many calls come ([`Journal::gather`]) all other lines wait for 5 ms and are written together; a call that is
-//!   over by then has only its last line (`merged`). Nothing is lost when haft ends and [`write_through`] was called,
-//!   or the journal dropped; when haft is killed, what came in the last 5 ms of calls without effects, and of ends.
-//!   Nothing is synced to disk: when the machine itself goes down, the last seconds may be missing.
-//! - **Several processes** write at the same time: each group is one `write` of whole lines to the end of the file.
-//! - **Bounded:** at `[journal] size` a file is put aside, and goes when there are `[journal] keep` of newer ones.
+//! - **Two lines a call:** one before the tool runs, with everything known by then and the outcome `started`, and
+//!   one at the end with the same `id` and all other fields, which replaces the first. So a call that crashes haft
+//!   is on record too.
+//! - **Written at once:** the first line of a call that may have effects is in the file before the call runs. In a
+//!   server with many calls ([`Journal::gather`]), all other lines wait for 5 ms and are written together; a call
+//!   that has ended by then has only its last line (`merged`). Nothing is lost if [`write_through`] is called
+//!   before haft ends, or the journal is dropped; if haft is killed, the last 5 ms of calls without effects, and of
+//!   ends, are lost. Nothing is synced to the disk: if the machine itself crashes, the last seconds may be missing.
+//! - **Several processes** write concurrently: each group is one `write` of whole lines to the end of the file.
+//! - **Bounded:** at `[journal] size` a file is rotated, and removed when there are `[journal] keep` of newer ones.
 
 mod arguments;
 mod file;
@@ -28,7 +27,7 @@ use self::writer::Writer;
 pub use self::writer::write_through;
 use crate::manifest::JournalTable;
 
-/// Where calls are noted down. Clones write to the same file.
+/// The journal of calls. Clones write to the same file.
 #[derive(Clone, Debug, Default)]
 pub struct Journal(Option<Arc<Inner>>);
 
@@ -39,36 +38,36 @@ struct Inner {
 }
 
 impl Journal {
-    /// A journal that notes nothing.
+    /// Returns a journal that records nothing.
     pub fn none() -> Self {
         Self::default()
     }
 
-    /// The journal in `directory`, of the calls of `program`. Nothing is made or opened before the
-    /// first call.
+    /// Returns the journal in `directory` for the calls of `program`. Nothing is created or opened before the first
+    /// call.
     pub fn new(directory: &Path, program: Program) -> Self {
         Self::with(directory, program, JournalTable::default())
     }
 
-    /// The same, of which is kept what `table` says.
+    /// Returns such a journal with the limits of `table`.
     pub fn with(directory: &Path, program: Program, table: JournalTable) -> Self {
         Self(Some(Arc::new(Inner { program, writer: Arc::new(Writer::new(directory, table)) })))
     }
 
-    /// Has lines that may wait written in groups from now on, where many calls are to come. What waits at the end of
-    /// the process is written by [`write_through`], or when the journal is dropped.
+    /// Writes lines that may wait in groups from now on, for many calls. [`write_through`] or dropping the journal
+    /// writes the last group.
     pub fn gather(&self) {
         if let Some(inner) = &self.0 {
             inner.writer.gather();
         }
     }
 
-    /// Whether anything is noted.
+    /// Whether calls are recorded.
     pub fn is_kept(&self) -> bool {
         self.0.is_some()
     }
 
-    /// The program whose calls these are.
+    /// Returns the program of the calls.
     pub fn program(&self) -> Program {
         self.0.as_ref().map(|inner| inner.program.clone()).unwrap_or_default()
     }
@@ -78,14 +77,14 @@ impl Journal {
         self.0.as_ref().is_none_or(|inner| inner.writer.is_settled())
     }
 
-    /// Notes that a call begins, before it returns or, where the line `may_wait`, within 5 ms.
+    /// Records the start of a call, before it returns or, if the line `may_wait`, within 5 ms.
     pub(crate) fn begin(&self, record: &Arc<Record>, may_wait: bool) {
         if let Some(inner) = &self.0 {
             inner.writer.begin(record, may_wait);
         }
     }
 
-    /// Notes that a call has ended, and what `ended` adds to its record.
+    /// Records the end of a call, with the fields that `ended` adds.
     pub(crate) fn end(&self, begun: Arc<Record>, ended: impl FnOnce(Record) -> Record) {
         if let Some(inner) = &self.0 {
             inner.writer.end(begun, ended);

@@ -1,49 +1,48 @@
-//! JSON that others wrote: models, servers, clients and people. What has no meaning in Unicode is replaced, since a whole answer
-//! is worth more than half a character, and errors are in haft's own words.
+//! Parses JSON from models, servers, clients and people. Invalid Unicode is replaced, since a whole answer is worth
+//! more than half a character, and errors use haft's wording.
 
 use std::borrow::Cow;
 
 use serde_json::Value;
 use serde_json::error::Category;
 
-/// Bytes of an escape: a backslash, `u` and four hexadecimal digits.
+/// The length of an escape in bytes: a backslash, `u` and four hexadecimal digits.
 const ESCAPE: usize = 6;
 
-/// The escape of U+FFFD, which stands for what has no meaning.
+/// The escape of U+FFFD, which replaces invalid characters.
 const REPLACEMENT: &[u8; ESCAPE] = br"\ufffd";
 
-/// Why a text is no JSON.
+/// Why a text is not JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoJson {
-    /// It is empty, or white space.
+    /// The text is empty or white space.
     #[error("it is empty")]
     Empty,
-    /// Its end is missing.
+    /// The end of the text is missing.
     #[error("it ends in the middle of a value")]
     Cut,
-    /// It is something else.
+    /// The text is malformed.
     #[error("it is not JSON at line {line}, column {column}")]
     Malformed {
-        /// From 1 on.
+        /// The line, from 1.
         line: usize,
-        /// In bytes, from 1 on.
+        /// The column in bytes, from 1.
         column: usize,
     },
 }
 
-/// The value that `bytes` are. A byte order mark is passed over; halves of surrogate pairs that stand alone, and bytes that
-/// are no UTF-8, become U+FFFD.
+/// Parses `bytes`. Skips a byte order mark; replaces unpaired surrogates and invalid UTF-8 by U+FFFD.
 ///
 /// # Errors
-/// `bytes` are no JSON (RFC 8259), or nest deeper than 128 levels.
+/// `bytes` are not JSON (RFC 8259), or nest deeper than 128 levels.
 pub fn read(bytes: &[u8]) -> Result<Value, NoJson> {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     serde_json::from_slice(bytes)
         .or_else(|_| serde_json::from_slice(whole_characters(bytes).as_ref()))
-        .map_err(|error| told(&error, bytes))
+        .map_err(|error| reason(&error, bytes))
 }
 
-fn told(error: &serde_json::Error, bytes: &[u8]) -> NoJson {
+fn reason(error: &serde_json::Error, bytes: &[u8]) -> NoJson {
     match error.classify() {
         _ if bytes.trim_ascii().is_empty() => NoJson::Empty,
         Category::Eof => NoJson::Cut,
@@ -53,7 +52,7 @@ fn told(error: &serde_json::Error, bytes: &[u8]) -> NoJson {
     }
 }
 
-/// The same text with U+FFFD in the place of everything that is no character.
+/// Replaces unpaired surrogates and invalid UTF-8 by U+FFFD.
 pub fn whole_characters(bytes: &[u8]) -> Cow<'_, [u8]> {
     let text = match String::from_utf8_lossy(bytes) {
         Cow::Borrowed(_) => Cow::Borrowed(bytes),
@@ -72,14 +71,14 @@ pub fn whole_characters(bytes: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(text)
 }
 
-/// The escape of half a surrogate pair, without the other half.
+/// The escape of an unpaired surrogate.
 #[derive(Clone, Copy)]
 struct Half {
     at: usize,
     is_first: bool,
 }
 
-/// All of them, in order.
+/// Returns all unpaired surrogates, in order.
 fn halves(text: &[u8]) -> Vec<Half> {
     let (mut halves, mut at) = (Vec::new(), 0);
     while let Some(found) = memchr::memchr(b'\\', text.get(at..).unwrap_or_default()) {
@@ -100,14 +99,14 @@ fn halves(text: &[u8]) -> Vec<Half> {
     halves
 }
 
-/// The UTF-16 code unit that is escaped at `at`.
+/// Returns the UTF-16 code unit escaped at `at`.
 fn unit(text: &[u8], at: usize) -> Option<u16> {
     let digits = text.get(at..at + ESCAPE)?.strip_prefix(br"\u")?;
     u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
 }
 
-/// Joins surrogate pairs that the frames of a stream part: a first half at the end of a string is kept for the next frame
-/// with a second half at the beginning of one.
+/// Joins surrogate pairs that are split between the frames of a stream: a first half at the end of a string is kept
+/// for the next frame, where a string begins with the second half.
 #[derive(Debug, Default)]
 pub struct PairJoiner {
     /// The escape of the first half.
@@ -115,7 +114,7 @@ pub struct PairJoiner {
 }
 
 impl PairJoiner {
-    /// The next frame, a JSON text.
+    /// Returns the next frame, a JSON text, with split pairs joined.
     pub fn join<'f>(&mut self, frame: &'f [u8]) -> Cow<'f, [u8]> {
         let halves = halves(frame);
         if halves.is_empty() {

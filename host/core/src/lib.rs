@@ -1,4 +1,5 @@
-//! What every part of haft speaks in. A module may use only modules that stand **above** it here.
+//! The types and functions that all other crates of haft use. A module uses only modules that stand **above** it
+//! here.
 
 pub mod report;
 

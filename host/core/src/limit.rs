@@ -1,50 +1,49 @@
-//! How much one call may use: values with defaults, no enforcement. `plugin` and `backend` enforce.
+//! The limits of a call: values with defaults. `plugin` and `backend` enforce them.
 
 pub mod open_files;
 
 use std::time::Duration;
 
-/// Bounds of one call. The defaults hold wherever program.toml says nothing.
+/// The limits of a call. The defaults apply unless program.toml sets them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Linear memory of a guest, bytes, all its memories together.
+    /// The linear memory of a guest in bytes, all its memories together.
     pub memory: u64,
-    /// Wall-clock time from dispatch to answer.
+    /// The wall-clock time from dispatch to answer.
     pub time: Duration,
-    /// Bytes of one answer, text and attachments together.
+    /// The size of an answer in bytes, text and attachments together.
     pub result: u64,
-    /// Bytes that a guest may write to files; see `plugin::disk` for what counts.
+    /// The bytes that a guest may write to files; `plugin::disk` defines how they are counted.
     pub disk: u64,
 }
 
 impl Limits {
-    /// 64 MiB: a Rust or C tool needs 1 to 2 MiB, an interpreter 12; room for the data of both.
+    /// 64 MiB: a Rust or C tool needs 1 to 2 MiB, an interpreter 12 MiB; the rest is for data.
     pub(crate) const DEFAULT_MEMORY: u64 = 64 << 20;
-    /// 30 s: longer than any tool that a model should wait for without being told to.
+    /// 30 s: longer than a model should wait for any tool by default.
     pub(crate) const DEFAULT_TIME: Duration = Duration::from_secs(30);
-    /// 1 MiB: twenty times what `read` may return, a tenth of what providers accept.
+    /// 1 MiB: twenty times the limit of `read`, a tenth of what providers accept.
     pub(crate) const DEFAULT_RESULT: u64 = 1 << 20;
-    /// 256 MiB: four times what a guest can hold in memory, so that what it makes of that fits, copies
-    /// included; a small part of any disk.
+    /// 256 MiB: four times the memory of a guest, so that its data fits several times; a small part of any disk.
     pub(crate) const DEFAULT_DISK: u64 = 256 << 20;
-    /// 4 GiB: all that a 32-bit guest can address.
+    /// 4 GiB: the address space of a 32-bit guest.
     pub const MAX_MEMORY: u64 = 4 << 30;
-    /// One day: a bound that is never met by honest work, so that no wait is without one.
+    /// One day: no useful call takes longer, and no wait is unbounded.
     pub const MAX_TIME: Duration = Duration::from_hours(24);
-    /// 64 MiB: an answer is held in memory, copied to the journal and to the model.
+    /// 64 MiB: an answer is held in memory, and copied to the journal and to the model.
     pub const MAX_RESULT: u64 = 64 << 20;
-    /// 1 TiB: a bound that only a mistake meets, such as one of units.
+    /// 1 TiB: only reached by mistake, such as a wrong unit.
     pub const MAX_DISK: u64 = 1 << 40;
-    /// 64 KiB: less state, or cache, holds no more than a few files.
+    /// 64 KiB: a smaller state or cache holds only a few files.
     pub const MIN_KEPT: u64 = 64 << 10;
-    /// 1 GiB of state: what is larger is a database, and wants a server of its own.
+    /// 1 GiB of state: larger data belongs in a database server.
     pub const MAX_STATE: u64 = 1 << 30;
-    /// 64 GiB of cache: a model or a few.
+    /// 64 GiB of cache: some models.
     pub const MAX_CACHE: u64 = 64 << 30;
 }
 
 impl Limits {
-    /// What one call of a hook may use where program.toml says nothing: 2 s, since every call of a tool waits for it.
+    /// Returns the default limits of a call of a hook: 2 s, since every call of a tool waits for it.
     pub fn for_hooks() -> Self {
         Self { time: Duration::from_secs(2), ..Self::default() }
     }

@@ -1,5 +1,5 @@
-//! Finds a program on `PATH`. It refuses to run one in order to learn whether it is there:
-//! `--version` has side effects, no bound in time and no agreed meaning.
+//! Finds programs on `PATH`. Does not run a program to find out whether it exists: `--version` has side effects, no
+//! time limit and no agreed meaning.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -8,29 +8,29 @@ use rustix::fs::{Access, access};
 
 use crate::grant::{Grant, Reach, Root};
 
-/// What POSIX systems search where `PATH` is not set.
+/// The search path of POSIX systems if `PATH` is not set.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// The executable file that a bare `name` stands for. A name with a `/` is a path, not a name
-/// to look up, and found nowhere.
+/// Returns the executable file of a bare `name`. A name with a `/` is a path and is never found.
 pub fn find_on_path(name: &str) -> Option<PathBuf> {
     find(name, &search_path())
 }
 
-/// The directories that are searched, as `PATH` lists them.
+/// Returns the search path.
 pub fn search_path() -> OsString {
     std::env::var_os("PATH").unwrap_or_else(|| DEFAULT_PATH.into())
 }
 
-/// The programs that haft runs itself, unconfined (`ssh`, `docker`, `git`, helpers for credentials). One that a tool may
-/// have put there is none: directories that tools may write are not searched.
+/// Finds the programs that haft itself runs unconfined (`ssh`, `docker`, `git`, credential helpers). Directories
+/// that tools may write are not searched, so that a tool cannot plant such a program.
 #[derive(Clone, Debug, Default)]
 pub struct HostPrograms {
     writable: Vec<Root>,
 }
 
 impl HostPrograms {
-    /// Those that no tool with `grant` may have written. Where it may write everything, by `mode = "rwx"`, all of them.
+    /// Excludes the directories that `grant` allows to write. With `mode = "rwx"`, which allows everything, none is
+    /// excluded.
     pub fn of(grant: &Grant) -> Self {
         match grant.writable() {
             Reach::Anywhere => Self::default(),
@@ -38,25 +38,26 @@ impl HostPrograms {
         }
     }
 
-    /// The executable file that a bare `name` stands for.
+    /// Returns the executable file of a bare `name`.
     pub fn find(&self, name: &str) -> Option<PathBuf> {
         let is_own = |file: &PathBuf| is_executable(file) && !self.may_be_written(file);
         candidates(name, &search_path()).find(is_own)
     }
 
-    /// What is said where `name` is not found.
+    /// Returns the error message for a `name` that was not found.
     pub fn missing(name: &str) -> String {
         format!("`{name}` was not found in PATH; directories that tools may write are not searched")
     }
 
-    /// The directories that are searched, for those that such a program starts itself.
+    /// Returns the search path for programs that such a program starts itself.
     pub fn path(&self) -> OsString {
         let path = search_path();
-        let own = std::env::split_paths(&path).filter(|directory| directory.is_absolute());
-        std::env::join_paths(own.filter(|directory| !self.may_be_written(directory))).unwrap_or_default()
+        let directories = std::env::split_paths(&path).filter(|directory| directory.is_absolute());
+        std::env::join_paths(directories.filter(|directory| !self.may_be_written(directory)))
+            .unwrap_or_default()
     }
 
-    /// Whether a tool may put another file in the place of this one.
+    /// Whether a tool may replace this file.
     fn may_be_written(&self, path: &Path) -> bool {
         let Ok(found) = Root::resolve(Path::new("/"), path) else { return true };
         let places = found.links().into_iter().chain([found.real().to_owned()]);
@@ -68,8 +69,8 @@ fn find(name: &str, path: &OsStr) -> Option<PathBuf> {
     candidates(name, path).find(|file| is_executable(file))
 }
 
-/// Relative directories of `path` are skipped: they would be resolved in the workspace, where tools can write
-/// programs.
+/// Returns the candidates. Relative directories of `path` are skipped: they would be resolved in the workspace,
+/// where tools can write programs.
 fn candidates(name: &str, path: &OsStr) -> impl Iterator<Item = PathBuf> {
     let is_name = !name.is_empty() && !name.contains('/');
     let directories: Vec<PathBuf> = std::env::split_paths(path).filter(|_| is_name).collect();
@@ -79,7 +80,7 @@ fn candidates(name: &str, path: &OsStr) -> impl Iterator<Item = PathBuf> {
     })
 }
 
-/// Whether this user may run `file`.
+/// Whether this user may execute `file`.
 pub fn is_executable(file: &Path) -> bool {
     file.is_file() && access(file, Access::EXEC_OK).is_ok()
 }
@@ -91,7 +92,7 @@ mod tests {
 
     use super::*;
 
-    /// PR06: looked up as an executable file on `PATH`; nothing is run.
+    /// PR06: finds an executable file on `PATH`, and runs nothing.
     #[test]
     fn pr06_finds_the_first_executable_of_that_name() {
         let directory = tempfile::tempdir().unwrap();
@@ -108,7 +109,7 @@ mod tests {
         assert_eq!(find("", &path), None);
     }
 
-    /// X9: where tools may write, by the directory itself or by a link, no program is haft's to run.
+    /// X9: directories that tools may write, directly or through a link, contain no program for haft to run.
     #[test]
     fn x9_a_program_that_a_tool_may_have_written_is_none() {
         let folder = tempfile::tempdir().unwrap();

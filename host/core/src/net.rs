@@ -1,5 +1,5 @@
-//! What all network code shares: whether a host is this machine, how a streamed body is cut, and how a failure or text
-//! from another machine is shown. Resolves no name and opens no connection.
+//! Shared network code: detection of loopback hosts, framing of streamed bodies, and display of errors and texts
+//! from other machines. Resolves no name and opens no connection.
 
 mod frames;
 mod retry;
@@ -12,12 +12,12 @@ pub use self::frames::{Frames, Framing, TooLong};
 pub use self::retry::{Retry, retry_after};
 pub use self::tls::tls;
 
-/// Beginnings of an HTTP client's errors that say no more than that there was an error.
+/// The beginnings of HTTP client errors without information.
 const WORDLESS: &[&str] =
     &["client error", "request or response body error", "error reading a body from connection"];
 
-/// Whether `host`, as a URL has it and without the port, is this machine. `localhost` is the only name that
-/// is: where another name leads is the resolver's word.
+/// Whether `host`, as in a URL without the port, is this machine. `localhost` is the only such name: other names
+/// depend on the resolver.
 pub fn is_loopback(host: &str) -> bool {
     if host.eq_ignore_ascii_case("localhost") {
         return true;
@@ -30,13 +30,13 @@ pub fn is_loopback(host: &str) -> bool {
     address.is_some_and(is_loopback_address)
 }
 
-/// Whether `address` is this machine, also as an IPv4 address in the form of an IPv6 one.
+/// Whether `address` is a loopback address, also an IPv4 address mapped to IPv6.
 pub fn is_loopback_address(address: IpAddr) -> bool {
     address.to_canonical().is_loopback()
 }
 
-/// The causes of an error on one line. The error itself is left out: an HTTP client's own words say only that
-/// there was one, and carry the URL.
+/// Returns the causes of an error on one line, without the error itself: the message of an HTTP client's error
+/// contains only the URL.
 pub fn chain(error: &dyn Error) -> String {
     let mut text = String::new();
     for cause in std::iter::successors(error.source(), |cause| (*cause).source()) {
@@ -52,14 +52,14 @@ pub fn chain(error: &dyn Error) -> String {
     if text.is_empty() { "no answer".into() } else { text }
 }
 
-/// A text of several lines on one.
+/// Joins the lines of a text.
 pub fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// A foreign text as a message may show it: one line, no control characters, at most `most` characters.
+/// Shortens an outside text for a message: one line, no control characters, at most `most` characters.
 pub fn excerpt(text: &str, most: usize) -> String {
-    // No more of it is looked at than could be needed, however much there is.
+    // A long text is not read to its end.
     let looked_at = most.saturating_mul(4);
     let printable = text.chars().map(|c| if c.is_control() { ' ' } else { c });
     let line = one_line(&printable.take(looked_at).collect::<String>());
@@ -74,7 +74,7 @@ pub fn excerpt(text: &str, most: usize) -> String {
 mod tests {
     use super::*;
 
-    /// C16: all network code gets the same answer; what is not a form of a loopback address is another machine.
+    /// C16: all network code uses this function; any other form of a host is another machine.
     #[test]
     fn c16_this_machine_has_one_name_and_its_addresses() {
         for host in [

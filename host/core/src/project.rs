@@ -1,5 +1,5 @@
-//! What lies around a workspace: the folders from the root of its repository down to it. Never looks beyond that, and
-//! takes nobody else's folder for a repository.
+//! The repository around a workspace: the folders from its root down to the workspace. Never searches outside of
+//! it, and ignores a repository of another user.
 
 pub mod agents_md;
 
@@ -10,22 +10,22 @@ use std::path::{Path, PathBuf};
 
 use crate::grant::{Folder, Root};
 
-/// What marks the root of a repository: a folder, or a file in a worktree or submodule of git.
+/// The mark of a repository's root: a folder, or a file in a worktree or submodule of git.
 const MARK: &str = ".git";
 
-/// Folders that are looked at, from the workspace upwards: deeper than people nest.
+/// The maximum number of folders searched, from the workspace upwards: deeper than people nest.
 const MAX_DEPTH: usize = 64;
 
 /// A workspace in its repository.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Project {
     root: Root,
-    /// The workspace, from there.
+    /// The path of the workspace, relative to the root.
     workspace: PathBuf,
 }
 
 impl Project {
-    /// The repository that `workspace` lies in; the workspace alone where it lies in none.
+    /// Finds the repository of `workspace`; the workspace alone if there is none.
     pub fn around(workspace: &Root) -> io::Result<Self> {
         let real = workspace.real();
         let found = real.ancestors().take(MAX_DEPTH).find(|folder| is_repository(folder, real));
@@ -34,32 +34,32 @@ impl Project {
         Ok(Self { root, workspace })
     }
 
-    /// The root of the repository, to open what lies below.
+    /// Opens the root of the repository.
     pub fn folder(&self) -> io::Result<Folder> {
         self.root.folder()
     }
 
-    /// The repository's root.
+    /// Returns the root of the repository.
     pub fn root(&self) -> &Root {
         &self.root
     }
 
-    /// The folders from the workspace up to the root, as paths below the root: the nearest first.
+    /// Returns the folders from the workspace up to the root, relative to the root, nearest first.
     pub fn upwards(&self) -> impl Iterator<Item = &Path> {
         self.workspace.ancestors()
     }
 
-    /// The absolute path of `inside`, for people and models.
+    /// Returns the absolute path of `inside`, for people and models.
     pub fn path(&self, inside: &Path) -> PathBuf {
         self.root.real().join(inside)
     }
 }
 
-/// Whether `folder` is the root of a repository that is this user's or that of whoever owns the `workspace`. Somebody
-/// else's, such as one that was made in `/tmp`, says nothing about what lies below it (as git has it since CVE-2022-24765).
+/// Whether `folder` is the root of a repository that belongs to this user or to the owner of the `workspace`. The
+/// repository of another user, such as one created in `/tmp`, is ignored (as git does since CVE-2022-24765).
 fn is_repository(folder: &Path, workspace: &Path) -> bool {
     let Ok(mark) = fs::symlink_metadata(folder.join(MARK)) else { return false };
-    let is_owner = || fs::metadata(workspace).is_ok_and(|own| own.uid() == mark.uid());
+    let is_owner = || fs::metadata(workspace).is_ok_and(|metadata| metadata.uid() == mark.uid());
     (mark.is_dir() || mark.is_file()) && (mark.uid() == rustix::process::geteuid().as_raw() || is_owner())
 }
 

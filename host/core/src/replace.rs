@@ -1,6 +1,6 @@
-//! A file that takes another one's place keeps what that was besides its content: owner, mode, access lists and other
-//! attributes. Where it cannot (a file with several names, one that is mounted by itself, one of another user), the old
-//! file is written as it lies there instead, with all of its old content or all of the new.
+//! Replaces the content of a file and keeps its metadata: owner, mode, access lists and other attributes. If that
+//! is impossible (a file with hard links, a mounted file, a file of another user), the old file is overwritten in
+//! place, with either all of the old content or all of the new.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
@@ -15,23 +15,23 @@ use rustix::fs::{
 use rustix::io::Errno;
 use rustix::process::{Gid, Uid};
 
-/// Permission bits, without set-user-ID, set-group-ID and sticky: those are not for others to hand on.
+/// The permission bits, without set-user-ID, set-group-ID and sticky, which must not be passed on.
 const PERMISSIONS: Mode = Mode::from_raw_mode(0o777);
 
-/// Enough to read attributes; waits for nothing and follows no link.
+/// Enough to read attributes; does not block and follows no symbolic link.
 const READ: OFlags = OFlags::RDONLY
     .union(OFlags::NONBLOCK)
     .union(OFlags::NOCTTY)
     .union(OFlags::NOFOLLOW)
     .union(OFlags::CLOEXEC);
 
-/// Bytes of an attribute, and of all their names: the kernel's own bound.
+/// The maximum size in bytes of an attribute, and of all names of attributes: the limit of the kernel.
 const MAX_ATTRIBUTE: usize = 64 << 10;
 
-/// Attributes that are of a content and no other.
+/// Attributes that are valid for one content only.
 const OF_CONTENT: &[&[u8]] = &[b"security.capability", b"security.ima", b"security.evm"];
 
-/// What an entry of a directory is, and whether the file has other names.
+/// Returns the status of a regular file in a directory.
 fn file_at(directory: impl AsFd, name: &str) -> io::Result<Option<Stat>> {
     match statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(stat) => Ok(is_file(&stat).then_some(stat)),
@@ -40,18 +40,19 @@ fn file_at(directory: impl AsFd, name: &str) -> io::Result<Option<Stat>> {
     }
 }
 
-/// Whether the file `name` in `directory` is a regular one with other names, which a rename would part from it.
+/// Whether the regular file `name` in `directory` has hard links, which a rename would separate from it.
 ///
 /// # Errors
-/// Those of looking at it; that there is none is no error.
+/// The file cannot be inspected; a missing file is no error.
 pub fn has_other_names(directory: impl AsFd, name: &str) -> io::Result<bool> {
     Ok(file_at(directory, name)?.is_some_and(|stat| stat.st_nlink > 1))
 }
 
-/// Gives `new` the owner, the mode and the attributes of the file `name` in `directory`, if both are regular files.
+/// Copies the owner, the mode and the attributes of the file `name` in `directory` to `new`, if both are regular
+/// files.
 ///
 /// # Errors
-/// Where something of it cannot be kept; `new` may have some of it by then.
+/// Some metadata cannot be copied; `new` may have a part of it by then.
 pub fn keep(directory: impl AsFd, name: &str, new: &File) -> io::Result<()> {
     let Some(old) = file_at(&directory, name)? else { return Ok(()) };
     let now = fstat(new)?;
@@ -60,26 +61,27 @@ pub fn keep(directory: impl AsFd, name: &str, new: &File) -> io::Result<()> {
     }
     let attributes = match openat(&directory, name, READ, Mode::empty()) {
         Ok(file) => attributes(&File::from(file))?,
-        // They cannot be read then.
+        // Attributes of an unreadable file cannot be read.
         Err(Errno::ACCESS) => Vec::new(),
         Err(error) => return Err(error.into()),
     };
-    // The owner first: changing it clears mode bits. Only root may give files away.
+    // The owner comes first: changing it clears mode bits. Only root may change owners.
     if (now.st_uid, now.st_gid) != (old.st_uid, old.st_gid) {
         fchown(new, Some(Uid::from_raw(old.st_uid)), Some(Gid::from_raw(old.st_gid)))?;
     }
-    let own = self::attributes(new)?;
-    for (name, _) in own.iter().filter(|(name, _)| !attributes.iter().any(|(kept, _)| kept == name)) {
+    let present = self::attributes(new)?;
+    for (name, _) in present.iter().filter(|(name, _)| !attributes.iter().any(|(kept, _)| kept == name)) {
         fremovexattr(new, &**name)?;
     }
     fchmod(new, Mode::from_raw_mode(old.st_mode) & PERMISSIONS)?;
-    for (name, value) in attributes.iter().filter(|attribute| !own.contains(attribute)) {
+    for (name, value) in attributes.iter().filter(|attribute| !present.contains(attribute)) {
         fsetxattr(new, &**name, value, XattrFlags::empty())?;
     }
     Ok(())
 }
 
-/// The attributes of a file that are of no one content; none where the file system knows none.
+/// Returns the attributes of a file that are independent of its content; empty if the file system does not support
+/// any.
 fn attributes(file: &File) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>> {
     let mut buffer = vec![0; MAX_ATTRIBUTE];
     let length = match flistxattr(file, &mut buffer[..]) {
@@ -106,12 +108,13 @@ fn is_file(stat: &Stat) -> bool {
     FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
 }
 
-/// Makes `content` all of the file at `path`, which is there, as it lies there. Holds all of the old content meanwhile.
+/// Overwrites the existing file at `path` with `content` in place. Holds the old content in memory meanwhile.
 ///
 /// # Errors
-/// Where it cannot be written, the old content is put back then; where it is no file, or a link.
+/// The file cannot be written, in which case the old content is restored; or the path is a symbolic link or no
+/// regular file.
 pub fn in_place(path: &Path, content: &[u8]) -> io::Result<()> {
-    // Tools may have put something else there since it was looked at.
+    // Tools may have replaced the file since it was checked.
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
     let mut file = OpenOptions::new().read(true).write(true).custom_flags(flags).open(path)?;
     if !file.metadata()?.is_file() {
@@ -120,7 +123,7 @@ pub fn in_place(path: &Path, content: &[u8]) -> io::Result<()> {
     let mut old = Vec::new();
     file.read_to_end(&mut old)?;
     overwrite(&mut file, content).inspect_err(|_| {
-        // What it was written over takes no more room than before.
+        // The old content takes no more room than before.
         let _ = overwrite(&mut file, &old);
     })
 }

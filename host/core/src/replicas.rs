@@ -1,5 +1,5 @@
-//! What several processes share that serve one program together, behind any balancer: a key, a record of what was used,
-//! and what becomes of long calls. Where that is, whoever implements [`Replicas`] knows.
+//! The state that several processes share if they serve one program behind a load balancer: a key, used ids, and
+//! the state of long calls. The implementor of [`Replicas`] chooses the storage.
 
 use std::fmt::Debug;
 use std::io;
@@ -9,39 +9,41 @@ use std::time::Duration;
 use async_trait::async_trait;
 use secrecy::SecretBox;
 
-/// Bytes of the key.
+/// The length of the key in bytes.
 pub const KEY_BYTES: usize = 32;
 
-/// How long a claim is kept at least, and a task after it was written last.
+/// How long a claim is kept at least, and a task after its last write.
 pub const KEPT: Duration = Duration::from_hours(1);
 
-/// The key that all replicas sign with.
+/// The signing key of all replicas.
 pub type SharedKey = SecretBox<[u8; KEY_BYTES]>;
 
-/// Ends when somebody wants a task to be cancelled. While it is polled, others hear that the task runs.
+/// A future that completes when a replica asks to cancel the task. While it is polled, other replicas see the task
+/// as running.
 pub type Cancelled = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// What the replicas of one server share. Names are hexadecimal digits, 64 at most.
+/// The shared state of the replicas of one server. Names are at most 64 hexadecimal digits.
 ///
 /// # Errors
-/// Every function fails where what is shared cannot be reached in a few seconds, or is full.
+/// Every function fails if the storage is full or does not answer within a few seconds.
 #[async_trait]
 pub trait Replicas: Debug + Send + Sync {
-    /// The key of all of them: `new`, where there was none.
+    /// Returns the shared key; stores `new` if there is none.
     async fn key(&self, new: SharedKey) -> io::Result<SharedKey>;
 
-    /// Claims `name`, for [`KEPT`] at least. Whether nobody had. After an error it may be claimed.
+    /// Claims `name` for [`KEPT`] at least; returns `false` if it was claimed before. After an error it may be
+    /// claimed.
     async fn claim(&self, name: &str) -> io::Result<bool>;
 
-    /// Writes down how far the task `name` is.
+    /// Stores the state of the task `name`.
     async fn store(&self, name: &str, state: Vec<u8>) -> io::Result<()>;
 
-    /// What was written of the task `name` last, where that is not too long ago.
+    /// Returns the last stored state of the task `name`, if it has not expired.
     async fn load(&self, name: &str) -> io::Result<Option<Vec<u8>>>;
 
-    /// Listens, as the one that runs the task `name`, for others that want it to be cancelled.
+    /// Waits, in the replica that runs the task `name`, for requests to cancel it.
     async fn listen(&self, name: &str) -> io::Result<Cancelled>;
 
-    /// Whether a replica runs the task `name`. With `cancel` it is told to stop.
+    /// Whether a replica runs the task `name`. With `cancel`, asks it to stop.
     async fn reach(&self, name: &str, cancel: bool) -> io::Result<bool>;
 }

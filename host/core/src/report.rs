@@ -1,5 +1,5 @@
-//! Problems told to a person: what is wrong, where, and the way out. It decides neither what
-//! is a problem nor where a report goes; it only renders.
+//! Problems as shown to a person: the error, its place and a hint. Only renders: does not decide what is a problem
+//! or where a report goes.
 
 use std::fmt::{self, Write as _};
 use std::ops::Range;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet, normalize_untrusted_str};
 use anstyle::{AnsiColor, Style};
 
-/// Problems shown of one report. Who has more repairs these first; the rest often goes with them.
+/// The maximum number of problems shown: fixing the first ones often fixes the rest.
 const MAX_SHOWN: usize = 50;
 
 /// A range of bytes in a [`Source`].
@@ -26,34 +26,34 @@ impl From<Range<usize>> for Span {
     }
 }
 
-/// A text that problems point into, with the name it is known by. Cheap to clone.
+/// A text that problems refer to, with its name. Cheap to clone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Source {
     name: Arc<str>,
     text: Arc<str>,
-    /// Where the lines after the first one begin.
+    /// The offsets of the lines after the first.
     lines: Arc<[usize]>,
 }
 
 impl Source {
-    /// All of it.
+    /// Returns the whole text.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// `name` is shown before the line numbers, usually a path as the user wrote it.
+    /// Makes a source. `name` is shown before line numbers, usually a path as the user wrote it.
     pub fn new(name: impl Into<Arc<str>>, text: impl Into<Arc<str>>) -> Self {
         let text = text.into();
         let lines = text.match_indices('\n').map(|(newline, _)| newline + 1).collect();
         Self { name: name.into(), text, lines }
     }
 
-    /// The name.
+    /// Returns the name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Line and column where `span` begins, in characters, both from 1.
+    /// Returns the line and the column of the start of `span`, in characters, both from 1.
     pub fn position(&self, span: Span) -> (usize, usize) {
         let before = self.text.get(..span.start).unwrap_or(&self.text);
         let line = self.lines.partition_point(|start| *start <= before.len());
@@ -62,14 +62,13 @@ impl Source {
         (line + 1, column)
     }
 
-    /// `program.toml:6:10`.
+    /// Returns the place in the form `program.toml:6:10`.
     pub fn place(&self, span: Span) -> String {
         let (line, column) = self.position(span);
         format!("{}:{line}:{column}", self.name)
     }
 
-    /// The same source with every character inside `spans` replaced by `*`, so that no snippet
-    /// shows what stood there. Offsets stay what they were.
+    /// Replaces every character inside `spans` by `*`, so that no snippet shows it. Offsets stay valid.
     #[must_use]
     pub fn masked(&self, spans: &[Span]) -> Self {
         if spans.is_empty() {
@@ -92,7 +91,7 @@ impl Source {
     }
 }
 
-/// One thing that is wrong.
+/// A problem.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     message: String,
@@ -102,7 +101,7 @@ pub struct Problem {
     is_warning: bool,
 }
 
-/// A place and what is to be said about it.
+/// A place with its label.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Mark {
     span: Span,
@@ -110,7 +109,7 @@ struct Mark {
 }
 
 impl Problem {
-    /// A problem without a place. `message` is lower case, without a final period.
+    /// Makes a problem without a place. `message` is lower case, without a final period.
     pub fn new(message: impl Into<String>) -> Self {
         Self {
             message: message.into(),
@@ -121,50 +120,50 @@ impl Problem {
         }
     }
 
-    /// Says where, and in `label` what is wrong there.
+    /// Sets the place, and in `label` the error there.
     #[must_use]
     pub fn at(mut self, span: Span, label: impl Into<String>) -> Self {
         self.place = Some(Mark { span, label: label.into() });
         self
     }
 
-    /// Points at a second place that helps to understand.
+    /// Adds a second place that explains the problem.
     #[must_use]
     pub fn related(mut self, span: Span, label: impl Into<String>) -> Self {
         self.related.push(Mark { span, label: label.into() });
         self
     }
 
-    /// Adds a way out, printed as a line `hint: …`.
+    /// Adds a hint, printed as a line `hint: …`.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hints.push(hint.into());
         self
     }
 
-    /// Says that it may be as it should be.
+    /// Makes the problem a warning.
     #[must_use]
     pub fn warning(mut self) -> Self {
         self.is_warning = true;
         self
     }
 
-    /// Whether it may be as it should be.
+    /// Whether the problem is a warning.
     pub fn is_warning(&self) -> bool {
         self.is_warning
     }
 
-    /// What is wrong, without the place.
+    /// Returns the message, without the place.
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// Where, if it has a place.
+    /// Returns the place, if there is one.
     pub fn span(&self) -> Option<Span> {
         self.place.as_ref().map(|mark| mark.span)
     }
 
-    /// The ways out.
+    /// Returns the hints.
     pub fn hints(&self) -> &[String] {
         &self.hints
     }
@@ -200,7 +199,7 @@ impl Problem {
     }
 }
 
-/// `message: label`, on one line, without the place.
+/// Writes `message: label` on one line, without the place.
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)?;
@@ -211,7 +210,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Everything that is wrong with one thing, at once, in the order of its source.
+/// All problems of one source, in the order of their places.
 #[derive(Clone, Debug)]
 pub struct Report {
     source: Option<Source>,
@@ -219,29 +218,29 @@ pub struct Report {
 }
 
 impl Report {
-    /// Problems that point nowhere.
+    /// Makes a report of problems without a source.
     pub fn new(problems: Vec<Problem>) -> Self {
         Self { source: None, problems }
     }
 
-    /// Problems whose spans are ranges of `source`.
+    /// Makes a report of problems in `source`.
     pub fn with_source(source: Source, mut problems: Vec<Problem>) -> Self {
         problems.sort_by_key(Problem::span);
         Self { source: Some(source), problems }
     }
 
-    /// The problems; never empty in a report that is an error.
+    /// Returns the problems; never empty in a report that is an error.
     pub fn problems(&self) -> &[Problem] {
         &self.problems
     }
 
-    /// Where a problem is, as `program.toml:6:10`; `None` for one without a place.
+    /// Returns the place of a problem in the form `program.toml:6:10`; `None` without a place.
     pub fn place(&self, problem: &Problem) -> Option<String> {
         Some(self.source.as_ref()?.place(problem.span()?))
     }
 
-    /// Rendered with ANSI colours, which are the only escape sequences in it. Lines of the source are cut to
-    /// `width` columns, if there is one.
+    /// Renders the report with ANSI colours, the only escape sequences in it. Lines of the source are cut to
+    /// `width` columns, if given.
     pub fn styled(&self, width: Option<usize>) -> String {
         let renderer = width.map_or_else(Renderer::styled, |width| Renderer::styled().term_width(width));
         self.render(&renderer, AnsiColor::BrightCyan.on_default().bold())
@@ -265,7 +264,7 @@ impl From<Problem> for Report {
     }
 }
 
-/// Rendered without colours, no newline at the end.
+/// Renders the report without colours and without a final newline.
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.render(&Renderer::plain(), Style::new()))
@@ -274,8 +273,8 @@ impl fmt::Display for Report {
 
 impl std::error::Error for Report {}
 
-/// The candidate that `wanted` is most likely a slip of, if one is near: a third of the
-/// letters may differ, at least one.
+/// Returns the candidate most similar to `name`, if a third of the letters or fewer differ (one letter in a short
+/// name).
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let name = name.to_lowercase();
     let reach = (name.chars().count() / 3).max(1);
@@ -287,13 +286,13 @@ pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .map(|(_, candidate)| candidate)
 }
 
-/// A foreign text on one line, without what a terminal would obey or what would make it look like another text:
-/// control characters, directional marks and invisible characters.
+/// Replaces the hidden characters of an outside text, which could control a terminal or disguise the text: control
+/// characters, directional marks and invisible characters.
 pub fn plain(text: &str) -> String {
     text.chars().map(|c| if is_hidden(c) { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
 
-/// The first `characters` of a text, and `…` in the place of the rest.
+/// Returns the first `characters` of a text, and `…` in place of the rest.
 pub fn shortened(text: &str, characters: usize) -> String {
     match text.char_indices().nth(characters) {
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
@@ -301,22 +300,22 @@ pub fn shortened(text: &str, characters: usize) -> String {
     }
 }
 
-/// The text with nothing in it that would end the block `tag` that it stands in.
+/// Escapes the end tag of the block `tag` in a text inside that block.
 pub fn enclosed(text: &str, tag: &str) -> String {
     let end = format!("</{tag}");
     let lower = text.to_ascii_lowercase();
-    let (mut own, mut from) = (String::with_capacity(text.len()), 0);
+    let (mut escaped, mut from) = (String::with_capacity(text.len()), 0);
     for (at, _) in lower.match_indices(&end) {
-        own.push_str(text.get(from..at).unwrap_or_default());
-        own.push_str("<\\");
+        escaped.push_str(text.get(from..at).unwrap_or_default());
+        escaped.push_str("<\\");
         from = at + 1;
     }
-    own.push_str(text.get(from..).unwrap_or_default());
-    own
+    escaped.push_str(text.get(from..).unwrap_or_default());
+    escaped
 }
 
-/// Whether a terminal would obey a character, or a person would not see it: control characters, those that
-/// turn the direction of writing, those that take no room, and variations and tags that spell hidden text.
+/// Whether a character controls a terminal or is invisible: control characters, directional marks, zero-width
+/// characters, and variation selectors and tags that can spell hidden text.
 pub fn is_hidden(c: char) -> bool {
     c.is_control()
         || matches!(
@@ -345,7 +344,7 @@ pub fn is_hidden(c: char) -> bool {
 mod tests {
     use super::*;
 
-    /// CL04: a stranger's text moves no cursor and hides nothing.
+    /// CL04: outside text moves no cursor and hides nothing.
     #[test]
     fn plain_text_has_nothing_to_obey() {
         assert_eq!(plain("größe\u{301} 字 ok"), "größe\u{301} 字 ok");
@@ -396,7 +395,7 @@ hint: write `2`";
         assert!(report.to_string().ends_with("\n\n2 more problems are not shown"));
     }
 
-    /// CL04: what is masked is in no snippet, and the offsets after it stay right.
+    /// CL04: masked text is in no snippet, and later offsets stay valid.
     #[test]
     fn cl04_masked_text_is_not_shown() {
         let masked = Source::new("a", "k = \"sécret\" # x").masked(&[(4..13).into()]);

@@ -1,27 +1,27 @@
-//! Finds the top-level members of a JSON-RPC message in one pass without storing it: for a message that is too long,
-//! one that is no JSON, and one whose bounds are checked before it is parsed. It does not validate; the parser does.
+//! Finds the top-level members of a JSON-RPC message in one pass without storing it: for messages that are too long
+//! or malformed, and for limits that are checked before parsing. Does not validate; the parser does.
 
 use memchr::memchr2;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// Values of one message. A hundred thousand are parsed in a tenth of a second or two and take some 50 MB;
-/// no tool's arguments have a hundredth of it.
+/// The maximum number of values in a message. Parsing a hundred thousand takes one or two tenths of a second and
+/// about 50 MB; no tool's arguments have a hundredth of them.
 pub const MAX_VALUES: usize = 100_000;
 
-/// Bytes of a top-level key or value that are kept: longer than any id or method.
+/// How many bytes of a top-level key or value are kept: longer than any id or method.
 const MAX_WORD: usize = 256;
 
-/// The pass over one message. Its bytes may come in pieces.
+/// The state of a scan. The bytes of the message may come in pieces.
 #[derive(Debug, Default)]
 pub struct Scan {
-    /// Objects and arrays that are open.
+    /// The number of open objects and arrays.
     depth: usize,
     lexer_state: LexerState,
-    /// The first byte that is no space: what begins as no object has no id.
+    /// The first byte that is not white space: only an object has an id.
     first: Option<u8>,
     values: usize,
-    /// The key or value at the top level that is being read; its beginning.
+    /// The beginning of the current top-level key or value.
     word: Vec<u8>,
     field: Option<Field>,
     id: Option<Value>,
@@ -29,13 +29,13 @@ pub struct Scan {
     is_answer: bool,
 }
 
-/// Where the next byte is.
+/// The state of the lexer.
 #[derive(Clone, Copy, Debug, Default)]
 enum LexerState {
     #[default]
     Structure,
     String,
-    /// Right after a backslash of a string.
+    /// After a backslash in a string.
     Escape,
 }
 
@@ -46,14 +46,14 @@ enum Field {
 }
 
 impl Scan {
-    /// The pass over a whole message.
+    /// Scans a whole message.
     pub fn from_message(message: &[u8]) -> Self {
         let mut scan = Self::default();
         scan.feed(message);
         scan
     }
 
-    /// Goes on with the next bytes.
+    /// Scans the next bytes.
     pub fn feed(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             let used = match self.lexer_state {
@@ -65,27 +65,27 @@ impl Scan {
         }
     }
 
-    /// The id, where one that is valid was read to its end.
+    /// Returns the id, if a valid one was read completely.
     pub fn id<T: DeserializeOwned>(&self) -> Option<T> {
         serde_json::from_value(self.id.clone()?).ok()
     }
 
-    /// The method, under the same condition.
+    /// Returns the method, if it was read completely.
     pub fn method(&self) -> Option<&str> {
         self.method.as_deref()
     }
 
-    /// Whether it holds a result or an error, and so answers what `id` asked.
+    /// Whether the message has a result or an error, and so is a response.
     pub fn is_answer(&self) -> bool {
         self.is_answer
     }
 
-    /// Whether it is an array of messages.
+    /// Whether the message is an array.
     pub fn is_batch(&self) -> bool {
         self.first == Some(b'[')
     }
 
-    /// How many values it has, or a few more.
+    /// Returns the approximate number of values, never too small.
     pub fn values(&self) -> usize {
         self.values
     }
@@ -96,7 +96,7 @@ impl Scan {
         1
     }
 
-    /// The bytes up to the end of a string, or to what is escaped in it.
+    /// Consumes the bytes up to the end of a string or to an escape.
     fn string(&mut self, bytes: &[u8]) -> usize {
         let end = memchr2(b'"', b'\\', bytes);
         let used = end.map_or(bytes.len(), |end| end + 1);
@@ -109,7 +109,7 @@ impl Scan {
         used
     }
 
-    /// The bytes up to the beginning of the next string.
+    /// Consumes the bytes up to the beginning of the next string.
     fn structure(&mut self, bytes: &[u8]) -> usize {
         let mut used = 0;
         for byte in bytes {
@@ -139,7 +139,7 @@ impl Scan {
 
     fn open(&mut self, bracket: u8) {
         self.values += 1;
-        // What is nested is no id.
+        // A nested value is no id.
         self.append(&[bracket]);
         self.depth += 1;
     }
@@ -186,7 +186,7 @@ impl Scan {
     }
 }
 
-/// Whether a value is the id of a request (JSON-RPC 2.0, section 4).
+/// Whether a value is a valid request id (JSON-RPC 2.0, section 4).
 fn is_id(value: &Value) -> bool {
     value.is_string() || value.is_i64()
 }
@@ -197,7 +197,7 @@ mod tests {
 
     use super::*;
 
-    /// C06, C18: wherever it stands, and whatever is wrong with the rest.
+    /// C06, C18: the id is found at any position, whatever is wrong with the rest.
     #[test]
     fn the_id_is_found_at_the_top_level_alone() {
         let number = |number: i64| Some(json!(number));

@@ -1,8 +1,8 @@
-//! Secrets: read from where program.toml says they are kept, and masked in everything that haft writes. A value is
-//! only given out as a `SecretString`, and is masked from the moment it is read.
+//! Secrets: read from the sources in program.toml, and redacted in all output of haft. A value is returned only as
+//! a `SecretString`, and is redacted from the moment it is read.
 //!
-//! Masking is the last layer, not the first: a tool never gets a secret to begin with. It works by value, so it also
-//! catches what a server, a log line or a file repeats.
+//! Redaction is the last layer, not the first: a tool never gets a secret to begin with. It compares values, so it
+//! also covers what a server, a log line or a file repeats.
 
 mod answer;
 mod encodings;
@@ -23,12 +23,12 @@ pub use self::redacting_events::RedactingEvents;
 pub use self::redactor::Redactor;
 pub use self::stream::Stream;
 
-/// Bytes of the shortest secret that is left out of messages: shorter ones are no keys but words
-/// (`x-tenant: dev`), and leaving those out would make everything unreadable.
+/// The minimum length, in bytes, of a redacted secret: shorter values are words rather than keys (`x-tenant: dev`),
+/// and redacting them would make everything unreadable.
 pub(crate) const MIN_SECRET: usize = 8;
 
-/// 64 KiB: the largest certificate chain with its key is a tenth of that.
+/// 64 KiB: ten times the largest certificate chain with its key.
 pub(crate) const MAX_SECRET: usize = 64 << 10;
 
-/// What stands in the place of a secret.
+/// The replacement of a secret.
 pub(crate) const REDACTED: &str = "***";

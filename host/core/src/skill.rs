@@ -1,6 +1,6 @@
-//! Skills: what a package, a project or a person tells a model about doing certain things, in a folder with a `SKILL.md`
-//! (<https://agentskills.io>). A model is told what each is called and for, and reads the rest when it needs it. Read as
-//! text; nothing in it is obeyed here.
+//! Skills: instructions of a package, a project or a person for certain tasks, in a folder with a `SKILL.md`
+//! (<https://agentskills.io>). A model gets names and descriptions, and reads the rest when needed. Read as text;
+//! nothing in it is executed here.
 
 mod find;
 mod folder;
@@ -19,51 +19,55 @@ pub use self::read_skill::ReadSkill;
 pub use self::shelf::{MAX_SKILLS, Shelf, Shelved};
 use crate::report::plain;
 
-/// The file, at the top of a skill's folder.
+/// The name of the file at the top of a skill's folder.
 pub const FILE: &str = "SKILL.md";
 
-/// Bytes of a file of a skill that is read at all.
+/// The maximum size in bytes of a file of a skill.
 pub const MAX_FILE: u64 = 256 << 10;
 
-/// Characters of a name, as the format has it.
+/// The maximum number of characters of a name: the limit of the format.
 const MAX_NAME: usize = 64;
 
-/// Characters of a description, as the format has it.
+/// The maximum number of characters of a description: the limit of the format.
 const MAX_DESCRIPTION: usize = 1024;
 
-/// Characters of a line of its text that stands for a description.
+/// The maximum number of characters of a line of the text that replaces a missing description.
 const MAX_LINE: usize = 200;
 
-/// What a model is told of a skill.
+/// The name and description of a skill.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Skill {
-    /// What it is called; what its folder or package is called where it does not say.
+    /// The name; if missing, the name of the folder or package.
     pub name: String,
-    /// What it is for, on one line: what its head says, else the first line of its text; may be empty.
+    /// The description on one line, from the head or the first line of the text; may be empty.
     pub description: String,
 }
 
 /// The files of a skill, which are read when a model asks for them.
 pub trait SkillFiles: fmt::Debug + Send + Sync {
-    /// The bytes of the file `path`, written as [`Self::list`] has it; fails where it has more than [`MAX_FILE`].
+    /// Reads the file `path`, in the form of [`Self::list`].
+    ///
+    /// # Errors
+    /// The file cannot be read, or has more than [`MAX_FILE`] bytes.
     fn read(&self, path: &str) -> io::Result<Vec<u8>>;
 
-    /// The paths of its files, in order; not more than `most`.
+    /// Returns the paths of the files, sorted, at most `most`.
     fn list(&self, most: usize) -> io::Result<Vec<String>>;
 
-    /// Where they are.
+    /// Returns the folder.
     fn folder(&self) -> &Path;
 }
 
 impl Skill {
-    /// Reads the text of a SKILL.md. `name` and `description` stand at its top between two lines of
-    /// `---`, where they stand anywhere.
+    /// Reads the text of a SKILL.md. `name` and `description` are in the head between two lines of `---`, if there
+    /// is one.
     pub fn parse(text: &str, fallback: &str) -> Self {
         let (head, body) = head::split(text);
         let field = |key: &str, most| head::field(head, key).map(|value| line(&value, most));
         let first = || body.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with('#'));
         let own_name = field("name", MAX_NAME).filter(|name| !name.is_empty());
-        let own_description = field("description", MAX_DESCRIPTION).filter(|own| !own.is_empty());
+        let own_description =
+            field("description", MAX_DESCRIPTION).filter(|description| !description.is_empty());
         Self {
             name: own_name.unwrap_or_else(|| line(fallback, MAX_NAME)),
             description: own_description.unwrap_or_else(|| line(first().unwrap_or_default(), MAX_LINE)),
@@ -71,7 +75,7 @@ impl Skill {
     }
 }
 
-/// `text` on one line of at most `most` characters, with nothing hidden in it.
+/// Returns `text` on one line of at most `most` characters, without hidden characters.
 fn line(text: &str, most: usize) -> String {
     let words = plain(&text.split_whitespace().collect::<Vec<_>>().join(" "));
     match words.char_indices().nth(most) {
@@ -80,7 +84,7 @@ fn line(text: &str, most: usize) -> String {
     }
 }
 
-/// What is said of a file that is too large to be read.
+/// Returns the error for a file that is too large.
 pub fn too_large(size: u64) -> io::Error {
     let text = format!("it has {size} bytes, and at most {MAX_FILE} are read");
     io::Error::new(io::ErrorKind::FileTooLarge, text)

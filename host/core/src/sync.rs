@@ -1,24 +1,24 @@
-//! A mutex that does not report a panic of another thread, and a value that is made once, by whoever succeeds first.
+//! A mutex without poisoning, and a value that is initialised once by a function that may fail.
 
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 
-/// Mutual exclusion without poisoning: where a thread panics while it holds the lock, the others go on with the value
-/// as that thread left it.
+/// A mutex without poisoning: if a thread panics while it holds the lock, the others continue with the value as
+/// that thread left it.
 #[derive(Debug, Default)]
 pub struct Lock<T>(Mutex<T>);
 
 impl<T> Lock<T> {
-    /// An unlocked `value`.
+    /// Makes an unlocked mutex.
     pub const fn new(value: T) -> Self {
         Self(Mutex::new(value))
     }
 
-    /// Blocks the calling thread until the value is free.
+    /// Blocks the calling thread until the lock is free.
     pub fn lock(&self) -> MutexGuard<'_, T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The value, unless another thread holds it now.
+    /// Returns the value, unless another thread holds the lock.
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         match self.0.try_lock() {
             Ok(value) => Some(value),
@@ -27,30 +27,30 @@ impl<T> Lock<T> {
         }
     }
 
-    /// The value itself.
+    /// Returns the value.
     pub fn into_inner(self) -> T {
         self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A value that is made at its first use. A failure is not kept: the next use tries again.
+/// A value that is initialised at its first use. After a failure, the next use tries again.
 #[derive(Debug)]
 pub struct TryOnceLock<T> {
     value: OnceLock<T>,
-    /// Held while the value is made.
+    /// Held during initialisation.
     making: Lock<()>,
 }
 
 impl<T> TryOnceLock<T> {
-    /// Without a value.
+    /// Makes an uninitialised cell.
     pub const fn new() -> Self {
         Self { value: OnceLock::new(), making: Lock::new(()) }
     }
 
-    /// The value, which `make` makes where there is none; others who ask meanwhile wait.
+    /// Returns the value, initialised by `make` if there is none; other threads wait meanwhile.
     ///
     /// # Errors
-    /// Those of `make`.
+    /// The error of `make`.
     pub fn get_or_try_init<E>(&self, make: impl FnOnce() -> Result<T, E>) -> Result<&T, E> {
         if let Some(value) = self.value.get() {
             return Ok(value);

@@ -1,6 +1,6 @@
-//! Where the operations of a call are told as spans of a trace (W3C Trace Context), for whoever listens. By default nobody
-//! does, and nothing is made or looked at. What is told are names, numbers and outcomes: no argument, no answer and no
-//! error's words.
+//! Records the operations of a call as spans of a trace (W3C Trace Context). By default there is no recorder, and
+//! nothing is allocated or computed. Spans hold names, numbers and outcomes: no argument, no answer and no error
+//! text.
 
 mod parent;
 
@@ -10,165 +10,167 @@ use std::sync::Arc;
 pub use self::parent::TraceParent;
 use crate::usage::Usage;
 
-/// Something that is done, and takes time.
+/// An operation with a duration.
 #[derive(Clone, Debug)]
 pub enum Operation<'a> {
     /// A client of haft's MCP server calls a tool.
     Served {
-        /// Its exposed name; empty for one that does not exist.
+        /// The exposed name; empty if the tool does not exist.
         tool: &'a str,
-        /// The request's id.
+        /// The id of the request.
         request: &'a str,
         /// The revision of MCP.
         protocol: Option<&'a str>,
-        /// How the client is connected.
+        /// The transport of the client.
         over: Wire,
     },
     /// A tool runs for an agent, or for a person.
     Tool {
-        /// Its exposed name.
+        /// The exposed name.
         tool: &'a str,
         /// The caller's id of the call.
         call: &'a str,
     },
     /// A tool of an MCP server is called.
     Remote {
-        /// The tool, as the server calls it.
+        /// The name of the tool at the server.
         tool: &'a str,
-        /// The server, as program.toml calls it.
+        /// The name of the server in program.toml.
         server: &'a str,
-        /// How it is connected.
+        /// The transport of the server.
         over: Wire,
     },
     /// A model is asked for a turn.
     Chat {
-        /// Whose API it is.
+        /// The provider of the API.
         provider: &'a str,
-        /// The model that is asked.
+        /// The requested model.
         model: &'a str,
     },
     /// An agent works on a task.
     Agent {
-        /// The agents that the task came through; `None`: the one that a person talks to.
+        /// The agents that the task came through; `None`: the agent of a person.
         name: Option<&'a str>,
-        /// Whose API it asks.
+        /// The provider of the API.
         provider: &'a str,
-        /// The model that it asks.
+        /// The requested model.
         model: &'a str,
     },
 }
 
-/// How a client and a server of MCP are connected.
+/// The transport between an MCP client and server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wire {
-    /// By a child's standard streams.
+    /// Standard streams of a child process.
     Streams,
-    /// By HTTP.
+    /// HTTP.
     Http,
 }
 
-/// How an operation ended.
+/// The end of an operation.
 #[derive(Clone, Debug, Default)]
 pub struct Ended<'a> {
-    /// In a few words of which there are few, such as `timeout`, where it failed.
+    /// The kind of error, one of few values such as `timeout`, if the operation failed.
     pub error: Option<&'a str>,
     /// The model that answered.
     pub model: Option<&'a str>,
-    /// Why it stopped.
+    /// Why the model stopped.
     pub finish: Option<&'a str>,
-    /// What it used.
+    /// The usage.
     pub usage: Option<Usage>,
 }
 
-/// Of a tool's answer: whether it is an error.
+/// Converts a tool's answer: whether it is an error.
 impl From<bool> for Ended<'_> {
     fn from(is_error: bool) -> Self {
         Self { error: is_error.then_some("tool_error"), ..Self::default() }
     }
 }
 
-/// A number that goes up and down.
+/// A value that goes up and down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gauge {
-    /// Calls that a worker may run at one time.
+    /// How many calls a worker may run concurrently.
     Places,
-    /// Calls that a worker runs.
+    /// How many calls a worker runs.
     PlacesUsed,
-    /// Calls that a gate has at workers, or that wait there for a place.
+    /// How many calls a gate has sent to workers or queued.
     CallsSent,
 }
 
-/// Reads a gauge; `None` once there is nothing to read any more.
+/// Reads a gauge; `None` when there is nothing to read any more.
 pub type Reading = Box<dyn Fn() -> Option<u64> + Send + Sync>;
 
-/// Takes what is told.
+/// Receives spans and gauges.
 pub trait Recorder: Debug + Send + Sync {
-    /// An operation begins, as a part of `parent`.
+    /// Begins an operation, as a child of `parent`.
     fn begin(&self, operation: &Operation<'_>, parent: Option<&TraceParent>) -> Box<dyn Recording>;
 
-    /// Reads `gauge` from now on, whenever it sends what it has. `reading` must not wait.
+    /// Reads `gauge` from now on, at each export. `reading` must not block.
     fn watch(&self, gauge: Gauge, reading: Reading);
 }
 
 /// An operation under way.
 pub trait Recording: Send + Sync {
-    /// What its parts are parts of.
+    /// Returns the parent for child operations.
     fn as_parent(&self) -> TraceParent;
 
-    /// It ended.
+    /// Ends the operation.
     fn end(&mut self, ended: &Ended<'_>);
 }
 
-/// Where operations are told, and what they are parts of. Clones are the same; by default nobody is told.
+/// The recorder of operations and their parent. Clones are equivalent; by default there is no recorder.
 #[derive(Clone, Debug, Default)]
-pub struct Trace(Option<Told>);
+pub struct Trace(Option<Target>);
 
 #[derive(Clone, Debug)]
-struct Told {
+struct Target {
     recorder: Arc<dyn Recorder>,
     parent: Option<TraceParent>,
-    /// Whether the call itself is told already, by whoever took it.
+    /// Whether the call itself is recorded already.
     has_call: bool,
 }
 
-/// An operation under way, if it is told. Dropped, it was cancelled.
+/// An operation under way, if it is recorded. Dropping it records a cancellation.
 #[must_use = "an operation that is dropped was cancelled"]
 pub struct Span(Option<(Box<dyn Recording>, Arc<dyn Recorder>)>);
 
 impl Trace {
-    /// Tells `recorder`.
+    /// Records to `recorder`.
     pub fn to(recorder: Arc<dyn Recorder>) -> Self {
-        Self(Some(Told { recorder, parent: None, has_call: false }))
+        Self(Some(Target { recorder, parent: None, has_call: false }))
     }
 
-    /// Whether somebody is told.
+    /// Whether there is a recorder.
     pub fn is_told(&self) -> bool {
         self.0.is_some()
     }
 
-    /// The same, as a part of what `parent` makes, where it makes anything.
+    /// Returns a trace whose operations are children of `parent`, if it returns one.
     #[must_use]
     pub fn within(&self, parent: impl FnOnce() -> Option<TraceParent>) -> Self {
-        Self(self.0.as_ref().map(|told| Told { parent: parent(), ..told.clone() }))
+        Self(self.0.as_ref().map(|target| Target { parent: parent(), ..target.clone() }))
     }
 
-    /// What is told here is a part of this.
+    /// Returns the parent of operations recorded here.
     pub fn parent(&self) -> Option<&TraceParent> {
         self.0.as_ref()?.parent.as_ref()
     }
 
-    /// Has a gauge read from now on, where somebody is told. `reading` must not wait.
+    /// Reads a gauge from now on, if there is a recorder. `reading` must not block.
     pub fn watch(&self, gauge: Gauge, reading: impl Fn() -> Option<u64> + Send + Sync + 'static) {
-        if let Some(told) = &self.0 {
-            told.recorder.watch(gauge, Box::new(reading));
+        if let Some(target) = &self.0 {
+            target.recorder.watch(gauge, Box::new(reading));
         }
     }
 
-    /// A call begins, and where its parts are told. What is told already is not told again.
+    /// Begins a call, and returns the trace for its parts. A call that is recorded already is not recorded again.
     pub(crate) fn begin_call<'a>(&self, operation: impl FnOnce() -> Operation<'a>) -> (Span, Self) {
         match &self.0 {
             None => (Span(None), Self(None)),
-            Some(told) if told.has_call => (Span(None), Self(Some(Told { has_call: false, ..told.clone() }))),
+            Some(target) if target.has_call => {
+                (Span(None), Self(Some(Target { has_call: false, ..target.clone() })))
+            }
             Some(_) => {
                 let span = self.begin(operation);
                 let inside = span.inside();
@@ -177,36 +179,34 @@ impl Trace {
         }
     }
 
-    /// An operation begins. `operation` is only called where somebody is told.
+    /// Begins an operation. `operation` is only called if there is a recorder.
     pub fn begin<'a>(&self, operation: impl FnOnce() -> Operation<'a>) -> Span {
-        Span(
-            self.0
-                .as_ref()
-                .map(|told| (told.recorder.begin(&operation(), told.parent.as_ref()), told.recorder.clone())),
-        )
+        Span(self.0.as_ref().map(|target| {
+            (target.recorder.begin(&operation(), target.parent.as_ref()), target.recorder.clone())
+        }))
     }
 }
 
 impl Span {
-    /// Where the parts of this operation are told; of a call, which is told by this already.
+    /// Returns the trace for a call that this operation already records.
     pub fn of_call(&self) -> Trace {
         self.inner(true)
     }
 
-    /// Where the parts of this operation are told.
+    /// Returns the trace for the parts of this operation.
     pub fn inside(&self) -> Trace {
         self.inner(false)
     }
 
     fn inner(&self, has_call: bool) -> Trace {
-        Trace(self.0.as_ref().map(|(recording, recorder)| Told {
+        Trace(self.0.as_ref().map(|(recording, recorder)| Target {
             recorder: recorder.clone(),
             parent: Some(recording.as_parent()),
             has_call,
         }))
     }
 
-    /// The operation ended.
+    /// Ends the operation.
     pub fn end(mut self, ended: &Ended<'_>) {
         if let Some((mut recording, _)) = self.0.take() {
             recording.end(ended);

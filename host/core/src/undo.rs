@@ -1,9 +1,9 @@
-//! What files were before tools of components changed them, so that a person can have them back: kept before the change, in
-//! a file of the session that no tool opens, private and bounded. Guests change files by way of haft alone, so nothing of
-//! theirs is missed; of tools that act in other ways only the calls are named.
+//! Stores the contents of files before tools of components change them, so that a person can restore them: in a
+//! file of the session that no tool opens, private and bounded. Guests change files through haft alone, so every
+//! change is stored; other tools are only listed by their calls.
 //!
-//! - **Exact.** Contents are kept as they are, or not at all: one that holds a secret which haft knows is not kept.
-//! - **On the way.** A guest's thread opens nothing for writing: the file of the session is open before it begins.
+//! - **Exact.** A content is stored unmodified or not at all: a content with a secret that haft knows is not stored.
+//! - **Opened early.** A guest's thread opens no file for writing: the file of the session is open before it begins.
 
 mod look;
 mod record;
@@ -26,16 +26,17 @@ use crate::report::shortened;
 use crate::secret::Redactor;
 use crate::sync::Lock;
 
-/// Bytes of a session's file: what a day's work replaces. What is changed after that is named as not kept.
+/// The maximum size of a session's file in bytes: the replaced contents of a day's work. Later changes are listed
+/// as not stored.
 const MAX_SESSION: u64 = 64 << 20;
 
-/// Paths that one call may change with what they were kept: more than a person looks through.
+/// The maximum number of stored paths of one call: more than a person reviews.
 const MAX_PATHS: usize = 1000;
 
-/// Characters that are kept of what a call was about.
+/// The maximum number of characters that describe a call.
 const MAX_WHAT: usize = 120;
 
-/// Keeps what tools change in a session. Clones write to the same file; the default keeps nothing.
+/// Stores the changes of tools in a session. Clones write to the same file; the default stores nothing.
 #[derive(Clone, Debug, Default)]
 pub struct Keeper(Option<Arc<Inner>>);
 
@@ -50,16 +51,19 @@ struct Inner {
 struct Kept {
     file: File,
     bytes: u64,
-    /// Whether the line is to be written that what follows belongs to another prompt.
+    /// Whether the next record begins another prompt.
     is_new_prompt: bool,
 }
 
 impl Keeper {
-    /// Keeps in the file at `path`, which is made where it is not there, in a folder that no tool may open.
+    /// Stores changes in the file at `path`, which is created if missing, in a folder that no tool may open.
+    ///
+    /// # Errors
+    /// The file cannot be opened or written.
     pub fn open(path: &Path, redactor: Redactor) -> io::Result<Self> {
         let mut file = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path)?;
         let bytes = file.metadata()?.len();
-        // A line that a haft began which was killed ends here.
+        // Ends a partial line of a process that was killed.
         if bytes > 0 {
             file.seek(SeekFrom::End(-1))?;
             let mut last = [0];
@@ -72,14 +76,14 @@ impl Keeper {
         Ok(Self(Some(Arc::new(Inner { path: path.to_owned(), redactor, state }))))
     }
 
-    /// What is changed from now on belongs to another prompt.
+    /// Begins another prompt: later changes belong to it.
     pub fn begin_prompt(&self) {
         if let Some(inner) = &self.0 {
             inner.state.lock().is_new_prompt = true;
         }
     }
 
-    /// Notes a call that may change things of which nothing is kept; `what` says which.
+    /// Records a call that may change things of which nothing is stored; `what` describes it.
     pub fn uncovered(&self, what: impl FnOnce() -> String) {
         if let Some(inner) = &self.0 {
             let what = shortened(&inner.redactor.redact(&what()), MAX_WHAT);
@@ -87,7 +91,7 @@ impl Keeper {
         }
     }
 
-    /// What one call changes.
+    /// Returns the recorder for the changes of one call.
     pub fn call(&self) -> Changes {
         Changes(self.0.clone().map(|inner| Arc::new(Changing { inner, paths: Lock::default() })))
     }
@@ -109,7 +113,7 @@ impl Inner {
         self.state.lock().bytes.saturating_add(bytes as u64) <= MAX_SESSION
     }
 
-    /// What is kept of a file: its content, or why not.
+    /// Returns the stored content of a file, or the reason for not storing it.
     fn kept(&self, content: Option<Vec<u8>>) -> Result<Option<String>, &'static str> {
         let Some(content) = content else { return Err("it was larger than is kept") };
         if !self.has_room(content.len() / 3 * 4) {
@@ -125,7 +129,7 @@ impl Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // By what others wrote too: one of an earlier prompt may be dropped late.
+        // Uses the size on disk, which includes other writers: a keeper of an earlier prompt may be dropped late.
         if self.state.lock().file.metadata().is_ok_and(|metadata| metadata.len() == 0) {
             // Nothing was changed.
             let _ = std::fs::remove_file(&self.path);
@@ -133,20 +137,20 @@ impl Drop for Inner {
     }
 }
 
-/// What one call changes. Clones are of the same call.
+/// Records the changes of one call. Clones belong to the same call.
 #[derive(Clone, Debug, Default)]
 pub struct Changes(Option<Arc<Changing>>);
 
 #[derive(Debug)]
 struct Changing {
     inner: Arc<Inner>,
-    /// What was changed so far, each once, and whether it can be had back.
+    /// The changed paths, each once, and whether they can be restored.
     paths: Lock<BTreeMap<PathBuf, bool>>,
 }
 
 impl Changes {
-    /// Keeps what is at `name` in the open `directory`, which lies at `place`, before that is changed. Whatever becomes of
-    /// the path meanwhile, what is read is in that directory, and no link is followed.
+    /// Stores the file `name` of the open `directory`, which is at `place`, before it is changed. The content is
+    /// read from that directory even if the path changes meanwhile, and no symbolic link is followed.
     pub fn before(&self, directory: &File, name: &str, place: impl FnOnce() -> io::Result<PathBuf>) {
         let Some(changing) = &self.0 else { return };
         let Ok(path) = place().map(|place| place.join(name)) else { return };
@@ -155,7 +159,7 @@ impl Changes {
         }
     }
 
-    /// The same for an open file, which lies at `place`; `open` opens it for reading.
+    /// Stores an open file, which is at `place`, before it is changed; `open` opens it for reading.
     pub fn before_open(&self, place: io::Result<PathBuf>, open: impl FnOnce() -> io::Result<File>) {
         let (Some(changing), Ok(path)) = (&self.0, place) else { return };
         if changing.is_new(&path) {
@@ -163,7 +167,7 @@ impl Changes {
         }
     }
 
-    /// Notes that a folder is moved: what is in it is not kept.
+    /// Records the move of a folder, whose content is not stored.
     pub fn moves_folder(&self, place: io::Result<PathBuf>) {
         if let (Some(changing), Ok(place)) = (&self.0, place) {
             let what = format!("the move of the folder `{}`", place.display());
@@ -171,7 +175,7 @@ impl Changes {
         }
     }
 
-    /// Notes what has become of all that was changed. The call is over.
+    /// Records the final state of everything that was changed. The call has ended.
     pub fn end(&self) {
         let Some(changing) = &self.0 else { return };
         let paths = std::mem::take(&mut *changing.paths.lock());

@@ -1,26 +1,26 @@
-//! Sizes and durations as people write them: a whole number and a unit. A bare number is refused: a reader could not
-//! tell bytes from kibibytes, or seconds from milliseconds.
+//! Sizes and durations as written by people: a whole number and a unit. A bare number is rejected: bytes and
+//! kibibytes, or seconds and milliseconds, could not be distinguished.
 
 use std::time::Duration;
 
 /// Why a text is not a size or a duration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnitError {
-    /// It does not begin with a digit.
+    /// The text does not begin with a digit.
     #[error("expected a whole number and a unit such as `{0}`")]
     Shape(&'static str),
-    /// There is no unit.
+    /// The unit is missing.
     #[error("the unit is missing: expected one of {0}")]
     Missing(String),
-    /// The unit is not one of these.
+    /// The unit is unknown.
     #[error("unknown unit `{unit}`: expected one of {allowed}")]
     Unknown {
-        /// As written.
+        /// The unit as written.
         unit: String,
-        /// Those there are.
+        /// The known units.
         allowed: String,
     },
-    /// The number does not fit.
+    /// The number is too large.
     #[error("the number is too large")]
     TooLarge,
 }
@@ -40,22 +40,22 @@ pub(crate) const SIZES: &[(&str, u64)] = &[
 pub(crate) const TIMES: &[(&str, u64)] =
     &[("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
 
-/// Bytes of a text such as `64MiB` or `500KB`.
+/// Parses a size such as `64MiB` or `500KB` into bytes.
 pub fn parse_size(text: &str) -> Result<u64, UnitError> {
     parse(text, SIZES, "64MiB")
 }
 
-/// The duration of a text such as `30s`, `500ms`, `10m`, `1h` or `2d`.
+/// Parses a duration such as `30s`, `500ms`, `10m`, `1h` or `2d`.
 pub fn parse_duration(text: &str) -> Result<Duration, UnitError> {
     parse(text, TIMES, "30s").map(Duration::from_millis)
 }
 
-/// The shortest way to write `bytes` exactly in binary units.
+/// Returns the shortest exact form of `bytes` in binary units.
 pub fn format_size(bytes: u64) -> String {
     format(bytes, SIZES.iter().take(4))
 }
 
-/// The shortest way to write `duration`, cut to milliseconds, exactly.
+/// Returns the shortest exact form of `duration`, truncated to milliseconds.
 pub fn format_duration(duration: Duration) -> String {
     format(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX), TIMES.iter())
 }
@@ -78,7 +78,7 @@ fn parse(text: &str, units: &[(&str, u64)], example: &'static str) -> Result<u64
 }
 
 fn format<'a>(value: u64, units: impl Iterator<Item = &'a (&'static str, u64)>) -> String {
-    // The units ascend, so the last that divides the value makes the shortest text.
+    // The units ascend, so the last one that divides the value gives the shortest text.
     let unit = units.filter(|(_, factor)| value.is_multiple_of(*factor)).last();
     unit.map_or_else(|| value.to_string(), |(name, factor)| format!("{}{name}", value / factor))
 }

@@ -1,4 +1,4 @@
-//! What models used: tokens, and what they cost. Counts, and refuses nothing.
+//! The usage of models: tokens and cost. Counts without limits.
 
 mod cost;
 
@@ -8,24 +8,24 @@ use serde::{Deserialize, Serialize};
 
 pub use self::cost::Cost;
 
-/// Tokens of one or more turns, and what they cost.
+/// The tokens and the cost of one or more turns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Usage {
-    /// Tokens read, cached ones included.
+    /// Input tokens, including cached ones.
     pub input: u64,
-    /// Tokens written, reasoning included.
+    /// Output tokens, including reasoning.
     pub output: u64,
-    /// How many of the tokens read came from the vendor's prompt cache.
+    /// How many input tokens were read from the vendor's prompt cache.
     pub cached: u64,
-    /// How many of the tokens read were put into that cache, where the vendor charges for it.
+    /// How many input tokens were written to that cache, if the vendor charges for it.
     pub stored: u64,
-    /// The price: of several turns, of those whose price is known. `None` where none is.
+    /// The cost; of several turns, the sum of the known costs. `None` if no cost is known.
     pub cost: Option<Cost>,
 }
 
 impl Usage {
-    /// Tokens read and written.
+    /// Returns the input and output tokens together.
     pub fn total(&self) -> u64 {
         self.input.saturating_add(self.output)
     }
@@ -38,8 +38,8 @@ impl AddAssign for Usage {
         self.cached = self.cached.saturating_add(other.cached);
         self.stored = self.stored.saturating_add(other.stored);
         self.cost = match (self.cost, other.cost) {
-            (Some(one), Some(two)) => Some(one + two),
-            (one, two) => one.or(two),
+            (Some(first), Some(second)) => Some(first + second),
+            (first, second) => first.or(second),
         };
     }
 }

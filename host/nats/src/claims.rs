@@ -1,6 +1,6 @@
-//! Claims: who runs a call that may change anything, written down before it runs, at the server. A call is claimed once:
-//! by the worker that runs it, or by the gate that gives it up, and whoever comes second does not. It stands below the
-//! worker's name, where the server lets no other worker write.
+//! Claims: the record at the server of who runs a call that may change anything, written before the call runs. A
+//! call is claimed once: by the worker that runs it, or by the gate that gives it up; the second attempt fails. The
+//! key is below the worker's name, where the server lets no other worker write.
 
 use async_nats::jetstream::kv::{CreateErrorKind, Operation};
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,7 @@ use super::link::{Link, STORE};
 use super::message::{encode, now};
 use super::subjects;
 
-/// What a claim says.
+/// The content of a claim.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Claim {
     pub(crate) state: ClaimState,
@@ -21,27 +21,27 @@ pub(crate) struct Claim {
     pub(crate) time: u64,
 }
 
-/// How far a call is.
+/// The state of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ClaimState {
-    /// It runs, or its worker died in it.
+    /// The call runs, or its worker died during it.
     Running,
-    /// It ended.
+    /// The call has ended.
     Ended,
-    /// It was given up before any worker claimed it, and will never run.
+    /// The call was given up before any worker claimed it, and will never run.
     GivenUp,
-    /// Something that a later version knows.
+    /// A state of a later version.
     #[serde(other)]
     Other,
 }
 
-/// What came of an attempt to claim a call.
+/// The result of an attempt to claim a call.
 #[derive(Debug)]
 pub(crate) enum Claimed {
-    /// It is claimed, by this.
+    /// This attempt claimed the call.
     Now,
-    /// It was before.
+    /// The call was claimed before.
     Before,
 }
 
@@ -50,7 +50,7 @@ impl Claim {
         Self { state, by: by.to_owned(), tool: tool.to_owned(), time: now() }
     }
 
-    /// Makes the claim of the call `id` of `worker`, unless there is one.
+    /// Claims the call `id` of `worker`, unless it is claimed.
     pub(crate) async fn make(&self, link: &Link, (worker, id): (&str, &str)) -> Result<Claimed, LinkError> {
         let what = "a call cannot be claimed";
         let store = link.claims().await?;
@@ -63,7 +63,8 @@ impl Claim {
         }
     }
 
-    /// Claims `call`, a worker and an id, for the gate `by`, so that it never runs. What its claim says, where a worker was faster.
+    /// Claims `call`, a worker and an id, for the gate `by`, so that it never runs. Returns the state of the
+    /// existing claim if a worker was faster.
     pub(crate) async fn give_up(
         link: &Link,
         call: (&str, &str),
@@ -74,14 +75,14 @@ impl Claim {
             Claimed::Now => Ok(None),
             Claimed::Before => {
                 let state = Self::read(link, call).await?.map_or(ClaimState::Other, |claim| claim.state);
-                // Nobody else gives this call up: an earlier attempt did, whose answer was lost.
+                // Only this gate gives the call up: its earlier attempt succeeded, and the response was lost.
                 Ok(Some(state).filter(|state| *state != ClaimState::GivenUp))
             }
         }
     }
 
-    /// Notes what became of a call that was claimed. Nobody waits for it: without it the claim says that the call runs,
-    /// and nobody knows what came of it.
+    /// Records the state of a claimed call without waiting. If the message is lost, the claim stays `Running`, and
+    /// the outcome of the call stays unknown.
     pub(crate) async fn note(&self, link: &Link, (worker, id): (&str, &str)) {
         let Ok(store) = link.claims().await else { return };
         let subject = format!("$KV.{}.{}", store.name, subjects::claim(worker, id));
@@ -90,7 +91,7 @@ impl Claim {
         }
     }
 
-    /// What the claim of the call `id` says, if there is one.
+    /// Reads the claim of the call `id`, if there is one.
     pub(crate) async fn read(link: &Link, (worker, id): (&str, &str)) -> Result<Option<Self>, LinkError> {
         let what = "a claim cannot be read";
         let store = link.claims().await?;

@@ -1,39 +1,39 @@
-//! Why NATS cannot be used. No secret is in any of it.
+//! Why NATS cannot be used. Messages contain no secret.
 
-/// Why there is no connection, or not what is needed of it.
+/// Why there is no connection, or a required function is missing.
 #[derive(Debug, thiserror::Error)]
 pub enum LinkError {
-    /// None of the servers could be reached.
+    /// No server could be reached.
     #[error("cannot connect to NATS at {urls}: {why}")]
     Unreachable {
-        /// Where.
+        /// The URLs.
         urls: String,
-        /// Why not.
+        /// The cause.
         why: String,
     },
-    /// The server does not let this user in.
+    /// The server rejects the login.
     #[error("NATS at {0} refuses the login: check the user, token or credentials of `[nats]`")]
     Refused(String),
-    /// Something of the settings makes no sense.
+    /// The settings are invalid.
     #[error("`[nats]` cannot be used: {0}")]
     Unusable(String),
-    /// The server does not let this user hear or say something.
+    /// The server denies this user a subject.
     #[error("NATS does not let this user in where it has to be: {0}")]
     Denied(String),
-    /// A bucket or stream is not there and cannot be made.
+    /// A bucket or stream does not exist and cannot be created.
     #[error("NATS cannot keep `{name}`: {why}")]
     Store {
-        /// What.
+        /// The name.
         name: &'static str,
-        /// Why not.
+        /// The cause.
         why: String,
     },
-    /// The server does not do, or does not let this user do, what is needed.
+    /// The server does not support a required function, or denies it to this user.
     #[error("NATS cannot be used: {what}: {why}")]
     Server {
-        /// What was being done.
+        /// The intended action.
         what: &'static str,
-        /// Why it failed.
+        /// The cause.
         why: String,
     },
 }

@@ -1,5 +1,4 @@
-//! The gate: sends calls to workers, and tells callers what became of them. It runs no tool, and connects at the first call
-//! that needs it.
+//! The gate: sends calls to workers and returns their answers. It runs no tool, and connects at the first call.
 
 mod attempt;
 mod call;
@@ -38,19 +37,19 @@ use crate::settings::{Server, Settings};
 use crate::stores::{Kept, StoreHealth};
 use crate::subjects::{ANY, DISCONNECTS, Subjects, answers_to_gates};
 
-/// How long a worker is waited for that was asked something: its answer is made at once.
+/// How long a worker may take to answer a question: it answers at once.
 const ASKING: Duration = Duration::from_secs(2);
 
-/// How long all workers may take to say that they are there.
+/// How long the workers may take to announce themselves.
 const GATHERING: Duration = Duration::from_millis(700);
 
-/// How long no more of them may come before it is taken that all have.
+/// The silence after which no more workers are expected.
 const QUIET: Duration = Duration::from_millis(150);
 
-/// How often it is looked whether what is kept at the server can be.
+/// How often the health of the stores at the server is checked.
 const LOOKING: Duration = Duration::from_secs(30);
 
-/// How often a gate says what it wants.
+/// How often a gate announces which tools it wants.
 pub(crate) const GREETING: Duration = Duration::from_secs(20);
 
 /// Sends calls of one program to its workers.
@@ -59,30 +58,30 @@ pub struct Gate {
     identity: Identity,
     passenger: Arc<dyn Passenger>,
     fleet: Arc<Fleet>,
-    /// What calls may want, for as long as there are tools that do.
+    /// The tools that calls may want, as long as they exist.
     wanted: Arc<Lock<AllWanted>>,
-    /// Calls under way.
+    /// The number of calls under way.
     calls: Arc<AtomicU64>,
     connected: OnceCell<Arc<Connected>>,
 }
 
-/// A gate that is connected.
+/// A connected gate.
 struct Connected {
-    /// What its answers are sent to, and its claims are made by.
+    /// The name of this gate in subjects and claims.
     name: String,
     link: Arc<Link>,
     subjects: Subjects,
     inbox: Arc<Inbox>,
-    /// What is kept at the server for calls, as it was when it was looked at last.
+    /// The last known health of the stores for calls.
     stores: Arc<Lock<Vec<StoreHealth>>>,
-    /// Whether the server did not answer when it was asked last, and nothing came of it since.
+    /// Whether the server did not answer the last question, and sent nothing since.
     is_server_silent: Arc<AtomicBool>,
-    /// What listens; ends with the gate.
+    /// The listening tasks; they end with the gate.
     _tasks: JoinSet<()>,
 }
 
 impl Gate {
-    /// The gate of the program `identity`, whose numbers `trace` tells. Nothing is connected before the first call.
+    /// Makes the gate of the program `identity`, whose gauges go to `trace`. Connects at the first call.
     pub fn new(
         server: Arc<dyn Server>,
         identity: Identity,
@@ -91,52 +90,55 @@ impl Gate {
     ) -> Self {
         let (fleet, wanted) = (Arc::default(), Arc::default());
         let (calls, connected) = (Arc::<AtomicU64>::default(), OnceCell::new());
-        let own = Arc::downgrade(&calls);
-        trace.watch(Gauge::CallsSent, move || Some(own.upgrade()?.load(Ordering::Relaxed)));
+        let running = Arc::downgrade(&calls);
+        trace.watch(Gauge::CallsSent, move || Some(running.upgrade()?.load(Ordering::Relaxed)));
         Self { server, identity, passenger, fleet, wanted, calls, connected }
     }
 
-    /// Counts a call as under way until what it returns is dropped.
+    /// Counts a call as under way until the returned value is dropped.
     fn count(&self) -> Counted {
         self.calls.fetch_add(1, Ordering::Relaxed);
         Counted(self.calls.clone())
     }
 
-    /// Notes what a tool wants, for as long as there is the tool.
+    /// Records what a tool wants, as long as the tool exists.
     fn wants(&self, wanted: Wanted) -> Arc<Wanted> {
         let wanted = Arc::new(wanted);
         self.wanted.lock().add(&wanted);
         wanted
     }
 
-    /// What is wanted from now on is another reading's of the program, as [`Gate::can_follow`] tells them apart.
+    /// Returns a mark for [`Gate::can_follow`]: tools wanted after it belong to another reading of the program.
     pub fn mark(&self) -> u64 {
         self.wanted.lock().count
     }
 
-    /// Whether another gate may take its place at once: it has met nobody.
+    /// Whether another gate may replace this one at once: it knows no worker.
     pub fn can_be_replaced(&self) -> bool {
         self.fleet.is_empty()
     }
 
-    /// Whether workers have at least half as many places for what was wanted since `mark` as those of `before`, a gate of
-    /// the same program as it was read before, have for the same tools as these were.
+    /// Whether workers have at least half as many places for the tools wanted since `mark` as they have for the
+    /// same tools of `before`, a gate of an earlier reading of the program.
     pub fn can_follow(&self, before: &Self, mark: u64) -> bool {
         let older = before.wanted.lock().since(0);
-        let own = self.wanted.lock().since(mark);
-        own.iter().all(|new| {
+        let newer = self.wanted.lock().since(mark);
+        newer.iter().all(|new| {
             let same = older.iter().filter(|old| old.tool == new.tool);
             let needed = same.map(|old| before.fleet.places(old)).max().unwrap_or_default();
             self.fleet.places(new) >= needed.div_ceil(2)
         })
     }
 
-    /// The program whose calls it sends.
+    /// Returns the program whose calls the gate sends.
     pub fn identity(&self) -> &Identity {
         &self.identity
     }
 
-    /// Connects, unless it is connected.
+    /// Connects, unless connected.
+    ///
+    /// # Errors
+    /// NATS cannot be used.
     pub async fn connect(&self) -> Result<(), LinkError> {
         self.connected().await.map(drop)
     }
@@ -149,8 +151,11 @@ impl Gate {
         self.connected.get_or_try_init(connect).await
     }
 
-    /// What the workers with one of the labels `on` have, of tools whose names `is_wanted` says; waits a moment for them to
-    /// say so.
+    /// Returns the tools of the workers with one of the labels `on` whose names `is_wanted` accepts; waits a moment
+    /// for the workers to announce themselves.
+    ///
+    /// # Errors
+    /// NATS cannot be used.
     pub async fn tools(
         &self,
         on: &[Label],
@@ -160,7 +165,7 @@ impl Gate {
         Ok(self.fleet.tools(on, is_wanted))
     }
 
-    /// Waits until the workers have said that they are there, for a moment.
+    /// Waits, for a bounded time, until the workers have announced themselves.
     async fn gather(&self) -> Result<(), LinkError> {
         let mut changes = self.fleet.changes();
         let is_new = !self.connected.initialized();
@@ -174,28 +179,28 @@ impl Gate {
         Ok(())
     }
 
-    /// How often the tools of the workers have changed.
+    /// Returns the counter of changes to the workers' tools.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.fleet.changes()
     }
 }
 
-/// What calls may want.
+/// The tools that calls may want.
 #[derive(Default)]
 struct AllWanted {
-    /// Each with how many there were before.
+    /// The tools, each with its sequence number.
     all: Vec<(u64, Weak<Wanted>)>,
     count: u64,
 }
 
 impl AllWanted {
     fn add(&mut self, wanted: &Arc<Wanted>) {
-        self.all.retain(|(_, own)| own.strong_count() > 0);
+        self.all.retain(|(_, known)| known.strong_count() > 0);
         self.all.push((self.count, Arc::downgrade(wanted)));
         self.count += 1;
     }
 
-    /// What is still wanted of what came after the first `mark`.
+    /// Returns the tools with a sequence number from `mark` on that still exist.
     fn since(&self, mark: u64) -> Vec<Arc<Wanted>> {
         self.all.iter().filter(|(at, _)| *at >= mark).filter_map(|(_, wanted)| wanted.upgrade()).collect()
     }
@@ -230,39 +235,39 @@ impl Connected {
         tasks.spawn(inbox.clone().run(answers));
         tasks.spawn(deaths::listen(fleet.clone(), disconnects));
         let (stores, is_server_silent) = (Arc::default(), Arc::default());
-        let own =
+        let connected =
             Arc::new(Self { name, link, subjects, inbox, stores, is_server_silent, _tasks: JoinSet::new() });
-        tasks.spawn(look_after(own.link.clone(), own.stores.clone()));
-        tasks.spawn(deaths::sweep(fleet.clone(), own.clone()));
-        let listening = own.clone();
+        tasks.spawn(look_after(connected.link.clone(), connected.stores.clone()));
+        tasks.spawn(deaths::sweep(fleet.clone(), connected.clone()));
+        let listening = connected.clone();
         tasks.spawn(async move { listening.listen(fleet, beats).await });
-        tasks.spawn(greet(own.link.clone(), own.subjects.hello(), wanted));
+        tasks.spawn(greet(connected.link.clone(), connected.subjects.hello(), wanted));
         Ok(Arc::new(Self {
-            name: own.name.clone(),
-            link: own.link.clone(),
-            subjects: own.subjects.clone(),
-            inbox: own.inbox.clone(),
-            stores: own.stores.clone(),
-            is_server_silent: own.is_server_silent.clone(),
+            name: connected.name.clone(),
+            link: connected.link.clone(),
+            subjects: connected.subjects.clone(),
+            inbox: connected.inbox.clone(),
+            stores: connected.stores.clone(),
+            is_server_silent: connected.is_server_silent.clone(),
             _tasks: tasks,
         }))
     }
 
-    /// Hears that workers live, and asks those that are new what they have.
+    /// Receives the beats of workers, and asks new workers for their tools.
     async fn listen(self: Arc<Self>, fleet: Arc<Fleet>, mut beats: async_nats::Subscriber) {
         let mut asking = JoinSet::new();
         while let Some(message) = beats.next().await {
             while asking.try_join_next().is_some() {}
             self.is_server_silent.store(false, Ordering::Relaxed);
             let Ok(beat) = serde_json::from_slice::<Beat>(&message.payload) else { continue };
-            // A user who may only speak as one worker cannot speak as another one.
+            // The server restricts a user to the subject of one worker: a beat on another subject is forged.
             if message.subject.as_str() != self.subjects.beat(&beat.worker) {
                 continue;
             }
             if fleet.beat(&beat) && asking.len() < MAX_ASKING {
-                let (own, fleet) = (self.clone(), fleet.clone());
+                let (connected, fleet) = (self.clone(), fleet.clone());
                 asking.spawn(async move {
-                    if let Some((labels, tools)) = own.offered_by(&beat).await {
+                    if let Some((labels, tools)) = connected.offered_by(&beat).await {
                         fleet.has(&beat, labels, &tools);
                     }
                 });
@@ -270,13 +275,14 @@ impl Connected {
         }
     }
 
-    /// The labels that the server lets a worker have, and what it says of its tools. The tools first: what answers that hears
-    /// calls by its labels already.
+    /// Returns the labels that the server permits a worker, and its tools. Tools are asked first: a worker that
+    /// answers has subscribed to its labels already.
     async fn offered_by(&self, beat: &Beat) -> Option<(HashSet<String>, Bytes)> {
         let tools = self.ask(&beat.worker, &Ask::Tools).await?;
         let mut labels = HashSet::new();
         let named = beat.labels.iter().take(MAX_LABELS).map(String::as_str);
-        for label in named.filter(|label| label.parse::<Label>().is_ok_and(|own| !own.is_any())).chain([ANY])
+        for label in
+            named.filter(|label| label.parse::<Label>().is_ok_and(|label| !label.is_any())).chain([ANY])
         {
             let subject = self.subjects.call(&beat.worker, ANY, label);
             if self.is_heard(&beat.worker.name, subject).await? {
@@ -286,7 +292,7 @@ impl Connected {
         Some((labels, tools))
     }
 
-    /// Whether anybody is there who hears what is sent to `subject`; nothing where the server does not say.
+    /// Whether `subject` has a subscriber; `None` if the server does not answer.
     async fn is_heard(&self, worker: &str, subject: String) -> Option<bool> {
         let Expected { subject: reply, last, .. } = &mut self.inbox.expect(worker).ok()?;
         self.link.client.publish_with_reply(subject, reply.clone(), Bytes::new()).await.ok()?;
@@ -294,12 +300,12 @@ impl Connected {
         Some(message.status != Some(StatusCode::NO_RESPONDERS))
     }
 
-    /// Whether the server itself answers, where nobody else does.
+    /// Whether the server itself answers on a subject without subscribers.
     async fn server_answers(&self) -> bool {
         self.is_heard(ANY, self.subjects.nobody()).await.is_some()
     }
 
-    /// Asks a worker something besides a call; nothing where it does not answer.
+    /// Sends a question to a worker; `None` if it does not answer.
     async fn ask(&self, worker: &WorkerId, ask: &Ask) -> Option<Bytes> {
         let Expected { subject, last, .. } = &mut self.inbox.expect(&worker.name).ok()?;
         let payload = Payload::new(&self.link, &worker.name, encode(ask)).await.ok()?;
@@ -312,13 +318,13 @@ impl Connected {
     }
 }
 
-/// Labels of a worker; more are passed over.
+/// The maximum number of labels of a worker; more are ignored.
 const MAX_LABELS: usize = 16;
 
-/// Workers that are asked at one time what they have.
+/// The maximum number of workers that are asked for their tools concurrently.
 const MAX_ASKING: usize = 64;
 
-/// Looks whether what is kept at the server can be, now and from time to time.
+/// Checks the health of the stores at the server, now and periodically.
 async fn look_after(link: Arc<Link>, stores: Arc<Lock<Vec<StoreHealth>>>) {
     loop {
         let mut found = Vec::new();
@@ -330,8 +336,7 @@ async fn look_after(link: Arc<Link>, stores: Arc<Lock<Vec<StoreHealth>>>) {
     }
 }
 
-/// Asks who is there and says what it wants of workers, now, whenever the connection was made again, and from time to
-/// time.
+/// Asks for workers and announces the wanted tools, now, after every reconnection, and periodically.
 async fn greet(link: Arc<Link>, hello: String, wanted: Arc<Lock<AllWanted>>) {
     let mut state = link.state();
     loop {

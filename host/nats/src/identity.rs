@@ -1,41 +1,41 @@
-//! What two machines must agree on before one runs calls of the other: the program's name, its digest, and of each tool
-//! its definition and bytes. Rights are no part of it: each machine has its own.
+//! The values that two machines must share before one runs calls of the other: the program's name, its digest, and
+//! the definition and bytes of each tool. Rights are not included: each machine has its own.
 
 use haft_core::call::ToolDef;
 use haft_core::encoding::hex;
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
-/// Digits of a digest that stand in a subject: 128 bits.
+/// The number of hexadecimal digits of a digest in a subject: 128 bits.
 const DIGITS: usize = 32;
 
-/// What stands for a program without a name.
+/// The name of a program without a name.
 pub(crate) const NAMELESS: &str = "_";
 
-/// A program, as gates and workers tell it from others.
+/// The identity of a program for gates and workers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// Its name, or `_`.
+    /// The name, or `_`.
     pub program: String,
-    /// Hexadecimal digits of what it declares and of its program.lock.
+    /// The digest of its declarations and its program.lock in hexadecimal.
     pub digest: String,
 }
 
 impl Identity {
-    /// The program of this name, whose declarations and lock are `parts`.
+    /// Returns the identity of the program with this name; `parts`: its declarations and its lock.
     pub fn new(name: Option<&str>, parts: &[&[u8]]) -> Self {
         Self { program: name.unwrap_or(NAMELESS).to_owned(), digest: digest(parts) }
     }
 }
 
-/// The digest of a tool's definition, and of the component that it is, where it is one.
+/// Returns the digest of a tool's definition and of its component, if the tool is one.
 pub fn definition(def: &ToolDef, component: Option<&str>) -> String {
     let ToolDef { name, title, description, parameters, hints, output } = def;
     let whole = json!([name, title, description, parameters, hints, output, component]);
     digest(&[whole.to_string().as_bytes()])
 }
 
-/// Of several parts, each with its length, so that no two lists of parts are the same bytes.
+/// Hashes several parts, each with its length, so that different lists never give the same input.
 fn digest(parts: &[&[u8]]) -> String {
     let mut hasher = Sha256::new();
     for part in parts {

@@ -1,6 +1,6 @@
-//! Journals over machines: what a worker noted in its own file goes to a stream, line by line, and is read back from there.
-//! The file is the record and the stream a copy: an outage of NATS delays lines and loses none. A line that is sent twice
-//! is kept once.
+//! Journals of workers: the lines that a worker writes to its file are copied to a stream and read back from there.
+//! The file is the record and the stream a copy: an outage of NATS delays lines and loses none. A line that is sent
+//! twice is stored once.
 
 mod seen;
 
@@ -25,44 +25,44 @@ use super::payload::room;
 use super::stores::Kept;
 use super::subjects;
 
-/// How often the file is looked at.
+/// How often the file is read.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// How long is waited before what was not taken is sent again.
+/// The wait before a rejected batch is sent again.
 const PAUSE: Duration = Duration::from_secs(2);
 
-/// Lines that are read and sent together. A line has 20 KiB at most, mostly one.
+/// The maximum number of lines of a batch. A line has at most 20 KiB, usually one.
 const BATCH: usize = 256;
 
-/// Bytes of lines that travel in one message, where the server takes as many; a longer line travels alone.
+/// The maximum size of a message of several lines in bytes, if the server accepts it; a longer line is sent alone.
 const MESSAGE: usize = 128 << 10;
 
-/// Lines of others that are gone through at one time.
+/// The maximum number of foreign lines skipped in one read.
 const MOST_SKIPPED: usize = 16 << 10;
 
-/// How long the last lines may take at the end of a worker.
+/// How long the last lines may take when a worker ends.
 const LAST: Duration = Duration::from_secs(5);
 
-/// How long the next line of the stream is waited for.
+/// How long to wait for the next line of the stream.
 const READING: Duration = Duration::from_secs(5);
 
 /// Why journals cannot be read from NATS.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
-    /// NATS does not give them.
+    /// NATS cannot be used.
     #[error(transparent)]
     Link(#[from] LinkError),
-    /// They cannot be put down here.
+    /// The journals cannot be written here.
     #[error("cannot write `{}`: {source}", path.display())]
     Write {
-        /// Where.
+        /// The path.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
 }
 
-/// Why lines wait.
+/// Why lines are not sent.
 #[derive(Debug, thiserror::Error)]
 enum ShipError {
     #[error(transparent)]
@@ -71,36 +71,37 @@ enum ShipError {
     Read(#[from] io::Error),
 }
 
-/// Sends what one worker notes.
+/// Sends the journal of one worker.
 pub struct Shipper {
     link: Arc<Link>,
     subject: String,
     worker: String,
     directory: PathBuf,
-    /// The file that says how far it has come.
+    /// The file with the bookmark.
     progress: PathBuf,
 }
 
 /// The next line of the journal.
 enum Next {
-    /// There is none yet.
+    /// No line is available.
     None,
-    /// One of this worker, and what names it.
+    /// A line of this worker, with its key.
     Own(String, Vec<u8>),
-    /// One of others.
+    /// A line of another worker.
     Other,
 }
 
-/// Lines of one look, and where the next one goes on.
+/// The lines of one read, and the bookmark after them.
 struct Batch {
     lines: Vec<(String, Vec<u8>)>,
     bookmark: Option<Bookmark>,
-    /// Whether there may be more.
+    /// Whether there may be more lines.
     is_cut: bool,
 }
 
 impl Shipper {
-    /// Sends what `worker` notes of `program` in the journal in `directory`; how far it has come is kept in `progress`.
+    /// Sends the lines of `worker` and `program` in the journal in `directory`; the bookmark is stored in
+    /// `progress`.
     pub fn new(
         link: &Arc<Link>,
         (program, worker): (&str, &str),
@@ -111,13 +112,13 @@ impl Shipper {
         Self { link: link.clone(), subject, worker: worker.to_owned(), directory, progress }
     }
 
-    /// Sends lines as they are written until `stop`, and then what is left, for a moment.
+    /// Sends lines as they are written until `stop`, then the remaining lines within a bounded time.
     pub async fn run(self, stop: CancellationToken) {
-        let own = Arc::new(self);
-        let mut bookmark = own.kept();
+        let shipper = Arc::new(self);
+        let mut bookmark = shipper.kept();
         let mut has_warned = false;
         while !stop.is_cancelled() {
-            let pause = match own.clone().ship(&mut bookmark).await {
+            let pause = match shipper.clone().ship(&mut bookmark).await {
                 Ok(true) => continue,
                 Ok(false) => LOOK,
                 Err(error) => {
@@ -129,16 +130,17 @@ impl Shipper {
             };
             stop.run_until_cancelled(tokio::time::sleep(pause)).await;
         }
-        let rest = async { while let Ok(true) = own.clone().ship(&mut bookmark).await {} };
+        let rest = async { while let Ok(true) = shipper.clone().ship(&mut bookmark).await {} };
         if tokio::time::timeout(LAST, rest).await.is_err() {
             tracing::warn!("the last lines of the journal are sent when this worker runs again");
         }
     }
 
-    /// Sends the next lines; whether there may be more.
+    /// Sends the next lines; returns whether there may be more.
     async fn ship(self: Arc<Self>, bookmark: &mut Option<Bookmark>) -> Result<bool, ShipError> {
-        let (own, from) = (self.clone(), *bookmark);
-        let batch = tokio::task::spawn_blocking(move || own.next(from)).await.map_err(io::Error::other)??;
+        let (shipper, from) = (self.clone(), *bookmark);
+        let batch =
+            tokio::task::spawn_blocking(move || shipper.next(from)).await.map_err(io::Error::other)??;
         if !batch.lines.is_empty() {
             self.send(batch.lines).await?;
         }
@@ -149,7 +151,7 @@ impl Shipper {
         Ok(batch.is_cut)
     }
 
-    /// The lines of this worker after `bookmark`.
+    /// Reads the lines of this worker after `bookmark`.
     fn next(&self, bookmark: Option<Bookmark>) -> io::Result<Batch> {
         let mut followed = View::open(&self.directory)?.follow_after(bookmark)?;
         let (mut lines, mut skipped) = (Vec::new(), 0);
@@ -166,15 +168,15 @@ impl Shipper {
         Ok(Batch { lines, bookmark: followed.bookmark()?.or(bookmark), is_cut })
     }
 
-    /// The next line with what names it, where it is one of this worker.
+    /// Reads the next line, with its key if it belongs to this worker.
     fn line(&self, followed: &mut Followed) -> io::Result<Next> {
         let Some(line) = followed.next_line()? else { return Ok(Next::None) };
         let bytes = line.bytes().to_vec();
-        let own = line.record().filter(|record| record.program.worker.as_ref() == Some(&self.worker));
-        Ok(own.map_or(Next::Other, |record| Next::Own(key(&record), bytes)))
+        let record = line.record().filter(|record| record.program.worker.as_ref() == Some(&self.worker));
+        Ok(record.map_or(Next::Other, |record| Next::Own(key(&record), bytes)))
     }
 
-    /// Sends lines, many in a message: the server keeps and acknowledges messages.
+    /// Sends lines, many in a message: the server stores and acknowledges messages.
     async fn send(&self, lines: Vec<(String, Vec<u8>)>) -> Result<(), LinkError> {
         let what = "lines of the journal cannot be sent";
         Kept::Journal.stream(&self.link).await?;
@@ -191,7 +193,7 @@ impl Shipper {
         Ok(())
     }
 
-    /// How far an earlier process of this worker has come.
+    /// Returns the bookmark of an earlier process of this worker.
     fn kept(&self) -> Option<Bookmark> {
         serde_json::from_slice(&fs::read(&self.progress).ok()?).ok()
     }
@@ -203,26 +205,26 @@ impl Shipper {
         let new = self.progress.with_extension("new");
         let mut file = fs::File::create(&new)?;
         file.write_all(&serde_json::to_vec(&bookmark)?)?;
-        // Without a bookmark everything would be sent again, and readers know only the last lines.
+        // Without a bookmark, all lines would be sent again, and readers recognise only the latest duplicates.
         file.sync_all()?;
         fs::rename(new, &self.progress)
     }
 }
 
-/// Where a line comes from: no worker may send to the subject of another.
+/// Returns the subject of a record's worker: no worker may send to the subject of another.
 fn subject(prefix: &str, record: &Record) -> Option<String> {
     let (program, worker) = (record.program.name.as_deref(), record.program.worker.as_deref()?);
     Some(subjects::journal_of(prefix, program.unwrap_or(NAMELESS), worker))
 }
 
-/// What names a line among all: the call, and whether it begins or ends.
+/// Returns the unique key of a line: the call, and whether it begins or ends.
 fn key(record: &Record) -> String {
     let end = if record.outcome == Outcome::Started { "begin" } else { "end" };
     format!("{}-{end}", record.id)
 }
 
-/// The messages of at most `most` bytes that lines are sent in, each with what names it: its first line and how many there
-/// are.
+/// Groups lines into messages of at most `most` bytes. The key of a message is that of its first line with the
+/// number of lines.
 fn messages(lines: Vec<(String, Vec<u8>)>, most: usize) -> Vec<(String, Bytes)> {
     let mut messages = Vec::new();
     let mut left = lines.into_iter().peekable();
@@ -237,16 +239,19 @@ fn messages(lines: Vec<(String, Vec<u8>)>, most: usize) -> Vec<(String, Bytes)> 
     messages
 }
 
-/// What was read of the stream.
+/// The result of reading the stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fetched {
-    /// Lines.
+    /// The number of lines.
     pub lines: usize,
-    /// Lines that are not those of the worker that sent them, and were left out.
+    /// The number of lines that did not belong to their sender and were skipped.
     pub foreign: usize,
 }
 
-/// Reads what all workers have sent, or what they did since a time, into a journal in `directory`.
+/// Reads the journals of all workers, or their calls since a time, into a journal in `directory`.
+///
+/// # Errors
+/// The stream cannot be read, or the journal cannot be written.
 pub async fn fetch(
     link: &Link,
     since: Option<SystemTime>,

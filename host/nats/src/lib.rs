@@ -1,17 +1,17 @@
 //! Tools on other machines, over NATS: a gate sends names and arguments, a worker runs the call through its own
-//! toolbox, with its own rights. Neither ever sends a right, and no call is run twice.
+//! toolbox with its own rights. Rights are never sent, and no call runs twice.
 //!
 //! # One call
-//! - **Choose:** the gate's fleet knows which workers there are, which tools they have and which have a place free; a call
-//!   waits a bounded time for one.
-//! - **Send:** the call goes to that one worker, below the digest of the program: a worker with another program.lock
-//!   listens elsewhere.
-//! - **Claim:** a call that may change anything is claimed, in a key-value bucket, by the worker that runs it. Whoever
-//!   gives it up claims it too, so that exactly one of the two happens.
-//! - **Answer:** the answer comes back, or the news that the worker is gone: then a call that only reads is asked again
-//!   elsewhere, and of any other the claim tells whether it ran.
+//! - **Choose:** the gate's fleet knows the workers, their tools and their free places; a call waits a bounded time
+//!   for a place.
+//! - **Send:** the call goes to one worker, on a subject below the digest of the program: a worker with another
+//!   program.lock subscribes to other subjects.
+//! - **Claim:** the worker that runs a call which may change anything claims it in a key-value bucket. A gate that
+//!   gives the call up claims it too, so that exactly one of the two happens.
+//! - **Answer:** the answer comes back, or the notice that the worker is gone: a call that only reads is then sent
+//!   to another worker, and the claim of any other call shows whether it ran.
 //!
-//! The protocol stands in docs/protocol.md.
+//! docs/protocol.md specifies the protocol.
 
 mod error;
 

@@ -1,4 +1,4 @@
-//! One connection to NATS: made once, and again by itself whenever it breaks. Tells when that happened, and knows no call.
+//! A connection to NATS, which reconnects automatically. Reports reconnections, and is independent of calls.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,19 +17,19 @@ use super::subjects;
 /// How long the first connection may take.
 const CONNECTING: Duration = Duration::from_secs(5);
 
-/// How often the server is asked whether it is there: a dead connection is noticed after twice that.
+/// The interval of pings: a dead connection is detected after twice that.
 const PING: Duration = Duration::from_secs(10);
 
-/// The longest wait before a broken connection is tried again.
+/// The longest wait between reconnection attempts.
 const RECONNECT: Duration = Duration::from_millis(500);
 
-/// How long `JetStream` is waited for: a claim takes a millisecond, and calls wait behind it.
+/// The timeout of `JetStream` requests: a claim takes a millisecond, and calls wait for it.
 pub(crate) const STORE: Duration = Duration::from_secs(2);
 
-/// Messages that wait in this process for one subscription; what comes then is dropped by the client, which says so.
+/// The maximum number of queued messages of a subscription; the client drops more and reports that.
 const WAITING: usize = 16 << 10;
 
-/// What the server refused lately that is remembered.
+/// The maximum number of remembered permission errors.
 const MAX_DENIED: usize = 16;
 
 /// A connection to NATS.
@@ -39,27 +39,31 @@ pub struct Link {
     pub(crate) prefix: String,
     pub(crate) storage: NatsStorage,
     state: watch::Receiver<State>,
-    /// What this user may not do, in the server's words.
+    /// The permission errors, in the server's words.
     pub(crate) denied: Arc<Lock<Vec<String>>>,
-    /// Once it was looked for.
+    /// The bucket of claims, once opened.
     pub(crate) claims: OnceCell<kv::Store>,
 }
 
-/// How the connection is.
+/// The state of the connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct State {
-    /// How often it was made.
+    /// How many times the connection was made.
     pub(crate) made: u64,
     pub(crate) is_up: bool,
 }
 
 impl Link {
-    /// Connects as a gate. `name` is what the server calls the connection.
+    /// Connects as a gate. `name` is the name of the connection at the server.
+    ///
+    /// # Errors
+    /// NATS cannot be used.
     pub async fn connect(settings: &Settings, name: &str) -> Result<Arc<Self>, LinkError> {
         Self::connect_with_inbox(settings, name, subjects::gate_inbox(&settings.prefix)).await
     }
 
-    /// Connects; the server's answers come to subjects that begin with `inbox`, which no other user should hear.
+    /// Connects; the server sends its responses to subjects that begin with `inbox`, which no other user should be
+    /// permitted.
     pub(crate) async fn connect_with_inbox(
         settings: &Settings,
         name: &str,
@@ -85,17 +89,17 @@ impl Link {
         Ok(Arc::new(Self { client, jetstream, prefix, storage, state, denied, claims }))
     }
 
-    /// What all subjects, buckets and streams begin with.
+    /// Returns the prefix of all subjects, buckets and streams.
     pub fn prefix(&self) -> &str {
         &self.prefix
     }
 
-    /// How the connection is, now and from now on.
+    /// Returns the state of the connection, and its changes.
     pub(crate) fn state(&self) -> watch::Receiver<State> {
         self.state.clone()
     }
 
-    /// Waits until what was sent is with the server, for a moment.
+    /// Waits, for a bounded time, until the server has received all sent messages.
     pub(crate) async fn flush(&self) {
         let _ = tokio::time::timeout(STORE, self.client.flush()).await;
     }
@@ -105,10 +109,10 @@ fn note(state: &watch::Sender<State>, denied: &Lock<Vec<String>>, event: &Event)
     match event {
         Event::Connected => state.send_modify(|state| *state = State { made: state.made + 1, is_up: true }),
         Event::Disconnected | Event::Closed => state.send_modify(|state| state.is_up = false),
-        // Somebody without these permissions is told what the server would have told.
+        // A user without the permission gets the server's text.
         Event::ServerError(ServerError::Other(text)) => {
             let mut denied = denied.lock();
-            // Whether deaths are told is the server's to say, and nothing waits for it.
+            // Disconnect events are optional, and nothing depends on them.
             if denied.len() < MAX_DENIED && !text.contains(subjects::DISCONNECTS) {
                 denied.push(text.clone());
             }
@@ -137,7 +141,7 @@ fn options(settings: &Settings) -> Result<ConnectOptions, LinkError> {
         }
         Login::Token(token) => options.token(token.expose_secret().into()),
         Login::Credentials(text) => {
-            // A secret has no line end, and the client looks for one.
+            // The secret has no trailing line end, and the client expects one.
             options.credentials(&format!("{}\n", text.expose_secret())).map_err(unusable)?
         }
         Login::Nkey(seed) => options.nkey(seed.expose_secret().into()),

@@ -1,5 +1,5 @@
-//! What gates and workers say to each other, as JSON. Unknown fields are passed over; every text from outside is bounded
-//! by the size of a message. No message holds a right.
+//! The messages between gates and workers, as JSON. Unknown fields are ignored; every text from outside is bounded
+//! by the size of a message. No message contains a right.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::error::{LinkError, unusable};
 use super::passenger::About;
 
-/// A worker: its name, which its user of the server may be held to, and which of those that had it.
+/// A worker: its name, which the server may bind to its user, and the process.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct WorkerId {
     pub(crate) name: String,
@@ -25,27 +25,27 @@ impl std::fmt::Display for WorkerId {
     }
 }
 
-/// What the name of a worker's connection begins with; its instance follows.
+/// The prefix of the name of a worker's connection; its instance follows.
 pub(crate) const CONNECTION: &str = "haft-worker:";
 
-/// What the subject ends with on which something is told during a call.
+/// The last part of the subject for events of a call.
 pub(crate) const TOLD: &str = "t";
 
-/// A call, gate to worker.
+/// A call, from gate to worker.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Request<'a> {
-    /// Names the call among all, for claims: 32 hexadecimal digits.
+    /// The unique id of the call, for claims: 32 hexadecimal digits.
     #[serde(borrow)]
     pub(crate) id: Cow<'a, str>,
     pub(crate) tool: Cow<'a, str>,
     /// The digest of the definition that the caller saw.
     pub(crate) definition: Cow<'a, str>,
-    /// When it was sent, in milliseconds since 1970.
+    /// The time of sending, in milliseconds since 1970.
     pub(crate) sent: u64,
-    /// Whether anybody listens to what happens meanwhile.
+    /// Whether the gate wants events of the call.
     #[serde(default)]
     pub(crate) told: bool,
-    /// Whether a person approved of this call where it was made.
+    /// Whether a person approved this call at the gate.
     #[serde(default)]
     pub(crate) approved: bool,
     #[serde(default)]
@@ -53,90 +53,90 @@ pub(crate) struct Request<'a> {
     pub(crate) arguments: Cow<'a, Value>,
 }
 
-/// What comes back of a call, worker to gate; the last word on it.
+/// The final message about a call, from worker to gate.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Reply {
-    /// It was answered; how many places of the worker are in use without it.
+    /// The call was answered.
     Answer {
         /// The answer.
         result: ToolResult,
-        /// Places in use.
+        /// The number of used places of the worker, without this call.
         busy: u32,
     },
-    /// It did not run: all places are in use.
+    /// The call did not run: all places are in use.
     Full,
-    /// It did not run and may be made elsewhere, and why.
+    /// The call did not run and may run elsewhere, with the reason.
     Unrun(String),
 }
 
-/// What a gate asks a worker besides calls.
+/// A request of a gate to a worker, other than a call.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Ask {
-    /// What it has.
+    /// Asks for the tool list.
     Tools,
-    /// Nobody wants the answer to this call any more.
+    /// Cancels this call.
     Cancel(String),
-    /// What became of this call.
+    /// Asks for the status of this call.
     Status(String),
 }
 
-/// What a worker knows of a call.
+/// The status of a call at its worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Status {
-    /// It runs.
+    /// The call is running.
     Running,
-    /// It was answered; the answer is sent once more.
+    /// The call was answered; the answer is sent again.
     Answered,
-    /// It was never seen, or too long ago.
+    /// The call was never received, or too long ago.
     Unknown,
 }
 
-/// That a worker lives.
+/// The heartbeat of a worker.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Beat {
     pub(crate) worker: WorkerId,
     pub(crate) labels: Vec<String>,
-    /// Calls that it runs at one time.
+    /// How many calls it runs concurrently.
     pub(crate) places: u32,
-    /// Of those in use.
+    /// How many of them are in use.
     pub(crate) busy: u32,
-    /// Whether it ends as soon as what it runs has: it takes no call any more.
+    /// Whether the worker is shutting down: it takes no more calls.
     #[serde(default)]
     pub(crate) leaving: bool,
-    /// Another number says that it has other tools than before.
+    /// Changes whenever the tools change.
     #[serde(default)]
     pub(crate) revision: u64,
 }
 
-/// A tool of a worker, and what it says of itself.
+/// A tool of a worker with its definition.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Known {
-    /// What models are told.
+    /// The definition that models see.
     pub def: ToolDef,
-    /// What [`ToolDef`] leaves out of prompts.
+    /// The fields that the serialised [`ToolDef`] omits.
     pub(crate) title: Option<String>,
     pub(crate) hints: Hints,
     pub(crate) output: Option<Value>,
-    /// The digest of all of it, and of the component.
+    /// The digest of the whole definition and of the component.
     pub definition: String,
-    /// Whether calls of it change nothing, by its grant there: such a call may be made again.
+    /// Whether calls change nothing, according to the grant at the worker: such a call may be repeated.
     pub(crate) reads: bool,
-    /// SHA-256 of the component, where it is one.
+    /// The SHA-256 of the component, if the tool is one.
     pub(crate) component: Option<String>,
 }
 
 impl Known {
-    /// The whole definition.
+    /// Returns the whole definition.
     pub fn definition_of(&self) -> ToolDef {
         let (title, hints, output) = (self.title.clone(), self.hints, self.output.clone());
         ToolDef { title, hints, output, ..self.def.clone() }
     }
 }
 
-/// Something that happened during a call, worker to gate: what [`Event`] says of calls.
+/// An event during a call, from worker to gate: the events of [`Event`] about calls.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Told {
@@ -148,7 +148,7 @@ pub(crate) enum Told {
 }
 
 impl Told {
-    /// What is passed on of an event, if it is.
+    /// Converts an event, if it is forwarded.
     pub(crate) fn of(event: &Event) -> Option<Self> {
         Some(match event {
             Event::Stdout { chunk, .. } => Self::Stdout(chunk.clone()),
@@ -160,7 +160,7 @@ impl Told {
         })
     }
 
-    /// Tells it of the call `call` of this machine.
+    /// Emits the event for the call `call` of this machine.
     pub(crate) fn emit(self, events: &Events, call: &str) {
         let call = call.to_owned();
         events.emit(|| match self {
@@ -173,18 +173,18 @@ impl Told {
     }
 }
 
-/// As bytes. Nothing that is sent has keys that are no texts, which alone could fail.
+/// Serialises a message. Only maps with other keys than strings could fail, and no message has one.
 pub(crate) fn encode<T: Serialize>(message: &T) -> Vec<u8> {
     serde_json::to_vec(message).unwrap_or_default()
 }
 
-/// Milliseconds since 1970.
+/// Returns the milliseconds since 1970.
 pub(crate) fn now() -> u64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// As many random hexadecimal digits as name one among all and cannot be guessed: 128 bits.
+/// Returns a unique name that cannot be guessed: 128 random bits in hexadecimal.
 pub(crate) fn random_name() -> Result<String, LinkError> {
     let bytes = haft_core::random::bytes::<16>();
     bytes.map(|bytes| hex(&bytes)).map_err(|error| unusable("nothing can be named", &error))

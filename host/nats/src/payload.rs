@@ -1,6 +1,6 @@
-//! What is sent, whatever its size: in the message itself, or, where that is too large, in pieces at the server. The pieces
-//! have subjects of the worker that they go to or come from, which no other worker may read, and are encrypted with a key
-//! that stands in the message alone. Bounded, on the way in too.
+//! Payloads of any size: sent inside a message, or, if too large, in pieces stored at the server. The subjects of
+//! the pieces belong to the worker that sends or receives them, so no other worker may read them, and the pieces
+//! are encrypted with a key that only the message contains. Sizes are bounded in both directions.
 
 use std::time::Duration;
 
@@ -15,29 +15,30 @@ use super::message::random_name;
 use super::stores::Kept;
 use super::subjects;
 
-/// The header with what [`Stored`] says.
+/// The header that holds a [`Stored`].
 const OBJECT: &str = "Haft-Object";
 
-/// Bytes that are left of a message for its subject and headers, and for what encryption adds.
+/// How many bytes of a message are reserved for its subject, its headers and encryption.
 const HEAD: usize = 8 << 10;
 
-/// Bytes of a payload: several times the largest answer of a plugin, its attachments as base64.
+/// The maximum size of a payload in bytes: several times the largest answer of a plugin, with attachments in
+/// base64.
 pub(crate) const MAX_PAYLOAD: usize = 256 << 20;
 
-/// Pieces of a payload: servers take messages of a megabyte, or of an eighth of one where somebody says so.
+/// The maximum number of pieces: servers accept messages of a megabyte, or of an eighth if configured so.
 const MAX_PIECES: usize = 2048;
 
-/// How long one may take to be stored or read.
+/// How long storing or reading a payload may take.
 const MOVING: Duration = Duration::from_mins(1);
 
-/// A payload, ready to be sent as often as needed.
+/// A payload, ready to be sent any number of times.
 #[derive(Clone)]
 pub(crate) struct Payload {
     bytes: Bytes,
     stored: Option<String>,
 }
 
-/// Where the pieces are, and what they are encrypted with: `NAME PIECES KEY`.
+/// The location and the key of the pieces: `NAME PIECES KEY`.
 struct Stored {
     name: String,
     pieces: usize,
@@ -45,7 +46,7 @@ struct Stored {
 }
 
 impl Payload {
-    /// Puts `bytes`, which go to or come from `worker`, where they can be sent from.
+    /// Prepares `bytes`, sent to or by `worker`; stores them at the server if they are too large for a message.
     pub(crate) async fn new(link: &Link, worker: &str, bytes: Vec<u8>) -> Result<Self, LinkError> {
         let most = room(link);
         if bytes.len() <= most {
@@ -66,12 +67,12 @@ impl Payload {
         Ok(Self { bytes: Bytes::new(), stored: Some(header) })
     }
 
-    /// Bytes in memory.
+    /// Returns the size in memory in bytes.
     pub(crate) fn size(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Sends it.
+    /// Sends the payload.
     pub(crate) async fn send(
         self,
         link: &Link,
@@ -92,7 +93,7 @@ impl Payload {
 }
 
 impl Stored {
-    /// What a header says.
+    /// Parses a header.
     fn read(text: &str) -> Option<Self> {
         let mut words = text.split(' ');
         let (name, pieces, digits) = (words.next()?, words.next()?.parse().ok()?, words.next()?);
@@ -139,7 +140,7 @@ impl Stored {
         Ok(bytes.into())
     }
 
-    /// Gives the room back: an empty message stands in the place of each piece, until its age ends it too.
+    /// Frees the storage: replaces each piece by an empty message, which expires too.
     async fn clear(&self, link: &Link, worker: &str) {
         for at in 0..self.pieces {
             let subject = subjects::payload(&link.prefix, worker, &self.name, at);
@@ -150,17 +151,17 @@ impl Stored {
     }
 }
 
-/// A key is used for one payload.
+/// Makes the cipher of a key, which is used for one payload only.
 fn key(bits: &[u8; 32]) -> Result<LessSafeKey, LinkError> {
     let key = UnboundKey::new(&AES_256_GCM, bits);
     key.map(LessSafeKey::new).map_err(|_| unusable("a payload cannot be encrypted", &"a defect of haft"))
 }
 
-/// Each piece of a payload has its own.
+/// Returns the nonce of a piece; each piece has another one.
 fn nonce(piece: usize) -> Nonce {
     let mut bytes = [0; ring::aead::NONCE_LEN];
-    for (own, byte) in bytes.iter_mut().zip((piece as u64).to_le_bytes()) {
-        *own = byte;
+    for (slot, byte) in bytes.iter_mut().zip((piece as u64).to_le_bytes()) {
+        *slot = byte;
     }
     Nonce::assume_unique_for_key(bytes)
 }
@@ -171,17 +172,17 @@ fn named(stored: &str) -> HeaderMap {
     headers
 }
 
-/// Bytes of a payload that fit into one message of this server.
+/// Returns the maximum size of a payload in a message of this server, in bytes.
 pub(crate) fn room(link: &Link) -> usize {
     link.client.max_payload().saturating_sub(HEAD).max(1)
 }
 
-/// Whether all of a payload came in the message.
+/// Whether the message contains the whole payload.
 pub(crate) fn is_whole(message: &Message) -> bool {
     message.headers.is_none()
 }
 
-/// What came to or from `worker`, of `most` bytes: in the message, or where the message says.
+/// Reads a payload of `worker`, of at most `most` bytes: from the message, or from the server.
 pub(crate) async fn received(
     link: &Link,
     worker: &str,

@@ -1,6 +1,6 @@
-//! What the replicas of `haft serve --http` share, by way of NATS: a bucket with their key, one with claims on approvals,
-//! one with what becomes of tasks. Workers need no permission for any of it, and answers of the server come to subjects that
-//! they cannot listen to.
+//! The state shared by the replicas of `haft serve --http`, over NATS: a bucket for their key, one for claims on
+//! approvals, one for the states of tasks. Workers need no permission for any of it, and responses of the server go
+//! to subjects that workers cannot subscribe to.
 
 use std::io;
 use std::sync::Arc;
@@ -27,19 +27,19 @@ use super::subjects;
 /// The entry of the key in its bucket.
 const KEY: &str = "key";
 
-/// Bytes of what is in a task's own entry; more is an object.
+/// The maximum size of a task's entry in bytes; larger states are stored as objects.
 const MAX_ENTRY: usize = 16 << 10;
 
-/// Bytes of an object.
+/// The maximum size of an object in bytes.
 const MAX_OBJECT: usize = 256 << 20;
 
-/// How long an object may take to be stored or read.
+/// How long storing or reading an object may take.
 const MOVING: Duration = Duration::from_mins(1);
 
-/// What a replica is told that is to stop a task.
+/// The message that asks a replica to cancel a task.
 const STOP: &[u8] = b"cancel";
 
-/// What this replica shares with the others of its program.
+/// The state that this replica shares with the others of its program.
 pub struct SharedState {
     server: Arc<dyn Server>,
     connected: OnceCell<Connected>,
@@ -54,7 +54,7 @@ struct Connected {
 }
 
 impl SharedState {
-    /// What is shared at `server`. Nothing is connected before it is needed.
+    /// Returns the state shared at `server`. Connects when first used.
     pub fn at(server: Arc<dyn Server>) -> Self {
         Self { server, connected: OnceCell::new() }
     }
@@ -64,7 +64,7 @@ impl SharedState {
         self.connected.get_or_try_init(connect).await
     }
 
-    /// Why nothing can be shared, where that is so.
+    /// Returns why state cannot be shared, if so.
     pub async fn problem(&self) -> Option<String> {
         match self.connected().await {
             Ok(connected) if connected.link.state().borrow().is_up => None,
@@ -93,7 +93,7 @@ impl Connected {
         Ok(Self { link, keys, claims, tasks, answers })
     }
 
-    /// The key, where there is one.
+    /// Reads the key, if there is one.
     async fn key(&self) -> Result<Option<SharedKey>, LinkError> {
         let what = "the key of approvals cannot be read";
         let Some(bytes) = within(STORE, what, self.keys.get(KEY)).await? else { return Ok(None) };
@@ -102,7 +102,7 @@ impl Connected {
         key.map(|key| Some(SharedKey::new(Box::new(key)))).map_err(|_| unusable(what, &why()))
     }
 
-    /// Makes an entry, unless there is one.
+    /// Creates an entry, unless it exists.
     async fn create(store: &Store, key: &str, value: Bytes) -> Result<bool, LinkError> {
         let what = "nothing can be noted for other replicas";
         let made = tokio::time::timeout(STORE, store.create(key, value)).await;
@@ -125,7 +125,7 @@ impl Connected {
         within(STORE, what, self.tasks.put(name, entry.into())).await.map(drop)
     }
 
-    /// What is in an object.
+    /// Reads an object.
     async fn object(&self, name: &str) -> Result<Vec<u8>, LinkError> {
         let what = "the answer of a task cannot be read";
         let object = within(MOVING, what, self.answers.get(name)).await?;
@@ -135,7 +135,7 @@ impl Connected {
     }
 }
 
-/// What `doing` comes to, if it does within `time`.
+/// Awaits `doing` for at most `time`.
 async fn within<T, E: std::fmt::Display>(
     time: Duration,
     what: &'static str,
@@ -196,7 +196,7 @@ impl Replicas for SharedState {
     }
 }
 
-/// Answers that a task runs, until it is to stop.
+/// Answers questions about a running task, until it is cancelled.
 async fn until_cancelled(link: Arc<Link>, mut asked: Subscriber) {
     while let Some(Message { payload, reply, .. }) = asked.next().await {
         if let Some(reply) = reply {
@@ -206,7 +206,7 @@ async fn until_cancelled(link: Arc<Link>, mut asked: Subscriber) {
             return;
         }
     }
-    // The connection is closed for good: nobody can ask any more.
+    // The connection is closed for good: no request can arrive.
     std::future::pending::<()>().await;
 }
 

@@ -1,4 +1,4 @@
-//! Where NATS is, and who this process is there. Secrets are values here already, and no debug form shows them.
+//! The addresses and logins of NATS. Secrets are already read, and no `Debug` output shows them.
 
 use std::path::PathBuf;
 
@@ -8,52 +8,52 @@ use secrecy::SecretString;
 
 use super::error::LinkError;
 
-/// What all subjects, buckets and streams begin with unless program.toml says otherwise.
+/// The default prefix of all subjects, buckets and streams.
 pub const DEFAULT_PREFIX: &str = "haft";
 
-/// Knows where NATS is. Asked when a connection is made, since reading a secret may ask a person.
+/// Provides the settings of NATS. Called when a connection is made, since reading a secret may prompt a person.
 #[async_trait]
 pub trait Server: Send + Sync {
-    /// Where, and who this process is there.
+    /// Returns the settings.
     async fn settings(&self) -> Result<Settings, LinkError>;
 }
 
-/// Where NATS is, and who this process is there.
+/// The addresses and the login of NATS.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Servers of one cluster, such as `nats://127.0.0.1:4222`. They hold no password.
+    /// The URLs of the servers of one cluster, such as `nats://127.0.0.1:4222`, without passwords.
     pub urls: Vec<String>,
-    /// Who this process is.
+    /// The login.
     pub login: Login,
-    /// What connections are encrypted with.
+    /// The encryption of connections.
     pub tls: Tls,
-    /// What all subjects, buckets and streams begin with: lower-case letters, digits and `-`.
+    /// The prefix of all subjects, buckets and streams: lower-case letters, digits and `-`.
     pub prefix: String,
-    /// Bytes that buckets and streams reserve where they are made.
+    /// How many bytes buckets and streams reserve when they are created.
     pub storage: NatsStorage,
 }
 
-/// Who this process is at the server.
+/// The login at the server.
 #[derive(Clone, Debug, Default)]
 pub enum Login {
-    /// Anybody, or whoever the client's certificate says.
+    /// No login, or only the client's certificate.
     #[default]
     Nobody,
-    /// A user with a password.
+    /// A user and a password.
     User(SecretString, SecretString),
-    /// Whoever has the token.
+    /// A token.
     Token(SecretString),
-    /// A user's JWT and seed, as a `.creds` file has them.
+    /// A user's JWT and seed, as in a `.creds` file.
     Credentials(SecretString),
     /// A user's seed.
     Nkey(SecretString),
 }
 
-/// What connections are encrypted with. The default: the system's certificates, where the server wants TLS.
+/// The encryption of connections. The default: the system's certificates, if the server requires TLS.
 #[derive(Clone, Debug, Default)]
 pub struct Tls {
-    /// A file with the certificates to trust besides those of the system.
+    /// A file with certificates to trust in addition to those of the system.
     pub ca: Option<PathBuf>,
-    /// The client's certificate, and its private key.
+    /// The client's certificate and its private key.
     pub certificate: Option<(PathBuf, PathBuf)>,
 }

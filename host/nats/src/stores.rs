@@ -1,5 +1,5 @@
-//! What is kept at the server, as one table: buckets and streams, how long and how much of it. Each is made where it is
-//! not there, and never changed.
+//! The buckets and streams at the server, with the age and size of their content. Each is created if missing, and
+//! never changed.
 
 use std::time::Duration;
 
@@ -13,22 +13,22 @@ use super::error::LinkError;
 use super::link::{Link, STORE};
 use super::subjects;
 
-/// How long what is too large for a message is kept for whoever it is sent to.
+/// How long a payload too large for a message is kept for its receiver.
 const PAYLOAD_AGE: Duration = Duration::from_mins(10);
 
-/// How long a claim is kept: many times as long as a call may lie on its way (`MAX_AGE` of requests).
+/// How long a claim is kept: a multiple of the maximum age of a request (`MAX_AGE`).
 const CLAIM_AGE: Duration = Duration::from_hours(2);
 
 /// How long lines are kept in the stream.
 const JOURNAL_AGE: Duration = Duration::from_hours(30 * 24);
 
-/// For how long a line that is sent twice is recognised by the server; readers recognise it later too.
+/// How long the server recognises a line that is sent twice; readers recognise it later too.
 const TWICE: Duration = Duration::from_mins(10);
 
-/// Bytes of the bucket with the key.
+/// The size of the bucket for the key in bytes.
 const KEY_ROOM: u64 = 1 << 20;
 
-/// The error of a server that has no room left for a bucket or stream.
+/// The error of a server without room for a bucket or stream.
 const NO_ROOM: &str = "insufficient storage";
 
 /// A bucket or stream.
@@ -43,31 +43,31 @@ pub(crate) enum Kept {
     Answers,
 }
 
-/// What a bucket or stream is made by.
+/// The configuration of a bucket or stream.
 enum Made {
     Bucket(kv::Config),
     Objects(object_store::Config),
     Stream(Config),
 }
 
-/// A bucket or stream, for people.
+/// The state of a bucket or stream, for people.
 #[derive(Clone, Debug, Serialize)]
 pub struct StoreHealth {
-    /// Its key in `[nats.storage]`, or what else it is called.
+    /// The key in `[nats.storage]`, or another name.
     pub name: &'static str,
-    /// What it is called at the server.
+    /// The name at the server.
     pub stream: String,
-    /// Bytes that it reserves, or would.
+    /// How many bytes it reserves, or would reserve.
     pub bytes: u64,
-    /// What is wrong with it.
+    /// The problem, if any.
     pub problem: Option<String>,
 }
 
 impl Kept {
-    /// What gates and workers share.
+    /// The stores shared by gates and workers.
     pub(crate) const OF_CALLS: [Self; 3] = [Self::Claims, Self::Payloads, Self::Journal];
 
-    /// What replicas of a gate share.
+    /// The stores shared by the replicas of a gate.
     pub(crate) const OF_REPLICAS: [Self; 4] = [Self::Keys, Self::Approvals, Self::Tasks, Self::Answers];
 
     pub(crate) fn name(self) -> &'static str {
@@ -82,7 +82,7 @@ impl Kept {
         }
     }
 
-    /// Bytes that it reserves.
+    /// Returns how many bytes it reserves.
     fn bytes(self, storage: &NatsStorage) -> u64 {
         match self {
             Self::Claims => storage.claims,
@@ -95,7 +95,7 @@ impl Kept {
         }
     }
 
-    /// Its stream's name at the server.
+    /// Returns the name of its stream at the server.
     fn stream_name(self, prefix: &str) -> String {
         match self.made(prefix, &NatsStorage::default()) {
             Made::Bucket(config) => format!("KV_{}", config.bucket),
@@ -163,7 +163,7 @@ impl Kept {
         }
     }
 
-    /// Its stream, made where it is not there.
+    /// Returns the stream; creates it if missing.
     pub(crate) async fn stream(self, link: &Link) -> Result<Stream, LinkError> {
         let name = self.stream_name(&link.prefix);
         if let Ok(stream) = link.jetstream.get_stream(&name).await {
@@ -185,7 +185,7 @@ impl Kept {
         link.jetstream.get_stream(&name).await.map_err(|error| failed(error.to_string()))
     }
 
-    /// Its bucket, made where it is not there.
+    /// Returns the bucket; creates it if missing.
     pub(crate) async fn bucket(self, link: &Link) -> Result<kv::Store, LinkError> {
         self.stream(link).await?;
         let name = self.stream_name(&link.prefix);
@@ -193,7 +193,7 @@ impl Kept {
         bucket.map_err(|error| LinkError::Store { name: self.name(), why: error.to_string() })
     }
 
-    /// Its object store, made where it is not there.
+    /// Returns the object store; creates it if missing.
     pub(crate) async fn objects(self, link: &Link) -> Result<object_store::ObjectStore, LinkError> {
         self.stream(link).await?;
         let name = self.stream_name(&link.prefix);
@@ -201,7 +201,7 @@ impl Kept {
         objects.map_err(|error| LinkError::Store { name: self.name(), why: error.to_string() })
     }
 
-    /// Why it cannot be made, with what can be done about that.
+    /// Explains why it cannot be created, with a hint.
     fn explained(self, link: &Link, why: String) -> String {
         if !why.contains(NO_ROOM) {
             return why;
@@ -214,7 +214,7 @@ impl Kept {
         )
     }
 
-    /// How it is; made where it is not there.
+    /// Returns the state; creates it if missing.
     pub(crate) async fn health(self, link: &Link) -> StoreHealth {
         let bytes = self.bytes(&link.storage);
         let (bytes, problem) = match self.stream(link).await {
@@ -227,21 +227,21 @@ impl Kept {
 }
 
 impl Link {
-    /// The bucket of claims, made where it is not there.
+    /// Returns the bucket of claims; creates it if missing.
     pub(crate) async fn claims(&self) -> Result<&kv::Store, LinkError> {
         self.claims.get_or_try_init(|| Kept::Claims.bucket(self)).await
     }
 
-    /// Fails where the server has refused this user anything of what was sent until now.
+    /// Fails if the server has denied this user a permission so far.
     pub(crate) async fn check_permissions(&self) -> Result<(), LinkError> {
-        // Whatever the server says of what was sent before comes before the answer to this.
+        // The server reports earlier errors before it answers this request.
         let answered = Kept::Claims.stream(self).await.map(drop);
         let denied = self.denied.lock().first().cloned();
         denied.map_or(answered, |denied| Err(LinkError::Denied(denied)))
     }
 }
 
-/// Bytes that the account may store, where the server says so.
+/// Returns the storage limit of the account in bytes, if the server reports one.
 pub(crate) async fn account_limit(link: &Link) -> Option<u64> {
     let account = tokio::time::timeout(STORE, link.jetstream.query_account()).await.ok()?.ok()?;
     u64::try_from(account.limits.max_storage?).ok().filter(|limit| *limit > 0)

@@ -1,5 +1,5 @@
-//! The worker: runs calls of gates through its own toolbox, with the rights of its own program.toml. What a gate sends are
-//! names and arguments; a message that holds more is read no further than that.
+//! The worker: runs calls of gates through its own toolbox, with the rights of its own program.toml. A gate sends
+//! names and arguments; other content of a message is ignored.
 
 mod answers;
 mod call;
@@ -37,45 +37,45 @@ use crate::payload::{Payload, is_whole};
 use crate::settings::Settings;
 use crate::subjects::{Subjects, worker_inbox};
 
-/// How often a worker says that it lives.
+/// The interval of heartbeats.
 const BEAT: Duration = Duration::from_millis(500);
 
-/// How long the calls that run may take to end once the worker is to end: as long as an orchestrator waits, usually.
+/// How long running calls may take to end at shutdown: as long as an orchestrator usually waits.
 const DRAIN: Duration = Duration::from_secs(20);
 
-/// The same for calls that were stopped then.
+/// How long cancelled calls may take to end after that.
 const STOPPED: Duration = Duration::from_secs(5);
 
-/// What a worker is besides its tools.
+/// The settings of a worker beside its tools.
 #[derive(Clone, Debug)]
 pub struct WorkerSettings {
-    /// Its name: lower-case letters, digits and `-`.
+    /// The name: lower-case letters, digits and `-`.
     pub name: String,
-    /// What tools are placed by.
+    /// The labels that tools are placed by.
     pub labels: Vec<Label>,
-    /// Calls that it runs at one time.
+    /// How many calls it runs concurrently.
     pub places: u32,
 }
 
-/// Where a worker is, for people and for what is published of it.
+/// The location of a worker, for people and for its published state.
 #[derive(Clone, Debug)]
 pub struct Place {
-    /// The worker's name.
+    /// The name of the worker.
     pub worker: String,
     /// The program and its digest.
     pub identity: Identity,
 }
 
-/// A worker that is connected.
+/// A connected worker.
 pub struct Worker {
     id: WorkerId,
     settings: WorkerSettings,
     identity: Identity,
     link: Arc<Link>,
     readings: Readings,
-    /// That there are other readings than before, for whoever listens for their calls.
+    /// Signals changed readings to the task that listens for their calls.
     reread: Notify,
-    /// That gates are to hear of this worker now.
+    /// Signals that a heartbeat must be sent now.
     greeted: Notify,
     passenger: Arc<dyn Passenger>,
     places: Arc<Places>,
@@ -86,6 +86,9 @@ pub struct Worker {
 
 impl Worker {
     /// Connects a worker that runs calls with `reading`.
+    ///
+    /// # Errors
+    /// NATS cannot be used, or denies the worker a permission.
     pub async fn connect(
         settings: WorkerSettings,
         server: &Settings,
@@ -96,7 +99,7 @@ impl Worker {
         let threads = CallThreads::start()?;
         let inbox = worker_inbox(&server.prefix, &id.name);
         let link = threads.connect(server, format!("{CONNECTION}{}", id.instance), inbox).await?;
-        // A worker that could claim nothing would refuse most calls: better now than then.
+        // A worker that cannot claim calls would reject most of them: fail at the start.
         link.check_permissions().await?;
         link.claims().await?;
         let places = Arc::new(Places::new(settings.places));
@@ -119,43 +122,46 @@ impl Worker {
         }))
     }
 
-    /// Runs calls with `reading` from now on. What it ran with before it still does for gates that want what `reading` does
-    /// not have, for an hour at most. Whether it has other tools than before.
+    /// Runs calls with `reading` from now on. The previous reading stays available, for an hour at most, to gates
+    /// that want tools that `reading` lacks. Returns whether the tools have changed.
     pub fn read_again(&self, reading: Reading) -> bool {
         let is_other = self.readings.put(reading, &self.link.prefix);
         self.reread.notify_one();
         is_other
     }
 
-    /// The connection.
+    /// Returns the connection.
     pub fn link(&self) -> &Arc<Link> {
         &self.link
     }
 
-    /// Where it is.
+    /// Returns the location.
     pub fn place(&self) -> Place {
         Place { worker: self.settings.name.clone(), identity: self.identity.clone() }
     }
 
-    /// The names of its tools, in order.
+    /// Returns the names of the tools, in order.
     pub fn tools(&self) -> Vec<String> {
         let last = self.readings.last();
         last.iter().flat_map(|read| read.toolbox.entries()).map(|entry| entry.def().name.clone()).collect()
     }
 
-    /// Takes calls until `stop`, and ends when those that run have ended, for half a minute at most. Dropped, it takes no
-    /// more either. `ready` is called once it takes them; it fails where the server does not let it.
+    /// Takes calls until `stop`, and ends when the running calls have ended, after half a minute at most. Dropping
+    /// the future stops taking calls too. `ready` is called when the worker takes calls.
+    ///
+    /// # Errors
+    /// The server denies the worker a permission, or the connection fails.
     pub async fn run(
         self: Arc<Self>,
         stop: CancellationToken,
         ready: impl FnOnce() + Send + 'static,
     ) -> Result<(), LinkError> {
-        let (own, stop) = (self.clone(), stop.child_token());
+        let (worker, stop) = (self.clone(), stop.child_token());
         let _stopped = stop.clone().drop_guard();
-        self.threads.beside_connection(move || own.take_calls(stop, ready)).await?
+        self.threads.beside_connection(move || worker.take_calls(stop, ready)).await?
     }
 
-    /// The same, on the connection's own thread.
+    /// Takes calls, on the thread of the connection.
     async fn take_calls(
         self: Arc<Self>,
         stop: CancellationToken,
@@ -190,7 +196,7 @@ impl Worker {
                 self.refuse(message, &tasks);
                 break;
             }
-            // What waits behind it may be the next thing that this thread does.
+            // A message that is already queued may be the next work of this thread.
             next = tokio::select! {
                 biased;
                 next = listening.next() => next,
@@ -202,12 +208,12 @@ impl Worker {
         Ok(())
     }
 
-    /// Lets what runs end. From now on gates hear that nobody is here.
+    /// Waits for the running calls. From now on gates get no response from this worker.
     async fn drain(&self, mut listening: Listening, tasks: TaskTracker) {
         self.places.close();
         self.send_beats().await;
         listening.end().await;
-        // What came before the server heard of that is refused, not dropped.
+        // Messages that arrive before the server has handled this are rejected, not dropped.
         while let Ok(Some(message)) = tokio::time::timeout(BEAT, listening.next()).await {
             self.refuse(message, &tasks);
         }
@@ -219,9 +225,9 @@ impl Worker {
         self.link.flush().await;
     }
 
-    /// Runs a call, where there is a place for it; `more` says whether others wait already.
+    /// Runs a call if there is a free place; `more`: further calls are queued already.
     async fn take(self: &Arc<Self>, message: Message, tasks: &TaskTracker, more: bool) {
-        // A gate asks whether it is heard where it would send a call.
+        // A gate sends an empty message to check whether the subject has a subscriber.
         if is_whole(&message) && message.payload.is_empty() {
             return self.refuse(message, tasks);
         }
@@ -235,10 +241,10 @@ impl Worker {
         }
     }
 
-    /// Whether a call takes no time and nothing but a guest: it may run where it is taken.
+    /// Whether a call is short and only runs a guest: it may run on the receiving thread.
     fn is_short(&self, message: &Message) -> bool {
         let (tool, base) = (tool_of(message), Subjects::base_of(&message.subject));
-        // Which reading it is of stands in the call itself.
+        // The call itself names its reading.
         let mut readings =
             self.readings.of(base).into_iter().filter_map(|read| read.is_short(tool)).peekable();
         message.payload.len() <= threads::MAX_SHORT
@@ -255,7 +261,7 @@ impl Worker {
         });
     }
 
-    /// Says twice a second that it lives, and whenever a gate asks who does.
+    /// Sends a heartbeat twice a second, and whenever a gate asks for workers.
     async fn beat(self: Arc<Self>) {
         let mut interval = tokio::time::interval(BEAT);
         let state = self.link.state();
@@ -288,7 +294,7 @@ impl Worker {
         }
     }
 
-    /// Notes what gates want that say that they are there, and has them told of this worker.
+    /// Records which tools the greeting gates want, and sends them a heartbeat.
     async fn hear(self: Arc<Self>, mut hellos: Subscriber) {
         while let Some(message) = hellos.next().await {
             let wanted = serde_json::from_slice::<HashSet<String>>(&message.payload).ok();
@@ -302,9 +308,9 @@ impl Worker {
             let Ok(ask) = serde_json::from_slice::<Ask>(&message.payload) else { continue };
             match ask {
                 Ask::Tools => {
-                    let own = self.clone();
-                    // It can be large, and calls are cancelled by way of this.
-                    tokio::spawn(async move { own.send_tools(message).await });
+                    let worker = self.clone();
+                    // The list can be large, and this task must stay available for cancellations.
+                    tokio::spawn(async move { worker.send_tools(message).await });
                 }
                 Ask::Cancel(id) => {
                     if let Some(cancel) = self.running.lock().get(&id) {
@@ -327,7 +333,7 @@ impl Worker {
         }
     }
 
-    /// Says what became of a call, and sends its answer once more where it was answered.
+    /// Sends the status of a call, and its answer again if it was answered.
     async fn send_status(&self, message: Message, id: &str) {
         let is_running = self.running.lock().contains_key(id);
         let again = self.answers.lock().get(id);
@@ -345,15 +351,15 @@ impl Worker {
     }
 }
 
-/// Has it told how many places there are and how many are in use, while there is the worker.
+/// Reports the number of places and of used places as gauges, while the worker exists.
 fn watch(places: &Arc<Places>, trace: &Trace) {
     let (most, busy) = (Arc::downgrade(places), Arc::downgrade(places));
     trace.watch(Gauge::Places, move || Some(most.upgrade()?.most().into()));
     trace.watch(Gauge::PlacesUsed, move || Some(busy.upgrade()?.busy().into()));
 }
 
-/// The tool that a call is of: the last word but one of its subject ([`Subjects::call`]), by which a user of the server may
-/// be held to some.
+/// Returns the tool of a call: the last word but one of its subject ([`Subjects::call`]), by which the server may
+/// limit a user.
 fn tool_of(message: &Message) -> &str {
     message.subject.rsplit('.').nth(1).unwrap_or_default()
 }

@@ -1,5 +1,5 @@
-//! The files of the page, which are part of haft: one page, its style and its code, uPlot, which draws the
-//! curves, and marked, which reads Markdown.
+//! The embedded files of the page: one HTML page, its style and its code, uPlot, which draws the curves, and
+//! marked, which parses Markdown.
 
 /// A file.
 pub(crate) struct Asset {
@@ -8,7 +8,7 @@ pub(crate) struct Asset {
     pub(crate) bytes: &'static [u8],
 }
 
-/// All of them.
+/// All files.
 const ASSETS: &[Asset] = &[
     Asset { path: "/", media_type: HTML, bytes: include_bytes!("../assets/page.html") },
     Asset { path: "/page.css", media_type: CSS, bytes: include_bytes!("../assets/page.css") },
@@ -31,7 +31,7 @@ pub(crate) const HTML: &str = "text/html; charset=utf-8";
 const CSS: &str = "text/css; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
-/// The file at `path`.
+/// Returns the file at `path`.
 pub(crate) fn find(path: &str) -> Option<&'static Asset> {
     ASSETS.iter().find(|asset| asset.path == path)
 }

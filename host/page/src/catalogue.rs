@@ -1,26 +1,26 @@
-//! What the page is told of the tools of a program, by whoever has one.
+//! The interface through which the page gets the tools of a program.
 
 use async_trait::async_trait;
 use haft_core::journal::Granted;
 use serde::Serialize;
 
-/// Knows the tools of the program that the page was opened for.
+/// Provides the tools of the program that the page was opened for.
 #[async_trait]
 pub trait Catalogue: Send + Sync {
-    /// The tools as they are now. Asked every few seconds while somebody looks at them.
+    /// Returns the current tools. Called every few seconds while a browser shows them.
     async fn offered(&self) -> Offered;
 }
 
 /// The tools of a program.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Offered {
-    /// Its name, or its program.toml.
+    /// The name of the program, or the path of its program.toml.
     pub program: Option<String>,
-    /// The tools, in the order in which models are told of them.
+    /// The tools, in the order in which models see them.
     pub tools: Vec<Offer>,
-    /// What is installed and is not what was agreed to: a line each.
+    /// Differences between the installed and the approved versions, a line each.
     pub changes: Vec<String>,
-    /// Why there are no tools, where the program cannot be loaded.
+    /// The reason if the program cannot be loaded.
     pub problem: Option<String>,
 }
 
@@ -29,16 +29,16 @@ pub struct Offered {
 pub struct Offer {
     /// The name that models see.
     pub name: String,
-    /// What models are told of it.
+    /// The description for models.
     pub description: String,
-    /// Where it comes from.
+    /// The origin.
     pub origin: String,
-    /// SHA-256 of the component, where it is one.
+    /// The SHA-256 of the component, if the tool is one.
     pub digest: Option<String>,
-    /// Tokens that its definition takes in a prompt, about.
+    /// The approximate tokens of its definition in a prompt.
     pub tokens: usize,
-    /// Whether a person may be asked before a call.
+    /// Whether a person may have to approve a call.
     pub asks: bool,
-    /// What it may do.
+    /// The rights.
     pub grant: Granted,
 }

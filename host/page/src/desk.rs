@@ -1,11 +1,12 @@
-//! Where calls wait for a person at a page: a directory of this user alone, which no tool may look into. A process that
-//! asks puts a question there and waits for its answer; a page shows the questions and puts an answer beside one.
-//! Processes need no connection to each other, and whatever of them ends leaves nothing that counts.
+//! The directory in which calls wait for a person at a page: accessible to this user alone, and to no tool. A
+//! process writes a question there and waits for its answer; a page shows the questions and writes an answer beside
+//! one. Processes need no connection to each other, and files left by an ended process have no effect.
 //!
-//! - **Open:** while a browser shows a page, its process holds a lock on a file `open-…`. Nobody asks where there is none.
-//! - **A question** is a file whose lock the asking process holds for as long as it waits. One without lock is nobody's.
-//! - **An answer** names the SHA-256 of the question's file, which has the whole call and a name that is used once.
-//!   It is good for the process that wrote these bytes, for that one call, and the first one counts.
+//! - **Open:** while a browser shows a page, its process holds a lock on a file `open-…`. Without such a lock, no
+//!   process asks.
+//! - **A question** is a file that the asking process keeps locked as long as it waits. An unlocked one is void.
+//! - **An answer** contains the SHA-256 of the question's file, which holds the whole call and a unique name. It is
+//!   valid for the process that wrote these bytes and for that one call, and the first answer counts.
 
 mod answer;
 mod ask;
@@ -24,10 +25,10 @@ pub(crate) use self::open::{Presence, Shown};
 pub use self::question::Origin;
 pub(crate) use self::question::{Answer, Waiting};
 
-/// Questions that wait at once: more than anybody answers within the time they wait.
+/// The maximum number of waiting questions: more than a person answers before they expire.
 pub(crate) const MAX_QUESTIONS: usize = 64;
 
-/// Entries of a directory that are looked at: what ended processes leave is taken away as it is met.
+/// The maximum number of entries read from a directory: files of ended processes are removed when found.
 const MAX_ENTRIES: usize = 1024;
 
 /// The directory in which calls wait for a person.
@@ -37,17 +38,17 @@ pub struct Desk {
 }
 
 impl Desk {
-    /// The one in `folder`, which no tool may look into. It is made by the first page.
+    /// Returns the desk in `folder`, which no tool may read. The first page creates it.
     pub fn new(folder: impl Into<PathBuf>) -> Self {
         Self { folder: folder.into() }
     }
 
-    /// Makes the directories, for this user alone.
+    /// Creates the directories, for this user alone.
     pub(crate) fn create(&self) -> io::Result<()> {
         for folder in [self.questions(), self.answers()] {
             DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
         }
-        // One that was there before may have been made by hand.
+        // An existing directory may have been created by hand.
         fs::set_permissions(&self.folder, fs::Permissions::from_mode(0o700))
     }
 
@@ -68,10 +69,10 @@ impl Desk {
     }
 }
 
-/// What the names of files end with.
+/// The extension of the files.
 const ENDING: &str = ".json";
 
-/// The names in a directory that `is_meant` says; none where it is not there.
+/// Returns the names in a directory that `is_meant` accepts; none if it does not exist.
 fn names(folder: &Path, is_meant: impl Fn(&str) -> bool) -> io::Result<Vec<String>> {
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
@@ -81,7 +82,7 @@ fn names(folder: &Path, is_meant: impl Fn(&str) -> bool) -> io::Result<Vec<Strin
     Ok(names.filter(|name| is_meant(name)).collect())
 }
 
-/// Whether a process holds the lock of a file; `None` where the file is gone.
+/// Whether a process holds the lock of a file; `None` if the file does not exist.
 fn is_held(path: &Path) -> io::Result<Option<bool>> {
     let file = match File::open(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),

@@ -1,4 +1,4 @@
-//! The calls that are over, from the journal: rows as the page shows them, and all that is known of one.
+//! The ended calls from the journal: rows of the page, and the details of one call.
 
 mod filter;
 mod row;
@@ -14,19 +14,19 @@ pub(crate) use self::filter::Filter;
 pub(crate) use self::row::{Hint, Row, arguments, is_alive, who};
 use haft_core::journal::{Found, Outcome, Record, View};
 
-/// Rows that are sent at once: more than anybody reads.
+/// The maximum number of rows of a response: more than anybody reads.
 const MAX_ROWS: usize = 500;
 
-/// Lines that are looked at for them: a second's work. Where they end the answer says so.
+/// The maximum number of lines read for them: a second's work. The response reports that it was reached.
 const MAX_LINES: usize = 300_000;
 
-/// Calls that have ended and whose first line is further up.
+/// The maximum number of ended calls whose first line is expected.
 const MAX_ENDED: usize = 1 << 16;
 
-/// Calls of an agent that are listed below the one that it answers.
+/// The maximum number of calls of an agent listed below the call that it answers.
 const MAX_CHILDREN: usize = 100;
 
-/// The last calls that `filter` lets through, the newest first.
+/// Returns the last calls that `filter` matches, newest first.
 pub(crate) fn calls(directory: &Path, filter: &Filter) -> io::Result<Value> {
     let (mut rows, mut ended, mut looked) = (Vec::new(), HashSet::new(), 0);
     let mut is_cut = false;
@@ -53,7 +53,7 @@ pub(crate) fn calls(directory: &Path, filter: &Filter) -> io::Result<Value> {
     Ok(json!({ "rows": rows, "is_cut": is_cut, "looked": looked }))
 }
 
-/// All that the journal has of the call `id`; `None` where it has no such call.
+/// Returns the details of the call `id`; `None` if the journal has no such call.
 pub(crate) fn call(directory: &Path, id: &str) -> io::Result<Option<Value>> {
     let view = View::open(directory)?;
     let (Found::One(record), _) = view.find(id)? else { return Ok(None) };
@@ -67,7 +67,7 @@ pub(crate) fn call(directory: &Path, id: &str) -> io::Result<Option<Value>> {
     })))
 }
 
-/// A record of a call that its process cannot end any more has this outcome.
+/// Returns the outcome. A started call whose process is gone is unfinished.
 pub(crate) fn outcome(record: &Record) -> &'static str {
     match record.outcome {
         Outcome::Started if !is_alive(record.pid) => "unfinished",

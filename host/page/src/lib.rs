@@ -1,12 +1,12 @@
-//! A page for a browser on the same machine: what every haft process of this user calls, what was refused, what waits for
-//! a person, and the way to answer that. It changes no grant and no program.toml.
+//! A page for a browser on the same machine: the calls of every haft process of this user, the refusals, and the
+//! calls that wait for approval, which the person answers there. It changes no grant and no program.toml.
 //!
-//! - [`Desk`]: the directory in which calls wait for a person, and by which any process finds an open page.
-//! - [`Server`]: the page itself, on a loopback address. It reads the journal and the sessions; what tools there are it
-//!   is told by a [`Catalogue`].
+//! - [`Desk`]: the directory in which calls wait for a person, and through which any process detects an open page.
+//! - [`Server`]: the page itself, on a loopback address. It reads the journal and the sessions; a [`Catalogue`]
+//!   lists the tools.
 //!
-//! The page is files of its own, uPlot and marked; all that tools, models and callers wrote reaches the browser as
-//! JSON and is put there as text.
+//! The page consists of static files, with uPlot and marked; all texts of tools, models and callers are sent to the
+//! browser as JSON and inserted as text.
 
 mod assets;
 mod catalogue;

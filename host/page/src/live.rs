@@ -1,5 +1,5 @@
-//! What happens now: a thread that reads what is added to the journal while a browser looks on, and tells all browsers. Of
-//! many calls it shows a part, and says how many there were.
+//! Live updates: a thread reads new lines of the journal while a browser is connected, and sends them to all
+//! browsers. Of many calls it sends a part and their number.
 
 use std::io;
 use std::path::PathBuf;
@@ -16,49 +16,49 @@ use crate::history::Row;
 use haft_core::journal::{Followed, NewLine, View};
 use haft_core::sync::Lock;
 
-/// How often it is looked at what was added: with the 5 ms that a line waits for being written and a frame of the
-/// browser less than the tenth of a second in which a row has to be there.
+/// How often new lines are read: together with the 5 ms that a line waits to be written and one frame of the
+/// browser, less than the tenth of a second within which a row must appear.
 const TICK: Duration = Duration::from_millis(25);
 
-/// Rows of calls that did what they were asked, in a tick: more in a second than anybody reads.
+/// The maximum number of rows of successful calls in a tick: more in a second than anybody reads.
 const MAX_ROUTINE: usize = 3;
 
-/// Rows of calls that did not, in a tick: they are shown first.
+/// The maximum number of rows of failed calls in a tick: they are sent first.
 const MAX_FAILED: usize = 20;
 
-/// Lines that are looked at in a tick: who writes more of them than are read is told of as well.
+/// The maximum number of lines read in a tick: if more are written, the rest is read later.
 const MAX_LINES: usize = 20_000;
 
-/// Calls whose beginning was shown and whose end was not: their ends are always shown.
+/// The maximum number of shown calls whose end is awaited: their ends are always sent.
 const MAX_OPEN: usize = 256;
 
-/// Batches that a browser may be late; after that some are left out.
+/// How many batches a browser may be late; beyond that, some are dropped.
 const LATE: usize = 32;
 
-/// What is told to all browsers. Clones are the same.
+/// The updates for all browsers. Clones are equivalent.
 #[derive(Clone)]
-pub(crate) struct Live(Arc<Told>);
+pub(crate) struct Live(Arc<Shared>);
 
-struct Told {
+struct Shared {
     journal: PathBuf,
-    /// What is read on from, while a browser looks on.
+    /// The position in the journal, while a browser is connected.
     followed: Lock<Option<Followed>>,
     rows: broadcast::Sender<Bytes>,
     questions: watch::Sender<Bytes>,
     is_over: AtomicBool,
 }
 
-/// What was added in a tick.
+/// The updates of a tick.
 #[derive(Default, Serialize)]
 struct Batch {
     rows: Vec<Row>,
-    /// Calls that ended.
+    /// The number of calls that ended.
     ended: usize,
-    /// Those of them that are among the rows.
+    /// How many of them are among the rows.
     shown: usize,
 }
 
-/// A question as a browser gets it.
+/// A question as sent to a browser.
 #[derive(Serialize)]
 struct Question {
     #[serde(flatten)]
@@ -67,22 +67,22 @@ struct Question {
 }
 
 impl Live {
-    /// Of the journal in this directory. Nothing is read before a browser looks on.
+    /// Makes the updates of the journal in this directory. Nothing is read before a browser connects.
     pub(crate) fn new(journal: PathBuf) -> Self {
         let (rows, _) = broadcast::channel(LATE);
         let (questions, _) = watch::channel(Bytes::from_static(b"[]"));
         let (followed, is_over) = (Lock::default(), AtomicBool::new(false));
-        Self(Arc::new(Told { journal, followed, rows, questions, is_over }))
+        Self(Arc::new(Shared { journal, followed, rows, questions, is_over }))
     }
 
-    /// Begins to read, on a thread of its own, until [`Self::stop`].
+    /// Starts the reading thread, until [`Self::stop`].
     pub(crate) fn start(&self, desk: &Desk) -> io::Result<()> {
-        let (told, desk) = (self.0.clone(), desk.clone());
-        let run = move || Reader { told, desk, open: Vec::new(), asked: Vec::new() }.run();
+        let (shared, desk) = (self.0.clone(), desk.clone());
+        let run = move || Reader { shared, desk, open: Vec::new(), asked: Vec::new() }.run();
         std::thread::Builder::new().name("haft-page".into()).spawn(run).map(drop)
     }
 
-    /// The rows of lines that are written from now on, as JSON.
+    /// Returns the rows of new lines from now on, as JSON.
     pub(crate) fn rows(&self) -> io::Result<broadcast::Receiver<Bytes>> {
         let mut followed = self.0.followed.lock();
         if followed.is_none() {
@@ -91,7 +91,7 @@ impl Live {
         Ok(self.0.rows.subscribe())
     }
 
-    /// The questions that wait, as JSON.
+    /// Returns the waiting questions, as JSON.
     pub(crate) fn questions(&self) -> watch::Receiver<Bytes> {
         self.0.questions.subscribe()
     }
@@ -102,17 +102,17 @@ impl Live {
 }
 
 struct Reader {
-    told: Arc<Told>,
+    shared: Arc<Shared>,
     desk: Desk,
-    /// The ids of calls whose beginning was shown.
+    /// The ids of calls whose start was shown.
     open: Vec<String>,
-    /// The digests of the questions that were told last.
+    /// The digests of the questions that were sent last.
     asked: Vec<String>,
 }
 
 impl Reader {
     fn run(mut self) {
-        while !self.told.is_over.load(Ordering::Relaxed) {
+        while !self.shared.is_over.load(Ordering::Relaxed) {
             std::thread::sleep(TICK);
             if let Err(error) = self.look() {
                 tracing::debug!(%error, "the page cannot read what is new");
@@ -121,18 +121,18 @@ impl Reader {
     }
 
     fn look(&mut self) -> io::Result<()> {
-        let told = self.told.clone();
-        let mut followed = told.followed.lock();
-        if told.rows.receiver_count() == 0 {
-            // Whoever comes next reads what is there.
+        let shared = self.shared.clone();
+        let mut followed = shared.followed.lock();
+        if shared.rows.receiver_count() == 0 {
+            // The next browser reads the existing lines itself.
             *followed = None;
         }
         let Some(followed) = followed.as_mut() else { return Ok(()) };
         self.look_at_questions()?;
         let batch = self.batch(followed)?;
         if batch.ended > 0 || !batch.rows.is_empty() {
-            // Without a browser there is nobody to tell.
-            let _ = self.told.rows.send(serde_json::to_vec(&batch)?.into());
+            // Fails only without a browser.
+            let _ = self.shared.rows.send(serde_json::to_vec(&batch)?.into());
         }
         Ok(())
     }
@@ -184,7 +184,7 @@ impl Reader {
             let questions =
                 found.into_iter().map(|found| Question { digest: found.digest, waiting: found.waiting });
             let text = serde_json::to_vec(&questions.collect::<Vec<_>>())?;
-            self.told.questions.send_replace(text.into());
+            self.shared.questions.send_replace(text.into());
             self.asked = digests;
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! What a person sees first: which calls run and for whom, what today came to, and what was refused.
+//! The first view: the running calls and their callers, the totals of today, and the refusals.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -11,44 +11,44 @@ use serde::Serialize;
 use crate::history::{Hint, Row, is_alive, who};
 use haft_core::journal::{Outcome, Outline, Record, View};
 
-/// Lines that are read, the last ones: a second's work. Where they end the answer says so.
+/// The maximum number of lines read, from the end: a second's work. The response reports that it was reached.
 const MAX_LINES: usize = 200_000;
 
-/// How long ago a call that runs may have begun, unless today began earlier.
+/// The maximum age of a running call, unless today began earlier.
 const LONGEST: SignedDuration = SignedDuration::from_hours(24);
 
-/// How much later than another line one may stand that was written before it.
+/// The maximum delay between the time of a line and its position.
 const SLACK: SignedDuration = SignedDuration::from_mins(1);
 
-/// Calls under way that are shown: more than anybody watches.
+/// The maximum number of running calls shown: more than anybody watches.
 const MAX_RUNNING: usize = 50;
 
-/// Callers that are told apart, and rows of them that are sent, those with the most calls.
+/// The maximum number of callers counted, and of rows sent, those with the most calls.
 const MAX_CALLERS: (usize, usize) = (500, 10);
 
-/// Refusals that are told apart, and rows of them that are sent, the latest.
+/// The maximum number of different refusals counted, and of rows sent, the latest.
 const MAX_REFUSALS: (usize, usize) = (200, 10);
 
-/// Refused calls whose whole line is read; of further ones there is the count.
+/// The maximum number of refused calls whose whole line is parsed; further ones are only counted.
 const MAX_REFUSED: usize = 2000;
 
-/// The hours of a day; one of summer time's end has 25.
+/// The maximum number of hours of a day, at the end of summer time.
 const HOURS: usize = 25;
 
-/// The journal's part of what is shown.
+/// The overview from the journal.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Overview {
-    /// When today began, or the last of the lines that were read, in milliseconds since 1970.
+    /// The start of today, or of the lines that were read, in milliseconds since 1970.
     since: i64,
     /// Whether there are earlier calls of today.
     is_cut: bool,
-    /// Calls under way, the newest first.
+    /// The running calls, newest first.
     running: Vec<Row>,
-    /// Calls of today that have ended.
+    /// The number of calls of today that have ended.
     calls: usize,
-    /// Those of them that did not do what they were asked.
+    /// How many of them failed.
     failed: usize,
-    /// Those of these that were refused.
+    /// How many of the failed ones were refused.
     refused: usize,
     /// The calls in each hour of today.
     hours: Vec<Hour>,
@@ -62,18 +62,18 @@ struct Hour {
     failed: usize,
 }
 
-/// Who made calls today.
+/// A caller of today.
 #[derive(Debug, Default, Serialize)]
 struct Caller {
     name: String,
     program: String,
     calls: usize,
     failed: usize,
-    /// When the last of them began.
+    /// The start of its last call.
     last: i64,
 }
 
-/// Calls of one tool that were refused for one reason.
+/// The calls of one tool that were refused for one reason.
 #[derive(Debug, Serialize)]
 struct Refusal {
     tool: String,
@@ -85,7 +85,7 @@ struct Refusal {
     hint: Option<Hint>,
 }
 
-/// What is gathered while the lines are read, from the last one on.
+/// The data gathered while the lines are read, from the last to the first.
 struct Day {
     begun: Timestamp,
     shown: Overview,
@@ -94,7 +94,7 @@ struct Day {
     refusals: HashMap<(String, String), Refusal>,
 }
 
-/// The overview of today, as this machine's time zone has it.
+/// Returns the overview of today, in this machine's time zone.
 pub(crate) fn overview(directory: &Path) -> io::Result<Overview> {
     let now = Zoned::now();
     let begun = now.start_of_day().map_err(io::Error::other)?.timestamp();
@@ -168,7 +168,7 @@ impl Day {
         caller.last = caller.last.max(outline.time.as_millisecond());
     }
 
-    /// Counts a refusal among those that one line would allow, or that have one text.
+    /// Counts a refusal together with those that have the same hint or text.
     fn refuse(&mut self, record: Option<Record>) {
         let Some(row) = record.map(|record| Row::new(&record)) else { return };
         let why = row.error.as_deref().and_then(|error| error.lines().next()).unwrap_or_default().to_owned();
@@ -184,10 +184,11 @@ impl Day {
 
     fn shown(self) -> Overview {
         let mut callers: Vec<_> = self.callers.into_values().collect();
-        callers.sort_unstable_by(|one, two| (two.calls, &one.name).cmp(&(one.calls, &two.name)));
+        callers
+            .sort_unstable_by(|first, second| (second.calls, &first.name).cmp(&(first.calls, &second.name)));
         callers.truncate(MAX_CALLERS.1);
         let mut refusals: Vec<_> = self.refusals.into_values().collect();
-        refusals.sort_unstable_by(|one, two| (two.time, &one.id).cmp(&(one.time, &two.id)));
+        refusals.sort_unstable_by(|first, second| (second.time, &first.id).cmp(&(first.time, &second.id)));
         refusals.truncate(MAX_REFUSALS.1);
         Overview { callers, refusals, ..self.shown }
     }

@@ -1,7 +1,7 @@
-//! The page's server: HTTP on a loopback address, for browsers that were let in by a link that works once.
+//! The server of the page: HTTP on a loopback address, for browsers admitted by a one-time link.
 //!
-//! It listens, where the system has that, at a loopback address of its own (`127.83.12.9`): a browser sends a cookie to
-//! every port of a host, and other pages of this machine must not get this one.
+//! If the system supports it, the server listens on a separate loopback address (`127.83.12.9`): a browser sends a
+//! cookie to every port of a host, and other pages of this machine must not get this one.
 
 mod gate;
 mod keys;
@@ -29,36 +29,35 @@ use self::site::Site;
 use crate::catalogue::Catalogue;
 use haft_core::random;
 
-/// Connections at once: a browser has six.
+/// The maximum number of connections: a browser has six.
 const MAX_CONNECTIONS: usize = 64;
 
-/// Headers of a request.
+/// The maximum number of headers of a request.
 const MAX_HEADERS: usize = 64;
 
-/// Bytes of a request's headers.
+/// The maximum size of a request's headers in bytes.
 const MAX_HEAD: usize = 16 << 10;
 
-/// How long the headers of a request may take, from the end of the one before.
+/// How long the headers of a request may take, after the end of the previous one.
 const HEADERS: Duration = Duration::from_mins(1);
 
-/// A pause after a connection could not be accepted.
+/// The pause after a connection could not be accepted.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Threads that read the journal and the sessions.
+/// The number of threads that read the journal and the sessions.
 const READERS: usize = 2;
 
-/// A server that listens.
+/// A listening server.
 pub struct Server {
     listener: StdListener,
     site: Arc<Site>,
 }
 
 impl Server {
-    /// Listens at `address`, or at a loopback address that nothing else uses. Nobody is let in before there is a link.
+    /// Listens at `address`, or at an unused loopback address. Admits no browser before there is a link.
     ///
     /// # Errors
-    /// Where the address is not one of this machine alone, or cannot be listened at; where the directories of `places`
-    /// cannot be made.
+    /// The address is not a loopback address or cannot be used, or the directories of `places` cannot be created.
     pub fn bind(
         address: Option<SocketAddr>,
         places: Places,
@@ -73,18 +72,24 @@ impl Server {
         Ok(Self { listener, site })
     }
 
-    /// A new link, which lets in one browser, once. The one before does not any more, if nobody has used it.
+    /// Returns a new link, which admits one browser once. Invalidates the previous link.
+    ///
+    /// # Errors
+    /// The system provides no random numbers.
     pub fn link(&self) -> io::Result<Link> {
         self.site.keys().link()
     }
 
-    /// What makes further links while the server runs.
+    /// Returns a function that makes further links while the server runs.
     pub fn links(&self) -> impl Fn() -> io::Result<Link> + Send + 'static {
         let site = self.site.clone();
         move || site.keys().link()
     }
 
-    /// Serves until `stop` is cancelled, on a thread of its own: nothing else waits for a browser.
+    /// Serves until `stop` is cancelled, on a separate thread: no other work waits for a browser.
+    ///
+    /// # Errors
+    /// The thread or its runtime cannot be started.
     pub fn start(self, stop: CancellationToken) -> io::Result<JoinHandle<()>> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -145,13 +150,13 @@ fn listen(address: SocketAddr) -> io::Result<StdListener> {
         .map_err(|error| io::Error::new(error.kind(), format!("cannot listen at `{address}`: {error}")))
 }
 
-/// An address of the loopback network that no other program's pages have; systems that know only the first of them give
+/// Listens on a loopback address that no other program's pages use; on systems with a single loopback address, on
 /// that one.
 fn own_address() -> io::Result<StdListener> {
     let [second, third, fourth] = random::bytes()?;
-    // Neither the network's own address nor that of everybody in it.
-    let own = Ipv4Addr::new(127, second.clamp(1, 254), third, fourth.clamp(2, 254));
-    StdListener::bind(SocketAddr::new(IpAddr::V4(own), 0))
+    // Neither the network address nor the broadcast address.
+    let address = Ipv4Addr::new(127, second.clamp(1, 254), third, fourth.clamp(2, 254));
+    StdListener::bind(SocketAddr::new(IpAddr::V4(address), 0))
         .or_else(|_| listen(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0)))
 }
 

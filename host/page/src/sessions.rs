@@ -1,4 +1,4 @@
-//! The saved sessions of `haft run` and `haft chat`: a list, and one as a conversation.
+//! The saved sessions of `haft run` and `haft chat`: a list, and one session as a conversation.
 
 mod conversation;
 
@@ -14,29 +14,30 @@ use haft_core::tool::{Keep, clip};
 use haft_core::usage::{Cost, Usage};
 use jiff::{Timestamp, Zoned};
 
-/// Sessions that are listed: the newest.
+/// The maximum number of listed sessions: the newest.
 const MAX_SESSIONS: usize = 100;
 
-/// Bytes of a session that is read to be listed; of a longer one the list has no more than its beginning.
+/// The maximum size, in bytes, of a session that is read for the list; of a longer one only the beginning is
+/// listed.
 const MAX_LISTED: u64 = 8 << 20;
 
-/// Bytes of a session that is shown.
+/// The maximum size of a shown session in bytes.
 const MAX_SHOWN: u64 = 256 << 20;
 
-/// Characters of what a session is about.
+/// The maximum number of characters of a title.
 const MAX_TITLE: usize = 120;
 
-/// How long a session was when it was read, and when the day began for which its use was summed.
+/// The length of a session when it was read, and the start of the day for which its usage was summed.
 type Read = (u64, Timestamp);
 
-/// Lists sessions, and remembers what it has read of those that did not change.
+/// Lists sessions, and caches unchanged ones.
 #[derive(Default)]
 pub(crate) struct Listing {
     known: Lock<HashMap<String, (Read, Value)>>,
 }
 
 impl Listing {
-    /// The newest sessions, the last one first.
+    /// Returns the newest sessions, newest first.
     pub(crate) fn all(&self, sessions: &Sessions) -> Result<Value, String> {
         let all = sessions.all().map_err(|error| error.to_string())?;
         let today = Zoned::now().start_of_day().map_err(|error| error.to_string())?.timestamp();
@@ -63,7 +64,7 @@ impl Listing {
     }
 }
 
-/// The session `id` as a conversation; `None` where there is none.
+/// Returns the session `id` as a conversation; `None` if it does not exist.
 pub(crate) fn one(sessions: &Sessions, id: &str) -> Result<Option<Value>, String> {
     let Ok(saved) = sessions.find(id) else { return Ok(None) };
     if length(&saved).is_none_or(|length| length > MAX_SHOWN) {
@@ -108,7 +109,7 @@ fn whole(saved: &Saved, today: Timestamp) -> Option<Value> {
     }))
 }
 
-/// What the models of a session used since then.
+/// Returns the usage of a session since a time.
 fn used_since(saved: &Saved, since: Timestamp) -> Value {
     let mut usage = Usage::default();
     for line in saved.lines().unwrap_or_default().into_iter().filter(|line| line.time >= since) {
@@ -121,7 +122,7 @@ fn used_since(saved: &Saved, since: Timestamp) -> Value {
     json!({ "input": usage.input, "output": usage.output, "cost": usage.cost.map(Cost::dollars) })
 }
 
-/// What the beginning of a session says.
+/// Returns the row from the beginning of a session.
 fn opening(saved: &Saved) -> Option<Value> {
     let (begun, said) = saved.opening()?;
     Some(json!({

@@ -1,4 +1,4 @@
-//! What the journal says of each tool: calls, failures and durations, all together and over time.
+//! The statistics of each tool from the journal: calls, failures and durations, in total and over time.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -10,38 +10,39 @@ use serde::Serialize;
 
 use haft_core::journal::{Granted, Outcome, Outline, View};
 
-/// Calls that are counted: the last ones. Fifty a minute for a day, or a busy server's last seconds.
+/// The maximum number of calls counted, from the end: fifty a minute for a day, or the last seconds of a busy
+/// server.
 const MAX_CALLS: usize = 100_000;
 
-/// Lines that are looked at for them.
+/// The maximum number of lines read for them.
 const MAX_LINES: usize = 2 * MAX_CALLS;
 
-/// Tools of which there are figures; calls of further ones are left out.
+/// The maximum number of tools; calls of further ones are ignored.
 const MAX_TOOLS: usize = 500;
 
-/// The time that a curve shows at least, where all calls were in less.
+/// The minimum time span of a curve.
 const SHORTEST: SignedDuration = SignedDuration::from_mins(1);
 
-/// How much later than another line one may stand that was written before it.
+/// The maximum delay between the time of a line and its position.
 const SLACK: SignedDuration = SignedDuration::from_mins(1);
 
-/// Parts that the time is divided into for a curve.
+/// The number of parts of a curve.
 const PARTS: usize = 48;
 
-/// Figures of the tools that were called.
+/// The statistics of the called tools.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Figures {
-    /// From when on, in milliseconds since 1970.
+    /// The start, in milliseconds since 1970.
     since: i64,
     until: i64,
-    /// Whether there are earlier calls in the time that was asked for.
+    /// Whether there are earlier calls in the requested time.
     is_cut: bool,
     tools: Vec<ToolFigures>,
-    /// Names that were called and that no tool has, with how often.
+    /// The names of unknown tools, with the number of calls.
     unknown: BTreeMap<String, usize>,
 }
 
-/// Figures of a tool.
+/// The statistics of a tool.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct ToolFigures {
     name: String,
@@ -51,13 +52,13 @@ pub(crate) struct ToolFigures {
     p50: Option<f32>,
     p99: Option<f32>,
     curve: Vec<Part>,
-    /// Those of its last call.
+    /// The values of its last call.
     origin: Option<String>,
     digest: Option<String>,
     grant: Option<Granted>,
 }
 
-/// A tool in one part of the time.
+/// The statistics of a tool in one part of the time.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 struct Part {
     calls: usize,
@@ -66,21 +67,21 @@ struct Part {
     p99: Option<f32>,
 }
 
-/// A call, in short.
+/// A call in short.
 struct Sample {
     time: Timestamp,
     outcome: Outcome,
     milliseconds: f32,
 }
 
-/// The calls of a tool, the newest first.
+/// The calls of a tool, newest first.
 #[derive(Default)]
 struct Called {
     samples: Vec<Sample>,
     last: ToolFigures,
 }
 
-/// The figures of the calls that ended in the last `hours`.
+/// Returns the statistics of the calls that ended in the last `hours`.
 pub(crate) fn figures(directory: &Path, hours: u8) -> io::Result<Figures> {
     let until = Timestamp::now();
     let asked = until.checked_sub(SignedDuration::from_hours(hours.into())).unwrap_or(until);
@@ -116,11 +117,11 @@ pub(crate) fn figures(directory: &Path, hours: u8) -> io::Result<Figures> {
     }
     let mut tools: Vec<_> =
         tools.into_iter().map(|(name, called)| called.figures(name, since, until)).collect();
-    tools.sort_unstable_by(|one, two| (two.calls, &one.name).cmp(&(one.calls, &two.name)));
+    tools.sort_unstable_by(|first, second| (second.calls, &first.name).cmp(&(first.calls, &second.name)));
     Ok(Figures { since: since.as_millisecond(), until: until.as_millisecond(), is_cut, tools, unknown })
 }
 
-/// When the first of the calls began, but for a while before `until` at least.
+/// Returns the start of the first call, but at least [`SHORTEST`] before `until`.
 fn first(tools: &HashMap<String, Called>, until: Timestamp) -> Option<Timestamp> {
     let times = tools.values().flat_map(|called| &called.samples).map(|sample| sample.time);
     Some(times.min()?.min(until.checked_sub(SHORTEST).ok()?))
@@ -174,7 +175,7 @@ fn part<'s>(samples: impl Iterator<Item = &'s Sample>) -> Part {
     Part { calls: durations.len(), failed, p50, p99 }
 }
 
-/// The smallest value that so many percent do not exceed.
+/// Returns the smallest value that `percent` percent of the values do not exceed.
 fn percentile(sorted: &[f32], percent: usize) -> Option<f32> {
     let rank = (sorted.len() * percent).div_ceil(100);
     sorted.get(rank.checked_sub(1)?).copied()

@@ -1,10 +1,11 @@
-//! Traces and metrics of calls for OpenTelemetry (OTLP over HTTP), by its conventions for generative AI and MCP. haft tells
-//! what it does to a [`Recorder`](haft_core::trace::Recorder); this is one. Without it nothing here runs.
+//! Traces and metrics of calls for OpenTelemetry (OTLP over HTTP), with its semantic conventions for generative AI
+//! and MCP. haft reports its operations to a [`Recorder`](haft_core::trace::Recorder), which this crate implements.
+//! Without telemetry settings nothing here runs.
 //!
-//! The metrics are also there for whoever asks for them, in Prometheus's text format, where an address was named.
+//! The metrics are also served in Prometheus's text format, if an address is set.
 //!
-//! What is sent are names of tools, models and servers, durations, numbers of tokens and kinds of failures. Nothing that
-//! was said, asked or answered is among it, no argument and no secret.
+//! The data are names of tools, models and servers, durations, token counts and kinds of failures. They contain no
+//! prompt, no answer, no argument and no secret.
 
 mod metrics;
 mod names;

@@ -1,5 +1,5 @@
-//! How long operations take and what they use, as histograms with the boundaries that the conventions name; and gauges, which
-//! are read whenever metrics are sent.
+//! The durations and the usage of operations, as histograms with the boundaries of the conventions; and gauges,
+//! which are read at each export.
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use opentelemetry::metrics::{AsyncInstrument, Histogram, Meter};
 
 use super::names;
 
-/// Seconds of MCP's operations.
+/// The boundaries of MCP operations in seconds.
 const MCP_SECONDS: &[f64] = &[0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0];
 
-/// Seconds of questions to models.
+/// The boundaries of model requests in seconds.
 const MODEL_SECONDS: &[f64] =
     &[0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92];
 
-/// Tokens.
+/// The boundaries of token counts.
 const TOKENS: &[f64] = &[
     1.0,
     4.0,
@@ -43,7 +43,7 @@ pub(crate) enum Measure {
     Chat,
 }
 
-/// What is measured.
+/// The instruments.
 #[derive(Debug)]
 pub(crate) struct Metrics {
     served: Histogram<f64>,
@@ -68,7 +68,7 @@ impl Metrics {
         }
     }
 
-    /// An operation took so long.
+    /// Records the duration of an operation.
     pub(crate) fn took(&self, measure: Measure, time: Duration, attributes: &[KeyValue]) {
         let histogram = match measure {
             Measure::Served => &self.served,
@@ -78,7 +78,7 @@ impl Metrics {
         histogram.record(time.as_secs_f64(), attributes);
     }
 
-    /// A model used so much.
+    /// Records the usage of a model.
     pub(crate) fn used(&self, usage: &Usage, attributes: &[KeyValue]) {
         for (kind, tokens) in [("input", usage.input), ("output", usage.output)] {
             let kind = KeyValue::new(names::TOKEN_TYPE, kind);
@@ -99,7 +99,7 @@ impl Metrics {
             }
         };
         let gauge = self.meter.u64_observable_gauge(name).with_unit(unit).with_callback(read);
-        // The library keeps what reads it.
+        // The library keeps the callback.
         let _ = gauge.build();
     }
 }

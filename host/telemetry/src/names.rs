@@ -1,5 +1,5 @@
-//! Every name of OpenTelemetry's semantic conventions that is used, in one flat list; `.ci/steps/telemetry` compares it with the
-//! conventions' own registry.
+//! All names of OpenTelemetry's semantic conventions in use, as one flat list; `.ci/steps/telemetry` compares it
+//! with the registry of the conventions.
 
 /// Attributes.
 pub(crate) const AGENT_NAME: &str = "gen_ai.agent.name";
@@ -27,7 +27,8 @@ pub(crate) const MODEL_DURATION: &str = "gen_ai.client.operation.duration";
 pub(crate) const MODEL_TOKENS: &str = "gen_ai.client.token.usage";
 pub(crate) const SERVER_DURATION: &str = "mcp.server.operation.duration";
 
-/// haft's own, for which the conventions have no name: workers and gates, and the MCP server as program.toml calls it.
+/// Names of haft, for which the conventions have none: workers and gates, and the name of an MCP server in
+/// program.toml.
 pub(crate) const CALLS_SENT: &str = "haft.gate.call.active";
 pub(crate) const PLACES: &str = "haft.worker.place.limit";
 pub(crate) const PLACES_USED: &str = "haft.worker.place.usage";

@@ -1,5 +1,5 @@
-//! Takes what haft does, and has it sent in batches by threads of the library. What cannot be sent is dropped: no call waits
-//! for it. Queues are bounded (`OTEL_BSP_MAX_QUEUE_SIZE`, 2,048 spans unless it says otherwise).
+//! Receives the operations of haft, which threads of the library export in batches. Data that cannot be sent is
+//! dropped: no call waits for it. Queues are bounded (`OTEL_BSP_MAX_QUEUE_SIZE`, by default 2,048 spans).
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,16 +22,16 @@ use super::recording::{OwnRecording, Told, context};
 use super::sender::Sender;
 use super::settings::{Settings, Signal};
 
-/// How long the last of it may take to be sent.
+/// The timeout of the last export.
 const CLOSING: Duration = Duration::from_secs(3);
 
-/// What haft does, told by the conventions of OpenTelemetry. Clones are the same.
+/// The export of haft's operations by the conventions of OpenTelemetry. Clones are equivalent.
 #[derive(Clone, Debug)]
 pub struct Telemetry {
     tracing: SdkTracerProvider,
     measuring: SdkMeterProvider,
     recorder: Arc<OwnRecorder>,
-    /// What is told to whoever asks for metrics.
+    /// The registry for Prometheus.
     registry: Option<Registry>,
 }
 
@@ -41,22 +41,25 @@ struct OwnRecorder {
     metrics: Arc<Metrics>,
 }
 
-/// Why nothing can be sent.
+/// Why telemetry cannot be started.
 #[derive(Debug, thiserror::Error)]
 pub enum TelemetryError {
-    /// The settings make no exporter.
+    /// The settings are invalid for an exporter.
     #[error("telemetry cannot be sent: {0}")]
     Exporter(#[from] ExporterBuildError),
-    /// There is nothing to ask for metrics.
+    /// The reader for Prometheus cannot be made.
     #[error("metrics cannot be asked for: {0}")]
     Scraped(#[from] OTelSdkError),
-    /// There is no HTTP client for it.
+    /// The HTTP client cannot be made.
     #[error("telemetry cannot be sent: {0}")]
     Client(String),
 }
 
 impl Telemetry {
-    /// Begins to send what is told. Must be called inside a runtime, which sends it.
+    /// Starts the export. Must be called inside a runtime, which sends the data.
+    ///
+    /// # Errors
+    /// The settings are invalid, or a client cannot be made.
     pub fn start(settings: &Settings) -> Result<Self, TelemetryError> {
         let sender = Sender::new(&settings.headers).map_err(TelemetryError::Client)?;
         let resource = resource(settings);
@@ -89,21 +92,21 @@ impl Telemetry {
         Ok(Self { tracing, measuring, recorder, registry })
     }
 
-    /// Where operations are told.
+    /// Returns the trace that records operations here.
     pub fn trace(&self) -> Trace {
         Trace::to(self.recorder.clone())
     }
 
-    /// The metrics as they are now, in Prometheus's text format; nothing where nobody was to ask for them.
+    /// Returns the current metrics in Prometheus's text format; `None` if they are not served.
     pub(crate) fn exposition(&self) -> Option<String> {
         let metrics = self.registry.as_ref()?.gather();
         TextEncoder::new().encode_to_string(&metrics).ok()
     }
 
-    /// Sends what is left, within a few seconds, and nothing after it.
+    /// Exports the remaining data within a few seconds, and nothing after it.
     pub async fn close(self) {
         let Self { tracing, measuring, .. } = self;
-        // The threads of the library wait for the runtime, which is not to wait for them.
+        // The threads of the library wait for the runtime, which must not wait for them.
         let closing = tokio::task::spawn_blocking(move || {
             let ended = [tracing.shutdown_with_timeout(CLOSING), measuring.shutdown_with_timeout(CLOSING)];
             ended
@@ -117,7 +120,7 @@ impl Telemetry {
     }
 }
 
-/// What the process is. The variables of the environment are added by the library.
+/// Returns the resource of this process. The library adds the environment variables.
 fn resource(settings: &Settings) -> Resource {
     let builder = Resource::builder();
     let builder = match settings.service_name() {

@@ -1,4 +1,4 @@
-//! One operation under way: its span, and what is measured of it at its end.
+//! An operation under way: its span, and its measurements at the end.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -12,10 +12,10 @@ use opentelemetry_sdk::trace::Span as SdkSpan;
 use super::metrics::{Measure, Metrics};
 use super::names;
 
-/// Characters of a value: names have a few dozen, ids what somebody else likes.
+/// The maximum number of characters of a value: names have some dozens, ids of others any number.
 const MAX_TEXT: usize = 200;
 
-/// What the conventions call the method.
+/// The method in the conventions.
 const TOOLS_CALL: &str = "tools/call";
 
 /// An operation under way.
@@ -23,18 +23,18 @@ pub(crate) struct OwnRecording {
     pub(crate) span: SdkSpan,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) measure: Option<Measure>,
-    /// What tells measurements apart: nothing of which there are many values.
+    /// The attributes of measurements: none with many values.
     pub(crate) dimensions: Vec<KeyValue>,
     pub(crate) begun: Instant,
 }
 
-/// How an operation is told.
+/// The conversion of an operation.
 pub(crate) struct Told {
     pub(crate) name: String,
     pub(crate) kind: SpanKind,
     pub(crate) measure: Option<Measure>,
     pub(crate) dimensions: Vec<KeyValue>,
-    /// What is told besides.
+    /// Further attributes of the span.
     pub(crate) more: Vec<KeyValue>,
 }
 
@@ -42,7 +42,7 @@ impl Told {
     pub(crate) fn of(operation: &Operation<'_>) -> Self {
         match operation {
             Operation::Served { tool, request, protocol, over } => {
-                let protocol = protocol.map(|own| text(names::PROTOCOL_VERSION, own));
+                let protocol = protocol.map(|version| text(names::PROTOCOL_VERSION, version));
                 let dimensions = [of_tool(tool), of_wire(*over), protocol.into_iter().collect()].concat();
                 let more = vec![text(names::REQUEST_ID, request)];
                 Self::new(
@@ -63,16 +63,16 @@ impl Told {
                 )
             }
             Operation::Tool { tool, call } => {
-                let own = [
+                let attributes = [
                     (names::OPERATION, "execute_tool"),
                     (names::TOOL_NAME, tool),
                     (names::TOOL_TYPE, "function"),
                 ];
-                let more = texts(&[&own[..], &[(names::TOOL_CALL_ID, call)]].concat());
+                let more = texts(&[&attributes[..], &[(names::TOOL_CALL_ID, call)]].concat());
                 Self::new(named("execute_tool", tool), (SpanKind::Internal, None), Vec::new(), more)
             }
             Operation::Chat { provider, model } => {
-                let own = [
+                let attributes = [
                     (names::OPERATION, "chat"),
                     (names::PROVIDER, vendor(provider)),
                     (names::REQUEST_MODEL, model),
@@ -80,18 +80,18 @@ impl Told {
                 Self::new(
                     named("chat", model),
                     (SpanKind::Client, Some(Measure::Chat)),
-                    texts(&own),
+                    texts(&attributes),
                     Vec::new(),
                 )
             }
             Operation::Agent { name, provider, model } => {
-                let own = [
+                let attributes = [
                     (names::OPERATION, "invoke_agent"),
                     (names::PROVIDER, vendor(provider)),
                     (names::REQUEST_MODEL, model),
                 ];
                 let name = name.map(|name| (names::AGENT_NAME, name));
-                let more = texts(&own.into_iter().chain(name).collect::<Vec<_>>());
+                let more = texts(&attributes.into_iter().chain(name).collect::<Vec<_>>());
                 let shown = named("invoke_agent", name.map(|(_, name)| name).unwrap_or_default());
                 Self::new(shown, (SpanKind::Internal, None), Vec::new(), more)
             }
@@ -108,11 +108,11 @@ impl Told {
     }
 }
 
-/// What is said of every call of a tool.
+/// Returns the attributes of every call of a tool.
 fn of_tool(tool: &str) -> Vec<KeyValue> {
-    let mut own = texts(&[(names::METHOD, TOOLS_CALL), (names::OPERATION, "execute_tool")]);
-    own.extend((!tool.is_empty()).then(|| text(names::TOOL_NAME, tool)));
-    own
+    let mut attributes = texts(&[(names::METHOD, TOOLS_CALL), (names::OPERATION, "execute_tool")]);
+    attributes.extend((!tool.is_empty()).then(|| text(names::TOOL_NAME, tool)));
+    attributes
 }
 
 fn of_wire(over: Wire) -> Vec<KeyValue> {
@@ -122,20 +122,20 @@ fn of_wire(over: Wire) -> Vec<KeyValue> {
     }
 }
 
-/// What the conventions call whose API it is.
+/// Returns the name of a provider in the conventions.
 fn vendor(provider: &str) -> &str {
     if provider == "gemini" { "gcp.gemini" } else { provider }
 }
 
-fn named(what: &str, which: &str) -> String {
-    if which.is_empty() { what.to_owned() } else { format!("{what} {which}") }
+fn named(operation: &str, target: &str) -> String {
+    if target.is_empty() { operation.to_owned() } else { format!("{operation} {target}") }
 }
 
 fn texts(pairs: &[(&'static str, &str)]) -> Vec<KeyValue> {
     pairs.iter().map(|(name, value)| text(name, value)).collect()
 }
 
-/// A name, or an id that somebody else made up.
+/// Returns an attribute for a name or an outside id, shortened.
 fn text(name: &'static str, value: &str) -> KeyValue {
     KeyValue::new(name, clip(value, MAX_TEXT, Keep::Head))
 }
@@ -147,7 +147,7 @@ impl Recording for OwnRecording {
 
     fn end(&mut self, ended: &Ended<'_>) {
         if let Some(error) = ended.error {
-            // Of the dimensions too: how often what fails.
+            // Also a dimension: failures are counted by kind.
             self.dimensions.push(text(names::ERROR_TYPE, error));
             self.span.set_attribute(text(names::ERROR_TYPE, error));
             self.span.set_status(Status::error(error.to_owned()));
@@ -173,7 +173,7 @@ impl Recording for OwnRecording {
     }
 }
 
-/// What parts of a span are parts of.
+/// Returns the parent for child operations of a span.
 fn parent(context: &SpanContext) -> TraceParent {
     let state = context.trace_state().header();
     TraceParent {
@@ -184,7 +184,7 @@ fn parent(context: &SpanContext) -> TraceParent {
     }
 }
 
-/// The same as the library has it.
+/// Converts a parent to the library's type.
 pub(crate) fn context(parent: &TraceParent) -> SpanContext {
     use opentelemetry::trace::{SpanId, TraceFlags, TraceId};
     use std::str::FromStr;

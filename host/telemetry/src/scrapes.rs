@@ -1,6 +1,6 @@
-//! Answers Prometheus, which asks for metrics at an address of its own: `GET /metrics`, and nothing else. Whoever reaches the
-//! address is answered; pages in browsers are not, nor, at an address of this machine alone, whoever calls it by a foreign name:
-//! a page whose name has become that address (DNS rebinding) sends no `Origin`.
+//! Serves metrics to Prometheus at a separate address: `GET /metrics`, and nothing else. Every client that reaches
+//! the address is answered, except pages in browsers and, at a loopback address, requests for a foreign host name:
+//! a page whose name resolves to that address (DNS rebinding) sends no `Origin`.
 
 use std::convert::Infallible;
 use std::io;
@@ -22,28 +22,28 @@ use tokio::sync::Semaphore;
 use super::Telemetry;
 use haft_core::net::{is_loopback, is_loopback_address};
 
-/// The path that is answered.
+/// The path of the metrics.
 pub const METRICS: &str = "/metrics";
 
-/// Prometheus's text format.
+/// The content type of Prometheus's text format.
 const FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// What browsers send with requests to addresses that they trust: https, and this machine's own names.
+/// A header that browsers send to trustworthy addresses: https, and loopback names.
 const FETCHED: &str = "sec-fetch-site";
 
-/// Connections at one time: of two Prometheus servers with some to spare. More wait.
+/// The maximum number of connections: two Prometheus servers and a reserve. More wait.
 const CONNECTIONS: usize = 16;
 
-/// How long the head of a request may take.
+/// How long the headers of a request may take.
 const HEAD: Duration = Duration::from_secs(10);
 
-/// How long a connection is kept: longer than between two questions, mostly.
+/// How long a connection is kept: usually longer than the scrape interval.
 const KEPT: Duration = Duration::from_mins(5);
 
-/// A pause after a connection could not be accepted.
+/// The pause after a connection could not be accepted.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Where metrics are asked for.
+/// The listener for scrapes.
 #[derive(Debug)]
 pub struct Scrapes {
     listener: TcpListener,
@@ -51,10 +51,10 @@ pub struct Scrapes {
 }
 
 impl Scrapes {
-    /// Listens at `address`, port 0 for any.
+    /// Listens at `address`; port 0 for any port.
     ///
     /// # Errors
-    /// The address cannot be had.
+    /// The address cannot be used.
     pub async fn bind(address: SocketAddr) -> io::Result<Self> {
         let listener = TcpListener::bind(address).await.map_err(|error| {
             io::Error::new(error.kind(), format!("cannot listen for `--metrics` at `{address}`: {error}"))
@@ -62,15 +62,15 @@ impl Scrapes {
         Ok(Self { address: listener.local_addr()?, listener })
     }
 
-    /// Where it listens.
+    /// Returns the address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Answers what is asked, with the metrics of `telemetry`, once there are any.
+    /// Answers requests with the metrics of `telemetry`, once it exists.
     pub async fn serve(self, telemetry: impl Fn() -> Option<Telemetry> + Send + Sync + 'static) {
         let (telemetry, room) = (Arc::new(telemetry), Arc::new(Semaphore::new(CONNECTIONS)));
-        // It is closed by nobody.
+        // The semaphore is never closed.
         while let Ok(place) = room.clone().acquire_owned().await {
             let Ok((stream, _)) = self.listener.accept().await else {
                 tokio::time::sleep(PAUSE).await;

@@ -1,5 +1,5 @@
-//! Sends what the exporters have, with the HTTP client and the certificates that haft has anyway, on haft's runtime: the
-//! exporters run on threads of their own, which have none.
+//! Sends the exporters' requests with haft's HTTP client and certificates, on haft's runtime: the exporters run on
+//! threads without a runtime.
 
 use std::time::Duration;
 
@@ -13,23 +13,23 @@ use reqwest::redirect::Policy;
 use secrecy::{ExposeSecret, SecretString};
 use tokio::runtime::Handle;
 
-/// How long one request may take: what the specification of OTLP names as the default.
+/// The timeout of a request: the default in the OTLP specification.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Bytes of an answer: it is a few, or says what was not taken.
+/// The maximum size of a response in bytes: it is short, or lists rejected data.
 const MAX_ANSWER: usize = 256 << 10;
 
 /// Sends requests.
 #[derive(Clone, Debug)]
 pub(crate) struct Sender {
     client: Client,
-    /// For receivers on this machine, which no proxy is asked about.
+    /// The client for receivers on this machine, without a proxy.
     local: Client,
     runtime: Handle,
 }
 
 impl Sender {
-    /// One that sends `headers` with everything. Must be made inside a runtime.
+    /// Makes a sender that adds `headers` to every request. Must be called inside a runtime.
     pub(crate) fn new(headers: &[(String, SecretString)]) -> Result<Self, String> {
         let tls = tls(true).or_else(|_| tls(false)).map_err(|error| error.to_string())?;
         let headers = header_map(headers)?;
@@ -72,7 +72,7 @@ impl HttpClient for Sender {
 
 async fn send(client: &Client, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
     let request = reqwest::Request::try_from(request)?;
-    // Neither the address nor a header is in an error: `chain` has the causes alone.
+    // Errors contain neither the address nor a header: `chain` returns the causes alone.
     let mut answer = client.execute(request).await.map_err(|error| HttpError::from(chain(&error)))?;
     let mut response = Response::builder().status(answer.status());
     if let Some(headers) = response.headers_mut() {

@@ -1,22 +1,22 @@
-//! Where telemetry goes. The variables of OpenTelemetry's specification count more than program.toml: they are said for
-//! one run.
+//! The settings of telemetry. The variables of OpenTelemetry's specification take precedence over program.toml:
+//! they are set for one run.
 
 use secrecy::SecretString;
 
-/// What program.toml says.
+/// The settings in program.toml.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// Where OTLP is taken over HTTP; `/v1/traces` and `/v1/metrics` are below it.
+    /// The OTLP endpoint over HTTP; `/v1/traces` and `/v1/metrics` are appended.
     pub endpoint: Option<String>,
-    /// Sent with everything.
+    /// The headers of every request.
     pub headers: Vec<(String, SecretString)>,
-    /// What the service is called.
+    /// The name of the service.
     pub service_name: Option<String>,
-    /// Whether somebody asks for metrics, whatever is sent.
+    /// Whether metrics are served to Prometheus, whatever is exported.
     pub is_scraped: bool,
 }
 
-/// A kind of what is sent.
+/// A kind of exported data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Signal {
     Traces,
@@ -47,12 +47,12 @@ impl Signal {
 }
 
 impl Settings {
-    /// Whether anything is to be sent or asked for.
+    /// Whether anything is exported or served.
     pub fn is_on(&self) -> bool {
         self.is_scraped || self.sends(Signal::Traces) || self.sends(Signal::Metrics)
     }
 
-    /// Whether this is to be sent.
+    /// Whether this signal is exported.
     pub(crate) fn sends(&self, signal: Signal) -> bool {
         let is_disabled =
             variable("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true"));
@@ -60,7 +60,7 @@ impl Settings {
         !is_disabled && !is_none && (self.endpoint.is_some() || is_in_environment(signal))
     }
 
-    /// The address of this, where the environment says none.
+    /// Returns the address for this signal, unless the environment sets one.
     pub(crate) fn address(&self, signal: Signal) -> Option<String> {
         if is_in_environment(signal) {
             return None;
@@ -68,7 +68,7 @@ impl Settings {
         self.endpoint.as_ref().map(|endpoint| format!("{}/{}", endpoint.trim_end_matches('/'), signal.path()))
     }
 
-    /// The name of the service, where the environment says none.
+    /// Returns the name of the service, unless the environment sets one.
     pub(crate) fn service_name(&self) -> Option<String> {
         let is_named = variable("OTEL_SERVICE_NAME").is_some()
             || variable("OTEL_RESOURCE_ATTRIBUTES").is_some_and(|value| value.contains("service.name="));
@@ -80,7 +80,7 @@ fn is_in_environment(signal: Signal) -> bool {
     variable(signal.variable()).is_some() || variable("OTEL_EXPORTER_OTLP_ENDPOINT").is_some()
 }
 
-/// A variable; one that is empty counts as not set, as the specification says.
+/// Returns an environment variable; an empty one counts as not set, as the specification requires.
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.trim().is_empty())
 }

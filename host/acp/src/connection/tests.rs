@@ -11,7 +11,7 @@ use crate::host::{Conversation, Failure, Model, Summary, Turn};
 use haft_agent::Outcome;
 use haft_agent::provider::{Message as Said, Prompt};
 
-/// A host whose conversations panic when they are spoken to.
+/// A host whose conversations panic when used.
 struct Odd;
 
 struct Panics;
@@ -77,8 +77,8 @@ impl Conversation for Panics {
     async fn close(self: Box<Self>) {}
 }
 
-/// What comes back for requests that are written at once. The input stays open until each of them is answered: its end
-/// cancels what still runs.
+/// Returns the responses to requests that are written at once. The input stays open until each is answered: its end
+/// cancels running requests.
 async fn answers(requests: &[Value]) -> Vec<Value> {
     let (input, mut to) = io::pipe().unwrap();
     let (from, output) = io::pipe().unwrap();
@@ -102,7 +102,7 @@ fn request(id: i64, method: &str, params: &Value) -> Value {
     json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })
 }
 
-/// Every request is answered, also where the code behind it panics; methods that nothing stands behind are not there.
+/// Every request is answered, also after a panic; unsupported methods are rejected.
 #[tokio::test]
 async fn every_request_is_answered() {
     let opening = |folder: &str| json!({ "cwd": folder, "mcpServers": [] });
@@ -123,7 +123,7 @@ async fn every_request_is_answered() {
     assert_eq!(of(2)["result"]["sessionId"], "one");
     assert_eq!(of(3)["error"]["message"], "not here");
     assert_eq!(of(4)["error"]["code"], -32601);
-    // Sent before the session was there, or in time.
+    // Sent before the session existed, or after.
     assert!([json!(-32603), json!(-32002)].contains(&of(5)["error"]["code"]), "{}", of(5));
 }
 

@@ -1,20 +1,20 @@
-//! Finds JSON in what a model said: models put it in a fenced block, and words around it. Looks at a bounded number of
-//! places, and mends nothing. Refuses to take a part of a value for the value.
+//! Finds JSON in the text of a model: models put it in fenced blocks and between words. Tries a bounded number of
+//! positions, repairs nothing, and never takes a part of a value for the value.
 
 use std::ops::Range;
 
 use serde_json::{Deserializer, Error, Value};
 
-/// Places of a text where a value may begin that are looked at, beside whole text and fenced blocks.
+/// The maximum number of positions where a value may begin, beside the whole text and fenced blocks.
 const MAX_PLACES: usize = 64;
-/// Fenced blocks that are looked at, from the last one: the first ones are what it thought on the way.
+/// The maximum number of fenced blocks, counted from the last: the first ones are intermediate results.
 const MAX_BLOCKS: usize = 16;
-/// What some models think comes in the text, up to this.
+/// The tag that ends the thinking that some models write into their text.
 const THOUGHT: &str = "</think>";
 const FENCE: &str = "```";
 
-/// The values that may be meant, the likeliest first: the whole text, where that is one; else those of fenced blocks,
-/// the last first, and then those between words, the longest first.
+/// Returns the candidate values, most likely first: the whole text if it is JSON; otherwise those of fenced blocks,
+/// last first, then those between words, longest first.
 pub(super) fn candidates(text: &str) -> Vec<Value> {
     let text = spoken(text);
     if let Ok(whole) = serde_json::from_str(text) {
@@ -26,7 +26,7 @@ pub(super) fn candidates(text: &str) -> Vec<Value> {
     values
 }
 
-/// Why there is no value in `text` at all.
+/// Returns the reason why `text` holds no value.
 pub(super) fn why_none(text: &str) -> String {
     match serde_json::from_str::<Value>(spoken(text)) {
         _ if spoken(text).is_empty() => "it is empty".into(),
@@ -35,12 +35,12 @@ pub(super) fn why_none(text: &str) -> String {
     }
 }
 
-/// What is said after all thinking.
+/// Returns the text after all thinking.
 fn spoken(text: &str) -> &str {
-    text.rsplit_once(THOUGHT).map_or(text, |(_, said)| said).trim()
+    text.rsplit_once(THOUGHT).map_or(text, |(_, spoken)| spoken).trim()
 }
 
-/// Where the fenced blocks are and their contents, the last first.
+/// Returns the ranges and contents of the fenced blocks, last first.
 fn blocks(text: &str) -> impl Iterator<Item = (Range<usize>, &str)> {
     let parts = text.split(FENCE).scan(0, |next, part| {
         let from = *next;
@@ -48,7 +48,7 @@ fn blocks(text: &str) -> impl Iterator<Item = (Range<usize>, &str)> {
         Some((from..from + part.len(), part))
     });
     let inside: Vec<_> = parts.skip(1).step_by(2).collect();
-    // After the fence stands what language it is.
+    // The opening fence line names the language.
     let content = |block: &str| -> usize { block.find('\n').map_or(0, |end| end + 1) };
     inside
         .into_iter()
@@ -57,8 +57,8 @@ fn blocks(text: &str) -> impl Iterator<Item = (Range<usize>, &str)> {
         .filter_map(move |(range, block)| Some((range, block.get(content(block)..)?.trim())))
 }
 
-/// The values between the words of `text`, outside of the `blocks` that were read, the longest first. What is a part of
-/// another value is none of them.
+/// Returns the values between the words of `text`, outside the parsed `blocks`, longest first. Parts of another
+/// value are left out.
 fn between(text: &str, blocks: &[Range<usize>]) -> impl Iterator<Item = Value> {
     let mut found = Vec::new();
     let mut next = 0;
@@ -76,14 +76,13 @@ fn between(text: &str, blocks: &[Range<usize>]) -> impl Iterator<Item = Value> {
     found.into_iter().map(|(_, value)| value)
 }
 
-/// The first place from `from` on where an object or a list may begin.
+/// Returns the first position from `from` on where an object or an array may begin.
 fn place(text: &str, from: usize) -> Option<usize> {
     let mut places = text.char_indices().skip_while(|(at, _)| *at < from);
     places.find(|(_, c)| matches!(c, '{' | '[')).map(|(at, _)| at)
 }
 
-/// The value that begins here, and how many bytes were read as one: also of what turned out to be none, or to be cut
-/// off.
+/// Returns the value that begins here, and how many bytes were read, also if they are no value or a cut-off one.
 fn value_at(text: &str) -> (usize, Option<Value>) {
     let mut values = Deserializer::from_str(text).into_iter();
     match values.next() {
@@ -93,7 +92,7 @@ fn value_at(text: &str) -> (usize, Option<Value>) {
     }
 }
 
-/// The byte that is not as it would have to be.
+/// Returns the offset of the first invalid byte.
 fn offset(text: &str, error: &Error) -> usize {
     let lines = text.split_inclusive('\n').take(error.line().saturating_sub(1));
     lines.map(str::len).sum::<usize>() + error.column().saturating_sub(1)

@@ -39,7 +39,7 @@ fn what_is_wrong_is_told_and_not_mended() {
     assert!(error(&"[".repeat(100_000)).starts_with("it is not JSON"));
 }
 
-/// A node of an invalid tree is valid by itself, and is not what was asked for.
+/// A part of an invalid answer may be valid by itself, but is not the answer.
 #[test]
 fn a_part_of_an_invalid_answer_is_no_answer() {
     let tree = json!({
@@ -78,7 +78,7 @@ fn a_model_is_asked_again_a_bounded_number_of_times() {
     }
     let last = answers.judge(End::Final, "nothing");
     assert!(matches!(&last, Verdict::Without { errors, .. } if errors.contains("not JSON")), "{last:?}");
-    // What was cut off, held back or declined is no answer to mend.
+    // An answer that was cut off, filtered or declined is not corrected.
     assert_eq!(answers.judge(End::Length, "{"), Verdict::Ended(None));
     assert_eq!(Answers::new(None).judge(End::Final, "words"), Verdict::Ended(None));
 }

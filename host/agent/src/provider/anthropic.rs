@@ -1,5 +1,5 @@
-//! Anthropic's messages: what to send and what an answer means. Pure. What it does not understand of
-//! an answer it keeps and sends back as it came: thinking is signed, and the API wants it unmodified.
+//! The Anthropic Messages API: requests and responses, as pure functions. Content blocks of an unknown type are
+//! kept and sent back unmodified: thinking is signed, and the API requires it unmodified.
 
 mod format;
 mod reply;
@@ -21,7 +21,7 @@ use super::{Ask, Turn, Usage};
 /// The name in [`PROVIDERS`](super::PROVIDERS).
 pub(super) const NAME: &str = "anthropic";
 
-/// The messages API.
+/// The Messages API.
 pub(super) struct Anthropic;
 
 impl Dialect for Anthropic {
@@ -95,7 +95,7 @@ impl Dialect for Anthropic {
     }
 
     fn usage(&self, body: &Value) -> Usage {
-        // What was read from the cache or put into it is not part of the vendor's `input_tokens`.
+        // The vendor's `input_tokens` excludes tokens read from or written to the cache.
         let count = |key: &str| body.get("usage").and_then(|usage| usage.get(key)?.as_u64()).unwrap_or(0);
         let (cached, stored) = (count("cache_read_input_tokens"), count("cache_creation_input_tokens"));
         let input = count("input_tokens").saturating_add(cached).saturating_add(stored);

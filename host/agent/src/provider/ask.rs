@@ -1,5 +1,5 @@
-//! What a model is asked: a conversation whose every call has its answer, by construction.
-//! Knows no vendor's roles or shapes.
+//! A model request. By construction, every call in its conversation has an answer. Independent of the roles and
+//! formats of vendors.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,26 +12,26 @@ use super::turn::{Reply, RequestedCall};
 /// A request for the next turn of a conversation.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ask<'a> {
-    /// The model's name as the vendor writes it.
+    /// The model's name, as the vendor spells it.
     pub model: &'a str,
-    /// What the model is told before everything else; nothing is sent when empty.
+    /// The system prompt; not sent if empty.
     pub system: &'a str,
     /// The conversation so far, oldest first.
     pub messages: &'a [Message],
-    /// What the model may call; nothing is sent when empty.
+    /// The tools that the model may call; not sent if empty.
     pub tools: &'a [&'a ToolDef],
-    /// The form that the final answer is to have. Sent as the vendor's own parameter where it has one: the model has
-    /// to be told in `system` besides.
+    /// The schema of the final answer, sent as the vendor's parameter where there is one; `system` must describe it
+    /// too.
     pub output: Option<&'a OutputSchema>,
 }
 
 impl Ask<'_> {
-    /// How many calls the conversation holds.
+    /// Returns the number of calls in the conversation.
     pub fn calls(&self) -> usize {
         self.messages.iter().map(Message::calls).sum()
     }
 
-    /// The form of the answer, where a dialect sends it.
+    /// Returns the schema of the answer if the dialect sends it with this request.
     pub(super) fn format(&self, when: Formats) -> Option<&OutputSchema> {
         self.output.filter(|_| match when {
             Formats::BesideTools => true,
@@ -45,9 +45,9 @@ impl Ask<'_> {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Message {
-    /// A person said this.
+    /// A prompt of a person.
     User(Prompt),
-    /// The model took a turn, and its calls were answered.
+    /// A turn of the model with its answered calls.
     Turn(Exchange),
 }
 
@@ -60,8 +60,8 @@ impl Message {
     }
 }
 
-/// A turn of the model with the answer to each of its calls. No vendor accepts a call without
-/// its answer, so there is no way to make one.
+/// A turn of the model with the answer to each of its calls. No vendor accepts a call without an answer, so such a
+/// turn cannot be constructed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(from = "Written")]
 pub struct Exchange {
@@ -69,7 +69,7 @@ pub struct Exchange {
     answers: Vec<ToolResult>,
 }
 
-/// An exchange as it was written down, by whomever.
+/// The serialised form of an exchange, from an untrusted source.
 #[derive(Deserialize)]
 struct Written {
     reply: Reply,
@@ -84,20 +84,20 @@ impl From<Written> for Exchange {
 }
 
 impl Exchange {
-    /// Pairs the calls of `reply` with `answers`, in order. Calls that are left over are
-    /// answered as not run, answers that are left over are dropped.
+    /// Pairs the calls of `reply` with `answers`, in order. Calls without an answer are answered as not run;
+    /// surplus answers are dropped.
     pub fn new(reply: Reply, answers: impl IntoIterator<Item = ToolResult>) -> Self {
         let missing = std::iter::repeat_with(|| ToolResult::error("the call was not run"));
         let answers = answers.into_iter().chain(missing).take(reply.calls.len()).collect();
         Self { reply, answers }
     }
 
-    /// What the model said.
+    /// Returns the reply of the model.
     pub fn reply(&self) -> &Reply {
         &self.reply
     }
 
-    /// Each call with its answer, in the order of the calls.
+    /// Returns each call with its answer, in the order of the calls.
     pub fn answered(&self) -> impl Iterator<Item = (&RequestedCall, &ToolResult)> {
         self.reply.calls.iter().zip(&self.answers)
     }
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
     use haft_core::call::ToolCall;
 
-    /// PL20: whatever was answered, each call ends up with exactly one answer.
+    /// PL20: each call has exactly one answer, however many are given.
     #[test]
     fn pl20_an_exchange_answers_every_call() {
         let requested = |id: &str| RequestedCall {

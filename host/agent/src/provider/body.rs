@@ -1,25 +1,25 @@
-//! What bodies of all vendors have in common: they are JSON. Refuses JSON that would take far more memory than it has bytes.
+//! JSON bodies, for all vendors. Refuses JSON that would need far more memory than its size.
 
 use serde_json::{Deserializer, Value};
 
 use super::error::{Failure, excerpt};
 use haft_core::json::{read, whole_characters};
 
-/// Values in one body. Each takes up to 100 bytes once read, however short it is written: a body of
-/// nothing but brackets would take thirty times its size. The longest turn has some thousands.
+/// The maximum number of values in a body. A parsed value takes up to 100 bytes, however short its text: a body of
+/// brackets alone would take thirty times its size. The longest turns have some thousand values.
 const MAX_VALUES: usize = 1 << 20;
 
-/// The JSON in `bytes`.
+/// Parses the JSON in `bytes`.
 pub(super) fn parse(bytes: &[u8]) -> Result<Value, Failure> {
     bound(bytes)?;
     read(bytes).map_err(|error| unreadable(&error.to_string(), bytes))
 }
 
-/// All values in `bytes`, one after the other: a body, or a stream whose frames are told apart by nothing.
+/// Parses all consecutive values in `bytes`: a body, or a stream without separators between its frames.
 pub(super) fn parse_all(bytes: &[u8]) -> Result<Vec<Value>, Failure> {
     bound(bytes)?;
     let all: Result<Vec<_>, _> = Deserializer::from_slice(&whole_characters(bytes)).into_iter().collect();
-    // The complaint is that about one value, in haft's own words.
+    // Reports the error of parsing a single value, in haft's wording.
     all.or_else(|_| read(bytes).map(|value| vec![value]))
         .map_err(|error| unreadable(&error.to_string(), bytes))
 }
@@ -29,7 +29,7 @@ fn bound(bytes: &[u8]) -> Result<(), Failure> {
     is_within.then_some(()).ok_or_else(|| Failure::Malformed(format!("more than {MAX_VALUES} values")))
 }
 
-/// Something that is no JSON, or nothing at all.
+/// Returns the failure for a body that is empty or no JSON.
 pub(super) fn unreadable(why: &str, bytes: &[u8]) -> Failure {
     if bytes.iter().all(u8::is_ascii_whitespace) {
         return Failure::Empty("the body has no content".into());
@@ -38,7 +38,7 @@ pub(super) fn unreadable(why: &str, bytes: &[u8]) -> Failure {
     Failure::Malformed(format!("{why}; it begins with `{}`", excerpt(&start)))
 }
 
-/// How many values the JSON in `bytes` has, about: one before each comma and after each bracket.
+/// Estimates the number of JSON values in `bytes`: one for each comma and each opening bracket.
 fn values(bytes: &[u8]) -> usize {
     let (mut count, mut in_text, mut escaped) = (0, false, false);
     for byte in bytes {

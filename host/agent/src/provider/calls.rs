@@ -1,5 +1,5 @@
-//! What the calls of all vendors have in common: arguments in every form that models and servers
-//! send, ids that are missing, names that the API would not take back. Runs nothing.
+//! Tool calls, for all vendors: arguments in every form that models and servers send, missing ids, and names that
+//! the APIs would reject when they are sent back. Runs no tool.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -9,10 +9,10 @@ use super::error::excerpt;
 use super::{Reply, RequestedCall};
 use haft_core::call::ToolCall;
 
-/// What OpenAI takes for a function's name, at most, and all others do.
+/// The maximum length of a function name for OpenAI; all other vendors accept it too.
 const NAME_CHARS: usize = 64;
 
-/// A call as it was asked for: of `tool`, with arguments as they were sent.
+/// Makes the call of `tool` with the arguments as sent.
 pub(super) fn requested_call(id: String, tool: &str, sent: &Value) -> RequestedCall {
     let (arguments, problem) = match arguments(sent) {
         Ok(arguments) => (arguments, None),
@@ -22,16 +22,15 @@ pub(super) fn requested_call(id: String, tool: &str, sent: &Value) -> RequestedC
     RequestedCall { call: ToolCall { id, tool: tool.to_owned(), arguments }, problem }
 }
 
-/// Marks the last of `calls` as one that was cut off: a server that mends what it cut makes complete
-/// JSON of half a call.
+/// Marks the last of `calls` as cut off: a server that repairs JSON turns half a call into a valid one.
 pub(super) fn cut_off(calls: &mut [RequestedCall]) {
     if let Some(last) = calls.last_mut() {
         last.problem = Some("the call was not run: the output limit cut it off; make it shorter".into());
     }
 }
 
-/// The arguments as an object. Some APIs say they are a string of JSON, others the object itself;
-/// models and servers send either, nothing at all, and a string of a string.
+/// Returns the arguments as an object. Some APIs specify a string of JSON, others an object; models and servers
+/// send either, nothing at all, or a string within a string.
 pub(super) fn arguments(sent: &Value) -> Result<Value, String> {
     match sent {
         Value::Null => Ok(json!({})),
@@ -56,7 +55,8 @@ fn parse(text: &str, may_nest: bool) -> Result<Value, String> {
     }
 }
 
-/// The one object that `text` has several times: some servers begin with an empty one, or send all once more at the end.
+/// Returns the only object in `text` if it is repeated: some servers begin with an empty object, or send the
+/// complete one again at the end.
 fn repeated(text: &str) -> Option<Value> {
     let mut found = None;
     for object in Deserializer::from_str(text).into_iter::<Map<String, Value>>() {
@@ -71,25 +71,25 @@ fn repeated(text: &str) -> Option<Value> {
     Some(found.unwrap_or_default().into())
 }
 
-/// Whether `arguments` are the text of an object, as APIs want them back.
+/// Whether `arguments` are the text of a JSON object, the form in which APIs accept them back.
 pub(super) fn is_object_text(arguments: &Value) -> bool {
     arguments.as_str().is_some_and(|text| serde_json::from_str::<Map<String, Value>>(text).is_ok())
 }
 
-/// The arguments as they go back: what could not be read goes back as none, since servers parse them
-/// again, and the model reads of it in the answer.
+/// Returns the arguments to send back. Unreadable arguments become an empty object, since servers parse them again;
+/// the answer of the call reports the problem to the model.
 pub(super) fn echo_arguments(requested: &RequestedCall) -> Value {
     if requested.call.arguments.is_object() { requested.call.arguments.clone() } else { json!({}) }
 }
 
-/// The call's own id, or one made for it where it has none or shares it with another of the turn.
-/// `earlier` is how many calls the conversation holds already.
-pub(super) fn unique_id(own: Option<&str>, before: &[RequestedCall], earlier: usize) -> String {
+/// Returns the id of a call, or a generated one if it is missing or not unique within the turn. `earlier`: the
+/// number of calls already in the conversation.
+pub(super) fn unique_id(id: Option<&str>, before: &[RequestedCall], earlier: usize) -> String {
     let taken = |id: &str| before.iter().any(|requested| requested.call.id == id);
-    if let Some(own) = own.filter(|id| !id.is_empty() && !taken(id)) {
-        return own.to_owned();
+    if let Some(id) = id.filter(|id| !id.is_empty() && !taken(id)) {
+        return id.to_owned();
     }
-    // Nine letters and digits: the one form that every server known to be choosy takes.
+    // Nine letters and digits: a form that every known server accepts.
     let made = |number: usize| format!("haft{number:05}");
     let mut number = earlier + before.len();
     while taken(&made(number)) {
@@ -98,17 +98,16 @@ pub(super) fn unique_id(own: Option<&str>, before: &[RequestedCall], earlier: us
     made(number)
 }
 
-/// A name that every API takes back: models invent `functions.read` and worse.
+/// Returns a name that every API accepts back: models invent names such as `functions.read`.
 pub(super) fn echo_name(name: &str) -> String {
     let name: String = word(name).chars().take(NAME_CHARS).collect();
     if name.is_empty() { "unnamed".into() } else { name }
 }
 
-/// Nine letters and digits: the form of an id that every server known to be choosy takes.
+/// The length of an id that every known server accepts: nine letters and digits.
 pub(super) const CHOOSY: usize = 9;
 
-/// An id of `most` bytes that an API takes, made of one that it may not take: one that does not fit is told from others
-/// by a hash.
+/// Converts `id` to one of at most `most` bytes that the API accepts. A hash keeps converted ids distinct.
 pub(super) fn fit_id(id: &str, most: usize) -> String {
     let fitting = word(id);
     let is_plain = fitting.len() == CHOOSY && fitting.bytes().all(|byte| byte.is_ascii_alphanumeric());
@@ -127,7 +126,7 @@ fn word(text: &str) -> String {
     text.chars().map(|c| if fits(c) { c } else { '_' }).collect()
 }
 
-/// Whether `reply` holds a message of `vendor` that can go back as it is.
+/// Whether `reply` holds a message of `vendor` that can be sent back unmodified.
 pub(super) fn is_own(reply: &Reply, vendor: &str) -> bool {
     reply.vendor == vendor && reply.raw.is_object()
 }

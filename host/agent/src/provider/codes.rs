@@ -1,5 +1,5 @@
-//! What an error of a server means, by one table for what comes as a status, in a body, or in the middle of a stream: whether
-//! it passes, after which wait, or whether the conversation is too long. Codes are believed before words.
+//! Classifies the errors of servers, by one table for statuses, bodies and streams: whether a retry may succeed,
+//! after which wait, or whether the conversation is too long. Error codes take precedence over message texts.
 
 use std::time::{Duration, SystemTime};
 
@@ -8,10 +8,10 @@ use serde_json::Value;
 use super::error::{Failure, Passing, excerpt};
 use haft_core::net::retry_after;
 
-/// What a name stands for.
+/// The meaning of an error code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Code {
-    /// The same as this HTTP status.
+    /// Equivalent to this HTTP status.
     Status(u16),
     /// The conversation is longer than the model's context window.
     TooLong,
@@ -19,16 +19,15 @@ enum Code {
 
 use Code::{Status, TooLong};
 
-/// What vendors and gateways call their errors. Gateways hand on the names of whoever stands behind them, so that one table
-/// is everybody's.
+/// The error codes of vendors and gateways. Gateways forward the codes of their upstream, so one table serves all.
 const CODES: &[(&str, Code)] = &[
-    // Longer than the model reads: OpenAI, Anthropic, llama.cpp, LiteLLM.
+    // Context window exceeded: OpenAI, Anthropic, llama.cpp, LiteLLM.
     ("context_length_exceeded", TooLong),
     ("context_window_exceeded", TooLong),
     ("exceed_context_size_error", TooLong),
     ("model_context_window_exceeded", TooLong),
     ("request_too_large", TooLong),
-    // OpenAI and those who speak its formats.
+    // OpenAI and servers of its formats.
     ("invalid_api_key", Status(401)),
     ("insufficient_quota", Status(402)),
     ("model_not_found", Status(404)),
@@ -72,7 +71,7 @@ const CODES: &[(&str, Code)] = &[
     ("ModelTimeoutException", Status(504)),
 ];
 
-/// Words of servers that limit the rate where no code says so, in lower case.
+/// Texts of rate limits for errors without a code, in lower case.
 const THROTTLED: &[&str] = &[
     "per minute",
     "please wait",
@@ -84,7 +83,7 @@ const THROTTLED: &[&str] = &[
     "too many requests",
 ];
 
-/// Keys that hold a wait, and the seconds of one.
+/// Keys that hold a wait, with the seconds of one unit.
 const WAITS: &[(&str, f64)] = &[
     ("retryDelay", 1.0),
     ("retry_after", 1.0),
@@ -92,21 +91,21 @@ const WAITS: &[(&str, f64)] = &[
     ("retry_after_ms", 0.001),
     ("Retry-After", 1.0),
 ];
-/// What stands before a wait in words.
+/// Texts before a wait in a message.
 const BEFORE_WAIT: &[&str] = &["try again in ", "retry in ", "retry after ", "retrying in "];
-/// Units of a wait in words, by their beginnings, and the seconds of one.
+/// Prefixes of the units of a wait in a message, with the seconds of one unit.
 const UNITS: &[(&str, f64)] = &[("ms", 0.001), ("milli", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
-/// Keys below which the details of an error are looked for.
+/// Keys that are searched for the details of an error.
 const DETAILS: &[&str] = &["details", "error", "headers", "metadata", "response"];
 
 impl Failure {
-    /// A server's answer of this HTTP status, whose body says `text` and no more.
+    /// Returns the failure for a response with this HTTP status and the message `text`.
     pub fn refused(status: u16, text: &str) -> Self {
         refusal(status, &Value::Null, text.to_owned())
     }
 }
 
-/// The failure that a status which is not success means, with a `body` that says `text`.
+/// Returns the failure for a response with an error status, whose `body` holds the message `text`.
 pub(super) fn refusal(status: u16, body: &Value, text: String) -> Failure {
     match meaning(Some(status), body, &text) {
         Meaning::TooLong => Failure::TooLong(text),
@@ -116,8 +115,8 @@ pub(super) fn refusal(status: u16, body: &Value, text: String) -> Failure {
     }
 }
 
-/// An `error` in the body of a success: gateways answer so when what stands behind them fails, and
-/// every vendor does in the middle of a stream.
+/// Fails if `value`, a successful body, holds an `error`: gateways report upstream failures this way, and every
+/// vendor does in the middle of a stream.
 pub(super) fn reported_error(value: &Value) -> Result<(), Failure> {
     let error = match value.get("error") {
         None | Some(Value::Null) => return Ok(()),
@@ -134,21 +133,22 @@ pub(super) fn reported_error(value: &Value) -> Result<(), Failure> {
     })
 }
 
-/// What an error means.
+/// The meaning of an error.
 enum Meaning {
     TooLong,
-    /// The status that says it best.
+    /// The most exact status.
     Code(Option<u16>),
 }
 
-/// Names before numbers, numbers before words: words decide only where a code says no more than that the request is refused.
+/// Reads codes before numbers, and numbers before texts: a text decides only if the code says no more than that the
+/// request was rejected.
 fn meaning(status: Option<u16>, error: &Value, text: &str) -> Meaning {
     let inner = error.get("error").filter(|inner| inner.is_object());
     let objects = [inner, Some(error)].into_iter().flatten();
     let number = objects.clone().find_map(number);
     let code = match objects.clone().find_map(name) {
         Some(TooLong) => return Meaning::TooLong,
-        // The name of any refusal is less exact than a number.
+        // The code of a general rejection is less exact than a number.
         Some(Status(400)) => status.or(number).or(Some(400)),
         Some(Status(code)) => Some(code),
         None => number.or(status),
@@ -163,10 +163,10 @@ fn meaning(status: Option<u16>, error: &Value, text: &str) -> Meaning {
     if super::too_long::says_so(&text) { Meaning::TooLong } else { Meaning::Code(code) }
 }
 
-/// What the names in `error` stand for.
+/// Looks up the codes in `error`.
 fn name(error: &Value) -> Option<Code> {
-    let told = ["code", "type", "status", "error_type", "reason", "__type"].into_iter();
-    let mut names = told.filter_map(|key| error.get(key)?.as_str());
+    let keys = ["code", "type", "status", "error_type", "reason", "__type"].into_iter();
+    let mut names = keys.filter_map(|key| error.get(key)?.as_str());
     let known = |name: &str| {
         let name = name.rsplit(['#', '.']).next().unwrap_or(name);
         CODES.iter().find(|(known, _)| *known == name).map(|(_, code)| *code)
@@ -174,24 +174,24 @@ fn name(error: &Value) -> Option<Code> {
     names.find_map(known)
 }
 
-/// The number of an error: a status of HTTP that is one.
+/// Returns the HTTP error status in `error`.
 fn number(error: &Value) -> Option<u16> {
-    let told = ["code", "status"].into_iter().filter_map(|key| error.get(key));
-    let numbers = told.filter_map(|code| code.as_u64().or_else(|| code.as_str()?.parse().ok()));
+    let values = ["code", "status"].into_iter().filter_map(|key| error.get(key));
+    let numbers = values.filter_map(|code| code.as_u64().or_else(|| code.as_str()?.parse().ok()));
     numbers.filter_map(|number| u16::try_from(number).ok()).find(|number| (400..600).contains(number))
 }
 
-/// In which way an error of this status passes.
+/// Returns how an error of this status may pass.
 fn passing(code: Option<u16>) -> Option<Passing> {
     match code {
-        // An error without a number comes in the middle of an answer: the request itself was fine.
+        // An error without a status comes in the middle of an answer: the request was valid.
         None => Some(Passing::Unusable),
         Some(408 | 425 | 429 | 500 | 502..600) => Some(Passing::Unavailable),
         Some(_) => None,
     }
 }
 
-/// How long an error asks to wait, in its details or in its words.
+/// Returns the wait that an error asks for, in its details or in its text.
 pub(super) fn wait(error: &Value, text: &str) -> Option<Duration> {
     detail(error, 4).or_else(|| in_words(&text.to_lowercase()))
 }
@@ -199,7 +199,7 @@ pub(super) fn wait(error: &Value, text: &str) -> Option<Duration> {
 fn detail(error: &Value, depth: u32) -> Option<Duration> {
     let seconds =
         |value: &Value| value.as_f64().or_else(|| value.as_str()?.trim_end_matches('s').parse().ok());
-    let told = |(key, unit): &(&str, f64)| {
+    let read = |(key, unit): &(&str, f64)| {
         let value = error.get(key)?;
         let date = || retry_after(value.as_str()?, SystemTime::now());
         let number = seconds(value).and_then(|number| Duration::try_from_secs_f64(number * unit).ok());
@@ -210,10 +210,10 @@ fn detail(error: &Value, depth: u32) -> Option<Duration> {
         let items = error.as_array().into_iter().flatten();
         inside.chain(items).find_map(|value| detail(value, depth - 1))
     };
-    WAITS.iter().find_map(told).or_else(|| (depth > 0).then(below).flatten())
+    WAITS.iter().find_map(read).or_else(|| (depth > 0).then(below).flatten())
 }
 
-/// `Please try again in 1m2.5s.`
+/// Parses a wait in a text: `Please try again in 1m2.5s.`
 fn in_words(text: &str) -> Option<Duration> {
     let (_, mut rest) = BEFORE_WAIT.iter().find_map(|before| text.split_once(before))?;
     let mut total = None;

@@ -1,5 +1,5 @@
-//! A conversation as one server is to see it: what other servers' models thought is nothing to it, ids are of its form, and
-//! none comes twice in all turns. Sessions on file are as their vendors wrote them.
+//! Adapts a conversation to a server: leaves out the raw messages of other vendors, converts the ids of calls to
+//! the server's form, and makes them unique over all turns. Saved sessions keep the form of their vendors.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -9,25 +9,25 @@ use serde_json::Value;
 use super::calls::fit_id;
 use super::{Exchange, Message, Reply};
 
-/// What goes on a turn that another vendor interrupted.
+/// The prompt after a turn of another vendor that was interrupted.
 const GO_ON: &str = "[Your last turn was interrupted. Go on.]";
-/// Keys of a call's id in vendors' own messages.
+/// The keys of call ids in the raw messages of vendors.
 const IDS: &[&str] = &["id", "call_id"];
-/// Keys of arguments there, in which an id is none of a call.
+/// The keys of arguments in raw messages: an id in them is not a call id.
 const ARGUMENTS: &[&str] = &["args", "arguments", "input"];
 
-/// Who is to see a conversation.
+/// The server that a conversation is adapted to.
 pub(super) struct Viewer<'s> {
-    /// Whose messages go back as they came.
+    /// The vendor whose raw messages are sent unmodified.
     pub(super) vendor: &'static str,
-    /// The server, where many speak the vendor's format.
+    /// The server, for a format that many servers use.
     pub(super) server: Option<&'s str>,
-    /// Bytes of an id at most.
+    /// The maximum length of an id in bytes.
     pub(super) id_bytes: usize,
 }
 
 impl Viewer<'_> {
-    /// `messages` as they are to be seen.
+    /// Returns `messages` as adapted to this server.
     pub(super) fn view<'m>(&self, messages: Cow<'m, [Message]>) -> Cow<'m, [Message]> {
         let mut used = HashMap::new();
         let changed: Vec<_> = messages.iter().map(|message| self.message(message, &mut used)).collect();
@@ -47,7 +47,7 @@ impl Viewer<'_> {
         seen.into()
     }
 
-    /// Whether another vendor would have gone on with a turn.
+    /// Whether a turn of another vendor was interrupted.
     fn is_interrupted(&self, message: &Message) -> bool {
         let Message::Turn(exchange) = message else { return false };
         let is_open = exchange.answered().next().is_none();
@@ -58,7 +58,7 @@ impl Viewer<'_> {
         reply.vendor != self.vendor || self.server.is_some_and(|server| reply.server != server)
     }
 
-    /// A message as it is to be seen, where that is not as it is.
+    /// Returns the adapted message, if it differs.
     fn message(&self, message: &Message, used: &mut HashMap<String, u32>) -> Option<Message> {
         let Message::Turn(exchange) = message else { return None };
         let reply = exchange.reply();
@@ -81,14 +81,14 @@ impl Viewer<'_> {
         Some(Message::Turn(Exchange::new(reply, answers)))
     }
 
-    /// The id of a call for this server.
-    fn id(&self, own: &str, is_foreign: bool, used: &mut HashMap<String, u32>) -> String {
-        let first = if is_foreign { fit_id(own, self.id_bytes) } else { own.to_owned() };
-        // How often it was used: a server may call all of its calls by one id.
+    /// Returns the id of a call for this server.
+    fn id(&self, original: &str, is_foreign: bool, used: &mut HashMap<String, u32>) -> String {
+        let first = if is_foreign { fit_id(original, self.id_bytes) } else { original.to_owned() };
+        // How many times the id was used: a server may give all its calls the same id.
         let (mut id, mut number) = (first.clone(), used.get(&first).copied().unwrap_or(1));
         while used.contains_key(&id) {
             number += 1;
-            id = fit_id(&format!("{own}_{number}"), self.id_bytes);
+            id = fit_id(&format!("{original}_{number}"), self.id_bytes);
         }
         used.insert(first, number);
         used.entry(id.clone()).or_insert(1);
@@ -96,7 +96,7 @@ impl Viewer<'_> {
     }
 }
 
-/// Calls a call of a vendor's own message by another id.
+/// Replaces the id of a call in a raw message.
 fn rename(raw: &mut Value, old: &str, new: &str) {
     match raw {
         _ if old == new => {}
@@ -149,7 +149,7 @@ mod tests {
         seen.iter().filter_map(reply).collect()
     }
 
-    /// G10: what a server's model thought stays with that server; the calls and their answers are everybody's.
+    /// G10: the thinking of a server's model is sent to that server alone; calls and answers are sent to all.
     #[test]
     fn g10_what_one_server_thought_goes_to_no_other() {
         let messages = [Message::User("hi".into()), turn("a", "openai")];
@@ -161,7 +161,7 @@ mod tests {
         }
     }
 
-    /// (A03): whoever numbers calls anew in each turn, and whatever ids become when they are fitted to an API.
+    /// (A03): vendors may number calls anew in each turn, and ids may collide after conversion for an API.
     #[test]
     fn ids_are_unique_in_the_whole_conversation_and_fit() {
         let long = "x".repeat(90);
@@ -186,7 +186,7 @@ mod tests {
         assert_eq!(replies(&seen)[1].raw["tool_calls"][0]["function"]["arguments"]["id"], "call_0");
     }
 
-    /// A turn that its vendor would go on with is gone on with by another one, too.
+    /// A turn that its vendor would continue is continued by another vendor, too.
     #[test]
     fn a_turn_that_another_vendor_interrupted_is_gone_on_with() {
         let reply =

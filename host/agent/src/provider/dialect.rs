@@ -1,6 +1,5 @@
-//! A vendor's format: what to send and what an answer means. Everything here is pure; `remote`
-//! does the I/O. A streamed answer is folded into the body that the same API sends at once, so that
-//! there is one reading of it, however it came.
+//! The format of a vendor: writes requests and reads responses. All functions are pure; `remote` does the I/O. A
+//! streamed response is folded into the body of an unstreamed one, so that both are read by the same code.
 
 use serde_json::{Map, Value};
 
@@ -15,18 +14,18 @@ use super::{Ask, Reply, Stop, Turn, Usage};
 use haft_core::manifest::Effort;
 use haft_core::net::Framing;
 
-/// How an answer is asked for, beside what is asked.
+/// The parameters of a request beside its content.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Terms {
-    /// In pieces as the model writes it, or whole.
+    /// Whether the response is streamed.
     pub(super) stream: bool,
-    /// Tokens of the answer at most; `None`: what the vendor thinks right.
+    /// The maximum number of output tokens; `None`: the vendor's default.
     pub(super) max_tokens: Option<u32>,
-    /// How much the model is to think; `None`: what the vendor thinks right.
+    /// How much the model thinks; `None`: the vendor's default.
     pub(super) effort: Option<Effort>,
-    /// Tokens that the model reads at once, for servers that want to be told.
+    /// The context window in tokens, for servers that need to know it.
     pub(super) context_window: Option<u32>,
-    /// It goes to the vendor itself, not to something that speaks its format.
+    /// Whether the request goes to the vendor itself, not to another server of its format.
     pub(super) is_vendor: bool,
 }
 
@@ -34,9 +33,9 @@ pub(super) struct Terms {
 #[derive(Clone, Copy)]
 pub(super) struct End<'w> {
     pub(super) ending: Ending,
-    /// The vendor's word for it.
+    /// The vendor's word for the end.
     pub(super) word: &'w str,
-    /// What it says besides, for a message.
+    /// Further details, for a message.
     pub(super) detail: &'w str,
 }
 
@@ -47,83 +46,83 @@ impl End<'_> {
     }
 }
 
-/// A vendor's format.
+/// The format of a vendor.
 pub(super) trait Dialect: Send + Sync {
-    /// Where `model` is asked, below the base URL.
+    /// Returns the path of the endpoint for `model`, relative to the base URL.
     fn path(&self, model: &str, stream: bool) -> String;
 
-    /// A part of the query that goes with [`Self::path`].
+    /// Returns the query parameter that belongs to [`Self::path`].
     fn query(&self, _stream: bool) -> Option<(&'static str, &'static str)> {
         None
     }
 
-    /// How the vendor's list of models is asked for.
+    /// Returns how the vendor's list of models is requested and read.
     fn listing(&self) -> Listing;
 
-    /// Whether the vendor says what each turn cost.
+    /// Whether the vendor reports the cost of each turn.
     fn tells_cost(&self) -> bool {
         false
     }
 
-    /// What lists the models, below the base URL: free of charge, so fit for a check.
+    /// Returns the path of the list of models, relative to the base URL: free of charge, so suitable for a check.
     fn models_path(&self) -> &'static str;
 
-    /// The header that carries the API key.
+    /// Returns the header that carries the API key.
     fn key_header(&self, key: &str) -> (&'static str, String);
 
-    /// Further headers of every request.
+    /// Returns the additional headers of every request.
     fn headers(&self) -> &'static [(&'static str, &'static str)] {
         &[]
     }
 
-    /// Keys of the body that are not for settings to write.
+    /// Returns the keys of the body that settings must not set.
     fn reserved(&self) -> &'static [&'static str];
 
-    /// How a streamed answer comes.
+    /// Returns the framing of a streamed response.
     fn framing(&self) -> Framing {
         Framing::Events
     }
 
-    /// When the form of an answer is sent, for `model` at the vendor itself or at something that speaks its format.
+    /// Returns when the schema of an answer is sent, for `model` at the vendor or at another server of its format.
     fn formats(&self, model: &str, is_vendor: bool) -> Formats;
 
-    /// Whose messages go back as they came: those with this [`Reply::vendor`].
+    /// Returns the [`Reply::vendor`] whose raw messages are sent back unmodified.
     fn vendor(&self) -> &'static str;
 
-    /// Bytes of a call's id at most.
+    /// Returns the maximum length of a call id in bytes.
     fn id_bytes(&self, _terms: &Terms) -> usize {
         usize::MAX
     }
 
-    /// Fits a request to the conversation in it, after all was laid over it.
+    /// Adapts the finished body to the conversation in it.
     fn settle(&self, _body: &mut Map<String, Value>, _model: &str) {}
 
-    /// Whether many servers speak it, whose models' own messages are nothing to each other.
+    /// Whether many servers use this format, each with raw messages of its own.
     fn is_shared(&self) -> bool {
         false
     }
 
-    /// The files that are taken, in prompts and answers; `ask` holds no others.
+    /// Returns the files that the vendor accepts in prompts and answers; `ask` holds no others.
     fn files(&self, terms: &Terms) -> &'static Takes;
 
-    /// The body that asks for `ask`'s next turn.
+    /// Returns the body that requests the next turn of `ask`.
     fn request(&self, ask: &Ask<'_>, terms: &Terms) -> Map<String, Value>;
 
-    /// What the body of a successful answer to `ask` says.
+    /// Reads the turn from the body of a successful response to `ask`.
     fn decode(&self, ask: &Ask<'_>, body: Value) -> Result<Turn, Failure>;
 
-    /// What a body says that it cost, also where it holds no turn, or is the beginning of one.
+    /// Reads the usage from a body, also if it holds no turn or only the beginning of one.
     fn usage(&self, body: &Value) -> Usage;
 
-    /// The model that answered, where a body names it.
+    /// Returns the model that answered, if the body names it.
     fn answering<'b>(&self, body: &'b Value) -> Option<&'b str> {
         body.get("model").and_then(Value::as_str).filter(|name| !name.is_empty())
     }
 
-    /// The vendor's words for the end of a turn.
+    /// Returns the vendor's words for the end of a turn.
     fn ends(&self) -> Ends;
 
-    /// The turn of a body whose reply was read, and which ended with `word`.
+    /// Makes the turn of a body from its `reply` and its `end`.
     fn turn(&self, ask: &Ask<'_>, body: &Value, mut reply: Reply, end: &End<'_>) -> Result<Turn, Failure> {
         let thought = reply.text.len() - said(&reply.text).len();
         reply.text.drain(..thought);
@@ -133,28 +132,28 @@ pub(super) trait Dialect: Send + Sync {
         Ok(Turn { reply, stop, usage: self.usage(body), wasted: Usage::default(), model })
     }
 
-    /// What a word for the end of a turn means.
+    /// Looks up a word for the end of a turn.
     fn end<'w>(&self, word: &'w str) -> End<'w> {
         End { ending: ending(self.ends(), word), word, detail: "" }
     }
 
-    /// Puts the body of a streamed answer together.
+    /// Returns an empty fold for a streamed response.
     fn fold(&self) -> Box<dyn Fold>;
 }
 
-/// A streamed answer on its way to becoming a body.
+/// The state of a streamed response while it is folded into a body.
 pub(super) trait Fold: Send {
-    /// Adds the next frame; what it tells a person is added to `pieces`.
+    /// Adds the next frame, and appends its visible parts to `pieces`.
     fn take(&mut self, frame: Value, pieces: &mut Vec<Piece>) -> Result<(), Failure>;
 
-    /// Whether the vendor has said how the answer ends: it is whole then, though its cost may follow.
+    /// Whether the end of the answer was received: it is complete then, though its usage may follow.
     fn is_complete(&self) -> bool;
 
-    /// Whether nothing can follow.
+    /// Whether no further frame can follow.
     fn is_over(&self) -> bool {
         false
     }
 
-    /// The body.
+    /// Returns the body.
     fn body(self: Box<Self>) -> Value;
 }

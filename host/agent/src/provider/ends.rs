@@ -1,35 +1,35 @@
-//! What a vendor's word for the end of a turn means: one table a vendor. A word that is in none is never a success.
+//! The words of vendors for the end of a turn, one table per vendor. A word that is in no table is never a success.
 
 use super::error::{Failure, excerpt};
 use super::{Reply, Stop};
 
-/// What a word for the end of a turn means.
+/// The meaning of a word for the end of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ending {
-    /// All is said.
+    /// The answer is complete.
     Done,
-    /// There are calls to answer.
+    /// There are calls to run.
     Calls,
     Length,
     Filtered,
     Refused,
     Paused,
-    /// The conversation filled the model's context window.
+    /// The conversation filled the context window of the model.
     TooLong,
-    /// The model gave something that is no answer; calls beside it are whole.
+    /// The output of the model is unusable; its complete calls are usable.
     Botched,
-    /// What runs the model failed in the middle of the turn.
+    /// The inference server failed in the middle of the turn.
     Failed,
-    /// No word that is known, or none at all.
+    /// An unknown word, or none.
     Unknown,
 }
 
 use Ending::{Botched, Calls, Done, Failed, Filtered, Length, Paused, Refused, TooLong, Unknown};
 
-/// A vendor's words.
+/// The words of a vendor.
 pub(super) type Ends = &'static [(&'static str, Ending)];
 
-/// Chat completions: OpenAI, OpenRouter, Mistral, `DeepSeek`, and the many servers that speak the format.
+/// Chat completions: OpenAI, OpenRouter, Mistral, `DeepSeek`, and the many servers of this format.
 pub(super) const CHAT: Ends = &[
     ("stop", Done),
     ("complete", Done),
@@ -60,7 +60,7 @@ pub(super) const CHAT: Ends = &[
     ("network_error", Failed),
 ];
 
-/// The statuses of a response, and its reasons to be incomplete.
+/// The statuses of a response, and its `incomplete_details` reasons.
 pub(super) const RESPONSES: Ends = &[
     ("completed", Done),
     ("max_output_tokens", Length),
@@ -81,7 +81,7 @@ pub(super) const ANTHROPIC: Ends = &[
     ("model_context_window_exceeded", TooLong),
 ];
 
-/// `finishReason` of a candidate.
+/// The `finishReason` of a candidate.
 pub(super) const GEMINI: Ends = &[
     ("STOP", Done),
     ("MAX_TOKENS", Length),
@@ -104,24 +104,24 @@ pub(super) const GEMINI: Ends = &[
     ("NO_IMAGE", Botched),
 ];
 
-/// `done_reason`; early versions say nothing but that they are done, as a word of its own here.
+/// The `done_reason`; early versions send only `done: true`, which is the word `done` here.
 pub(super) const OLLAMA: Ends =
     &[("stop", Done), ("done", Done), ("length", Length), ("load", Done), ("unload", Done)];
 
-/// What `word` means.
+/// Looks up `word`.
 pub(super) fn ending(ends: Ends, word: &str) -> Ending {
     let found = ends.iter().find(|(known, _)| known.eq_ignore_ascii_case(word));
     found.map_or(Unknown, |(_, ending)| *ending)
 }
 
-/// How a turn ended whose vendor's word for that is `word`, with `detail` after it for a message.
+/// Converts the end of a turn to a [`Stop`] or a failure. `word` and `detail` are for messages.
 pub(super) fn stop(ending: Ending, reply: &Reply, word: &str, detail: &str) -> Result<Stop, Failure> {
-    let told = || excerpt(&format!("{word}{detail}"));
+    let text = || excerpt(&format!("{word}{detail}"));
     let has_calls = !reply.calls.is_empty();
     match ending {
-        TooLong => return Err(Failure::TooLong(told())),
-        Failed => return Err(Failure::Botched(format!("the server ended it with `{}`", told()))),
-        Botched if !has_calls => return Err(Failure::Botched(told())),
+        TooLong => return Err(Failure::TooLong(text())),
+        Failed => return Err(Failure::Botched(format!("the server ended it with `{}`", text()))),
+        Botched if !has_calls => return Err(Failure::Botched(text())),
         Length => return Ok(Stop::Length),
         Filtered => return Ok(Stop::Filtered),
         Refused => return Ok(Stop::Refused),
@@ -129,17 +129,17 @@ pub(super) fn stop(ending: Ending, reply: &Reply, word: &str, detail: &str) -> R
         _ => {}
     }
     if reply.is_empty() {
-        return Err(Failure::Empty(format!("neither text nor a call (it ended with `{}`)", told())));
+        return Err(Failure::Empty(format!("neither text nor a call (it ended with `{}`)", text())));
     }
     match ending {
         Calls if !has_calls => {
-            Err(Failure::Botched(format!("`{}` promises a call, and there is none", told())))
+            Err(Failure::Botched(format!("`{}` promises a call, and there is none", text())))
         }
         Unknown if !has_calls && word.is_empty() => {
             Err(Failure::Botched("nothing says that the answer is whole".into()))
         }
         Unknown if !has_calls => {
-            Err(Failure::Botched(format!("it ended with `{}`, which is no end that haft knows", told())))
+            Err(Failure::Botched(format!("it ended with `{}`, which is no end that haft knows", text())))
         }
         _ => Ok(Stop::Done),
     }

@@ -1,93 +1,93 @@
-//! Why a provider gave no turn, in words for a person. Every text that came from outside is
-//! bounded and on one line before it gets in here, and none of them holds a secret.
+//! The failures of a provider, with messages for persons. Every text from outside is bounded and on one line before
+//! it is stored here, and holds no secret.
 
 use std::fmt;
 use std::time::Duration;
 
 use haft_core::usage::Usage;
 
-/// Characters of a foreign text that a message shows: enough for any vendor's explanation,
-/// too few for an error page to fill a screen.
+/// The maximum number of characters of an outside text in a message: enough for the explanation of any vendor, too
+/// few for an error page to fill a screen.
 const EXCERPT_CHARS: usize = 600;
 
-/// Why a provider gave no turn.
+/// Why a provider returned no turn.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct ProviderError {
     /// The kind of provider.
     pub provider: &'static str,
-    /// Where the request went, without query.
+    /// The URL of the request, without its query.
     pub endpoint: String,
-    /// How often it was tried.
+    /// The number of attempts.
     pub attempts: u32,
-    /// What went wrong the last time.
+    /// The failure of the last attempt.
     pub failure: Failure,
-    /// What the answers cost that came and could not be used. In a box, as errors are to be small.
+    /// The usage of responses that could not be used. Boxed, to keep the error small.
     pub wasted: Box<Usage>,
 }
 
-/// What went wrong.
+/// The kinds of failures.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
-    /// There is no key, and this endpoint wants one. Nothing was sent.
+    /// There is no API key, and this endpoint requires one. Nothing was sent.
     #[error("no API key is set")]
     MissingKey {
-        /// The environment variable that usually holds it.
+        /// The environment variable that usually holds the key.
         variable: &'static str,
     },
-    /// No answer came at all: no connection, or it broke before the answer began.
+    /// The connection failed, or broke before the response began.
     #[error("request failed: {0}")]
     Connect(String),
     /// The server's certificate has no issuer that this machine trusts. Nothing was sent.
     #[error("the server cannot be trusted: {0}")]
     Untrusted(String),
-    /// The answer was not complete in time.
+    /// The response was not complete within the timeout.
     #[error("no complete answer within {} s", .0.as_secs_f64())]
     TimedOut(Duration),
-    /// Nothing came for too long.
+    /// The server sent nothing for too long.
     #[error("{} for {} s", if *.began { "the answer stalled: nothing came" } else { "no answer began" }, .waited.as_secs_f64())]
     Silent {
-        /// Whether a part of the answer had come.
+        /// Whether a part of the response had arrived.
         began: bool,
         /// How long haft waited.
         waited: Duration,
     },
-    /// The connection broke in the middle of the answer.
+    /// The connection broke in the middle of the response.
     #[error("the answer broke off: {0}")]
     Interrupted(String),
-    /// The answer was longer than any turn can be.
+    /// The response was longer than any turn can be, in bytes.
     #[error("the answer is longer than {0} bytes")]
     TooLarge(usize),
-    /// The server answered with a status that is not success.
+    /// The server responded with an error status.
     #[error("returned {status}{}: {body}", reason(*.status))]
     Status {
         /// The HTTP status code.
         status: u16,
-        /// What the body says, bounded.
+        /// The message in the body, bounded.
         body: String,
-        /// In which way it passes, if it does.
+        /// How the failure may pass, if it may.
         passing: Option<Passing>,
-        /// How long the server wants to be left alone.
+        /// How long the server asks to wait.
         wait: Option<Duration>,
     },
-    /// The server answered with success, and the body reports an error.
+    /// The server responded with a success status and an error in the body.
     #[error("reported an error: {message}")]
     Reported {
-        /// The status that its code stands for.
+        /// The status that the error code stands for.
         code: Option<u16>,
         /// The message in the body, bounded.
         message: String,
-        /// In which way it passes, if it does.
+        /// How the failure may pass, if it may.
         passing: Option<Passing>,
-        /// How long the server wants to be left alone.
+        /// How long the server asks to wait.
         wait: Option<Duration>,
     },
-    /// The body is not what the vendor's format says.
+    /// The body does not have the vendor's format.
     #[error("failed to parse response: {0}")]
     Malformed(String),
-    /// The model gave something that is no answer, by its vendor's own account.
+    /// The vendor reports that the output of the model is unusable.
     #[error("the model's answer was unusable: {0}")]
     Botched(String),
-    /// The vendor's filter does not let the conversation through to the model.
+    /// The vendor's filter rejected the conversation.
     #[error("the prompt was blocked: {0}")]
     Blocked(String),
     /// The conversation is longer than the model's context window.
@@ -98,19 +98,19 @@ pub enum Failure {
     Empty(String),
 }
 
-/// In which way a failure may pass.
+/// How a failure may pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Passing {
-    /// The vendor is overloaded, limits the rate or cannot be reached: it recovers after a while.
+    /// The vendor is overloaded, limits the rate or is unreachable: it recovers after a while.
     Unavailable,
-    /// Nothing came for minutes.
+    /// Nothing arrived for minutes.
     Silent,
-    /// What came cannot be used: the model or the connection may do better the next time.
+    /// The response was unusable: the next attempt may succeed.
     Unusable,
 }
 
 impl Failure {
-    /// In which way the same request may succeed later; `None`: it will not.
+    /// Returns how the failure may pass; `None`: the same request will fail again.
     pub(crate) fn passing(&self) -> Option<Passing> {
         match self {
             Self::Connect(_) | Self::Interrupted(_) => Some(Passing::Unavailable),
@@ -121,7 +121,7 @@ impl Failure {
         }
     }
 
-    /// How long the server wants to be left alone.
+    /// Returns how long the server asks to wait.
     pub(crate) fn wait(&self) -> Option<Duration> {
         match self {
             Self::Status { wait, .. } | Self::Reported { wait, .. } => *wait,
@@ -129,8 +129,8 @@ impl Failure {
         }
     }
 
-    /// The status and the words of a server that refused the request, by either way to say so.
-    fn told(&self) -> Option<(Option<u16>, &str)> {
+    /// Returns the status and the text of a server that rejected the request, by status or in the body.
+    fn response(&self) -> Option<(Option<u16>, &str)> {
         match self {
             Self::Status { status, body, .. } => Some((Some(*status), body)),
             Self::Reported { code, message, .. } => Some((*code, message)),
@@ -138,7 +138,7 @@ impl Failure {
         }
     }
 
-    /// The kind of it, in a word.
+    /// Returns the kind of failure as an identifier.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::MissingKey { .. } => "missing_key",
@@ -156,12 +156,12 @@ impl Failure {
     }
 }
 
-/// Words of a server that cannot make a grammar of a schema, or knows no parameter for it.
+/// Texts of servers that cannot convert a schema to a grammar, or lack the parameter.
 const OF_FORMAT: &[&str] = &["grammar", "json_schema", "response_format", "schema", "structured output"];
-/// Words in which servers refuse files where they do not say it by the status: `image input is not supported`.
+/// Texts of rejected files, for statuses that do not say so: `image input is not supported`.
 const ABOUT_FILES: &[&str] =
     &["image", "vision", "multimodal", "modalit", "mmproj", "picture", "document", "file"];
-/// Words, beside those, of servers whose model takes no files at all.
+/// Texts, beside those, of servers whose model accepts no files at all.
 const TAKES_NONE: &[&str] = &[
     "data required for",
     "does not have vision",
@@ -172,39 +172,41 @@ const TAKES_NONE: &[&str] = &[
     "not multimodal",
     "only supports text",
 ];
-/// Words of servers that say how a file is to be.
+/// Texts of servers that require another form of a file.
 const OF_FORM: &[&str] = &["format", "media type", "mime", "valid"];
 
 impl Failure {
-    /// Whether the server refuses the request as it is, for what stands in it.
+    /// Whether the server rejected the content of the request.
     pub(crate) fn is_invalid_request(&self) -> bool {
-        matches!(self.told(), Some((Some(400 | 422), _))) && self.passing().is_none()
+        matches!(self.response(), Some((Some(400 | 422), _))) && self.passing().is_none()
     }
 
-    /// Whether it may be the form of the answer that a server refuses: the request as such, or by its words.
+    /// Whether the server may have rejected the schema of the answer: it rejected the request, or its text says so.
     pub(super) fn may_be_of_format(&self) -> bool {
-        let Some((code, text)) = self.told() else { return false };
+        let Some((code, text)) = self.response() else { return false };
         self.is_invalid_request() || code == Some(501) || has_words(text, OF_FORMAT)
     }
 
-    /// Whether a request with files may have failed because of them.
+    /// Whether a request with files may have failed because of the files.
     pub(crate) fn may_be_about_files(&self) -> bool {
-        match self.told() {
+        match self.response() {
             Some((Some(400 | 413 | 415 | 422), _)) => self.passing().is_none(),
             Some((None | Some(404 | 500 | 501), text)) => has_words(text, ABOUT_FILES),
             _ => false,
         }
     }
 
-    /// Whether it speaks of files.
+    /// Whether the text mentions files.
     pub(super) fn names_files(&self) -> bool {
-        self.told().is_some_and(|(_, text)| has_words(text, ABOUT_FILES))
+        self.response().is_some_and(|(_, text)| has_words(text, ABOUT_FILES))
     }
 
-    /// Whether it says that the model takes no files at all, not that one of them is wrong.
+    /// Whether the text says that the model accepts no files at all, rather than that one file is invalid.
     pub(super) fn says_no_files(&self) -> bool {
         self.names_files()
-            && self.told().is_some_and(|(_, text)| has_words(text, TAKES_NONE) && !has_words(text, OF_FORM))
+            && self
+                .response()
+                .is_some_and(|(_, text)| has_words(text, TAKES_NONE) && !has_words(text, OF_FORM))
     }
 }
 
@@ -214,7 +216,7 @@ fn has_words(text: &str, words: &[&str]) -> bool {
 }
 
 impl ProviderError {
-    /// The way out, where there is a likely one.
+    /// Returns how to fix the failure, if a likely fix is known.
     pub fn hint(&self) -> Option<String> {
         let text = match &self.failure {
             Failure::TooLong(_) => {
@@ -235,23 +237,23 @@ impl ProviderError {
                 "`first_byte_timeout` in `[provider]` gives it more time".into()
             }
             Failure::Silent { began: true, .. } => "`idle_timeout` in `[provider]` gives it more time".into(),
-            failure => return failure.told().and_then(|(code, text)| self.hint_at(code?, text)),
+            failure => return failure.response().and_then(|(code, text)| self.hint_at(code?, text)),
         };
         Some(text)
     }
 
-    /// The endpoint without its path.
+    /// Returns the endpoint without its path.
     fn server(&self) -> &str {
         let host = self.endpoint.find("://").map_or(0, |at| at + 3);
         let path = self.endpoint.get(host..).and_then(|rest| rest.find('/'));
         path.and_then(|at| self.endpoint.get(..host + at)).unwrap_or(&self.endpoint)
     }
 
-    /// The way out of what a server answered.
+    /// Returns how to fix a rejected request.
     fn hint_at(&self, status: u16, text: &str) -> Option<String> {
         let text = match status {
             401 | 403 => "check `[provider] api_key`",
-            // Gemini answers so to a wrong key.
+            // Gemini's response to an invalid key.
             400 if text.contains("API key") || text.contains("API_KEY") => "check `[provider] api_key`",
             400 | 422 if text.contains("stream") => "`stream = false` in `[provider]` asks for whole answers",
             404 if self.provider == "ollama" => {
@@ -274,43 +276,43 @@ impl fmt::Display for ProviderError {
     }
 }
 
-/// Why there is no such provider. Nothing was sent.
+/// Why a provider cannot be made. Nothing was sent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SettingsError {
-    /// There is no such kind.
+    /// The kind does not exist.
     #[error("unknown provider `{kind}`; expected one of: {known}")]
     UnknownKind {
-        /// What was asked for.
+        /// The requested kind.
         kind: String,
-        /// The names that there are, for the message.
+        /// The existing kinds, for the message.
         known: String,
     },
-    /// The base URL cannot be used. A secret in it is not shown.
+    /// The base URL is invalid. The message hides secrets in it.
     #[error("`base_url` {0}")]
     BaseUrl(String),
-    /// A header cannot be sent.
+    /// A header is invalid.
     #[error("`headers`: `{name}` is not a header that can be sent: {reason}")]
     Header {
         /// The header's name.
         name: String,
-        /// Why not.
+        /// The reason.
         reason: &'static str,
     },
-    /// The key cannot be sent.
+    /// The API key is not a valid header value.
     #[error("`api_key` holds characters that an HTTP header cannot carry, such as a line break")]
     ApiKey,
-    /// A key of the body is haft's own.
+    /// The key of the body is reserved for haft.
     #[error("`extra_body` must not set `{0}`: haft writes it")]
     Extra(String),
     /// The model has no name.
     #[error("`model` is empty; expected the name of a model")]
     NoModel,
-    /// Certificates or the client could not be set up.
+    /// The certificates or the HTTP client could not be set up.
     #[error("cannot set up TLS: {0}")]
     Tls(String),
 }
 
-/// The words that go with the statuses a provider is likely to answer.
+/// Returns the reason phrase of a status that providers use.
 fn reason(status: u16) -> &'static str {
     match status {
         400 => " Bad Request",
@@ -331,7 +333,7 @@ fn reason(status: u16) -> &'static str {
     }
 }
 
-/// A foreign text as a message may show it.
+/// Shortens an outside text for a message.
 pub(super) fn excerpt(text: &str) -> String {
     haft_core::net::excerpt(text, EXCERPT_CHARS)
 }
@@ -371,7 +373,7 @@ mod tests {
         assert_eq!(Failure::TooLarge(1).passing(), None);
     }
 
-    /// By their status, or in their own words where a status says little or there is none.
+    /// By status, or by text if the status is unspecific or missing.
     #[test]
     fn refusals_of_files_are_known() {
         let status = Failure::refused;

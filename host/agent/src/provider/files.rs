@@ -1,6 +1,6 @@
-//! Which files a vendor is shown, and what stands for the others. A vendor says what it [`Takes`]; what is left of a
-//! conversation after [`fit`] goes out as it is. Refuses to send what is known to be refused: one such file in a
-//! conversation would fail every request from then on.
+//! Selects the files that are sent to a vendor, and describes the others in the text. A dialect states what its
+//! vendor [`Takes`]; a conversation after [`fit`] is sent unmodified. Refuses to send a file that the vendor is
+//! known to reject: one such file would fail every later request of the conversation.
 
 use std::borrow::Cow;
 
@@ -9,40 +9,40 @@ use haft_core::report::enclosed;
 
 use super::{Exchange, Message, Prompt};
 
-/// The files that a vendor takes, by what it publishes.
+/// The files that a vendor accepts, according to its documentation.
 pub(super) struct Takes {
     pub(super) kinds: &'static [Kind],
-    /// Bytes of all files of a request at most, as they are sent: in base64.
+    /// The maximum size of all files of a request in bytes of base64.
     pub(super) total: usize,
-    /// Files of a request at most.
+    /// The maximum number of files of a request.
     pub(super) count: usize,
 }
 
-/// Files of one kind.
+/// The files of one kind.
 pub(super) struct Kind {
     pub(super) media_types: &'static [&'static str],
-    /// Bytes of one at most, in base64.
+    /// The maximum size of one file in bytes of base64.
     pub(super) most: usize,
 }
 
-/// The pictures that most vendors take.
+/// The image types that most vendors accept.
 pub(super) const PICTURES: &[&str] = &["image/png", "image/jpeg", "image/gif", "image/webp"];
-/// Documents.
+/// The document types.
 pub(super) const DOCUMENTS: &[&str] = &["application/pdf"];
-/// Other names of media types.
+/// Aliases of media types.
 const ALIASES: &[(&str, &str)] =
     &[("image/jpg", "image/jpeg"), ("image/pjpeg", "image/jpeg"), ("image/x-png", "image/png")];
 
-/// Why a file is not shown that its server refused.
+/// The reason for leaving out a file that the server rejected.
 const REFUSED: &str = "the model's API refused it";
 
-/// What becomes of a file.
+/// How a file is sent.
 enum Verdict<'a> {
-    /// Its text is a part of the text.
+    /// As a part of the text.
     Inline(&'a str),
-    /// It is sent as what it is.
+    /// As a file of this media type.
     Sent(String),
-    /// It is not, and why.
+    /// Not at all, for this reason.
     Not(String),
 }
 
@@ -54,10 +54,10 @@ impl Takes {
         let claimed = file.essence();
         let claimed =
             ALIASES.iter().find(|(alias, _)| *alias == claimed).map_or(claimed, |(_, name)| (*name).into());
-        let told = media_type_of(&file.data);
+        let detected = media_type_of(&file.data);
         let knows_beginning = PICTURES.contains(&claimed.as_str()) || DOCUMENTS.contains(&claimed.as_str());
-        let actual = match told {
-            Some(told) if knows_beginning || self.kind(told).is_some() => told.to_owned(),
+        let actual = match detected {
+            Some(detected) if knows_beginning || self.kind(detected).is_some() => detected.to_owned(),
             None if knows_beginning => return Verdict::Not(format!("its bytes are no `{claimed}`")),
             _ => claimed,
         };
@@ -71,12 +71,12 @@ impl Takes {
         }
     }
 
-    /// Whether `file` is sent as what it is.
+    /// Whether `file` is sent as a file.
     pub(super) fn sends(&self, file: &Attachment) -> bool {
         matches!(self.verdict(file), Verdict::Sent(_))
     }
 
-    /// Why `file` is not sent, by what the vendor publishes; `None` where it is.
+    /// Returns the reason for not sending `file`, according to the vendor's documentation; `None` if it is sent.
     pub(super) fn refusal(&self, file: &Attachment) -> Option<String> {
         match self.verdict(file) {
             Verdict::Not(why) => Some(why),
@@ -88,8 +88,8 @@ impl Takes {
         self.kinds.iter().find(|kind| kind.media_types.contains(&media_type))
     }
 
-    /// The first of files of these sizes that is sent. The oldest are left out, in strides of a quarter of what is
-    /// taken: what providers have cached ends where they are.
+    /// Returns the index of the first file, by these sizes, that is sent. The oldest files are left out in strides
+    /// of a quarter of the limit: a provider's prompt cache ends at the first change.
     fn first_sent(&self, sizes: &[usize]) -> usize {
         let by_bytes = first_within(self.total, sizes.iter().copied());
         let by_count = first_within(self.count, sizes.iter().map(|_| 1));
@@ -97,8 +97,8 @@ impl Takes {
     }
 }
 
-/// The first of some `sizes` from which on they are within `most`, such that it stays where it is while they grow by
-/// a quarter of that.
+/// Returns the first index from which on `sizes` sum up to at most `most`. The index moves only after the sizes
+/// have grown by a quarter of `most`.
 fn first_within(most: usize, sizes: impl Iterator<Item = usize> + Clone) -> usize {
     let (total, number) = (sizes.clone().sum::<usize>(), sizes.clone().count());
     if total <= most {
@@ -112,25 +112,25 @@ fn first_within(most: usize, sizes: impl Iterator<Item = usize> + Clone) -> usiz
         before += size;
         is_left_out
     });
-    // The last is within `most` by itself.
+    // The last file is within `most` by itself.
     left_out.count().min(number.saturating_sub(1))
 }
 
-/// Bytes of a file in base64.
+/// Returns the size of a file in bytes of base64.
 fn encoded(file: &Attachment) -> usize {
     file.data.len().div_ceil(3) * 4
 }
 
-/// A file in its place in a conversation.
+/// A file with its place in the conversation.
 #[derive(Clone, Copy)]
 pub(super) struct Anchored<'m> {
-    /// The id of the call that it answers, or the prompt that it came with.
+    /// The id of the call, or the text of the prompt, that the file belongs to.
     pub(super) anchor: &'m str,
     pub(super) file: &'m Attachment,
 }
 
-/// The conversation with only the files that are taken, and a line for each of the others; what is text is in the text.
-/// `is_refused`: the server is known to refuse a file.
+/// Returns the conversation with only the accepted files; text files move into the text, and each other file
+/// becomes a line. `is_refused`: the server is known to reject the file.
 pub(super) fn fit<'m>(
     messages: &'m [Message],
     takes: &Takes,
@@ -150,11 +150,11 @@ pub(super) fn fit<'m>(
     Cow::Owned(messages.iter().map(|message| fitting.message(message)).collect())
 }
 
-/// The files of a message.
+/// Returns the files of a message.
 pub(super) fn files(message: &Message) -> Box<dyn Iterator<Item = Anchored<'_>> + '_> {
     match message {
-        Message::User(said) => {
-            Box::new(said.attachments.iter().map(|file| Anchored { anchor: &said.text, file }))
+        Message::User(prompt) => {
+            Box::new(prompt.attachments.iter().map(|file| Anchored { anchor: &prompt.text, file }))
         }
         Message::Turn(exchange) => Box::new(exchange.answered().flat_map(|(requested, result)| {
             result.attachments.iter().map(|file| Anchored { anchor: &requested.call.id, file })
@@ -162,18 +162,18 @@ pub(super) fn files(message: &Message) -> Box<dyn Iterator<Item = Anchored<'_>> 
     }
 }
 
-/// The files of a conversation, from the oldest on.
+/// Walks the files of a conversation, oldest first.
 struct Fitting<'v, 'm> {
     verdict: &'v dyn Fn(&Anchored<'m>) -> Verdict<'m>,
-    /// How many of those that could be sent are still to be left out.
+    /// How many of the acceptable files are still to be left out.
     left_out: usize,
 }
 
 impl<'m> Fitting<'_, 'm> {
     fn message(&mut self, message: &'m Message) -> Message {
         match message {
-            Message::User(said) => {
-                let (text, attachments) = self.files(said.text.clone(), files(message), true);
+            Message::User(prompt) => {
+                let (text, attachments) = self.files(prompt.text.clone(), files(message), true);
                 Message::User(Prompt { text, attachments })
             }
             Message::Turn(exchange) => {
@@ -188,12 +188,12 @@ impl<'m> Fitting<'_, 'm> {
 
     fn answer(&mut self, anchor: &'m str, result: &'m ToolResult) -> ToolResult {
         let files = result.attachments.iter().map(|file| Anchored { anchor, file });
-        // Its text mentions the files already.
+        // The text of the answer mentions the files already.
         let (content, attachments) = self.files(result.content.clone(), files, false);
         ToolResult { content, attachments, is_error: result.is_error, structured: result.structured.clone() }
     }
 
-    /// The text and the files that are sent with it. `mentions`: with a line for each that is.
+    /// Returns the text and the files that are sent with it. `mentions`: add a line for each file sent.
     fn files(
         &mut self,
         mut text: String,
@@ -233,15 +233,15 @@ fn not_shown(file: &Attachment, why: &str) -> String {
     format!("[not shown: {}: {why}]", file.described())
 }
 
-/// A file that is text, told from what is around it.
+/// Returns the text of a file, enclosed in a tag.
 fn inline(file: &Attachment, text: &str) -> String {
     let is_plain = |c: &char| !c.is_control() && !matches!(c, '"' | '<' | '>');
     let clean = |text: &str| text.chars().filter(is_plain).collect::<String>();
-    let what = match &file.name {
+    let attribute = match &file.name {
         Some(name) => format!("name=\"{}\"", clean(name)),
         None => format!("type=\"{}\"", clean(&file.media_type)),
     };
-    format!("<file {what}>\n{}\n</file>", enclosed(text.trim_end_matches('\n'), "file"))
+    format!("<file {attribute}>\n{}\n</file>", enclosed(text.trim_end_matches('\n'), "file"))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! Mends the schemas of tools that some vendor would refuse, and with them every request that mentions the tool: what
-//! is no JSON Schema 2020-12, property names that are no names to a vendor, arrays that do not say of what, references
-//! that lead nowhere or without end. A schema that all vendors take stays as it is. What the model then sends is mapped
-//! back to the names that the tool knows.
+//! Repairs tool schemas that some vendor would reject, together with every request that contains the tool: invalid
+//! JSON Schema 2020-12, property names that a vendor does not accept, arrays without `items`, references that are
+//! dangling or endless. A schema that all vendors accept stays unmodified. Arguments are mapped back to the
+//! original names.
 
 mod node;
 mod renames;
@@ -12,7 +12,7 @@ use self::node::Mending;
 pub(super) use self::renames::Renames;
 use haft_core::call::ToolDef;
 
-/// Dialects of JSON Schema whose keywords have the values that those of 2020-12 have.
+/// Dialects of JSON Schema whose keywords have the values of 2020-12.
 const DIALECTS: &[&str] = &[
     "json-schema.org/draft-06/",
     "json-schema.org/draft-07/",
@@ -20,24 +20,24 @@ const DIALECTS: &[&str] = &[
     "json-schema.org/draft/2020-12/",
 ];
 
-/// A tool as every vendor takes it.
+/// A tool in the form that every vendor accepts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mended {
-    /// The tool with another schema.
+    /// The tool with the repaired schema.
     pub def: ToolDef,
-    /// What had to be changed and where, a sentence each.
+    /// The changes and their places, a sentence each.
     pub changes: Vec<String>,
     renames: Renames,
 }
 
 impl Mended {
-    /// `arguments` with the names that the tool knows, of a call by the mended schema.
+    /// Restores the original names in `arguments` of a call by the repaired schema.
     pub fn restore(&self, arguments: Value) -> Value {
         self.renames.restore(arguments)
     }
 }
 
-/// `def` as every vendor takes it; `None` where it is so already.
+/// Repairs `def` for all vendors; `None` if no repair is needed.
 pub fn mend(def: &ToolDef) -> Option<Mended> {
     let mut mending = Mending::new(&def.parameters);
     let parameters = mending.schema(&def.parameters);
@@ -49,15 +49,14 @@ pub fn mend(def: &ToolDef) -> Option<Mended> {
     Some(Mended { def: ToolDef { parameters, ..def.clone() }, changes, renames })
 }
 
-/// Any schema as every vendor takes one, and the names that were replaced in it.
+/// Repairs any schema for all vendors, and returns the replaced names.
 pub(super) fn mend_schema(schema: &Value) -> (Value, Renames) {
     let mut mending = Mending::new(schema);
     let mended = mending.schema(schema);
     (mended, mending.finish().1)
 }
 
-/// `schema` without the name of its dialect, where that is one that says the same of what is not mended: such a schema
-/// stays as its author wrote it.
+/// Returns `schema` without its dialect if the dialect is equivalent: such a schema needs no repair.
 fn without_dialect(schema: &Value) -> Value {
     let mut schema = schema.clone();
     let named = schema.get("$schema").and_then(Value::as_str).unwrap_or_default();

@@ -1,9 +1,9 @@
-//! Lays one JSON object over another. Replaces arrays as a whole: their items have no identity to merge by.
+//! Merges JSON objects. Replaces arrays as a whole: their items have no identity to merge by.
 
 use serde_json::{Map, Value};
 
-/// Lays `over` over `under`: objects key by key, all else in place of what was there. No deeper than
-/// the values themselves, which have their own bound.
+/// Merges `over` into `under`: objects key by key, other values by replacement. The recursion is as deep as the
+/// values, whose depth is bounded by the parser.
 pub(super) fn lay_over(under: &mut Map<String, Value>, over: &Map<String, Value>) {
     for (key, value) in over {
         match (under.get_mut(key), value) {

@@ -1,5 +1,5 @@
-//! What a provider offers: the vendors' published lists of models, read page by page into the same words. Lists what
-//! is listed; whether a model answers, nobody knows before it is asked.
+//! The model lists of vendors, read page by page into one format. A listed model is not known to answer before it
+//! is asked.
 
 mod anthropic;
 mod gemini;
@@ -17,42 +17,42 @@ pub(super) use self::openrouter::OPENROUTER;
 use super::Prices;
 use super::error::Failure;
 
-/// Pages of one list: at the sizes that are asked for, more than any vendor has.
+/// The maximum number of pages of a list: at the requested page sizes, more than any vendor has.
 pub(super) const MAX_PAGES: usize = 20;
-/// Models of one list; the longest of today has some hundreds.
+/// The maximum number of models of a list; the longest list today has some hundred.
 pub(super) const MAX_MODELS: usize = 5000;
-/// Bytes of a name: longer ones are none that could be asked.
+/// The maximum length of a model name in bytes.
 const MAX_NAME: usize = 256;
 
 /// A model that a provider offers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ListedModel {
-    /// As requests name it.
+    /// The name in requests.
     pub name: String,
-    /// Tokens that it reads and writes at once, where that is told or known.
+    /// The context window in tokens read and written, if reported or known.
     pub context_window: Option<u32>,
-    /// What it costs, where program.toml says it or the vendor tells it.
+    /// The prices, if program.toml sets them or the vendor reports them.
     pub prices: Option<Prices>,
 }
 
-/// What a provider offers.
+/// The models that a provider offers.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ModelList {
-    /// By name.
+    /// The models, sorted by name.
     pub models: Vec<ListedModel>,
-    /// Whether there are more, on pages beyond the bound.
+    /// Whether there are more models, on pages beyond the limit.
     pub is_cut: bool,
 }
 
-/// How a vendor's list is asked for and read.
+/// How the list of a vendor is requested and read.
 pub(super) struct Listing {
-    /// Below the base URL.
+    /// The path, relative to the base URL.
     pub(super) path: &'static str,
-    /// The query of the first page, which stays with the others.
+    /// The query of every page.
     pub(super) query: &'static [(&'static str, &'static str)],
-    /// Whether it is told without a key.
+    /// Whether the list needs no key.
     pub(super) is_public: bool,
-    /// What a page says.
+    /// Reads a page.
     pub(super) read: fn(&Value) -> Result<Page, Failure>,
 }
 
@@ -60,32 +60,32 @@ pub(super) struct Listing {
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Page {
     pub(super) models: Vec<ListedModel>,
-    /// What is added to the query to get the next one.
+    /// The query parameters to add for the next page.
     pub(super) next: Vec<(&'static str, String)>,
 }
 
 impl ListedModel {
-    /// A model of which nothing is told but its name; `None` where that is no name.
+    /// Returns a model with a name and nothing else; `None` if the name is invalid.
     fn named(name: Option<&str>) -> Option<Self> {
         let name = name.filter(|name| (1..=MAX_NAME).contains(&name.len()))?;
         Some(Self { name: name.to_owned(), context_window: None, prices: None })
     }
 }
 
-/// The list of that name in a page.
+/// Returns the list with this name in a page.
 fn list<'p>(page: &'p Value, key: &str) -> Result<&'p [Value], Failure> {
     let list = page.get(key).and_then(Value::as_array).map(Vec::as_slice);
     list.ok_or_else(|| Failure::Malformed(format!("there is no list `{key}` of models")))
 }
 
-/// The first of these members that is a number of tokens.
+/// Returns the first of these members that is a positive number of tokens.
 fn tokens(model: &Value, pointers: &[&str]) -> Option<u32> {
     let number =
         |pointer: &&str| u32::try_from(model.pointer(pointer)?.as_u64()?).ok().filter(|number| *number > 0);
     pointers.iter().find_map(number)
 }
 
-/// A text that says something.
+/// Returns a text that is not empty.
 fn text<'p>(value: &'p Value, key: &str) -> Option<&'p str> {
     value.get(key)?.as_str().filter(|text| !text.is_empty())
 }

@@ -1,5 +1,5 @@
-//! Ollama's chat: what to send and what an answer means. Pure. Calls may come without ids, and
-//! arguments as text; what a model thinks goes back with what it said.
+//! Ollama's chat API: requests and responses, as pure functions. Calls may lack ids, and arguments may come as
+//! text; the thinking of a model is sent back with its text.
 
 mod host;
 mod stream;
@@ -27,7 +27,7 @@ use haft_core::net::Framing;
 /// The name in [`PROVIDERS`](super::PROVIDERS).
 pub(super) const NAME: &str = "ollama";
 
-/// What the server reads of a schema: the rest is lost on its way to the model's template.
+/// The keywords that the server reads of a schema: the others do not reach the model's template.
 const SCHEMA: Subset = Subset {
     keywords: &["type", "description", "enum", "properties", "required", "items", "anyOf"],
     formats: &[],
@@ -35,7 +35,7 @@ const SCHEMA: Subset = Subset {
     is_strict: false,
 };
 
-/// Pictures of up to 100 MB, as the vendor's own client takes them; how many is up to the model's window.
+/// Images of up to 100 MB, the limit of the vendor's own client; the model's context window limits their number.
 const TAKES: Takes = Takes {
     kinds: &[Kind { media_types: &["image/png", "image/jpeg", "image/webp"], most: 100 << 20 }],
     total: 100 << 20,
@@ -71,7 +71,7 @@ impl Dialect for Ollama {
     }
 
     fn formats(&self, _model: &str, _is_vendor: bool) -> Formats {
-        // It holds every answer to the form, so that nothing could be called.
+        // The server enforces the schema on every answer, so the model could call no tool.
         Formats::Alone
     }
 
@@ -89,7 +89,7 @@ impl Dialect for Ollama {
         if let Some(output) = ask.format(self.formats(ask.model, terms.is_vendor)) {
             body.insert("format".into(), output.mended().clone());
         }
-        // Absent means true.
+        // The default is `true`.
         body.insert("stream".into(), terms.stream.into());
         if let Some(effort) = terms.effort {
             body.insert("think".into(), think(ask.model, effort));
@@ -132,7 +132,7 @@ impl Dialect for Ollama {
     }
 }
 
-/// Whether the model thinks. One family has steps of it, and cannot be told not to.
+/// Returns the `think` parameter. One family of models takes levels, and cannot turn thinking off.
 fn think(model: &str, effort: Effort) -> Value {
     let has_steps = model.rsplit('/').next().is_some_and(|name| name.starts_with("gpt-oss"));
     match effort {
@@ -145,7 +145,7 @@ fn think(model: &str, effort: Effort) -> Value {
 }
 
 fn tool(def: &ToolDef) -> Value {
-    // What cannot be said at all is left to the server.
+    // A schema that cannot be translated is left to the server.
     let parameters = SCHEMA.translate(&def.parameters).map(Value::from);
     let parameters = parameters.unwrap_or_else(|schema::Unsayable| schema::plain_object(&def.parameters));
     json!({
@@ -161,9 +161,9 @@ fn messages(ask: &Ask<'_>) -> Vec<Value> {
     }
     for message in ask.messages {
         match message {
-            Message::User(said) => {
-                let message = json!({ "role": "user", "content": said.text });
-                messages.push(with_images(message, &said.attachments));
+            Message::User(prompt) => {
+                let message = json!({ "role": "user", "content": prompt.text });
+                messages.push(with_images(message, &prompt.attachments));
             }
             Message::Turn(exchange) => push_exchange(&mut messages, exchange),
         }
@@ -171,8 +171,8 @@ fn messages(ask: &Ask<'_>) -> Vec<Value> {
     messages
 }
 
-/// What the model said, then an answer for each call, with the tool's name: that is how the model
-/// knows which is which, where the server gave no ids.
+/// Adds the reply, then an answer for each call with the name of the tool: without ids, the name identifies the
+/// call.
 fn push_exchange(messages: &mut Vec<Value>, exchange: &Exchange) {
     let reply = exchange.reply();
     let is_own = calls::is_own(reply, NAME);
@@ -197,7 +197,7 @@ fn with_images(mut message: Value, attachments: &[Attachment]) -> Value {
     message
 }
 
-/// The message of a reply that another vendor gave.
+/// Returns the message for a reply of another vendor.
 fn rebuilt(reply: &Reply) -> Value {
     let function = |requested| json!({ "function": echo_function(&Map::new(), requested) });
     let calls: Vec<_> = reply.calls.iter().map(function).collect();
@@ -208,7 +208,7 @@ fn rebuilt(reply: &Reply) -> Value {
     message
 }
 
-/// Reads a message. Never fails: what cannot be read becomes a problem for the model.
+/// Reads a message. Never fails: unreadable parts become an error message for the model.
 fn decode(message: &Map<String, Value>, cut: bool, earlier: usize) -> Reply {
     let text = message.get("content").and_then(Value::as_str).unwrap_or_default().to_owned();
     let mut reply = Reply { text, vendor: NAME.into(), ..Reply::default() };
@@ -241,7 +241,7 @@ fn decode(message: &Map<String, Value>, cut: bool, earlier: usize) -> Reply {
     reply
 }
 
-/// A function with a name and arguments that the server takes back.
+/// Returns a function with a name and arguments that the server accepts back.
 fn echo_function(function: &Map<String, Value>, requested: &RequestedCall) -> Map<String, Value> {
     let mut echo = function.clone();
     echo.insert("name".into(), echo_name(&requested.call.tool).into());

@@ -1,6 +1,5 @@
-//! OpenAI's chat completions, which most local servers speak too: what to send and what an
-//! answer means. Pure, and lenient in what it takes: a key it does not know is no reason to
-//! lose a turn.
+//! OpenAI's chat completions, which most local servers support too: requests and responses, as pure functions.
+//! Lenient with responses: an unknown key never loses a turn.
 
 pub(super) mod format;
 mod parts;
@@ -24,7 +23,7 @@ use haft_core::call::{ToolDef, ToolResult};
 /// The name in [`PROVIDERS`](super::PROVIDERS).
 pub(super) const NAME: &str = "openai";
 
-/// 50 MB and 500 pictures a request, 20 MB a picture, as the vendor publishes them.
+/// The published limits: 50 MB and 500 pictures a request, 20 MB a picture.
 pub(super) const TAKES: Takes = Takes {
     kinds: &[
         Kind { media_types: PICTURES, most: 20 << 20 },
@@ -33,13 +32,13 @@ pub(super) const TAKES: Takes = Takes {
     total: 45 << 20,
     count: 500,
 };
-/// What others who speak the format take: pictures where the model sees, and hardly any more.
+/// The limits for other servers of this format: images if the model supports vision, and hardly any other type.
 const COMPATIBLE: Takes =
     Takes { kinds: &[Kind { media_types: PICTURES, most: 20 << 20 }], total: 45 << 20, count: 500 };
 
 /// The chat completions API.
 pub(super) struct OpenAi {
-    /// The vendor whose messages are sent back unchanged: the provider itself, or one that speaks its format.
+    /// The vendor whose messages are sent back unmodified: the provider itself, or one of its format.
     pub(super) vendor: &'static str,
 }
 
@@ -65,7 +64,7 @@ impl Dialect for OpenAi {
     }
 
     fn formats(&self, _model: &str, is_vendor: bool) -> Formats {
-        // Most servers of one's own hold every answer to the form, so that nothing could be called.
+        // Most local servers enforce the schema on every answer, so the model could call no tool.
         if is_vendor { Formats::BesideTools } else { Formats::Alone }
     }
 
@@ -73,7 +72,7 @@ impl Dialect for OpenAi {
         self.vendor
     }
 
-    /// 40 is what OpenAI takes.
+    /// OpenAI accepts 40 bytes.
     fn id_bytes(&self, terms: &Terms) -> usize {
         if terms.is_vendor { 40 } else { calls::CHOOSY }
     }
@@ -133,18 +132,18 @@ impl Dialect for OpenAi {
 }
 
 impl OpenAi {
-    /// The body, but for the form of the answer.
+    /// Returns the body without the schema of the answer.
     pub(super) fn conversation(&self, ask: &Ask<'_>, terms: &Terms) -> Map<String, Value> {
         let mut body = Map::new();
         body.insert("model".into(), ask.model.into());
         body.insert("messages".into(), self.messages(ask).into());
-        // An empty list is an error for OpenAI and makes some servers switch to a tool prompt.
+        // OpenAI rejects an empty list, and some servers switch to a tool prompt for it.
         if !ask.tools.is_empty() {
             body.insert("tools".into(), ask.tools.iter().map(|def| tool(def)).collect());
         }
         if let Some(most) = terms.max_tokens {
-            // OpenAI itself renamed the key, and its reasoning models refuse the old name also behind gateways; whatever
-            // else speaks the format knows the old one.
+            // OpenAI renamed the key, and its reasoning models reject the old name, also behind gateways; other
+            // servers of the format support the old name.
             let is_renamed = self.vendor == NAME && (terms.is_vendor || reasons(ask.model));
             let key = if is_renamed { "max_completion_tokens" } else { "max_tokens" };
             body.insert(key.into(), most.into());
@@ -159,7 +158,7 @@ impl OpenAi {
         body
     }
 
-    /// The system message, where there is one, and the conversation.
+    /// Returns the system message, if any, and the conversation.
     fn messages(&self, ask: &Ask<'_>) -> Vec<Value> {
         let mut messages = Vec::new();
         if !ask.system.is_empty() {
@@ -167,8 +166,8 @@ impl OpenAi {
         }
         for message in ask.messages {
             match message {
-                Message::User(said) => {
-                    parts::push_user(&mut messages, parts::of(&said.text, &said.attachments));
+                Message::User(prompt) => {
+                    parts::push_user(&mut messages, parts::of(&prompt.text, &prompt.attachments));
                 }
                 Message::Turn(exchange) => self.push_exchange(&mut messages, exchange),
             }
@@ -176,7 +175,7 @@ impl OpenAi {
         messages
     }
 
-    /// What the model said, then one message for each answer, in the order of the calls.
+    /// Adds the reply, then one message for each answer, in the order of the calls.
     fn push_exchange(&self, messages: &mut Vec<Value>, exchange: &Exchange) {
         let reply = exchange.reply();
         messages.push(if calls::is_own(reply, self.vendor) {
@@ -199,12 +198,12 @@ impl OpenAi {
     }
 }
 
-/// How answers begin that say by themselves that they are failures; the second is [`ToolError`]'s.
+/// Texts at the start of answers that already mark a failure; the second is [`ToolError`]'s.
 ///
 /// [`ToolError`]: haft_core::tool::ToolError
 const FAILED: &[&str] = &["error", "tool error:"];
 
-/// An answer as text, all that a tool message takes: a failure is told by a word at its start.
+/// Returns an answer as text, the only content of a tool message: a prefix marks a failure.
 pub(super) fn content(result: &ToolResult) -> String {
     let begins =
         |word: &&str| result.content.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word));
@@ -213,7 +212,8 @@ pub(super) fn content(result: &ToolResult) -> String {
     format!("{prefix}{}", result.content)
 }
 
-/// Whether it is one of OpenAI's reasoning models by its name, which gateways put a vendor's before: `o3`, `gpt-5-mini`.
+/// Whether the name is that of an OpenAI reasoning model, with or without the vendor prefix of gateways: `o3`,
+/// `gpt-5-mini`.
 fn reasons(model: &str) -> bool {
     let name = model.rsplit('/').next().unwrap_or(model);
     let number = |rest: &str| rest.chars().next().filter(char::is_ascii_digit);

@@ -1,5 +1,5 @@
-//! OpenRouter: OpenAI's format, with models of all vendors, errors inside successful responses, and prices. Pure;
-//! what both formats share is in `openai`.
+//! OpenRouter: OpenAI's format with models of all vendors, errors inside successful responses, and prices. Pure;
+//! the common parts are in `openai`.
 
 use serde_json::{Map, Value, json};
 
@@ -15,14 +15,14 @@ use super::{Ask, Cost, Turn, Usage, calls};
 /// The name in [`PROVIDERS`](super::PROVIDERS).
 pub(super) const NAME: &str = "openrouter";
 
-/// The vendor prefix of models that cache a prompt only on request.
+/// The prefix of models that cache a prompt only on request.
 const ASKS_FOR_CACHE: &str = "anthropic/";
 
-/// Beginnings of the models that call tools although their answer is to have a form; others are known to be held to
-/// the form at once, or to refuse both together.
+/// The prefixes of models that call tools in a request with a schema; others are known to answer at once in the
+/// schema, or to reject the combination.
 const BESIDE_TOOLS: &[&str] = &["anthropic/", "google/gemini-3", "openai/", "x-ai/"];
 
-/// Messages at the end that are marked. With the system prompt, one less than may be.
+/// How many messages at the end get a cache mark. With the system prompt, one less than the limit.
 const MARKED: usize = 2;
 
 const OPENAI: OpenAi = OpenAi { vendor: NAME };
@@ -43,7 +43,7 @@ impl Dialect for OpenRouter {
         true
     }
 
-    /// Not the list of models, which needs no key.
+    /// Returns the path for checks: the list of models needs no key.
     fn models_path(&self) -> &'static str {
         "key"
     }
@@ -65,7 +65,7 @@ impl Dialect for OpenRouter {
         if is_known { Formats::BesideTools } else { Formats::Alone }
     }
 
-    /// Those of the vendors behind it; documents it reads for models that take none.
+    /// The limits of OpenAI; OpenRouter reads documents for models that accept none.
     fn files(&self, _terms: &Terms) -> &'static Takes {
         &TAKES
     }
@@ -73,10 +73,10 @@ impl Dialect for OpenRouter {
     fn request(&self, ask: &Ask<'_>, terms: &Terms) -> Map<String, Value> {
         let mut body = OPENAI.conversation(ask, terms);
         if let Some(output) = ask.format(self.formats(ask.model, terms.is_vendor)) {
-            // Whose model it is in the end may take nothing but objects.
+            // The model behind the router may accept only objects.
             body.insert("response_format".into(), format::response(output, true));
         }
-        // What it cost is told with the usage then, streamed or not.
+        // Requests the cost as a part of the usage, streamed or not.
         body.shift_remove("stream_options");
         body.insert("usage".into(), json!({ "include": true }));
         if let Some(effort) = body.shift_remove("reasoning_effort") {
@@ -117,8 +117,8 @@ impl Dialect for OpenRouter {
     }
 }
 
-/// Says where what comes again in the next request ends: with the system prompt (and the tools before it), the last
-/// message, and the one that the last request ended with.
+/// Marks the ends of the prefixes that the next request repeats: the system prompt (with the tools before it), the
+/// last message, and the last message of the previous request.
 fn mark(messages: &mut [Value]) {
     let role = |message: &Value| message.get("role").and_then(Value::as_str).unwrap_or_default().to_owned();
     let system = messages.iter().position(|message| role(message) == "system");
@@ -132,7 +132,7 @@ fn mark(messages: &mut [Value]) {
     }
 }
 
-/// Marks the last text: the one kind of part that takes a mark whatever vendor is behind.
+/// Marks the last text part: the only type of part that accepts a mark for every vendor.
 fn mark_content(content: &mut Value) {
     if let Value::String(text) = content {
         *content = json!([{ "type": "text", "text": std::mem::take(text) }]);
@@ -159,7 +159,7 @@ mod tests {
         Message::Turn(Exchange::new(reply, [ToolResult::success(id)]))
     }
 
-    /// G08: in the course of a task the conversation is cached with the system prompt, at four marks at most.
+    /// G08: during a task the conversation is cached with the system prompt, with at most four marks.
     #[test]
     fn g08_the_conversation_of_anthropic_s_models_is_cached() {
         let attachments = vec![Attachment::new("image/png", vec![0])];

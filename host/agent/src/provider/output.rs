@@ -1,6 +1,6 @@
-//! The form that an answer is to have, as a JSON Schema: checked once, mended once for all vendors, and what a vendor
-//! sends mapped back to it. Refuses what is no JSON Schema, what refers to another document, and what is too large to
-//! be told with every request.
+//! The JSON Schema of an answer: checked once, repaired once for all vendors. Maps the answers of vendors back to
+//! the original schema. Refuses an invalid schema, a reference to another document, and a schema that is too large
+//! to send with every request.
 
 mod narrow;
 mod strict;
@@ -14,48 +14,52 @@ pub(super) use self::strict::is_strict;
 use super::mend::{Renames, mend_schema};
 use haft_core::tool::{AnswerSchemaError, Schema};
 
-/// 64 KiB: some 16,000 tokens, which go with every request; no model fills more.
+/// 64 KiB: about 16,000 tokens, which every request contains; no model fills a larger schema.
 const MAX_BYTES: usize = 64 << 10;
 
-/// What stands around an answer that is no object, where a vendor takes nothing else.
+/// The property that wraps an answer other than an object, for vendors that accept only objects.
 const WRAPPER: &str = "answer";
 
-/// Keywords that hold the parts that references lead to, and stay at the root.
+/// Keywords of referenced definitions, which stay at the root.
 const PARTS: [&str; 2] = ["$defs", "definitions"];
 
 /// A JSON Schema of a model's final answer, of any JSON type.
 pub struct OutputSchema {
     written: Value,
     schema: Schema,
-    /// With nothing in it that some vendor refuses in any schema.
+    /// The schema after the repairs for all vendors.
     mended: Value,
     renames: Renames,
 }
 
-/// Why a schema cannot be asked for.
+/// Why a schema is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OutputSchemaError {
-    /// It is longer than any model reads with every request.
+    /// The schema is larger than any model reads with every request.
     #[error("the schema has {0} bytes; at most {MAX_BYTES} are told to a model")]
     TooLarge(usize),
-    /// It is not a JSON Schema that can be checked here.
+    /// The schema is invalid or cannot be checked.
     #[error(transparent)]
     Invalid(#[from] AnswerSchemaError),
 }
 
-/// When a dialect sends the vendor's own parameter for the form of answers.
+/// When a dialect sends the schema in the vendor's parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Formats {
-    /// Always: tools can be called all the same.
+    /// Always: the model can still call tools.
     BesideTools,
-    /// Where no tool is offered: every answer would be held to the form, calls included, or the request refused.
+    /// Only in a request without tools: otherwise the server enforces the schema on calls too, or rejects the
+    /// request.
     Alone,
-    /// Never: the model's vendor has none.
+    /// Never: the vendor has no such parameter.
     Never,
 }
 
 impl OutputSchema {
-    /// Compiles and mends `schema`. Fetches nothing: a reference to another document is an error.
+    /// Compiles and repairs `schema`. Fetches nothing: a reference to another document is an error.
+    ///
+    /// # Errors
+    /// The schema is larger than 64 KiB, invalid, or refers to another document.
     pub fn new(schema: &Value) -> Result<Self, OutputSchemaError> {
         let bytes = schema.to_string().len();
         if bytes > MAX_BYTES {
@@ -66,13 +70,16 @@ impl OutputSchema {
         Ok(Self { written: schema.clone(), schema: compiled, mended, renames })
     }
 
-    /// As it was written.
+    /// Returns the original schema.
     pub fn written(&self) -> &Value {
         &self.written
     }
 
-    /// What a model means by `value`: as it is, or with the names and without the wrapping that a vendor made
-    /// necessary. The error lists what is wrong and where, at most eight mistakes.
+    /// Checks `value` against the schema, after restoring the names and removing the wrapper that a vendor
+    /// required.
+    ///
+    /// # Errors
+    /// Lists the mistakes with their places, at most eight.
     pub fn accept(&self, value: Value) -> Result<Value, String> {
         if let Some(inner) = self.unwrapped(&value)
             && let Ok(inner) = self.checked(inner.clone())
@@ -88,25 +95,25 @@ impl OutputSchema {
         self.schema.check(&restored).map(|()| restored).map_err(|_| error.to_string())
     }
 
-    /// What stands inside the wrapping, where there may be one.
+    /// Returns the value inside the wrapper, if there may be one.
     fn unwrapped<'v>(&self, value: &'v Value) -> Option<&'v Value> {
         let members = value.as_object().filter(|members| members.len() == 1 && !self.is_object())?;
         members.get(WRAPPER)
     }
 
-    /// Whether every answer is an object, in words that all vendors take at the root.
+    /// Whether every answer is an object, by keywords that all vendors accept at the root.
     fn is_object(&self) -> bool {
         let combines = |key: &&str| self.mended.get(key).is_some();
         let is_plain = !["$ref", "anyOf", "oneOf", "allOf", "enum", "const", "not"].iter().any(combines);
         is_plain && self.mended.get("type") == Some(&"object".into())
     }
 
-    /// The schema as every vendor takes one somewhere.
+    /// Returns the schema after the repairs for all vendors.
     pub(super) fn mended(&self) -> &Value {
         &self.mended
     }
 
-    /// The same with an object at the root.
+    /// Returns the repaired schema with an object at the root.
     pub(super) fn object(&self) -> Value {
         if self.is_object() {
             return self.mended.clone();

@@ -1,5 +1,6 @@
-//! How often, and for how long, a turn is asked for again. What goes wrong passes in different ways: a vendor that is
-//! overloaded recovers in minutes, an unusable answer is better the next time or never. Computes; never waits.
+//! How many times, and for how long, a turn is requested again. Failures pass in different ways: an overloaded
+//! vendor recovers within minutes; an unusable answer is better at the next attempt or never. Computes the waits
+//! and never waits.
 
 use std::time::Duration;
 
@@ -7,24 +8,24 @@ use haft_core::net::Retry;
 
 use super::error::{Failure, Passing};
 
-/// When a request that failed is sent again.
+/// When a failed request is repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience {
-    /// How often it is sent at most, and the waits between. A stalled or unusable answer is asked for less often.
+    /// The maximum number of attempts and the waits between them. Stalled and unusable answers get fewer attempts.
     pub retry: Retry,
-    /// For how long a vendor that is overloaded or out of reach is asked again in a task that has turns already,
-    /// however often that is: what they cost is lost with the task. `None`: `retry` holds for it, too.
+    /// How long an overloaded or unreachable vendor is retried in a task that has turns already, with any number of
+    /// attempts: the cost of these turns is lost with the task. `None`: `retry` applies.
     pub in_task: Option<Duration>,
 }
 
 impl Patience {
-    /// 10 minutes: longer than most overloads and deployments, short enough for a person to hear of an outage.
+    /// 10 minutes: longer than most overloads and deployments, short enough for a person to notice an outage.
     pub(crate) const DEFAULT_IN_TASK: Duration = Duration::from_mins(10);
-    /// The longest wait that haft chooses by itself in such a task: one a minute says that it is still at it.
+    /// The longest wait between attempts in a task: one attempt a minute shows that haft is still working.
     const MAX_DELAY: Duration = Duration::from_mins(1);
-    /// Attempts where the vendor was silent: each has taken minutes.
+    /// The maximum number of attempts with a silent vendor: each takes minutes.
     const SILENT: u32 = 2;
-    /// Attempts where an answer was corrupt or empty: what fails three times is no accident.
+    /// The maximum number of attempts after corrupt or empty answers: three failures are no accident.
     const UNUSABLE: u32 = 3;
 }
 
@@ -34,32 +35,32 @@ impl Default for Patience {
     }
 }
 
-/// The attempts at one turn.
+/// The attempts for one turn.
 pub(super) struct Attempts {
     patience: Patience,
     in_task: bool,
     made: u32,
-    /// Of those, failures of each kind; the waits of one do not grow by another.
+    /// The number of failures by kind; the waits of one kind do not grow with another.
     unavailable: u32,
     silent: u32,
     unusable: u32,
-    /// The waits that were for a vendor to recover.
+    /// The total wait for a vendor to recover.
     waited: Duration,
 }
 
 impl Attempts {
-    /// None yet. `in_task`: turns have been paid for that would be lost.
+    /// Starts without attempts. `in_task`: the cost of earlier turns would be lost.
     pub(super) fn new(patience: Patience, in_task: bool) -> Self {
         let waited = Duration::ZERO;
         Self { patience, in_task, made: 0, unavailable: 0, silent: 0, unusable: 0, waited }
     }
 
-    /// How many failed.
+    /// Returns the number of failed attempts.
     pub(super) fn made(&self) -> u32 {
         self.made
     }
 
-    /// Another failed; how long to wait for the next, if there is to be one.
+    /// Counts a failed attempt; returns the wait before the next one, or `None` if there is none.
     pub(super) fn next(&mut self, failure: &Failure, retry_after: Option<Duration>) -> Option<Duration> {
         self.made += 1;
         let retry = self.patience.retry;
@@ -86,9 +87,9 @@ impl Attempts {
         };
         let max_delay = retry.max_delay.max(Patience::MAX_DELAY);
         let lasting = Retry { attempts: u32::MAX, max_delay, max_retry_after: limit, ..retry };
-        // A server that asks for no wait at all would be asked again without end.
-        let own = lasting.wait(self.unavailable, None)?;
-        let delay = lasting.wait(self.unavailable, retry_after)?.max(own);
+        // A `Retry-After` of zero would otherwise cause endless retries.
+        let backoff = lasting.wait(self.unavailable, None)?;
+        let delay = lasting.wait(self.unavailable, retry_after)?.max(backoff);
         self.waited = self.waited.saturating_add(delay);
         (self.waited <= limit).then_some(delay)
     }
@@ -106,7 +107,7 @@ mod tests {
         Failure::refused(status, "")
     }
 
-    /// The waits until it gives up.
+    /// Returns the waits until the last attempt.
     fn waits(in_task: bool, failure: &Failure) -> Vec<Duration> {
         let mut attempts = Attempts::new(Patience::default(), in_task);
         std::iter::from_fn(|| attempts.next(failure, None)).take(1000).collect()
@@ -128,7 +129,7 @@ mod tests {
         }
     }
 
-    /// G05: what is silent, corrupt or empty is asked for again, and not for ever.
+    /// G05: silent, corrupt and empty responses are retried a limited number of times.
     #[test]
     fn g05_silence_and_corruption_are_tried_again() {
         let silent = Failure::Silent { began: false, waited: Duration::from_mins(5) };
@@ -147,7 +148,7 @@ mod tests {
         }
     }
 
-    /// G05: each kind of failure has its own patience, and who wants no second try gets none.
+    /// G05: each kind of failure has its own limit, and retries can be turned off.
     #[test]
     fn g05_failures_of_different_kinds_are_counted_apart() {
         let mut attempts = Attempts::new(Patience::default(), false);
@@ -163,7 +164,7 @@ mod tests {
         assert_eq!(Attempts::new(once, true).next(&Failure::Empty("x".into()), None), None);
     }
 
-    /// A server that always says "again, at once" is not asked for ever.
+    /// A server that always asks for an immediate retry gets a limited number of requests.
     #[test]
     fn a_wait_of_nothing_has_an_end() {
         let mut attempts = Attempts::new(Patience::default(), true);
@@ -172,7 +173,7 @@ mod tests {
         assert!((5..100).contains(&made), "{made}");
     }
 
-    /// PL06: a vendor that asks for a long wait in a running task gets it, within the patience.
+    /// PL06: a long wait that a vendor asks for in a running task is kept, within the patience.
     #[test]
     fn a_wait_that_is_asked_for_is_kept_within_the_patience() {
         let asked = |in_task, minutes| {

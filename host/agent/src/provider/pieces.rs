@@ -1,24 +1,25 @@
-//! How the pieces of a streamed answer become a whole, for every format alike. A call begins with a name. Null and absent
-//! are the same. Numbers and ids tell calls apart where they can; servers number every call 0, name all calls of a turn
-//! alike, and change either between the pieces of one call.
+//! Assembles the pieces of a streamed answer, for all formats. A call begins with a name. Null equals absent.
+//! Indices and ids distinguish calls where possible: some servers give every call the index 0, give all calls of a
+//! turn the same id, or change either between the pieces of one call.
 
 use serde_json::{Map, Value, json};
 
 use super::calls::arguments;
 
-/// Keys whose value names something: said again in a later piece, it does not grow, and what was named first counts.
+/// Keys with an identifying value: a repeated value does not extend it, and the first one counts.
 const NAMES: &[&str] =
     &["id", "call_id", "type", "role", "index", "format", "name", "status", "thoughtSignature"];
-/// Calls, blocks or items of one turn that are put together: more than any model makes, and few enough to look through.
+/// The maximum number of calls, blocks or items of a turn: more than any model makes, and few enough for a linear
+/// search.
 pub(super) const MAX_ITEMS: usize = 1024;
 
-/// Where a format has what makes a call.
+/// The keys of a call in a format.
 pub(super) struct Shape {
-    /// Whether a value is a call, where calls stand among other things.
+    /// Whether a value is a call, for lists that mix calls with other values.
     pub(super) is_call: fn(&Value) -> bool,
     /// The key of the id.
     pub(super) id: &'static str,
-    /// The key of the object with name and arguments, where they are not in the call itself.
+    /// The key of the object with name and arguments; `None`: they are in the call itself.
     pub(super) function: Option<&'static str>,
     /// The key of the arguments.
     pub(super) arguments: &'static str,
@@ -38,12 +39,12 @@ impl Shape {
         self.part(call, key)?.as_str().filter(|text| !text.is_empty())
     }
 
-    /// How a piece is known to belong to a call: by its number and its id. `None`: by neither.
+    /// Compares index and id of a call and a piece; `None`: neither matches.
     fn kinship(&self, call: &Map<String, Value>, piece: &Map<String, Value>) -> Option<Kinship> {
         let number = |call| self.part(call, "index").and_then(Value::as_u64);
-        let by_number = number(call).zip(number(piece)).map(|(own, other)| own == other);
+        let by_number = number(call).zip(number(piece)).map(|(of_call, of_piece)| of_call == of_piece);
         let id = |call| self.text(call, self.id);
-        let by_id = id(call).zip(id(piece)).map(|(own, other)| own == other);
+        let by_id = id(call).zip(id(piece)).map(|(of_call, of_piece)| of_call == of_piece);
         match (by_number, by_id) {
             (Some(true), Some(false)) | (Some(false), Some(true)) => Some(Kinship::Half),
             (Some(true), _) | (_, Some(true)) => Some(Kinship::Whole),
@@ -51,25 +52,25 @@ impl Shape {
         }
     }
 
-    /// Whether `piece` begins another call than the one that it seems to belong to.
+    /// Whether `piece` begins a new call, despite its matching index or id.
     fn begins(&self, call: &Map<String, Value>, piece: &Map<String, Value>, kinship: Kinship) -> bool {
         let name = |call| self.text(call, "name");
-        let (Some(own), Some(other)) = (name(call), name(piece)) else { return false };
+        let (Some(call_name), Some(piece_name)) = (name(call), name(piece)) else { return false };
         let state = |call| Written::of(self.part(call, self.arguments));
         match kinship {
-            // The piece first: what there is of the call is long.
-            Kinship::Whole if own == other => match state(piece) {
-                Written::Whole(other) => matches!(state(call), Written::Whole(own) if own != other),
+            // The piece is parsed first: the text of the call is long.
+            Kinship::Whole if call_name == piece_name => match state(piece) {
+                Written::Whole(sent) => matches!(state(call), Written::Whole(known) if known != sent),
                 _ => false,
             },
-            // A name that comes in pieces.
+            // A name may come in pieces.
             Kinship::Whole => !matches!(state(call), Written::Nothing),
             // A call does not end in the middle of its arguments.
-            Kinship::Half => own != other || !matches!(state(call), Written::Part),
+            Kinship::Half => call_name != piece_name || !matches!(state(call), Written::Part),
         }
     }
 
-    /// The place in `all` of the call that `piece` goes on with; `None` where it begins one.
+    /// Returns the index in `all` of the call that `piece` continues; `None` if it begins a new one.
     pub(super) fn place(&self, all: &[Value], piece: &Map<String, Value>) -> Option<usize> {
         let calls = all.iter().enumerate().filter(|(_, value)| (self.is_call)(value));
         let calls: Vec<_> = calls.filter_map(|(place, value)| Some((place, value.as_object()?))).collect();
@@ -83,12 +84,12 @@ impl Shape {
         let is_named = self.text(piece, "name").is_some();
         let has_id = self.text(piece, self.id).is_some();
         let is_bare = matches!(Written::of(self.part(piece, self.arguments)), Written::Nothing);
-        // With an id of its own a call may begin before its name comes.
+        // A call with an id may begin before its name arrives.
         let begins = if is_named { self.text(last, "name").is_some() } else { has_id && is_bare };
         Some(*place).filter(|_| !begins)
     }
 
-    /// Adds a piece to the call that it belongs to in `all`; `false` where there are too many calls.
+    /// Adds a piece to its call in `all`; `false` if there are too many calls.
     pub(super) fn add(&self, all: &mut Vec<Value>, piece: Map<String, Value>) -> bool {
         let place = self.place(all, &piece).unwrap_or(all.len());
         if place >= MAX_ITEMS {
@@ -103,16 +104,19 @@ impl Shape {
         true
     }
 
-    /// Joins a piece to its call.
+    /// Merges a piece into its call.
     pub(super) fn join(&self, call: &mut Map<String, Value>, piece: Map<String, Value>) {
         for (key, value) in piece {
             match value {
                 Value::Object(value) if Some(key.as_str()) == self.function => {
-                    let own = call.entry(key).or_insert(Value::Null);
-                    if !own.is_object() {
-                        *own = json!({});
+                    let function = call.entry(key).or_insert(Value::Null);
+                    if !function.is_object() {
+                        *function = json!({});
                     }
-                    own.as_object_mut().into_iter().for_each(|own| self.join_function(own, &value));
+                    function
+                        .as_object_mut()
+                        .into_iter()
+                        .for_each(|function| self.join_function(function, &value));
                 }
                 value if self.function.is_none() => {
                     self.join_function(call, &Map::from_iter([(key, value)]));
@@ -122,36 +126,36 @@ impl Shape {
         }
     }
 
-    /// A name comes at once, in pieces, or again with every piece.
+    /// Merges a function. A name may come at once, in pieces, or again with every piece.
     fn join_function(&self, function: &mut Map<String, Value>, piece: &Map<String, Value>) {
         for (key, value) in piece {
-            let own = function.get_mut(key).filter(|own| !own.is_null());
-            match (own, value) {
-                (Some(own), more) if key == self.arguments => join_arguments(own, more),
-                (Some(Value::String(own)), Value::String(more)) if key == "name" && own != more => {
-                    own.push_str(more);
+            let known = function.get_mut(key).filter(|known| !known.is_null());
+            match (known, value) {
+                (Some(known), more) if key == self.arguments => join_arguments(known, more),
+                (Some(Value::String(known)), Value::String(more)) if key == "name" && known != more => {
+                    known.push_str(more);
                 }
                 (_, value) => join(function, key.clone(), value.clone()),
             }
         }
     }
 
-    /// Whether all arguments of the call at `place` are there.
+    /// Whether the arguments of the call at `place` are complete.
     pub(super) fn is_whole(&self, all: &[Value], place: usize) -> bool {
         let call = all.get(place).and_then(Value::as_object);
         call.is_some_and(|call| matches!(Written::of(self.part(call, self.arguments)), Written::Whole(_)))
     }
 
-    /// Leaves out what never became a call, as it has neither name nor arguments, and what is there twice.
+    /// Removes calls with neither name nor arguments, and duplicates.
     pub(super) fn settle(&self, all: &mut Vec<Value>) {
         let mut seen = Vec::new();
         all.retain(|value| {
             let Some(call) = value.as_object().filter(|_| (self.is_call)(value)) else { return true };
             let Some(id) = self.text(call, self.id) else { return true };
             let arguments = self.part(call, self.arguments).map(|sent| arguments(sent).unwrap_or_default());
-            let told = (id.to_owned(), self.text(call, "name").map(str::to_owned), arguments);
-            let is_new = !seen.contains(&told);
-            seen.push(told);
+            let identity = (id.to_owned(), self.text(call, "name").map(str::to_owned), arguments);
+            let is_new = !seen.contains(&identity);
+            seen.push(identity);
             is_new
         });
         all.retain(|value| {
@@ -162,18 +166,18 @@ impl Shape {
     }
 }
 
-/// How much of a piece's number and id is that of a call.
+/// How a piece matches a call.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kinship {
-    /// What both have is the same.
+    /// Every identifier that both have is equal.
     Whole,
-    /// One is the same, the other is not.
+    /// One identifier is equal, the other differs.
     Half,
 }
 
-/// How far the arguments of a call have come.
+/// The state of a call's arguments.
 enum Written {
-    /// Nothing, or an empty object, which stands at the beginning of some streams.
+    /// None, or an empty object, which some streams begin with.
     Nothing,
     Part,
     Whole(Value),
@@ -192,40 +196,40 @@ impl Written {
     }
 }
 
-/// Joins arguments: texts grow, and an object is the whole of them.
-fn join_arguments(own: &mut Value, more: &Value) {
-    match (&mut *own, more) {
+/// Merges arguments: texts are appended, and an object is complete.
+fn join_arguments(known: &mut Value, more: &Value) {
+    match (&mut *known, more) {
         (_, Value::Null) => {}
-        (Value::String(own), Value::String(more)) => own.push_str(more),
-        (Value::Object(own), Value::Object(more)) => own.extend(more.clone()),
+        (Value::String(known), Value::String(more)) => known.push_str(more),
+        (Value::Object(known), Value::Object(more)) => known.extend(more.clone()),
         (Value::Object(all), Value::String(text)) if !all.is_empty() => {
-            *own = format!("{}{text}", Value::from(all.clone())).into();
+            *known = format!("{}{text}", Value::from(all.clone())).into();
         }
         (Value::String(text), Value::Object(all)) if all.is_empty() && !text.trim().is_empty() => {}
-        _ => *own = more.clone(),
+        _ => *known = more.clone(),
     }
 }
 
-/// Joins a value to what came of it before: texts grow, arrays too, and the rest is replaced.
+/// Merges a value into the earlier one: texts and arrays are appended, others are replaced.
 pub(super) fn join(object: &mut Map<String, Value>, key: String, value: Value) {
     let is_name = NAMES.contains(&key.as_str());
-    match (object.get_mut(&key).filter(|own| !own.is_null()), value) {
+    match (object.get_mut(&key).filter(|known| !known.is_null()), value) {
         (Some(_), Value::Null) => {}
-        (Some(Value::String(own)), Value::String(more)) if !is_name => own.push_str(&more),
-        (Some(Value::Array(own)), Value::Array(more)) => join_items(own, more),
-        (Some(Value::Object(own)), Value::Object(more)) => {
-            more.into_iter().for_each(|(key, value)| join(own, key, value));
+        (Some(Value::String(known)), Value::String(more)) if !is_name => known.push_str(&more),
+        (Some(Value::Array(known)), Value::Array(more)) => join_items(known, more),
+        (Some(Value::Object(known)), Value::Object(more)) => {
+            more.into_iter().for_each(|(key, value)| join(known, key, value));
         }
-        // Text first and parts later: the text becomes a part.
-        (Some(own @ Value::String(_)), Value::Array(more)) => {
-            let mut parts = vec![json!({ "type": "text", "text": own.take() })];
+        // A text followed by parts: the text becomes a part.
+        (Some(known @ Value::String(_)), Value::Array(more)) => {
+            let mut parts = vec![json!({ "type": "text", "text": known.take() })];
             join_items(&mut parts, more);
-            *own = parts.into();
+            *known = parts.into();
         }
-        (Some(Value::Array(own)), Value::String(more)) => {
-            join_item(own, json!({ "type": "text", "text": more }));
+        (Some(Value::Array(known)), Value::String(more)) => {
+            join_item(known, json!({ "type": "text", "text": more }));
         }
-        (Some(Value::String(own)), _) if is_name && !own.is_empty() => {}
+        (Some(Value::String(known)), _) if is_name && !known.is_empty() => {}
         (_, value) => drop(object.insert(key, value)),
     }
 }
@@ -236,7 +240,7 @@ fn join_items(items: &mut Vec<Value>, more: Vec<Value>) {
     }
 }
 
-/// Adds an item to an array: to the last where they have one number or are both text.
+/// Adds an item to an array: merges it into the last one if both have the same index or both are text.
 fn join_item(items: &mut Vec<Value>, item: Value) {
     match (items.last_mut(), item) {
         (Some(Value::Object(last)), Value::Object(item)) if goes_on(last, &item) => {

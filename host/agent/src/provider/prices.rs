@@ -1,22 +1,22 @@
-//! What turns cost, where the user or the vendor states the price of tokens. Guesses no price.
+//! The cost of turns, if the user or the vendor gives the prices of tokens. Estimates no price.
 
 use haft_core::usage::{Cost, Usage};
 
-/// What a model's tokens cost, in US dollars for a million of them.
+/// The prices of a model, in US dollars for a million tokens.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Prices {
-    /// Tokens read.
+    /// Input tokens.
     pub input: f64,
-    /// Tokens written.
+    /// Output tokens.
     pub output: f64,
-    /// Tokens read from the prompt cache; `None`: as those read.
+    /// Tokens read from the prompt cache; `None`: the input price.
     pub cached: Option<f64>,
-    /// Tokens put into the prompt cache; `None`: as those read.
+    /// Tokens written to the prompt cache; `None`: the input price.
     pub stored: Option<f64>,
 }
 
 impl Prices {
-    /// What `usage` costs.
+    /// Returns the cost of `usage`.
     pub fn cost(&self, usage: &Usage) -> Cost {
         let plain = usage.input.saturating_sub(usage.cached).saturating_sub(usage.stored);
         let priced = [
@@ -29,7 +29,7 @@ impl Prices {
     }
 }
 
-/// What `tokens` cost at `price` for a million.
+/// Returns the cost of `tokens` at `price` dollars a million.
 fn times(tokens: u64, price: f64) -> Cost {
     #[expect(clippy::cast_precision_loss, reason = "no turn has 2^53 tokens")]
     let tokens = tokens as f64;

@@ -1,34 +1,34 @@
-//! What a person says to a model: a text, and the files that come with it. Reads no file and sends nothing.
+//! A prompt of a person: a text and attached files. Reads no file and sends nothing.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use haft_core::call::Attachment;
 
-/// What a person says.
+/// A prompt of a person.
 ///
-/// In JSON it is `{"text": …, "attachments": […]}`, and the plain text where nothing is attached.
+/// Serialised as `{"text": …, "attachments": […]}`, or as a plain string without attachments.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Prompt {
-    /// The words.
+    /// The text.
     pub text: String,
-    /// The files that come with them, in order.
+    /// The attached files, in order.
     pub attachments: Vec<Attachment>,
 }
 
 impl Prompt {
-    /// The words, with a line for each file: for consumers of text only.
+    /// Returns the text with a line for each file, for consumers of text only.
     pub fn told(&self) -> String {
-        let mut told = self.text.clone();
+        let mut text = self.text.clone();
         for attachment in &self.attachments {
-            if !told.is_empty() {
-                told.push('\n');
+            if !text.is_empty() {
+                text.push('\n');
             }
-            told.push_str(&attachment.mention());
+            text.push_str(&attachment.mention());
         }
-        told
+        text
     }
 
-    /// Adds what is said next, before the model came to answer.
+    /// Appends the next prompt, given before the model answered.
     pub(crate) fn join(&mut self, next: Self) {
         if !self.text.is_empty() && !next.text.is_empty() {
             self.text.push_str("\n\n");
@@ -52,7 +52,7 @@ impl From<&str> for Prompt {
 
 impl Serialize for Prompt {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        /// The form with files.
+        /// The form with attachments.
         #[derive(Serialize)]
         struct Whole<'p> {
             text: &'p str,
@@ -92,7 +92,7 @@ mod tests {
     use super::super::Message;
     use super::*;
 
-    /// A conversation that was written down before prompts could hold files reads as it did, and still looks like it.
+    /// Conversations saved before prompts could hold files are read and written unchanged.
     #[test]
     fn a_prompt_without_files_is_its_text() {
         let plain = json!({ "user": "hi" });

@@ -1,5 +1,5 @@
-//! Reads an answer as it comes, whatever its server says that it is: frames, or one body. Pure: it is handed bytes and told
-//! events, and does not know where the ones come from and the others go.
+//! Reads a response incrementally, as frames or as one body, whatever its content type. Pure: takes bytes and emits
+//! events, without access to the connection.
 
 mod inflate;
 
@@ -15,27 +15,27 @@ use haft_core::json::PairJoiner;
 use haft_core::net::{Frames, Framing, TooLong};
 use haft_core::secret::Redactor;
 
-/// 64 MiB: streamed, every few letters come in a frame of some hundred bytes. The longest turn of any
-/// model is 40 MB like that.
+/// 64 MiB: a streamed response has a frame of some hundred bytes for every few letters. The longest turn of any
+/// model has 40 MB in this form.
 const MAX_STREAM: usize = 64 << 20;
-/// 16 MiB: a turn of the longest output that any model has is a tenth of that.
+/// 16 MiB: ten times a turn of the longest output of any model.
 const MAX_BODY: usize = 16 << 20;
-/// 8 MiB: some vendors send a picture, or a whole turn, as one frame.
+/// 8 MiB: some vendors send a picture, or a whole turn, in one frame.
 const MAX_FRAME: usize = 8 << 20;
-/// Bytes at the beginning that a message may show of a stream without a single frame.
+/// How many bytes at the start of a stream without frames a message may show.
 const START: usize = 200;
 
-/// What OpenAI ends its streams with, and many others after it.
+/// The end marker of streams by OpenAI and many other servers.
 const END: &[u8] = b"[DONE]";
 
-/// An answer so far.
+/// The state of a response.
 pub(super) struct Reading<'a> {
     inflate: Inflate,
     framing: Framing,
     form: Form,
     pairs: PairJoiner,
     fold: Box<dyn Fold>,
-    /// The body, where it came as one.
+    /// The body, if it came unstreamed.
     whole: Option<Value>,
     redactor: &'a Redactor,
     events: &'a Events,
@@ -46,29 +46,29 @@ pub(super) struct Reading<'a> {
     is_over: bool,
 }
 
-/// How an answer comes, by its beginning.
+/// The form of a response, detected from its start.
 enum Form {
-    /// Not enough has come to tell.
+    /// Too few bytes have arrived.
     Unknown(Vec<u8>),
-    /// In frames.
+    /// Frames.
     Frames(Frames),
-    /// As JSON whose end is the end of the body.
+    /// JSON up to the end of the body.
     Body(Vec<u8>),
 }
 
 impl Form {
-    /// That of an answer that begins with `start`, in which frames would come as `framing` says; `is_all`: there is no
-    /// more of it.
+    /// Detects the form of a response that begins with `start`; `framing`: the framing of a streamed one. `is_all`:
+    /// the response ends here.
     fn of(start: &[u8], framing: Framing, is_all: bool) -> Option<Self> {
         let text = start.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(start).trim_ascii_start();
         let of_frames = |framing| Some(Self::Frames(Frames::new(framing, MAX_FRAME)));
         match text.first() {
             None if is_all => of_frames(Framing::Events),
             None => None,
-            // Part of a byte order mark.
+            // A partial byte order mark.
             Some(0xEF) if start.len() < 3 && !is_all => None,
             Some(b'{' | b'[') if framing == Framing::Lines && !is_all => {
-                // JSON that goes on in the next line is a body.
+                // JSON that continues on the next line is a body.
                 let end = text.iter().position(|byte| matches!(byte, b'\n' | b'\r'))?;
                 let line = text.get(..end).unwrap_or_default();
                 let is_line = serde_json::from_slice::<serde::de::IgnoredAny>(line).is_ok();
@@ -99,7 +99,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Adds a piece of the body, and tells what it says.
+    /// Adds a piece of the body, and emits its events.
     pub(super) fn take(&mut self, piece: &[u8]) -> Result<(), Failure> {
         let taken = self.inflate.take(piece, MAX_STREAM.saturating_sub(self.bytes));
         let taken = taken.map_err(|failure| match failure {
@@ -143,7 +143,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// An answer that is whole stays whole, whatever comes after it.
+    /// Ignores a failure after a complete answer.
     fn tolerate(&mut self, taken: Result<(), Failure>) -> Result<(), Failure> {
         if taken.is_err() && self.fold.is_complete() {
             self.is_over = true;
@@ -152,17 +152,17 @@ impl<'a> Reading<'a> {
         taken
     }
 
-    /// Whether there is nothing more to wait for.
+    /// Whether no further piece is needed.
     pub(super) fn is_over(&self) -> bool {
         self.is_over
     }
 
-    /// Whether what is there is a whole answer, should nothing more come.
+    /// Whether the answer is complete if the response ends here.
     pub(super) fn is_complete(&self) -> bool {
         self.is_over || self.fold.is_complete()
     }
 
-    /// Takes note that the end of the body was reached.
+    /// Handles the end of the body.
     pub(super) fn finish(&mut self) -> Result<(), Failure> {
         if matches!(self.form, Form::Unknown(_)) {
             self.piece(b"", true)?;
@@ -179,7 +179,7 @@ impl<'a> Reading<'a> {
             }
             Form::Unknown(_) => Ok(()),
         };
-        // The rest of a frame that was cut off is no reason to complain of its form.
+        // The rest of a frame that was cut off needs no message about its format.
         match self.tolerate(finished) {
             Err(Failure::Malformed(_)) if self.has_frames => {}
             folded => folded?,
@@ -194,11 +194,11 @@ impl<'a> Reading<'a> {
         Ok(())
     }
 
-    /// A body of JSON: the answer, or its frames one after the other.
+    /// Reads a JSON body: the answer, or its frames in sequence.
     fn body(&mut self, body: &[u8]) -> Result<(), Failure> {
         let body = body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body);
         let read = |bytes: &[u8]| body::parse_all(bytes);
-        // Complaints quote the beginning of something: they are made about a body without keys.
+        // Error messages quote the start of the body: they are made from a redacted body.
         let clean = || read(self.redactor.redact(&String::from_utf8_lossy(body)).as_bytes());
         let mut values = read(body).or_else(|_| clean())?;
         if values.len() <= 1 && !values.iter().any(Value::is_array) {
@@ -213,7 +213,7 @@ impl<'a> Reading<'a> {
         Ok(())
     }
 
-    /// The body, or what there is of it, and whether it came as one.
+    /// Returns the body received so far, and whether it came unstreamed.
     pub(super) fn into_body(self) -> (Value, bool) {
         match self.whole {
             Some(body) => (body, true),
@@ -238,8 +238,8 @@ impl<'a> Reading<'a> {
     fn frame(&mut self, frame: &[u8]) -> Result<(), Failure> {
         let frame = &*self.pairs.join(frame);
         body::parse(frame).and_then(|value| self.value(value)).map_err(|failure| {
-            // Complaints quote the beginning of something: what they leave of a key would no longer
-            // be recognised, so they are made again about a frame without keys.
+            // Error messages quote the start of the frame: a part of a key would no longer be recognised, so the
+            // message is made again from a redacted frame.
             let clean = self.redactor.redact(&String::from_utf8_lossy(frame)).into_owned();
             let again =
                 body::parse(clean.as_bytes()).and_then(|value| self.fold.take(value, &mut Vec::new()));

@@ -1,5 +1,5 @@
-//! Talks to a provider over HTTP: the only home of the HTTP client. Knows no vendor's format
-//! and never lets a key into an error, a log or a redirect.
+//! Talks to a provider over HTTP: the only user of the HTTP client. Independent of the formats of vendors; lets no
+//! key into an error, a log or a redirect.
 
 mod answer;
 mod client;
@@ -37,14 +37,14 @@ use haft_core::call::{Attachment, ToolDef};
 use haft_core::event::{Event, Events};
 use haft_core::secret::Redactor;
 
-/// A provider behind HTTP that speaks `D`.
+/// A provider over HTTP with the dialect `D`.
 pub(super) struct Remote<D> {
     kind: &'static ProviderKind,
     dialect: D,
     client: Client,
     base: Url,
     headers: HeaderMap,
-    /// The same values as in the headers, to keep them out of messages.
+    /// The secrets in the headers, to redact them in messages.
     redactor: Redactor,
     model: String,
     model_fast: String,
@@ -53,7 +53,7 @@ pub(super) struct Remote<D> {
     patience: Patience,
     extra: Map<String, Value>,
     prices: BTreeMap<String, Prices>,
-    /// Models that take no form of the answer.
+    /// Models for which the server rejected a schema.
     formless: Refusing,
     refused_files: RefusedFiles,
 }
@@ -103,7 +103,7 @@ impl<D: Dialect> Remote<D> {
         })
     }
 
-    /// Sends the request for a turn once, reads the answer, and tells it as it comes.
+    /// Sends the request once, reads the response, and emits its events as they arrive.
     async fn ask_once(&self, request: Option<Request>, ask: &Ask<'_>, events: &Events) -> Result<Turn, Miss> {
         let mut answer = self.send(request).await?;
         let mut reading = Reading::new(&self.dialect, &self.redactor, events);
@@ -118,13 +118,13 @@ impl<D: Dialect> Remote<D> {
         Ok(turn)
     }
 
-    /// Reads an answer to its end.
+    /// Reads a response to its end.
     async fn read(&self, answer: &mut Answer, reading: &mut Reading<'_>) -> Result<(), Failure> {
         while !reading.is_over() {
             match answer.piece(reading.is_complete()).await {
                 Ok(Some(piece)) => reading.take(&piece)?,
                 Ok(None) => break,
-                // The last word was said; that the connection did not end well changes nothing.
+                // The answer is complete; an unclean end of the connection does not matter.
                 Err(_) if reading.is_complete() => break,
                 Err(failure) => return Err(self.cleaned(failure)),
             }
@@ -132,16 +132,16 @@ impl<D: Dialect> Remote<D> {
         reading.finish()
     }
 
-    /// Sends a request once; what comes back is a success.
+    /// Sends a request once; fails unless the response is a success.
     async fn send(&self, request: Option<Request>) -> Result<Answer, Miss> {
-        // The body is in memory, so there is always a copy.
+        // The body is in memory, so the request can always be cloned.
         let request = request.ok_or_else(|| Failure::Connect("the request cannot be repeated".into()))?;
         let answer = Answer::to(&self.client, request, self.timeouts, self.terms.stream).await;
         let answer = answer.map_err(|failure| self.cleaned(failure))?;
         answer.refusal().await.map_err(|failure| self.cleaned(failure).into())
     }
 
-    /// Waits after an attempt that failed, or says that there is to be no other.
+    /// Waits after a failed attempt, or returns the error if there is no next attempt.
     async fn wait(
         &self,
         url: &Url,
@@ -158,7 +158,7 @@ impl<D: Dialect> Remote<D> {
         Ok(())
     }
 
-    /// Asks for a turn as often as it takes.
+    /// Requests a turn until an attempt succeeds or no further attempt is allowed.
     async fn turn_of(&self, ask: &Ask<'_>, events: &Events) -> Result<Turn, ProviderError> {
         let in_task = ask.messages.iter().any(|message| matches!(message, Message::Turn(_)));
         let mut attempts = Attempts::new(self.patience, in_task);
@@ -193,12 +193,12 @@ impl<D: Dialect> Remote<D> {
         }
     }
 
-    /// What is published of how much `model` reads at once, where it is the vendor's own.
+    /// Returns the published context window of `model`, for the vendor itself.
     fn published_window(&self, model: &str) -> Option<u32> {
         windows::context_window(model).filter(|_| self.terms.is_vendor)
     }
 
-    /// When the form of an answer is sent to `model`.
+    /// Returns when the schema of an answer is sent to `model`.
     fn formats(&self, model: &str) -> Formats {
         if self.formless.has(model) {
             Formats::Never
@@ -207,7 +207,7 @@ impl<D: Dialect> Remote<D> {
         }
     }
 
-    /// Whether a request for `ask` says what form the answer is to have.
+    /// Whether a request for `ask` contains the schema of the answer.
     fn sends_format(&self, ask: &Ask<'_>) -> bool {
         ask.format(self.formats(ask.model)).is_some()
     }
@@ -229,7 +229,7 @@ impl<D: Dialect> Remote<D> {
         request
     }
 
-    /// The request for a turn.
+    /// Returns the request for a turn.
     fn asking(&self, ask: &Ask<'_>, search: &Search) -> Request {
         let messages = fit(ask.messages, self.dialect.files(&self.terms), &|file| search.leaves_out(file));
         let server = self.dialect.is_shared().then(|| self.server());
@@ -252,7 +252,7 @@ impl<D: Dialect> Remote<D> {
         request
     }
 
-    /// A turn with its calls in the words of the tools, and what it cost, where that is known.
+    /// Restores the original argument names in the calls of a turn, and adds its cost if known.
     fn completed(&self, mut turn: Turn, ask: &Ask<'_>) -> Turn {
         for requested in turn.reply.calls.iter_mut().filter(|requested| requested.problem.is_none()) {
             let def = ask.tools.iter().find(|def| def.name == requested.call.tool);
@@ -267,13 +267,13 @@ impl<D: Dialect> Remote<D> {
         turn
     }
 
-    /// `usage` with its price, where `asked` or the model that answered has one.
+    /// Adds the cost to `usage` if the requested or the answering model has a price.
     fn priced(&self, usage: Usage, asked: &str, answered: &str) -> Usage {
         let prices = self.prices.get(asked).or_else(|| self.prices.get(answered));
         Usage { cost: prices.map(|prices| prices.cost(&usage)).or(usage.cost), ..usage }
     }
 
-    /// What a body says that it cost; nothing where it says nothing.
+    /// Returns the usage in a body, with its cost; zero if the body has none.
     fn used(&self, ask: &Ask<'_>, body: &Value) -> Usage {
         match self.dialect.usage(body) {
             usage if usage.total() == 0 => Usage::default(),
@@ -281,20 +281,20 @@ impl<D: Dialect> Remote<D> {
         }
     }
 
-    /// The dialect's reading, with no secret in what it complains of.
+    /// Decodes a body without secrets in error messages.
     fn decode(&self, ask: &Ask<'_>, body: Value) -> Result<Turn, Failure> {
         let text = body.to_string();
         let clean = self.redactor.redact(&text);
         if clean == text {
             return self.dialect.decode(ask, body);
         }
-        // Complaints quote the beginning of something: what they leave of a key would no
-        // longer be recognised, so they are made again about a body without keys.
+        // Error messages quote the start of the body: a part of a key would no longer be recognised, so the message
+        // is made again from a redacted body.
         let again = || self.dialect.decode(ask, body::parse(clean.as_bytes())?);
         self.dialect.decode(ask, body).or_else(|_| again())
     }
 
-    /// A failure with a foreign text without secrets, bounded: some servers repeat the key that they refuse.
+    /// Redacts and shortens the outside text in a failure: some servers repeat the rejected key.
     fn cleaned(&self, failure: Failure) -> Failure {
         let clean = |text: String| excerpt(&self.redactor.redact(&text));
         match failure {
@@ -309,12 +309,12 @@ impl<D: Dialect> Remote<D> {
         }
     }
 
-    /// The server, without a path; nothing for the vendor itself.
+    /// Returns the origin of the server; empty for the vendor itself.
     fn server(&self) -> String {
         if self.terms.is_vendor { String::new() } else { self.base.origin().ascii_serialization() }
     }
 
-    /// The failure of a request to `url`, whose query may hold a secret.
+    /// Returns the error of a request to `url`, without its query, which may hold a secret.
     fn error(&self, url: &Url, failure: Failure, attempts: u32) -> ProviderError {
         let mut endpoint = url.clone();
         endpoint.set_query(None);
@@ -323,7 +323,7 @@ impl<D: Dialect> Remote<D> {
     }
 }
 
-/// Whether `settings` lead to the vendor itself.
+/// Whether requests with `settings` go to the vendor itself.
 pub(super) fn is_vendor(kind: &ProviderKind, settings: &ProviderSettings) -> bool {
     let base = settings.base_url.as_deref().map(Url::parse);
     base.is_none_or(|base| base.is_ok_and(|base| is_own_host(kind, &base)))
@@ -389,7 +389,7 @@ impl<D: Dialect> Provider for Remote<D> {
     }
 
     fn tells_cost(&self, model: &str) -> bool {
-        // The vendor may report a more exact name than was asked for.
+        // The vendor may report a more exact name than the requested one.
         self.dialect.tells_cost() || self.prices.keys().any(|name| name.starts_with(model))
     }
 
@@ -400,7 +400,7 @@ impl<D: Dialect> Provider for Remote<D> {
         loop {
             match self.send(request.try_clone()).await {
                 Ok(_) => return Ok(()),
-                // A server without a list of models is there all the same.
+                // A server without a list of models is still available.
                 Err(miss) if miss.is_without_list() => return Ok(()),
                 Err(miss) => self.wait(request.url(), &mut attempts, miss, &Events::none()).await?,
             }

@@ -1,6 +1,6 @@
-//! OpenAI's Responses API, the one that its current models take tools on: what to send and what an answer means.
-//! Pure. Nothing is stored with the vendor (`store = false`): what the model thought comes back encrypted, and goes
-//! out again with the next request, unchanged.
+//! OpenAI's Responses API, which its current models use for tools: requests and responses, as pure functions.
+//! Nothing is stored at the vendor (`store = false`): the model's thinking comes back encrypted, and the next
+//! request contains it unmodified.
 
 mod reply;
 mod request;
@@ -18,7 +18,7 @@ use super::openai::{TAKES, format};
 use super::output::Formats;
 use super::{Ask, Turn, Usage};
 
-/// Whose messages are sent back unchanged: not those of the same vendor's chat completions.
+/// The vendor of messages that are sent back unmodified; it differs from that of chat completions.
 pub(super) const VENDOR: &str = "openai-responses";
 
 /// The Responses API.
@@ -42,7 +42,7 @@ impl Dialect for Responses {
     }
 
     fn reserved(&self) -> &'static [&'static str] {
-        // The rest would keep the conversation with the vendor, or go on without haft.
+        // The other keys would store the conversation at the vendor, or continue it without haft.
         &[
             "background",
             "conversation",
@@ -122,7 +122,7 @@ impl Dialect for Responses {
     }
 }
 
-/// A message of the person or the model, in the form that needs no id.
+/// Returns a message in the form that needs no id.
 fn message(role: &str, content: impl Into<Value>) -> Value {
     json!({ "role": role, "content": content.into() })
 }

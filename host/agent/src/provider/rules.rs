@@ -1,20 +1,21 @@
-//! What each vendor checks over a whole conversation, as one function. The strict fakes of the integration tests use it, too.
+//! The checks of each vendor on a whole conversation, as one function. The integration tests use it in their strict
+//! fakes.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-/// What a request of a format holds, step by step.
+/// A step of the conversation in a request.
 enum Step {
-    /// A person says something; nothing, perhaps.
+    /// A message of the user, possibly empty.
     User { is_blank: bool },
-    /// The model's turn: ids and names of its calls.
+    /// A turn of the model: ids and names of its calls.
     Model { calls: Vec<(Option<String>, String)>, is_blank: bool },
-    /// The answers to calls, by their ids, or by their names where there are none.
+    /// Answers to calls, by id, or by name without ids.
     Answers(Vec<String>),
 }
 
-/// What `format` would refuse in a request; nothing where all is well.
+/// Returns the reasons why `format` would reject a request; empty if it would not.
 pub(crate) fn violations(format: &str, body: &Value) -> Vec<String> {
     let steps = match format {
         "anthropic" => anthropic(body),
@@ -34,7 +35,8 @@ pub(crate) fn violations(format: &str, body: &Value) -> Vec<String> {
     found
 }
 
-/// Calls are answered at once, each once and in order; roles take turns; nothing is empty; the last word is not the model's.
+/// Calls are answered at once, each once and in order; roles alternate; nothing is empty; the last message is not
+/// the model's.
 fn order(format: &str, steps: &[Step], found: &mut Vec<String>) {
     if !matches!(steps.first(), Some(Step::User { .. })) {
         found.push("the first word is not a person's".into());
@@ -73,7 +75,7 @@ fn order(format: &str, steps: &[Step], found: &mut Vec<String>) {
     }
 }
 
-/// Ids are unique in all turns and of the vendor's form; names are names.
+/// Ids are unique over all turns and have the vendor's form; names are valid.
 fn ids(format: &str, steps: &[Step], found: &mut Vec<String>) {
     let most = match format {
         "anthropic" | "responses" => 64,
@@ -148,7 +150,7 @@ fn anthropic(body: &Value) -> Vec<Step> {
     steps
 }
 
-/// A turn that is going on begins with thinking where that is enabled, and the last one has none where it is not.
+/// An open turn begins with thinking if thinking is enabled, and contains none if it is disabled.
 fn thinking(body: &Value, found: &mut Vec<String>) {
     let messages = list(body, "messages");
     let is_thought = |block: &Value| is(block, "thinking") || is(block, "redacted_thinking");
@@ -251,7 +253,7 @@ fn responses(body: &Value) -> Vec<Step> {
     steps
 }
 
-/// What was thought leads to something.
+/// Each reasoning item is followed by another item.
 fn reasoning(body: &Value, found: &mut Vec<String>) {
     let items = list(body, "input");
     for (place, _) in items.iter().enumerate().filter(|(_, item)| is(item, "reasoning")) {
@@ -265,7 +267,7 @@ fn reasoning(body: &Value, found: &mut Vec<String>) {
     }
 }
 
-/// Chat completions, and Ollama's chat, in which answers may be told by names alone.
+/// Reads chat completions and Ollama's chat, which may identify answers by name alone.
 fn chat(body: &Value, is_ollama: bool) -> Vec<Step> {
     let mut steps: Vec<Step> = Vec::new();
     for message in list(body, "messages") {

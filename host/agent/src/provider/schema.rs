@@ -1,36 +1,36 @@
-//! JSON Schemas as vendors take them: each knows less than the standard. Says so where a schema
-//! cannot be said with fewer words, and never makes one that refuses what the tool takes.
+//! Translates JSON Schemas to the subsets that vendors support. Reports a schema that a subset cannot express, and
+//! never makes a schema that rejects valid arguments of the tool.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-/// How deep a schema is followed: one that refers to itself has no end.
+/// The maximum depth of a schema: a recursive schema has no end.
 const MAX_DEPTH: usize = 24;
-/// Parts of one schema: referring twice at every level makes a small text large.
+/// The maximum number of nodes of a schema: two references at every level expand a small schema exponentially.
 const MAX_NODES: usize = 4096;
-/// Words for "one of these schemas" at the root, which no vendor takes there.
+/// Combining keywords, which no vendor accepts at the root.
 const COMBINED: &[&str] = &["allOf", "anyOf", "oneOf"];
 
-/// What a vendor understands of JSON Schema.
+/// The part of JSON Schema that a vendor supports.
 pub(super) struct Subset {
-    /// The keywords that stay; all others go.
+    /// The supported keywords; others are removed.
     pub(super) keywords: &'static [&'static str],
-    /// Formats that stay, by type.
+    /// The supported formats, by type.
     pub(super) formats: &'static [(&'static str, &'static str)],
-    /// `nullable: true` is how null is allowed; otherwise it is left out, as an argument may be.
+    /// Whether `nullable: true` allows null; otherwise null is removed, since an argument may be left out.
     pub(super) nullable: bool,
-    /// Every object has to name its properties, every value its type, and only texts can be
+    /// Whether every object must name its properties, every value must have a type, and only strings can be
     /// enumerated.
     pub(super) is_strict: bool,
 }
 
-/// A schema that cannot be said in a [`Subset`].
+/// The error for a schema that a [`Subset`] cannot express.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Unsayable;
 
-/// A tool's schema as the schema of one plain object, which is what OpenAI and Anthropic want at the
-/// root: with `properties`, and without words that combine schemas.
+/// Converts the schema of a tool to one plain object, which OpenAI and Anthropic require at the root: with
+/// `properties`, and without combining keywords.
 pub(super) fn plain_object(schema: &Value) -> Value {
     let mut root = resolve(schema, schema).and_then(Value::as_object).cloned().unwrap_or_default();
     for (key, value) in schema.as_object().into_iter().flatten().filter(|(key, _)| *key != "$ref") {
@@ -45,16 +45,16 @@ pub(super) fn plain_object(schema: &Value) -> Value {
     root.into()
 }
 
-/// Puts the properties of `parts` into `root`. What all of them require is required, or what any
-/// does if all of them hold together.
+/// Merges the properties of `parts` into `root`. With `together`, a property required by any part is required;
+/// otherwise one required by all parts.
 fn combine(root: &mut Map<String, Value>, parts: &[Value], whole: &Value, together: bool) {
     let parts: Vec<_> = parts.iter().filter_map(|part| resolve(part, whole)?.as_object()).collect();
-    let own = root.entry("properties").or_insert_with(|| json!({}));
+    let merged = root.entry("properties").or_insert_with(|| json!({}));
     for part in &parts {
         let properties = part.get("properties").and_then(Value::as_object);
         for (name, property) in properties.into_iter().flatten() {
-            if let Value::Object(own) = own {
-                own.entry(name).or_insert_with(|| property.clone());
+            if let Value::Object(merged) = merged {
+                merged.entry(name).or_insert_with(|| property.clone());
             }
         }
     }
@@ -75,7 +75,7 @@ fn names(required: Option<&Value>) -> BTreeSet<String> {
     required.filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-/// What a `$ref` leads to, or the schema itself.
+/// Follows `$ref`; returns the schema itself if it has none.
 fn resolve<'s>(schema: &'s Value, whole: &'s Value) -> Option<&'s Value> {
     let mut schema = schema;
     for _ in 0..MAX_DEPTH {
@@ -86,7 +86,7 @@ fn resolve<'s>(schema: &'s Value, whole: &'s Value) -> Option<&'s Value> {
 }
 
 impl Subset {
-    /// `schema` in the words of this subset.
+    /// Translates `schema` to this subset.
     pub(super) fn translate(&self, schema: &Value) -> Result<Map<String, Value>, Unsayable> {
         let root = plain_object(schema);
         Saying { subset: self, whole: schema, nodes: 0 }.node(&root, 0)
@@ -97,7 +97,7 @@ impl Subset {
     }
 }
 
-/// A schema on its way to fewer words.
+/// The state of a translation.
 struct Saying<'s> {
     subset: &'s Subset,
     whole: &'s Value,
@@ -127,12 +127,12 @@ impl Saying<'_> {
         Ok(node)
     }
 
-    /// The schema with what it refers to and what all must hold in one object.
+    /// Resolves `$ref` and `allOf` into one schema.
     fn flat(&self, schema: &Value) -> Result<Node, Unsayable> {
-        let own = schema.as_object().cloned().unwrap_or_default();
+        let siblings = schema.as_object().cloned().unwrap_or_default();
         let mut node = resolve(schema, self.whole).ok_or(Unsayable)?.as_object().cloned().unwrap_or_default();
-        // What stands beside a `$ref` (a description) is closer to the matter.
-        node.extend(own.into_iter().filter(|(key, _)| key != "$ref"));
+        // Keywords beside a `$ref`, such as a description, take precedence.
+        node.extend(siblings.into_iter().filter(|(key, _)| key != "$ref"));
         if let Some(Value::Array(parts)) = node.shift_remove("allOf") {
             combine(&mut node, &parts, self.whole, true);
             for part in parts.iter().filter_map(|part| resolve(part, self.whole)?.as_object()) {
@@ -155,7 +155,7 @@ impl Saying<'_> {
         Ok(node)
     }
 
-    /// Several types, and `anyOf`: one of them is what it is, more stay alternatives.
+    /// Translates several types, and `anyOf`: a single alternative replaces the node, several stay alternatives.
     fn alternatives(&mut self, node: &mut Node, depth: usize) -> Result<(), Unsayable> {
         if let Some(Value::Array(types)) = node.get("type").cloned() {
             match types.as_slice() {
@@ -207,7 +207,7 @@ impl Saying<'_> {
         Ok(())
     }
 
-    /// Enumerations and formats.
+    /// Translates enumerations and formats.
     fn values(&self, node: &mut Node) {
         if let Some(Value::Array(values)) = node.get("enum").cloned() {
             let are_texts = values.iter().all(Value::is_string);
@@ -226,7 +226,7 @@ impl Saying<'_> {
     }
 }
 
-/// Takes null out of what a schema allows, and says whether it was there.
+/// Removes null from a schema, and returns whether it was allowed.
 fn take_null(node: &mut Node) -> bool {
     let is_null = |schema: &Value| schema.get("type") == Some(&"null".into());
     let mut found = false;
@@ -243,7 +243,7 @@ fn take_null(node: &mut Node) -> bool {
     found
 }
 
-/// What cannot be enumerated is at least described.
+/// Describes values that cannot be enumerated.
 fn describe(node: &mut Node, values: &[Value]) {
     let values = values.iter().map(Value::to_string).collect::<Vec<_>>().join(", ");
     let before = node.get("description").and_then(Value::as_str).map(|text| format!("{text} "));
@@ -251,7 +251,7 @@ fn describe(node: &mut Node, values: &[Value]) {
     node.insert("description".into(), text.into());
 }
 
-/// What a strict vendor misses, where it can be known.
+/// Adds what a strict vendor requires, if it can be derived.
 fn complete(node: &mut Node, depth: usize) -> Result<(), Unsayable> {
     if !node.contains_key("type") && !node.contains_key("anyOf") {
         let kind = if node.contains_key("properties") {
@@ -265,7 +265,7 @@ fn complete(node: &mut Node, depth: usize) -> Result<(), Unsayable> {
     }
     let has_properties = node.get("properties").and_then(Value::as_object).is_some_and(|all| !all.is_empty());
     match node.get("type").and_then(Value::as_str) {
-        // The root of a tool without arguments is left out by the caller.
+        // The caller omits the parameters of a tool without arguments.
         Some("object") if !has_properties && depth > 0 => Err(Unsayable),
         Some("array") if !node.contains_key("items") => Err(Unsayable),
         _ => Ok(()),

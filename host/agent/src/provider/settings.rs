@@ -1,4 +1,4 @@
-//! What a provider is made from: plain values with defaults. Reads no file and no environment.
+//! The settings of a provider: plain values with defaults. Reads no file and no environment variable.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,47 +10,47 @@ use super::patience::Patience;
 use super::prices::Prices;
 use haft_core::manifest::{ApiFormat, Effort};
 
-/// Everything that can be said about a provider. `Debug` shows no secret.
+/// The settings of a provider. `Debug` shows no secret.
 #[derive(Clone, Debug)]
 pub struct ProviderSettings {
     /// A name of [`PROVIDERS`](super::PROVIDERS).
     pub kind: String,
-    /// Where requests go: `http` or `https`, up to and with the version (`http://127.0.0.1:8080/v1`).
-    /// A query is kept. The kind's own when `None`.
+    /// The base URL of requests: `http` or `https`, including the API version (`http://127.0.0.1:8080/v1`). A query
+    /// is kept. `None`: the base URL of the kind.
     pub base_url: Option<String>,
     /// The API key; local servers need none.
     pub api_key: Option<SecretString>,
-    /// The model used unless another is named.
+    /// The default model.
     pub model: String,
     /// The model for small decisions; `None`: `model`.
     pub model_fast: Option<String>,
-    /// Whether answers are asked for in pieces, as they are written.
+    /// Whether responses are streamed.
     pub stream: bool,
-    /// Which of its two formats OpenAI is asked in, or a server that is compatible with it. `None`: `Responses` at
-    /// the kind's own base URL, `Chat` elsewhere. Nothing to other kinds.
+    /// Which API of OpenAI, or of a compatible server, is used. `None`: `Responses` at the base URL of the kind,
+    /// `Chat` elsewhere. Other kinds ignore it.
     pub format: Option<ApiFormat>,
-    /// How much the model is to think; `None`: what the vendor thinks right.
+    /// How much the model thinks; `None`: the vendor's default.
     pub effort: Option<Effort>,
-    /// Tokens of one answer at most; `None`: what the vendor thinks right.
+    /// The maximum number of output tokens of one answer; `None`: the vendor's default.
     pub max_tokens: Option<u32>,
-    /// Tokens that the model reads and writes at once, which bounds what it is shown. `None`: what is published of it,
-    /// or what the vendor's refusal says. Ollama makes room for as much.
+    /// The context window in tokens, read and written, which limits the conversation that is sent. `None`: the
+    /// published value, or the one in an error message of the vendor. Ollama allocates this size.
     pub context_window: Option<u32>,
-    /// What models cost, by their names as sent.
+    /// The prices of models, by their names in requests.
     pub prices: BTreeMap<String, Prices>,
-    /// How long to wait.
+    /// The timeouts.
     pub timeouts: Timeouts,
-    /// When to try again.
+    /// When a request is repeated.
     pub patience: Patience,
-    /// Headers sent with every request, replacing haft's own of the same name. The values are
-    /// treated as secrets: for some gateways they are the key.
+    /// Headers of every request; they replace haft's headers of the same name. The values are handled as secrets:
+    /// some gateways take their key in a header.
     pub headers: Vec<(String, SecretString)>,
-    /// Laid over every request's body (`temperature`, `max_completion_tokens`, …): objects key by key.
+    /// Merged into the body of every request (`temperature`, `max_completion_tokens`, …), object by object.
     pub extra: Map<String, Value>,
 }
 
 impl ProviderSettings {
-    /// `kind` with its own base URL, no key and the default bounds.
+    /// Returns the settings of `kind` with its base URL, no key and the default limits.
     pub fn new(kind: impl Into<String>, model: impl Into<String>) -> Self {
         Self {
             kind: kind.into(),
@@ -72,27 +72,27 @@ impl ProviderSettings {
     }
 }
 
-/// How long to wait for a provider. Each attempt has these anew.
+/// The timeouts of a request. Each attempt has the full times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
-    /// Until the connection stands, TLS included.
+    /// For the connection, including TLS.
     pub connect: Duration,
-    /// Until a streamed answer begins.
+    /// For the start of a streamed response.
     pub first_byte: Duration,
-    /// Between two pieces of a streamed answer.
+    /// Between two pieces of a streamed response.
     pub idle: Duration,
-    /// Until the answer is complete.
+    /// For the complete response.
     pub total: Duration,
 }
 
 impl Timeouts {
-    /// 10 s: a server that does not accept by then is not there.
+    /// 10 s: a server that has not accepted by then is unavailable.
     pub(crate) const DEFAULT_CONNECT: Duration = Duration::from_secs(10);
     /// 5 minutes: a small model on two cores takes minutes to read a long prompt for the first time.
     pub(crate) const DEFAULT_FIRST_BYTE: Duration = Duration::from_mins(5);
-    /// 2 minutes: vendors send a sign of life every few seconds, small models a word every second.
+    /// 2 minutes: vendors send a keep-alive every few seconds, small models a word every second.
     pub(crate) const DEFAULT_IDLE: Duration = Duration::from_mins(2);
-    /// 10 minutes: what the vendors' own clients wait for one answer.
+    /// 10 minutes: the timeout of the vendors' own clients for one response.
     pub(crate) const DEFAULT_TOTAL: Duration = Duration::from_mins(10);
 }
 

@@ -1,16 +1,16 @@
-//! Tells what a model thinks from what it says where its server does not: in the text, between two marks. Models write the
-//! marks at the beginning of a turn; the first may stand in the prompt already.
+//! Separates the thinking of a model from its text if the server does not: thinking in the text stands between two
+//! tags. Models write the tags at the start of a turn; the opening tag may be in the prompt already.
 
-/// What a piece of a streamed answer tells a person.
+/// A visible piece of a streamed answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Piece {
-    /// The next words of the text.
+    /// The next piece of the text.
     Text(String),
-    /// The next words of what the model thinks.
+    /// The next piece of the thinking.
     Thought(String),
 }
 
-/// The marks of models' templates.
+/// The opening and closing tags in the templates of models.
 const MARKS: &[(&str, &str)] = &[
     ("<think>", "</think>"),
     ("<thinking>", "</thinking>"),
@@ -21,13 +21,13 @@ const MARKS: &[(&str, &str)] = &[
     ("◁think▷", "◁/think▷"),
 ];
 
-/// What `text` says without what was thought before it.
+/// Returns `text` without the thinking before it.
 pub(super) fn said(text: &str) -> &str {
     let mut rest = text;
     while let Some((_, last)) = begins(rest) {
         rest = rest.split_once(last).map_or("", |(_, after)| after).trim_start();
     }
-    // The first mark was in the prompt: the last one is a line of its own.
+    // The opening tag was in the prompt: the closing tag is on a line of its own.
     let lone = MARKS.iter().find_map(|(first, last)| {
         let (before, after) = rest.split_once(&format!("{last}\n"))?;
         (!before.contains(first) && (before.is_empty() || before.ends_with('\n'))).then(|| after.trim_start())
@@ -35,35 +35,36 @@ pub(super) fn said(text: &str) -> &str {
     lone.unwrap_or(rest)
 }
 
-/// The marks that a text begins with.
+/// Returns the tags of a text that begins with an opening tag.
 fn begins(text: &str) -> Option<(&'static str, &'static str)> {
     let text = text.trim_start();
     MARKS.iter().find(|(first, _)| text.starts_with(first)).copied()
 }
 
-/// The same for a text that comes in pieces. It keeps back no more than the length of a mark, and the blanks before the first word.
+/// Separates thinking from a text that arrives in pieces. Withholds at most the length of a tag, and the whitespace
+/// before the first word.
 #[derive(Debug, Default)]
 pub(super) struct Thoughts {
     held: String,
     place: Place,
 }
 
-/// Where in the text a stream is.
+/// The position in the text.
 #[derive(Debug, Default, PartialEq)]
 enum Place {
     /// Before the first word.
     #[default]
     Start,
-    /// Between two marks, the last of which is this.
+    /// Inside thinking that ends with this tag.
     Thinking(&'static str),
-    /// After thoughts, before the first word.
+    /// Between thinking and the first word.
     Between,
-    /// After all thoughts.
+    /// After all thinking.
     Saying,
 }
 
 impl Thoughts {
-    /// What the next piece of the text tells a person.
+    /// Appends the visible pieces of the next piece of the text.
     pub(super) fn take(&mut self, text: &str, pieces: &mut Vec<Piece>) {
         self.held.push_str(text);
         loop {
@@ -98,20 +99,20 @@ impl Thoughts {
         }
     }
 
-    /// What was kept back at the end of the text.
+    /// Returns the withheld rest at the end of the text.
     pub(super) fn finish(&mut self) -> Piece {
         let rest = self.rest();
         if matches!(self.place, Place::Thinking(_)) { Piece::Thought(rest) } else { Piece::Text(rest) }
     }
 
-    /// What is kept back, without what parts it from thoughts.
+    /// Returns the withheld text, without the whitespace after thinking.
     fn rest(&mut self) -> String {
         let held = std::mem::take(&mut self.held);
         if self.place == Place::Between { held.trim_start().to_owned() } else { held }
     }
 }
 
-/// Bytes at the end of `text` that may be the beginning of `mark`.
+/// Returns how many bytes at the end of `text` may be the beginning of `mark`.
 fn ends_in_part(text: &str, mark: &str) -> usize {
     let parts = mark.char_indices().rev().map(|(at, _)| at).filter_map(|at| mark.get(..at));
     parts.map(str::len).find(|len| mark.get(..*len).is_some_and(|part| text.ends_with(part))).unwrap_or(0)
@@ -121,7 +122,7 @@ fn ends_in_part(text: &str, mark: &str) -> usize {
 mod tests {
     use super::*;
 
-    /// (A17): text, what is said of it, and what is thought.
+    /// (A17): a text, its visible part, and its thinking.
     const TEXTS: &[(&str, &str, &str)] = &[
         ("<think>\nfour, I guess\n</think>\n\n4", "4", "\nfour, I guess\n"),
         ("\n <think>a</think><think>b</think> c", "c", "ab"),

@@ -1,18 +1,18 @@
-//! Recognises a vendor's words for a request that is longer than the model's context window, where no code says so, and
-//! the numbers in them.
+//! Recognises the error texts of vendors for a request that exceeds the context window, for errors without a code,
+//! and reads the numbers in them.
 
 use super::error::Failure;
 
-/// What a vendor said of a request that is too long.
+/// The numbers in an error about a request that is too long.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TooLong {
-    /// The tokens that the model reads at most, where that is said.
+    /// The context window in tokens, if given.
     pub(crate) limit: Option<u32>,
-    /// The tokens of the request, where that is said.
+    /// The size of the request in tokens, if given.
     pub(crate) asked: Option<u32>,
 }
 
-/// Parts of what vendors and servers say, in lower case: OpenAI, Anthropic, Gemini, Ollama, llama.cpp, vLLM, LM Studio.
+/// Parts of error texts, in lower case: OpenAI, Anthropic, Gemini, Ollama, llama.cpp, vLLM, LM Studio.
 const WORDS: &[&str] = &[
     "context length",
     "context limit",
@@ -24,7 +24,7 @@ const WORDS: &[&str] = &[
     "too many tokens",
 ];
 
-/// What stands before the number of tokens that the model reads.
+/// Texts before the size of the context window.
 const BEFORE_LIMIT: &[&str] = &[
     "context length is ",
     "context length of only ",
@@ -36,7 +36,7 @@ const BEFORE_LIMIT: &[&str] = &[
     " > ",
 ];
 
-/// What stands before the number of tokens that were sent.
+/// Texts before the size of the request.
 const BEFORE_ASKED: &[&str] = &[
     "prompt is too long: ",
     "token count (",
@@ -48,7 +48,7 @@ const BEFORE_ASKED: &[&str] = &[
 ];
 
 impl Failure {
-    /// What it says of the length of the request, where that is what went wrong.
+    /// Returns the numbers in the error, if the request was too long.
     pub(crate) fn too_long(&self) -> Option<TooLong> {
         let Self::TooLong(text) = self else { return None };
         let text = text.to_lowercase();
@@ -57,12 +57,12 @@ impl Failure {
     }
 }
 
-/// Whether `text`, which is in lower case, says that a request is too long.
+/// Whether `text`, in lower case, says that a request is too long.
 pub(super) fn says_so(text: &str) -> bool {
     WORDS.iter().any(|word| text.contains(word))
 }
 
-/// The number right after `marker`, with or without commas in it.
+/// Returns the number directly after `marker`, with or without thousands separators.
 fn number_after(text: &str, marker: &str) -> Option<u32> {
     let (_, rest) = text.split_once(marker)?;
     let digits = rest.chars().take_while(|c| c.is_ascii_digit() || *c == ',').filter(char::is_ascii_digit);
@@ -73,7 +73,7 @@ fn number_after(text: &str, marker: &str) -> Option<u32> {
 mod tests {
     use super::*;
 
-    /// Status, words, and the tokens of limit and request in them.
+    /// Status, text, and the tokens of limit and request in it.
     const ANSWERED: &[(u16, &str, Option<u32>, Option<u32>)] = &[
         (
             400,
@@ -133,7 +133,7 @@ mod tests {
         ),
     ];
 
-    /// G02: as they were answered by the vendors and servers.
+    /// G02: texts as sent by vendors and servers.
     #[test]
     fn g02_the_words_of_every_vendor_are_known() {
         for &(status, body, limit, asked) in ANSWERED {

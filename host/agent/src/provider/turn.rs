@@ -1,4 +1,4 @@
-//! What a model answered, in words that fit every vendor. Decides nothing about it.
+//! The turn of a model, in a form independent of the vendor.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -9,55 +9,54 @@ use haft_core::usage::Usage;
 /// One turn of a model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Turn {
-    /// What it said and what it wants done.
+    /// The text and the calls.
     pub reply: Reply,
-    /// Why it stopped.
+    /// Why the model stopped.
     pub stop: Stop,
-    /// What it cost.
+    /// The usage of the turn.
     pub usage: Usage,
-    /// What the answers cost that came before it and could not be used.
+    /// The usage of earlier responses that could not be used.
     pub wasted: Usage,
-    /// The model that answered, as the vendor reports it; often more exact than what was asked for.
+    /// The model that answered, as the vendor reports it; often more exact than the requested name.
     pub model: String,
 }
 
-/// What a model said and wants done; stays in the conversation.
+/// The text and the calls of a turn; a part of the conversation.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Reply {
-    /// The text; empty when there are only calls.
+    /// The text; empty if there are only calls.
     pub text: String,
-    /// The calls, in the order in which they are to run.
+    /// The calls, in the order in which they run.
     pub calls: Vec<RequestedCall>,
-    /// The vendor's own message, to be sent back with the next request: it may hold parts that
-    /// only the vendor understands (reasoning, signatures) and wants to see again.
+    /// The raw message of the vendor, sent back with the next request: it may hold parts that only the vendor can
+    /// interpret (reasoning, signatures) and requires unmodified.
     #[serde(default)]
     pub raw: Value,
-    /// The provider that wrote [`raw`](Self::raw): a name of [`PROVIDERS`](super::PROVIDERS). Other providers build a
-    /// message of their own from the text and the calls.
+    /// The provider that wrote [`raw`](Self::raw): a name of [`PROVIDERS`](super::PROVIDERS). Other providers build
+    /// a message from the text and the calls.
     #[serde(default)]
     pub vendor: String,
-    /// The server that the model was asked at, without a path, where that was not the vendor itself.
+    /// The origin of the server, unless it was the vendor itself.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub server: String,
-    /// The vendor interrupted the turn, and goes on with it when it is sent back as it is.
+    /// Whether the vendor interrupted the turn; it continues when the turn is sent back unmodified.
     #[serde(default)]
     pub unfinished: bool,
 }
 
 impl Reply {
-    /// Whether there is nothing in it that could be sent back. Blanks are nothing.
+    /// Whether nothing can be sent back; whitespace counts as nothing.
     pub(crate) fn is_empty(&self) -> bool {
         self.text.trim().is_empty() && self.calls.is_empty() && !self.unfinished
     }
 }
 
-/// A call that a model asked for.
+/// A call by a model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RequestedCall {
-    /// The call. Its id is unique in the turn. Where the arguments could not be read they are
-    /// a JSON string of what was sent.
+    /// The call. Its id is unique in the turn. Unreadable arguments are stored as a JSON string.
     pub call: ToolCall,
-    /// Why it cannot be run: the answer for the model, instead of a tool's.
+    /// Why the call cannot run: the model gets this text as the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }
@@ -66,20 +65,20 @@ pub struct RequestedCall {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stop {
-    /// It had said all, or waits for its calls to be answered.
+    /// The answer is complete, or the model waits for the answers to its calls.
     Done,
     /// The limit of output tokens was reached.
     Length,
-    /// The vendor's filter held the rest back.
+    /// The vendor's filter withheld the rest.
     Filtered,
-    /// It declined; the reply's text says why.
+    /// The model declined; the text of the reply gives its reason.
     Refused,
-    /// The vendor interrupted it ([`Reply::unfinished`]): ask again, with what there is.
+    /// The vendor interrupted the turn ([`Reply::unfinished`]): the next request continues it.
     Paused,
 }
 
 impl Stop {
-    /// The word for it that traces have.
+    /// Returns the value for traces (`gen_ai.response.finish_reasons`).
     pub fn name(self) -> &'static str {
         match self {
             Self::Done => "stop",
@@ -95,7 +94,7 @@ impl Stop {
 mod tests {
     use super::*;
 
-    /// A journal of an older version knows fewer fields.
+    /// Journals of older versions lack fields.
     #[test]
     fn a_reply_survives_being_written_down() {
         let reply = Reply { text: "hi".into(), vendor: "openai".into(), ..Reply::default() };

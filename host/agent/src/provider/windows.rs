@@ -1,7 +1,7 @@
-//! How much the vendors' models read at once, as published. Names are matched by their beginning; what is not known
-//! here is learnt from the vendor's refusal.
+//! The published context windows of the vendors' models, by prefix of the name. Unknown ones are learnt from the
+//! vendor's error messages.
 
-/// Beginnings of names, the longer one first where two fit, and tokens.
+/// Prefixes of names with tokens; of two matching prefixes, the longer one comes first.
 const WINDOWS: &[(&str, u32)] = &[
     ("chatgpt-4o", 128_000),
     ("claude-", 200_000),
@@ -17,9 +17,9 @@ const WINDOWS: &[(&str, u32)] = &[
     ("o4", 200_000),
 ];
 
-/// Tokens that `model` reads at once, what it writes included.
+/// Returns the context window of `model` in tokens, including its output.
 pub(super) fn context_window(model: &str) -> Option<u32> {
-    // OpenRouter's names begin with the vendor's.
+    // The names of OpenRouter begin with the vendor.
     let name = model.rsplit('/').next().unwrap_or(model);
     WINDOWS.iter().find(|(start, _)| name.starts_with(start)).map(|(_, tokens)| *tokens)
 }

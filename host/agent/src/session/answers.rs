@@ -1,8 +1,9 @@
-//! The whole texts of answers that a model is shown a part of, as files that its `read` opens. They can be made again
-//! from the session or are a convenience: what cannot be kept is said to be gone, and stops nothing.
+//! Stores the full texts of answers that a model sees in part, as files that its tool `read` opens. A text can be
+//! made again from the session or is a convenience: a text that cannot be stored is reported as lost, and stops
+//! nothing.
 //!
-//! - **Bounds:** of a session the oldest texts go where there are too many, of all sessions those of the oldest.
-//! - **No secrets:** a text goes through the redactor like the session's lines.
+//! - **Bounds:** the oldest texts of a session are removed first, and of all sessions the texts of the oldest session.
+//! - **No secrets:** a text is redacted like the lines of the session.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -14,49 +15,49 @@ use super::file::create_private;
 use haft_core::secret::Redactor;
 use haft_core::tool::{Keep, Whole, clip};
 
-/// Texts of a session: a model reads on in the latest.
+/// The maximum number of texts of a session: a model reads the latest ones.
 const MAX_FILES: usize = 200;
-/// Bytes of all texts of a session.
+/// The maximum size of all texts of a session in bytes.
 const MAX_SESSION: u64 = 64 << 20;
-/// Bytes of the texts of all sessions.
+/// The maximum size of the texts of all sessions in bytes.
 const MAX_ALL: u64 = 1 << 30;
 
-/// The whole texts of one session.
+/// The full texts of one session.
 #[derive(Clone, Debug)]
 pub(super) struct Answers {
     folder: PathBuf,
 }
 
-/// Which answer of a conversation it is.
+/// The position of an answer in the conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Place {
-    /// The place of its turn among the messages.
+    /// The index of the turn among the messages.
     pub(crate) message: usize,
-    /// The place of its call in the turn.
+    /// The index of the call in the turn.
     pub(crate) call: usize,
 }
 
-/// A text that is kept.
+/// A stored text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Kept {
-    /// Its file, an absolute path.
+    /// The absolute path of its file.
     pub(crate) path: PathBuf,
-    /// Its bytes.
+    /// The size of the text in bytes.
     pub(crate) bytes: usize,
-    /// Its lines.
+    /// The number of lines.
     pub(crate) lines: usize,
 }
 
-/// Something in a folder: when it was changed, its bytes, and where it is.
+/// An entry of a folder: modification time, size in bytes, path.
 pub(super) type Found = (SystemTime, u64, PathBuf);
 
 impl Answers {
-    /// Those of the session `id` below `all`. Makes nothing yet.
+    /// Returns the texts of the session `id` below `all`. Creates no folder yet.
     pub(super) fn new(all: &Path, id: &str) -> Self {
         Self { folder: all.join(id) }
     }
 
-    /// Keeps `text`, unless one is kept at that place. `None` where it cannot be, which is logged.
+    /// Stores `text`, unless that place has a text. `None` if it cannot be stored, which is logged.
     pub(super) fn keep(&self, place: Place, text: &str, redactor: &Redactor) -> Option<Kept> {
         let kept = self.kept(place, text, redactor);
         kept.inspect_err(|error| tracing::warn!("a long answer is not kept whole: {error}")).ok()
@@ -75,7 +76,7 @@ impl Answers {
             create_private(&self.folder)?;
         }
         make_room(list(&self.folder)?, MAX_FILES - 1, MAX_SESSION.saturating_sub(text.len() as u64));
-        // Under its name there is only a whole text.
+        // Written under another name first, so that the final name never holds a partial text.
         let part = self.folder.join(format!("{name}.part"));
         let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&part)?;
         file.write_all(text.as_bytes())?;
@@ -84,12 +85,12 @@ impl Answers {
     }
 
     fn described(&self, name: &str, text: &str) -> io::Result<Kept> {
-        // The path that tools know it by has no links in it.
+        // Tools know the path without symbolic links.
         let path = self.folder.canonicalize()?.join(name);
         Ok(Kept { path, bytes: text.len(), lines: text.lines().count() })
     }
 
-    /// Removes them.
+    /// Removes the texts.
     pub(super) fn remove(&self) {
         if let Err(error) = fs::remove_dir_all(&self.folder)
             && error.kind() != io::ErrorKind::NotFound
@@ -99,7 +100,7 @@ impl Answers {
     }
 }
 
-/// What is in a folder, with the bytes of what is below it; nothing where it is not there.
+/// Lists a folder, with the total size of each entry; empty if the folder does not exist.
 pub(super) fn list(folder: &Path) -> io::Result<Vec<Found>> {
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -114,24 +115,24 @@ pub(super) fn list(folder: &Path) -> io::Result<Vec<Found>> {
         };
         Ok((metadata.modified()?, bytes, entry.path()))
     };
-    // What another process removes in between is gone.
+    // Another process may remove entries meanwhile.
     Ok(entries.filter_map(|entry| found(entry.ok()?).ok()).collect())
 }
 
-/// Removes the oldest of `found` until they are no more than `most`, of no more than `bytes`.
+/// Removes the oldest of `found` until there are at most `most`, of at most `bytes` in total.
 pub(super) fn make_room(mut found: Vec<Found>, most: usize, bytes: u64) {
     found.sort_unstable();
-    let mut all: u64 = found.iter().map(|(_, bytes, _)| bytes).sum();
+    let mut total: u64 = found.iter().map(|(_, bytes, _)| bytes).sum();
     let mut count = found.len();
-    for (_, own, path) in found {
-        if count <= most && all <= bytes {
+    for (_, size, path) in found {
+        if count <= most && total <= bytes {
             return;
         }
         let removed = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
         if let Err(error) = removed {
             tracing::warn!("cannot remove `{}`: {error}", path.display());
         }
-        (count, all) = (count - 1, all.saturating_sub(own));
+        (count, total) = (count - 1, total.saturating_sub(size));
     }
 }
 

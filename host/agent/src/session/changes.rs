@@ -1,4 +1,5 @@
-//! What tools changed in a session, in a file of its own. What cannot be kept stops nothing, and is logged.
+//! Stores the changes that tools made in a session, in a separate file. A failure to store them is logged and stops
+//! nothing.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,15 +10,15 @@ use super::file::create_private;
 use haft_core::secret::Redactor;
 use haft_core::undo::{self, Keeper, Undone, Which};
 
-/// Bytes of what is kept of all sessions; of more the oldest go.
+/// The maximum size, in bytes, of the changes of all sessions; the oldest are removed.
 const MAX_ALL: u64 = 1 << 30;
 
-/// The file of the session `id` below `all`.
+/// Returns the file of the session `id` below `all`.
 pub(super) fn of(all: &Path, id: &str) -> PathBuf {
     all.join(format!("{id}.jsonl"))
 }
 
-/// Keeps what is changed from now on in the file at `path`.
+/// Opens the file at `path` to store changes from now on.
 pub(super) fn keeper(path: &Path, redactor: &Redactor) -> io::Result<Keeper> {
     let all = path.parent().unwrap_or(path);
     create_private(all)?;
@@ -25,7 +26,7 @@ pub(super) fn keeper(path: &Path, redactor: &Redactor) -> io::Result<Keeper> {
     Keeper::open(path, redactor.clone())
 }
 
-/// Puts back what is kept in the file at `path`, if it is there.
+/// Reverts the changes stored in the file at `path`, if it exists.
 pub(super) fn undone(path: &Path, which: Which) -> Result<Option<Undone>, SessionError> {
     match undo::undo(path, which) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),

@@ -1,53 +1,53 @@
-//! Why a session cannot be kept or gone on with, with the file and the way out.
+//! Why a session cannot be saved or continued, with its file and a hint.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Why a session cannot be kept or gone on with.
+/// Why a session cannot be saved or continued.
 #[derive(Debug, thiserror::Error)]
 pub enum SessionError {
-    /// Its file cannot be used.
+    /// The file cannot be used.
     #[error("cannot {action} the session `{}`: {error}", path.display())]
     File {
-        /// What was to be done.
+        /// The intended action.
         action: &'static str,
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         error: io::Error,
     },
-    /// Another process goes on with it.
+    /// Another process uses the session.
     #[error("the session `{0}` is in use by another haft")]
     InUse(String),
-    /// It has as much in it as one may have.
+    /// The session has reached its maximum size.
     #[error("the session `{id}` has reached {limit} bytes, which is the most there may be in one")]
     Full {
-        /// Its id.
+        /// The id.
         id: String,
-        /// Bytes.
+        /// The limit in bytes.
         limit: u64,
     },
-    /// There is none of this id.
+    /// No session has this id.
     #[error("no session begins with `{0}`")]
     Unknown(String),
-    /// There are several.
+    /// Several sessions have this prefix.
     #[error("several sessions begin with `{0}`; write more of the id")]
     Ambiguous(String),
-    /// There is none to go on with.
+    /// There is no session to continue.
     #[error("no session of this program was begun in this folder")]
     None,
-    /// A file is there, and it does not begin as a session does.
+    /// A file exists and is not a session.
     #[error("`{}` is not a session: {why}", path.display())]
     Invalid {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         why: String,
     },
 }
 
 impl SessionError {
-    /// What to do about it.
+    /// Returns how to fix the error.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Unknown(_) | Self::None => Some("`haft sessions` lists them"),

@@ -1,4 +1,5 @@
-//! The file of a session, open for adding to it. Refuses a second writer, and whatever is no file of this user's own.
+//! The file of a session, opened for appending. Refuses a second writer, and a file that does not belong to this
+//! user.
 
 use std::fs::{self, DirBuilder, OpenOptions, Permissions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -9,35 +10,35 @@ use rustix::fs::{FlockOperation, OFlags, flock};
 
 use super::SessionError;
 
-/// Bytes of a session: a conversation of which every model has forgotten the beginning many times over.
+/// The maximum size of a session in bytes: no model reads a conversation of this length whole.
 pub(super) const MAX_SESSION: u64 = 256 << 20;
 
-/// A session's file.
+/// The file of a session.
 #[derive(Debug)]
 pub(super) struct File {
     open: fs::File,
     path: PathBuf,
     id: String,
-    /// Bytes of whole lines.
+    /// The size of complete lines in bytes.
     size: u64,
-    /// Why nothing is added any more: after a line that is not whole there must be no other.
+    /// Whether a partial line was written: no line may follow it.
     broken: bool,
 }
 
 impl File {
-    /// Makes the file, which must not be there, with `first` in it.
+    /// Creates the file, which must not exist, with the line `first`.
     pub(super) fn create(path: &Path, id: &str, first: &str) -> Result<Self, SessionError> {
         let file = options().create_new(true).open(path).map_err(SessionError::file("begin", path))?;
         let mut file = Self::locked(file, path, id)?;
         file.append(first, true)?;
-        // So that the name is on the disk too.
+        // Syncs the directory entry.
         let folder = path.parent().unwrap_or(path);
         let synced = fs::File::open(folder).and_then(|folder| folder.sync_all());
         synced.map_err(SessionError::file("begin", path))?;
         Ok(file)
     }
 
-    /// Opens the file of a session that was there before, for `id`, and cuts off a line that has no end. Its text.
+    /// Opens the existing file of session `id`, cuts off a partial line, and returns the text.
     pub(super) fn open(path: &Path, id: &str) -> Result<(Self, String), SessionError> {
         let file = options().open(path).map_err(SessionError::file("open", path))?;
         let mut file = Self::locked(file, path, id)?;
@@ -46,15 +47,15 @@ impl File {
     }
 
     fn locked(file: fs::File, path: &Path, id: &str) -> Result<Self, SessionError> {
-        let own = |error| SessionError::File { action: "open", path: path.to_owned(), error };
-        let metadata = file.metadata().map_err(own)?;
+        let failed = |error| SessionError::File { action: "open", path: path.to_owned(), error };
+        let metadata = file.metadata().map_err(failed)?;
         if !metadata.is_file() {
-            return Err(own(io::Error::new(io::ErrorKind::InvalidInput, "expected a file")));
+            return Err(failed(io::Error::new(io::ErrorKind::InvalidInput, "expected a file")));
         }
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(rustix::io::Errno::WOULDBLOCK) => return Err(SessionError::InUse(id.to_owned())),
-            Err(error) => return Err(own(error.into())),
+            Err(error) => return Err(failed(error.into())),
         }
         let (path, id) = (path.to_owned(), id.to_owned());
         Ok(Self { open: file, path, id, size: metadata.len(), broken: false })
@@ -77,7 +78,7 @@ impl File {
         String::from_utf8(bytes).map_err(|_| invalid(&self.path, "it is not UTF-8"))
     }
 
-    /// Adds a line, which brings no end of its own. Once this returns with `sync`, it is on the disk.
+    /// Appends a line, given without its line end. With `sync`, the line is on the disk on return.
     pub(super) fn append(&mut self, line: &str, sync: bool) -> Result<(), SessionError> {
         let more = line.len() as u64 + 1;
         if self.size + more > MAX_SESSION {
@@ -102,15 +103,15 @@ impl Drop for File {
     }
 }
 
-/// Gives the lock of a file back. To close it is not enough: a child that was forked and has not yet called `execve`
-/// holds a copy of the descriptor, and the lock with it (flock(2)).
+/// Releases the lock of a file. Closing is not enough: a forked child that has not yet called `execve` holds a copy
+/// of the descriptor, and the lock with it (flock(2)).
 fn unlock(file: &fs::File, path: &Path) {
     if let Err(error) = flock(file, FlockOperation::Unlock) {
         tracing::debug!("the lock of `{}` goes with its descriptor: {error}", path.display());
     }
 }
 
-/// The text of whole lines of a session that may be in use.
+/// Reads the complete lines of a session that may be in use.
 pub(super) fn read(path: &Path) -> Result<String, SessionError> {
     let file = options().append(false).open(path).map_err(SessionError::file("open", path))?;
     let mut bytes = Vec::new();
@@ -119,7 +120,7 @@ pub(super) fn read(path: &Path) -> Result<String, SessionError> {
     String::from_utf8(bytes).map_err(|_| invalid(path, "it is not UTF-8"))
 }
 
-/// Whether a process goes on with the session in this file.
+/// Whether a process uses the session in this file.
 pub(super) fn is_in_use(path: &Path) -> bool {
     let Ok(file) = options().append(false).open(path) else { return false };
     match flock(&file, FlockOperation::NonBlockingLockShared) {
@@ -135,7 +136,7 @@ pub(super) fn invalid(path: &Path, why: &str) -> SessionError {
     SessionError::Invalid { path: path.to_owned(), why: why.to_owned() }
 }
 
-/// For this user alone. A link is none of haft's making.
+/// Returns options for a file of this user alone. haft creates no symbolic links, so none is followed.
 fn options() -> OpenOptions {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
     let mut options = OpenOptions::new();
@@ -143,7 +144,7 @@ fn options() -> OpenOptions {
     options
 }
 
-/// Makes the folder, or closes to others the one that is there.
+/// Creates the folder, or restricts an existing one to this user.
 pub(super) fn create_private(folder: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     if fs::metadata(folder)?.mode() & 0o077 != 0 {
@@ -184,7 +185,7 @@ mod tests {
         assert!(File::open(&path, "x").is_ok());
     }
 
-    /// As a child does that was forked and has not yet called `execve`.
+    /// Like a forked child that has not yet called `execve`.
     #[test]
     fn a_copy_of_the_descriptor_keeps_no_lock() {
         let place = tempfile::tempdir().unwrap();

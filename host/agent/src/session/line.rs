@@ -1,5 +1,5 @@
-//! A line of a session's file. Its form is this version's to write and every later one's to read: what is not known
-//! is passed over, what is missing has a default.
+//! A line in the file of a session. This version writes the format, and every later version reads it: unknown keys
+//! are ignored, missing ones have defaults.
 
 use std::path::{Path, PathBuf};
 
@@ -13,87 +13,87 @@ use haft_core::call::{Attachment, ToolResult};
 /// A line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Line {
-    /// When it was written, UTC, to the millisecond.
+    /// The time of writing, UTC, in milliseconds.
     pub time: Timestamp,
-    /// What it says.
+    /// The content.
     #[serde(flatten)]
     pub entry: Entry,
 }
 
-/// What happened.
+/// The content of a line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Entry {
     /// The session began: the first line of every file.
     Begun(Begun),
-    /// Another process goes on with it.
+    /// Another process continues the session.
     Resumed {
-        /// The process of haft.
+        /// The process id of haft.
         pid: u32,
         /// The version of haft.
         haft: String,
     },
-    /// A person said something.
+    /// A prompt of a person.
     Said {
-        /// What.
+        /// The text.
         text: String,
-        /// The files that came with it.
+        /// The attached files.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         attachments: Vec<Attachment>,
     },
-    /// The model took a turn.
+    /// A turn of the model.
     Turn(Box<Turned>),
-    /// A tool runs from now on, for a call of the last turn.
+    /// The tool of a call of the last turn is about to run.
     Running {
-        /// The call's id.
+        /// The id of the call.
         call: String,
     },
-    /// A call of the last turn was answered.
+    /// The answer to a call of the last turn.
     Answered {
-        /// The call's id.
+        /// The id of the call.
         call: String,
         /// The answer.
         result: ToolResult,
-        /// From dispatch to answer; 0 where no tool ran.
+        /// The time from dispatch to answer in milliseconds; 0 if no tool ran.
         #[serde(default)]
         duration_ms: u64,
-        /// Whether the outcome of the call is unknown: haft was ended while its tool ran.
+        /// Whether the outcome of the call is unknown: haft ended while its tool ran.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         unknown: bool,
     },
-    /// The beginning of the conversation was summed up, and is not shown to the model any more.
+    /// The beginning of the conversation was summarised, and the model does not see it any more.
     Summarised(Summarised),
-    /// What a person asked for came to an end.
+    /// A task ended.
     Ended(Ended),
-    /// Something that a later version knows.
+    /// An entry of a later version.
     #[serde(other)]
     Other,
 }
 
-/// How a session began.
+/// The beginning of a session.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Begun {
-    /// The version of this form: 1.
+    /// The version of this format: 1.
     pub v: u32,
-    /// Eight hexadecimal digits that no other session of this machine has.
+    /// Eight hexadecimal digits, unique on this machine.
     pub id: String,
     /// `[program] name`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub program: Option<String>,
-    /// The program.toml.
+    /// The path of program.toml.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<PathBuf>,
-    /// The agent whose conversation it is, where it worked for another.
+    /// The agent of the conversation, if it worked for another agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
-    /// The call that it answered, as the journal calls it.
+    /// The call that the agent answered, by its id in the journal.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
-    /// The folder that haft was started in.
+    /// The folder in which haft was started.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub folder: Option<PathBuf>,
-    /// The process of haft.
+    /// The process id of haft.
     pub pid: u32,
     /// The version of haft.
     pub haft: String,
@@ -102,11 +102,11 @@ pub struct Begun {
 /// A turn of a model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Turned {
-    /// What it said and wants done.
+    /// The text and the calls.
     pub reply: Reply,
-    /// Why it stopped.
+    /// Why the model stopped.
     pub stop: Stop,
-    /// What it cost.
+    /// The usage of the turn.
     #[serde(default)]
     pub usage: Usage,
     /// The model that answered.
@@ -114,33 +114,33 @@ pub struct Turned {
     pub model: String,
 }
 
-/// What a model made of the beginning of a conversation.
+/// The summary of the beginning of a conversation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Summarised {
-    /// How many messages it stands for: those at the beginning.
+    /// The number of messages, from the beginning, that it replaces.
     pub messages: usize,
-    /// What it says.
+    /// The text.
     pub text: String,
     /// The model that wrote it.
     #[serde(default)]
     pub model: String,
-    /// What it cost.
+    /// The usage of the summary.
     #[serde(default)]
     pub usage: Usage,
 }
 
-/// How what a person asked for ended.
+/// The end of a task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ended {
-    /// How; `None` where the model could not be asked.
+    /// How the task ended; `None` if the model could not be asked.
     pub end: Option<End>,
-    /// Why it could not.
+    /// Why the model could not be asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
 impl Entry {
-    /// That a person said `prompt`.
+    /// Returns the entry of a prompt.
     pub(crate) fn said(prompt: &Prompt) -> Self {
         let Prompt { text, attachments } = prompt.clone();
         Self::Said { text, attachments }
@@ -148,15 +148,15 @@ impl Entry {
 }
 
 impl Line {
-    /// The line of what happens now.
+    /// Returns a line with the current time.
     pub(super) fn now(entry: Entry) -> Self {
         Self { time: now(), entry }
     }
 }
 
 impl Begun {
-    /// The beginning of a session of the program with this name in this file, if it has them, in this folder. It
-    /// gets its id when its file is made.
+    /// Returns the beginning of a session of a program, with its name, file and folder if given. The session gets
+    /// its id when its file is created.
     pub fn new(program: Option<&str>, path: Option<&Path>, folder: Option<&Path>) -> Self {
         Self {
             v: 1,
@@ -171,13 +171,13 @@ impl Begun {
         }
     }
 
-    /// Whether it is one of the same program in the same folder.
+    /// Whether `other` is a session of the same program in the same folder.
     pub fn is_like(&self, other: &Self) -> bool {
         self.path == other.path && self.folder == other.folder
     }
 }
 
-/// Now, as precisely as people compare times.
+/// Returns the current time in milliseconds.
 pub(super) fn now() -> Timestamp {
     let now = Timestamp::now();
     Timestamp::from_millisecond(now.as_millisecond()).unwrap_or(now)
@@ -235,7 +235,7 @@ mod tests {
         assert_eq!(serde_json::from_str::<Line>(line).unwrap().entry, Entry::said(&"x".into()));
     }
 
-    /// What is written of a prompt without files every earlier version reads.
+    /// Every earlier version can read a prompt without files.
     #[test]
     fn a_prompt_without_files_is_written_as_ever() {
         let line = serde_json::to_value(Line::now(Entry::said(&"x".into()))).unwrap();

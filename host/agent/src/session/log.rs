@@ -1,4 +1,5 @@
-//! Writes the lines of a running session. Masks secrets, and stops after a line that could not be written whole.
+//! Writes the lines of a running session. Redacts secrets, and stops after a line that could not be written
+//! completely.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -12,7 +13,7 @@ use haft_core::secret::Redactor;
 use haft_core::sync::Lock;
 use haft_core::undo::{Keeper, Undone, Which};
 
-/// An open session. Clones add to the same file.
+/// An open session. Clones append to the same file.
 #[derive(Clone, Debug)]
 pub struct SessionLog(Arc<Inner>);
 
@@ -22,9 +23,9 @@ struct Inner {
     file: Lock<File>,
     redactor: Redactor,
     answers: Option<Answers>,
-    /// Where it is kept what tools change.
+    /// The file for the changes of tools.
     changes: Option<PathBuf>,
-    /// What was kept of them, or could not be: what a model is told of it stays the same.
+    /// The stored answers, or `None` for one that could not be stored: the model always sees the same location.
     kept: Lock<HashMap<Place, Option<Kept>>>,
 }
 
@@ -39,36 +40,40 @@ impl SessionLog {
         Self(Arc::new(Inner { id, file, redactor, answers, changes, kept }))
     }
 
-    /// The session's id.
+    /// Returns the id of the session.
     pub fn id(&self) -> &str {
         &self.0.id
     }
 
-    /// Keeps what tools change in it. Where it cannot, which is logged, nothing is kept.
+    /// Returns the store for the changes of tools. If the file cannot be opened, which is logged, nothing is
+    /// stored.
     pub fn keeper(&self) -> Keeper {
         let opened = self.0.changes.as_ref().map(|path| keeper(path, &self.0.redactor)).transpose();
         let opened = opened.inspect_err(|error| tracing::warn!("what is changed cannot be undone: {error}"));
         opened.ok().flatten().unwrap_or_default()
     }
 
-    /// Puts back what tools changed in it; `None` where nothing is kept.
+    /// Reverts changes of tools; `None` if none are stored.
+    ///
+    /// # Errors
+    /// The stored changes cannot be read.
     pub fn undo(&self, which: Which) -> Result<Option<Undone>, SessionError> {
         self.0.changes.as_ref().map_or(Ok(None), |path| undone(path, which))
     }
 
-    /// Whether the whole of long answers is kept.
+    /// Whether full answers are stored.
     pub(crate) fn keeps_answers(&self) -> bool {
         self.0.answers.is_some()
     }
 
-    /// Keeps the whole of an answer of which the model is shown a part.
+    /// Stores the full text of an answer that the model sees in part.
     pub(crate) fn keep_answer(&self, place: Place, text: &str) -> Option<Kept> {
         let answers = self.0.answers.as_ref()?;
         let mut kept = self.0.kept.lock();
         kept.entry(place).or_insert_with(|| answers.keep(place, text, &self.0.redactor)).clone()
     }
 
-    /// Adds what happens now. What the rest of the world depends on is on the disk once this returns.
+    /// Appends an entry. Entries that others depend on are on the disk on return.
     pub(crate) fn note(&self, entry: Entry) -> Result<(), SessionError> {
         let sync = !matches!(entry, Entry::Turn(_) | Entry::Ended(_) | Entry::Resumed { .. });
         let line = text(Line::now(entry), &self.0.redactor);
@@ -76,14 +81,14 @@ impl SessionLog {
     }
 }
 
-/// The line as it is written.
+/// Returns the redacted text of a line.
 pub(super) fn text(mut line: Line, redactor: &Redactor) -> String {
-    // What is encoded below shows no secret that could be found.
+    // Redaction cannot find secrets in the encoded form.
     if let Entry::Said { attachments, .. } = &mut line.entry {
         let clean = std::mem::take(attachments).into_iter().map(|attachment| redactor.attachment(attachment));
         *attachments = clean.collect();
     }
-    // Texts, numbers and lists of them always become JSON.
+    // A line of texts, numbers and lists always converts to JSON.
     let mut value = serde_json::to_value(line).unwrap_or_default();
     redactor.clean(&mut value);
     value.to_string()

@@ -1,5 +1,5 @@
-//! Restores a conversation from the lines of its session, valid for every vendor wherever the lines end. A call
-//! without an answer does not count as done.
+//! Restores a conversation from the lines of its session, valid for every vendor at whichever line the file ends. A
+//! call without an answer does not count as done.
 
 use jiff::Timestamp;
 
@@ -7,70 +7,70 @@ use super::{Begun, Ended, Entry, Line, Summarised, Turned};
 use crate::provider::{Exchange, Message, Prompt, Reply, Usage};
 use haft_core::call::{ToolCall, ToolResult};
 
-/// What a model is told of a call that was begun and has no answer.
+/// The answer to a call that was started and has no answer.
 pub const UNKNOWN: &str = "the outcome of this call is unknown: haft was ended while it ran. It may have done all, a \
     part or nothing of what it was to do. Find out before you make it again";
 
-/// What a session has come to.
+/// The state of a session.
 #[derive(Clone, Debug, Default)]
 pub struct Restored {
-    /// How it began.
+    /// The beginning of the session.
     pub begun: Begun,
-    /// What was said, oldest first.
+    /// The messages, oldest first.
     pub messages: Vec<Message>,
     /// A turn whose calls are not all answered.
     pub open: Option<Unanswered>,
-    /// How the last task ended; `None` while it has not.
+    /// The end of the last task; `None` if it has not ended.
     pub ended: Option<Ended>,
-    /// What stands for the beginning, where it was summed up.
+    /// The summary of the beginning, if there is one.
     pub summary: Option<Summary>,
-    /// How many messages the model had read when it took its last turn, and their tokens by its vendor's count.
+    /// The number of messages that the model had read at its last turn, and their tokens as counted by the vendor.
     pub(crate) counted: Option<(usize, u64)>,
-    /// Tokens of all turns and summaries.
+    /// The usage of all turns and summaries.
     pub usage: Usage,
-    /// How often the model answered.
+    /// The number of model turns.
     pub turns: u32,
-    /// The model that answered last.
+    /// The model of the last turn.
     pub model: String,
-    /// When the last line was written.
+    /// The time of the last line.
     pub changed: Timestamp,
-    /// Lines that could not be read.
+    /// The number of unreadable lines.
     pub broken: usize,
 }
 
-/// What stands for the beginning of a conversation.
+/// The summary of the beginning of a conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
-    /// How many messages it stands for.
+    /// The number of messages that it replaces.
     pub messages: usize,
-    /// What it says.
+    /// The text.
     pub text: String,
     /// The model that wrote it.
     pub model: String,
 }
 
-/// A turn that haft was ended in.
+/// A turn during which haft ended.
 #[derive(Clone, Debug)]
 pub struct Unanswered {
-    /// What the model said.
+    /// The reply of the model.
     pub reply: Reply,
-    /// What is known of each call.
+    /// The state of each call.
     pub calls: Vec<Known>,
 }
 
-/// What is known of a call.
+/// The state of a call.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Known {
     /// Its tool never ran.
     Waiting,
-    /// Its tool ran, and the outcome is unknown.
+    /// Its tool started, and the outcome is unknown.
     Running,
-    /// It was answered.
+    /// It has an answer.
     Answered(ToolResult),
 }
 
 impl Restored {
-    /// What the lines of `text` come to.
+    /// Reads the state from the lines of `text`.
     pub fn parse(text: &str) -> Self {
         let mut restored = Self::default();
         for line in text.lines().filter(|line| !line.is_empty()) {
@@ -82,7 +82,7 @@ impl Restored {
         restored
     }
 
-    /// Whether there is something for a model to say: the last word is not its own.
+    /// Whether the model still has to act: on calls to run, on a prompt, or on answers to read.
     pub fn is_unfinished(&self) -> bool {
         match self.messages.last() {
             _ if self.open.is_some() => true,
@@ -94,7 +94,7 @@ impl Restored {
         }
     }
 
-    /// The calls that were begun and have no answer.
+    /// Returns the calls that were started and have no answer.
     pub fn unknown(&self) -> impl Iterator<Item = &ToolCall> {
         let open = self.open.iter().flat_map(|open| open.reply.calls.iter().zip(&open.calls));
         open.filter(|(_, known)| **known == Known::Running).map(|(requested, _)| &requested.call)
@@ -123,7 +123,7 @@ impl Restored {
             Entry::Summarised(Summarised { messages, text, model, usage }) => {
                 self.usage += usage;
                 self.summary = Some(Summary { messages, text, model });
-                // What was counted before is no more what a model is shown.
+                // The count included messages that the model does not see any more.
                 self.counted = None;
             }
             Entry::Resumed { .. } | Entry::Other => {}
@@ -141,13 +141,13 @@ impl Restored {
         self.close_if_answered();
     }
 
-    /// Takes note of the first call of that id which is not answered yet.
+    /// Sets the state of the first unanswered call with this id.
     fn note(&mut self, id: &str, known: Known) {
         let Some(Unanswered { reply, calls }) = &mut self.open else { return };
-        let is_it = |(requested, known): &(&crate::provider::RequestedCall, &mut Known)| {
+        let is_unanswered = |(requested, known): &(&crate::provider::RequestedCall, &mut Known)| {
             requested.call.id == id && !matches!(known, Known::Answered(_))
         };
-        if let Some((_, found)) = reply.calls.iter().zip(calls).find(is_it) {
+        if let Some((_, found)) = reply.calls.iter().zip(calls).find(is_unanswered) {
             *found = known;
         }
         self.close_if_answered();
@@ -160,7 +160,7 @@ impl Restored {
         }
     }
 
-    /// Puts the open turn into the conversation as it is.
+    /// Moves the open turn into the conversation.
     fn close(&mut self) {
         if let Some(Unanswered { reply, calls }) = self.open.take() {
             record(&mut self.messages, Exchange::new(reply, calls.into_iter().map(Known::answer)));
@@ -169,7 +169,7 @@ impl Restored {
 }
 
 impl Known {
-    /// The answer for the model.
+    /// Returns the answer for the model.
     pub(crate) fn answer(self) -> ToolResult {
         match self {
             Self::Waiting => ToolResult::error("the call was not run"),
@@ -179,16 +179,15 @@ impl Known {
     }
 }
 
-/// Adds what a person said. Said again before the model came to answer, it joins what was said before: the prompt
-/// templates of many models insist on taking turns.
-pub(crate) fn push_prompt(messages: &mut Vec<Message>, said: Prompt) {
+/// Adds a prompt. Consecutive prompts are joined: the templates of many models require alternating roles.
+pub(crate) fn push_prompt(messages: &mut Vec<Message>, prompt: Prompt) {
     match messages.last_mut() {
-        Some(Message::User(last)) => last.join(said),
-        _ => messages.push(Message::User(said)),
+        Some(Message::User(last)) => last.join(prompt),
+        _ => messages.push(Message::User(prompt)),
     }
 }
 
-/// Adds a turn of the model, unless there was nothing in it.
+/// Adds a turn of the model, unless it is empty.
 pub(crate) fn record(messages: &mut Vec<Message>, exchange: Exchange) {
     if !exchange.reply().is_empty() {
         messages.push(Message::Turn(exchange));
@@ -236,8 +235,8 @@ mod tests {
         ]
     }
 
-    /// PL20: wherever a session breaks off, the conversation is one that every vendor accepts, and what is known of the
-    /// calls is exactly what was written.
+    /// PL20: wherever a session breaks off, every vendor accepts the conversation, and the states of the calls are
+    /// exactly those in the file.
     #[test]
     fn pl20_a_session_can_break_off_after_every_line() {
         for count in 0..=whole().len() {
@@ -271,7 +270,7 @@ mod tests {
         assert_eq!(restored.messages[2], Message::User("stop".into()));
     }
 
-    /// What was counted of the whole says nothing of a summary with what came after it.
+    /// A count of the whole conversation does not apply after a summary.
     #[test]
     fn a_count_from_before_a_summary_is_not_believed() {
         let counted = |entries: Vec<Entry>| Restored::parse(&text(entries)).counted;

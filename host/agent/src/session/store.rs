@@ -1,5 +1,5 @@
-//! The folder of all sessions: begins them, finds them, lists them. Accepts only ids as names, so that no path is
-//! made from the user's input.
+//! The folder of all sessions: creates, finds and lists sessions. Accepts only ids as names, so that no path is
+//! built from user input.
 
 use std::fs;
 use std::hash::{BuildHasher, RandomState};
@@ -19,63 +19,63 @@ use crate::provider::Prompt;
 use haft_core::secret::Redactor;
 use haft_core::undo::{Undone, Which};
 
-/// What the names of the files end with.
+/// The extension of session files.
 const ENDING: &str = ".jsonl";
 
-/// Sessions that are kept: some years of daily work. The oldest go when one more is begun.
+/// The maximum number of sessions: some years of daily work. The oldest are removed when a session begins.
 const MAX_SESSIONS: usize = 1000;
 
-/// The time in a name: names sort as the sessions began. Versions up to 0.1 wrote whole seconds, which sort before the
-/// others of the same second.
+/// The format of the time in a file name: names sort by the beginning of the session. Versions up to 0.1 wrote
+/// whole seconds, which sort before other times of the same second.
 const TIME: &str = "%Y%m%dT%H%M%S%.9f";
 
-/// Between the times in the names of two sessions, at least.
+/// The minimum difference between the times in two names.
 const NEXT: SignedDuration = SignedDuration::from_nanos(1);
 
-/// Bytes at the beginning of a session that are looked at where all of it is not needed: the longest paths, and most of
-/// what people say first.
+/// How many bytes of a session are read if only its opening is needed: enough for the longest paths and most first
+/// prompts.
 const OPENING: u64 = 64 << 10;
 
-/// Hexadecimal digits of an id.
+/// The number of hexadecimal digits of an id.
 const ID_LENGTH: usize = 8;
 
 /// The sessions in a folder.
 #[derive(Clone, Debug)]
 pub struct Sessions {
     folder: PathBuf,
-    /// Where the whole of long answers is.
+    /// The folder of full answers.
     answers: Option<PathBuf>,
-    /// Where it is kept what tools changed.
+    /// The folder of changes by tools.
     changes: Option<PathBuf>,
 }
 
-/// A session that was found.
+/// A saved session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Saved {
-    /// Its id.
+    /// The id.
     pub id: String,
     path: PathBuf,
-    /// Where the whole of long answers of all sessions is.
+    /// The folder of the full answers of all sessions.
     answers: Option<PathBuf>,
-    /// Where it is kept what tools changed in it.
+    /// The file of changes by tools in this session.
     changes: Option<PathBuf>,
 }
 
 impl Sessions {
-    /// Those in `folder`, which no tool may look into. Nothing is made before the first one begins.
+    /// Returns the sessions in `folder`, which no tool may read. The folder is created with the first session.
     pub fn new(folder: impl Into<PathBuf>) -> Self {
         Self { folder: folder.into(), answers: None, changes: None }
     }
 
-    /// The same, which keep the whole of answers of which a model is shown a part: in files below `folder`, which the
-    /// agent's tool `read` can open and no tool can write. They go with their session.
+    /// Also stores full answers of which a model sees a part: in files below `folder`, which the agent's tool
+    /// `read` can open and no tool can write. They are removed with their session.
     #[must_use]
     pub fn with_answers(self, folder: impl Into<PathBuf>) -> Self {
         Self { answers: Some(folder.into()), ..self }
     }
 
-    /// The same, which keep what files were before tools changed them: in files below `folder`, which no tool may open. They
-    /// go with their session.
+    /// Also stores the contents of files before tools change them: in files below `folder`, which no tool may open.
+    /// They are removed with their session.
     #[must_use]
     pub fn with_changes(self, folder: impl Into<PathBuf>) -> Self {
         Self { changes: Some(folder.into()), ..self }
@@ -89,12 +89,15 @@ impl Sessions {
         self.answers.as_ref().map(|all| Answers::new(all, id))
     }
 
-    /// Begins a session with what a person says first. Both are on the disk once this returns. No line of it will hold
-    /// what `redactor` knows. It gets the id of `begun` where that has one of [`Self::promise`].
+    /// Begins a session with its first prompt. Both are on the disk on return. No line contains a secret that
+    /// `redactor` knows. An id of `begun`, from [`Self::promise`], is kept.
+    ///
+    /// # Errors
+    /// The folder or the file cannot be created or written.
     pub fn begin(
         &self,
         begun: Begun,
-        said: impl Into<Prompt>,
+        prompt: impl Into<Prompt>,
         redactor: &Redactor,
     ) -> Result<SessionLog, SessionError> {
         file::create_private(&self.folder).map_err(SessionError::file("begin", &self.folder))?;
@@ -104,18 +107,21 @@ impl Sessions {
         let time = all.last().map_or_else(Timestamp::now, |newest| newest.begins_before(Timestamp::now()));
         let path = self.folder.join(format!("{}-{id}{ENDING}", time.strftime(TIME)));
         let begun = log::text(Line::now(Entry::Begun(Begun { id: id.clone(), ..begun })), redactor);
-        let prompt = log::text(Line::now(Entry::said(&said.into())), redactor);
+        let prompt = log::text(Line::now(Entry::said(&prompt.into())), redactor);
         // One write: a session that can be found has its prompt.
         let file = File::create(&path, &id, &format!("{begun}\n{prompt}"))?;
         Ok(SessionLog::new(&id, file, redactor.clone(), (self.answers(&id), self.changes(&id))))
     }
 
-    /// An id for a session that is to begin later.
+    /// Returns an id for a session that begins later.
     pub fn promise() -> String {
         new_id()
     }
 
-    /// Opens a session to go on with it.
+    /// Opens a session to continue it.
+    ///
+    /// # Errors
+    /// Another process uses the session, or its file cannot be read or written.
     pub fn resume(&self, saved: &Saved, redactor: &Redactor) -> Result<(SessionLog, Restored), SessionError> {
         let (file, text) = File::open(&saved.path, &saved.id)?;
         let restored = begun(&saved.path, Restored::parse(&text))?;
@@ -126,10 +132,10 @@ impl Sessions {
         Ok((log, restored))
     }
 
-    /// A session that has come as far as `saved`, and goes on by itself.
+    /// Copies `saved` to a new, independent session.
     ///
     /// # Errors
-    /// The file of `saved` cannot be read, or that of the new session not be made.
+    /// The file of `saved` cannot be read, or that of the new session cannot be created.
     pub fn fork(&self, saved: &Saved, redactor: &Redactor) -> Result<Saved, SessionError> {
         let begun = Begun { id: new_id(), ..begun(&saved.path, saved.restored()?)?.begun };
         let id = begun.id.clone();
@@ -143,7 +149,10 @@ impl Sessions {
         self.find(&id)
     }
 
-    /// The sessions, oldest first.
+    /// Returns the sessions, oldest first.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
     pub fn all(&self) -> Result<Vec<Saved>, SessionError> {
         let entries = match fs::read_dir(&self.folder) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -155,21 +164,27 @@ impl Sessions {
         Ok(all)
     }
 
-    /// The session whose id begins with `id`.
+    /// Returns the session whose id begins with `id`.
+    ///
+    /// # Errors
+    /// No session, or several, begin with `id`.
     pub fn find(&self, id: &str) -> Result<Saved, SessionError> {
         let mut found = self.all()?.into_iter().filter(|saved| saved.id.starts_with(id));
         let first = found.next().ok_or_else(|| SessionError::Unknown(id.to_owned()))?;
         if found.next().is_some() { Err(SessionError::Ambiguous(id.to_owned())) } else { Ok(first) }
     }
 
-    /// The newest session like `begun`: of the same program, from the same folder.
+    /// Returns the newest session of the same program and the same folder as `begun`.
+    ///
+    /// # Errors
+    /// There is no such session.
     pub fn last(&self, begun: &Begun) -> Result<Saved, SessionError> {
-        let is_like = |saved: &Saved| saved.begun().is_some_and(|own| own.is_like(begun));
+        let is_like = |saved: &Saved| saved.begun().is_some_and(|other| other.is_like(begun));
         self.all()?.into_iter().rev().find(is_like).ok_or(SessionError::None)
     }
 }
 
-/// Removes the oldest of `all` sessions where there are too many. One that is in use stays.
+/// Removes the oldest of `all` sessions if there are too many, except those in use.
 fn make_room(all: &[Saved]) {
     let more = (all.len() + 1).saturating_sub(MAX_SESSIONS);
     for old in all.iter().take(more).filter(|saved| !saved.is_in_use()) {
@@ -182,64 +197,67 @@ fn make_room(all: &[Saved]) {
 impl Saved {
     fn at(path: &Path, sessions: &Sessions) -> Option<Self> {
         let (_, id) = path.file_name()?.to_str()?.strip_suffix(ENDING)?.rsplit_once('-')?;
-        // It becomes a part of a path below `answers`.
+        // The id becomes a part of a path below `answers`.
         let is_id = id.len() == ID_LENGTH && id.bytes().all(|byte| byte.is_ascii_hexdigit());
         let (answers, changes) = (sessions.answers.clone(), sessions.changes(id));
         is_id.then(|| Self { id: id.to_owned(), path: path.to_owned(), answers, changes })
     }
 
-    /// The time for the name of a session that begins `now`, after this one: also where the clock was set back, or did
-    /// not move on in between.
+    /// Returns the time for the name of a session that begins `now`: later than this one, even if the clock was set
+    /// back or has not advanced.
     fn begins_before(&self, now: Timestamp) -> Timestamp {
-        let own = self.path.file_name().and_then(|name| name.to_str()?.split('-').next());
-        let own = own.and_then(|time| DateTime::strptime(TIME, time).ok()?.to_zoned(TimeZone::UTC).ok());
-        let next = own.and_then(|own| own.timestamp().checked_add(NEXT).ok());
+        let named = self.path.file_name().and_then(|name| name.to_str()?.split('-').next());
+        let named = named.and_then(|time| DateTime::strptime(TIME, time).ok()?.to_zoned(TimeZone::UTC).ok());
+        let next = named.and_then(|named| named.timestamp().checked_add(NEXT).ok());
         next.map_or(now, |next| next.max(now))
     }
 
-    /// Its file.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// All of its whole lines.
+    /// Returns all complete lines.
     pub fn text(&self) -> Result<String, SessionError> {
         file::read(&self.path)
     }
 
-    /// What it has come to.
+    /// Returns the state of the session.
     pub fn restored(&self) -> Result<Restored, SessionError> {
         begun(&self.path, Restored::parse(&self.text()?))
     }
 
-    /// Its lines, and when each was written; those that cannot be read are left out.
+    /// Returns the lines with their times, without unreadable ones.
     pub fn lines(&self) -> Result<Vec<Line>, SessionError> {
         Ok(self.text()?.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
     }
 
-    /// How it began, and what was said first where that is no longer than most of what people say.
+    /// Returns the beginning of the session, and the first prompt if it lies within the first 64 KiB.
     pub fn opening(&self) -> Option<(Begun, Option<String>)> {
         let file = fs::File::open(&self.path).ok()?;
         let mut lines = io::BufRead::lines(io::BufReader::new(io::Read::take(file, OPENING)));
         let mut entry = || Some(serde_json::from_str::<Line>(&lines.next()?.ok()?).ok()?.entry);
         let Some(Entry::Begun(begun)) = entry() else { return None };
-        let said =
+        let prompt =
             entry().and_then(|entry| if let Entry::Said { text, .. } = entry { Some(text) } else { None });
-        Some((begun, said))
+        Some((begun, prompt))
     }
 
-    /// When something was last written to it.
+    /// Returns the time of the last write.
     pub fn changed(&self) -> Option<Timestamp> {
         let changed = fs::metadata(&self.path).ok()?.modified().ok()?;
         Timestamp::try_from(changed).ok()
     }
 
-    /// Whether a process goes on with it.
+    /// Whether a process uses the session.
     pub fn is_in_use(&self) -> bool {
         file::is_in_use(&self.path)
     }
 
-    /// Removes it.
+    /// Removes the session.
+    ///
+    /// # Errors
+    /// A process uses the session, or its file cannot be removed.
     pub fn remove(&self) -> Result<(), SessionError> {
         if self.is_in_use() {
             return Err(SessionError::InUse(self.id.clone()));
@@ -256,10 +274,10 @@ impl Saved {
         }
     }
 
-    /// Puts back what tools changed in it; `None` where nothing is kept.
+    /// Reverts the changes of tools; `None` if none are stored.
     ///
     /// # Errors
-    /// A process goes on with it, or what is kept cannot be read.
+    /// A process uses the session, or the stored changes cannot be read.
     pub fn undo(&self, which: Which) -> Result<Option<Undone>, SessionError> {
         if self.is_in_use() {
             return Err(SessionError::InUse(self.id.clone()));
@@ -267,7 +285,7 @@ impl Saved {
         self.changes.as_ref().map_or(Ok(None), |path| undone(path, which))
     }
 
-    /// How it began, if its first line says so.
+    /// Returns the beginning of the session, if the first line is valid.
     pub fn begun(&self) -> Option<Begun> {
         use io::{BufRead, Read};
         let file = fs::File::open(&self.path).ok()?;
@@ -288,7 +306,7 @@ fn begun(path: &Path, restored: Restored) -> Result<Restored, SessionError> {
     }
 }
 
-/// 32 random bits: there are a thousand sessions at most.
+/// Returns 32 random bits: there are at most a thousand sessions.
 fn new_id() -> String {
     let random = RandomState::new().hash_one((std::process::id(), Timestamp::now().as_nanosecond()));
     format!("{:0width$x}", random & 0xffff_ffff, width = ID_LENGTH)
@@ -330,8 +348,8 @@ mod tests {
         assert_eq!(sessions.all().unwrap().len(), 1);
     }
 
-    /// C17: the order is that in which they began, within a second too, after a clock that was set back, and after
-    /// sessions whose names have whole seconds.
+    /// C17: sessions sort by their beginning, also within a second, after the clock was set back, and after names
+    /// with whole seconds.
     #[test]
     fn c17_the_last_session_is_the_one_that_began_last() {
         let place = tempfile::tempdir().unwrap();
@@ -340,7 +358,7 @@ mod tests {
             let begun = Begun { id: id.to_owned(), ..begun("/a") };
             log::text(Line::now(Entry::Begun(begun)), &redactor)
         };
-        // One of an earlier haft, and one of a clock that went ahead.
+        // A name of an earlier version, and one of a clock in the future.
         for name in ["20260101T000000-ffffffff", "29990101T000000-00000000"] {
             let id = name.rsplit_once('-').unwrap().1;
             fs::write(place.path().join(format!("{name}{ENDING}")), line(id) + "\n").unwrap();
@@ -356,7 +374,7 @@ mod tests {
         assert_eq!(all, ids);
     }
 
-    /// C17: a session that was begun has its prompt, whatever comes next.
+    /// C17: a session has its prompt from the beginning.
     #[test]
     fn c17_a_session_begins_with_its_prompt_on_file() {
         let place = tempfile::tempdir().unwrap();
@@ -368,7 +386,7 @@ mod tests {
         );
     }
 
-    /// A name that is no id would be a path out of the folder.
+    /// A name that is no id could be a path outside of the folder.
     #[test]
     fn a_file_whose_name_has_no_id_is_no_session() {
         let place = tempfile::tempdir().unwrap();

@@ -1,14 +1,14 @@
-//! The two ends of a text that is too long, and a word of how long it is. Refuses to cut without saying so.
+//! Shortens a text that is too long in the middle, and states its full length. Never shortens without a note.
 
 use haft_core::tool::{Keep, clip};
 
-/// The beginning and the end of a text that is longer than `share`, and that this is not all.
+/// Returns the beginning and the end of a text longer than `share` bytes, with a note.
 pub(super) fn cut(text: &str, share: usize, why: &str) -> String {
     if text.len() <= share {
         return text.to_owned();
     }
     let characters = text.chars().count();
-    // As many characters as have that many bytes.
+    // The number of characters that have that many bytes.
     let room = share.saturating_mul(characters) / text.len();
     format!("[haft: this text of {} bytes {why}.]\n{}", text.len(), clip(text, room, Keep::Ends))
 }

@@ -1,20 +1,20 @@
-//! How much of the room files take: those that are text are shown, counted and cut like text. Of the others, which no
-//! part can be shown of, reads nothing but their size; one that is larger than its share is mentioned.
+//! The sizes of files in a conversation: text files are sent, counted and shortened like text. Of other files,
+//! which cannot be shortened, only the size is read; a file beyond its share is replaced by a note.
 
 use haft_core::call::Attachment;
 
 use super::cut::cut;
 use super::share::Share;
 
-/// Bytes that an image or another file counts for, at least: a large image is some 1,600 tokens with every vendor.
+/// The minimum size of an image or another file in bytes: a large image takes about 1,600 tokens at every vendor.
 const FILE: usize = 1600 * super::BYTES_OF_100 / 100;
-/// Bytes of a document for one that is counted: a page is some 100 KiB of it, and some 1,600 tokens.
+/// The bytes of a document for one counted byte: a page has about 100 KiB and 1,600 tokens.
 const BYTES_OF_DOCUMENT: usize = 16;
 
-/// Bytes that the mention of a file counts for.
+/// The counted size of a note about a file, in bytes.
 const MENTION: usize = 200;
 
-/// The files: of those that are text as much as `share` has for texts, and of the others those that are within it.
+/// Returns the files within `share`: text files shortened, larger other files replaced by a note.
 pub(super) fn cut_files(files: &[Attachment], share: Share, why: &str) -> Vec<Attachment> {
     let cut = |file: &Attachment| match file.text() {
         Some(text) if text.len() > share.text => {
@@ -26,18 +26,18 @@ pub(super) fn cut_files(files: &[Attachment], share: Share, why: &str) -> Vec<At
     files.iter().map(cut).collect()
 }
 
-/// What stands for a file that is not shown.
+/// Returns the note in place of a file.
 fn mention(file: &Attachment, why: &str) -> Attachment {
     let text = format!("[haft: the file ({}) {why}; it is not shown.]", file.described());
     Attachment::new("text/plain", text.into_bytes())
 }
 
-/// Bytes of a text and of each file that is one.
+/// Returns the sizes of a text and of each text file, in bytes.
 pub(super) fn texts(text: &str, files: &[Attachment]) -> impl Iterator<Item = usize> {
     std::iter::once(text.len()).chain(files.iter().filter_map(|file| file.text().map(str::len)))
 }
 
-/// Bytes that each of the other files counts for.
+/// Returns the counted sizes of the other files, in bytes.
 pub(super) fn sizes(files: &[Attachment]) -> impl Iterator<Item = usize> {
     files.iter().filter(|file| file.text().is_none()).map(size)
 }
@@ -49,12 +49,12 @@ fn size(file: &Attachment) -> usize {
     }
 }
 
-/// Bytes that files of these `sizes` count for, where those that are larger than `most` are mentioned.
+/// Returns the counted size of files of these `sizes`, where those larger than `most` are replaced by a note.
 pub(super) fn shown(sizes: &[usize], most: usize) -> usize {
     sizes.iter().map(|bytes| if *bytes > most { MENTION } else { *bytes }).sum()
 }
 
-/// Whether one of them is larger than its share.
+/// Whether a file is larger than its share.
 pub(super) fn is_larger(files: &[Attachment], share: Share) -> bool {
     sizes(files).any(|bytes| bytes > share.file)
 }
@@ -69,7 +69,7 @@ mod tests {
     use crate::provider::TooLong;
     use crate::provider::{Exchange, Message, Prompt, Reply, RequestedCall};
 
-    /// Files of the task stay with it after a cut; what is text is cut like text, and all of them count.
+    /// Files of the task are kept after a cut; text files are shortened like text, and all files count.
     #[test]
     fn files_count_and_stay_with_what_was_asked() {
         let log = Attachment::new("text/plain", "line ".repeat(40_000).into_bytes());
@@ -112,7 +112,7 @@ mod tests {
         messages.iter().flat_map(files).filter(|file| file.text().is_none()).count()
     }
 
-    /// A file that the model cannot read would fail the task and every one that goes on with it.
+    /// A file that the model cannot read would fail the task and every continuation.
     #[test]
     fn a_file_that_does_not_fit_is_mentioned() {
         let large = || Attachment {
@@ -145,7 +145,7 @@ mod tests {
         messages.iter().map(|message| Size::new(message).shown(Shares::WHOLE)).sum()
     }
 
-    /// What is refused as too long is asked with fewer files, and at last with none.
+    /// A conversation that is too long is sent with fewer files, and finally with none.
     #[test]
     fn refusals_leave_out_files_too() {
         let picture = || Attachment::new("image/png", vec![0]);

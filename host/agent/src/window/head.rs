@@ -1,6 +1,6 @@
-//! What stands in the place of messages that are left out: how many there were, what they came to, and what a person
-//! asked for first and last, and said in few words between, in their own words. The same until the next cut, for what
-//! providers have cached.
+//! The text in place of the messages that are left out: their number, their summary, the first and the last request
+//! of the person, and short prompts between them, verbatim. It stays unchanged until the next cut, for prompt
+//! caches.
 
 use super::cut::cut;
 use super::share::Shares;
@@ -8,27 +8,27 @@ use super::shorten::{self, PROMPT_CUT};
 use crate::provider::Prompt;
 use crate::session::Summary;
 
-/// Bytes of its own words, roughly.
+/// The approximate size of its fixed text in bytes.
 pub(super) const WORDS: usize = 400;
 
-/// What is known of the messages that are left out.
+/// The messages that are left out.
 pub(super) struct Head<'m> {
-    /// How many there are.
+    /// The number of messages.
     pub(super) left_out: usize,
-    /// What stands for them, or for the first of them.
+    /// The summary of all of them, or of the first ones.
     pub(super) summary: Option<&'m Summary>,
-    /// What a person said first, where something else is being worked on.
+    /// The first request of the person, if the current task is another one.
     pub(super) first: Option<&'m Prompt>,
-    /// What a person said after that, in few words.
+    /// Short prompts of the person after the first.
     pub(super) said: Vec<&'m str>,
-    /// What is being worked on.
+    /// The request that is being worked on.
     pub(super) asked: Option<&'m Prompt>,
-    /// What haft asked by itself after that.
+    /// A question of haft after that request.
     pub(super) question: Option<&'m Prompt>,
 }
 
 impl Head<'_> {
-    /// The prompt that stands for them.
+    /// Returns the prompt in place of the messages.
     pub(super) fn prompt(&self, shares: Shares) -> Prompt {
         let first = self.first.map(|said| shorten::prompt(said, shares.first));
         let asked = self.asked.map(|said| shorten::prompt(said, shares.prompt)).unwrap_or_default();

@@ -1,17 +1,17 @@
-//! Which prompts between a person's first and last stay in their own words before the cut: the short ones, which say
-//! what to do and what to keep in mind. Long ones are pasted, and left to the summary. Reads nothing but lengths.
+//! Selects the prompts between the first and the last request that are kept verbatim before the cut: the short
+//! ones, which give instructions. Long ones contain pasted text, and are left to the summary. Reads only lengths.
 
 use std::collections::BTreeSet;
 
 use super::size::Size;
 
-/// Bytes of a prompt that counts as short: some five lines.
+/// The maximum size of a short prompt in bytes: about five lines.
 const SHORT: usize = 400;
-/// Bytes of what separates one from the next.
+/// The size of the separator between two prompts in bytes.
 const SEPARATOR: usize = 3;
 
-/// Those of the messages `before` the cut that stay, by their index: all where they take no more than `room` bytes, else
-/// the oldest and the newest in equal parts. `besides`: those that are shown anyway.
+/// Returns the indices of the messages `before` the cut that are kept: all if they take at most `room` bytes,
+/// otherwise the oldest and the newest in equal parts. `besides`: messages that are sent anyway.
 pub(super) fn kept(before: &[Size], besides: &[usize], room: usize) -> BTreeSet<usize> {
     let short: Vec<(usize, usize)> = before
         .iter()
@@ -26,12 +26,12 @@ pub(super) fn kept(before: &[Size], besides: &[usize], room: usize) -> BTreeSet<
     if all <= room { short.iter().map(|(index, _)| *index).collect() } else { kept }
 }
 
-/// Bytes that `kept` takes of the messages `before` the cut.
+/// Returns the size of the `kept` messages in bytes.
 pub(super) fn bytes(before: &[Size], kept: &BTreeSet<usize>) -> usize {
     kept.iter().filter_map(|index| before.get(*index)?.words()).map(|bytes| bytes + SEPARATOR).sum()
 }
 
-/// The first of `short` that together take no more than `room`.
+/// Returns the first of `short` that together take at most `room`.
 fn within<'a>(short: impl Iterator<Item = &'a (usize, usize)>, room: usize) -> BTreeSet<usize> {
     let mut left = room;
     let fits = |(_, bytes): &&(usize, usize)| {

@@ -1,31 +1,31 @@
-//! How much of the room single messages may take. Knows no message.
+//! The shares of the room for single messages.
 
-/// Bytes of one message that are shown.
+/// The maximum sizes of one message in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Share {
-    /// Of its text, and of each file that is one.
+    /// For its text, and for each text file.
     pub(super) text: usize,
-    /// The largest other file that is shown: there is no showing a part of it.
+    /// For each other file, which cannot be shortened.
     pub(super) file: usize,
 }
 
-/// Bytes of single messages that are shown.
+/// The maximum sizes of single messages in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shares {
-    /// Of a prompt.
+    /// For a prompt.
     pub(super) prompt: Share,
-    /// Of the first prompt, where another is being worked on.
+    /// For the first prompt, if the current task is another one.
     pub(super) first: Share,
-    /// Of an answer of a tool.
+    /// For the answer of a tool.
     pub(super) answer: Share,
-    /// Of what stands for the beginning.
+    /// For the summary of the beginning.
     pub(super) summary: usize,
 }
 
 #[cfg(test)]
 impl Shares {
     const ALL: Share = Share { text: usize::MAX, file: usize::MAX };
-    /// Of everything everything.
+    /// No limits.
     pub(super) const WHOLE: Self =
         Self { prompt: Self::ALL, first: Self::ALL, answer: Self::ALL, summary: usize::MAX };
 }

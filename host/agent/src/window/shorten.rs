@@ -1,5 +1,5 @@
-//! The beginning and the end of texts that are larger than their share, and where the rest is. Refuses to point at a
-//! file where the model has nothing to open it with.
+//! Shortens texts beyond their share in the middle, and states where the full text is. Names a file only if the
+//! model has a tool that opens it.
 
 use super::cut::cut;
 use super::files::{self, cut_files, texts};
@@ -8,18 +8,18 @@ use crate::provider::{Exchange, Message, Prompt, RequestedCall};
 use crate::session::{Kept, Place};
 use haft_core::call::{Attachment, ToolResult};
 
-/// What keeps the whole of an answer that is cut, if anything does.
+/// Stores the full text of a shortened answer, if possible.
 pub(crate) type Keeper<'a> = &'a (dyn Fn(Place, &str) -> Option<Kept> + Sync);
 
-/// The tool that opens what is kept: haft's own.
+/// The tool that opens stored answers: haft's built-in one.
 pub(crate) const READER: &str = "read";
 
-/// What is said where an answer is cut of which nothing else is kept.
+/// The note in a shortened answer that is not stored.
 const ANSWER_CUT: &str = "is more than fits into this conversation; ask for a part of it to see the rest";
-/// What is said where a prompt is cut.
+/// The note in a shortened prompt.
 pub(super) const PROMPT_CUT: &str = "is more than fits into this conversation";
 
-/// Where the whole of a text is, for a model.
+/// Returns the location of a full text, for a model.
 pub(crate) fn told(kept: &Kept) -> String {
     format!(
         "all of it, {} bytes in {} lines, is in `{}`: `{READER}` shows a part of it, from line `offset` on, `limit` \
@@ -30,20 +30,20 @@ pub(crate) fn told(kept: &Kept) -> String {
     )
 }
 
-/// Whether something in `message` is larger than its share.
+/// Whether a part of `message` exceeds its share.
 pub(super) fn is_larger(message: &Message, shares: Shares) -> bool {
     let is_over = |text: &str, attachments: &[Attachment], share: Share| {
         texts(text, attachments).any(|bytes| bytes > share.text) || files::is_larger(attachments, share)
     };
     match message {
-        Message::User(said) => is_over(&said.text, &said.attachments, shares.prompt),
+        Message::User(prompt) => is_over(&prompt.text, &prompt.attachments, shares.prompt),
         Message::Turn(exchange) => exchange
             .answered()
             .any(|(_, result)| is_over(&result.content, &result.attachments, shares.answer)),
     }
 }
 
-/// The message at `index` of the conversation, with every text and file within its share.
+/// Returns the message at `index` of the conversation, with every text and file within its share.
 pub(super) fn shorten(index: usize, message: &Message, shares: Shares, keeper: Keeper<'_>) -> Message {
     match message {
         Message::User(said) => Message::User(prompt(said, shares.prompt)),
@@ -57,7 +57,7 @@ pub(super) fn shorten(index: usize, message: &Message, shares: Shares, keeper: K
     }
 }
 
-/// A prompt with every text and file within `share`.
+/// Returns a prompt with every text and file within `share`.
 pub(super) fn prompt(said: &Prompt, share: Share) -> Prompt {
     Prompt {
         text: cut(&said.text, share.text, PROMPT_CUT),
@@ -72,7 +72,7 @@ fn answer(
     shares: Shares,
     keeper: Keeper<'_>,
 ) -> ToolResult {
-    // What the reader answers is in a file already.
+    // An answer of the reader is in a file already.
     let is_kept = result.content.len() > shares.answer.text && requested.call.tool != READER;
     let kept = is_kept.then(|| keeper(place, &result.content)).flatten();
     let why = kept.map(|kept| format!("is more than fits into this conversation; {}", told(&kept)));

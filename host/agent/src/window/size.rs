@@ -1,4 +1,4 @@
-//! How much of the room a message takes. Reads nothing but lengths.
+//! The sizes of messages. Reads only lengths.
 
 use haft_core::call::Attachment;
 
@@ -7,7 +7,7 @@ use super::share::{Share, Shares};
 use crate::is_own_question;
 use crate::provider::{Exchange, Message};
 
-/// Bytes of texts, each of which may be cut, and what each of the files beside them counts for.
+/// The sizes of texts, which may be shortened, and the counted sizes of other files, in bytes.
 #[derive(Clone, Debug, Default)]
 struct Parts {
     texts: Vec<usize>,
@@ -26,13 +26,13 @@ impl Parts {
     }
 }
 
-/// Bytes of a message: of prompts and answers, of which a part may be shown, and of everything else.
+/// The size of a message in bytes: prompts and answers, which may be shortened, and the rest.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Size {
     prompt: Parts,
     answers: Parts,
     rest: usize,
-    /// Whether a person said it.
+    /// Whether a person gave the prompt.
     pub(super) is_asked: bool,
 }
 
@@ -40,10 +40,10 @@ impl Size {
     pub(super) fn new(message: &Message) -> Self {
         let mut size = Self::default();
         match message {
-            Message::User(said) => {
-                size.prompt.add(&said.text, &said.attachments);
-                // What haft asked is not what the person asked.
-                size.is_asked = !is_own_question(said);
+            Message::User(prompt) => {
+                size.prompt.add(&prompt.text, &prompt.attachments);
+                // A question of haft is no request of the person.
+                size.is_asked = !is_own_question(prompt);
             }
             Message::Turn(exchange) => {
                 for (_, result) in exchange.answered() {
@@ -55,7 +55,7 @@ impl Size {
         size
     }
 
-    /// Bytes of a prompt that is words alone; `None` where files come with it.
+    /// Returns the size of a prompt without files in bytes; `None` with files.
     pub(super) fn words(&self) -> Option<usize> {
         match (self.prompt.texts.as_slice(), self.prompt.files.as_slice()) {
             ([words], []) => Some(*words),
@@ -63,7 +63,7 @@ impl Size {
         }
     }
 
-    /// Whether there are files that are no text.
+    /// Whether there are files other than text.
     pub(super) fn has_files(&self) -> bool {
         !self.prompt.files.is_empty() || !self.answers.files.is_empty()
     }
@@ -72,19 +72,19 @@ impl Size {
         self.prompt.shown(shares.prompt) + self.answers.shown(shares.answer) + self.rest
     }
 
-    /// Bytes of a prompt of which no more than `share` is shown.
+    /// Returns the size of a prompt of which at most `share` is sent, in bytes.
     pub(super) fn prompt(&self, share: Share) -> usize {
         self.prompt.shown(share) + self.rest
     }
 }
 
-/// Bytes of a turn beside its answers.
+/// Returns the size of a turn without its answers, in bytes.
 fn own_bytes(exchange: &Exchange) -> usize {
     let reply = exchange.reply();
-    let own = if reply.raw.is_null() { 0 } else { reply.raw.to_string().len() };
+    let raw = if reply.raw.is_null() { 0 } else { reply.raw.to_string().len() };
     let calls = reply
         .calls
         .iter()
         .map(|requested| requested.call.tool.len() + requested.call.arguments.to_string().len());
-    own.max(reply.text.len() + calls.sum::<usize>())
+    raw.max(reply.text.len() + calls.sum::<usize>())
 }

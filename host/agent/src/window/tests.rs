@@ -1,4 +1,4 @@
-//! What is shown of conversations of every size.
+//! Tests of the window with conversations of every size.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -45,7 +45,7 @@ fn shown(window: &Window, messages: &[Message]) -> usize {
     visible(window, messages).iter().map(bytes).sum()
 }
 
-/// G02: one answer of megabytes leaves room for the task and for the next ones.
+/// G02: an answer of megabytes leaves room for the task and for the next answers.
 #[test]
 fn g02_a_single_answer_never_takes_more_than_its_share() {
     let messages = vec![says("the task"), turn(3 << 20)];
@@ -62,7 +62,7 @@ fn g02_a_single_answer_never_takes_more_than_its_share() {
     }
 }
 
-/// G02: the vendor's own count of the last turn corrects the estimate, digits being three tokens for four bytes.
+/// G02: the vendor's count of the last turn corrects the estimate; digits are three tokens for four bytes.
 #[test]
 fn g02_tokens_are_estimated_by_the_vendor_s_own_count() {
     let messages: Vec<_> = std::iter::once(says("the task")).chain((0..30).map(|_| turn(1000))).collect();
@@ -76,7 +76,7 @@ fn g02_tokens_are_estimated_by_the_vendor_s_own_count() {
     assert_eq!(window.fit(&messages), None, "a count is never a reason to show more");
 }
 
-/// A long prompt (a diff, a log) is what the person asked: no budget cuts it, only what the model can read.
+/// A long prompt (a diff, a log) is the person's request: only the context window shortens it, no budget.
 #[test]
 fn a_long_prompt_is_shown_whole_where_the_model_can_read_it() {
     let messages = vec![says(&"diff ".repeat(60_000))];
@@ -90,7 +90,7 @@ fn a_long_prompt_is_shown_whole_where_the_model_can_read_it() {
     assert!((20_000..50_000).contains(&shown(&small, &messages)), "{}", shown(&small, &messages));
 }
 
-/// The task stays known after a cut, also where haft had asked the model to go on since; what it asked last is asked.
+/// The task is kept after a cut, also if haft has asked the model to go on since; haft's last question is kept too.
 #[test]
 fn a_request_to_go_on_does_not_take_the_place_of_the_task() {
     let again = "[Your answer cannot be used: `n` is required. Answer again, with nothing else.]";
@@ -117,7 +117,7 @@ fn a_request_to_go_on_does_not_take_the_place_of_the_task() {
     assert!(!is_own_question(&Prompt::default()));
 }
 
-/// G02: a refusal is answered by showing less, until there is nothing more to leave out.
+/// G02: after an error less is sent, until nothing more can be left out.
 #[test]
 fn g02_a_refusal_shrinks_what_is_shown() {
     let messages: Vec<_> = std::iter::once(says("the task")).chain((0..30).map(|_| turn(1000))).collect();
@@ -176,7 +176,7 @@ fn what_fits_is_shown_as_it_is() {
     assert!(matches!(visible(&window, &messages), Cow::Borrowed(_)));
 }
 
-/// The task stays in the person's own words, first and last, whatever stands between them.
+/// The first and the last request are kept verbatim, whatever lies between them.
 #[test]
 fn what_is_left_out_leaves_its_summary_and_the_first_and_last_prompt() {
     let mut messages = vec![says("the first task")];
@@ -193,14 +193,14 @@ fn what_is_left_out_leaves_its_summary_and_the_first_and_last_prompt() {
         ["`small`", "the key is 4711", "the first task", "the second task"].map(|part| said.text.find(part));
     assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{}", said.text);
     assert_eq!(shown.len(), messages.len() - range.end + 1);
-    // A conversation that is gone on with begins there.
+    // A continued conversation begins at the summary.
     let mut resumed = Window::after(window.summary().cloned(), None);
     resumed.begin("m", history(1000));
     assert_eq!(resumed.fit(&messages), None);
     assert_eq!(visible(&resumed, &messages), shown);
 }
 
-/// What a person said in few words stays, whatever a summary made of it.
+/// Short prompts are kept verbatim, whatever the summary says.
 #[test]
 fn what_was_said_in_few_words_stays_as_it_was_said() {
     let mut messages =
@@ -224,7 +224,7 @@ fn what_was_said_in_few_words_stays_as_it_was_said() {
     assert!(all <= window.shown(), "{all}, and {} were counted", window.shown());
 }
 
-/// What providers have cached outlives a task: the next one does not move the cut.
+/// The cut stays from one task to the next, for the prompt cache.
 #[test]
 fn the_cut_stays_from_one_task_to_the_next() {
     let mut messages = vec![says("the task")];
@@ -241,7 +241,7 @@ fn the_cut_stays_from_one_task_to_the_next() {
     assert_eq!(window.fit(&messages), None);
 }
 
-/// What an earlier process was told of the tokens holds for the next: it does not have to be refused first.
+/// The token count of an earlier process is used: no error is needed first.
 #[test]
 fn a_conversation_that_goes_on_knows_what_was_counted() {
     let mut messages = vec![says("the task")];
@@ -255,7 +255,7 @@ fn a_conversation_that_goes_on_knows_what_was_counted() {
     assert!(!fits(Some((30, 24_000))));
 }
 
-/// The model is told where the rest of an answer is, and not of a copy of what it was reading.
+/// The model gets the location of the full answer, but not for an answer of its own reader.
 #[test]
 fn an_answer_that_is_cut_says_where_all_of_it_is() {
     let place = std::sync::Mutex::new(Vec::new());
@@ -280,7 +280,7 @@ fn an_answer_that_is_cut_says_where_all_of_it_is() {
     assert_eq!((text(3).len(), place.into_inner().unwrap()), (10, vec![Place { message: 1, call: 0 }]));
 }
 
-/// A prompt that fills the room leaves some for the work on it.
+/// A prompt that fills the room leaves some room for the work on it.
 #[test]
 fn beside_a_long_prompt_the_cut_does_not_move_at_every_turn() {
     let mut messages = vec![says(&"diff ".repeat(3000))];
@@ -295,7 +295,7 @@ fn beside_a_long_prompt_the_cut_does_not_move_at_every_turn() {
 }
 
 proptest! {
-    /// PL20: whatever is cut away, the first message is a person's, and roles alternate.
+    /// PL20: after any cut, the first message is the user's, and roles alternate.
     #[test]
     fn pl20_what_is_shown_is_valid(sizes in prop::collection::vec(0_usize..3000, 1..40), budget in 1_u32..3000) {
         let mut messages = vec![says("task")];

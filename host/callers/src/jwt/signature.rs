@@ -1,5 +1,5 @@
-//! The signatures of JSON Web Tokens, verified by `ring`. Nothing is signed, and there is no algorithm with a shared
-//! secret: a public key can never be taken for one.
+//! Verifies the signatures of JSON Web Tokens with `ring`. Signs nothing, and supports no algorithm with a shared
+//! secret: a public key can never be mistaken for one.
 
 use jsonwebtoken::crypto::{CryptoProvider, JwtSigner, JwtVerifier, KeyUtils};
 use jsonwebtoken::errors::{Error, ErrorKind};
@@ -8,14 +8,15 @@ use jsonwebtoken::{Algorithm, DecodingKey, DecodingKeyKind, EncodingKey};
 use ring::signature as ring_signature;
 use ring::signature::{RsaParameters, RsaPublicKeyComponents, UnparsedPublicKey, VerificationAlgorithm};
 
-/// How signatures are verified.
+/// The verification of signatures.
 static PROVIDER: CryptoProvider = CryptoProvider {
     signer_factory: no_signer,
     verifier_factory: verifier,
     key_utils: KeyUtils::new_unimplemented(),
 };
 
-/// Has the library verify by it. A program that embeds haft may have chosen another before, which is then used.
+/// Installs the verification in the library. A program that embeds haft may have installed another one, which is
+/// then used.
 pub(crate) fn install() {
     let _ = PROVIDER.install_default();
 }

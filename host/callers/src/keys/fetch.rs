@@ -1,5 +1,5 @@
-//! Reads a set of keys, from a file or an address. Bounded in size and time; redirects are not followed, and plain HTTP is
-//! spoken with this machine alone.
+//! Reads a set of keys from a file or a URL. Bounded in size and time; follows no redirects, and uses plain HTTP
+//! only for loopback addresses.
 
 use std::fs::File;
 use std::io::Read;
@@ -13,13 +13,13 @@ use reqwest::{Client, Url};
 use super::super::rule::KeySource;
 use super::KeySet;
 
-/// Bytes of a set of keys. Those of the largest issuers have a tenth.
+/// The maximum size of a set of keys in bytes: ten times those of the largest issuers.
 const MAX_SET: usize = 256 << 10;
 
-/// How long it may take to be had.
+/// The timeout of a fetch.
 const PATIENCE: Duration = Duration::from_secs(8);
 
-/// The keys at `source`; what is wrong, in words that name no secret.
+/// Reads the keys at `source`; error messages contain no secret.
 pub(super) async fn keys(source: &KeySource) -> Result<KeySet, String> {
     let text = match source {
         KeySource::Url(url) => tokio::time::timeout(PATIENCE, at(url))

@@ -1,4 +1,4 @@
-//! A set of public keys (RFC 7517) and the one of them that verifies a token.
+//! A set of public keys (RFC 7517), and the selection of the key that verifies a token.
 
 use std::str::FromStr;
 
@@ -7,7 +7,7 @@ use jsonwebtoken::{Algorithm, AlgorithmFamily, DecodingKey};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// Keys of a set that are looked at. Issuers have a handful.
+/// The maximum number of keys of a set. Issuers have a handful.
 const MOST: usize = 128;
 
 /// The keys of an issuer that can verify a signature.
@@ -17,7 +17,7 @@ pub(crate) struct KeySet(Vec<PublicKey>);
 #[derive(Debug)]
 struct PublicKey {
     id: Option<String>,
-    /// The only algorithm that it is for, where it says so.
+    /// The only algorithm of the key, if it names one.
     algorithm: Option<String>,
     curve: Option<EllipticCurve>,
     key: DecodingKey,
@@ -29,7 +29,7 @@ struct Written {
 }
 
 impl KeySet {
-    /// The keys of `text`. Those that are not understood are left out, as are those with a shared secret.
+    /// Parses the keys of `text`. Skips unknown keys and those with a shared secret.
     pub(super) fn parse(text: &[u8]) -> Result<Self, String> {
         let written: Written =
             serde_json::from_slice(text).map_err(|error| format!("no set of keys: {error}"))?;
@@ -41,12 +41,12 @@ impl KeySet {
         }
     }
 
-    /// Whether a key is called `id`.
+    /// Whether a key has the id `id`.
     pub(crate) fn has(&self, id: &str) -> bool {
         self.0.iter().any(|key| key.id.as_deref() == Some(id))
     }
 
-    /// The key called `id` that is for `algorithm`; the only one for it, where a token names none.
+    /// Returns the key with the id `id` for `algorithm`; without an id, the only key for it.
     pub(crate) fn find(&self, id: Option<&str>, algorithm: Algorithm) -> Option<&DecodingKey> {
         let is_meant = |key: &&PublicKey| id.is_none_or(|id| key.id.as_deref() == Some(id));
         let mut fitting = self.0.iter().filter(is_meant).filter(|key| key.fits(algorithm));
@@ -62,8 +62,8 @@ impl PublicKey {
         let is_for_signatures = matches!(jwk.common.public_key_use, None | Some(PublicKeyUse::Signature));
         let curve = match &jwk.algorithm {
             AlgorithmParameters::RSA(_) => None,
-            AlgorithmParameters::EllipticCurve(own) => Some(own.curve.clone()),
-            AlgorithmParameters::OctetKeyPair(own) => Some(own.curve.clone()),
+            AlgorithmParameters::EllipticCurve(parameters) => Some(parameters.curve.clone()),
+            AlgorithmParameters::OctetKeyPair(parameters) => Some(parameters.curve.clone()),
             _ => return None,
         };
         let key = DecodingKey::from_jwk(&jwk).ok().filter(|_| is_for_signatures)?;
@@ -72,7 +72,7 @@ impl PublicKey {
 
     fn fits(&self, algorithm: Algorithm) -> bool {
         let is_named =
-            self.algorithm.as_deref().is_none_or(|own| Algorithm::from_str(own).ok() == Some(algorithm));
+            self.algorithm.as_deref().is_none_or(|name| Algorithm::from_str(name).ok() == Some(algorithm));
         let family = match algorithm {
             Algorithm::ES256 => self.curve == Some(EllipticCurve::P256),
             Algorithm::ES384 => self.curve == Some(EllipticCurve::P384),

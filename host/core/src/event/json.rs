@@ -1,11 +1,11 @@
-//! Events as JSON, for programs that follow a run, and what a person is to know of them in any case. Refuses to change what is there: later versions add kinds and keys.
+//! Events as JSON, for programs that follow a run. The format is stable: later versions only add kinds and keys.
 
 use serde_json::{Value, json};
 
 use super::Event;
 
 impl Event {
-    /// Which files are left out of what a model is shown, and why, where the event says so: here, or within an agent.
+    /// Returns the files left out of a request and the reason, if the event reports that, here or within an agent.
     pub fn not_shown(&self) -> Option<&str> {
         match self {
             Self::NotShown { reason } => Some(reason),
@@ -14,8 +14,8 @@ impl Event {
         }
     }
 
-    /// The event as an object, whose `event` says what happened. What happened within an agent has `agent`, such as
-    /// `reviewer/searcher`, and `parent`, the call of the agent before that this is a part of.
+    /// Returns the event as an object whose member `event` is its kind. An event within an agent has `agent`, such
+    /// as `reviewer/searcher`, and `parent`, the call of the calling agent.
     pub fn json(&self) -> Value {
         match self {
             Self::Compiling { plugin, bytes } => {

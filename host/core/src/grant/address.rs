@@ -1,72 +1,72 @@
-//! Which addresses belong to the public internet. A name may lead to those and no others; this
-//! file knows nothing of grants, and lets an address be public only when nothing speaks against it.
+//! The addresses of the public internet. A name may resolve to these alone. This file is independent of grants, and
+//! an address is public only if no table lists it.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Why an address is refused.
+/// The reason for refusing an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
-    /// This machine.
+    /// An address of this machine.
     #[error("loopback address")]
     Loopback,
-    /// A network of its own: a home, an office, a container host.
+    /// A private network: a home, an office, a container host.
     #[error("private address")]
     Private,
-    /// Between a provider and its customers.
+    /// The network between a provider and its customers.
     #[error("address of a provider's inner network")]
     Shared,
-    /// The same wire.
+    /// The local link.
     #[error("link-local address")]
     LinkLocal,
-    /// Serves the credentials of a cloud's virtual machine to any process on it.
+    /// A service that gives the credentials of a cloud's virtual machine to any process on it.
     #[error("address of a cloud's metadata service")]
     Metadata,
-    /// No address at all: "this host", "any address".
+    /// No address: "this host", "any address".
     #[error("unspecified address")]
     Unspecified,
-    /// Many receivers.
+    /// Multicast or broadcast.
     #[error("multicast or broadcast address")]
     Multicast,
-    /// For examples in documents.
+    /// Examples in documents.
     #[error("documentation address")]
     Documentation,
-    /// For measuring devices.
+    /// Benchmarking of devices.
     #[error("benchmarking address")]
     Benchmarking,
-    /// IPv6 that carries IPv4 somewhere else.
+    /// IPv6 that tunnels IPv4 to another network.
     #[error("tunnel address")]
     Tunnel,
     /// An address that is not allocated.
     #[error("reserved address")]
     Reserved,
-    /// Closed by the grant.
+    /// An address that the grant closes.
     #[error("blocked address")]
     Blocked,
-    /// `localhost` is this machine or nothing.
+    /// `localhost` resolved to another address than loopback.
     #[error("not a loopback address, and `localhost` is nothing else")]
     NotLoopback,
 }
 
-/// A network and why it is not public.
+/// A network, its prefix length, and the reason for refusing it.
 type Row<A> = (A, u32, AddressError);
 
-/// The first row that fits decides. IANA's IPv4 Special-Purpose Address Registry, and two services
-/// of clouds outside of it.
+/// The first matching row counts. Source: IANA's IPv4 Special-Purpose Address Registry, and services of clouds
+/// outside of it.
 const V4: &[Row<Ipv4Addr>] = &[
     (Ipv4Addr::UNSPECIFIED, 8, AddressError::Unspecified),
     (Ipv4Addr::new(10, 0, 0, 0), 8, AddressError::Private),
-    // Alibaba Cloud's.
+    // Alibaba Cloud.
     (Ipv4Addr::new(100, 100, 100, 200), 32, AddressError::Metadata),
     (Ipv4Addr::new(100, 64, 0, 0), 10, AddressError::Shared),
     (Ipv4Addr::new(127, 0, 0, 0), 8, AddressError::Loopback),
-    // Azure's, in the midst of public addresses.
+    // Azure, within public addresses.
     (Ipv4Addr::new(168, 63, 129, 16), 32, AddressError::Metadata),
     (Ipv4Addr::new(169, 254, 169, 254), 32, AddressError::Metadata),
-    // Amazon's for containers.
+    // Amazon, for containers.
     (Ipv4Addr::new(169, 254, 170, 0), 24, AddressError::Metadata),
     (Ipv4Addr::new(169, 254, 0, 0), 16, AddressError::LinkLocal),
     (Ipv4Addr::new(172, 16, 0, 0), 12, AddressError::Private),
-    // Oracle's.
+    // Oracle.
     (Ipv4Addr::new(192, 0, 0, 192), 32, AddressError::Metadata),
     (Ipv4Addr::new(192, 0, 0, 0), 24, AddressError::Reserved),
     (Ipv4Addr::new(192, 0, 2, 0), 24, AddressError::Documentation),
@@ -80,13 +80,13 @@ const V4: &[Row<Ipv4Addr>] = &[
     (Ipv4Addr::new(240, 0, 0, 0), 4, AddressError::Reserved),
 ];
 
-/// The same of IPv6, below what [`embedded`] finds. Addresses are handed out from `2000::/3` alone.
+/// The table for IPv6, after [`embedded`]. Addresses are allocated from `2000::/3` alone.
 const V6: &[Row<Ipv6Addr>] = &[
     (Ipv6Addr::UNSPECIFIED, 128, AddressError::Unspecified),
     (Ipv6Addr::LOCALHOST, 128, AddressError::Loopback),
-    // IPv4-compatible addresses (RFC 4291, section 2.5.5.1), which mean nothing any more.
+    // IPv4-compatible addresses (RFC 4291, section 2.5.5.1), which are deprecated.
     (Ipv6Addr::UNSPECIFIED, 96, AddressError::Tunnel),
-    // A site's own NAT64 (RFC 8215): only the site knows what it leads to.
+    // Local NAT64 (RFC 8215): the destination depends on the site.
     (Ipv6Addr::new(0x64, 0xff9b, 1, 0, 0, 0, 0, 0), 48, AddressError::Tunnel),
     // Teredo.
     (Ipv6Addr::new(0x2001, 0, 0, 0, 0, 0, 0, 0), 32, AddressError::Tunnel),
@@ -96,7 +96,7 @@ const V6: &[Row<Ipv6Addr>] = &[
     // 6to4.
     (Ipv6Addr::new(0x2002, 0, 0, 0, 0, 0, 0, 0), 16, AddressError::Tunnel),
     (Ipv6Addr::new(0x3fff, 0, 0, 0, 0, 0, 0, 0), 20, AddressError::Documentation),
-    // Amazon's and Google's.
+    // Amazon and Google.
     (Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254), 128, AddressError::Metadata),
     (Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254), 128, AddressError::Metadata),
     (Ipv6Addr::new(0xfc00, 0, 0, 0, 0, 0, 0, 0), 7, AddressError::Private),
@@ -106,10 +106,10 @@ const V6: &[Row<Ipv6Addr>] = &[
     (Ipv6Addr::new(0xff00, 0, 0, 0, 0, 0, 0, 0), 8, AddressError::Multicast),
 ];
 
-/// What is handed out.
+/// The allocated range.
 const GLOBAL: Row<Ipv6Addr> = (Ipv6Addr::new(0x2000, 0, 0, 0, 0, 0, 0, 0), 3, AddressError::Reserved);
 
-/// Why `address` is not one of the public internet; `None` when it is.
+/// Returns the reason why `address` is not public; `None` if it is.
 pub fn local(address: IpAddr) -> Option<AddressError> {
     match address {
         IpAddr::V4(address) => {
@@ -129,7 +129,7 @@ fn local6(address: Ipv6Addr) -> Option<AddressError> {
     listed.map(|(_, _, why)| *why).or(other)
 }
 
-/// The IPv4 address that an IPv6 address is another form of: mapped, or below the well-known NAT64 prefix (RFC 6052),
+/// Returns the IPv4 address that an IPv6 address embeds: mapped, or below the well-known NAT64 prefix (RFC 6052),
 /// which networks without IPv4 depend on.
 fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let [.., a, b, c, d] = address.octets();
@@ -183,7 +183,7 @@ mod tests {
         }
     }
 
-    /// The neighbours of those networks, and what the world uses.
+    /// The neighbours of those networks, and well-known addresses.
     #[test]
     fn addresses_that_are_public() {
         for address in [

@@ -1,15 +1,15 @@
-//! The parts of `host[:port]`, in the one form in which they are compared.
+//! The parts of `host[:port]`, in a canonical form for comparison.
 
 use std::net::Ipv6Addr;
 
-/// A port that is no number from 1 to 65,535.
+/// The error for a port that is no number from 1 to 65,535.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct InvalidPort;
 
-/// RFC 1035, section 2.3.4.
+/// The maximum length of a host name: RFC 1035, section 2.3.4.
 const MAX_HOST: usize = 253;
 
-/// Splits `host:port`, leaving the colons of a bracketed IPv6 address alone.
+/// Splits `host:port`; the colons of a bracketed IPv6 address belong to the host.
 pub(super) fn split_port(text: &str) -> Result<(&str, Option<u16>), InvalidPort> {
     let host_end = text.rfind(']').map_or(0, |end| end + 1);
     match text.get(host_end..).and_then(|rest| rest.rfind(':')) {
@@ -22,7 +22,7 @@ pub(super) fn split_port(text: &str) -> Result<(&str, Option<u16>), InvalidPort>
     }
 }
 
-/// A host as it is compared: a name in lower case, an IPv6 address in its shortest form.
+/// Returns the canonical form of a host: a name in lower case, an IPv6 address in its shortest form.
 pub(super) fn host_name(host: &str) -> Option<String> {
     if let Some(address) = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
         return address.parse().ok().map(|address: Ipv6Addr| format!("[{address}]"));

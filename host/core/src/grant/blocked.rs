@@ -1,5 +1,5 @@
-//! Hosts that stay closed, whatever else a grant allows: a name with every name below it, or an
-//! address, however it is come by.
+//! Hosts that stay closed, whatever else a grant allows: a name with every name below it, or an address, however a
+//! name resolves to it.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -10,7 +10,7 @@ use super::Grant;
 use super::authority::host_name;
 use super::destination::Destination;
 
-/// A host, whatever it is spoken to by: a name, or an address (IPv6 in brackets).
+/// A host, for every scheme: a name, or an address (IPv6 in brackets).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostName(String);
 
@@ -35,7 +35,7 @@ impl HostName {
 }
 
 impl Grant {
-    /// Closes a host: no request goes there, and no connection to it where it is an address.
+    /// Closes a host: no request is sent to it, and no connection is made if it is an address.
     #[must_use]
     pub fn with_blocked_host(mut self, host: HostName) -> Self {
         if !self.sealed.hosts.contains(&host) {
@@ -44,12 +44,12 @@ impl Grant {
         self
     }
 
-    /// Hosts that are closed, whatever else is allowed.
+    /// Returns the closed hosts.
     pub fn blocked_hosts(&self) -> &[HostName] {
         &self.sealed.hosts
     }
 
-    /// What closes `destination`, if anything does.
+    /// Returns the closed host that covers `destination`.
     pub fn blocks(&self, destination: &Destination) -> Option<&HostName> {
         let by_address = |host: &HostName| destination.address().is_some_and(|address| host.is(address));
         self.blocked_hosts().iter().find(|host| host.covers(destination.host()) || by_address(host))
@@ -95,7 +95,7 @@ mod tests {
         hosts.iter().fold(any, |grant, host| grant.with_blocked_host(host.parse().unwrap()))
     }
 
-    /// FU02: a blocked domain is closed with all below it, and nothing else is.
+    /// FU02: a blocked domain closes all names below it, and nothing else.
     #[test]
     fn fu02_a_blocked_name_covers_what_is_below_it() {
         let grant = blocking(&["Example.com"]);
@@ -108,7 +108,7 @@ mod tests {
         }
     }
 
-    /// FU02: an address is closed in each of its forms, and to every name that leads there.
+    /// FU02: an address is closed in each of its forms, and for every name that resolves to it.
     #[test]
     fn fu02_a_blocked_address_is_closed_by_every_name() {
         let grant = blocking(&["1.1.1.1", "[2606:4700::1111]"]);
@@ -122,7 +122,7 @@ mod tests {
         }
     }
 
-    /// A block is stronger than a grant, and is never lost.
+    /// A block takes precedence over a grant, and is never lost.
     #[test]
     fn fu02_blocks_outlive_everything() {
         let local = |grant: Grant| grant.with_host("http://127.0.0.1:80".parse().unwrap());

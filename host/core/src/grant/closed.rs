@@ -1,5 +1,5 @@
-//! What stays closed whatever else a grant allows, why, and what would open it. Closing joins: of two grants that meet,
-//! what either closes is closed.
+//! The files and directories that stay closed whatever else a grant allows, the reasons, and the settings that open
+//! them. The intersection of two grants closes what either of them closes.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -7,78 +7,78 @@ use std::sync::Arc;
 
 use super::{CredentialStore, Grant, HostName, Root};
 
-/// Why a file or a directory, with what is below it, is closed.
+/// The reason for closing a file, or a directory with everything below it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Why {
-    /// It is haft's own, or says what tools may do: nothing opens it.
+    /// It belongs to haft, or configures what tools may do: nothing opens it.
     Own,
     /// `deny` names it.
     Denied,
-    /// It is a part of this credential store. [`Grant::with_credentials`] opens it.
+    /// It is a part of this credential store, which [`Grant::with_credentials`] opens.
     Store(CredentialStore),
-    /// Programs run what it says without being told to. It may be read; naming it in `write` opens it.
+    /// Programs execute its content automatically. It may be read; naming it in `write` opens it.
     StartUp,
 }
 
-/// One closed file or directory.
+/// A closed file or directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Closed {
-    /// What is closed.
+    /// The file or directory.
     pub root: Root,
-    /// Why it is.
+    /// The reason.
     pub why: Why,
 }
 
-/// All that is closed.
+/// Everything that is closed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Sealed {
-    /// What is neither read nor written.
+    /// Neither readable nor writable.
     hidden: Vec<Closed>,
-    /// What is not written.
+    /// Not writable.
     fixed: Vec<Closed>,
     pub(super) hosts: Vec<HostName>,
 }
 
 impl Grant {
-    /// Closes a file or a directory and what is below it: it is neither read nor written, even
-    /// where everything else is.
+    /// Closes a file, or a directory with everything below it: neither readable nor writable, even if everything
+    /// else is.
     #[must_use]
     pub fn with_hidden(self, root: Root) -> Self {
         self.hiding(Closed { root, why: Why::Own })
     }
 
-    /// Closes what `deny` names in the same way.
+    /// Closes a path named by `deny`, for reading and writing.
     #[must_use]
     pub fn with_denied(self, root: Root) -> Self {
         self.hiding(Closed { root, why: Why::Denied })
     }
 
-    /// Closes a place of a credential store in the same way, unless the store is opened.
+    /// Closes a path of a credential store, for reading and writing, unless the store is open.
     #[must_use]
     pub fn with_store(self, store: CredentialStore, root: Root) -> Self {
         self.hiding(Closed { root, why: Why::Store(store) })
     }
 
-    /// Opens a credential store: what belongs to it is a file like others.
+    /// Opens a credential store: its files are handled like others.
     #[must_use]
     pub fn with_credentials(mut self, store: CredentialStore) -> Self {
         self.credentials.insert(store);
         self
     }
 
-    /// Keeps a file or a directory and what is below it as it is: it may be read, not written.
+    /// Closes a file, or a directory with everything below it, for writing.
     #[must_use]
     pub fn with_fixed(self, root: Root) -> Self {
         self.fixing(Closed { root, why: Why::Own })
     }
 
-    /// Keeps in the same way what programs run without being told to.
+    /// Closes a path whose content programs execute automatically, for writing.
     #[must_use]
     pub fn with_start_up(self, root: Root) -> Self {
         self.fixing(Closed { root, why: Why::StartUp })
     }
 
-    /// Closes what is closed in `other` too.
+    /// Adds the closed paths of `other`.
     #[must_use]
     pub fn with_protected_paths_of(mut self, other: &Self) -> Self {
         self.sealed = self.sealed.join(&other.sealed);
@@ -95,27 +95,27 @@ impl Grant {
         self
     }
 
-    /// Credential stores that are open.
+    /// Returns the open credential stores.
     pub fn credentials(&self) -> &BTreeSet<CredentialStore> {
         &self.credentials
     }
 
-    /// Files and directories that are neither read nor written, whatever else is allowed.
+    /// Returns the files and directories that are neither readable nor writable.
     pub fn hidden(&self) -> impl Iterator<Item = &Root> + Clone {
         self.hidden_for_reasons().map(|closed| &closed.root)
     }
 
-    /// Whether `root` is hidden, or lies in something that is.
+    /// Whether `root` is hidden, or lies below a hidden directory.
     pub fn hides(&self, root: &Root) -> bool {
         self.hidden().any(|hidden| hidden.contains(root))
     }
 
-    /// Files and directories that are not written, whatever else is allowed.
+    /// Returns the files and directories that are not writable.
     pub fn fixed(&self) -> impl Iterator<Item = &Root> + Clone {
         self.sealed.fixed.iter().map(|closed| &closed.root)
     }
 
-    /// All that is hidden or fixed, with the reasons.
+    /// Returns all hidden and fixed paths, with the reasons.
     pub fn closed(&self) -> impl Iterator<Item = &Closed> + Clone {
         self.hidden_for_reasons().chain(&self.sealed.fixed)
     }
@@ -128,19 +128,19 @@ impl Grant {
         self.sealed.hidden.iter().filter(move |closed| !is_open(closed))
     }
 
-    /// What closes the file at `path`, which the kernel knows by that name; of several, what is hardest to open.
+    /// Returns what closes the file at the real path `path`; of several, the one that is hardest to open.
     pub fn closed_at(&self, path: &Path) -> Option<&Closed> {
         let around = self.closed().filter(|closed| path.starts_with(closed.root.real()));
         around.min_by_key(|closed| closed.why)
     }
 
-    /// What program.toml could open of what `text` is about, which a program printed that failed: it names a closed
-    /// path, or says what it says where a store is closed.
+    /// Returns the closed paths that caused the output `text` of a failed program, as far as program.toml could
+    /// open them: the text names the path, or contains the typical message for a closed store.
     pub fn closed_in(&self, text: &str) -> Vec<&Closed> {
         let mut found: Vec<&Closed> = Vec::new();
         for closed in self.closed().filter(|closed| closed.why != Why::Own) {
-            let is_told = |other: &&Closed| other.why == closed.why && matches!(closed.why, Why::Store(_));
-            if !found.iter().any(is_told) && self.is_about(text, closed) {
+            let is_listed = |other: &&Closed| other.why == closed.why && matches!(closed.why, Why::Store(_));
+            if !found.iter().any(is_listed) && self.is_about(text, closed) {
                 found.push(closed);
             }
         }
@@ -150,7 +150,7 @@ impl Grant {
     fn is_about(&self, text: &str, closed: &Closed) -> bool {
         let Closed { root, why } = closed;
         let signs = if let Why::Store(store) = why { store.signs() } else { &[] };
-        // Programs name what stands where they work by its path from there.
+        // Programs print paths relative to their working directory.
         let inside = self.base().and_then(|base| root.path().strip_prefix(base.path()).ok());
         let inside = inside.filter(|_| *why == Why::StartUp);
         let paths = [root.path(), root.real()].into_iter().chain(inside);
@@ -158,7 +158,7 @@ impl Grant {
     }
 }
 
-/// Whether `path` stands in `text`, and not only as the beginning of another name.
+/// Whether `text` contains `path`, not only as the beginning of another name.
 fn names(text: &str, path: &Path) -> bool {
     let Some(path) = path.to_str().filter(|path| !path.is_empty()) else { return false };
     let goes_on = |rest: &str| rest.starts_with(|c: char| c.is_alphanumeric() || matches!(c, '-' | '_'));
@@ -166,7 +166,8 @@ fn names(text: &str, path: &Path) -> bool {
 }
 
 impl Closed {
-    /// The line of `table` in program.toml that would open it, for the hint of a refusal; `None` where none does.
+    /// Returns the line of `table` in program.toml that would open it, for the hint of a refusal; `None` if no line
+    /// does.
     pub fn hint(&self, table: &str) -> Option<String> {
         let path = self.root.path().display();
         match self.why {
@@ -177,7 +178,7 @@ impl Closed {
                  `credentials = [\"{store}\"]` to {table}"
             )),
             Why::StartUp => {
-                // A path as program.toml writes it: TOML's strings are JSON's.
+                // TOML strings are written like JSON strings.
                 let written = serde_json::Value::from(self.root.path().to_string_lossy());
                 Some(format!(
                     "programs run what `{path}` says without being told to: tools may not change it; to allow it, add \
@@ -189,7 +190,7 @@ impl Closed {
 }
 
 impl Sealed {
-    /// What either closes.
+    /// Returns what either closes.
     pub(super) fn join(self: &Arc<Self>, other: &Arc<Self>) -> Arc<Self> {
         if Arc::ptr_eq(self, other) || **other == Self::default() {
             return self.clone();
@@ -230,7 +231,7 @@ mod tests {
         grant.with_store(store("ssh"), root("/nowhere/.ssh")).with_start_up(root("/nowhere/work/.git/config"))
     }
 
-    /// What opens a store opens nothing else, and two grants that meet open what both do.
+    /// Opening a store opens nothing else, and an intersection opens what both grants open.
     #[test]
     fn f1_a_store_is_opened_by_its_name_and_by_both_grants() {
         let opened = closing().with_credentials(store("ssh"));

@@ -1,5 +1,5 @@
-//! Where programs keep credentials, and what a person typed: closed to tools until program.toml opens a store by its
-//! name. A catalogue alone: nothing is looked for here.
+//! The locations of credentials and of typed input: closed to tools until program.toml opens a store by its name. A
+//! table alone: nothing is searched for here.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -8,23 +8,23 @@ use std::str::FromStr;
 
 use crate::report::nearest;
 
-/// One entry: what one program, or several of a kind, keep.
+/// A credential store of one program, or of several of a kind.
 struct Row {
     name: &'static str,
-    /// Files and directories, from the home directory on; an absolute one as it is.
+    /// Files and directories, relative to the home directory, or absolute.
     places: &'static [&'static str],
-    /// Variables that move them, and what follows their values. A value may be a list of paths.
+    /// Environment variables that move them, and the path to append. A value may be a list of paths.
     moved: &'static [(&'static str, &'static str)],
-    /// What programs print that found the store closed, where they do not name its path.
+    /// Messages of programs that cannot open the store, unless they name its path.
     signs: &'static [&'static str],
 }
 
-/// Directories that a variable can move, whatever is in them.
+/// Base directories that a variable can move.
 const BASES: &[(&str, &str)] = &[(".config/", "XDG_CONFIG_HOME"), (".local/share/", "XDG_DATA_HOME")];
 
 #[rustfmt::skip]
 const ROWS: &[Row] = &[
-    // The keys that its `config` names belong to it too, wherever they are.
+    // The keys named in its `config` belong to it too, wherever they are.
     row("ssh", &[".ssh"]).signs(&["Permission denied (publickey", "Host key verification failed"]),
     row("gnupg", &[".gnupg"]).moved(&[("GNUPGHOME", "")]),
     row("age", &[".config/sops/age", ".config/age", ".age"]).moved(&[("SOPS_AGE_KEY_FILE", "")]),
@@ -153,35 +153,36 @@ impl Row {
     }
 }
 
-/// A credential store: what `credentials` in a grant opens by its name.
+/// A credential store, which `credentials` in a grant opens by name.
 #[derive(Clone, Copy)]
 pub struct CredentialStore(&'static Row);
 
-/// Why a text is not a [`CredentialStore`]. It does not repeat the text, which may be a secret in the wrong place.
+/// Why a text is not a [`CredentialStore`]. The message omits the text, which may be a secret in the wrong place.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no credential store has this name; {0}")]
 pub struct CredentialStoreError(String);
 
 impl CredentialStore {
-    /// Where the keys are that `config` of `ssh` names.
+    /// The store whose `config` names keys of `ssh`.
     pub const SSH: &'static str = "ssh";
 
-    /// All of them.
+    /// Returns all stores.
     pub fn all() -> impl Iterator<Item = Self> {
         ROWS.iter().map(Self)
     }
 
-    /// What it is called.
+    /// Returns the name of the store.
     pub fn name(self) -> &'static str {
         self.0.name
     }
 
-    /// What programs print that found it closed and do not say what.
+    /// Returns the messages of programs that cannot open the store and do not name its path.
     pub(super) fn signs(self) -> &'static [&'static str] {
         self.0.signs
     }
 
-    /// Where it may be, for the person whose home directory is `home` and whose environment `variable` looks up.
+    /// Returns the possible paths of the store for the home directory `home`; `variable` looks up environment
+    /// variables.
     pub fn places(self, home: &Path, variable: impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
         let mut places: Vec<PathBuf> = self.0.places.iter().map(|place| home.join(place)).collect();
         for (base, name) in BASES {
@@ -198,7 +199,7 @@ impl CredentialStore {
     }
 }
 
-/// `path`, where a beginning `~` is `home`.
+/// Replaces a leading `~` in `path` by `home`.
 pub fn in_home(path: &Path, home: &Path) -> PathBuf {
     path.strip_prefix("~").map_or_else(|_| path.to_owned(), |rest| home.join(rest))
 }

@@ -1,21 +1,21 @@
-//! Where a request goes: scheme, host and port, in the one form that patterns are compared with.
-//! Refuses whatever different programs would read differently: user names, odd ports, odd hosts.
+//! The destination of a request: scheme, host and port, in the canonical form that patterns are compared with.
+//! Refuses authorities that programs parse differently: user names, invalid ports and hosts.
 
 use std::fmt;
 use std::net::IpAddr;
 
 use super::authority::{host_name, split_port};
 
-/// How a destination is spoken to.
+/// The scheme of a destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheme {
-    /// In the clear.
+    /// Unencrypted.
     Http,
-    /// Through TLS.
+    /// Over TLS.
     Https,
 }
 
-/// Where a request goes.
+/// The destination of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Destination {
     scheme: Scheme,
@@ -24,7 +24,7 @@ pub struct Destination {
 }
 
 impl Scheme {
-    /// As a URL begins.
+    /// Returns the scheme as written in a URL.
     pub fn name(self) -> &'static str {
         match self {
             Self::Http => "http",
@@ -32,7 +32,7 @@ impl Scheme {
         }
     }
 
-    /// The port where none is written.
+    /// Returns the default port.
     pub fn port(self) -> u16 {
         match self {
             Self::Http => 80,
@@ -42,40 +42,40 @@ impl Scheme {
 }
 
 impl Destination {
-    /// The destination of a URL with this scheme and authority; `None` where they are not exactly
-    /// `http` or `https` and `host[:port]`.
+    /// Parses the scheme and the authority of a URL; `None` unless they are exactly `http` or `https` and
+    /// `host[:port]`.
     pub fn new(scheme: &str, authority: &str) -> Option<Self> {
         let scheme = [Scheme::Http, Scheme::Https].into_iter().find(|known| known.name() == scheme)?;
         let (host, port) = split_port(authority).ok()?;
         Some(Self { scheme, host: host_name(host)?, port: port.unwrap_or(scheme.port()) })
     }
 
-    /// How it is spoken to.
+    /// Returns the scheme.
     pub fn scheme(&self) -> Scheme {
         self.scheme
     }
 
-    /// The host: a name in lower case, an IPv4 address, or an IPv6 address in brackets.
+    /// Returns the host: a name in lower case, an IPv4 address, or an IPv6 address in brackets.
     pub fn host(&self) -> &str {
         &self.host
     }
 
-    /// The port, from 1.
+    /// Returns the port, at least 1.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// The host without brackets: what is looked up, and what a certificate must be for.
+    /// Returns the host without brackets, for name resolution and the check of the certificate.
     pub fn name(&self) -> &str {
         self.host.trim_start_matches('[').trim_end_matches(']')
     }
 
-    /// The host where it is an address.
+    /// Returns the host if it is an address.
     pub fn address(&self) -> Option<IpAddr> {
         self.name().parse().ok()
     }
 
-    /// The same, by one of the addresses that the host stands for.
+    /// Returns this destination with one of its host's addresses as the host.
     #[must_use]
     pub fn at(&self, address: IpAddr) -> Self {
         let host = match address.to_canonical() {
@@ -90,7 +90,7 @@ impl Destination {
         self.host == "localhost"
     }
 
-    /// `host[:port]`, without the port that the scheme has anyway.
+    /// Returns `host[:port]`, without the default port of the scheme.
     pub fn authority(&self) -> String {
         if self.port == self.scheme.port() {
             self.host.clone()

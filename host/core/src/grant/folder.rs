@@ -1,5 +1,5 @@
-//! An open directory, and what lies below it: the kernel opens it, and no link leads out. No path is judged as text
-//! here.
+//! An open directory and the files below it: the kernel resolves paths, and no symbolic link leads out. No path is
+//! checked as text here.
 
 use std::ffi::OsString;
 use std::io::{self, Read};
@@ -10,28 +10,28 @@ use rustix::fs::OFlags;
 
 use super::Root;
 
-/// Flags of every open: a FIFO is not waited for, and a terminal does not become haft's own.
+/// The flags of every open: a FIFO does not block, and a terminal does not become the controlling one.
 const NO_WAIT: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY);
 
 /// An open directory.
 #[derive(Debug)]
 pub struct Folder(Dir);
 
-/// A file that was read.
+/// The content of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Content {
-    /// Its bytes, up to the bound.
+    /// The bytes, up to the limit.
     pub bytes: Vec<u8>,
-    /// How many it has in all.
+    /// The size of the file in bytes.
     pub size: u64,
 }
 
-/// What a directory has.
+/// An entry of a directory.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Listed {
-    /// Its name.
+    /// The name.
     pub name: OsString,
-    /// What it is; a link is one whatever it leads to.
+    /// The kind; a symbolic link is not followed.
     pub kind: Kind,
 }
 
@@ -42,32 +42,32 @@ pub enum Kind {
     File,
     /// A directory.
     Folder,
-    /// A link, or something else.
+    /// A symbolic link, or another kind.
     Other,
 }
 
 impl Root {
-    /// Opens the directory to read what lies below it. Fails as [`Root::open`] does.
+    /// Opens the directory to read files below it. Fails as [`Root::open`] does.
     pub fn folder(&self) -> io::Result<Folder> {
         self.open().map(|directory| Folder(Dir::from_std_file(directory)))
     }
 }
 
 impl Folder {
-    /// The directory `path` below this one; itself where `path` is empty.
+    /// Opens the directory `path` below this one; this one if `path` is empty.
     pub fn enter(&self, path: &Path) -> io::Result<Self> {
         let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
         self.0.open_dir(path).map(Self).map_err(leads_out)
     }
 
-    /// Whether it is the same directory as `other`, however each was reached.
+    /// Whether both are the same directory, whatever their paths.
     pub fn is_same(&self, other: &Self) -> io::Result<bool> {
-        let [own, other] = [self.0.dir_metadata()?, other.0.dir_metadata()?];
-        Ok((own.dev(), own.ino()) == (other.dev(), other.ino()))
+        let [this, other] = [self.0.dir_metadata()?, other.0.dir_metadata()?];
+        Ok((this.dev(), this.ino()) == (other.dev(), other.ino()))
     }
 
-    /// At most `most` bytes of the regular file `path` below this directory. A link is followed as long as it leads to
-    /// something below; what is no regular file is refused without waiting for it.
+    /// Reads at most `most` bytes of the regular file `path` below this directory. Follows symbolic links that stay
+    /// below it; refuses other kinds of files without waiting for them.
     pub fn read(&self, path: &Path, most: u64) -> io::Result<Content> {
         let file = self.open(path)?;
         let metadata = file.metadata()?;
@@ -80,7 +80,7 @@ impl Folder {
         Ok(Content { bytes, size })
     }
 
-    /// What is in the directory, by name, of the first `most` entries that the kernel tells.
+    /// Returns the entries of the directory, sorted by name, of the first `most` entries that the kernel lists.
     pub fn list(&self, most: usize) -> io::Result<Vec<Listed>> {
         let entry = |entry: io::Result<DirEntry>| {
             let entry = entry?;
@@ -102,7 +102,7 @@ impl Folder {
     }
 }
 
-/// A refusal that is not the kernel's: the path, or a link on its way, leads out.
+/// Explains an error that is not from the kernel: the path, or a symbolic link in it, leads out.
 fn leads_out(error: io::Error) -> io::Error {
     match error.kind() {
         io::ErrorKind::PermissionDenied if error.raw_os_error().is_none() => {

@@ -1,5 +1,5 @@
-//! Network destinations as program.toml writes them: `[scheme://](host | *.suffix)[:port]`, or `*`.
-//! Says only whether a destination matches; resolving names is not done here.
+//! Patterns of network destinations in program.toml: `[scheme://](host | *.suffix)[:port]`, or `*`. Only matches
+//! destinations; does not resolve names.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -10,13 +10,12 @@ use super::destination::{Destination, Scheme};
 
 /// A pattern of network destinations.
 ///
-/// `api.github.com` is HTTPS on port 443; `http://localhost:8080` is exactly that;
-/// `*.example.com` is every name below `example.com`, not `example.com` itself; `*` is every host,
-/// by HTTP or HTTPS on any port.
+/// `api.github.com` is HTTPS on port 443; `http://localhost:8080` is exactly that destination; `*.example.com` is
+/// every name below `example.com`, without `example.com` itself; `*` is every host, over HTTP or HTTPS on any port.
 ///
-/// A name leads to the addresses of the public internet alone, whatever it resolves to: see
-/// [`Grant::may_connect`](super::Grant::may_connect). Any other address is granted by being
-/// written itself, with its port (`http://192.168.1.5:8080`), and loopback also as `localhost`.
+/// A name leads to addresses of the public internet alone, whatever it resolves to: see
+/// [`Grant::may_connect`](super::Grant::may_connect). Any other address must be granted itself, with its port
+/// (`http://192.168.1.5:8080`); loopback may also be granted as `localhost`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostPattern(Form);
 
@@ -41,7 +40,7 @@ pub enum HostPatternError {
     /// The scheme is neither `http` nor `https`.
     #[error("the scheme must be `http` or `https`")]
     Scheme,
-    /// No host, or characters that no host name has.
+    /// The host is missing or has invalid characters.
     #[error(
         "expected a host name such as `api.github.com`, `*.github.com` or `http://localhost:8080`, or `*` for every public host"
     )]
@@ -49,23 +48,23 @@ pub enum HostPatternError {
     /// The port is not a number from 1 to 65535.
     #[error("the port must be a number from 1 to 65535")]
     Port,
-    /// A path, query or user name, which a grant of a host cannot limit.
+    /// There is a path, query or user name, which the grant of a host cannot limit.
     #[error("expected a host, not a URL: remove what follows the host and port")]
     NotAHost,
 }
 
 impl HostPattern {
-    /// Every public host.
+    /// Returns the pattern of every public host.
     pub fn any() -> Self {
         Self(Form::Any)
     }
 
-    /// Whether it is `*`.
+    /// Whether the pattern is `*`.
     pub fn is_any(&self) -> bool {
         self.0 == Form::Any
     }
 
-    /// Whether a request to `destination` is meant.
+    /// Whether the pattern matches `destination`.
     pub fn matches(&self, destination: &Destination) -> bool {
         match &self.0 {
             Form::Any => true,
@@ -77,23 +76,23 @@ impl HostPattern {
         }
     }
 
-    /// Whether the pattern names exactly this address and port.
+    /// Whether the pattern is exactly this address and port.
     pub fn is_address(&self, address: SocketAddr) -> bool {
         let Form::Named(named) = &self.0 else { return false };
         named.address() == Some(address.ip().to_canonical()) && named.port == address.port()
     }
 
-    /// Whether it names this machine as `localhost`.
+    /// Whether the pattern names this machine as `localhost`.
     pub(super) fn is_localhost(&self) -> bool {
         matches!(&self.0, Form::Named(named) if named.host == "localhost" && !named.subdomains)
     }
 
-    /// Whether everything `other` allows is allowed by this too.
+    /// Whether this pattern allows everything that `other` allows.
     pub(super) fn contains(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {
             (Form::Any, Form::Any) => true,
             (Form::Named(_), Form::Any) => false,
-            // These lead where `*` does not: to loopback, and, by plain TCP, to an address.
+            // `*` does not include loopback, nor plain TCP to an address.
             (Form::Any, Form::Named(named)) => named.address().is_none() && !other.is_localhost(),
             (Form::Named(ours), Form::Named(theirs)) => ours.contains(theirs),
         }
@@ -101,7 +100,7 @@ impl HostPattern {
 }
 
 impl Named {
-    /// The address that is written in place of a name.
+    /// Returns the host if it is an address.
     fn address(&self) -> Option<IpAddr> {
         let host = self.host.trim_start_matches('[').trim_end_matches(']');
         host.parse().ok().filter(|_| !self.subdomains).map(|address: IpAddr| address.to_canonical())
@@ -120,7 +119,7 @@ impl Named {
         let covers = match (self.subdomains, other.subdomains) {
             (false, true) => false,
             (true, true) if self.host == other.host => true,
-            // `*.0.0.1` is about names, whatever an address looks like.
+            // `*.0.0.1` matches names only.
             (true, false) if other.address().is_some() => false,
             _ => self.covers_host(&other.host),
         };
@@ -128,7 +127,7 @@ impl Named {
     }
 }
 
-/// The narrower of every pair of which one contains the other.
+/// Returns the narrower pattern of every pair in which one contains the other.
 pub(super) fn intersect(ours: &[HostPattern], theirs: &[HostPattern]) -> Vec<HostPattern> {
     let mut met: Vec<HostPattern> = Vec::new();
     for (a, b) in ours.iter().flat_map(|a| theirs.iter().map(move |b| (a, b))) {

@@ -1,13 +1,12 @@
-//! The directory that a hint proposes to grant for a path that was refused: the narrowest one that
-//! would allow it, and none that holds more than one thing of a person's or of the system's. Only
-//! looks where a path leads; grants nothing.
+//! The directory that a hint proposes to grant for a refused path: the narrowest one that would allow the access,
+//! and never one that is too wide, such as a home or a system directory. Only inspects paths; grants nothing.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use super::Right;
 
-/// Where the system and its programs lie: neither these directories nor any below them.
+/// Directories of the system and its programs: neither these nor any below them.
 const SYSTEM_TREES: &[&str] = &[
     "/bin",
     "/boot",
@@ -36,10 +35,10 @@ const SYSTEM_TREES: &[&str] = &[
     "/private/etc",
 ];
 
-/// Directories in those trees that people work in: not these, but what lies below them.
+/// Directories in those trees that people work in: not these, but those below them.
 const WORKPLACES: &[&str] = &["/dev/shm", "/usr/local/src"];
 
-/// Directories that all users share: they are never proposed, what lies below them may be.
+/// Directories that all users share: they are never proposed, but those below them may be.
 const SHARED: &[&str] = &[
     "/export",
     "/home",
@@ -63,31 +62,31 @@ const SHARED: &[&str] = &[
     "/private/var",
 ];
 
-/// Directories whose subdirectories are homes, whether this machine knows their owners or not.
+/// Directories whose subdirectories are homes, also of users that this machine does not list.
 const PARENTS_OF_HOMES: &[&str] = &["/home", "/export/home", "/Users"];
 
-/// The accounts of this machine, one a line, the home in the sixth field (`passwd(5)`).
+/// The accounts of this machine, one a line, with the home in the sixth field (`passwd(5)`).
 const ACCOUNTS: &str = "/etc/passwd";
 
-/// What a hint can propose for a refused path.
+/// The proposal of a hint for a refused path.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Proposal {
-    /// This directory.
+    /// To grant this directory.
     Grant(PathBuf),
-    /// Nothing: this directory would have to be granted.
+    /// Nothing: this directory would be too wide.
     TooWide(PathBuf, TooWide),
 }
 
 /// Why a directory is never proposed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TooWide {
-    /// It is `/`.
+    /// The directory is `/`.
     Everything,
-    /// It is a system directory, or one that all users share.
+    /// The directory belongs to the system, or all users share it.
     System,
-    /// It is the home of a user, or contains one.
+    /// The directory is the home of a user, or contains one.
     Home,
-    /// It is a hidden directory of a home, as `~/.ssh` is.
+    /// The directory is a hidden one in a home, such as `~/.ssh`.
     Settings,
 }
 
@@ -103,8 +102,8 @@ impl fmt::Display for TooWide {
 }
 
 impl Proposal {
-    /// What to propose for `path`, which is absolute: itself where it is a directory, else the nearest
-    /// directory above it that is there.
+    /// Returns the proposal for the absolute path `path`: the path itself if it is a directory, otherwise the
+    /// nearest existing directory above it.
     pub fn for_path(path: &Path) -> Self {
         let nearest = path.ancestors().find(|place| place.is_dir());
         let directory = nearest.unwrap_or(Path::new("/")).to_owned();
@@ -116,7 +115,7 @@ impl Proposal {
         }
     }
 
-    /// The right to it, where one is proposed.
+    /// Returns the right to the proposed directory.
     pub fn right(&self, right: fn(String) -> Right) -> Option<Right> {
         match self {
             Self::Grant(directory) => directory.to_str().map(|directory| right(directory.to_owned())),
@@ -124,12 +123,12 @@ impl Proposal {
         }
     }
 
-    /// The line of `table` in program.toml that would allow `right` to it, for the hint of a refusal; or why none is
-    /// proposed.
+    /// Returns the line of `table` in program.toml that would grant `right` to the directory, for the hint of a
+    /// refusal; or the reason why none is proposed.
     pub fn hint(&self, right: &str, table: &str) -> String {
         match self {
             Self::Grant(directory) => {
-                // A path as program.toml writes it: TOML's strings are JSON's.
+                // TOML strings are written like JSON strings.
                 let directory = serde_json::Value::from(directory.to_string_lossy());
                 format!("to allow it, add `{right} = [{directory}]` to {table}")
             }
@@ -171,21 +170,21 @@ fn is_workplace(directory: &Path) -> bool {
     lies_in(WORKPLACES, directory)
 }
 
-/// The homes that this machine knows of.
+/// Returns the known homes of this machine.
 fn homes() -> Vec<PathBuf> {
     let accounts = std::fs::read(ACCOUNTS).unwrap_or_default();
     let accounts = String::from_utf8_lossy(&accounts);
     let listed = accounts.lines().filter_map(|account| account.split(':').nth(5)).map(PathBuf::from);
-    let own = etcetera::home_dir().ok().into_iter().chain([PathBuf::from("/root")]);
-    // System accounts have `/` as their home, which would make every directory one that contains a home.
-    own.chain(listed).filter(|home| home.is_absolute() && home.parent().is_some()).collect()
+    let known = etcetera::home_dir().ok().into_iter().chain([PathBuf::from("/root")]);
+    // System accounts have the home `/`, which would make every directory one that contains a home.
+    known.chain(listed).filter(|home| home.is_absolute() && home.parent().is_some()).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// S07: neither `/`, nor a system directory, nor a user's home is ever proposed.
+    /// S07: neither `/`, nor a system directory, nor a home is proposed.
     #[test]
     fn s07_what_holds_too_much_is_not_proposed() {
         let homes = [PathBuf::from("/home/me"), "/data/people/her".into(), "/root".into()];
@@ -221,7 +220,7 @@ mod tests {
         }
     }
 
-    /// S07: the narrowest directory that is there.
+    /// S07: the narrowest existing directory.
     #[test]
     fn s07_the_narrowest_directory_is_proposed() {
         let place = tempfile::tempdir().unwrap();

@@ -1,6 +1,5 @@
-//! One right as a person writes it on a command line: `read=DIR`, `write=DIR`, `host=HOST`, `env=NAME`,
-//! `credentials=STORE`, `state=SIZE`, `cache=SIZE`.
-//! A text alone: no path is resolved and nothing is granted by it.
+//! A right on a command line: `read=DIR`, `write=DIR`, `host=HOST`, `env=NAME`, `credentials=STORE`, `state=SIZE`,
+//! `cache=SIZE`. A parsed text alone: no path is resolved, and nothing is granted.
 
 use std::fmt;
 use std::str::FromStr;
@@ -17,30 +16,30 @@ pub enum Right {
     Read(String),
     /// To read and write a directory.
     Write(String),
-    /// To reach a host.
+    /// To connect to a host.
     Host(HostPattern),
     /// To see an environment variable.
     Env(String),
-    /// To read a credential store like other files.
+    /// To read a credential store.
     Credentials(CredentialStore),
-    /// To keep so many bytes of keys and values, and as many of files.
+    /// To keep this many bytes of keys and values, and as many of files.
     State(u64),
-    /// To keep so many bytes of files that may be removed at any time.
+    /// To keep this many bytes of cache files, which may be removed at any time.
     Cache(u64),
 }
 
 /// Why a text is not a [`Right`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RightError {
-    /// Not of the form at all.
+    /// The form is invalid.
     #[error(
         "expected `read=DIR`, `write=DIR`, `host=HOST`, `env=NAME`, `credentials=STORE`, `state=SIZE` or `cache=SIZE`"
     )]
     Form,
-    /// The host is none.
+    /// The host is invalid.
     #[error("{0}")]
     Host(#[from] HostPatternError),
-    /// The credential store is none.
+    /// The credential store is unknown.
     #[error("{0}")]
     Store(#[from] CredentialStoreError),
 }
@@ -49,8 +48,8 @@ impl FromStr for Right {
     type Err = RightError;
 
     fn from_str(text: &str) -> Result<Self, RightError> {
-        let (what, value) = text.split_once('=').ok_or(RightError::Form)?;
-        match what {
+        let (kind, value) = text.split_once('=').ok_or(RightError::Form)?;
+        match kind {
             _ if value.is_empty() || value.contains(char::is_control) => Err(RightError::Form),
             "read" => Ok(Self::Read(value.into())),
             "write" => Ok(Self::Write(value.into())),
@@ -79,7 +78,7 @@ impl fmt::Display for Right {
 }
 
 impl Right {
-    /// Whether this right includes `other`, by their texts: relative paths of both are below the same directory.
+    /// Whether this right includes `other`, comparing texts: relative paths of both have the same base directory.
     pub fn covers(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Write(ours), Self::Read(theirs) | Self::Write(theirs))
@@ -95,13 +94,12 @@ impl Right {
     }
 }
 
-/// What may be kept: a size within the bounds that program.toml has too.
+/// Parses a size within the limits of program.toml.
 fn size(text: &str, most: u64) -> Result<u64, RightError> {
     parse_size(text).ok().filter(|size| (Limits::MIN_KEPT..=most).contains(size)).ok_or(RightError::Form)
 }
 
-/// Whether `path` is `folder` or below it, as far as the texts say. What leads upwards lies in nothing
-/// but itself.
+/// Whether `path` is `folder` or below it, comparing texts. A path with `..` lies only in itself.
 fn lies_in(path: &str, folder: &str) -> bool {
     let kind = |text: &str| (text.starts_with('/'), text.starts_with('~'));
     let parts = |text: &str| -> Vec<String> {
@@ -139,7 +137,7 @@ mod tests {
         }
     }
 
-    /// PR10: what covers what, so that an update that asks for less does not stop.
+    /// PR10: a right covers narrower ones, so that an update that asks for less does not stop.
     #[test]
     fn pr10_a_right_covers_what_lies_in_it() {
         for (ours, theirs) in [

@@ -1,5 +1,5 @@
-//! A directory that a right extends to: resolved once when the program is loaded, opened again
-//! for every use, and never through a link that was not there when it was resolved.
+//! A directory of a grant: resolved once when the program is loaded, opened again for every use, and never through
+//! a symbolic link that was created after it was resolved.
 
 use std::fs::File;
 use std::io;
@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 
 use super::platform;
 
-/// A directory that a grant speaks of; among what it closes also a file. It need not exist yet.
+/// A directory of a grant; a closed one may also be a file. It need not exist yet.
 ///
 /// Equality and order are those of the resolved path.
 #[derive(Clone, Debug)]
@@ -17,25 +17,25 @@ pub struct Root {
 }
 
 impl Root {
-    /// Resolves `path` against `base`, which must be absolute. Links are followed now, as far as
-    /// the path exists; the rest is taken as written.
+    /// Resolves `path` against `base`, which must be absolute. Symbolic links are followed now, as far as the path
+    /// exists; the rest is taken as written.
     pub fn resolve(base: &Path, path: &Path) -> io::Result<Self> {
         let path = normalise(&base.join(path));
         let real = real_path(&path)?;
         Ok(Self { path, real })
     }
 
-    /// `/`: the whole file system.
+    /// Returns `/`: the whole file system.
     pub fn everything() -> Self {
         Self { path: "/".into(), real: "/".into() }
     }
 
-    /// The absolute path as it was granted.
+    /// Returns the absolute path as granted.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The absolute path without links.
+    /// Returns the absolute path without symbolic links.
     pub fn real(&self) -> &Path {
         &self.real
     }
@@ -45,19 +45,19 @@ impl Root {
         other.real.starts_with(&self.real)
     }
 
-    /// The places of the links that the path as it was granted leads through now.
+    /// Returns the paths of the symbolic links in the granted path, as of now.
     pub fn links(&self) -> Vec<PathBuf> {
         links(&self.path)
     }
 
-    /// Opens the directory. Fails when any component of the resolved path is a link: it was made after the grant, and
-    /// following it would move the grant.
+    /// Opens the directory. Fails if any component of the resolved path is a symbolic link: it was created after
+    /// the grant, and following it would move the grant.
     pub fn open(&self) -> io::Result<File> {
         platform::open_without_links(&self.real)
     }
 }
 
-/// Links on one path, as many as the kernel follows.
+/// The maximum number of symbolic links in a path: the limit of the kernel.
 const MAX_LINKS: usize = 40;
 
 impl PartialEq for Root {
@@ -68,7 +68,7 @@ impl PartialEq for Root {
 
 impl Eq for Root {}
 
-/// Removes `.` and resolves `..` against the parts before it, as the shell's `cd` does.
+/// Removes `.` and resolves `..` against the components before it, as the shell's `cd` does.
 pub fn normalise(path: &Path) -> PathBuf {
     let mut normal = PathBuf::new();
     for part in path.components() {
@@ -83,7 +83,7 @@ pub fn normalise(path: &Path) -> PathBuf {
     normal
 }
 
-/// The longest existing beginning of `path`, resolved, with the rest appended.
+/// Resolves the longest existing prefix of `path`, and appends the rest.
 fn real_path(path: &Path) -> io::Result<PathBuf> {
     match path.canonicalize() {
         Ok(real) => Ok(real),
@@ -95,7 +95,7 @@ fn real_path(path: &Path) -> io::Result<PathBuf> {
     }
 }
 
-/// The places of the links that `path` leads through.
+/// Returns the paths of the symbolic links in `path`.
 fn links(path: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut place = PathBuf::from("/");
@@ -120,7 +120,7 @@ fn links(path: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// The parts of a path, last first, without those that lead nowhere.
+/// Returns the components of a path, last first, without `.` and the root.
 fn parts(path: &Path) -> impl Iterator<Item = PathBuf> {
     let named =
         path.components().rev().filter(|part| matches!(part, Component::Normal(_) | Component::ParentDir));

@@ -121,7 +121,7 @@ fn host_patterns_round_trip() {
     }
 }
 
-/// FU02, FU04: where a name may lead, and what it takes to allow more.
+/// FU02, FU04: the addresses that a name may resolve to, and the grants that allow more.
 #[test]
 fn fu02_names_lead_to_public_addresses_and_granted_ones() {
     use AddressError::{Loopback, Metadata, NotLoopback, Private};
@@ -135,14 +135,14 @@ fn fu02_names_lead_to_public_addresses_and_granted_ones() {
         (&["*"], "http://127.0.0.1:80", "127.0.0.1", Err(Loopback)),
         (&["*"], "http://localhost:8080", "127.0.0.1", Err(Loopback)),
         (&["*"], "http://169.254.169.254", "169.254.169.254", Err(Metadata)),
-        // An address is granted by itself, with its port.
+        // An address must be granted itself, with its port.
         (&["http://10.0.0.5:8080"], "http://10.0.0.5:8080", "10.0.0.5", Ok(())),
         (&["*", "http://10.0.0.5:8080"], "http://intra.test:8080", "10.0.0.5", Ok(())),
         (&["*", "http://10.0.0.5:8080"], "http://intra.test:8081", "10.0.0.5", Err(Private)),
         (&["http://169.254.169.254"], "http://169.254.169.254", "169.254.169.254", Ok(())),
         (&["http://[::1]:80"], "http://[::1]", "::1", Ok(())),
         (&["http://127.0.0.1"], "http://127.0.0.1", "::ffff:127.0.0.1", Ok(())),
-        // `localhost` is loopback and nothing else.
+        // `localhost` is loopback only.
         (&["http://localhost:8080"], "http://localhost:8080", "127.0.0.1", Ok(())),
         (&["http://localhost:8080"], "http://localhost:8080", "::1", Ok(())),
         (&["http://localhost:8080", "*"], "http://localhost:8080", public, Err(NotLoopback)),
@@ -158,7 +158,7 @@ fn fu02_names_lead_to_public_addresses_and_granted_ones() {
     }
 }
 
-/// `*` gives neither loopback nor plain TCP, so it meets nothing that does.
+/// `*` allows neither loopback nor plain TCP, so its intersection with such grants is empty.
 #[test]
 fn every_public_host_meets_names_alone() {
     let any = Grant::none().with_host(HostPattern::any());
@@ -204,7 +204,7 @@ prop_compose! {
 }
 
 proptest! {
-    /// Whatever is met, neither side may do less than the result.
+    /// Neither side of an intersection may do less than the result.
     #[test]
     fn meet_never_widens(a in any_grant(), b in any_grant(), probe in any_root(), name in "[ab](\\.[ab]){0,3}|localhost|127\\.0\\.0\\.1|1\\.1\\.1\\.1") {
         let met = a.intersect(&b);
@@ -225,7 +225,7 @@ proptest! {
         }
     }
 
-    /// A grant met with itself still allows all it did.
+    /// The intersection of a grant with itself is the grant.
     #[test]
     fn meet_with_itself_keeps_everything(a in any_grant(), probe in any_root()) {
         let met = a.intersect(&a);
@@ -234,7 +234,7 @@ proptest! {
     }
 }
 
-/// What is closed stays closed, and what children may reach is what both sides allow.
+/// Closed paths stay closed, and child processes may reach what both sides allow.
 #[test]
 fn meet_keeps_what_either_closes() {
     let open = Grant::none().with_network(true).with_unix_sockets(true);

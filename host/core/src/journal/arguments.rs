@@ -1,6 +1,5 @@
-//! A call's arguments as the journal keeps them: in full up to a bound, and beyond it what tells
-//! whether they were those, their SHA-256. Refuses to keep the beginning of a long one: a file that
-//! was written does not belong into the journal.
+//! The arguments of a call in the journal: in full up to a limit, beyond it as SHA-256, which identifies them.
+//! Never stores the beginning of a long argument: the content of a written file does not belong into the journal.
 
 use std::io;
 
@@ -9,14 +8,14 @@ use sha2::{Digest, Sha256};
 
 use crate::encoding::hex;
 
-/// Bytes of all arguments, as JSON. Any command and any path fit; whole files do not.
+/// The maximum size of all arguments as JSON, in bytes. Any command and any path fit; whole files do not.
 const MAX_ARGUMENTS: usize = 16 << 10;
 
-/// Bytes of one argument that stays readable where all together are too long.
+/// The maximum size, in bytes, of one argument that stays readable if all together are too long.
 const MAX_ARGUMENT: usize = 1 << 10;
 
-/// The arguments, and the names of those that were replaced by `{"sha256": …, "bytes": …}`; all of
-/// them are one such object where that is not enough.
+/// Returns the arguments, and the names of those replaced by `{"sha256": …, "bytes": …}`; if that is not enough,
+/// one such object replaces all of them.
 pub(super) fn bounded(arguments: &Value) -> (Value, Vec<String>) {
     let size = size(arguments);
     let Value::Object(fields) = arguments else {
@@ -42,7 +41,7 @@ fn whole(arguments: &Value) -> (Value, Vec<String>) {
     (digest(arguments), vec!["*".to_owned()])
 }
 
-/// Of a text its own bytes, so that they can be compared with a file's; of all else its JSON.
+/// Returns the digest of a text's bytes, which can be compared with a file's, or of another value's JSON.
 fn digest(value: &Value) -> Value {
     let mut digested = Digested::default();
     match value {
@@ -53,7 +52,7 @@ fn digest(value: &Value) -> Value {
     json!({ "sha256": hex(&digested.hash.finalize()), "bytes": digested.bytes })
 }
 
-/// What was written, but for the text itself: that of a file's content is not made to be measured.
+/// Hashes and counts the written bytes without storing them.
 #[derive(Default)]
 struct Digested {
     hash: Sha256,
@@ -78,7 +77,7 @@ impl io::Write for Digested {
     }
 }
 
-/// How much was written.
+/// Counts the written bytes.
 struct Counted(usize);
 
 impl io::Write for Counted {
@@ -93,7 +92,7 @@ impl io::Write for Counted {
 }
 
 fn size(value: &Value) -> usize {
-    // Shorter than its text, so that a file's content is not written out to be measured.
+    // A long text counts with its unencoded length, so that the content of a file is not encoded to be measured.
     match value {
         Value::String(text) if text.len() > MAX_ARGUMENTS => text.len(),
         Value::Object(fields) if fields.values().any(|field| size(field) > MAX_ARGUMENTS) => usize::MAX,

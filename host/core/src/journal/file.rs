@@ -1,9 +1,9 @@
-//! The file that lines are added to. One `write` for all that come together, at the end of the file as the kernel
-//! finds it, so that processes do not mix their lines; refuses to wait for any of the others.
+//! The file that lines are appended to. One `write` for a group of lines, at the end of the file as the kernel
+//! finds it, so that processes do not mix their lines; never waits for another process.
 //!
-//! The name of a file that was put aside says how much of the journal is kept by whoever of those that wrote to it keeps
-//! most, so that another program, which keeps less, does not remove it. A program that keeps more than usual says so by
-//! an empty file beside the one that it writes to, since another one may put that aside.
+//! The name of a rotated file contains the largest `keep` of the programs that wrote to it, so that another program
+//! with a smaller `keep` does not remove it. A program with a `keep` above the default marks that by an empty file
+//! beside the current one, since another program may rotate it.
 
 use std::fs::{self, DirBuilder, OpenOptions, Permissions};
 use std::io::{self, Write};
@@ -16,43 +16,43 @@ use rustix::fs::{FlockOperation, OFlags, flock};
 
 use crate::manifest::JournalTable;
 
-/// The file that is written to.
+/// The name of the current file.
 pub(super) const CURRENT: &str = "journal.jsonl";
 
-/// What the names of files that were put aside begin with; the time follows, so that they sort by it.
+/// The prefix of rotated files; the time follows, so that names sort by time.
 pub(super) const ASIDE: &str = "journal-";
 
-/// What the names of all files end with.
+/// The extension of all files.
 pub(super) const ENDING: &str = ".jsonl";
 
-/// What the names of files begin with that say how much is to be kept of the one that is written to.
+/// The prefix of the marks that hold the `keep` of the current file.
 const KEEP: &str = "keep-";
 
-/// The unit in which the name of a file says how much is kept.
+/// The unit of `keep` in file names.
 const UNIT: (&str, u64) = ("MiB", 1 << 20);
 
-/// How long lines may go to a file that another process has put aside.
+/// How long lines may go to a file that another process has rotated.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Bytes of a line; many times those of the longest record. What is longer is none.
+/// The maximum size of a line in bytes: many times that of the longest record. A longer line is invalid.
 pub(super) const MAX_LINE: usize = 1 << 20;
 
-/// The file, open from its first line on.
+/// The current file, opened with the first line.
 #[derive(Debug)]
 pub(super) struct File {
     directory: PathBuf,
     table: JournalTable,
     open: Option<Open>,
-    /// Whether the open file is the one to write to, and stays that.
+    /// Whether the open file is the current one and has room.
     is_settled: bool,
-    /// When it was last looked at what the name stands for.
+    /// When the name was last compared with the open file.
     looked: Option<Instant>,
 }
 
 #[derive(Debug)]
 struct Open {
     file: fs::File,
-    /// Whether the file ends within a line: a write came to its end before the line did.
+    /// Whether the file ends within a line, after an incomplete write.
     torn: bool,
 }
 
@@ -61,13 +61,12 @@ impl File {
         Self { directory: directory.to_owned(), table, open: None, is_settled: false, looked: None }
     }
 
-    /// Whether the next lines will go to the file that is open.
+    /// Whether the next lines go to the open file.
     pub(super) fn is_settled(&self) -> bool {
         self.is_settled
     }
 
-    /// Adds lines, which bring their own ends. Where the file to write to cannot be opened they go to the
-    /// one before, if there was one.
+    /// Appends complete lines. If the current file cannot be opened, they go to the previous one, if any.
     pub(super) fn append(&mut self, lines: &[u8]) -> io::Result<()> {
         let size = self.current_size();
         self.is_settled = size.is_some_and(|size| size + (lines.len() as u64) <= self.table.size);
@@ -81,13 +80,13 @@ impl File {
         self.open.as_mut().map_or(Ok(()), |open| open.write(lines))
     }
 
-    /// Opens the file to write to, after putting aside one that is full.
+    /// Opens the current file, after rotating a full one.
     fn renew(&mut self, size: Option<u64>) -> io::Result<()> {
         if size.is_some_and(|size| size > 0) {
             self.put_aside()?;
         }
         (self.open, self.looked) = (Some(Open::at(&self.directory)?), Some(Instant::now()));
-        // After the file is open: who puts it aside takes what it finds right before.
+        // After the file is open: a process that rotates it reads the marks directly before.
         let kept = self.table.keep;
         if kept > JournalTable::DEFAULT_KEEP {
             open(&self.directory.join(keep_name(kept))).map(drop)
@@ -96,30 +95,29 @@ impl File {
         }
     }
 
-    /// How large the open file is, if it is still the one that is to be written to: another process
-    /// may have put it aside, or a person removed it. Of the former it is heard a moment later: the file
-    /// is read all the same.
+    /// Returns the size of the open file if it is still the current one: another process may have rotated it, or a
+    /// person removed it. A rotation is noticed with a delay: the file is read nevertheless.
     fn current_size(&mut self) -> Option<u64> {
         let open = self.open.as_ref()?;
-        let own = open.file.metadata().ok().filter(|own| own.nlink() > 0)?;
+        let metadata = open.file.metadata().ok().filter(|metadata| metadata.nlink() > 0)?;
         if self.looked.is_none_or(|looked| looked.elapsed() >= LOOK) {
             let named = fs::metadata(self.directory.join(CURRENT)).ok()?;
-            if (named.dev(), named.ino()) != (own.dev(), own.ino()) {
+            if (named.dev(), named.ino()) != (metadata.dev(), metadata.ino()) {
                 return None;
             }
             self.looked = Some(Instant::now());
         }
-        Some(own.len())
+        Some(metadata.len())
     }
 
-    /// Puts the file aside and removes the oldest of those, unless another process is doing that:
-    /// then the file grows by a few lines more.
+    /// Rotates the file and removes the oldest ones, unless another process holds the lock: the file then grows by
+    /// some lines.
     fn put_aside(&mut self) -> io::Result<()> {
         let lock = open(&self.directory.join("lock"))?;
         if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
             return Ok(());
         }
-        // Another process may have done it in between.
+        // Another process may have rotated it meanwhile.
         let current = self.directory.join(CURRENT);
         if fs::metadata(&current).is_ok_and(|metadata| metadata.len() > self.table.size / 2) {
             let (time, process) = (Timestamp::now().strftime("%Y%m%dT%H%M%S%.6f"), std::process::id());
@@ -127,7 +125,7 @@ impl File {
             let aside = self.directory.join(format!("{ASIDE}{time}-{process}-{kept}{ENDING}"));
             fs::rename(&current, aside)?;
         }
-        // The next lines have a file of their own all the same.
+        // The rotation succeeded; a failure to remove old files is only logged.
         if let Err(error) = remove_old(&self.directory) {
             tracing::warn!("older files of the journal stay: {error}");
         }
@@ -135,7 +133,7 @@ impl File {
     }
 }
 
-/// Removes the files that are older than as much as is kept of newer ones. One that cannot be removed is passed over.
+/// Removes the files for which there are enough bytes in newer ones. Skips files that cannot be removed.
 fn remove_old(directory: &Path) -> io::Result<()> {
     let (mut newer, mut removed) = (0_u64, Ok(()));
     for path in aside(directory)?.into_iter().rev() {
@@ -148,13 +146,13 @@ fn remove_old(directory: &Path) -> io::Result<()> {
     removed
 }
 
-/// How many bytes of newer files there are to be before the one of this name goes, as it says itself.
+/// Returns the `keep` in a file name, in bytes.
 fn kept(name: &str) -> u64 {
-    let said = name.strip_suffix(ENDING).and_then(|stem| stem.rsplit('-').next());
-    said.and_then(from_unit).unwrap_or(JournalTable::DEFAULT_KEEP)
+    let keep = name.strip_suffix(ENDING).and_then(|stem| stem.rsplit('-').next());
+    keep.and_then(from_unit).unwrap_or(JournalTable::DEFAULT_KEEP)
 }
 
-/// Takes away what was said of the file that is written to; the most that is to be kept.
+/// Removes the marks of the current file, and returns the largest `keep`.
 fn take_kept(directory: &Path) -> io::Result<u64> {
     let mut most = 0;
     for entry in fs::read_dir(directory)? {
@@ -190,7 +188,7 @@ impl Open {
         if !metadata.is_file() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "expected a file"));
         }
-        // So does a line that another process is writing right now; then an empty line comes of it.
+        // A line that another process is writing also looks incomplete; the result is an empty line.
         let torn = metadata.len().checked_sub(1).is_some_and(|end| !ends_line(&file, end));
         Ok(Self { file, torn })
     }
@@ -218,7 +216,7 @@ fn ends_line(file: &fs::File, end: u64) -> bool {
     file.read_exact_at(&mut last, end).is_ok_and(|()| last == *b"\n")
 }
 
-/// The files that were put aside, the oldest first.
+/// Returns the rotated files, oldest first.
 pub(super) fn aside(directory: &Path) -> io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(directory)? {
@@ -232,13 +230,13 @@ pub(super) fn aside(directory: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Opens a file for adding to it, for this user alone. A link is none of haft's making.
+/// Opens a file of this user alone for appending. haft creates no symbolic links, so none is followed.
 fn open(path: &Path) -> io::Result<fs::File> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
     OpenOptions::new().read(true).append(true).create(true).mode(0o600).custom_flags(flags).open(path)
 }
 
-/// Makes the directory, or closes to others the one that is there.
+/// Creates the directory, or restricts an existing one to this user.
 fn create_private(directory: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
     if fs::metadata(directory)?.mode() & 0o077 != 0 {

@@ -1,9 +1,8 @@
-//! Reads the journal back: every call once. What is no line of the journal is counted and passed over; nothing is
-//! repaired and nothing written.
+//! Reads the journal: every call once. Invalid lines are counted and skipped; nothing is repaired or written.
 //!
-//! A journal may have gigabytes. So the last calls are read from the end (`backward`), those since a time from where
-//! they begin (`position`), and of a line no more than its [`Outline`] before it is known to be wanted. What is held is
-//! one line, and what is known of calls that have begun and not ended.
+//! A journal may have gigabytes. So the last calls are read from the end (`backward`), calls since a time from
+//! their position (`position`), and of a line only its [`Outline`] until it is known to be wanted. Memory holds one
+//! line, and the calls that have started and not ended.
 
 mod backward;
 mod calls;
@@ -27,62 +26,62 @@ pub use self::search::Found;
 use super::Record;
 use super::file::{CURRENT, aside};
 
-/// How much later than another line one may stand that was written before it, by a process that was held up, or by a
-/// clock that was set back a little.
+/// The maximum delay between the time of a line and its position: a process may have been held up, or a clock set
+/// back a little.
 const SLACK: SignedDuration = SignedDuration::from_mins(1);
 
-/// Before which a line was written that no line of a call since then follows.
+/// Returns the earliest time of a line after which calls since `since` may follow.
 fn earliest(since: Timestamp) -> Timestamp {
     since.checked_sub(SLACK).unwrap_or(Timestamp::MIN)
 }
 
-/// The journal as it was when it was opened.
+/// The journal at the time of opening.
 #[derive(Debug)]
 pub struct View {
     directory: PathBuf,
-    /// The files that were put aside, the oldest first.
+    /// The rotated files, oldest first.
     aside: Vec<PathBuf>,
-    /// The file that was written to, and how long it was.
+    /// The current file and its length.
     current: Option<(File, u64)>,
 }
 
-/// The last calls that were asked for, the newest last.
+/// The last calls, newest last.
 #[derive(Debug, Default)]
 pub struct Last {
-    /// Those that have ended, in the order of their ends, and then the others.
+    /// The calls that have ended, in the order of their ends, then the others.
     pub records: Vec<Record>,
-    /// Whether there may be earlier ones.
+    /// Whether there may be earlier calls.
     pub is_cut: bool,
-    /// How many lines could not be read.
+    /// The number of unreadable lines.
     pub broken: usize,
 }
 
-/// All calls of the journal in `directory`.
+/// Reads all calls of the journal in `directory`.
 pub fn read(directory: &Path) -> io::Result<Calls> {
     View::open(directory)?.calls(None, |_| true)
 }
 
 impl View {
-    /// The journal in `directory`. One that does not exist yet has no calls.
+    /// Opens the journal in `directory`. A journal that does not exist has no calls.
     pub fn open(directory: &Path) -> io::Result<Self> {
-        // Before the others are listed: a file that is put aside in between is known then.
+        // Opened before the others are listed, so that a file rotated meanwhile is recognised.
         let current = open(&directory.join(CURRENT))?;
         let current = current.map(|file| file.metadata().map(|metadata| (file, metadata))).transpose()?;
-        let own = current.as_ref().map(|(_, metadata)| (metadata.dev(), metadata.ino()));
+        let identity = current.as_ref().map(|(_, metadata)| (metadata.dev(), metadata.ino()));
         let mut aside = match aside(directory) {
             Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
             files => files?,
         };
         aside.retain(|path| {
             let other = std::fs::metadata(path).ok().map(|metadata| (metadata.dev(), metadata.ino()));
-            other.is_some() && other != own
+            other.is_some() && other != identity
         });
         let current = current.map(|(file, metadata)| (file, metadata.len()));
         Ok(Self { directory: directory.to_owned(), aside, current })
     }
 
-    /// The calls that `is_wanted` says, or those of them that began at `since` or later: first those that have ended,
-    /// in the order of their ends.
+    /// Returns the calls that `is_wanted` accepts, since `since` if given: first those that have ended, in the
+    /// order of their ends.
     pub fn calls(
         &self,
         since: Option<Timestamp>,
@@ -95,7 +94,7 @@ impl View {
         Calls::new(self, (first, offset), since, Box::new(is_wanted))
     }
 
-    /// The last `count` calls that `is_wanted` says, read from the end.
+    /// Returns the last `count` calls that `is_wanted` accepts, read from the end.
     pub fn last(
         &self,
         count: usize,
@@ -105,8 +104,8 @@ impl View {
         backward::last(self, count, since, &is_wanted)
     }
 
-    /// Shows `visit` the lines from the last to the first, in short and with a way to read all of one, until it has seen
-    /// enough. A call has two lines, or one.
+    /// Passes the outlines of the lines to `visit`, from the last to the first, with a function that reads the
+    /// whole record, until `visit` breaks. A call has one or two lines.
     pub fn backward(
         &self,
         visit: impl FnMut(&Outline, &dyn Fn() -> Option<Record>) -> ControlFlow<()>,
@@ -114,35 +113,35 @@ impl View {
         backward::visit(self, visit)
     }
 
-    /// The call whose id is `id`, or begins with it, and how many of the lines that were looked at could not be read.
+    /// Returns the call with this id or prefix, and the number of unreadable lines on the way.
     pub fn find(&self, id: &str) -> io::Result<(Found, usize)> {
         search::find(self, id)
     }
 
-    /// The calls that an agent made to answer `parent`, in order, of `count` at most.
+    /// Returns the calls that an agent made to answer `parent`, in order, at most `count`.
     pub fn children(&self, parent: &Record, count: usize) -> io::Result<Vec<Record>> {
         search::children(self, parent, count)
     }
 
-    /// What is written from now on.
+    /// Returns the lines that are written from now on.
     pub fn follow(&self) -> io::Result<Followed> {
         let current =
             self.current.as_ref().map(|(file, length)| Ok::<_, io::Error>((file.try_clone()?, *length)));
         Followed::new(&self.directory, current.transpose()?, self.aside.last().cloned())
     }
 
-    /// What is written after `bookmark`; all that is kept where there is none, or its file is gone.
+    /// Returns the lines after `bookmark`; all lines if there is none or its file was removed.
     pub fn follow_after(&self, bookmark: Option<Bookmark>) -> io::Result<Followed> {
         Followed::after(&self.directory, bookmark)
     }
 
-    /// How many files there are.
+    /// Returns the number of files.
     fn count(&self) -> usize {
         self.aside.len() + usize::from(self.current.is_some())
     }
 
-    /// A file, and how much of it is to be read; the oldest is the first. `None` for one that is gone: one that was put
-    /// aside may be removed at any time.
+    /// Returns a file and the length to read; index 0 is the oldest. `None` if the file was removed, which may
+    /// happen to a rotated file at any time.
     fn file(&self, index: usize) -> io::Result<Option<(File, u64)>> {
         if let Some(path) = self.aside.get(index) {
             return open(path)?
@@ -154,7 +153,7 @@ impl View {
     }
 }
 
-/// The file, if it is there.
+/// Opens a file if it exists.
 fn open(path: &Path) -> io::Result<Option<File>> {
     match File::open(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),

@@ -1,4 +1,4 @@
-//! A line of the journal. Every field is bounded. The code that makes a record has masked the secrets in it.
+//! A record of the journal. Every field is bounded. The code that makes a record has redacted the secrets in it.
 
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher, RandomState};
@@ -13,153 +13,153 @@ use crate::call::ToolCall;
 use crate::grant::{CredentialStore, Grant, Reach};
 use crate::report::shortened;
 
-/// One call. Fields that are empty are left out of the line.
+/// A call. Empty fields are left out of the line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Record {
-    /// The version of this form.
+    /// The version of the format.
     pub v: u32,
-    /// Twelve hexadecimal digits that no other call of the journal has.
+    /// Twelve hexadecimal digits, unique in the journal.
     pub id: String,
-    /// When the call began, UTC, to the millisecond.
+    /// The start of the call, UTC, in milliseconds.
     pub time: Timestamp,
-    /// What came of it.
+    /// The outcome.
     pub outcome: Outcome,
-    /// Whether this is the only line of the call: it was over before the first was written.
+    /// Whether this is the only line of the call: it ended before the first line was written.
     #[serde(skip_serializing_if = "is_false")]
     pub merged: bool,
-    /// The tool, by the name that models see; what was asked for where there is no such tool.
+    /// The tool, by the name that models see; the requested name if there is no such tool.
     pub tool: String,
-    /// The arguments; what is too long is replaced by its SHA-256 and its length.
+    /// The arguments; long ones are replaced by their SHA-256 and length.
     pub arguments: Value,
-    /// The arguments that were replaced.
+    /// The names of the replaced arguments.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub digested: Vec<String>,
-    /// From dispatch to answer.
+    /// The time from dispatch to answer in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<f64>,
-    /// The part of it in which the call waited for a person, where it did.
+    /// The part of it in which the call waited for a person, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waited_ms: Option<f64>,
-    /// Bytes of memory that the tool used at most, where that is known.
+    /// The peak memory of the tool in bytes, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peak_memory: Option<u64>,
-    /// What the tool answered, where it did what it was asked; of a long answer the beginning and the end.
+    /// The answer of a successful call; a long one is shortened in the middle.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answer: Option<String>,
-    /// The error; of a long one the beginning and the end.
+    /// The error; a long one is shortened in the middle.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// What was allowed, narrowed or refused on the way, and what held the tool to it.
+    /// The decisions to allow, narrow or refuse an access, and the mechanism that enforced them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub decisions: Vec<String>,
-    /// What the tool was allowed; absent where there is no such tool.
+    /// The grant of the tool; absent if there is no such tool.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub grant: Option<Granted>,
-    /// Where the tool comes from.
+    /// The origin of the tool.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub origin: Option<String>,
-    /// SHA-256 of the component, where the tool is one.
+    /// The SHA-256 of the component, if the tool is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
-    /// The agents that the call came through, where an agent made it that is itself a tool: `reviewer/searcher`.
+    /// The agents that the call came through, if an agent that is itself a tool made it: `reviewer/searcher`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
     /// The `id` of the call that the last of them answers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
-    /// The caller of `haft serve --http` that made it, where several are told apart: `ci`, or `team/ada` of a JSON Web
-    /// Token whose subject is `ada`.
+    /// The caller of `haft serve --http`, if there are several: `ci`, or `team/ada` for a JSON Web Token with the
+    /// subject `ada`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub caller: Option<String>,
-    /// What the call came through: the command of haft, `haft chat`, or the client of `haft serve` by the name that the
-    /// client gives of itself.
+    /// The origin of the call: the command of haft, `haft chat`, or the client of `haft serve` by the name that it
+    /// reports.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub via: Option<String>,
-    /// The program it was called in.
+    /// The program of the call.
     #[serde(skip_serializing_if = "Program::is_none")]
     pub program: Program,
-    /// The caller's own name for the call.
+    /// The caller's id of the call.
     pub call: String,
-    /// The process of haft.
+    /// The process id of haft.
     pub pid: u32,
     /// The version of haft.
     pub haft: String,
 }
 
-/// How a call ended.
+/// The outcome of a call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// It has not.
+    /// The call has not ended.
     #[default]
     Started,
-    /// The tool did what it was asked.
+    /// The tool succeeded.
     Ok,
-    /// The tool could not.
+    /// The tool failed.
     Error,
-    /// The arguments were not what the tool takes; it was not run, or said so itself.
+    /// The arguments were invalid, according to the schema or the tool itself.
     InvalidArguments,
-    /// There is no such tool.
+    /// The tool does not exist.
     UnknownTool,
-    /// The time was over.
+    /// The time limit was reached.
     Timeout,
     /// The caller cancelled the call.
     Cancelled,
-    /// It was not let run, or failed after the sandbox had refused it something.
+    /// The call was refused, or failed after the sandbox had refused it an access.
     Refused,
-    /// Something that a later version knows.
+    /// An outcome of a later version.
     #[serde(other)]
     Other,
 }
 
-/// A program, as people tell it from others.
+/// The program of a call.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Program {
     /// `[program] name`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The program.toml.
+    /// The path of program.toml.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// The worker that ran the call, where it came from another machine.
+    /// The worker that ran the call, if it came from another machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub worker: Option<String>,
 }
 
-/// A grant, in short.
+/// A grant in short.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Granted {
-    /// Where the tool might read; `*`: anywhere.
+    /// The readable directories; `*`: anywhere.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub read: Vec<String>,
-    /// Where it might write.
+    /// The writable directories.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub write: Vec<String>,
-    /// Where its relative paths started.
+    /// The base directory of relative paths.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workspace: Option<String>,
-    /// What it might reach.
+    /// The allowed network destinations.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<String>,
-    /// What it might see of the environment.
+    /// The visible environment variables.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub env: Vec<String>,
-    /// Credential stores that were open to it; `*`: all.
+    /// The open credential stores; `*`: all.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub credentials: Vec<String>,
-    /// Whether its processes might use the network.
+    /// Whether child processes might use the network.
     #[serde(skip_serializing_if = "is_false")]
     pub network: bool,
-    /// Whether its processes might connect to services of the machine.
+    /// Whether child processes might connect to services of the machine.
     #[serde(skip_serializing_if = "is_false")]
     pub unix_sockets: bool,
 }
 
 impl Granted {
-    /// The same with every text as `clean` leaves it.
+    /// Applies `clean` to every text.
     #[must_use]
     pub(crate) fn cleaned(self, clean: impl Fn(String) -> String) -> Self {
         let all = |texts: Vec<String>| texts.into_iter().map(&clean).collect();
@@ -174,10 +174,10 @@ impl Granted {
     }
 }
 
-/// Entries of one list of a grant; more are counted. People write a handful.
+/// The maximum number of entries in a list of a grant; the rest is counted. People write a handful.
 const MAX_ENTRIES: usize = 16;
 
-/// Characters of a tool's name, the caller's id and the like, which a model may write as it likes.
+/// The maximum number of characters of a tool's name, a caller's id and other texts that a model may choose.
 const MAX_NAME: usize = 200;
 
 impl Default for Record {
@@ -213,10 +213,11 @@ impl Default for Record {
 }
 
 impl Record {
-    /// Characters of an answer or an error: some screens of a terminal. Whole files and pages do not fit.
+    /// The maximum number of characters of an answer or an error: some screens of a terminal. Whole files and pages
+    /// do not fit.
     pub(crate) const MAX_ANSWER: usize = 8000;
 
-    /// A call of `program` that begins now. `call` holds no secrets.
+    /// Returns the record of a call that begins now. `call` holds no secrets.
     pub fn begun(program: Program, call: &ToolCall) -> Self {
         let (arguments, digested) = arguments::bounded(&call.arguments);
         Self {
@@ -233,15 +234,14 @@ impl Record {
         }
     }
 
-    /// The same call, with the first 8,000 characters of what its caller was answered, which holds no
-    /// secrets.
+    /// Adds the first 8,000 characters of the answer, which holds no secrets.
     #[must_use]
     pub fn answered(self, text: &str, is_error: bool) -> Self {
         let text = Some(shortened(text, Self::MAX_ANSWER)).filter(|text| !text.is_empty());
         if is_error { Self { error: text, ..self } } else { Self { answer: text, ..self } }
     }
 
-    /// Adds the line, its end included.
+    /// Appends the line with its end.
     pub(super) fn write_line(&self, lines: &mut Vec<u8>) -> serde_json::Result<()> {
         serde_json::to_writer(&mut *lines, self)?;
         lines.push(b'\n');
@@ -250,12 +250,12 @@ impl Record {
 }
 
 impl Outcome {
-    /// Whether the call is over and did not do what was asked.
+    /// Whether the call has ended without success.
     pub fn is_failure(self) -> bool {
         !matches!(self, Self::Started | Self::Ok)
     }
 
-    /// The words for it.
+    /// Returns the outcome in words.
     pub fn name(self) -> &'static str {
         match self {
             Self::Started => "started",
@@ -272,7 +272,7 @@ impl Outcome {
 }
 
 impl Program {
-    /// The program of this name in this file.
+    /// Returns the program of this name and file.
     pub fn new(name: Option<&str>, path: Option<&Path>) -> Self {
         let path = path.map(|path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned()));
         Self {
@@ -282,7 +282,7 @@ impl Program {
         }
     }
 
-    /// The same, where the worker `name` runs its calls for other machines.
+    /// Sets the worker that runs the calls for other machines.
     #[must_use]
     pub fn on_worker(self, name: &str) -> Self {
         Self { worker: Some(name.to_owned()), ..self }
@@ -328,13 +328,13 @@ fn listed(entries: impl ExactSizeIterator<Item = String>) -> Vec<String> {
     entries.take(MAX_ENTRIES).chain(more).collect()
 }
 
-/// Now, as precisely as people compare times.
+/// Returns the current time in milliseconds.
 fn now() -> Timestamp {
     let now = Timestamp::now();
     Timestamp::from_millisecond(now.as_millisecond()).unwrap_or(now)
 }
 
-/// 48 random bits: the journal holds some hundred thousand calls.
+/// Returns 48 random bits: the journal holds some hundred thousand calls.
 fn new_id() -> String {
     let random = RandomState::new().hash_one((std::process::id(), Timestamp::now().as_nanosecond()));
     format!("{:012x}", random & 0xffff_ffff_ffff)

@@ -1,6 +1,6 @@
-//! Writes the lines. Where many calls come, lines are gathered and written in groups by a thread: one `write` for
-//! all that came in [`INTERVAL`]. A line that has to be on file before its call goes on takes with it what was
-//! gathered until then, so that lines stay in the order in which they came.
+//! Writes the lines. In a server with many calls, lines are gathered and a thread writes them in groups: one
+//! `write` for each [`INTERVAL`]. A line that must be in the file before its call runs is written with the lines
+//! gathered so far, so that lines stay in order.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,53 +14,53 @@ use super::file::File;
 use crate::manifest::JournalTable;
 use crate::sync::Lock;
 
-/// How long a line that is gathered waits: too short for a person who looks on, and at ten thousand calls a second
-/// fifty of them.
+/// How long a gathered line waits: too short for a person to notice, and fifty lines at ten thousand calls a
+/// second.
 pub(super) const INTERVAL: Duration = Duration::from_millis(5);
 
-/// Bytes of the lines that wait, ten times what comes in [`INTERVAL`]. The line after that is written at once, and
-/// with it all others.
+/// The maximum size of the waiting lines in bytes, ten times the amount of one [`INTERVAL`]. The next line is
+/// written at once, with all others.
 const MAX_BYTES: usize = 256 << 10;
 
-/// Calls that have begun and whose first line waits. A line can have 20 KiB.
+/// The maximum number of started calls whose first line waits. A line can have 20 KiB.
 const MAX_BEGUN: usize = 64;
 
-/// Those that gather lines, for [`write_through`].
+/// The writers that gather lines, for [`write_through`].
 static GATHERING: Lock<Vec<Weak<Writer>>> = Lock::new(Vec::new());
 
 #[derive(Debug)]
 pub(super) struct Writer {
     directory: PathBuf,
-    /// Locked before `gathered` where both are.
+    /// Locked before `gathered` if both are locked.
     file: Lock<File>,
     gathered: Lock<Gathered>,
     /// Whether the next lines can be written without opening a file or starting a thread.
     is_settled: AtomicBool,
-    /// The thread that writes groups, once there is one; `None` where it could not be started.
+    /// The thread that writes groups, once started; `None` if it could not be started.
     thread: OnceLock<Option<Thread>>,
-    /// Whether it was said that the journal cannot be written.
+    /// Whether a write error was reported.
     warned: AtomicBool,
 }
 
 /// Whether lines may wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Mode {
-    /// Each is written at once, until lines are to be gathered.
+    /// Lines are written at once, until gathering begins.
     #[default]
     AtOnce,
-    /// They may.
+    /// Lines may wait.
     Gathering,
-    /// Each is written at once, and stays so: the process ends, and the thread may have.
+    /// Lines are written at once for good: the process ends, and the thread may have ended.
     Over,
 }
 
-/// What waits to be written.
+/// The lines that wait.
 #[derive(Debug, Default)]
 struct Gathered {
     mode: Mode,
-    /// Whole lines.
+    /// Complete lines.
     lines: Vec<u8>,
-    /// Calls that have begun and not ended. One that ends while it is here has no other line than that of its end.
+    /// Calls that have started and not ended. A call that ends while it is here has only its last line.
     begun: Vec<Arc<Record>>,
 }
 
@@ -87,7 +87,7 @@ impl Writer {
         }
     }
 
-    /// Writes what waits, and from now on every line at once.
+    /// Writes the waiting lines, and every later line at once.
     pub(super) fn stop(&self) {
         self.gathered.lock().mode = Mode::Over;
         self.write(|_| Ok(()));
@@ -101,7 +101,7 @@ impl Writer {
         self.is_settled.load(Ordering::Relaxed) && starts_none()
     }
 
-    /// Notes that a call begins: on file when this returns, or, where `may_wait`, within [`INTERVAL`].
+    /// Records the start of a call: in the file on return, or, with `may_wait`, within [`INTERVAL`].
     pub(super) fn begin(self: &Arc<Self>, record: &Arc<Record>, may_wait: bool) {
         let is_gathered = may_wait && self.put(|gathered| gathered.begin(record));
         if !is_gathered {
@@ -109,17 +109,17 @@ impl Writer {
         }
     }
 
-    /// Notes that a call has ended, and what `ended` adds, within [`INTERVAL`] where lines are gathered.
+    /// Records the end of a call with the fields that `ended` adds, within [`INTERVAL`] if lines are gathered.
     pub(super) fn end(self: &Arc<Self>, begun: Arc<Record>, ended: impl FnOnce(Record) -> Record) {
         let merged = self.gathered.lock().forget(&begun.id);
-        // Nobody else has it now, but for a moment.
+        // No other thread keeps a reference.
         let record = Record { merged, ..ended(Arc::unwrap_or_clone(begun)) };
         if !self.put(|gathered| gathered.end(&record)) {
             self.write_at_once(&record);
         }
     }
 
-    /// Lets `put` add to what waits, if anything may wait and there is a thread that writes it.
+    /// Lets `put` add to the waiting lines, if lines may wait and there is a thread that writes them.
     fn put(&self, put: impl FnOnce(&mut Gathered) -> bool) -> bool {
         let Some(Some(thread)) = self.thread.get() else { return false };
         let mut gathered = self.gathered.lock();
@@ -138,7 +138,7 @@ impl Writer {
         self.write(|lines| record.write_line(lines));
     }
 
-    /// Writes what waits, and after it what `add` adds.
+    /// Writes the waiting lines, then those that `add` appends.
     fn write(&self, add: impl FnOnce(&mut Vec<u8>) -> serde_json::Result<()>) {
         let mut file = self.file.lock();
         let Gathered { mut lines, begun, .. } = self.gathered.lock().take();
@@ -160,8 +160,8 @@ impl Writer {
         }
     }
 
-    /// Starts the thread, with the first line and not on a thread that runs guests: those are confined, and so would
-    /// be what they start. Without a thread every line is written at once.
+    /// Starts the thread, with the first line and not on a thread that runs guests: those are confined, and threads
+    /// that they start inherit that. Without a thread every line is written at once.
     fn start(self: &Arc<Self>) {
         self.thread.get_or_init(|| {
             let writer = self.clone();
@@ -220,15 +220,15 @@ impl Gathered {
         is_written
     }
 
-    /// Takes out the first line of a call; whether it was here.
+    /// Removes the first line of a call; returns whether it was waiting.
     fn forget(&mut self, id: &str) -> bool {
-        let own = self.begun.iter().position(|record| record.id == id);
-        own.map(|index| self.begun.remove(index)).is_some()
+        let place = self.begun.iter().position(|record| record.id == id);
+        place.map(|index| self.begun.remove(index)).is_some()
     }
 }
 
-/// Writes what any journal of the process has gathered, and has every later line written at once. For the end of the
-/// process, which no thread survives.
+/// Writes the gathered lines of all journals of the process, and makes every later line be written at once. For the
+/// end of the process, which no thread survives.
 pub fn write_through() {
     let gathering = std::mem::take(&mut *GATHERING.lock());
     for writer in gathering.iter().filter_map(Weak::upgrade) {

@@ -1,43 +1,43 @@
-//! Cuts a streamed body into frames: server-sent events (HTML Living Standard, section 9.2.6) or
-//! lines of JSON. It never keeps more than one frame, and gives up on one that has no end.
+//! Splits a streamed body into frames: server-sent events (HTML Living Standard, section 9.2.6) or JSON lines.
+//! Holds at most one frame, and fails for a frame without end.
 
-/// How the pieces of a streamed body are told apart.
+/// The framing of a streamed body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
     /// Server-sent events.
     Events,
-    /// A line each.
+    /// One frame a line.
     Lines,
 }
 
-/// A frame was longer than it may be.
+/// The error for a frame that exceeds the limit.
 #[derive(Debug, PartialEq, Eq)]
 pub struct TooLong;
 
-/// A body on its way to becoming frames.
+/// The state of splitting a body into frames.
 #[derive(Debug)]
 pub struct Frames {
     framing: Framing,
-    /// Bytes of a frame.
+    /// The maximum size of a frame in bytes.
     most: usize,
     line: Vec<u8>,
-    /// The data of an event that is not over; `None` before its first.
+    /// The data of the current event; `None` before its first line.
     data: Option<Vec<u8>>,
-    /// The last byte was a carriage return: a line feed after it ends no line of its own.
+    /// Whether the last byte was a carriage return: a line feed after it belongs to the same line end.
     after_return: bool,
     is_first_line: bool,
 }
 
 impl Frames {
-    /// Cuts a body into frames of at most `most` bytes each.
+    /// Splits a body into frames of at most `most` bytes each.
     pub fn new(framing: Framing, most: usize) -> Self {
         Self { framing, most, line: Vec::new(), data: None, after_return: false, is_first_line: true }
     }
 
-    /// Adds a piece of the body; frames that it ends are added to `frames`.
+    /// Adds a piece of the body, and appends completed frames to `frames`.
     ///
     /// # Errors
-    /// A frame is longer than it may be; nothing more can be added.
+    /// A frame exceeds the limit; nothing more can be added.
     pub fn push(&mut self, piece: &[u8], frames: &mut Vec<Vec<u8>>) -> Result<(), TooLong> {
         for line in piece.split_inclusive(|byte| matches!(byte, b'\n' | b'\r')) {
             let after_return = std::mem::replace(&mut self.after_return, line.ends_with(b"\r"));
@@ -56,8 +56,7 @@ impl Frames {
         Ok(())
     }
 
-    /// The body is over. Some servers leave out the empty line after the last event, or the end of
-    /// the last line.
+    /// Ends the body. Some servers omit the empty line after the last event, or the end of the last line.
     pub fn finish(&mut self, frames: &mut Vec<Vec<u8>>) {
         self.end_line(frames);
         frames.extend(self.data.take());
@@ -76,7 +75,7 @@ impl Frames {
         }
     }
 
-    /// A line of an event. Nothing but its data matters: every vendor repeats the event's name there.
+    /// Adds a line of an event. Only `data` matters: every vendor repeats the event's name in it.
     fn field(&mut self, line: &[u8]) {
         let Some(value) = line.strip_prefix(b"data") else { return };
         let value = match value.split_first() {
@@ -122,7 +121,7 @@ mod tests {
         assert_eq!(cut(Framing::Lines, &[b"{}\n\n  \r\n{\"a\":", b"1}\r\n{}"]), ["{}", "{\"a\":1}", "{}"]);
     }
 
-    /// A frame without end is given up, in whatever form.
+    /// A frame without end is rejected in either framing.
     #[test]
     fn a_frame_is_bounded() {
         let long = vec![b'x'; MOST + 1];
@@ -136,7 +135,7 @@ mod tests {
     }
 
     proptest! {
-        /// Wherever the network cuts a body, the frames are the same.
+        /// The frames do not depend on how the network splits the body.
         #[test]
         fn frames_do_not_depend_on_the_pieces(
             body in "(data: ?[a-z{}\":é]{0,6}|:x|event: y|)(\r\n|\n|\r|\n\n){1,2}(data: [a-z]{0,3}\n\n){0,3}",

@@ -1,36 +1,35 @@
-//! Whether to try again and after how long. Computes; never waits.
+//! Decides whether to retry a request and after how long. Computes the wait and never waits.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::{Duration, SystemTime};
 
-/// When a request that failed is sent again: for rate limits, server errors and connections
-/// that did not come to an answer, and for nothing else.
+/// When a failed request is repeated: only for rate limits, server errors and connections without an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retry {
-    /// How often a request is sent at most, the first time included.
+    /// The maximum number of attempts, including the first.
     pub attempts: u32,
     /// The wait after the first failure; it doubles with each further one.
     pub first_delay: Duration,
-    /// The longest wait that haft chooses by itself.
+    /// The longest wait between attempts.
     pub max_delay: Duration,
-    /// The longest wait that a server may ask for. Where it asks for more, the request fails
-    /// at once: waiting less would only fail again.
+    /// The longest accepted `Retry-After`. If a server asks for more, the request fails at once: a shorter wait
+    /// would fail again.
     pub max_retry_after: Duration,
 }
 
 impl Retry {
-    /// 4: with the delays below that outlasts the restart of a proxy, and a dead host is
-    /// reported within four seconds.
+    /// 4: with the delays below, this outlasts the restart of a proxy, and reports an unreachable host within four
+    /// seconds.
     pub(crate) const DEFAULT_ATTEMPTS: u32 = 4;
-    /// 500 ms, as the vendors' own clients begin.
+    /// 500 ms, the first delay of the vendors' own clients.
     pub(crate) const DEFAULT_FIRST_DELAY: Duration = Duration::from_millis(500);
-    /// 8 s, as the vendors' own clients end.
+    /// 8 s, the last delay of the vendors' own clients.
     pub(crate) const DEFAULT_MAX_DELAY: Duration = Duration::from_secs(8);
-    /// 2 minutes: rate limits are counted by the minute; quotas that last longer are for a person.
+    /// 2 minutes: rate limits are counted by the minute; longer quotas need a person.
     pub(crate) const DEFAULT_MAX_RETRY_AFTER: Duration = Duration::from_mins(2);
 
-    /// How long to wait after attempt number `attempt` (from 1) failed in a way that may pass, if
-    /// there is to be another.
+    /// Returns the wait after attempt number `attempt` (from 1) failed in a way that may pass; `None` if there is
+    /// no further attempt.
     pub fn wait(&self, attempt: u32, retry_after: Option<Duration>) -> Option<Duration> {
         if attempt >= self.attempts {
             return None;
@@ -59,21 +58,21 @@ impl Default for Retry {
     }
 }
 
-/// Between half of `delay` and all of it, so that clients that failed together do not return together.
+/// Returns between half of `delay` and all of it, so that clients that failed together do not retry together.
 fn jittered(delay: Duration) -> Duration {
-    // The standard library seeds its hashers at random; that is random enough for a wait.
+    // The random seed of the standard library's hashers suffices for a wait.
     let random = RandomState::new().build_hasher().finish();
     let share = u32::try_from(random % 1024).unwrap_or(0);
     delay / 2 + (delay / 2048).saturating_mul(share)
 }
 
-/// What a `Retry-After` header asks for: seconds or a date (RFC 9110, section 10.2.3).
+/// Parses a `Retry-After` header: seconds or a date (RFC 9110, section 10.2.3).
 pub fn retry_after(value: &str, now: SystemTime) -> Option<Duration> {
     let value = value.trim();
     if let Ok(seconds) = value.parse::<f64>() {
         return Duration::try_from_secs_f64(seconds).ok();
     }
-    // The one form of a date that may be sent is also a date of RFC 2822.
+    // The date format that servers must send is also valid in RFC 2822.
     let date = SystemTime::from(jiff::fmt::rfc2822::parse(value).ok()?.timestamp());
     Some(date.duration_since(now).unwrap_or_default())
 }

@@ -1,14 +1,14 @@
-//! What every HTTP client of haft encrypts with: rustls, `ring` and the certificates of the system.
+//! The TLS configuration of every HTTP client of haft: rustls, `ring` and the certificates of the system.
 
 use std::sync::Arc;
 
 use rustls::{ClientConfig, RootCertStore};
 use rustls_platform_verifier::BuilderVerifierExt;
 
-/// TLS with the system's certificates, or, where only plain HTTP is spoken, with none: a local
-/// server must work on a machine that has none installed.
+/// Returns a configuration with the system's certificates or, if only plain HTTP is used, with none: a local server
+/// must work on a machine without certificates.
 pub fn tls(secure: bool) -> Result<ClientConfig, rustls::Error> {
-    // Handed over, not installed: a process-wide provider is the embedding program's to choose.
+    // Passed in, not installed: the embedding program chooses a process-wide provider.
     let ring = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(ring).with_safe_default_protocol_versions()?;
     let builder = if secure {

@@ -1,5 +1,5 @@
-//! `AGENTS.md`: what a project says to whoever works on it, from its repository's root down to the workspace. Read as
-//! text, within bounds; nothing in it is obeyed here, and files that it names are not read.
+//! `AGENTS.md`: the instructions of a project for agents, from the repository's root down to the workspace. Read as
+//! text, within limits; nothing in it is executed here, and files that it names are not read.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,50 +7,49 @@ use std::path::{Path, PathBuf};
 use super::Project;
 use crate::secret::Redactor;
 
-/// What the file is called (<https://agents.md>).
+/// The name of the file (<https://agents.md>).
 pub const FILE: &str = "AGENTS.md";
 
-/// What stands in its place in a folder, and what is read where there is neither: of these the first one that says
-/// something.
+/// The names of the file in a folder, by priority; the first one with content is read.
 pub const FILES: [&str; 3] = ["AGENTS.override.md", FILE, "CLAUDE.md"];
 
-/// What a file says that has nothing to say but to read `AGENTS.md`.
+/// The content of a file that only refers to `AGENTS.md`.
 const REFERENCE: &str = "@AGENTS.md";
 
-/// Bytes of one file that a model is told: some 8,000 tokens, the most that other agents read too.
+/// The maximum size of one file for a model in bytes: about 8,000 tokens, the largest limit of other agents.
 pub const MAX_FILE: usize = 32 << 10;
 
-/// Bytes of all of them: some 16,000 tokens.
+/// The maximum size of all files in bytes: about 16,000 tokens.
 pub const MAX_ALL: usize = 64 << 10;
 
-/// Bytes that are read beyond, so that a secret at the edge is whole when it is looked for.
+/// How many bytes beyond the limit are read, so that a secret at the cut is complete when it is redacted.
 const BEYOND: usize = 4 << 10;
 
-/// One file.
+/// A file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgentsMd {
-    /// Its absolute path.
+    /// The absolute path.
     pub path: PathBuf,
-    /// Bytes that it has.
+    /// The size of the file in bytes.
     pub size: u64,
-    /// What a model is told of it, without secrets; empty where there is no room left.
+    /// The text for a model, without secrets; empty if there is no room left.
     pub text: String,
-    /// Whether that is not all.
+    /// Whether the text was shortened.
     pub is_cut: bool,
 }
 
-/// What was found.
+/// The files found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
-    /// The files, the repository's root first: the nearest has the last word.
+    /// The files, the repository's root first: the nearest takes precedence.
     pub files: Vec<AgentsMd>,
-    /// Files that are not used, one line each, with the reason.
+    /// The files that could not be used, one line each, with the reason.
     pub problems: Vec<String>,
-    /// Files that say something else than the one that is used in their folder.
+    /// Files with other content than the file that is used in their folder.
     pub passed_over: Vec<PathBuf>,
 }
 
-/// Reads one of [`FILES`] in each folder of `project`. Where they have more than `most` bytes, which are [`MAX_ALL`] at most,
+/// Reads one of [`FILES`] in each folder of `project`. If all have more than `most` bytes (at most [`MAX_ALL`]),
 /// the nearest are kept.
 pub fn read(project: &Project, redactor: &Redactor, most: usize) -> Found {
     let (mut found, mut room) = (Found::default(), most.min(MAX_ALL));
@@ -72,7 +71,7 @@ pub fn read(project: &Project, redactor: &Redactor, most: usize) -> Found {
     found
 }
 
-/// The file, if it is there and says something.
+/// Reads a file, if it exists and has content.
 fn read_there(
     project: &Project,
     inside: &Path,
@@ -90,7 +89,7 @@ fn read_there(
     }
 }
 
-/// As much of the file as there is room for.
+/// Shortens a file to the room left.
 fn within(file: AgentsMd, room: usize) -> AgentsMd {
     let end = file.text.floor_char_boundary(room);
     let is_cut = file.is_cut || end < file.text.len();
@@ -148,7 +147,7 @@ mod tests {
         assert_eq!(problems, Vec::<String>::new());
     }
 
-    /// U11: as other agents read them, and what is passed over is named.
+    /// U11: priorities as in other agents; ignored files are listed.
     #[test]
     fn u11_one_file_of_a_folder_is_read_and_others_are_named() {
         let (_directory, place) = place();
@@ -182,7 +181,7 @@ mod tests {
         assert_eq!(sizes, [(0, size, true), (MAX_FILE, size, true), (MAX_FILE, size, true)]);
     }
 
-    /// A secret that ends behind the cut leaves nothing of itself before it.
+    /// A secret across the cut leaves no part before it.
     #[test]
     fn a_secret_at_the_cut_is_left_out() {
         let (_directory, place) = place();

@@ -1,4 +1,4 @@
-//! Where projects end.
+//! Tests of the boundaries of projects.
 
 use super::*;
 
@@ -24,7 +24,7 @@ fn a_project_reaches_up_to_the_nearest_repository() {
     assert_eq!(around(&place, "link"), ("repo".into(), paths(&["a", ""])));
 }
 
-/// Nobody makes a repository around other users' workspaces.
+/// A repository around another user's workspace is ignored.
 #[test]
 fn a_repository_of_somebody_else_is_none() {
     let directory = tempfile::tempdir().unwrap();

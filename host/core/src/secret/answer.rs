@@ -1,5 +1,4 @@
-//! Calls and answers without secrets: every text in them, whatever it is in. Decides nothing about
-//! what is a secret.
+//! Redacts calls and answers: every text in them. Does not decide what is a secret.
 
 use std::borrow::Cow;
 
@@ -9,7 +8,8 @@ use super::{REDACTED, Redactor};
 use crate::call::{Attachment, ToolCall, ToolResult};
 
 impl Redactor {
-    /// The call as it may be told; itself where there is nothing to hide, since its arguments may have many megabytes.
+    /// Returns the redacted call; borrows the call if it holds no secret, since its arguments may have many
+    /// megabytes.
     pub fn call<'c>(&self, call: &'c ToolCall) -> Cow<'c, ToolCall> {
         if !self.hides(&call.id) && !self.hides(&call.tool) && !self.hides_in(&call.arguments) {
             return Cow::Borrowed(call);
@@ -20,7 +20,7 @@ impl Redactor {
         Cow::Owned(ToolCall { id: text(&call.id), tool: text(&call.tool), arguments })
     }
 
-    /// The answer with the secrets masked.
+    /// Returns the redacted answer.
     pub fn result(&self, result: ToolResult) -> ToolResult {
         if self.is_empty() {
             return result;
@@ -33,19 +33,19 @@ impl Redactor {
         ToolResult { content: self.redact_owned(content), is_error, attachments, structured }
     }
 
-    /// The file with the secrets masked.
+    /// Returns the redacted file.
     pub fn attachment(&self, attachment: Attachment) -> Attachment {
         let Attachment { name, media_type, data } = attachment;
         let name = name.map(|name| self.redact_owned(name));
         Attachment { name, media_type: self.redact_owned(media_type), data: self.redact_bytes(data) }
     }
 
-    /// Takes the secrets out of every text of `value`.
+    /// Redacts every text in `value`.
     pub fn clean(&self, value: &mut Value) {
         if self.is_empty() {
             return;
         }
-        // A list of work instead of recursion: the depth of the value is a tool's.
+        // An explicit stack in place of recursion: a tool controls the depth of the value.
         let mut work = vec![value];
         while let Some(value) = work.pop() {
             match value {
@@ -124,7 +124,7 @@ mod tests {
         assert!(!format!("{:?}", redactor.call(&call)).contains("4711"));
     }
 
-    /// CL04: a call is copied where something in it is hidden, wherever that is, and only there.
+    /// CL04: a call is copied only if it holds a secret, in whichever part.
     #[test]
     fn cl04_a_call_without_secrets_is_not_copied() {
         let redactor = Redactor::default();

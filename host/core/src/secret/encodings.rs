@@ -1,6 +1,6 @@
-//! The encodings in which a secret can turn up in a text: as it is, and in those that programs use without being
-//! asked (JSON, HTML, forms, percent, base64, hex). The one list of them, for what haft shows and for what a plugin is
-//! answered. It searches no text.
+//! The encodings in which a secret can appear in a text: unmodified, and in the encodings that programs apply by
+//! default (JSON, HTML, forms, percent, base64, hex). The only list of them, for the output of haft and for the
+//! input of plugins. Does not search.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -11,12 +11,12 @@ use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE};
 use super::MIN_SECRET;
 use crate::encoding::hex;
 
-/// Bytes of the shortest line of a secret that is one by itself. A key file's lines have 64, and
-/// turn up one by one where something numbers or indents them.
+/// The minimum length, in bytes, of a line of a secret that is redacted by itself. The lines of a key file have 64,
+/// and appear separately in output that numbers or indents them.
 const MIN_LINE: usize = 16;
 
-/// Every form of `secret`. One of less than eight bytes has no form in base64 or hex: two or three characters
-/// are in any text.
+/// Returns every encoding of `secret`. A secret of less than eight bytes has no encoding in base64 or hex: two or
+/// three characters are in any text.
 pub fn encodings_of(secret: &str) -> BTreeSet<String> {
     let secret = secret.trim();
     let mut encodings = BTreeSet::from([secret.to_owned(), in_html(secret)]);
@@ -33,8 +33,8 @@ pub fn encodings_of(secret: &str) -> BTreeSet<String> {
     encodings
 }
 
-/// As a JSON text has it between its quotes: as most programs write it, as PHP does (`\/`), as Python does (ASCII
-/// alone), and as Go does (safe in HTML).
+/// Returns the forms inside a JSON string: of most programs, of PHP (`\/`), of Python (ASCII alone), and of Go
+/// (safe in HTML).
 fn in_json(secret: &str) -> [String; 5] {
     let quoted = serde_json::Value::from(secret).to_string();
     let plain = quoted.trim_start_matches('"').strip_suffix('"').unwrap_or_default().to_owned();
@@ -44,7 +44,7 @@ fn in_json(secret: &str) -> [String; 5] {
     [slashes(&plain), slashes(&ascii), html, ascii, plain]
 }
 
-/// `text` with `\u` and four hexadecimal digits in the place of some letters (RFC 8259, section 7).
+/// Replaces some letters of `text` by `\u` and four hexadecimal digits (RFC 8259, section 7).
 fn with_escapes(text: &str, is_escaped: impl Fn(char) -> bool) -> String {
     text.chars().fold(String::with_capacity(text.len()), |mut escaped, letter| {
         if is_escaped(letter) {
@@ -59,7 +59,7 @@ fn with_escapes(text: &str, is_escaped: impl Fn(char) -> bool) -> String {
     })
 }
 
-/// As HTML and XML have it in texts and attributes.
+/// Returns the form in texts and attributes of HTML and XML.
 fn in_html(secret: &str) -> String {
     let escape = |letter: char| match letter {
         '&' => "&amp;".to_owned(),
@@ -72,12 +72,12 @@ fn in_html(secret: &str) -> String {
     secret.chars().map(escape).collect()
 }
 
-/// As a form has it (WHATWG URL, `application/x-www-form-urlencoded`), and the query of many clients.
+/// Returns the form in form data (WHATWG URL, `application/x-www-form-urlencoded`), and in queries of many clients.
 fn in_form(secret: &str, space: &str) -> String {
     url::form_urlencoded::byte_serialize(secret.as_bytes()).collect::<String>().replace('+', space)
 }
 
-/// As a URL has it (RFC 3986, section 2.1), with these hexadecimal digits.
+/// Returns the form in URLs (RFC 3986, section 2.1), with these hexadecimal digits.
 fn percent_encoded(secret: &str, digits: &str) -> String {
     let digit = |nibble: u8| digits.chars().nth(nibble.into()).unwrap_or_default();
     let mut encoded = String::with_capacity(secret.len());
@@ -92,17 +92,17 @@ fn percent_encoded(secret: &str, digits: &str) -> String {
     encoded
 }
 
-/// As base64 has it where `offset` bytes stand before it, as in `user:password`: the characters
-/// that depend on nothing but the secret, in both alphabets.
+/// Returns the base64 forms with `offset` bytes before the secret, as in `user:password`: the characters that
+/// depend on the secret alone, in both alphabets.
 fn in_base64(secret: &[u8], offset: usize) -> [String; 2] {
     let mut bytes = vec![0; offset];
     bytes.extend_from_slice(secret);
     let (first, end) = ((offset * 8).div_ceil(6), bytes.len() * 8 / 6);
-    let own = |text: String| text.get(first..end).unwrap_or_default().to_owned();
-    [own(BASE64_STANDARD.encode(&bytes)), own(BASE64_URL_SAFE.encode(&bytes))]
+    let part = |text: String| text.get(first..end).unwrap_or_default().to_owned();
+    [part(BASE64_STANDARD.encode(&bytes)), part(BASE64_URL_SAFE.encode(&bytes))]
 }
 
-/// The lines of a secret that has several, without those that say only what kind it is of.
+/// Returns the lines of a secret of several lines, without lines that only give its type.
 fn lines(secret: &str) -> impl Iterator<Item = &str> {
     let has_several = secret.contains('\n');
     let is_own = |line: &&str| line.len() >= MIN_LINE && !line.starts_with("-----");
@@ -124,7 +124,7 @@ mod tests {
         assert!(!encodings_of("seven77").contains("736576656e3737"));
     }
 
-    /// HA1: the forms that one of two lists had, and those of other common encoders.
+    /// HA1: the encodings of either of two former lists, and of other common encoders.
     #[test]
     fn forms_of_php_python_go_html_and_forms_are_known() {
         let encodings = encodings_of("ab/cd & <ö>'x\"");
@@ -141,7 +141,7 @@ mod tests {
         }
     }
 
-    /// S18: in both cases, whatever stands around it.
+    /// S18: in both cases, whatever surrounds the secret.
     #[test]
     fn s18_hex_is_recognised_in_both_cases() {
         let secret = "sk-4711/ÿ";
@@ -150,7 +150,7 @@ mod tests {
         }
     }
 
-    /// Wherever it begins in what is encoded, one of the encodings is in the encoding.
+    /// One of the encodings matches at every offset of the secret in the encoded text.
     #[test]
     fn base64_is_recognised_at_every_offset() {
         let secret = "sk-4711-0815?>~~ÿ";

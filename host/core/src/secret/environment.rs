@@ -1,5 +1,5 @@
-//! The secrets that haft's own environment holds, used or not: no tool has any business with them.
-//! They are told by their names, since nothing else tells them.
+//! The secrets in haft's own environment, whether haft uses them or not: no tool needs them. They are recognised by
+//! the names of variables.
 
 use std::path::Path;
 
@@ -9,8 +9,8 @@ use super::Redactor;
 use crate::manifest::is_credential;
 
 impl Redactor {
-    /// Leaves out the environment's secrets: every variable whose name is a credential's, among
-    /// them the keys of all providers (`OPENAI_API_KEY`, `ANTHROPIC_API_KEY`, `GEMINI_API_KEY`, …).
+    /// Redacts the secrets of the environment: every variable with a name typical of credentials, including the
+    /// keys of all providers (`OPENAI_API_KEY`, `ANTHROPIC_API_KEY`, `GEMINI_API_KEY`, …).
     pub fn of_environment() -> Self {
         let redactor = Self::default();
         let variables = std::env::vars_os().filter_map(|(name, value)| {
@@ -23,7 +23,7 @@ impl Redactor {
     }
 }
 
-/// A path under such a name (`GOOGLE_APPLICATION_CREDENTIALS`) says where the secret is.
+/// Whether a variable holds a secret. An existing path (`GOOGLE_APPLICATION_CREDENTIALS`) is no secret itself.
 fn is_secret((name, value): &(String, String)) -> bool {
     let path = Path::new(value);
     let is_key = name.to_ascii_lowercase().ends_with("key");

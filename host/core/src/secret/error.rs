@@ -1,14 +1,14 @@
-//! Why a secret cannot be had: the place, the reason and the way out, never a part of the value.
+//! Why a secret cannot be read: the source, the reason and a hint, never a part of the value.
 
 use std::path::PathBuf;
 
 use super::{MAX_SECRET, keyring};
 use crate::manifest::KeyringEntry;
 
-/// Why a secret cannot be had.
+/// Why a secret cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum SecretError {
-    /// The variable is not there, or empty.
+    /// The variable is not set, or empty.
     #[error("the environment variable `{0}` is not set; program.toml says that a secret is in it")]
     Unset(String),
     /// The file cannot be read.
@@ -16,26 +16,26 @@ pub enum SecretError {
     File {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         error: std::io::Error,
     },
-    /// No keyring holds it.
+    /// No keyring holds the entry.
     #[error("no secret `{0}` in the keyring")]
     NotInKeyring(KeyringEntry),
-    /// The kernel's keyring does not hold it, and the desktop's does not tell.
+    /// The kernel's keyring does not hold the entry, and the desktop's keyring is not available.
     #[error("cannot read `{entry}` from the keyring: {why}")]
     Keyring {
-        /// What was looked for.
+        /// The entry.
         entry: KeyringEntry,
-        /// Why not.
+        /// The cause.
         why: String,
     },
-    /// It is there and cannot be used.
+    /// The secret exists and is invalid.
     #[error("the secret in {place} {why}")]
     Unusable {
-        /// Where it is.
+        /// The source.
         place: String,
-        /// What is wrong with it.
+        /// The reason.
         why: &'static str,
     },
 }
@@ -45,7 +45,7 @@ impl SecretError {
     pub(super) const NOT_TEXT: &'static str = "is not valid UTF-8";
     pub(super) const TOO_LONG: &'static str = "is longer than any secret";
 
-    /// What to do about it.
+    /// Returns how to fix the error.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Unset(name) => Some(format!(

@@ -1,5 +1,5 @@
-//! The one reader of secrets. Bounded, and it refuses to hand out a value that the redactor has not
-//! been told of.
+//! The only reader of secrets. Reads are bounded, and a value is registered with the redactor before it is
+//! returned.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -14,7 +14,7 @@ use crate::grant::{Grant, Root};
 use crate::lookup::HostPrograms;
 use crate::manifest::{KeyringEntry, Manifest, SecretSource};
 
-/// Reads the secrets that a program.toml names.
+/// Reads the secrets named in a program.toml.
 #[derive(Clone, Copy, Debug)]
 pub struct Secrets<'a> {
     manifest: &'a Manifest,
@@ -23,14 +23,15 @@ pub struct Secrets<'a> {
 }
 
 impl<'a> Secrets<'a> {
-    /// The secrets of `manifest`, whose `~` is `home`. What is read, `redactor` leaves out.
+    /// Makes a reader for the secrets of `manifest`, whose `~` is `home`. `redactor` redacts every value that is
+    /// read.
     pub fn new(manifest: &'a Manifest, home: &'a Path, redactor: &'a Redactor) -> Self {
         Self { manifest, home, redactor }
     }
 
-    /// The value that is kept at `source`, without the newlines at its end.
+    /// Reads the value at `source`, without trailing newlines.
     ///
-    /// A locked keyring asks the user to unlock it; the wait is bounded.
+    /// A locked keyring prompts the user; the wait is bounded.
     pub async fn read(&self, source: &SecretSource) -> Result<SecretString, SecretError> {
         let bytes = match source {
             SecretSource::Keyring(entry) => in_keyring(entry, &self.programs()).await?,
@@ -39,8 +40,8 @@ impl<'a> Secrets<'a> {
         self.known(source, bytes)
     }
 
-    /// Registers every secret of the program that can be read without asking the user, used or not, for redaction.
-    /// One in a keyring is not read here: it is not in this process until it is read.
+    /// Registers every secret of the program that can be read without prompting the user, used or not, for
+    /// redaction. A secret in a keyring is not read here: it is not in this process before it is read.
     pub fn learn(&self) {
         for source in self.manifest.secrets() {
             if !matches!(source, SecretSource::Keyring(_))
@@ -52,7 +53,7 @@ impl<'a> Secrets<'a> {
         }
     }
 
-    /// The programs that can be asked for a secret: none that `bash` or a command may have written.
+    /// Returns the programs that may be run to read a secret: none that `bash` or a command may have written.
     fn programs(&self) -> HostPrograms {
         let sandbox = &self.manifest.sandbox;
         let written = sandbox.workspace.iter().chain(&sandbox.write);
@@ -78,7 +79,7 @@ impl<'a> Secrets<'a> {
         }
     }
 
-    /// The value, checked and from now on left out of everything.
+    /// Checks a value and registers it for redaction.
     fn known(&self, source: &SecretSource, bytes: Vec<u8>) -> Result<SecretString, SecretError> {
         let unusable = |why| SecretError::Unusable { place: place(source), why };
         if bytes.len() > MAX_SECRET {
@@ -98,7 +99,7 @@ impl<'a> Secrets<'a> {
     }
 }
 
-/// Where a secret is kept, for people.
+/// Returns the description of a source.
 fn place(source: &SecretSource) -> String {
     match source {
         SecretSource::Env(name) => format!("the environment variable `{name}`"),
@@ -107,7 +108,7 @@ fn place(source: &SecretSource) -> String {
     }
 }
 
-/// At most one byte more than a secret has.
+/// Reads at most one byte more than the maximum size of a secret.
 fn read_file(path: &Path) -> io::Result<Vec<u8>> {
     // Opening a FIFO for reading would block until another process opens it for writing.
     let flags = OFlags::NONBLOCK.bits().cast_signed();
@@ -127,7 +128,7 @@ fn read_file(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// What the user's keyring has.
+/// Reads an entry of the user's keyring.
 async fn in_keyring(entry: &KeyringEntry, programs: &HostPrograms) -> Result<Vec<u8>, SecretError> {
     match keyring::read(entry, programs).await {
         Ok(Some(secret)) => Ok(secret),

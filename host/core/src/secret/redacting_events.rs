@@ -1,5 +1,5 @@
-//! An event sink that leaves secrets out. The output of a child and the words of a model come in pieces, which can be
-//! held back for a moment; other events are passed on at once, and none is dropped.
+//! An event sink that redacts secrets. Output of child processes and text of models come in pieces, which may be
+//! withheld for a moment; other events are passed on at once, and none is dropped.
 
 use std::sync::Arc;
 
@@ -7,14 +7,14 @@ use super::{Redactor, Stream};
 use crate::event::{Event, Events};
 use crate::sync::Lock;
 
-/// Passes on the events of one call, or of one turn of a model, with the secrets masked.
+/// Passes on the redacted events of one call, or of one turn of a model.
 #[derive(Debug)]
 pub struct RedactingEvents {
-    /// Where they are to go.
+    /// The destination.
     to: Events,
-    /// The sink that the redacted events go to.
+    /// The sink that redacts and passes on.
     events: Events,
-    /// The state of streamed output; `None` where there is no secret to mask or no listener.
+    /// The state of streamed output; `None` without secrets or without a listener.
     streams: Option<Arc<Lock<Streams>>>,
 }
 
@@ -28,7 +28,7 @@ struct Streams {
 }
 
 impl RedactingEvents {
-    /// Events on their way to `to`, without what `redactor` knows.
+    /// Passes events to `to`, redacted by `redactor`.
     pub fn new(redactor: &Redactor, to: &Events) -> Self {
         if redactor.is_empty() || !to.has_listener() {
             return Self { to: to.clone(), events: to.clone(), streams: None };
@@ -37,9 +37,9 @@ impl RedactingEvents {
         let (stdout, stderr, partial) = (stream(), stream(), stream());
         let streams = Streams { stdout, stderr, partial, text: stream(), thought: stream() };
         let streams = Arc::new(Lock::new(streams));
-        let (redactor, own, next) = (redactor.clone(), streams.clone(), to.clone());
+        let (redactor, shared, next) = (redactor.clone(), streams.clone(), to.clone());
         let events = Events::to(move |event| {
-            let clean = own.lock().clean(&redactor, event);
+            let clean = shared.lock().clean(&redactor, event);
             if let Some(event) = clean {
                 next.emit(|| event);
             }
@@ -47,12 +47,12 @@ impl RedactingEvents {
         Self { to: to.clone(), events, streams: Some(streams) }
     }
 
-    /// Where to emit.
+    /// Returns the sink to emit to.
     pub fn events(&self) -> &Events {
         &self.events
     }
 
-    /// Emits what was held back, at the end of `call`.
+    /// Emits the withheld text, at the end of `call`.
     pub fn finish(&self, call: &str) {
         let Some(streams) = &self.streams else { return };
         let mut streams = streams.lock();
@@ -70,12 +70,12 @@ impl RedactingEvents {
 }
 
 impl Streams {
-    /// The event as it may be told now, if there is anything to tell.
+    /// Returns the redacted event, if there is anything to emit now.
     fn clean(&mut self, redactor: &Redactor, event: &Event) -> Option<Event> {
         let some = |text: String| (!text.is_empty()).then_some(text);
         let text = |text: &str| redactor.redact(text).into_owned();
         Some(match event {
-            // What a plugin is called is no secret.
+            // The name of a plugin is no secret.
             Event::Compiling { .. } | Event::Compiled { .. } | Event::Trimmed { .. } => event.clone(),
             Event::Running { call } => Event::Running { call: text(call) },
             Event::Asked { model } => Event::Asked { model: text(model) },
@@ -85,7 +85,7 @@ impl Streams {
             Event::Said(piece) => Event::Said(some(self.text.push(piece))?),
             Event::Thought(piece) => Event::Thought(some(self.thought.push(piece))?),
             Event::Retrying { reason, delay } => {
-                // What was held back is void with the rest.
+                // The withheld text is void with the rest of the attempt.
                 self.text.finish();
                 self.thought.finish();
                 Event::Retrying { reason: text(reason), delay: *delay }
@@ -118,8 +118,8 @@ impl Streams {
         })
     }
 
-    /// The same of what happened within an agent. Its own session has held back what had to be: pieces of it are no
-    /// part of the streams here.
+    /// Redacts an event within an agent. The agent's own session has withheld pieces already: they are not a part
+    /// of the streams here.
     fn within(&mut self, redactor: &Redactor, event: &Event) -> Option<Event> {
         let text = |text: &str| redactor.redact(text).into_owned();
         Some(match event {
@@ -146,7 +146,7 @@ mod tests {
 
     use super::*;
 
-    /// CL04: a listener receives no secret, however it was split, and everything else.
+    /// CL04: a listener receives everything except secrets, however these are split.
     #[test]
     fn cl04_events_are_told_without_secrets() {
         let redactor = Redactor::default();

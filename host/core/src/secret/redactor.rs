@@ -1,5 +1,5 @@
-//! A set of secrets, and texts without them. It refuses to show what it knows, and where it could
-//! not look for a secret it lets nothing through.
+//! A set of secrets, and their redaction in texts. Never shows the secrets, and withholds a text that it could not
+//! search.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -13,33 +13,31 @@ use secrecy::{ExposeSecret, SecretString};
 use super::{MIN_SECRET, REDACTED, encodings_of};
 use crate::sync::Lock;
 
-/// Texts come out of it without the secrets that it was told of. Clones share everything: what one
-/// learns, all leave out.
+/// Redacts the known secrets in texts. Clones share the secrets.
 ///
-/// A secret that was cut off is recognised too, by its first or last sixteen bytes (fewer where it
-/// is shorter than 32): much of what haft passes on was shortened on the way.
+/// A secret that was cut off is recognised too, by its first or last sixteen bytes (fewer if it is shorter than
+/// 32): many texts were shortened before they reach haft.
 #[derive(Clone, Default)]
 pub struct Redactor(Arc<Lock<Arc<Known>>>);
 
-/// What is left out.
+/// The known secrets.
 #[derive(Default)]
 pub(super) struct Known {
-    /// Every form of every secret.
+    /// Every encoding of every secret.
     encodings: Vec<String>,
-    /// Beginnings and ends of the encodings, two for each; `None` if they could not be compiled.
+    /// The beginnings and ends of the encodings, two for each; `None` if they could not be compiled.
     edges: Option<AhoCorasick>,
 }
 
-/// Bytes at either end by which a long secret is recognised. What may be left of one that was cut
-/// is shorter than that.
+/// How many bytes at either end identify a long secret. A shorter part of a cut secret may remain.
 const EDGE: usize = 16;
 
-/// The same of a shorter one, and the least that is enough: what many secrets begin with is a word
-/// (`password-…`), and that word is to stay readable.
+/// The number of bytes for a shorter secret: many secrets begin with a word (`password-…`), which should stay
+/// readable.
 const MIN_EDGE: usize = 12;
 
 impl Redactor {
-    /// Leaves out `secrets` from now on.
+    /// Redacts `secrets` from now on.
     pub fn add<'a>(&self, secrets: impl IntoIterator<Item = &'a SecretString>) {
         let new: BTreeSet<String> = secrets
             .into_iter()
@@ -53,19 +51,19 @@ impl Redactor {
         }
     }
 
-    /// Whether there is nothing to leave out.
+    /// Whether there are no secrets.
     pub(crate) fn is_empty(&self) -> bool {
         self.known().encodings.is_empty()
     }
 
-    /// `text` with `***` in the place of every secret.
+    /// Replaces every secret in `text` by `***`.
     pub fn redact<'t>(&self, text: &'t str) -> Cow<'t, str> {
         let known = self.known();
         let secrets = known.secrets(text.as_bytes());
         if secrets.is_empty() { Cow::Borrowed(text) } else { Cow::Owned(known.without(text, &secrets)) }
     }
 
-    /// The same for an owned text, which is handed back as it is where it holds no secret.
+    /// Redacts an owned text, and returns it unmodified if it holds no secret.
     pub fn redact_owned(&self, text: String) -> String {
         match self.redact(&text) {
             Cow::Borrowed(_) => text,
@@ -73,7 +71,7 @@ impl Redactor {
         }
     }
 
-    /// The same for bytes.
+    /// Redacts bytes.
     pub(super) fn redact_bytes(&self, bytes: Vec<u8>) -> Vec<u8> {
         let secrets = self.known().secrets(&bytes);
         if secrets.is_empty() {
@@ -106,15 +104,15 @@ impl Known {
         Self { edges: AhoCorasick::new(edges).ok(), encodings }
     }
 
-    /// Where secrets stand in `text`, in order and apart from each other.
+    /// Returns the ranges of secrets in `text`, in order and without overlaps.
     pub(super) fn secrets(&self, text: &[u8]) -> Vec<Range<usize>> {
         if self.encodings.is_empty() || text.len() < MIN_SECRET {
             return Vec::new();
         }
         let Some(edges) = &self.edges else { return std::iter::once(0..text.len()).collect() };
         let mut found = Vec::new();
-        // How far each form has been followed: a text that repeats itself is not followed anew
-        // from every repetition.
+        // How far each encoding was compared, so that a repetitive text is not compared again from every
+        // repetition.
         let mut followed = vec![0; edges.patterns_len()];
         for edge in edges.find_overlapping_iter(text) {
             let pattern = edge.pattern().as_usize();
@@ -137,7 +135,7 @@ impl Known {
         joined(found)
     }
 
-    /// Where a secret might begin that the end of `text` cuts off.
+    /// Returns the offset where a secret may begin that the end of `text` cuts off.
     pub(super) fn beginning(&self, text: &str) -> usize {
         let longest = self.encodings.iter().map(String::len).max().unwrap_or(0);
         let from = text.len().saturating_sub(longest.saturating_sub(1));
@@ -148,7 +146,7 @@ impl Known {
         (from..text.len()).find(begins).unwrap_or(text.len())
     }
 
-    /// `text` without what stands in `secrets`.
+    /// Returns `text` with the ranges `secrets` replaced.
     pub(super) fn without(&self, text: &str, secrets: &[Range<usize>]) -> String {
         let mut clean = String::with_capacity(text.len());
         let mut from = 0;
@@ -164,7 +162,7 @@ impl Known {
     }
 }
 
-/// By how many bytes at either end a form is recognised.
+/// Returns how many bytes at either end identify an encoding.
 fn edge(form: &str) -> usize {
     match form.len() {
         length if length < EDGE => length,
@@ -172,12 +170,12 @@ fn edge(form: &str) -> usize {
     }
 }
 
-/// How many bytes two runs have in common before they differ.
-fn alike<'a>(one: impl Iterator<Item = &'a u8>, other: impl Iterator<Item = &'a u8>) -> usize {
-    one.zip(other).take_while(|(one, other)| one == other).count()
+/// Returns the length of the common prefix.
+fn alike<'a>(first: impl Iterator<Item = &'a u8>, second: impl Iterator<Item = &'a u8>) -> usize {
+    first.zip(second).take_while(|(first, second)| first == second).count()
 }
 
-/// The same places, in order, those that touch as one.
+/// Sorts ranges, and merges those that touch.
 fn joined(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
     ranges.sort_unstable_by_key(|range| range.start);
     let mut joined: Vec<Range<usize>> = Vec::with_capacity(ranges.len());

@@ -1,29 +1,29 @@
-//! A text without secrets that comes in pieces. A piece that could end within a secret is held
-//! back from there on, so it refuses to promise that everything pushed comes out at once.
+//! Redacts a text that comes in pieces. Withholds the end of a piece that may be the beginning of a secret, so not
+//! every piece is returned at once.
 
 use super::redactor::Redactor;
 
-/// Leaves secrets out of a text that comes in pieces, also those that are split between two.
+/// Redacts a text that comes in pieces, including secrets that are split between them.
 #[derive(Debug)]
 pub struct Stream {
     redactor: Redactor,
-    /// What could be the beginning of a secret; no longer than two of the longest.
+    /// The possible beginning of a secret; at most twice the length of the longest.
     held: String,
 }
 
 impl Stream {
-    /// Leaves out what `redactor` does.
+    /// Redacts the secrets of `redactor`.
     pub fn new(redactor: Redactor) -> Self {
         Self { redactor, held: String::new() }
     }
 
-    /// The text up to where a secret could begin that `piece` does not end.
+    /// Returns the text up to the possible beginning of an incomplete secret.
     pub fn push(&mut self, piece: &str) -> String {
         self.held.push_str(piece);
         let known = self.redactor.known();
         let mut cut = known.beginning(&self.held);
         let mut secrets = known.secrets(self.held.as_bytes());
-        // A secret that lies across the cut is held back whole.
+        // A secret across the cut is withheld completely.
         while let Some(last) = secrets.pop_if(|last| last.end > cut) {
             cut = cut.min(self.held.floor_char_boundary(last.start));
         }
@@ -31,7 +31,7 @@ impl Stream {
         known.without(&std::mem::replace(&mut self.held, rest), &secrets)
     }
 
-    /// What was held back. The text ends here.
+    /// Returns the withheld text, at the end.
     pub fn finish(&mut self) -> String {
         self.redactor.redact_owned(std::mem::take(&mut self.held))
     }
@@ -48,7 +48,7 @@ mod tests {
 
     const SECRETS: [&str; 3] = ["sk-4711-abcdef-0815-xyz", "abcdefgh", "-----BEGIN KEY-----\nöäüöäü\n"];
 
-    /// Made once: learning a secret takes longer than looking for it.
+    /// Made once: adding a secret takes longer than searching for it.
     static REDACTOR: LazyLock<Redactor> = LazyLock::new(|| {
         let redactor = Redactor::default();
         redactor.add(&SECRETS.map(SecretString::from));
@@ -59,7 +59,7 @@ mod tests {
         Stream::new(REDACTOR.clone())
     }
 
-    /// CL04: no cut lets a secret through.
+    /// CL04: a secret is redacted wherever the text is split.
     #[test]
     fn cl04_a_secret_is_left_out_wherever_it_is_cut() {
         let text = format!("a {} b {}{} c", SECRETS[0], SECRETS[1], SECRETS[2]);
@@ -87,7 +87,7 @@ mod tests {
     }
 
     proptest! {
-        /// Nothing but secrets is lost, and nothing is held for ever.
+        /// Other texts are complete, and nothing is withheld for ever.
         #[test]
         fn other_texts_pass_unchanged(pieces in prop::collection::vec("[a-k0-9 -]{0,6}", 0..20)) {
             let whole = pieces.concat();

@@ -1,5 +1,5 @@
-//! Finds skills: those of a project, from the workspace up to its repository's root, and those of a person. A project's
-//! links lead out of its repository nowhere; a person's own folder may have links to wherever its skills are.
+//! Finds skills: those of a project, from the workspace up to its repository's root, and those of a person.
+//! Symbolic links of a project must not leave its repository; those of a person may lead anywhere.
 
 use std::io;
 use std::path::Path;
@@ -9,43 +9,43 @@ use super::{Shelf, Shelved, Skill, SkillFolder, server_keys};
 use crate::grant::{Folder, Kind, Root};
 use crate::project::Project;
 
-/// Where skills are, below a project's folders and below a person's home.
+/// The folder of skills, below a project's folders and below a home directory.
 const FOLDER: &str = ".agents/skills";
 
-/// Entries of such a folder that are looked at.
+/// The maximum number of entries of such a folder.
 const MAX_ENTRIES: usize = 1000;
 
-/// Puts the skills of `project` on the shelf, the nearest first.
+/// Adds the skills of `project` to the shelf, nearest first.
 pub fn of_project(project: &Project, shelf: &mut Shelf) {
     for folder in project.upwards() {
         let inside = folder.join(FOLDER);
         let entries = project.folder().and_then(|root| entries(&root, &inside));
-        for name in told(entries, &project.path(&inside), shelf) {
+        for name in listed(entries, &project.path(&inside), shelf) {
             put(SkillFolder::new(project.root().clone(), &inside.join(&name)), &name, shelf);
         }
     }
 }
 
-/// Puts the skills of the person whose home is `home` on the shelf.
+/// Adds the skills of the person with the home directory `home` to the shelf.
 pub fn of_person(home: &Path, shelf: &mut Shelf) {
-    let own = home.join(FOLDER);
+    let folder = home.join(FOLDER);
     let entries =
-        Root::resolve(Path::new("/"), &own).and_then(|root| entries(&root.folder()?, Path::new("")));
-    for name in told(entries, &own, shelf) {
-        if let Ok(root) = Root::resolve(&own, Path::new(&name)) {
+        Root::resolve(Path::new("/"), &folder).and_then(|root| entries(&root.folder()?, Path::new("")));
+    for name in listed(entries, &folder, shelf) {
+        if let Ok(root) = Root::resolve(&folder, Path::new(&name)) {
             put(SkillFolder::new(root, Path::new("")), &name, shelf);
         }
     }
 }
 
-/// The names of the folders, and of what may lead to one.
+/// Returns the names of folders, and of symbolic links that may lead to one.
 fn entries(root: &Folder, inside: &Path) -> io::Result<Vec<String>> {
     let entries = root.enter(inside)?.list(MAX_ENTRIES)?.into_iter().filter(|entry| entry.kind != Kind::File);
     Ok(entries.filter_map(|entry| entry.name.into_string().ok()).collect())
 }
 
-/// The names; a folder that is there and cannot be listed is told of.
-fn told(entries: io::Result<Vec<String>>, folder: &Path, shelf: &mut Shelf) -> Vec<String> {
+/// Returns the names; reports an existing folder that cannot be listed.
+fn listed(entries: io::Result<Vec<String>>, folder: &Path, shelf: &mut Shelf) -> Vec<String> {
     entries.unwrap_or_else(|error| {
         if !is_absent(&error) {
             shelf.problem(format!("the skills in `{}` are not used: {error}", folder.display()));
@@ -73,7 +73,7 @@ fn put(folder: SkillFolder, name: &str, shelf: &mut Shelf) {
     }
 }
 
-/// Whether there is nothing, or nothing that could hold a skill.
+/// Whether there is nothing that could hold a skill.
 fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }

@@ -1,4 +1,4 @@
-//! A skill in a folder of a project or a person. Reads nothing that does not lie below it.
+//! A skill in a folder of a project or a person. Reads only files below that folder.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -6,26 +6,26 @@ use std::path::{Path, PathBuf};
 use super::{FILE, MAX_FILE, SkillFiles, too_large};
 use crate::grant::{Folder, Kind, Root};
 
-/// Entries of a folder of a skill that are looked at.
+/// The maximum number of entries read in a folder of a skill.
 const MAX_ENTRIES: usize = 1000;
 
-/// Folders within folders that are listed.
+/// The maximum depth of listed folders.
 const MAX_DEPTH: usize = 4;
 
 /// The folder of a skill.
 #[derive(Clone, Debug)]
 pub struct SkillFolder {
-    /// What no link leads out of on the way to it.
+    /// The root that symbolic links must not leave.
     root: Root,
-    /// The folder, from there.
+    /// The path of the folder, relative to the root.
     inside: PathBuf,
     path: PathBuf,
 }
 
 impl SkillFolder {
-    /// The folder `inside` below `root`.
+    /// Makes the skill folder `inside` below `root`.
     pub fn new(root: Root, inside: &Path) -> Self {
-        // Joining an empty path would end it with a slash.
+        // Joining an empty path would add a trailing slash.
         let path = root.real().join(inside).components().collect();
         Self { root, inside: inside.to_owned(), path }
     }
@@ -33,7 +33,7 @@ impl SkillFolder {
     fn open(&self) -> io::Result<Folder> {
         let root = self.root.folder()?;
         let folder = root.enter(&self.inside)?;
-        // A link to a folder around it would make a skill of all that lies there.
+        // A symbolic link to an enclosing folder would make everything in it a part of the skill.
         for around in self.inside.ancestors().skip(1) {
             if folder.is_same(&root.enter(around)?)? {
                 return Err(io::Error::new(
@@ -45,7 +45,7 @@ impl SkillFolder {
         Ok(folder)
     }
 
-    /// The text of its SKILL.md.
+    /// Reads the text of the SKILL.md.
     pub(super) fn text(&self) -> io::Result<String> {
         Ok(String::from_utf8_lossy(&self.read(FILE)?).into_owned())
     }
@@ -68,7 +68,7 @@ impl SkillFiles for SkillFolder {
     }
 }
 
-/// Adds the files of a folder to `all`; hidden ones, links and names that are no text are left out.
+/// Adds the files of a folder to `all`, without hidden files, symbolic links and names that are not UTF-8.
 fn list(folder: &Folder, before: &str, depth: usize, most: usize, all: &mut Vec<String>) -> io::Result<()> {
     for entry in folder.list(MAX_ENTRIES)? {
         let Some(name) = entry.name.to_str().filter(|name| !name.starts_with('.')) else { continue };

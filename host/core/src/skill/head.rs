@@ -1,7 +1,7 @@
-//! The head of a SKILL.md: the few keys that haft reads of its YAML. Fails on nothing: many heads are no YAML that a
-//! parser would take (`description: Use when: …`), and what they mean is plain all the same.
+//! The head of a SKILL.md: reads the few YAML keys that haft uses. Never fails: many heads are invalid YAML
+//! (`description: Use when: …`) with an obvious meaning.
 
-/// What stands between the first two lines of `---`, and what follows; no head where there are not both.
+/// Returns the text between the first two lines of `---`, and the rest; no head unless both lines exist.
 pub(super) fn split(text: &str) -> (&str, &str) {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     parts(text).unwrap_or(("", text))
@@ -16,8 +16,8 @@ fn parts(text: &str) -> Option<(&str, &str)> {
     Some((rest.get(..end)?, rest.get(end + 4..)?))
 }
 
-/// The text of the key `key` at the top level: plain, quoted, or a block (`|`, `>`), over several lines too. Lines are
-/// joined by single spaces, since everything that is read here is shown on one.
+/// Returns the value of the top-level key `key`: plain, quoted, or a block (`|`, `>`), possibly of several lines,
+/// which are joined by spaces since the value is shown on one line.
 pub(super) fn field(head: &str, key: &str) -> Option<String> {
     let mut lines = head.lines();
     let first = lines.find_map(|line| line.strip_prefix(key)?.trim_start().strip_prefix(':'))?.trim();
@@ -35,27 +35,27 @@ fn joined<'a>(lines: impl Iterator<Item = &'a str>) -> String {
     lines.filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
-/// A line without the comment at its end.
+/// Removes the comment at the end of a line.
 fn without_comment(line: &str) -> &str {
     if line.starts_with('#') { "" } else { line.split(" #").next().unwrap_or(line).trim_end() }
 }
 
-/// The text between the first two of `quote`; all after the first where there is no second.
+/// Returns the text between the first two of `quote`; everything after the first if there is no second.
 fn quoted(text: &str, quote: char) -> String {
-    let mut own = String::new();
+    let mut unquoted = String::new();
     let mut rest = text.chars().skip(1).peekable();
     while let Some(c) = rest.next() {
         match c {
-            '\\' if quote == '"' => own.extend(escaped(&mut rest)),
-            c if c == quote && quote == '\'' && rest.peek() == Some(&'\'') => own.extend(rest.next()),
+            '\\' if quote == '"' => unquoted.extend(escaped(&mut rest)),
+            c if c == quote && quote == '\'' && rest.peek() == Some(&'\'') => unquoted.extend(rest.next()),
             c if c == quote => break,
-            c => own.push(c),
+            c => unquoted.push(c),
         }
     }
-    own
+    unquoted
 }
 
-/// The character that is meant by what follows a `\`.
+/// Returns the character for the escape after a `\`.
 fn escaped(rest: &mut impl Iterator<Item = char>) -> Option<char> {
     let digits = match rest.next()? {
         'n' | 't' | 'r' => return Some(' '),
@@ -68,8 +68,8 @@ fn escaped(rest: &mut impl Iterator<Item = char>) -> Option<char> {
     u32::from_str_radix(&code, 16).ok().and_then(char::from_u32)
 }
 
-/// Keys of a SKILL.md's head that name MCP servers, as other hosts have them: `mcp_servers`, `mcpServers`.
-/// haft reads none of them.
+/// Returns the keys in the head of a SKILL.md that declare MCP servers for other hosts: `mcp_servers`,
+/// `mcpServers`. haft ignores them.
 pub fn server_keys(text: &str) -> Vec<String> {
     let (head, _) = split(text);
     let keys = head.lines().filter_map(|line| {
@@ -121,7 +121,7 @@ mod tests {
         }
     }
 
-    /// C15: servers that a head names are known to be named, however it spells that.
+    /// C15: keys that declare servers are found in every spelling.
     #[test]
     fn c15_servers_that_a_head_names_are_noticed() {
         for (head, expected) in [

@@ -1,5 +1,5 @@
-//! The tool `read_skill`: gives a model the text of a skill that it was told of, and of the files beside it. It reaches
-//! nothing else, and is offered only where there are skills.
+//! The tool `read_skill`: returns the text of a skill, and of the files in its folder, to a model. It reads no
+//! other files, and is offered only if there are skills.
 
 use std::sync::Arc;
 
@@ -11,23 +11,24 @@ use crate::call::{Hints, ToolCall, ToolDef, ToolResult};
 use crate::report::{nearest, plain};
 use crate::tool::{Context, Tool, ToolError};
 
-/// Files of a skill that are named in an answer.
+/// The maximum number of files listed in an answer.
 const MAX_NAMED: usize = 100;
 
-/// Reads skills.
+/// The tool that reads skills.
 #[derive(Debug)]
 pub struct ReadSkill {
     def: ToolDef,
     shelf: Arc<Shelf>,
-    /// Whether what runs commands has the files at the same paths.
+    /// Whether commands run where the files have the same paths.
     is_here: bool,
 }
 
 impl ReadSkill {
-    /// What it is called.
+    /// The name of the tool.
     pub const NAME: &'static str = "read_skill";
 
-    /// The tool for the skills of `shelf`. `is_here`: whether commands run on this machine, so that a path is of use.
+    /// Makes the tool for the skills of `shelf`. `is_here`: commands run on this machine, so that paths are useful
+    /// to the model.
     pub fn new(shelf: Arc<Shelf>, is_here: bool) -> Self {
         let description =
             "Gives the instructions of a skill, or the text of another file in its folder.".into();
@@ -72,13 +73,13 @@ impl Tool for ReadSkill {
         let file = text("file").filter(|file| !file.trim().is_empty());
         let is_here = self.is_here;
         let work = move || read(&skill, file.as_deref().unwrap_or(FILE), is_here);
-        // Files are read on a thread that may wait.
+        // Files are read on a thread that may block.
         let read = tokio::task::spawn_blocking(work).await;
         read.unwrap_or_else(|error| Err(ToolError::Host(error.to_string()))).map(ToolResult::success)
     }
 }
 
-/// The text of a file; of the instructions without their head, and with the names of the other files.
+/// Returns the text of a file; for the instructions, without the head and with a list of the other files.
 fn read(skill: &Shelved, file: &str, is_here: bool) -> Result<String, ToolError> {
     let file = file.trim_start_matches("./");
     let failed = |why: String| {
@@ -100,9 +101,9 @@ fn read(skill: &Shelved, file: &str, is_here: bool) -> Result<String, ToolError>
     Ok(text)
 }
 
-/// What there is beside the instructions.
+/// Returns the list of files beside the instructions.
 fn beside(skill: &Shelved, is_here: bool) -> String {
-    // One more than is named, and the file itself.
+    // One more than the list may have, and the SKILL.md itself.
     let files = skill.files.list(MAX_NAMED + 2).unwrap_or_default();
     let others: Vec<String> = files.iter().filter(|file| *file != FILE).map(|file| plain(file)).collect();
     if others.is_empty() {

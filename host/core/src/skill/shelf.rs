@@ -1,24 +1,25 @@
-//! The skills that a model is told of, by name. Of two with one name the first is kept, and that is said.
+//! The skills that a model can read, by name. Of two skills with the same name the first is kept, and the other is
+//! reported.
 
 use std::sync::Arc;
 
 use super::{Skill, SkillFiles};
 
-/// Skills in all. A model that is told of more chooses none well.
+/// The maximum number of skills. With more, models choose badly.
 pub const MAX_SKILLS: usize = 100;
 
-/// A skill with where it is.
+/// A skill with its files.
 #[derive(Clone, Debug)]
 pub struct Shelved {
-    /// What a model is told of it.
+    /// The name and description.
     pub skill: Skill,
-    /// Where it comes from, for people.
+    /// The origin, for people.
     pub origin: String,
-    /// Its files.
+    /// The files.
     pub files: Arc<dyn SkillFiles>,
 }
 
-/// Skills, in the order in which a model is told of them.
+/// The skills, in the order in which a model sees them.
 #[derive(Clone, Debug, Default)]
 pub struct Shelf {
     skills: Vec<Shelved>,
@@ -26,10 +27,10 @@ pub struct Shelf {
 }
 
 impl Shelf {
-    /// Puts a skill behind those that are there. One of the same name stays, and so do the first [`MAX_SKILLS`].
+    /// Appends a skill. Earlier skills of the same name stay, and so do the first [`MAX_SKILLS`].
     pub fn put(&mut self, new: Shelved) {
         let name = &new.skill.name;
-        // The same folder, found in two ways.
+        // The same folder, found twice.
         if self.skills.iter().any(|known| known.files.folder() == new.files.folder()) {
             return;
         }
@@ -48,27 +49,27 @@ impl Shelf {
         }
     }
 
-    /// Notes what is wrong with a skill, on one line.
+    /// Records a problem with a skill, on one line.
     pub fn problem(&mut self, text: String) {
         self.problems.push(text);
     }
 
-    /// The skill of this name, which capitals do not change.
+    /// Returns the skill of this name, ignoring case.
     pub fn find(&self, name: &str) -> Option<&Shelved> {
         self.skills.iter().find(|known| known.skill.name.eq_ignore_ascii_case(name.trim()))
     }
 
-    /// The skills.
+    /// Returns the skills.
     pub fn skills(&self) -> &[Shelved] {
         &self.skills
     }
 
-    /// What is wrong with skills that are left out or not read in full.
+    /// Returns the problems with skills that are left out or not read completely.
     pub fn problems(&self) -> &[String] {
         &self.problems
     }
 
-    /// Whether there is none.
+    /// Whether there are no skills.
     pub fn is_empty(&self) -> bool {
         self.skills.is_empty()
     }

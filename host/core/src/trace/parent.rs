@@ -1,32 +1,32 @@
-//! What an operation is a part of, as it goes from process to process: `traceparent` and `tracestate` (W3C Trace Context).
-//! What is not in order is as if it were not there, as the recommendation says.
+//! The parent of an operation across processes: `traceparent` and `tracestate` (W3C Trace Context). Invalid values
+//! are ignored, as the recommendation requires.
 
 use std::fmt;
 use std::sync::Arc;
 
 use crate::encoding::hex;
 
-/// Characters of `tracestate` that are passed on: what the recommendation asks for at least.
+/// How many characters of `tracestate` are passed on: the minimum of the recommendation.
 const MAX_STATE: usize = 512;
 
-/// Bytes of `traceparent` in the version that is known; later ones are longer.
+/// The length of `traceparent` in version 0 in bytes; later versions are longer.
 const LENGTH: usize = 55;
 
-/// What an operation is a part of.
+/// The parent of an operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceParent {
-    /// The trace; not all zero.
+    /// The trace id; not all zero.
     pub trace: [u8; 16],
-    /// The operation in it; not all zero.
+    /// The span id; not all zero.
     pub span: [u8; 8],
-    /// Whether somebody keeps what is told of it.
+    /// Whether the trace is sampled.
     pub is_sampled: bool,
-    /// What others on the way added, unchanged.
+    /// The unmodified `tracestate` of other systems.
     pub state: Option<Arc<str>>,
 }
 
 impl TraceParent {
-    /// The one that the two headers say.
+    /// Parses the two headers.
     pub fn parse(traceparent: &str, tracestate: Option<&str>) -> Option<Self> {
         let bytes = traceparent.as_bytes();
         let version = bytes_of::<1>(bytes.get(..2)?)?[0];
@@ -44,21 +44,21 @@ impl TraceParent {
 }
 
 impl TraceParent {
-    /// The same as variables of an environment, for a process that is a part of the operation.
+    /// Returns the parent as environment variables, for a process that is a part of the operation.
     pub fn variables(&self) -> impl Iterator<Item = (&'static str, String)> {
         let state = self.state.as_deref().map(|state| ("TRACESTATE", state.to_owned()));
         std::iter::once(("TRACEPARENT", self.to_string())).chain(state)
     }
 }
 
-/// `traceparent`.
+/// Writes `traceparent`.
 impl fmt::Display for TraceParent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "00-{}-{}-{:02x}", hex(&self.trace), hex(&self.span), u8::from(self.is_sampled))
     }
 }
 
-/// `COUNT` bytes in lower-case hexadecimal.
+/// Parses `COUNT` bytes in lower-case hexadecimal.
 fn bytes_of<const COUNT: usize>(text: &[u8]) -> Option<[u8; COUNT]> {
     let digit = |byte: u8| match byte {
         b'0'..=b'9' => Some(byte - b'0'),

@@ -1,4 +1,4 @@
-//! Looks at what is at a path, by the open directory that it is in: no link is followed, and nothing is waited for.
+//! Inspects a path through the open directory that contains it: follows no symbolic link and never blocks.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -12,23 +12,23 @@ use super::record::State;
 use crate::encoding::hex;
 use crate::grant::open_without_links;
 
-/// Bytes of a file that are kept: texts are smaller.
+/// The maximum size of a stored file in bytes: texts are smaller.
 pub(super) const MAX_CONTENT: u64 = 8 << 20;
 
-/// Bytes of a file that is compared: reading it takes a second.
+/// The maximum size of a compared file in bytes: reading it takes a second.
 const MAX_COMPARED: u64 = 256 << 20;
 
-/// Bytes that are read at a time.
+/// The size of a read in bytes.
 const PIECE: usize = 64 << 10;
 
-/// Reads a file, and never anything else in its place.
+/// Reads a regular file, and nothing in its place.
 const READ: OFlags = OFlags::RDONLY
     .union(OFlags::NOFOLLOW)
     .union(OFlags::NONBLOCK)
     .union(OFlags::NOCTTY)
     .union(OFlags::CLOEXEC);
 
-/// What is at a path, with its content where it is a file that can be kept.
+/// The state of a path, with the content of a file that can be stored.
 #[derive(Debug)]
 pub(super) struct Seen {
     pub(super) state: State,
@@ -40,11 +40,12 @@ impl Seen {
         Self { state, content: None }
     }
 
-    /// What is at an absolute path now, no part of which may be a link but the last, to be compared.
+    /// Returns the current state of an absolute path, for comparison. Only the last component may be a symbolic
+    /// link.
     pub(super) fn now(path: &Path) -> io::Result<Self> {
         match parent(path) {
             Ok((directory, name)) => at(&directory, &name, MAX_COMPARED),
-            // Where a part of it is gone, a file or a link by now, nothing is there.
+            // If a component is missing, a file or a symbolic link, nothing is at the path.
             Err(error) => match error.raw_os_error().map(Errno::from_raw_os_error) {
                 Some(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(Self::of(State::Absent)),
                 _ => Err(error),
@@ -53,7 +54,7 @@ impl Seen {
     }
 }
 
-/// The directory that a path is in, opened without following a link, and its name there.
+/// Opens the directory of a path without following symbolic links, and returns it with the file name.
 pub(super) fn parent(path: &Path) -> io::Result<(File, String)> {
     let name = path.file_name().and_then(|name| name.to_str()).map(str::to_owned);
     let (Some(parent), Some(name)) = (path.parent(), name) else {
@@ -62,7 +63,7 @@ pub(super) fn parent(path: &Path) -> io::Result<(File, String)> {
     Ok((open_without_links(parent)?, name))
 }
 
-/// What is at `name` in a directory. A file of more than `most` bytes is not read.
+/// Returns the state of `name` in a directory. A file of more than `most` bytes is not read.
 pub(super) fn at(directory: &File, name: &str, most: u64) -> io::Result<Seen> {
     let stat = match statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
         Err(Errno::NOENT) => return Ok(Seen::of(State::Absent)),
@@ -72,7 +73,7 @@ pub(super) fn at(directory: &File, name: &str, most: u64) -> io::Result<Seen> {
         FileType::RegularFile => look(openat(directory, name, READ, Mode::empty())?.into(), most)?,
         FileType::Directory => Seen::of(State::Folder { mode: mode(&stat) }),
         FileType::Symlink => {
-            // What is no text is not kept.
+            // A target that is not UTF-8 is not stored.
             let target = readlinkat(directory, name, Vec::new())?.into_string().ok();
             Seen::of(target.map_or(State::Other, |target| State::Link { target: target.into() }))
         }
@@ -80,7 +81,7 @@ pub(super) fn at(directory: &File, name: &str, most: u64) -> io::Result<Seen> {
     })
 }
 
-/// What an open file is. One of more than `most` bytes is not read.
+/// Returns the state of an open file. A file of more than `most` bytes is not read.
 pub(super) fn look(mut file: File, most: u64) -> io::Result<Seen> {
     let stat = fstat(&file)?;
     let size = u64::try_from(stat.st_size).unwrap_or(u64::MAX);
@@ -100,7 +101,7 @@ pub(super) fn look(mut file: File, most: u64) -> io::Result<Seen> {
             break;
         }
         if left == 0 {
-            // It grows while it is read.
+            // The file grows while it is read.
             return Ok(Seen::of(State::Large));
         }
         hash.update(bytes);
@@ -112,7 +113,7 @@ pub(super) fn look(mut file: File, most: u64) -> io::Result<Seen> {
     Ok(Seen { state: State::File { mode: mode(&stat), sha256: hex(&hash.finalize()) }, content })
 }
 
-/// Permission bits, set-user-ID, set-group-ID and sticky.
+/// Returns the permission bits, set-user-ID, set-group-ID and sticky.
 fn mode(stat: &Stat) -> RawMode {
     Mode::from_raw_mode(stat.st_mode).bits()
 }

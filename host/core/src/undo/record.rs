@@ -1,4 +1,4 @@
-//! A line of the file in which it is kept what tools changed. What a later version writes is passed over.
+//! A line in the file of stored changes. Records of later versions are ignored.
 
 use std::path::PathBuf;
 
@@ -9,31 +9,31 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub(super) enum Record {
-    /// What follows belongs to another prompt.
+    /// The following records belong to another prompt.
     Prompt,
-    /// What was at a path before a call changed it.
+    /// The state of a path before a call changed it.
     Before {
         path: PathBuf,
         was: State,
         /// The content of a file, in base64.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         content: Option<String>,
-        /// Why it cannot be had back.
+        /// Why it cannot be restored.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         lost: Option<String>,
     },
-    /// What was there once the call was over.
+    /// The state after the call.
     After { path: PathBuf, is: State },
-    /// A call that may have changed things of which nothing is kept.
+    /// A call that may have changed things of which nothing is stored.
     Uncovered { what: String },
-    /// Paths that a person had put back as they were before the prompt of this number.
+    /// Paths that a person restored to their state before the prompt of this number.
     Undone { prompt: usize, paths: Vec<PathBuf> },
-    /// Something that a later version knows.
+    /// A record of a later version.
     #[serde(other)]
     Other,
 }
 
-/// What is at a path.
+/// The state of a path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub(super) enum State {
@@ -48,13 +48,13 @@ pub(super) enum State {
     Folder {
         mode: RawMode,
     },
-    /// A file that is too large to be kept or compared.
+    /// A file that is too large to be stored or compared.
     Large,
-    /// A device, or what could not be read.
+    /// A device, or an unreadable file.
     Other,
 }
 
 impl Record {
-    /// [`Self::Prompt`], as it is written.
+    /// The serialised form of [`Self::Prompt`].
     pub(super) const PROMPT_LINE: &str = "{\"kind\":\"prompt\"}\n";
 }

@@ -1,4 +1,4 @@
-//! Puts back what tools changed, for a person who asked for it. Refuses what was changed since: nobody's work is lost.
+//! Reverts the changes of tools for a person. Skips files that were changed since, so that nobody's work is lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
@@ -13,56 +13,56 @@ use super::look::{Seen, parent};
 use super::record::{Record, State};
 use crate::random;
 
-/// How much is undone.
+/// Which changes are reverted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Which {
-    /// What the last prompt changed of which something is not undone yet.
+    /// The changes of the last prompt that has changes left.
     Last,
-    /// What the session changed.
+    /// The changes of the session.
     All,
 }
 
-/// What came of it.
+/// The result of reverting.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Undone {
-    /// Paths that are as they were.
+    /// The restored paths.
     pub restored: Vec<PathBuf>,
-    /// Those that are left as they are.
+    /// The paths that were left unchanged.
     pub refused: Vec<Refusal>,
-    /// Calls that may have changed other things, in a few words each.
+    /// Descriptions of calls that may have changed other things.
     pub uncovered: Vec<String>,
 }
 
-/// A path that is left as it is, and why.
+/// A path that was left unchanged, with the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// Which.
+    /// The path.
     pub path: PathBuf,
-    /// Why, in words that follow its name.
+    /// The reason, as a predicate of the path.
     pub why: String,
 }
 
-/// What prompts changed of one path.
+/// The changes of a prompt to one path.
 #[derive(Debug)]
 struct Change {
     was: State,
     content: Option<String>,
     lost: Option<String>,
-    /// `None` where haft ended before it was known.
+    /// The state after the change; `None` if haft ended before it was recorded.
     is: Option<State>,
 }
 
-/// What one prompt changed.
+/// The changes of one prompt.
 #[derive(Debug, Default)]
 struct Group {
     changes: BTreeMap<PathBuf, Change>,
     uncovered: Vec<String>,
 }
 
-/// Puts back what the file at `path` keeps. What was put back is noted there.
+/// Reverts the changes stored in the file at `path`, and records there which were reverted.
 ///
 /// # Errors
-/// The file cannot be read or written. What cannot be put back is told in [`Undone::refused`].
+/// The file cannot be read or written. Paths that cannot be restored are listed in [`Undone::refused`].
 pub fn undo(path: &Path, which: Which) -> io::Result<Undone> {
     let groups = groups(path)?;
     let last = || groups.iter().rposition(|group| !group.changes.is_empty());
@@ -94,7 +94,7 @@ pub fn undo(path: &Path, which: Which) -> io::Result<Undone> {
     Ok(undone)
 }
 
-/// What each prompt changed that is not undone.
+/// Returns the changes of each prompt that are not reverted.
 fn groups(path: &Path) -> io::Result<Vec<Group>> {
     let mut groups = vec![Group::default()];
     for line in BufReader::new(File::open(path)?).split(b'\n') {
@@ -128,14 +128,14 @@ fn groups(path: &Path) -> io::Result<Vec<Group>> {
             Record::Other => {}
         }
     }
-    // Temporary files, and what was written as it was.
+    // Drop temporary files, and files rewritten with the same content.
     for group in &mut groups {
         group.changes.retain(|_, change| change.is.as_ref() != Some(&change.was));
     }
     Ok(groups)
 }
 
-/// Adds a later change: what was there first and what is there last count.
+/// Adds a later change: the first state before and the last state after count.
 fn merge(changes: &mut BTreeMap<PathBuf, Change>, path: PathBuf, later: Change) {
     match changes.get_mut(&path) {
         Some(change) => change.is = later.is,
@@ -143,7 +143,7 @@ fn merge(changes: &mut BTreeMap<PathBuf, Change>, path: PathBuf, later: Change) 
     }
 }
 
-/// A path that may be put back, and what is there now.
+/// A path that may be restored, and its current state.
 struct Ready {
     path: PathBuf,
     now: State,
@@ -151,7 +151,7 @@ struct Ready {
 }
 
 impl Ready {
-    /// Whether what is there has to go before something else can take its place.
+    /// Whether the current file must be removed before the old one can be restored.
     fn is_in_the_way(&self) -> bool {
         let is_folder = |state: &State| matches!(state, State::Folder { .. });
         self.now != State::Absent
@@ -194,13 +194,13 @@ fn put_back(changes: BTreeMap<PathBuf, Change>, undone: &mut Undone) {
         }
     }
     let mut failed = BTreeMap::new();
-    // The deepest first, and what lies in folders after these.
-    for one in ready.iter().rev().filter(|one| one.is_in_the_way()) {
-        _ = one.remove().map_err(|error| failed.insert(one.path.clone(), error));
+    // The deepest first, so that the content of folders comes before them.
+    for entry in ready.iter().rev().filter(|entry| entry.is_in_the_way()) {
+        _ = entry.remove().map_err(|error| failed.insert(entry.path.clone(), error));
     }
-    for one in &ready {
-        if !failed.contains_key(&one.path) {
-            _ = one.make().map_err(|error| failed.insert(one.path.clone(), error));
+    for entry in &ready {
+        if !failed.contains_key(&entry.path) {
+            _ = entry.make().map_err(|error| failed.insert(entry.path.clone(), error));
         }
     }
     for Ready { path, .. } in ready {
@@ -215,7 +215,8 @@ fn put_back(changes: BTreeMap<PathBuf, Change>, undone: &mut Undone) {
     undone.refused.sort_by(|a, b| a.path.cmp(&b.path));
 }
 
-/// What is at a path now, where that may be changed; `None` where it is as it was. Why it is left as it is otherwise.
+/// Returns the current state of a path that may be restored; `None` if it already has its old state; otherwise the
+/// reason for leaving it unchanged.
 fn judged(path: &Path, change: &Change) -> Result<Option<State>, String> {
     if let Some(lost) = &change.lost {
         return Err(format!("cannot be put back: {lost}"));
@@ -229,7 +230,7 @@ fn judged(path: &Path, change: &Change) -> Result<Option<State>, String> {
     }
 }
 
-/// Writes a file beside, and renames it over what is there.
+/// Writes a temporary file, and renames it over the current one.
 fn write(directory: &File, name: &str, (content, mode): (&[u8], RawMode)) -> io::Result<()> {
     let beside = temporary()?;
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -248,7 +249,7 @@ fn replace_link(directory: &File, name: &str, target: &Path) -> io::Result<()> {
 fn finish(directory: &File, (beside, name): (&str, &str), made: io::Result<()>) -> io::Result<()> {
     let renamed = made.and_then(|()| Ok(renameat(directory, beside, directory, name)?));
     renamed.inspect_err(|_| {
-        // What is there is as it was; a leftover would only be in the way.
+        // The current file is unchanged; the temporary one is removed.
         let _ = unlinkat(directory, beside, AtFlags::empty());
     })
 }

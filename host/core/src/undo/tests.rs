@@ -1,4 +1,4 @@
-//! What is kept can be put back, and nobody's work is lost by it.
+//! Stored changes can be reverted, and nobody's work is lost by that.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -34,7 +34,7 @@ impl Place {
         self.root.join("work").join(name)
     }
 
-    /// Does `deed` to `name` as a guest does, in a call of its own.
+    /// Does `deed` to `name` like a guest, in a separate call.
     fn change(&self, keeper: &Keeper, name: &str, deed: impl FnOnce(&Path)) {
         let (changes, path) = (keeper.call(), self.path(name));
         let (parent, file) = (path.parent().unwrap(), path.file_name().unwrap().to_str().unwrap());
@@ -47,7 +47,7 @@ impl Place {
         self.change(keeper, name, |path| fs::write(path, text).unwrap());
     }
 
-    /// Names, kinds, modes and contents of all there is.
+    /// Returns the names, kinds, modes and contents of all files.
     fn tree(&self) -> Vec<String> {
         let (mut seen, mut left) = (Vec::new(), vec![self.path("")]);
         while let Some(path) = left.pop() {
@@ -73,7 +73,7 @@ impl Place {
     }
 }
 
-/// One of the deeds of a guest, by number.
+/// Does one of a guest's actions, by number.
 fn deed(path: &Path, number: u32) {
     let there = fs::symlink_metadata(path).ok();
     let is_folder = there.as_ref().is_some_and(fs::Metadata::is_dir);
@@ -98,7 +98,7 @@ fn deed(path: &Path, number: u32) {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(32) })]
 
-    /// U11: whatever guests do, in prompts and calls, all of it can be undone, at once or prompt by prompt.
+    /// U11: any actions of guests, in prompts and calls, can be reverted, at once or prompt by prompt.
     #[test]
     fn u11_whatever_was_done_is_undone(deeds in prop::collection::vec((0_usize..8, any::<u32>()), 1..80)) {
         let place = Place::new();
@@ -129,7 +129,7 @@ proptest! {
     }
 }
 
-/// U11: each prompt by itself, the last first; a call of which nothing is kept is named with the prompt it belongs to.
+/// U11: prompts are reverted one by one, last first; a call without stored changes is listed with its prompt.
 #[test]
 fn u11_prompts_are_undone_one_after_the_other() {
     let place = Place::new();
@@ -151,7 +151,7 @@ fn u11_prompts_are_undone_one_after_the_other() {
     assert_eq!(place.undo(Which::Last), Undone::default());
 }
 
-/// U11: what somebody changed since, what was not kept and what was not seen to its end stays as it is, and is named.
+/// U11: files changed since, not stored, or not recorded to the end stay unchanged, and are listed.
 #[test]
 fn u11_what_cannot_be_put_back_is_left_and_named() {
     let place = Place::new();
@@ -184,12 +184,13 @@ fn u11_what_cannot_be_put_back_is_left_and_named() {
     assert_eq!(*secret, "cannot be put back: it held a secret, which is not kept");
     assert_eq!(*torn, "is left as it is: haft was ended while it was changed");
     assert_eq!(fs::read_to_string(place.path("mine")).unwrap(), "my own");
-    // Tried again, the rest is refused again; once it is as it was left, it is put back.
+    // A second attempt refuses the rest again; a file with its recorded state is restored.
     fs::write(place.path("mine"), "new").unwrap();
     assert_eq!(place.undo(Which::All).restored, [place.path("mine")]);
 }
 
-/// U11: no link that a tool put in the way leads an undo elsewhere, and what is kept is private and gone if it is nothing.
+/// U11: a symbolic link made by a tool cannot redirect an undo, and the stored file is private and removed if
+/// empty.
 #[test]
 fn u11_a_link_leads_an_undo_nowhere() {
     let place = Place::new();

@@ -1,4 +1,4 @@
-//! Amounts of money, exact enough to be added up.
+//! Amounts of money, with exact sums.
 
 use std::fmt;
 use std::iter::Sum;
@@ -6,16 +6,16 @@ use std::ops::Add;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Parts of a dollar that are counted: a price of $0.000001 per million tokens is one part a token.
+/// The parts of a dollar: $0.000001 per million tokens is one part a token.
 const PARTS: f64 = 1e12;
 
-/// An amount of US dollars, in which all vendors' prices are. Counted in millionths of a millionth, so
-/// that sums are exact; in JSON it is a number of dollars.
+/// An amount of US dollars, the currency of all vendors. Counted in millionths of a millionth, so that sums are
+/// exact; serialised as a number of dollars.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cost(u64);
 
 impl Cost {
-    /// `dollars`, or nothing where that is no amount.
+    /// Converts `dollars`; an invalid amount is zero.
     pub fn of_dollars(dollars: f64) -> Self {
         // Saturates: negative and NaN are 0, the largest is 18 million dollars.
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates as wanted")]
@@ -23,7 +23,7 @@ impl Cost {
         Self(parts)
     }
 
-    /// The amount in dollars.
+    /// Returns the amount in dollars.
     pub fn dollars(self) -> f64 {
         #[expect(clippy::cast_precision_loss, reason = "an amount to be shown")]
         let parts = self.0 as f64;
@@ -46,7 +46,7 @@ impl Sum for Cost {
 }
 
 impl fmt::Display for Cost {
-    /// `$0.0123`: four places, which is a hundredth of a cent.
+    /// Writes `$0.0123`: four decimal places, a hundredth of a cent.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "${:.4}", self.dollars())
     }

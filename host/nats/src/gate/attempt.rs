@@ -1,5 +1,5 @@
-//! One attempt at a call: sent to one worker, until it answers or is gone. It asks after a call whose answer may have been
-//! lost on the way.
+//! One attempt at a call: sent to one worker, until it answers or is gone. Asks for the status of a call whose
+//! answer may have been lost.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -20,10 +20,10 @@ use crate::message::{Ask, Reply, Request, Status, Told, encode, now, random_name
 use crate::passenger::About;
 use crate::payload::{MAX_PAYLOAD, Payload, received};
 
-/// How often a worker is asked after a call: an answer is lost only where a connection broke.
+/// How often a worker is asked for the status of a call: an answer is lost only if a connection broke.
 const AFTER: Duration = Duration::from_secs(5);
 
-/// How often a worker may say that it does not know a call that is claimed: once it may only have been asked too early.
+/// How many times a worker may report a claimed call as unknown: the first question may have come too early.
 const MAX_UNKNOWN: usize = 3;
 
 /// One attempt at a call.
@@ -36,19 +36,19 @@ pub(super) struct Attempt<'a> {
     expected: Expected,
 }
 
-/// How an attempt ended.
+/// The end of an attempt.
 pub(super) enum Ended {
-    /// With an answer.
+    /// The worker answered.
     Answered(ToolResult),
-    /// The worker has no place; the call did not run.
+    /// The worker has no free place; the call did not run.
     Full,
-    /// The call did not run; why.
+    /// The call did not run, for this reason.
     Unrun(String),
-    /// The worker is gone, or knows nothing of a call that was claimed.
+    /// The worker is gone, or does not know a claimed call.
     Lost,
 }
 
-/// What happened while an answer is waited for.
+/// An event while waiting for an answer.
 enum News {
     Last(Option<Message>),
     Told(Option<Message>),
@@ -68,14 +68,14 @@ impl<'a> Attempt<'a> {
         Ok(Self { outgoing, connected, about, lease, id: random_name()?, expected })
     }
 
-    /// Names the call among all.
+    /// Returns the unique id of the call.
     pub(super) fn id(&self) -> &str {
         &self.id
     }
 
     pub(super) async fn run(mut self) -> Result<Ended, ToolError> {
         let state = self.connected.link.state();
-        // A caller who is gone takes the call back.
+        // Dropping the future withdraws the call.
         let withdrawn = Withdrawn::new(&self);
         self.send().await?;
         let ended = self.wait(state).await;
@@ -154,11 +154,11 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// What the last word on the call says.
+    /// Interprets the final message about the call.
     async fn last(&self, message: &Message) -> Result<Ended, ToolError> {
         let worker = &self.lease.worker;
         if message.status == Some(StatusCode::NO_RESPONDERS) {
-            // It takes no more calls. Whether those that it has go on, its silence tells.
+            // The worker takes no more calls. Its silence shows whether its running calls continue.
             self.fleet().takes_none(worker);
             return Ok(Ended::Unrun(format!("worker `{worker}` is gone")));
         }
@@ -191,8 +191,8 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// Whether a call that its worker does not know will never run. A request may be on its way still, behind the question
-    /// after it: which of the two is so, the claim decides. A call that only reads may run twice.
+    /// Whether a call that its worker does not know will never run. The request may still be on its way, behind the
+    /// question: the claim decides which is true. A call that only reads may run twice.
     async fn never_runs(&self) -> bool {
         let Self { outgoing, connected, lease, id, .. } = self;
         lease.reads
@@ -208,7 +208,7 @@ impl<'a> Attempt<'a> {
             )
     }
 
-    /// Whether the worker answers that it does not know the call; an answer that was lost is sent again.
+    /// Whether the worker reports the call as unknown; it sends a lost answer again.
     async fn is_unknown_there(&self) -> bool {
         let answer = self.connected.ask(&self.lease.worker, &Ask::Status(self.id.clone())).await;
         let status = answer.and_then(|answer| serde_json::from_slice::<Status>(&answer).ok());
@@ -224,7 +224,7 @@ async fn cancel_at(link: &Link, subject: String, id: &str) {
     let _ = link.client.publish(subject, encode(&Ask::Cancel(id.to_owned())).into()).await;
 }
 
-/// Takes the call back when its future is dropped before it is over.
+/// Withdraws the call if the future is dropped early.
 struct Withdrawn(Option<(std::sync::Arc<Link>, String, String)>);
 
 impl Withdrawn {
@@ -232,7 +232,7 @@ impl Withdrawn {
         Self(Some((attempt.connected.link.clone(), attempt.ask_subject(), attempt.id.clone())))
     }
 
-    /// The call is over by itself.
+    /// The call ended normally.
     fn end(mut self) {
         self.0 = None;
     }

@@ -1,5 +1,5 @@
-//! One call of a gate, from its arguments to an answer, whatever happens to the workers meanwhile. What may have changed
-//! something is never made twice.
+//! One call of a gate, from its arguments to an answer, whatever happens to the workers meanwhile. A call that may
+//! have changed something is never repeated.
 
 use std::time::Duration;
 
@@ -15,25 +15,25 @@ use crate::claims::{Claim, ClaimState};
 use crate::error::LinkError;
 use crate::passenger::About;
 
-/// How often a call is made anew that surely did not run: its worker refused it or went away before. Each time another
-/// place was free.
+/// How many times a call is sent again if it certainly did not run: its worker rejected it or went away first. Each
+/// time another place was free.
 const MAX_UNRUN: usize = 8;
 
-/// How often a worker may say that it is full although it seemed to have a place: other gates were faster.
+/// How many times a worker may report that it is full although it seemed to have a place: other gates were faster.
 const MAX_FULL: usize = 64;
 
-/// How long a server is waited for that does not answer whether a call has begun.
+/// How long to wait for a server that does not answer whether a call has begun.
 const GIVING_UP: Duration = Duration::from_secs(10);
 
-/// How soon it is asked again.
+/// The wait before asking the server again.
 const AGAIN: Duration = Duration::from_millis(200);
 
-/// How often what was tried.
+/// The counts of failed attempts.
 #[derive(Default)]
 struct Tries {
     full: usize,
     unrun: usize,
-    /// Workers that died in the call, which only reads.
+    /// How many workers died during the call, which only reads.
     deaths: usize,
 }
 
@@ -78,8 +78,8 @@ impl Outgoing<'_> {
         }
     }
 
-    /// Claims a call whose worker is gone, so that it never runs, where it has not begun; an error, where it has. A server
-    /// that was started again is waited for.
+    /// Claims a call whose worker is gone, so that it never runs; fails if the call has begun. Waits for a server
+    /// that is restarting.
     async fn give_up(&self, connected: &Connected, id: &str, worker: &str) -> Result<(), ToolError> {
         let given_up = async {
             loop {
@@ -138,7 +138,7 @@ impl Outgoing<'_> {
 }
 
 impl Tries {
-    /// Notes that the call did not run; an error where that happened too often.
+    /// Counts a call that did not run; fails at the limit.
     fn unrun(&mut self, call: &Outgoing<'_>, why: &str) -> Result<(), ToolError> {
         self.unrun += 1;
         if self.unrun < MAX_UNRUN {
@@ -147,7 +147,7 @@ impl Tries {
         Err(call.error(&format!("did not run, and can be made again later: {why}")))
     }
 
-    /// Notes that a worker died in the call, which only reads: it is asked again once.
+    /// Counts a worker that died during the call, which only reads: it is repeated once.
     fn death(&mut self, call: &Outgoing<'_>, worker: &str) -> Result<(), ToolError> {
         self.deaths += 1;
         if self.deaths < 2 {

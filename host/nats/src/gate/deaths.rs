@@ -1,5 +1,5 @@
-//! How a gate hears that a worker is gone: the server says so within milliseconds, where this user may listen to its
-//! system account; otherwise the worker's silence does, where the server itself is not silent.
+//! Detects workers that are gone: the server reports it within milliseconds if this user may subscribe to its
+//! system account; otherwise the worker's silence shows it, unless the server itself is silent.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,17 +13,17 @@ use super::Connected;
 use super::fleet::Fleet;
 use crate::message::CONNECTION;
 
-/// How often silence is looked for.
+/// How often silence is checked.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// A look that comes so late says that this process stood still itself.
+/// A delay of a check that shows that this process itself was suspended.
 const STOOD_STILL: Duration = Duration::from_secs(1);
 
-/// How much longer a worker may be silent once the server was asked whether it is there: a beat that it kept back is
-/// there by then.
+/// How much longer a worker may be silent after the server was asked whether it is available: a delayed beat has
+/// arrived by then.
 const CONFIRMING: Duration = Duration::from_millis(500);
 
-/// What the server tells of the end of a connection, as far as it matters here.
+/// The relevant part of the server's event about a closed connection.
 #[derive(Deserialize)]
 struct Disconnect {
     client: Client,
@@ -35,7 +35,7 @@ struct Client {
     name: String,
 }
 
-/// Listens to the server.
+/// Receives the events of the server.
 pub(super) async fn listen(fleet: Arc<Fleet>, mut messages: Subscriber) {
     while let Some(message) = messages.next().await {
         let Ok(Disconnect { client }) = serde_json::from_slice(&message.payload) else { continue };
@@ -45,7 +45,8 @@ pub(super) async fn listen(fleet: Arc<Fleet>, mut messages: Subscriber) {
     }
 }
 
-/// Looks for silence, but for that of a server, of a connection that is down, or of a process that stood still.
+/// Checks for silent workers, except while the server is silent, the connection is down, or this process was
+/// suspended.
 pub(super) async fn sweep(fleet: Arc<Fleet>, connected: Arc<Connected>) {
     let state = connected.link.state();
     let (mut last, mut made) = (Instant::now(), 0);

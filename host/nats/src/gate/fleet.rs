@@ -1,5 +1,6 @@
-//! The workers that a gate knows, and which of them gets a call: one that has the tool as the caller saw it, a label that
-//! the tool lives on, and a place free. Calls wait in line for one, no longer than they may. It sends nothing itself.
+//! The workers that a gate knows, and the choice of a worker for a call: it has the tool with the caller's
+//! definition, a label of the tool, and a free place. Calls queue for a place for a bounded time. Sends no message
+//! itself.
 
 mod member;
 
@@ -17,32 +18,33 @@ use self::member::{Member, Offered};
 use crate::message::{Beat, Known, WorkerId};
 use crate::subjects::ANY;
 
-/// How long a worker may be silent before the server is asked whether it is there itself: four of its beats. What is told
-/// of a death comes within three seconds then.
+/// How long a worker may be silent before the server is asked whether it is available: four beats. A death is then
+/// reported within three seconds.
 pub(super) const SILENCE: Duration = Duration::from_secs(2);
 
-/// Calls that wait for a place; each has its arguments in memory.
+/// The maximum number of queued calls; each holds its arguments in memory.
 const MAX_WAITING: usize = 1024;
 
-/// How long a call waits for a place: a caller is told sooner than it gives up by itself.
+/// How long a call waits for a place: shorter than a caller's own timeout.
 const PLACE: Duration = Duration::from_secs(10);
 
-/// How long a call waits where no worker has its tool: one may be starting again.
+/// How long a call waits if no worker has its tool: a worker may be restarting.
 const WORKER: Duration = Duration::from_secs(3);
 
-/// Workers of one program; more are passed over.
+/// The maximum number of workers of a program; more are ignored.
 const MAX_WORKERS: usize = 1024;
 
-/// Workers of one name: those that have ended and are not known to have yet, and those that a person called alike.
+/// The maximum number of workers with one name: workers that have ended without notice, and workers with the same
+/// configured name.
 const MAX_NAMESAKES: usize = 16;
 
-/// Bytes of what one worker says of its tools: some thousand tools.
+/// The maximum size of the tool list of one worker in bytes: some thousand tools.
 pub(super) const MAX_TOOLS: usize = 8 << 20;
 
-/// Bytes of what all workers say of them; what is the same of several is kept once.
+/// The maximum size of all tool lists in bytes; equal lists are stored once.
 const MAX_ALL_TOOLS: usize = 64 << 20;
 
-/// What a call needs.
+/// The tool that a call needs.
 #[derive(Clone, Debug)]
 pub(super) struct Wanted {
     pub(super) tool: String,
@@ -54,7 +56,7 @@ pub(super) struct Wanted {
 #[derive(Default)]
 pub(super) struct Fleet {
     inner: Lock<Inner>,
-    /// How often the tools of the workers have changed.
+    /// Counts the changes of the workers' tools.
     changes: watch::Sender<u64>,
 }
 
@@ -62,7 +64,7 @@ pub(super) struct Fleet {
 struct Inner {
     members: HashMap<WorkerId, Member>,
     waiting: VecDeque<Waiting>,
-    /// Counts up: of equal workers the one is taken that was taken longest ago.
+    /// A counter: of equally loaded workers, the one used least recently is chosen.
     taken: u64,
 }
 
@@ -71,19 +73,19 @@ struct Waiting {
     place: oneshot::Sender<Lease>,
 }
 
-/// A place of a worker, given back when it is dropped.
+/// A place of a worker, released on drop.
 pub(super) struct Lease {
     pub(super) worker: WorkerId,
-    /// By which of its labels it was chosen.
+    /// The label by which the worker was chosen.
     pub(super) label: String,
-    /// Whether calls of the tool change nothing there.
+    /// Whether calls of the tool change nothing at that worker.
     pub(super) reads: bool,
     /// Cancelled when the worker is gone.
     pub(super) gone: CancellationToken,
     fleet: Arc<Fleet>,
 }
 
-/// A worker with its labels, its places, those in use, and its tools.
+/// A worker with its labels, its places, its used places, and its tools.
 pub(super) type Listed = (WorkerId, Vec<String>, u32, u32, Vec<Known>);
 
 /// Why there is no place.
@@ -91,14 +93,14 @@ pub(super) type Listed = (WorkerId, Vec<String>, u32, u32, Vec<Known>);
 pub(super) enum NoPlace {
     /// No worker has the tool.
     NoWorker,
-    /// Those that have it are full: as many.
+    /// All workers with the tool are full; their number.
     Full(usize),
-    /// Too many calls wait already.
+    /// Too many calls are queued already.
     TooMany,
 }
 
 impl Fleet {
-    /// Takes a place for a call, waiting for one where there is none.
+    /// Takes a place for a call, and waits for one if none is free.
     pub(super) async fn lease(self: &Arc<Self>, wanted: &Wanted) -> Result<Lease, NoPlace> {
         let (sender, mut receiver) = oneshot::channel();
         {
@@ -124,7 +126,7 @@ impl Fleet {
         }
     }
 
-    /// Notes that a worker lives; whether it has to be asked what it has.
+    /// Records a beat of a worker; returns whether the worker must be asked for its tools.
     pub(super) fn beat(self: &Arc<Self>, beat: &Beat) -> bool {
         let mut inner = self.inner.lock();
         if !inner.members.contains_key(&beat.worker) && !inner.has_room_for(&beat.worker) {
@@ -137,7 +139,7 @@ impl Fleet {
         is_asked
     }
 
-    /// Notes the labels that a worker has, and what it says of its tools.
+    /// Records the labels and the tool list of a worker.
     pub(super) fn has(self: &Arc<Self>, beat: &Beat, labels: HashSet<String>, text: &[u8]) {
         let Some(offered) = self.offered(text) else { return };
         let mut inner = self.inner.lock();
@@ -148,7 +150,8 @@ impl Fleet {
         self.changes.send_modify(|changes| *changes += 1);
     }
 
-    /// What a text says of tools: the same as is known of another worker, or something that there is room for.
+    /// Parses a tool list, or returns the equal list of another worker; `None` if it is invalid or exceeds the
+    /// limit.
     fn offered(&self, text: &[u8]) -> Option<Arc<Offered>> {
         let digest: [u8; 32] = Sha256::digest(text).into();
         let (mut all, mut size) = (HashSet::new(), text.len());
@@ -169,31 +172,31 @@ impl Fleet {
         Offered::read(text, digest).map(Arc::new)
     }
 
-    /// Notes how many places of a worker are in use, all gates' calls together and the answered one left out.
+    /// Records how many places of a worker are in use, for all gates and without the answered call.
     pub(super) fn told(self: &Arc<Self>, worker: &WorkerId, busy: u32) {
         let mut inner = self.inner.lock();
         if let Some(member) = inner.members.get_mut(worker) {
-            // The answered call still counts as its own here.
+            // The answered call is still counted in `own`.
             member.others = busy.saturating_sub(member.own.saturating_sub(1));
             member.is_full = false;
         }
     }
 
-    /// Notes that a worker refused a call since all its places are in use.
+    /// Records that a worker rejected a call because all its places are in use.
     pub(super) fn is_full(&self, worker: &WorkerId) {
         if let Some(member) = self.inner.lock().members.get_mut(worker) {
             member.is_full = true;
         }
     }
 
-    /// Notes that a worker takes no calls, until it says something else.
+    /// Records that a worker takes no calls until its next message.
     pub(super) fn takes_none(&self, worker: &WorkerId) {
         if let Some(member) = self.inner.lock().members.get_mut(worker) {
             member.is_leaving = true;
         }
     }
 
-    /// Notes that a worker is gone: its calls hear of it.
+    /// Removes workers that are gone, and cancels their calls.
     pub(super) fn gone(&self, is_gone: impl Fn(&WorkerId) -> bool) {
         let mut inner = self.inner.lock();
         let before = inner.members.len();
@@ -211,14 +214,14 @@ impl Fleet {
         }
     }
 
-    /// The workers that have been silent for too long.
+    /// Returns the workers that have been silent for too long.
     pub(super) fn silent(&self) -> Vec<WorkerId> {
         let inner = self.inner.lock();
         let silent = inner.members.iter().filter(|(_, member)| member.seen.elapsed() > SILENCE);
         silent.map(|(worker, _)| worker.clone()).collect()
     }
 
-    /// Gives them up.
+    /// Removes the silent workers.
     pub(super) fn sweep(&self) {
         let silent = self.silent();
         if !silent.is_empty() {
@@ -226,23 +229,23 @@ impl Fleet {
         }
     }
 
-    /// Begins to count silence anew: this process heard nothing for reasons of its own.
+    /// Restarts the measurement of silence, after a time in which this process could receive nothing.
     pub(super) fn was_deaf(&self) {
         self.inner.lock().members.values_mut().for_each(|member| member.seen = Instant::now());
     }
 
-    /// How often the tools of the workers have changed.
+    /// Returns the counter of changes to the workers' tools.
     pub(super) fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }
 
-    /// Whether no worker was met.
+    /// Whether no worker is known.
     pub(super) fn is_empty(&self) -> bool {
         self.inner.lock().members.is_empty()
     }
 
-    /// The tools of workers with one of the labels `on` whose names `is_wanted` says; of tools of one name that differ the
-    /// one that workers of most names have.
+    /// Returns the tools of workers with one of the labels `on` whose names `is_wanted` accepts; of different tools
+    /// with one name, the one offered under most worker names.
     pub(super) fn tools(&self, on: &[Label], is_wanted: impl Fn(&str) -> bool) -> Vec<Known> {
         let inner = self.inner.lock();
         let mut votes: HashMap<(&str, &str), (HashSet<&str>, &Known)> = HashMap::new();
@@ -262,18 +265,18 @@ impl Fleet {
             }
         }
         let mut tools: Vec<Known> = best.into_values().map(|(_, tool)| tool.clone()).collect();
-        tools.sort_by(|one, other| one.def.name.cmp(&other.def.name));
+        tools.sort_by(|first, second| first.def.name.cmp(&second.def.name));
         tools
     }
 
-    /// Places of the workers that have a tool as it is wanted.
+    /// Returns the number of places at workers with the wanted tool.
     pub(super) fn places(&self, wanted: &Wanted) -> u32 {
         let inner = self.inner.lock();
         let able = inner.members.values().filter(|member| member.offers(wanted).is_some());
         able.map(|member| member.places).fold(0, u32::saturating_add)
     }
 
-    /// Each worker with its labels, its places, those in use, and its tools.
+    /// Returns each worker with its labels, its places, its used places, and its tools.
     pub(super) fn list(&self) -> Vec<Listed> {
         let inner = self.inner.lock();
         let listed = inner.members.iter().map(|(worker, member)| {
@@ -284,15 +287,15 @@ impl Fleet {
             (worker.clone(), labels, member.places, member.busy(), tools)
         });
         let mut listed: Vec<_> = listed.collect();
-        listed.sort_by(|one, other| one.0.cmp(&other.0));
+        listed.sort_by(|first, second| first.0.cmp(&second.0));
         listed
     }
 }
 
 impl Inner {
-    /// Whether one more worker is let in.
+    /// Whether another worker is accepted.
     fn has_room_for(&self, worker: &WorkerId) -> bool {
-        let namesakes = self.members.keys().filter(|own| own.name == worker.name).count();
+        let namesakes = self.members.keys().filter(|known| known.name == worker.name).count();
         self.members.len() < MAX_WORKERS && namesakes < MAX_NAMESAKES
     }
 
@@ -311,10 +314,10 @@ impl Inner {
         Some(Lease { worker, label, reads, gone, fleet: fleet.clone() })
     }
 
-    /// Hands out places to the calls that wait, the oldest first.
+    /// Assigns free places to queued calls, oldest first.
     fn serve(&mut self, fleet: &Arc<Fleet>) {
         let mut still = VecDeque::new();
-        // Mostly one place is free: once it is taken, there is no need to look at those that wait behind.
+        // Usually one place is free: once it is taken, the rest of the queue need not be checked.
         while self.members.values().any(Member::has_place)
             && let Some(waiting) = self.waiting.pop_front()
         {
@@ -322,8 +325,8 @@ impl Inner {
                 continue;
             }
             match self.take(fleet, &waiting.wanted) {
-                // Whoever stopped waiting in this moment gives the place back by dropping it, which is not done here:
-                // the fleet is locked.
+                // The receiver may stop waiting at this moment. Dropping the lease would lock the fleet, which is
+                // locked here, so the place is released directly.
                 Some(lease) => {
                     if let Err(mut lease) = waiting.place.send(lease) {
                         self.give_back(&lease.worker);
@@ -343,19 +346,19 @@ impl Inner {
         }
     }
 
-    /// How many workers could run such a call, had they a place.
+    /// Returns how many workers could run the call if they had a free place.
     fn able(&self, wanted: &Wanted) -> usize {
         self.members.values().filter(|member| member.offers(wanted).is_some()).count()
     }
 }
 
-/// What stands for a label in subjects.
+/// Returns the form of a label in subjects.
 fn token(label: &Label) -> &str {
     if label.is_any() { ANY } else { label.as_str() }
 }
 
 impl Lease {
-    /// Gives nothing back when it is dropped.
+    /// Prevents the release on drop.
     fn forget(&mut self) {
         self.worker.instance.clear();
     }

@@ -1,4 +1,4 @@
-//! What a gate can say of its workers, for people.
+//! The state of a gate and its workers, for people.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
@@ -11,48 +11,48 @@ use crate::error::LinkError;
 use crate::stores::{Kept, StoreHealth, account_limit};
 use crate::subjects::ANY;
 
-/// What a gate knows of the workers of its program.
+/// The state of a gate and the workers of its program.
 #[derive(Clone, Debug, Serialize)]
 pub struct Health {
     /// The server's name and version.
     pub server: String,
     /// The program and its digest.
     pub program: String,
-    /// The digest that workers have to agree on.
+    /// The digest that workers must share.
     pub digest: String,
-    /// What is kept at the server: what calls need, and what replicas share, where the latter is there.
+    /// The stores at the server: those for calls, and those for replicas if they exist.
     pub stores: Vec<StoreHealth>,
-    /// Bytes that the account may store, where the server says so.
+    /// The storage limit of the account in bytes, if the server reports one.
     pub storage_limit: Option<u64>,
-    /// The workers that are there.
+    /// The known workers.
     pub workers: Vec<WorkerHealth>,
 }
 
-/// One worker.
+/// The state of a worker.
 #[derive(Clone, Debug, Serialize)]
 pub struct WorkerHealth {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its labels.
+    /// The labels.
     pub labels: Vec<String>,
-    /// Calls that it runs at one time.
+    /// How many calls it runs concurrently.
     pub places: u32,
-    /// Of those in use.
+    /// How many of them are in use.
     pub busy: u32,
-    /// The names of its tools.
+    /// The names of the tools.
     pub tools: Vec<String>,
 }
 
-/// Tools that no worker has of which that is told.
+/// The maximum number of missing tools in a message.
 const MAX_TOLD: usize = 8;
 
 impl Gate {
-    /// Whether it was connected.
+    /// Whether the gate has connected.
     pub fn is_connected(&self) -> bool {
         self.connected.initialized()
     }
 
-    /// What it lacks to send calls, and what else does not work, in lines. Connects, unless it is connected.
+    /// Returns what prevents calls, and other problems, one line each. Connects, unless connected.
     pub async fn lacks(&self) -> (Vec<String>, Vec<String>) {
         let connected = match self.connected().await {
             Ok(connected) => connected,
@@ -68,7 +68,7 @@ impl Gate {
         }
         for store in &stores {
             let Some(problem) = &store.problem else { continue };
-            // Without the others calls can be made.
+            // Calls work without the other stores.
             let lines = if store.name == Kept::Claims.name() { &mut missing } else { &mut notes };
             lines.push(format!("NATS cannot keep `{}`: {problem}", store.name));
         }
@@ -84,7 +84,10 @@ impl Gate {
         (missing, notes)
     }
 
-    /// Connects, waits a moment for workers to say that they are there, and tells what was found.
+    /// Connects, waits a moment for workers to announce themselves, and returns the state.
+    ///
+    /// # Errors
+    /// NATS cannot be used.
     pub async fn health(&self) -> Result<Health, LinkError> {
         self.gather().await?;
         let connected = self.connected().await?;

@@ -1,5 +1,5 @@
-//! Where answers come in: one subscription for all calls of a gate, and who waits for which, of which worker. What nobody
-//! waits for any more is dropped, and so is what comes where another worker was asked.
+//! The inbox for answers: one subscription for all calls of a gate, which dispatches messages to the waiting calls.
+//! Drops messages without a waiting call, and messages from another worker than the one asked.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,16 +12,16 @@ use tokio_stream::StreamExt;
 use crate::error::LinkError;
 use crate::message::{TOLD, random_name};
 
-/// What is told during a call and waits for its caller; more is left out.
+/// The maximum number of queued events of a call; more are dropped.
 const MAX_TOLD: usize = 256;
 
-/// Those that wait for answers.
+/// The waiting calls of a gate.
 pub(super) struct Inbox {
-    /// What the subjects begin with on which gates are answered.
+    /// The prefix of the answer subjects of gates.
     base: String,
-    /// The gate's name.
+    /// The name of the gate.
     gate: String,
-    /// By their subjects: the worker's name stands there, and what nobody can guess.
+    /// The waiting calls by subject: it contains the name of the worker and a random part that cannot be guessed.
     waiting: Lock<HashMap<String, Waiter>>,
 }
 
@@ -30,9 +30,9 @@ struct Waiter {
     told: mpsc::Sender<Message>,
 }
 
-/// One who waits: for the last word, and what is told before.
+/// A waiting call: receives the final message and the events before it.
 pub(super) struct Expected {
-    /// Where to send it.
+    /// The subject for answers.
     pub(super) subject: String,
     pub(super) last: oneshot::Receiver<Message>,
     pub(super) told: mpsc::Receiver<Message>,
@@ -40,12 +40,12 @@ pub(super) struct Expected {
 }
 
 impl Inbox {
-    /// That of `gate`, whose answers come to subjects below `base`.
+    /// Makes the inbox of `gate`, with answer subjects below `base`.
     pub(super) fn new(base: String, gate: &str) -> Self {
         Self { base, gate: gate.to_owned(), waiting: Lock::default() }
     }
 
-    /// What to subscribe to.
+    /// Returns the subject to subscribe to.
     pub(super) fn all(&self) -> String {
         format!("{}.*.{}.>", self.base, self.gate)
     }
@@ -59,7 +59,7 @@ impl Inbox {
         Ok(Expected { subject, last: expected, told: telling, inbox: self.clone() })
     }
 
-    /// Hands out what comes.
+    /// Dispatches incoming messages.
     pub(super) async fn run(self: Arc<Self>, mut messages: Subscriber) {
         while let Some(message) = messages.next().await {
             self.deliver(message);
@@ -75,7 +75,7 @@ impl Inbox {
         } else if let Some((subject, TOLD)) = message.subject.as_str().rsplit_once('.')
             && let Some(waiter) = waiting.get_mut(subject)
         {
-            // A caller that does not listen fast enough misses some of it.
+            // A slow receiver misses events.
             let _ = waiter.told.try_send(message);
         }
     }

@@ -1,4 +1,4 @@
-//! A call on its way to workers, as its caller made it.
+//! A call to a worker, as its caller made it.
 
 use haft_core::call::ToolCall;
 use haft_core::tool::{Context, ToolError};
@@ -6,7 +6,7 @@ use haft_core::tool::{Context, ToolError};
 use super::Gate;
 use super::fleet::Wanted;
 
-/// A call on its way to workers.
+/// A call to a worker.
 pub(super) struct Outgoing<'a> {
     pub(super) gate: &'a Gate,
     pub(super) wanted: &'a Wanted,
@@ -15,7 +15,7 @@ pub(super) struct Outgoing<'a> {
 }
 
 impl Outgoing<'_> {
-    /// An error of haft's own about this call.
+    /// Returns an error of haft about this call.
     pub(super) fn error(&self, end: &str) -> ToolError {
         ToolError::Host(format!("`{}` {end}", self.wanted.tool))
     }

@@ -1,4 +1,4 @@
-//! A tool that lives on workers, as the gate's toolbox has it: definition, rules and approval are here, the call is there.
+//! A tool on workers, in the gate's toolbox: definition, rules and approval are local, the call is remote.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,28 +17,28 @@ use super::outgoing::Outgoing;
 use crate::identity::definition;
 use crate::message::Known;
 
-/// How much longer a call may take here than there: for a place, and for what is between.
+/// The extra time of a call at the gate: for waiting for a place, and for the network.
 const MARGIN: Duration = Duration::from_secs(30);
 
-/// A tool that lives on workers.
+/// A tool on workers.
 pub struct NatsTool {
     gate: Arc<Gate>,
     def: ToolDef,
     component: Option<String>,
-    /// The same tool as this machine has it, which says what its calls are about. It is never called.
-    own: Option<Arc<dyn Tool>>,
+    /// The local instance of the tool, which describes its calls. It is never called.
+    local: Option<Arc<dyn Tool>>,
     wanted: Arc<Wanted>,
 }
 
 impl NatsTool {
-    /// The tool `own`, which lives on workers with one of the labels `on`: on those that have it with the same definition
-    /// and, where it is a component, the same bytes.
-    pub fn new(gate: &Arc<Gate>, own: Arc<dyn Tool>, on: &[Label]) -> Self {
-        let (def, component) = (own.def().clone(), own.digest().map(str::to_owned));
-        Self { own: Some(own), ..Self::of(gate, def, component, on) }
+    /// Makes the remote form of the tool `local`, on workers with one of the labels `on` that have the same
+    /// definition and, for a component, the same bytes.
+    pub fn new(gate: &Arc<Gate>, local: Arc<dyn Tool>, on: &[Label]) -> Self {
+        let (def, component) = (local.def().clone(), local.digest().map(str::to_owned));
+        Self { local: Some(local), ..Self::of(gate, def, component, on) }
     }
 
-    /// A tool that only workers know.
+    /// Makes a tool that only workers have.
     pub fn known(gate: &Arc<Gate>, known: &Known, on: &[Label]) -> Self {
         Self::of(gate, known.definition_of(), known.component.clone(), on)
     }
@@ -46,10 +46,10 @@ impl NatsTool {
     fn of(gate: &Arc<Gate>, def: ToolDef, component: Option<String>, on: &[Label]) -> Self {
         let definition = definition(&def, component.as_deref());
         let wanted = gate.wants(Wanted { tool: def.name.clone(), definition, on: on.into() });
-        Self { gate: gate.clone(), def, component, own: None, wanted }
+        Self { gate: gate.clone(), def, component, local: None, wanted }
     }
 
-    /// What a call may use here, where it may use `limits` there.
+    /// Returns the limits of a call at the gate for `limits` at the worker.
     pub fn limits(limits: Limits) -> Limits {
         Limits { time: limits.time.saturating_add(MARGIN), ..limits }
     }
@@ -66,20 +66,20 @@ impl Tool for NatsTool {
     }
 
     fn refusal(&self, arguments: &Value) -> Option<ToolError> {
-        self.own.as_ref()?.refusal(arguments)
+        self.local.as_ref()?.refusal(arguments)
     }
 
     fn subject(&self, arguments: &Value) -> Subject {
-        self.own.as_ref().map_or_else(|| Subject::arguments(arguments), |own| own.subject(arguments))
+        self.local.as_ref().map_or_else(|| Subject::arguments(arguments), |local| local.subject(arguments))
     }
 
     fn may_have_effects(&self, grant: &Grant) -> bool {
-        // What it may do there is that machine's to say; here only the journal asks.
-        self.own.as_ref().is_none_or(|own| own.may_have_effects(grant))
+        // The effects at the worker depend on its grants; here only the journal uses this.
+        self.local.as_ref().is_none_or(|local| local.may_have_effects(grant))
     }
 
     fn has_fixed_rights(&self) -> bool {
-        // Those of the worker.
+        // The rights of the worker.
         true
     }
 

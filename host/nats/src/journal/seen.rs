@@ -1,7 +1,7 @@
-//! Which lines were read before, of the few that can come again: memory does not grow with the stream.
+//! Recognises lines that were read before. Memory does not grow with the stream.
 //!
-//! A worker sends its lines in order, and again only those since its bookmark, which is one batch. So a line that comes
-//! twice comes within two batches of the same worker.
+//! A worker sends its lines in order, and repeats only those since its bookmark, which is one batch. So a duplicate
+//! comes within two batches of the same worker.
 
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -9,17 +9,18 @@ use std::hash::{Hash, Hasher};
 
 use super::BATCH;
 
-/// Lines of one worker that are known: twice what can lie between a line and the same line again.
+/// The number of remembered lines of a worker: twice the maximum distance of duplicates.
 const KNOWN: usize = 4 * BATCH;
 
-/// Workers whose lines are known, 20 KiB each at most. Of more, the one that was silent longest is forgotten.
+/// The maximum number of workers, with at most 20 KiB each. Beyond it, the worker that was silent longest is
+/// dropped.
 const WORKERS: usize = 1024;
 
-/// The lines that were read last, of each worker.
+/// The latest lines of each worker.
 #[derive(Default)]
 pub(super) struct Seen {
     workers: HashMap<String, Window>,
-    /// Counts the lines.
+    /// A counter of lines.
     now: u64,
 }
 
@@ -27,12 +28,12 @@ pub(super) struct Seen {
 struct Window {
     known: HashSet<u64>,
     order: VecDeque<u64>,
-    /// When its last line came.
+    /// The counter at its last line.
     last: u64,
 }
 
 impl Seen {
-    /// Notes a line; whether it is new.
+    /// Records a line; returns whether it is new.
     pub(super) fn is_new(&mut self, worker: &str, key: &str) -> bool {
         self.now += 1;
         if !self.workers.contains_key(worker) {

@@ -1,4 +1,5 @@
-//! The last answers of a worker, for gates whose connection broke while they were sent. Bounded in number, bytes and age.
+//! The latest answers of a worker, for gates whose connection broke during the transfer. Bounded in number, bytes
+//! and age.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -7,16 +8,16 @@ use async_nats::Subject;
 
 use crate::payload::Payload;
 
-/// How many are kept: more than come while a connection is made again.
+/// The maximum number of answers: more than arrive during a reconnection.
 const MAX: usize = 8192;
 
-/// Bytes of all of them.
+/// The maximum size of all answers in bytes.
 const MAX_BYTES: usize = 32 << 20;
 
-/// How long one is kept: a gate asks after a call every few seconds.
+/// How long an answer is kept: a gate asks for the status of a call every few seconds.
 const AGE: Duration = Duration::from_mins(1);
 
-/// Answers by the ids of their calls, the oldest first.
+/// The answers by the ids of their calls, oldest first.
 #[derive(Default)]
 pub(super) struct Answers {
     kept: HashMap<String, (Subject, Payload)>,
@@ -25,7 +26,7 @@ pub(super) struct Answers {
 }
 
 impl Answers {
-    /// Keeps one.
+    /// Stores an answer.
     pub(super) fn put(&mut self, id: String, subject: Subject, payload: Payload) {
         let size = payload.size();
         while self.order.front().is_some_and(|(time, ..)| {
@@ -43,7 +44,7 @@ impl Answers {
         }
     }
 
-    /// The answer to the call `id`, and where it was sent.
+    /// Returns the answer to the call `id`, and its subject.
     pub(super) fn get(&self, id: &str) -> Option<(Subject, Payload)> {
         self.kept.get(id).cloned()
     }

@@ -1,4 +1,4 @@
-//! One call of a worker: read, checked, claimed where it may change anything, run, answered.
+//! A call at a worker: parsed, checked, claimed if it may change anything, run, answered.
 
 use std::sync::Arc;
 
@@ -19,15 +19,15 @@ use crate::message::{Reply, Request, TOLD, Told, encode, now};
 use crate::payload::{MAX_PAYLOAD, Payload, received};
 use crate::subjects::Subjects;
 
-/// How old a call may be, in milliseconds: a fraction of the age of claims, so that one that lay in a buffer of a process
-/// that stood still never runs after its claim is gone. Clocks differ by less.
+/// The maximum age of a call in milliseconds: a fraction of the age of claims, so that a call delayed in the buffer
+/// of a suspended process never runs after its claim has expired. Clocks differ by less.
 const MAX_AGE: u64 = 30 * 60 * 1000;
 
-/// What is told during a call and waits to be sent; more is left out.
+/// The maximum number of queued events of a call; more are dropped.
 const MAX_TOLD: usize = 256;
 
 impl Worker {
-    /// Runs the call that `message` brings, and answers it.
+    /// Runs the call in `message`, and answers it.
     pub(super) async fn run_call(self: Arc<Self>, message: Message, taken: Taken) {
         let Some(reply) = message.reply.clone() else { return };
         let bytes = match received(&self.link, &self.id.name, &message, MAX_PAYLOAD).await {
@@ -42,7 +42,7 @@ impl Worker {
             return self.unrun(reply, "it was sent as a call of another tool".into()).await;
         }
         let Some(running) = Running::begin(&self, &request.id) else {
-            // Asked for again by whoever waits for it.
+            // A repeated request for the same call.
             return;
         };
         match self.admit(&request, Subjects::base_of(&message.subject)).await {
@@ -63,7 +63,8 @@ impl Worker {
         }
     }
 
-    /// What the call may run with, and whether it was claimed for that; why it may not run here.
+    /// Returns the reading for the call, and whether the call was claimed; otherwise the reason why it may not run
+    /// here.
     async fn admit(&self, request: &Request<'_>, base: &str) -> Result<(Arc<Read>, bool), String> {
         let age = now().abs_diff(request.sent);
         if age > MAX_AGE {
@@ -119,13 +120,13 @@ impl Worker {
         let result = read.toolbox.dispatch(call, &session).await;
         drop(session);
         if let Some(telling) = telling {
-            // What was told comes before the answer.
+            // Events come before the answer.
             let _ = telling.await;
         }
         result
     }
 
-    /// Sends the answer. The place is free before whoever waits for the answer may want it.
+    /// Sends the answer. The place is released first, since the caller may need it next.
     async fn answer(&self, reply: Subject, (id, result): (String, ToolResult), taken: Taken) {
         drop(taken);
         let busy = self.places.busy();
@@ -154,7 +155,7 @@ impl Worker {
     }
 }
 
-/// A call that runs, as gates can ask after it and cancel it.
+/// A running call, for status requests and cancellation.
 struct Running {
     worker: Arc<Worker>,
     id: String,
@@ -162,7 +163,7 @@ struct Running {
 }
 
 impl Running {
-    /// Nothing where the call runs already, or has run.
+    /// Registers a call; `None` if it is running or was answered.
     fn begin(worker: &Arc<Worker>, id: &str) -> Option<Self> {
         let mut running = worker.running.lock();
         if running.contains_key(id) || worker.answers.lock().get(id).is_some() {
@@ -181,7 +182,7 @@ impl Drop for Running {
     }
 }
 
-/// Sends what happens during a call to whoever waits for its answer, in order and as fast as the connection takes it.
+/// Returns events that are sent to the caller, in order, as fast as the connection permits.
 fn tell(link: &Arc<Link>, reply: &Subject) -> (Events, Option<tokio::task::JoinHandle<()>>) {
     let (sender, mut waiting) = mpsc::channel::<Told>(MAX_TOLD);
     let (client, subject) = (link.client.clone(), format!("{reply}.{TOLD}"));
@@ -196,15 +197,15 @@ fn tell(link: &Arc<Link>, reply: &Subject) -> (Events, Option<tokio::task::JoinH
     });
     let events = Events::during_calls(move |event| {
         if let Some(told) = Told::of(event) {
-            // A caller is told what happens as far as that goes; the answer has all that counts.
+            // Events may be dropped; the answer is complete without them.
             let _ = sender.try_send(told);
         }
     });
     (events, Some(telling))
 }
 
-/// The person who was asked where the call was made: whether one was is all that a gate says. What this machine's
-/// program.toml wants asked and a gate did not ask is refused.
+/// The approval given at the gate, which sends only whether a person was asked. A call that this machine's
+/// program.toml wants approved, and the gate did not, is refused.
 struct AtTheGate(bool);
 
 #[async_trait]

@@ -1,4 +1,4 @@
-//! What a worker listens to: the calls, questions and greetings of gates, for each program that it runs calls of.
+//! The subscriptions of a worker: calls, requests and greetings of gates, for each program that it runs calls of.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,17 +15,17 @@ use crate::subjects::{ANY, Subjects};
 /// The subscriptions of a worker.
 #[derive(Default)]
 pub(super) struct Listening {
-    /// Calls, by what their subjects are below.
+    /// Calls, by prefix and subject.
     calls: StreamMap<(String, String), Subscriber>,
-    /// What answers all else, by what its subjects begin with; ends when it is dropped.
+    /// The tasks for all other messages, by prefix; they end on drop.
     others: HashMap<String, JoinSet<()>>,
 }
 
 impl Listening {
-    /// Listens for the programs that `worker` runs calls of now, and for no others.
+    /// Subscribes for the programs that `worker` runs calls of now, and unsubscribes from others.
     pub(super) async fn follow(&mut self, worker: &Arc<Worker>) -> Result<(), LinkError> {
         let bases = worker.readings.bases();
-        let is_over = |base: &str| !bases.iter().any(|own| own.base() == base);
+        let is_over = |base: &str| !bases.iter().any(|subjects| subjects.base() == base);
         self.others.retain(|base, _| !is_over(base));
         let over: Vec<_> = self.calls.keys().filter(|(base, _)| is_over(base)).cloned().collect();
         for key in &over {
@@ -56,12 +56,12 @@ impl Listening {
         Ok(())
     }
 
-    /// The next call. Cancel safe.
+    /// Returns the next call. Cancel safe.
     pub(super) async fn next(&mut self) -> Option<Message> {
         self.calls.next().await.map(|(_, message)| message)
     }
 
-    /// Has the server send no more calls; those that are on their way still come.
+    /// Unsubscribes from calls; messages already under way still arrive.
     pub(super) async fn end(&mut self) {
         for calls in self.calls.values_mut() {
             let _ = calls.unsubscribe().await;

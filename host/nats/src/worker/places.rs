@@ -1,21 +1,21 @@
-//! The places of a worker: how many calls run at one time. Nothing waits here; a call without a place is refused.
+//! The places of a worker: the limit of concurrent calls. Does not queue: a call without a place is rejected.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use tokio::sync::Notify;
 
-/// How many calls run, and may.
+/// The limit and the number of running calls.
 pub(super) struct Places {
     most: u32,
     busy: AtomicU32,
     is_closed: AtomicBool,
-    /// Whether a call was refused since a place was free last: gates are told at once when one is.
+    /// Whether a call was rejected since a place was last free: gates are notified when a place becomes free.
     is_missed: AtomicBool,
     missed: Notify,
 }
 
-/// A place in use, free again when it is dropped.
+/// A used place, released on drop.
 pub(super) struct Taken(Arc<Places>);
 
 impl Places {
@@ -24,17 +24,17 @@ impl Places {
         Self { most, busy: AtomicU32::new(0), is_closed, is_missed, missed: Notify::new() }
     }
 
-    /// Takes a place, where one is free.
-    pub(super) fn take(own: &Arc<Self>) -> Option<Taken> {
-        let one_more = |busy: u32| (busy < own.most && !own.is_closed()).then_some(busy + 1);
-        let taken = own.busy.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more);
+    /// Takes a place if one is free.
+    pub(super) fn take(places: &Arc<Self>) -> Option<Taken> {
+        let one_more = |busy: u32| (busy < places.most && !places.is_closed()).then_some(busy + 1);
+        let taken = places.busy.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more);
         if taken.is_err() {
-            own.is_missed.store(true, Ordering::Release);
+            places.is_missed.store(true, Ordering::Release);
         }
-        taken.is_ok().then(|| Taken(own.clone()))
+        taken.is_ok().then(|| Taken(places.clone()))
     }
 
-    /// Gives none out any more.
+    /// Closes all places for new calls.
     pub(super) fn close(&self) {
         self.is_closed.store(true, Ordering::Release);
     }
@@ -43,17 +43,17 @@ impl Places {
         self.is_closed.load(Ordering::Acquire)
     }
 
-    /// How many there are.
+    /// Returns the number of places.
     pub(super) fn most(&self) -> u32 {
         self.most
     }
 
-    /// How many are in use.
+    /// Returns the number of used places.
     pub(super) fn busy(&self) -> u32 {
         self.busy.load(Ordering::Acquire)
     }
 
-    /// Waits until a place is free for which a call was refused.
+    /// Waits until a place is free after a call was rejected.
     pub(super) async fn were_missed(&self) {
         self.missed.notified().await;
     }

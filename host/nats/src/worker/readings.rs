@@ -1,5 +1,5 @@
-//! The readings of its program that a worker runs calls of: the last one, and earlier ones for as long as gates want what
-//! they alone have. So a program can change at gates and workers in any order.
+//! The readings of its program with which a worker runs calls: the latest one, and earlier ones as long as gates
+//! want tools that only these have. So a program can be changed at gates and workers in any order.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -13,43 +13,44 @@ use crate::identity::{Identity, definition};
 use crate::message::Known;
 use crate::subjects::Subjects;
 
-/// Readings at one time, each with its components in memory; the oldest goes.
+/// The maximum number of readings, each with its components in memory; beyond it, the oldest is dropped.
 const MAX: usize = 4;
 
-/// How long an earlier reading stays that no gate wants: three times as long as gates take to say so ([`GREETING`]).
+/// How long an earlier reading stays without a gate that wants it: three times the interval of greetings
+/// ([`GREETING`]).
 ///
 /// [`GREETING`]: crate::gate::GREETING
 const UNWANTED: Duration = Duration::from_mins(1);
 
-/// How long one stays at most: a change that takes rights away is whole by then.
+/// How long an earlier reading stays at most: a change that removes rights is complete by then.
 const OVERLAP: Duration = Duration::from_hours(1);
 
-/// What a worker runs calls with: a program as it was read.
+/// A program as read, with which a worker runs calls.
 #[derive(Debug)]
 pub struct Reading {
-    /// What gates have to agree on.
+    /// The identity that gates must share.
     pub identity: Identity,
-    /// Its tools.
+    /// The tools.
     pub toolbox: Toolbox,
-    /// What each call's session is like.
+    /// The template for the session of each call.
     pub session: Session,
 }
 
-/// A reading with what is known of it.
+/// A reading with derived data.
 pub(super) struct Read {
     pub(super) toolbox: Toolbox,
     pub(super) session: Session,
     pub(super) subjects: Subjects,
-    /// Its tools as gates are told, by name.
+    /// The tools as gates see them, by name.
     pub(super) known: HashMap<String, Known>,
-    /// When the next one came, and when a gate last wanted what this one alone has.
+    /// When the next reading came, and when a gate last wanted a tool that only this reading has.
     replaced: Lock<Option<(Instant, Instant)>>,
 }
 
-/// The readings, the last one first.
+/// The readings, latest first.
 pub(super) struct Readings {
     all: Lock<Vec<Arc<Read>>>,
-    /// Changes with what gates are told.
+    /// Changes with the tool lists for gates.
     revision: AtomicU64,
 }
 
@@ -58,7 +59,7 @@ impl Readings {
         Self { all: Lock::new(vec![Arc::new(Read::new(first, prefix))]), revision: AtomicU64::new(0) }
     }
 
-    /// Takes a new one, the last from now on. Whether it has other tools than the one before.
+    /// Adds a reading as the latest. Returns whether its tools differ from those of the previous one.
     pub(super) fn put(&self, reading: Reading, prefix: &str) -> bool {
         let new = Read::new(reading, prefix);
         let mut all = self.all.lock();
@@ -72,7 +73,7 @@ impl Readings {
         is_other
     }
 
-    /// The last one.
+    /// Returns the latest reading.
     pub(super) fn last(&self) -> Option<Arc<Read>> {
         self.all.lock().first().cloned()
     }
@@ -81,7 +82,7 @@ impl Readings {
         self.revision.load(Ordering::Relaxed)
     }
 
-    /// What the subjects of each begin with, once.
+    /// Returns the subject prefixes of all readings, without duplicates.
     pub(super) fn bases(&self) -> Vec<Subjects> {
         let mut bases: Vec<Subjects> = Vec::new();
         for read in self.all.lock().iter() {
@@ -92,23 +93,23 @@ impl Readings {
         bases
     }
 
-    /// Those whose subjects begin so, the last one first.
+    /// Returns the readings with this subject prefix, latest first.
     pub(super) fn of(&self, base: &str) -> Vec<Arc<Read>> {
         self.all.lock().iter().filter(|read| read.subjects.base() == base).cloned().collect()
     }
 
-    /// All tools of those, each definition once; of a name the newest first.
+    /// Returns all tools of these readings, each definition once, the newest of a name first.
     pub(super) fn tools(&self, base: &str) -> Vec<Known> {
         let (mut tools, mut seen): (Vec<Known>, HashSet<String>) = Default::default();
         for read in self.of(base) {
             tools.extend(read.known.values().filter(|tool| seen.insert(tool.definition.clone())).cloned());
         }
-        // Of workers that have the same the text is the same.
-        tools.sort_by(|one, other| one.def.name.cmp(&other.def.name));
+        // Workers with the same tools send the same text.
+        tools.sort_by(|first, second| first.def.name.cmp(&second.def.name));
         tools
     }
 
-    /// Notes that a gate is there that wants these definitions; of one that does not say, that it wants all.
+    /// Records which definitions a gate wants; a gate without this information wants all.
     pub(super) fn are_wanted(&self, base: &str, wanted: Option<&HashSet<String>>) {
         let mut newer: HashSet<String> = HashSet::new();
         for read in self.of(base) {
@@ -124,12 +125,12 @@ impl Readings {
         }
     }
 
-    /// Begins to count anew how long nothing was wanted: nothing could be heard.
+    /// Restarts the measurement of unwanted time, after a time in which this process could receive nothing.
     pub(super) fn was_deaf(&self) {
         self.all.lock().iter().for_each(|read| read.is_wanted());
     }
 
-    /// Gives up those that no gate wants any more; whether there were any.
+    /// Drops the readings that no gate wants any more; returns whether there were any.
     pub(super) fn retire(&self) -> bool {
         let mut all = self.all.lock();
         let before = all.len();
@@ -171,14 +172,14 @@ impl Read {
         self.replaced.lock().is_some_and(is_over)
     }
 
-    /// Whether a call of `tool` takes no time and nothing but a guest; nothing where it has none of that name.
+    /// Whether a call of `tool` is short and only runs a guest; `None` if the reading has no such tool.
     pub(super) fn is_short(&self, tool: &str) -> Option<bool> {
         let known = self.known.get(tool)?;
         Some(known.reads && self.toolbox.find(tool).is_some_and(Entry::may_run_inline))
     }
 }
 
-/// A tool as gates are told of it.
+/// Returns a tool as gates see it.
 fn known(entry: &Entry) -> Known {
     let (def, component) = (entry.def().clone(), entry.digest().map(str::to_owned));
     Known {

@@ -1,9 +1,9 @@
-//! Where a worker's calls run. Short ones run on the thread of its connection, which reads them and writes their answers:
-//! no thread wakes another for them. Where several wait, idle threads of the same kind take some. All others run on
-//! haft's runtime.
+//! The threads of a worker's calls. Short calls run on the thread of its connection, which reads requests and
+//! writes answers: no thread wakes another. If several are queued, idle threads of the same kind take some. All
+//! other calls run on haft's runtime.
 //!
-//! Such a thread is confined from its first call on and may write nowhere. What the connection does there later, when it
-//! is made again, needs no such right: it looks names up and reads certificates.
+//! Such a thread is confined from its first call on and may not write anywhere. Later work of the connection on it,
+//! during a reconnection, needs no such right: it resolves names and reads certificates.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,26 +15,26 @@ use crate::error::{LinkError, unusable};
 use crate::link::Link;
 use crate::settings::Settings;
 
-/// Bytes of a call that counts as short: checking arguments takes longer for larger ones.
+/// The maximum size of a short call in bytes: checking larger arguments takes longer.
 pub(super) const MAX_SHORT: usize = 64 << 10;
 
-/// Processors that have no thread of `others`: that of the connection, and one for all that is not a short call.
+/// How many processors get no thread of `others`: one for the connection, and one for all other work.
 const SPARE: usize = 2;
 
-/// Short calls that run before the connection has its turn to write their answers and to read.
+/// How many short calls run before the connection writes their answers and reads again.
 const IN_A_ROW: usize = 16;
 
 /// The threads of one worker.
 pub(super) struct CallThreads {
     connection: InlineThread,
     others: InlineThreads,
-    /// haft's own.
+    /// haft's runtime.
     runtime: Handle,
     in_a_row: AtomicUsize,
 }
 
 impl CallThreads {
-    /// Starts them. What takes time runs on the runtime of the caller.
+    /// Starts the threads. Long calls run on the runtime of the caller.
     pub(super) fn start() -> Result<Self, LinkError> {
         let what = "a worker cannot start its threads";
         let connection = InlineThread::start("haft-calls").map_err(|error| unusable(what, &error))?;
@@ -42,7 +42,7 @@ impl CallThreads {
         Ok(Self { connection, others, runtime: Handle::current(), in_a_row: AtomicUsize::new(0) })
     }
 
-    /// Makes a connection, on its own thread.
+    /// Connects, on the thread of the connection.
     pub(super) async fn connect(
         &self,
         server: &Settings,
@@ -65,13 +65,13 @@ impl CallThreads {
         self.connection.output(work).await.ok_or_else(ended)
     }
 
-    /// Runs a call that may take its time.
+    /// Runs a call that may take long.
     pub(super) fn run_long(&self, call: impl Future<Output = ()> + Send + 'static) {
         self.runtime.spawn(call);
     }
 
-    /// Runs a short call from the thread of the connection: here, or, where `more` of them wait, on a thread that has
-    /// nothing to do.
+    /// Runs a short call from the thread of the connection: on this thread, or, if `more` calls are queued, on an
+    /// idle thread.
     pub(super) async fn run_short(&self, call: impl Future<Output = ()> + Send + 'static, more: bool) {
         let idle = self.others.least_busy().filter(|thread| more && thread.running() == 0);
         if let Some(thread) = idle {
@@ -86,7 +86,7 @@ impl CallThreads {
     }
 }
 
-/// Polls `call` here; where that does not end it, `runtime` polls it on.
+/// Polls `call` once here; if it does not complete, `runtime` continues it.
 fn begin(call: impl Future<Output = ()> + Send + 'static, runtime: &Handle) {
     if let Err(rest) = inline::poll_once(Box::pin(call), runtime) {
         runtime.spawn(rest);

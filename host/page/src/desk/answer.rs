@@ -1,4 +1,4 @@
-//! The side of the page: which calls wait, and what a person says to one.
+//! The side of the page: lists the waiting calls, and writes the answers of a person.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -9,27 +9,27 @@ use rustix::fs::{FlockOperation, flock};
 use super::question::{Given, MAX_FILE, digest};
 use super::{Answer, Desk, ENDING, MAX_QUESTIONS, Waiting, names};
 
-/// A question as it was found, and the digest that its answer has to have.
+/// A question, and the digest that its answer must contain.
 pub(crate) struct Found {
     pub(crate) waiting: Waiting,
     pub(crate) digest: String,
 }
 
 impl Desk {
-    /// The calls that wait, the oldest first. What nobody waits for any more is removed.
+    /// Returns the waiting calls, oldest first. Removes void questions.
     pub(crate) fn waiting(&self) -> io::Result<Vec<Found>> {
         let names = names(&self.questions(), |name| name.ends_with(ENDING))?;
         let ids = names.iter().filter_map(|name| name.strip_suffix(ENDING)).take(MAX_QUESTIONS);
         let mut found: Vec<_> = ids.filter_map(|id| self.find(id).transpose()).collect::<io::Result<_>>()?;
-        found.sort_unstable_by(|one, two| {
-            (one.waiting.time, &one.waiting.id).cmp(&(two.waiting.time, &two.waiting.id))
+        found.sort_unstable_by(|first, second| {
+            (first.waiting.time, &first.waiting.id).cmp(&(second.waiting.time, &second.waiting.id))
         });
         Ok(found)
     }
 
-    /// Answers the question `id`, if it still waits, has this digest and nobody has answered it: whether it is so.
+    /// Answers the question `id` if it still waits, has this digest and is unanswered; returns whether it did.
     pub(crate) fn give(&self, id: &str, digest: &str, answer: Answer) -> io::Result<bool> {
-        let is_it = |found: &Found| {
+        let is_valid = |found: &Found| {
             let is_offered = match answer {
                 Answer::Session => found.waiting.for_session,
                 Answer::Write => found.waiting.written_by.is_some(),
@@ -37,7 +37,7 @@ impl Desk {
             };
             found.digest == digest && is_offered
         };
-        if self.find(id)?.is_none_or(|found| !is_it(&found)) {
+        if self.find(id)?.is_none_or(|found| !is_valid(&found)) {
             return Ok(false);
         }
         let mut file = tempfile::NamedTempFile::new_in(self.answers())?;
@@ -49,9 +49,9 @@ impl Desk {
         }
     }
 
-    /// The question `id`, where somebody waits for its answer and there is none.
+    /// Returns the question `id` if it waits for an answer.
     fn find(&self, id: &str) -> io::Result<Option<Found>> {
-        // It becomes a part of a path.
+        // The id becomes a part of a path.
         if id.len() != 32 || !id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return Ok(None);
         }
@@ -65,8 +65,9 @@ impl Desk {
         let mut bytes = Vec::new();
         file.take(MAX_FILE).read_to_end(&mut bytes)?;
         let waiting = serde_json::from_slice::<Waiting>(&bytes).ok();
-        let waiting = waiting.filter(|own| own.id == id && own.until > Timestamp::now());
-        // Whoever asked takes away the question and then its answer: one that is gone by now was answered, and no longer waits.
+        let waiting = waiting.filter(|waiting| waiting.id == id && waiting.until > Timestamp::now());
+        // The asking process removes the question, then its answer: a question that is gone now was answered and no
+        // longer waits.
         let waiting = waiting.filter(|_| !self.answer(id).exists() && path.exists());
         Ok(waiting.map(|waiting| Found { waiting, digest: digest(&bytes) }))
     }

@@ -1,4 +1,4 @@
-//! Asks the person at a page. The side of the process whose call waits.
+//! Asks the person at a page: the side of the process whose call waits.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
@@ -16,22 +16,22 @@ use haft_core::encoding::hex;
 use haft_core::random;
 use haft_core::tool::{Approver, Decision, Question};
 
-/// How often it is looked for an answer: soon enough for who gave it.
+/// How often an answer is looked for: without a noticeable delay.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// How often it is looked whether a page is open.
+/// How often an open page is looked for.
 const LOOK_OPEN: Duration = Duration::from_secs(1);
 
-/// How long a question waits. The toolbox waits as long for any approver.
+/// How long a question waits: as long as the toolbox waits for any approver.
 const PATIENCE: Duration = Duration::from_mins(10);
 
-/// Bytes of an answer.
+/// The maximum size of an answer in bytes.
 const MAX_ANSWER: u64 = 1 << 10;
 
-/// What a process does to say that a call waits.
+/// Reports that a call waits.
 type Tell = dyn Fn(&Question) + Send + Sync;
 
-/// The person at a page, if one is open.
+/// Asks the person at a page, if one is open.
 pub struct PageApprover {
     desk: Desk,
     origin: Origin,
@@ -39,7 +39,7 @@ pub struct PageApprover {
     tell: Box<Tell>,
 }
 
-/// A question that waits. Dropped, it is taken back.
+/// A waiting question, withdrawn on drop.
 struct Asked {
     question: PathBuf,
     answer: PathBuf,
@@ -49,12 +49,12 @@ struct Asked {
 }
 
 impl PageApprover {
-    /// Asks at the pages of `desk`, for `origin`, and says so by `tell`.
+    /// Asks at the pages of `desk`, for `origin`, and reports each question with `tell`.
     pub fn new(desk: Desk, origin: Origin, tell: impl Fn(&Question) + Send + Sync + 'static) -> Self {
         Self { desk, origin, for_session: true, tell: Box::new(tell) }
     }
 
-    /// The same, where no answer outlives its call.
+    /// Offers no answer that outlives its call.
     #[must_use]
     pub fn once_only(self) -> Self {
         Self { for_session: false, ..self }
@@ -97,7 +97,7 @@ impl Approver for PageApprover {
 fn decision(answer: Answer, for_session: bool) -> Decision {
     match answer {
         Answer::Session if for_session => Decision::Always,
-        // For the session it was not offered.
+        // Was not offered unless the answer may hold for the session.
         Answer::Write if for_session => Decision::Written,
         Answer::Once | Answer::Session | Answer::Write => Decision::Approved,
         Answer::Refuse => Decision::Denied,
@@ -105,7 +105,7 @@ fn decision(answer: Answer, for_session: bool) -> Decision {
 }
 
 impl Desk {
-    /// Puts a question there; `None` where there are too many.
+    /// Writes a question; `None` if there are too many.
     fn ask(&self, question: &Question, origin: &Origin, for_session: bool) -> io::Result<Option<Asked>> {
         if names(&self.questions(), |name| name.ends_with(ENDING))?.len() >= MAX_QUESTIONS {
             return Ok(None);
@@ -115,7 +115,7 @@ impl Desk {
         let bytes = serde_json::to_vec(&waiting)?;
         let new = self.questions().join(format!(".{id}"));
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
-        // Before a page can see it.
+        // Locked before a page can see it.
         flock(&file, FlockOperation::NonBlockingLockExclusive)?;
         let asked = Asked {
             question: self.question(&id),
@@ -130,7 +130,7 @@ impl Desk {
 }
 
 impl Asked {
-    /// The answer to this question, once there is one. Another one is none, and stays where it is.
+    /// Returns the answer to this question, once there is one. Ignores an answer to another question.
     fn answer(&self) -> io::Result<Option<Answer>> {
         let mut text = Vec::new();
         match File::open(&self.answer) {
@@ -144,7 +144,7 @@ impl Asked {
 
 impl Drop for Asked {
     fn drop(&mut self) {
-        // Nobody answers what is not asked any more, and what was answered is used up.
+        // The question is withdrawn, and its answer used up.
         let _ = fs::remove_file(&self.question);
         let _ = fs::remove_file(&self.answer);
     }

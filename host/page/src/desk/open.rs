@@ -1,4 +1,4 @@
-//! Whether a page is open: a file that is locked while a browser shows one.
+//! Whether a page is open: a file is locked while a browser shows the page.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -14,13 +14,13 @@ use haft_core::encoding::hex;
 use haft_core::random;
 use haft_core::sync::Lock;
 
-/// What the names of the files begin with.
+/// The prefix of the files.
 const OPEN: &str = "open-";
 
-/// How long a page counts as open after its last browser was gone: a reload takes less.
+/// How long a page counts as open after its last browser is gone: a reload takes less.
 pub(super) const RELOAD: Duration = Duration::from_secs(10);
 
-/// Says of a page that it is open, for as long as a browser shows it.
+/// Marks a page as open, as long as a browser shows it.
 pub(crate) struct Presence {
     desk: Desk,
     now: Lock<Weak<Sign>>,
@@ -36,7 +36,7 @@ struct Sign {
 }
 
 impl Desk {
-    /// Whether a browser shows a page of this user. The files of pages that have ended are removed.
+    /// Whether a browser shows a page of this user. Removes the files of pages that have ended.
     pub(crate) fn is_open(&self) -> io::Result<bool> {
         for name in names(&self.folder, |name| name.starts_with(OPEN))? {
             let path = self.folder.join(name);
@@ -55,7 +55,7 @@ impl Presence {
         Self { desk, now: Lock::default() }
     }
 
-    /// A browser shows the page from now on.
+    /// Records that a browser shows the page.
     pub(crate) fn enter(&self) -> io::Result<Shown> {
         let mut now = self.now.lock();
         let is_there = |sign: &Arc<Sign>| sign.path.exists();
@@ -73,7 +73,7 @@ impl Sign {
         let name = format!("{OPEN}{}-{}", std::process::id(), hex(&random::bytes::<8>()?));
         let (path, new) = (desk.folder.join(&name), desk.folder.join(format!(".{name}")));
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
-        // Before anybody can find it: one without a lock is removed.
+        // Locked before it can be found: an unlocked file is removed.
         flock(&file, FlockOperation::NonBlockingLockExclusive)?;
         fs::rename(&new, &path)?;
         Ok(Self { path, _file: file })
@@ -81,7 +81,7 @@ impl Sign {
 }
 
 impl Drop for Shown {
-    /// The page counts as open for a while: the browser may be loading it again.
+    /// The page counts as open for a while longer: the browser may be reloading it.
     fn drop(&mut self) {
         if let (Some(sign), Ok(runtime)) = (self.0.take(), tokio::runtime::Handle::try_current()) {
             runtime.spawn(async move {

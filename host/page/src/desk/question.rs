@@ -1,4 +1,4 @@
-//! A question as it waits in its file, and the answer beside it. The digest of the file is what an answer is bound to.
+//! The format of a question's file, and of its answer. The answer is bound to the digest of the question's file.
 
 use std::time::Duration;
 
@@ -10,55 +10,57 @@ use sha2::{Digest, Sha256};
 use haft_core::encoding::hex;
 use haft_core::tool::{Difference, Keep, Question, clip};
 
-/// Characters of each text of the arguments; of a longer one the beginning and the end are shown, and the page says so.
+/// The maximum number of characters of each text in the arguments; a longer one is shortened in the middle, and the
+/// page says so.
 const MAX_TEXT: usize = 20_000;
 
-/// Bytes of all arguments, as JSON, that are shown value by value.
+/// The maximum size, in bytes, of arguments as JSON that are shown value by value.
 const MAX_ARGUMENTS: usize = 256 << 10;
 
-/// Bytes of a question's file: the arguments, the text of what would run, the lines that differ, and what is around them.
+/// The maximum size of a question's file in bytes: the arguments, the text of the command, and the difference with
+/// its context.
 pub(super) const MAX_FILE: u64 = 2 << 20;
 
-/// The process that asks.
+/// The asking process.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Origin {
-    /// The program whose tool it is.
+    /// The program of the tool.
     pub program: Option<String>,
-    /// The folder that haft was started in.
+    /// The folder in which haft was started.
     pub folder: Option<String>,
-    /// The verb of haft: `run`, `chat`, `serve`.
+    /// The command of haft: `run`, `chat`, `serve`.
     pub verb: String,
 }
 
 /// A call that waits for a person.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Waiting {
-    /// 128 random bits that no other question has.
+    /// 128 random bits, unique to this question.
     pub(crate) id: String,
     pub(crate) origin: Origin,
     pub(crate) pid: u32,
-    /// The caller's own name for the call.
+    /// The caller's id of the call.
     pub(crate) call: String,
     pub(crate) time: Timestamp,
-    /// When nobody waits for the answer any more.
+    /// When the question expires.
     pub(crate) until: Timestamp,
     pub(crate) tool: String,
     pub(crate) agent: Option<String>,
-    /// What it would do: `Run`, `Fetch`, `Call`.
+    /// The kind of action: `Run`, `Fetch`, `Call`.
     pub(crate) verb: String,
     pub(crate) what: String,
     pub(crate) difference: Option<Difference>,
     pub(crate) arguments: Value,
-    /// Whether texts of the arguments are longer than they are shown.
+    /// Whether texts of the arguments are shortened.
     pub(crate) is_cut: bool,
-    /// Whether an answer can hold for every further call of the tool in the session.
+    /// Whether the answer may hold for all further calls of the tool in the session.
     pub(crate) for_session: bool,
-    /// The command that writes to program.toml what is asked for, where an answer can have that.
+    /// The command that writes the requested right to program.toml, if the answer may do that.
     pub(crate) written_by: Option<String>,
 }
 
-/// What a person said.
+/// The answer of a person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Answer {
@@ -68,10 +70,10 @@ pub(crate) enum Answer {
     Refuse,
 }
 
-/// An answer as it is on file.
+/// The content of an answer's file.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Given {
-    /// That of the question's file.
+    /// The digest of the question's file.
     pub(super) digest: String,
     pub(super) answer: Answer,
 }
@@ -106,12 +108,12 @@ impl Waiting {
     }
 }
 
-/// SHA-256 in hexadecimal digits.
+/// Returns the SHA-256 in hexadecimal.
 pub(super) fn digest(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
 
-/// Arguments as they are shown, and whether something of them is left out.
+/// Returns the arguments as shown, and whether something is left out.
 fn shown(arguments: &Value) -> (Value, bool) {
     let (cut, is_cut) = cut(arguments);
     let text = cut.to_string();

@@ -1,9 +1,9 @@
-//! Which calls are shown.
+//! The filter of the list of calls.
 
 use super::who;
 use haft_core::journal::{Outcome, Outline, Record};
 
-/// What is looked for; an empty text lets everything through.
+/// The filter; an empty text matches everything.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Filter {
     /// A part of the tool's name.
@@ -17,7 +17,7 @@ pub(crate) struct Filter {
 }
 
 impl Filter {
-    /// Whether a line in short may be one that matches.
+    /// Whether the record of an outline may match.
     pub(crate) fn may_match(&self, outline: &Outline) -> bool {
         has(&outline.tool, &self.tool) && self.has_outcome(outline.outcome)
     }
@@ -45,7 +45,7 @@ impl Filter {
     }
 }
 
-/// Whether `part` is in `text`, whatever their case.
+/// Whether `text` contains `part`, ignoring case.
 fn has(text: &str, part: &str) -> bool {
     part.is_empty() || text.to_lowercase().contains(&part.to_lowercase())
 }

@@ -1,4 +1,4 @@
-//! A call as one row of the page.
+//! A call as a row of the page.
 
 use rustix::process::{Pid, test_kill_process};
 use serde::Serialize;
@@ -9,37 +9,37 @@ use haft_core::journal::{Outline, Record};
 use haft_core::report::shortened;
 use haft_core::tool::{Difference, Keep, clip, in_a_line, in_full};
 
-/// Characters of the arguments in a row.
+/// The maximum number of characters of the arguments in a row.
 const MAX_ARGUMENTS: usize = 240;
 
-/// Characters of an answer's first line in a row.
+/// The maximum number of characters of an answer's first line in a row.
 const MAX_ANSWER: usize = 160;
 
-/// Characters of an error in a row.
+/// The maximum number of characters of an error in a row.
 const MAX_ERROR: usize = 400;
 
-/// What the line of an answer begins with that says how to allow what was refused. Only haft writes it: a tool's own line
-/// of this kind is quoted.
+/// The prefix of the hint in an error, which says how to allow a refused access. Only haft writes it: such a line
+/// of a tool is quoted.
 const HINT: &str = "hint: ";
 
 /// A row.
 #[derive(Debug, Serialize)]
 pub(crate) struct Row {
     pub(crate) id: String,
-    /// When the call began, in milliseconds since 1970.
+    /// The start of the call, in milliseconds since 1970.
     pub(crate) time: i64,
     pub(crate) tool: String,
     outcome: &'static str,
-    /// How long the tool took.
+    /// The duration of the tool in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     ms: Option<f64>,
-    /// How long a person was waited for.
+    /// How long the call waited for a person, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     waited: Option<f64>,
-    /// Who called, and in which program.
+    /// The caller, and its program.
     caller: String,
     program: String,
-    /// The process of haft, and the caller's own name for the call: a question about it has both.
+    /// The process id of haft, and the caller's id of the call: a question about it has both.
     pid: u32,
     call: String,
     arguments: String,
@@ -52,11 +52,11 @@ pub(crate) struct Row {
     pub(crate) hint: Option<Hint>,
 }
 
-/// How to allow what was refused.
+/// How to allow a refused access.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Hint {
     pub(crate) text: String,
-    /// The line of program.toml in it.
+    /// The line of program.toml in the hint.
     #[serde(skip_serializing_if = "Option::is_none")]
     line: Option<String>,
 }
@@ -87,17 +87,17 @@ impl Row {
     }
 }
 
-/// All that the arguments of a call say, one below the other, with the lines that it replaces.
+/// Returns the arguments of a call in full, one below the other, with the difference that it makes.
 pub(crate) fn arguments(arguments: &Value) -> String {
     let difference = Difference::of(arguments, None);
-    let said = in_full(arguments, difference.as_ref());
+    let text = in_full(arguments, difference.as_ref());
     match difference {
-        Some(difference) => format!("{said}\n{difference}"),
-        None => said.trim_start_matches('\n').to_owned(),
+        Some(difference) => format!("{text}\n{difference}"),
+        None => text.trim_start_matches('\n').to_owned(),
     }
 }
 
-/// Who made a call, and the program that it was made in.
+/// Returns the caller and the program of a call.
 pub(crate) fn who(outline: &Outline) -> (String, String) {
     let Outline { caller, via, agent, program, .. } = outline;
     let client = match (caller, via) {
@@ -109,14 +109,14 @@ pub(crate) fn who(outline: &Outline) -> (String, String) {
     (agent.as_ref().map_or(client.clone(), |agent| format!("{client} / {agent}")), program)
 }
 
-/// The first hint of an error.
+/// Returns the first hint in an error.
 pub(crate) fn hint(error: &str) -> Option<Hint> {
     let text = error.lines().find_map(|line| line.strip_prefix(HINT))?;
     let line = text.split('`').skip(1).step_by(2).find(|quoted| quoted.contains(" = "));
     Some(Hint { text: text.to_owned(), line: line.map(str::to_owned) })
 }
 
-/// Whether the process runs.
+/// Whether the process is running.
 pub(crate) fn is_alive(pid: u32) -> bool {
     let process = i32::try_from(pid).ok().and_then(Pid::from_raw);
     process.is_some_and(|process| test_kill_process(process).is_ok())

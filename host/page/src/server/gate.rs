@@ -1,6 +1,6 @@
-//! Checks the `Host`, `Origin` and `Sec-Fetch` headers of a request, before anything else of it counts. Another page can
-//! send requests to this machine, also under a name of its own that leads to it (DNS rebinding), and the pages of other
-//! programs of this machine are other pages: only this one's own name and origin are taken.
+//! Checks the `Host`, `Origin` and `Sec-Fetch` headers before anything else of a request. Another page can send
+//! requests to this machine, also under a name of its own that resolves to it (DNS rebinding), and the pages of
+//! other programs on this machine are other pages: only the names and the origin of this page are accepted.
 
 use hyper::header::{CONTENT_TYPE, HOST, HeaderName, ORIGIN};
 use hyper::{HeaderMap, Method, StatusCode};
@@ -8,8 +8,8 @@ use hyper::{HeaderMap, Method, StatusCode};
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 
-/// How and why a request is turned away, if it is. `hosts` are the names of the page, with its port. A link `is_entry`:
-/// it may be followed from anywhere.
+/// Returns the status and the reason for rejecting a request. `hosts`: the names of the page, with its port.
+/// `is_entry`: the request is for a link, which may be followed from anywhere.
 pub(super) fn refusal(
     method: &Method,
     headers: &HeaderMap,
@@ -17,7 +17,7 @@ pub(super) fn refusal(
     is_entry: bool,
 ) -> Option<(StatusCode, &'static str)> {
     let Some(host) =
-        only(headers, &HOST).filter(|host| hosts.iter().any(|own| own.eq_ignore_ascii_case(host)))
+        only(headers, &HOST).filter(|host| hosts.iter().any(|known| known.eq_ignore_ascii_case(host)))
     else {
         return Some((
             StatusCode::FORBIDDEN,
@@ -40,7 +40,7 @@ pub(super) fn refusal(
     None
 }
 
-/// The value of a header that is there once.
+/// Returns the value of a header that occurs exactly once.
 fn only<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
     let mut all = headers.get_all(name).iter();
     let (Some(only), None) = (all.next(), all.next()) else { return None };
@@ -53,7 +53,7 @@ fn is_own_origin(headers: &HeaderMap, host: &str) -> bool {
         || only(headers, &ORIGIN).and_then(|origin| origin.strip_prefix("http://")) == Some(host)
 }
 
-/// Whether the browser says that it was asked by this page, or by a person.
+/// Whether the browser declares that this page, or a person, made the request.
 fn is_own_fetch(headers: &HeaderMap, is_entry: bool) -> bool {
     if !headers.contains_key(&FETCH_SITE) {
         return true;

@@ -1,5 +1,5 @@
-//! Who is let in: a browser with a link that nobody has used, and from then on with the cookie that it got for it. Kept
-//! are digests; with the process all of it ends.
+//! Admission of browsers: with an unused link, and then with the cookie received for it. Only digests are stored,
+//! in memory.
 
 use std::io;
 use std::net::SocketAddr;
@@ -13,19 +13,19 @@ use sha2::{Digest, Sha256};
 use haft_core::random;
 use haft_core::sync::Lock;
 
-/// Random bytes of a key: 128 bits. A longer link is broken by narrow terminals.
+/// The random bytes of a key: 128 bits. Narrow terminals would break a longer link.
 const KEY: usize = 16;
 
-/// How long a link can be used.
+/// How long a link is valid.
 const LINK_LIFE: Duration = Duration::from_hours(1);
 
-/// Browsers that are let in; one more takes the place of the first.
+/// The maximum number of admitted browsers; one more replaces the first.
 const MAX_BROWSERS: usize = 16;
 
 /// The path of a link, before its key.
 pub(super) const OPEN: &str = "/open/";
 
-/// A link that lets in one browser, once.
+/// A link that admits one browser once.
 #[derive(Debug)]
 pub struct Link {
     url: SecretString,
@@ -40,21 +40,21 @@ pub(super) struct Keys {
 
 #[derive(Default)]
 struct State {
-    /// The link that nobody has used, and until when it can be.
+    /// The unused link, and its expiry.
     link: Option<(Hash, Instant)>,
-    /// The cookies of the browsers, the oldest first.
+    /// The cookies of the browsers, oldest first.
     browsers: Vec<Hash>,
 }
 
 type Hash = [u8; 32];
 
 impl Link {
-    /// The address to open, to be shown to the person at the terminal once.
+    /// Returns the URL, to be shown to the person at the terminal once.
     pub fn url(&self) -> &SecretString {
         &self.url
     }
 
-    /// The key in it, for who keeps secrets out of texts.
+    /// Returns the key in the URL, for redaction.
     pub fn key(&self) -> &SecretString {
         &self.key
     }
@@ -65,7 +65,7 @@ impl Keys {
         Self { address, state: Lock::default() }
     }
 
-    /// A new link, in the place of the one before.
+    /// Makes a new link, which replaces the previous one.
     pub(super) fn link(&self) -> io::Result<Link> {
         let key = random::name::<KEY>()?;
         self.state.lock().link = Some((hash(&key), Instant::now() + LINK_LIFE));
@@ -73,11 +73,12 @@ impl Keys {
         Ok(Link { url, key: SecretString::from(key) })
     }
 
-    /// The cookie for the browser that brings the key of a link, which is used up then.
+    /// Exchanges the key of a link, which is then used up, for a cookie.
     pub(super) fn redeem(&self, key: &str) -> io::Result<Option<String>> {
         let cookie = random::name::<KEY>()?;
         let mut state = self.state.lock();
-        let is_good = |(own, until): &(Hash, Instant)| is_same(own, &hash(key)) && Instant::now() < *until;
+        let is_good =
+            |(known, until): &(Hash, Instant)| is_same(known, &hash(key)) && Instant::now() < *until;
         if state.link.take_if(|link| is_good(link)).is_none() {
             return Ok(None);
         }
@@ -88,17 +89,17 @@ impl Keys {
         Ok(Some(format!("{}={cookie}; HttpOnly; SameSite=Strict; Path=/", self.cookie_name())))
     }
 
-    /// Whether a request brings a browser's cookie.
+    /// Whether a request has the cookie of a browser.
     pub(super) fn knows(&self, headers: &HeaderMap) -> bool {
         let name = self.cookie_name();
         let texts = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
         let mut cookies =
             texts.flat_map(|text| text.split(';')).filter_map(|cookie| cookie.trim().split_once('='));
-        let shown = cookies.find(|(own, _)| *own == name).map(|(_, value)| hash(value));
-        shown.is_some_and(|shown| self.state.lock().browsers.iter().any(|own| is_same(own, &shown)))
+        let shown = cookies.find(|(known, _)| *known == name).map(|(_, value)| hash(value));
+        shown.is_some_and(|shown| self.state.lock().browsers.iter().any(|known| is_same(known, &shown)))
     }
 
-    /// Browsers tell ports of a host apart by nothing else.
+    /// Returns the name of the cookie: browsers send the same cookies to all ports of a host.
     fn cookie_name(&self) -> String {
         format!("haft-page-{}", self.address.port())
     }
@@ -108,9 +109,9 @@ fn hash(text: &str) -> Hash {
     Sha256::digest(text).into()
 }
 
-/// In a time that says nothing of where they differ.
-fn is_same(own: &Hash, other: &Hash) -> bool {
-    own.iter().zip(other).fold(0, |difference, (own, other)| difference | (own ^ other)) == 0
+/// Compares in constant time.
+fn is_same(known: &Hash, given: &Hash) -> bool {
+    known.iter().zip(given).fold(0, |difference, (known, given)| difference | (known ^ given)) == 0
 }
 
 #[cfg(test)]

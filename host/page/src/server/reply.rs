@@ -1,5 +1,5 @@
-//! The answers of the page, all with the same headers: the browser is told to load nothing from elsewhere, to take no
-//! text for HTML, to keep nothing and to show the page in no other one.
+//! The responses of the page. Their common headers forbid the browser to load anything from elsewhere, to interpret
+//! text as HTML, to cache anything, and to embed the page in another one.
 
 use std::convert::Infallible;
 
@@ -15,7 +15,7 @@ use crate::assets::{Asset, HTML};
 /// The response to any request.
 pub(super) type Reply = Response<BoxBody<Bytes, Infallible>>;
 
-/// What every answer says.
+/// The common headers.
 const HEADERS: &[(&str, &str)] = &[
     (
         "content-security-policy",
@@ -31,12 +31,12 @@ const HEADERS: &[(&str, &str)] = &[
     ("x-frame-options", "DENY"),
 ];
 
-/// Where a browser goes on that was let in: by a request of this page, since a cookie of this kind does not come along
-/// with one that another page began.
+/// The page after a link: it leads on by a request of this page, since a cookie of this kind is not sent with a
+/// request that another page began.
 const ENTERED: &str = "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>haft</title>\
     <meta http-equiv=\"refresh\" content=\"0;url=/\"><p><a href=\"/\">Open the page</a></p></html>\n";
 
-/// An answer of any kind.
+/// Makes a response.
 pub(super) fn with(status: StatusCode, media_type: &'static str, body: BoxBody<Bytes, Infallible>) -> Reply {
     let mut reply = Response::new(body);
     *reply.status_mut() = status;
@@ -52,12 +52,12 @@ fn whole(status: StatusCode, media_type: &'static str, body: impl Into<Bytes>) -
     with(status, media_type, Full::new(body.into()).boxed())
 }
 
-/// One of the page's files.
+/// Makes the response for one of the page's files.
 pub(super) fn asset(asset: &'static Asset) -> Reply {
     whole(StatusCode::OK, asset.media_type, asset.bytes)
 }
 
-/// What leads a browser that was let in to the page.
+/// Makes the response for an admitted browser.
 pub(super) fn entered(cookie: &str) -> Reply {
     let mut reply = whole(StatusCode::OK, HTML, ENTERED);
     if let Ok(cookie) = HeaderValue::from_str(cookie) {
@@ -66,7 +66,7 @@ pub(super) fn entered(cookie: &str) -> Reply {
     reply
 }
 
-/// Data.
+/// Makes a JSON response.
 pub(super) fn json(value: &impl Serialize) -> Reply {
     match serde_json::to_vec(value) {
         Ok(text) => whole(StatusCode::OK, "application/json", text),
@@ -74,7 +74,7 @@ pub(super) fn json(value: &impl Serialize) -> Reply {
     }
 }
 
-/// One line that says why there is no answer.
+/// Makes an error response of one line.
 pub(super) fn refused(status: StatusCode, why: &str) -> Reply {
     tracing::info!(status = status.as_u16(), why, "request to the page refused");
     whole(status, "text/plain; charset=utf-8", format!("{why}\n"))

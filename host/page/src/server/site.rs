@@ -1,4 +1,4 @@
-//! What is where: judges a request, and answers it from the journal, the sessions, the catalogue or the desk.
+//! Routes requests: checks a request, and answers it from the journal, the sessions, the catalogue or the desk.
 
 use std::collections::HashMap;
 use std::io;
@@ -26,30 +26,30 @@ use crate::sessions::{self, Listing};
 use crate::{assets, overview, statistics};
 use haft_agent::Sessions;
 
-/// Streams of events at once: a tab has one.
+/// The maximum number of event streams: a tab has one.
 const MAX_STREAMS: usize = 32;
 
-/// Bytes of an answer to a question.
+/// The maximum size of an answer to a question in bytes.
 const MAX_BODY: usize = 4 << 10;
 
 /// How long the body of a request may take.
 const BODY: Duration = Duration::from_secs(10);
 
-/// Hours that figures are shown of, at most: a month.
+/// The maximum number of hours of statistics: a week.
 const MAX_HOURS: u8 = 24 * 7;
 
-/// Where the page finds what it shows.
+/// The sources of the page.
 #[derive(Clone, Debug)]
 pub struct Places {
     /// The directory of the journal.
     pub journal: PathBuf,
     /// The saved sessions.
     pub sessions: Sessions,
-    /// Where calls wait for a person.
+    /// The directory of waiting calls.
     pub desk: Desk,
 }
 
-/// All that is served.
+/// The state of the server.
 pub(super) struct Site {
     hosts: Vec<String>,
     keys: Keys,
@@ -61,10 +61,10 @@ pub(super) struct Site {
     streams: Arc<Semaphore>,
 }
 
-/// Ends what the page reads all the time.
+/// Stops the reading thread on drop.
 pub(super) struct Watched(Arc<Site>);
 
-/// What a person said to a question.
+/// A person's answer to a question.
 #[derive(Deserialize)]
 struct Said {
     id: String,
@@ -89,7 +89,7 @@ impl Site {
         &self.keys
     }
 
-    /// Reads what is new, until what is returned is dropped.
+    /// Starts the reading thread, until the returned value is dropped.
     pub(super) fn watch(self: Arc<Self>) -> Watched {
         if let Err(error) = self.live.start(&self.places.desk) {
             tracing::warn!(%error, "the page does not see what happens");
@@ -199,7 +199,7 @@ impl Drop for Watched {
     }
 }
 
-/// The names that the page has.
+/// Returns the host names of the page.
 fn hosts(address: SocketAddr) -> Vec<String> {
     let is_usual = address.ip() == IpAddr::V4(Ipv4Addr::LOCALHOST) || address.ip().is_ipv6();
     let name = is_usual.then(|| format!("localhost:{}", address.port()));
@@ -210,7 +210,7 @@ fn query(text: &str) -> HashMap<String, String> {
     url::form_urlencoded::parse(text.as_bytes()).into_owned().collect()
 }
 
-/// Reads on a thread that may wait for the disk.
+/// Reads on a thread that may block on the disk.
 async fn read_value<T: Send + 'static, E: std::fmt::Display + Send + 'static>(
     read: impl FnOnce() -> Result<T, E> + Send + 'static,
 ) -> Result<T, (StatusCode, String)> {

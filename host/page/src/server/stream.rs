@@ -1,4 +1,4 @@
-//! The stream of what happens, as server-sent events, to one browser.
+//! The stream of live updates to one browser, as server-sent events.
 
 use std::convert::Infallible;
 use std::io;
@@ -14,16 +14,16 @@ use tokio::sync::{OwnedSemaphorePermit, broadcast, mpsc, watch};
 use crate::desk::Shown;
 use crate::live::Live;
 
-/// Events that wait for a browser; what comes while it is later than that is left out.
+/// The maximum number of events queued for a browser; while it is full, updates are dropped.
 const WAITING: usize = 4;
 
 /// How long a browser may read nothing.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How often something is sent to find out that a browser is gone.
+/// The interval of messages that detect a lost browser.
 const BEAT: Duration = Duration::from_secs(15);
 
-/// The body of the answer. While it is there, a browser shows the page.
+/// The body of the response. While it exists, a browser shows the page.
 pub(super) struct Events {
     receiver: mpsc::Receiver<Bytes>,
     _shown: Shown,
@@ -31,7 +31,7 @@ pub(super) struct Events {
 }
 
 impl Events {
-    /// Those that happen from now on.
+    /// Returns the events from now on.
     pub(super) fn of(live: &Live, shown: Shown, room: OwnedSemaphorePermit) -> io::Result<Self> {
         let (sender, receiver) = mpsc::channel(WAITING);
         tokio::spawn(tell(live.rows()?, live.questions(), sender));
@@ -39,13 +39,13 @@ impl Events {
     }
 }
 
-/// Tells until the browser is gone, or does not read.
+/// Sends events until the browser is gone or does not read.
 async fn tell(
     mut rows: broadcast::Receiver<Bytes>,
     mut questions: watch::Receiver<Bytes>,
     sender: mpsc::Sender<Bytes>,
 ) {
-    // What waits already is told first.
+    // Questions that wait already are sent first.
     questions.mark_changed();
     loop {
         let next = tokio::select! {
@@ -71,7 +71,7 @@ async fn tell(
     }
 }
 
-/// One event. JSON has no line ends of its own.
+/// Returns one event. JSON on one line has no line ends.
 fn event(name: &str, data: &[u8]) -> Bytes {
     let mut text = BytesMut::with_capacity(name.len() + data.len() + 16);
     for part in [b"event: ", name.as_bytes(), b"\ndata: ", data, b"\n\n"] {

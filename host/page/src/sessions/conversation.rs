@@ -1,4 +1,4 @@
-//! A session's lines as a conversation: what was said, called and answered, in order.
+//! Converts the lines of a session to a conversation: prompts, turns, calls and answers, in order.
 
 use std::collections::VecDeque;
 
@@ -13,23 +13,23 @@ use haft_core::call::{Attachment, ToolCall};
 use haft_core::tool::{Keep, clip, in_a_line};
 use haft_core::usage::Cost;
 
-/// Entries that are shown: the last ones.
+/// The maximum number of entries shown: the last ones.
 const MAX_ENTRIES: usize = 1000;
 
-/// Characters of one text, of which the beginning and the end are kept.
+/// The maximum number of characters of a text, which is shortened in the middle.
 const MAX_TEXT: usize = 20_000;
 
-/// Characters of a call's arguments in a line.
+/// The maximum number of characters of a call's arguments on a line.
 const MAX_LINE: usize = 240;
 
-/// One of them.
+/// An entry.
 #[derive(Debug, Default, Serialize)]
 struct Shown {
-    /// In milliseconds since 1970.
+    /// Milliseconds since 1970.
     time: i64,
     who: &'static str,
     text: String,
-    /// Files that came with a prompt.
+    /// The files attached to a prompt.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     files: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -48,18 +48,18 @@ struct Figures {
     calls: usize,
 }
 
-/// A call that was answered.
+/// An answered call.
 #[derive(Debug, Serialize)]
 struct Call {
     tool: String,
-    /// What it was about, in a line.
+    /// The arguments in short, on one line.
     about: String,
     arguments: String,
     ms: u64,
     is_error: bool,
 }
 
-/// The last entries, and how many stand before them.
+/// Returns the last entries, and the number of earlier ones.
 pub(super) fn conversation(lines: Vec<Line>) -> Value {
     let (mut entries, mut earlier, mut calls) = (VecDeque::new(), 0_usize, Vec::new());
     for Line { time, entry } in lines {
@@ -74,7 +74,7 @@ pub(super) fn conversation(lines: Vec<Line>) -> Value {
     json!({ "earlier": earlier, "shown": entries })
 }
 
-/// What an entry comes to; the calls of the last turn that are not answered yet are kept in `calls`.
+/// Converts an entry; `calls` holds the unanswered calls of the last turn.
 fn shown(time: Timestamp, entry: Entry, calls: &mut Vec<RequestedCall>) -> Option<Shown> {
     let said = |who, text: &str| Shown {
         time: time.as_millisecond(),

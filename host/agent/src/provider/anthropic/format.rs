@@ -1,11 +1,11 @@
-//! The form of an answer as Anthropic takes it: `output_config.format`, with a schema in the fewer words that its
-//! structured outputs know. A schema that they have no words for is told in the prompt alone.
+//! The schema of an answer in a request to Anthropic: `output_config.format`, with a schema reduced to the keywords
+//! that structured outputs support. A schema that cannot be reduced is given in the prompt alone.
 
 use serde_json::{Map, Value, json};
 
 use crate::provider::output::{Formats, Narrow, OutputSchema};
 
-/// What the vendor's own client sends of a schema; it makes descriptions of all other keywords.
+/// The keywords that the vendor's own client sends; it writes all others into descriptions.
 const SCHEMA: Narrow = Narrow {
     keywords: &[
         "$defs",
@@ -30,7 +30,7 @@ const SCHEMA: Narrow = Narrow {
     plain_enums: false,
 };
 
-/// Models from before structured outputs.
+/// Models without structured outputs.
 const WITHOUT: &[&str] = &[
     "claude-2",
     "claude-3",
@@ -41,13 +41,13 @@ const WITHOUT: &[&str] = &[
     "claude-sonnet-4-2",
 ];
 
-/// When the form is sent: whatever else speaks the vendor's format has models of other names.
+/// Returns when the schema is sent: never to models of other names, which are not the vendor's.
 pub(super) fn formats(model: &str) -> Formats {
     let has = model.starts_with("claude-") && !WITHOUT.iter().any(|name| model.starts_with(name));
     if has { Formats::BesideTools } else { Formats::Never }
 }
 
-/// Adds the form to a request, beside what else `output_config` says.
+/// Adds the schema to a request, beside other members of `output_config`.
 pub(super) fn add(body: &mut Map<String, Value>, output: &OutputSchema) {
     let Some(schema) = SCHEMA.translate(&output.object()) else { return };
     let config = body.entry("output_config").or_insert_with(|| json!({}));

@@ -1,5 +1,5 @@
-//! Reads the blocks of a message: text, calls, and the form in which they go back. Blocks that are
-//! neither are kept as they came. Never fails: what cannot be read becomes a problem for the model.
+//! Reads the content blocks of a message: text, calls, and the form in which both are sent back. Keeps blocks of
+//! other types unmodified. Never fails: an unreadable block becomes an error message for the model.
 
 use serde_json::{Map, Value, json};
 
@@ -7,8 +7,8 @@ use super::NAME;
 use crate::provider::calls::{cut_off, echo_arguments, echo_name, requested_call, unique_id};
 use crate::provider::{Reply, RequestedCall};
 
-/// Reads `blocks`. `cut` says that the limit of output tokens ended them; `earlier` is how many calls
-/// the conversation holds already.
+/// Reads `blocks`. `cut`: the limit of output tokens ended them. `earlier`: the number of calls already in the
+/// conversation.
 pub(super) fn decode(blocks: &[Value], cut: bool, earlier: usize) -> Reply {
     let mut reply = Reply { vendor: NAME.into(), ..Reply::default() };
     let mut echoes = Vec::new();
@@ -26,7 +26,8 @@ pub(super) fn decode(blocks: &[Value], cut: bool, earlier: usize) -> Reply {
                 reply.text.push_str(text);
                 echoes.extend(Some(block).filter(|_| !text.trim().is_empty()).cloned());
             }
-            // A server that signs nothing does not want it back, and the vendor refuses it.
+            // The vendor rejects thinking without a signature, and a server that does not sign does not need it
+            // back.
             "thinking" if !has_signature(block) => {}
             _ => echoes.push(block.clone()),
         }
@@ -39,8 +40,8 @@ pub(super) fn decode(blocks: &[Value], cut: bool, earlier: usize) -> Reply {
     reply
 }
 
-/// What comes between `text` and a block of text after `before`: texts that follow each other are
-/// one (citations split them), others are paragraphs of their own.
+/// Returns the separator between `text` and a text block that follows `before`: consecutive text blocks are one
+/// text (citations split them), others are separate paragraphs.
 pub(super) fn gap(text: &str, before: Option<&Value>) -> &'static str {
     let goes_on = before.is_some_and(|before| before.get("type") == Some(&"text".into()));
     if text.is_empty() || goes_on { "" } else { "\n\n" }
@@ -60,7 +61,7 @@ fn call(block: &Map<String, Value>, before: &[RequestedCall], earlier: usize) ->
     requested_call(id, text("name").unwrap_or_default(), block.get("input").unwrap_or(&Value::Null))
 }
 
-/// The call as it came, mended where the API would not take back what it gave.
+/// Returns the call unmodified except where the API would reject its own output.
 fn echo_call(block: &Map<String, Value>, requested: &RequestedCall) -> Map<String, Value> {
     let mut echo = block.clone();
     echo.insert("id".into(), requested.call.id.as_str().into());

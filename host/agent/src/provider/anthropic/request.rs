@@ -1,5 +1,5 @@
-//! Writes a request for Anthropic's messages: who speaks in turn, each call with its answer in the one
-//! message that follows, and marks where the vendor may cache what comes again in the next request.
+//! Writes a request of the Anthropic Messages API: roles in turn, the answers to calls in the message that follows
+//! the calls, and cache marks on the parts that the next request repeats.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -13,10 +13,10 @@ use crate::provider::{Ask, Exchange, Message, Reply, schema};
 use haft_core::call::{Attachment, ToolDef, ToolResult};
 use haft_core::manifest::Effort;
 
-/// The default `max_tokens` of an answer, since the API requires a number: of what the models of the fourth generation
-/// and later write at most, the least, so that a long file is written in one call.
+/// The default `max_tokens`, since the API requires a number: the smallest output limit of the models of the fourth
+/// generation and later, so that a long file fits one call.
 const MAX_TOKENS: u32 = 32_000;
-/// The default of models that write less, and of those that are not the vendor's, by what is in their names.
+/// The defaults by the first matching part of the model name, for smaller models and those of other vendors.
 const LESS_TOKENS: &[(&str, u32)] = &[
     ("claude-3-5", 8192),
     ("claude-3-7", MAX_TOKENS),
@@ -24,7 +24,7 @@ const LESS_TOKENS: &[(&str, u32)] = &[
     ("claude", MAX_TOKENS),
     ("", 8192),
 ];
-/// Models that are told how many tokens to think, not how hard.
+/// Models with a thinking budget in tokens instead of an effort level.
 const BY_BUDGET: &[&str] = &[
     "claude-3-7",
     "claude-haiku-4-5",
@@ -35,17 +35,17 @@ const BY_BUDGET: &[&str] = &[
     "claude-sonnet-4-2",
     "claude-sonnet-4-5",
 ];
-/// Tokens to think that the API takes, at least.
+/// The smallest thinking budget that the API accepts, in tokens.
 const LEAST_BUDGET: u32 = 1024;
-/// Messages at the end that are marked as worth caching: the last, and the one before it that the
-/// last request ended with. With the one for system prompt and tools, one less than may be marked.
+/// How many messages at the end get a cache mark: the last one, and the last one of the previous request. With the
+/// mark for system prompt and tools, this is one less than the API allows.
 const MARKED: usize = 2;
-/// What stands for the words of a failure that has none: the API refuses one without.
+/// The text of a failure without text: the API rejects an empty one.
 pub(super) const NO_WORDS: &str = "(no output)";
-/// What is said of a failure with files: beside the mark of one the API takes text alone, and a picture of what went
-/// wrong tells a model more than the mark.
+/// The text that marks a failure with files: an error result accepts text alone, and a picture of the failure helps
+/// a model more than the error flag.
 const FAILED: &str = "[The call failed.]";
-/// 5 MB a picture, 32 MB and 100 pictures a request, as the vendor publishes them; the rest of a request is text.
+/// The published limits: 5 MB a picture, 32 MB and 100 pictures a request; the difference is left for text.
 pub(super) const TAKES: Takes = Takes {
     kinds: &[
         Kind { media_types: PICTURES, most: 5 << 20 },
@@ -55,13 +55,13 @@ pub(super) const TAKES: Takes = Takes {
     count: 100,
 };
 
-/// The body.
+/// Returns the body.
 pub(super) fn body(ask: &Ask<'_>, terms: &Terms) -> Map<String, Value> {
     let mut body = Map::new();
     body.insert("model".into(), ask.model.into());
     let most = terms.max_tokens.unwrap_or_else(|| max_tokens(ask.model));
     body.insert("max_tokens".into(), most.into());
-    // The cache holds what comes first: tools, then the system prompt, then messages.
+    // The cache key is a prefix in this order: tools, system prompt, messages.
     if !ask.system.is_empty() {
         let mut system = json!([{ "type": "text", "text": ask.system }]);
         mark(system.get_mut(0));
@@ -87,8 +87,8 @@ fn max_tokens(model: &str) -> u32 {
     known.map_or(MAX_TOKENS, |(_, most)| *most)
 }
 
-/// How much the model thinks: current models are told a level, those before them a count of tokens, which has to be
-/// less than `most`.
+/// Returns the thinking parameter: an effort level for current models, a token budget less than `most` for earlier
+/// ones.
 fn thinking(model: &str, effort: Effort, most: u32) -> Option<(&'static str, Value)> {
     let off = ("thinking", json!({ "type": "disabled" }));
     let level = |level: &str| ("output_config", json!({ "effort": level }));
@@ -101,7 +101,7 @@ fn thinking(model: &str, effort: Effort, most: u32) -> Option<(&'static str, Val
             Effort::High => 16_384,
             Effort::XHigh | Effort::Max => 32_768,
         };
-        // As much is left for the answer.
+        // At least half of the limit is left for the answer.
         let tokens = tokens.min(most / 2);
         let enabled = || ("thinking", json!({ "type": "enabled", "budget_tokens": tokens }));
         return (tokens >= LEAST_BUDGET).then(enabled);
@@ -113,12 +113,12 @@ fn thinking(model: &str, effort: Effort, most: u32) -> Option<(&'static str, Val
     })
 }
 
-/// Whether a model is told how many tokens to think, and does not think otherwise.
+/// Whether the model takes a thinking budget in tokens, and does not think without one.
 pub(super) fn is_by_budget(model: &str) -> bool {
     BY_BUDGET.iter().any(|name| model.starts_with(name))
 }
 
-/// Says that everything up to here is worth caching.
+/// Marks the prefix up to `block` as cacheable.
 fn mark(block: Option<&mut Value>) {
     if let Some(block) = block.and_then(Value::as_object_mut) {
         block.insert("cache_control".into(), json!({ "type": "ephemeral" }));
@@ -134,8 +134,8 @@ fn messages(ask: &Ask<'_>) -> Vec<Value> {
     let mut messages = Vec::new();
     for message in ask.messages {
         match message {
-            Message::User(said) => {
-                push_user_message(&mut messages, blocks(&said.text, &said.attachments).collect());
+            Message::User(prompt) => {
+                push_user_message(&mut messages, blocks(&prompt.text, &prompt.attachments).collect());
             }
             Message::Turn(exchange) => push_exchange(&mut messages, exchange),
         }
@@ -148,8 +148,7 @@ fn messages(ask: &Ask<'_>) -> Vec<Value> {
     messages
 }
 
-/// Adds what a person or a tool says. Answers of tools and what is said after them are one message,
-/// the answers first.
+/// Adds blocks of the user role. The answers of tools and the prompt after them form one message, answers first.
 fn push_user_message(messages: &mut Vec<Value>, blocks: Vec<Value>) {
     let last = messages.last_mut().filter(|last| last.get("role") == Some(&"user".into()));
     match last.and_then(|last| last.get_mut("content")?.as_array_mut()) {
@@ -172,7 +171,7 @@ fn push_exchange(messages: &mut Vec<Value>, exchange: &Exchange) {
     }
 }
 
-/// The message of a reply that another vendor gave.
+/// Returns the message for a reply of another vendor.
 fn rebuilt(reply: &Reply) -> Value {
     let text = Some(&reply.text).filter(|text| !text.trim().is_empty());
     let text = text.map(|text| json!({ "type": "text", "text": text }));
@@ -197,7 +196,7 @@ fn answer(id: &str, result: &ToolResult) -> Value {
     answer
 }
 
-/// The text, with the files before it.
+/// Returns the text, preceded by the files.
 fn content(result: &ToolResult) -> Value {
     let is_blank = result.content.trim().is_empty();
     match result.attachments.as_slice() {
@@ -208,7 +207,7 @@ fn content(result: &ToolResult) -> Value {
     }
 }
 
-/// Files come first: the vendor's models read them better so.
+/// Returns the blocks, files first: the vendor's models read them better in this order.
 fn blocks(text: &str, attachments: &[Attachment]) -> impl Iterator<Item = Value> {
     let text = Some(text).filter(|text| attachments.is_empty() || !text.trim().is_empty());
     let text = text.map(|text| json!({ "type": "text", "text": text }));

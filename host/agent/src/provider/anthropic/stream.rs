@@ -1,5 +1,5 @@
-//! A streamed message on its way to becoming a whole one. Block for block it is kept as it came; an
-//! event or a delta that is not known changes nothing.
+//! Folds a streamed message into a complete one. Each block is kept unmodified; an event or a delta of an unknown
+//! type is ignored.
 
 use serde_json::{Map, Value, json};
 
@@ -9,10 +9,10 @@ use crate::provider::dialect::{Fold, Piece};
 use crate::provider::error::Failure;
 use crate::provider::pieces::{MAX_ITEMS, Shape, join};
 
-/// A block with a call. Its input is an object when the block begins, and the text of one in what follows.
+/// The block of a call. Its input is an object when the block begins; deltas carry the input as JSON text.
 const CALL: Shape =
     Shape { is_call: |block| is(block, "tool_use"), id: "id", function: None, arguments: "input" };
-/// What deltas add to a block: its kind, the key of the block, and that of the delta.
+/// The members that deltas extend: the type of the block, the key in the block, and the key in the delta.
 const GROWING: &[(&str, &str, &str)] = &[
     ("text", "text", "text"),
     ("thinking", "thinking", "thinking"),
@@ -23,11 +23,11 @@ const GROWING: &[(&str, &str, &str)] = &[
 /// The message so far.
 #[derive(Default)]
 pub(super) struct Message {
-    /// All but its content.
+    /// The message without its content.
     rest: Map<String, Value>,
-    /// Each with the number that it has in the stream.
+    /// The blocks, each with its index in the stream.
     blocks: Vec<Value>,
-    /// The text so far is not empty: what comes next may need a gap.
+    /// Whether there is text already, so that the next text may need a separator.
     has_text: bool,
     is_over: bool,
 }
@@ -107,9 +107,9 @@ impl Message {
             }
             return Ok(());
         }
-        // The beginning of a block that has begun already.
+        // A repeated start of the same block.
         if text.is_empty()
-            && self.last(block.get("index"), |own| own.get("type") == block.get("type")).is_some()
+            && self.last(block.get("index"), |known| known.get("type") == block.get("type")).is_some()
         {
             return Ok(());
         }
@@ -122,7 +122,7 @@ impl Message {
         Ok(())
     }
 
-    /// The last block of this number, where it has one, that is of a kind.
+    /// Returns the last block with this index that fulfils `is_meant`.
     fn last(&mut self, index: Option<&Value>, is_meant: impl Fn(&Value) -> bool) -> Option<&mut Value> {
         let index = index?;
         self.blocks.iter_mut().rfind(|block| block.get("index") == Some(index) && is_meant(block))
@@ -151,7 +151,8 @@ impl Message {
         Ok(())
     }
 
-    /// Adds a piece to the block of this number, or the last of its kind; text may come without the beginning of a block.
+    /// Appends a piece to the block with this index, or to the last block of its type; text may come without the
+    /// start of a block.
     fn grow(
         &mut self,
         index: Option<&Value>,
@@ -186,11 +187,11 @@ impl Message {
     }
 
     fn end(&mut self, delta: Map<String, Value>, usage: Map<String, Value>) {
-        let told = |(_, value): &(String, Value)| !value.is_null();
-        self.rest.extend(delta.into_iter().filter(told));
-        let own = self.rest.entry("usage").or_insert_with(|| json!({}));
-        if let Value::Object(own) = own {
-            own.extend(usage.into_iter().filter(told));
+        let is_set = |(_, value): &(String, Value)| !value.is_null();
+        self.rest.extend(delta.into_iter().filter(is_set));
+        let merged = self.rest.entry("usage").or_insert_with(|| json!({}));
+        if let Value::Object(merged) = merged {
+            merged.extend(usage.into_iter().filter(is_set));
         }
     }
 }

@@ -10,7 +10,7 @@ fn ask<'a>(messages: &'a [Message], tools: &'a [&'a ToolDef]) -> Ask<'a> {
     Ask { model: "asked-model", system: "be brief", messages, tools, output: None }
 }
 
-/// The turn of a message with `content`.
+/// Returns the turn of a message with `content`.
 fn turn(content: &Value, reason: &str) -> Turn {
     let body = json!({ "type": "message", "role": "assistant", "content": content, "stop_reason": reason });
     Anthropic.decode(&ask(&[], &[]), body).unwrap()
@@ -54,7 +54,7 @@ fn pl04_nothing_is_sent_for_no_tools_and_no_system() {
     );
 }
 
-/// G10: a long file is written in one call; what a model cannot write is not asked of it.
+/// G10: a long file fits one call; no model is asked for more than it can write.
 #[test]
 fn g10_the_default_limit_is_that_of_the_model() {
     let rows = [
@@ -73,7 +73,7 @@ fn g10_the_default_limit_is_that_of_the_model() {
     }
 }
 
-/// PL13: the prefix that stays the same is marked as worth caching.
+/// PL13: the constant prefix is marked as cacheable.
 #[test]
 fn pl13_the_system_prompt_and_the_last_messages_are_marked() {
     let def = ToolDef { name: "t".into(), parameters: json!({ "type": "object" }), ..ToolDef::default() };
@@ -95,7 +95,7 @@ fn pl13_the_system_prompt_and_the_last_messages_are_marked() {
     assert!((1..=4).contains(&marks), "{marks}");
 }
 
-/// PL13: all answers in one message, failures flagged, and what is said next after them.
+/// PL13: all answers are in one message, failures are flagged, and the next prompt follows them.
 #[test]
 fn pl13_answers_are_one_message_in_order() {
     let reply = turn(&json!([call("a", &json!({ "x": 1 })), call("b", &json!({}))]), "tool_use").reply;
@@ -115,7 +115,7 @@ fn pl13_answers_are_one_message_in_order() {
     assert_eq!(sent[2], json!({ "role": "user", "content": expected }));
 }
 
-/// PL13, G09: pictures and documents are seen, in answers and in prompts.
+/// PL13, G09: pictures and documents are sent, in answers and in prompts.
 #[test]
 fn pl13_pictures_are_sent_as_pictures() {
     let picture = Attachment::new("image/png", vec![0, 255]);
@@ -135,7 +135,7 @@ fn pl13_pictures_are_sent_as_pictures() {
     assert_eq!(sent[2]["content"][0]["content"], json!([image, document, text]));
 }
 
-/// The API refuses a failure without words, and one with anything but words.
+/// The API rejects a failure without text, and one with files.
 #[test]
 fn a_failure_has_words_and_no_mark_beside_files() {
     let picture = || vec![Attachment::new("image/png", vec![0, 255])];
@@ -156,7 +156,7 @@ fn a_failure_has_words_and_no_mark_beside_files() {
     assert_eq!(answer(ToolResult::success(""))["content"], "");
 }
 
-/// PL14: what thinks and what is not known goes back unmodified, what the API refuses does not.
+/// PL14: thinking and unknown blocks are sent back unmodified; rejected blocks are not.
 #[test]
 fn pl14_blocks_go_back_unmodified() {
     let content = json!([
@@ -175,7 +175,7 @@ fn pl14_blocks_go_back_unmodified() {
     assert_eq!(self::turn(&refused, "end_turn").reply.raw["content"], kept);
 }
 
-/// G10: a full context window is not the limit of output tokens: less is to be shown.
+/// G10: a full context window differs from the limit of output tokens: the conversation must be shortened.
 #[test]
 fn g10_a_full_context_window_is_told_apart() {
     let body = json!({ "content": [{ "type": "text", "text": "half" }], "stop_reason": "model_context_window_exceeded" });
@@ -204,7 +204,7 @@ fn pl14_stop_reasons_are_told_apart() {
     assert_eq!((refused.stop, refused.reply.is_empty()), (Stop::Refused, true));
 }
 
-/// PL14: a turn that was interrupted is kept whatever is in it, and sent back as it is.
+/// PL14: an interrupted turn is kept whatever it contains, and sent back unmodified.
 #[test]
 fn pl14_an_interrupted_turn_goes_back_as_it_is() {
     let content = json!([{ "type": "server_tool_use", "id": "s", "name": "web_search", "input": {} }]);
@@ -247,7 +247,7 @@ fn pl18_nothing_said_is_an_empty_response() {
     assert!(matches!(Anthropic.decode(&ask(&[], &[]), json!({})), Err(Failure::Malformed(_))));
 }
 
-/// A conversation that began with another vendor goes on here.
+/// A conversation of another vendor continues here.
 #[test]
 fn a_turn_of_another_vendor_is_written_anew() {
     let tool_call =
@@ -268,7 +268,7 @@ fn a_turn_of_another_vendor_is_written_anew() {
     assert_eq!(sent[2]["content"][0]["tool_use_id"], "call_1");
 }
 
-/// What a stream of `events` comes to, and what was told on the way.
+/// Returns the result of a stream of `events`, and the visible text and thinking.
 fn folded(events: &[Value]) -> (Value, String, String) {
     let (mut fold, mut pieces) = (Anthropic.fold(), Vec::new());
     for event in events {
@@ -286,7 +286,7 @@ fn folded(events: &[Value]) -> (Value, String, String) {
     (fold.body(), spoken, thought)
 }
 
-/// PL02, PL14: a streamed message is the same as a whole one.
+/// PL02, PL14: a streamed message equals an unstreamed one.
 #[test]
 fn pl14_a_streamed_message_is_put_together() {
     let start = |index: u64, block: Value| json!({ "type": "content_block_start", "index": index, "content_block": block });
@@ -334,7 +334,7 @@ fn pl14_a_streamed_message_is_put_together() {
 }
 
 proptest::proptest! {
-    /// PL14: whatever is streamed, it does not fail but by an error of its own.
+    /// PL14: no stream fails, except by its own error.
     #[test]
     fn pl14_any_event_is_read(
         kinds in proptest::collection::vec(0_usize..6, 0..12), index in 0_u64..5, text in "[\\[\\]{}\":a-z0-9,]{0,12}",

@@ -1,15 +1,15 @@
-//! Fits what a request says of thinking to the conversation in it. The API checks both together: a turn that is going on
-//! begins with thinking where thinking is enabled, and has none where it is not.
+//! Makes the thinking parameter and the conversation of a request consistent, since the API checks them together:
+//! an open turn begins with thinking if thinking is enabled, and contains none if it is disabled.
 
 use serde_json::{Map, Value, json};
 
 use super::request::{NO_WORDS, is_by_budget};
 
-/// Blocks of what the model thought.
+/// The types of thinking blocks.
 const THOUGHTS: &[&str] = &["thinking", "redacted_thinking"];
 
-/// Asks without thinking where a turn goes on that was begun without, and leaves out what was thought where the model is
-/// asked not to think.
+/// Removes all thinking blocks if thinking is off: disabled, not requested, or enabled although the open turn began
+/// without it. In the last case, removes the parameter too.
 pub(super) fn settle(body: &mut Map<String, Value>, model: &str) {
     let mode = body.get("thinking").and_then(|thinking| thinking.get("type")?.as_str()).map(str::to_owned);
     let messages = body.get_mut("messages").and_then(Value::as_array_mut);
@@ -17,7 +17,7 @@ pub(super) fn settle(body: &mut Map<String, Value>, model: &str) {
     let is_off = match mode.as_deref() {
         Some("enabled") => open_turn(messages).is_some_and(|first| !begins_with_thought(first)),
         Some("disabled") => true,
-        // Later models think without being asked to.
+        // Later models think by default.
         _ => mode.is_none() && is_by_budget(model),
     };
     if !is_off {
@@ -35,7 +35,7 @@ pub(super) fn settle(body: &mut Map<String, Value>, model: &str) {
     }
 }
 
-/// The first message of the turn that the model is to go on with: it begins after the last thing that a person said.
+/// Returns the first message of the open turn: the one after the last prompt of a person.
 fn open_turn(messages: &[Value]) -> Option<&Value> {
     let has = |message: &Value, is_meant: &dyn Fn(bool) -> bool| {
         let blocks = message.get("content").and_then(Value::as_array).into_iter().flatten();
@@ -45,8 +45,8 @@ fn open_turn(messages: &[Value]) -> Option<&Value> {
     if !is_of(last, "assistant") && !has(last, &|is_answer| is_answer) {
         return None;
     }
-    let said = |message: &Value| is_of(message, "user") && has(message, &|is_answer| !is_answer);
-    let begin = before.iter().rposition(said).map_or(0, |place| place + 1);
+    let is_prompt = |message: &Value| is_of(message, "user") && has(message, &|is_answer| !is_answer);
+    let begin = before.iter().rposition(is_prompt).map_or(0, |place| place + 1);
     messages.get(begin..)?.iter().find(|message| is_of(message, "assistant"))
 }
 

@@ -2,8 +2,8 @@ use serde_json::json;
 
 use super::*;
 
-/// What an error comes to: `busy` passes, `again` is asked for again a few times, `long` is a conversation that is too
-/// long, `no` does not pass. With the seconds that it asks to wait.
+/// Returns the class of a failure: `busy` passes, `again` is retried some times, `long` is a conversation that is
+/// too long, `no` does not pass. With the wait in seconds.
 fn told(failure: &Failure) -> (&'static str, Option<f64>) {
     let kind = match failure.passing() {
         _ if failure.too_long().is_some() => "long",
@@ -14,8 +14,8 @@ fn told(failure: &Failure) -> (&'static str, Option<f64>) {
     (kind, failure.wait().map(|wait| wait.as_secs_f64()))
 }
 
-/// (A02, A05): an `error` as vendors write it; the status where it comes as one; what it means. The same object means the
-/// same in the body of a success and in a stream where its code says enough.
+/// (A02, A05): an `error` as vendors write it, its HTTP status, and its class. In the body of a success and in a
+/// stream, the same object has the same class if its code is specific enough.
 const ERRORS: &[(&str, u16, &str, Option<f64>)] = &[
     // OpenAI.
     (
@@ -79,7 +79,7 @@ const ERRORS: &[(&str, u16, &str, Option<f64>)] = &[
     ),
     (r#"{"code":503,"message":"overloaded","status":"UNAVAILABLE"}"#, 503, "busy", None),
     (r#"{"code":403,"message":"context window","status":"PERMISSION_DENIED"}"#, 403, "no", None),
-    // OpenRouter, which hands on what stands behind it.
+    // OpenRouter, which forwards upstream errors.
     (r#"{"code":429,"message":"Too many tokens, please wait before trying again."}"#, 429, "busy", None),
     (
         r#"{"code":400,"message":"This endpoint's maximum context length is 128000 tokens. However, you requested about 131072 tokens"}"#,
@@ -114,7 +114,7 @@ const ERRORS: &[(&str, u16, &str, Option<f64>)] = &[
         "busy",
         Some(1.5),
     ),
-    // Servers of one's own.
+    // Local servers.
     (r#"{"code":500,"message":"the input length exceeds the context length"}"#, 500, "long", None),
     (
         r#"{"type":"exceed_context_size_error","message":"request (20480 tokens) exceeds it"}"#,
@@ -137,7 +137,7 @@ fn an_error_means_the_same_however_it_comes() {
     }
 }
 
-/// Words decide where there is no code.
+/// Without a code, the text decides.
 #[test]
 fn errors_without_a_code_are_told_by_their_words() {
     for (error, expected) in [
@@ -153,7 +153,7 @@ fn errors_without_a_code_are_told_by_their_words() {
     assert_eq!(told(&refusal(501, &Value::Null, String::new())).0, "no");
 }
 
-/// (HB6): telemetry has the same kind of it, whoever says it.
+/// (HB6): the kind for telemetry is the same for all vendors.
 #[test]
 fn a_conversation_that_is_too_long_has_a_kind_of_its_own() {
     let error = json!({ "error": { "code": "context_length_exceeded", "message": "too long" } });

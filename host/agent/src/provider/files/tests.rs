@@ -31,7 +31,7 @@ fn named(name: &str, media_type: &str, data: &[u8]) -> Attachment {
     Attachment { name: Some(name.into()), ..Attachment::new(media_type, data.to_vec()) }
 }
 
-/// G09: text goes inline for every vendor, and what is not taken is mentioned with the reason.
+/// G09: text is inline for every vendor, and a rejected file is mentioned with the reason.
 #[test]
 fn g09_what_is_not_sent_is_told_and_why() {
     let sound = named("a.wav", "audio/wav", b"RIFF");
@@ -47,7 +47,7 @@ fn g09_what_is_not_sent_is_told_and_why() {
     assert_eq!(only(vec![notes]), ("see\n<file name=\"notes.txt\">\none\ntwo\n</file>".into(), vec![]));
 }
 
-/// G09: what a file is called does not decide what it is sent as: vendors compare it with the bytes.
+/// G09: the bytes, not the name, decide the media type: vendors compare them.
 #[test]
 fn g09_a_picture_is_sent_as_what_its_bytes_are() {
     for claimed in ["image/jpeg", "image/jpg", "application/octet-stream", "IMAGE/PNG; a=b"] {
@@ -57,8 +57,8 @@ fn g09_a_picture_is_sent_as_what_its_bytes_are() {
     }
 }
 
-/// G09: a session of many pictures stays below what the vendor takes, the newest are seen, and the first that is does
-/// not move with every one that is added.
+/// G09: a session of many pictures stays within the vendor's limits, the newest are sent, and the first one sent
+/// does not change with every new picture.
 #[test]
 fn g09_the_oldest_files_make_room_in_strides() {
     let mut messages = Vec::new();

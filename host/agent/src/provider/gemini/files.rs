@@ -1,5 +1,5 @@
-//! Files in requests for `generateContent`, and where they stand: beside an answer of a tool, or in it where the model
-//! takes them there. Pure.
+//! Files in requests for `generateContent`: beside the answer of a tool, or inside it if the model accepts them
+//! there. Pure.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -22,7 +22,7 @@ const FILMS: &[&str] = &[
     "video/wmv",
     "video/3gpp",
 ];
-/// 20 MB and 3,600 pictures a request, as the vendor publishes them.
+/// The published limits: 20 MB and 3,600 pictures a request.
 pub(super) const TAKES: Takes = Takes {
     kinds: &[
         Kind { media_types: PICTURES, most: usize::MAX },
@@ -33,16 +33,16 @@ pub(super) const TAKES: Takes = Takes {
     total: 18 << 20,
     count: 3600,
 };
-/// What an answer of a tool may hold itself, in the models that take that.
+/// The media types that the answer of a tool may contain, for models that accept files there.
 const IN_ANSWERS: &[&str] = &["image/png", "image/jpeg", "image/webp", "application/pdf"];
 
-/// A part of a content, or of an answer.
+/// Returns the part of a content, or of an answer.
 pub(super) fn part(attachment: &Attachment) -> Value {
     let data = BASE64_STANDARD.encode(&attachment.data);
     json!({ "inlineData": { "mimeType": attachment.media_type, "data": data } })
 }
 
-/// Whether `model` takes this file within an answer: its third generation does, and those after it.
+/// Whether `model` accepts this file inside an answer: true from the third generation on.
 pub(super) fn is_in_answer(model: &str, attachment: &Attachment) -> bool {
     !["gemini-1", "gemini-2"].iter().any(|old| model.contains(old))
         && IN_ANSWERS.contains(&attachment.media_type.as_str())

@@ -1,11 +1,11 @@
-//! The form of an answer as Gemini takes it: `responseJsonSchema`, with the part of JSON Schema that its reference
-//! lists.
+//! The schema of an answer in a request to Gemini: `responseJsonSchema`, with the part of JSON Schema that its
+//! reference lists.
 
 use serde_json::{Map, Value, json};
 
 use crate::provider::output::{Formats, Narrow, OutputSchema};
 
-/// What the vendor reads of a schema.
+/// The keywords that the vendor supports.
 const SCHEMA: Narrow = Narrow {
     keywords: &[
         "$defs",
@@ -32,15 +32,15 @@ const SCHEMA: Narrow = Narrow {
     plain_enums: true,
 };
 
-/// Generations of models that refuse tools where the answer is to have a form.
+/// Generations of models that reject tools together with a schema for the answer.
 const APART: &[&str] = &["gemini-1", "gemini-2"];
 
-/// When the form is sent.
+/// Returns when the schema is sent.
 pub(super) fn formats(model: &str) -> Formats {
     if APART.iter().any(|name| model.contains(name)) { Formats::Alone } else { Formats::BesideTools }
 }
 
-/// Adds the form to a request, beside what else `generationConfig` says.
+/// Adds the schema to a request, beside other members of `generationConfig`.
 pub(super) fn add(body: &mut Map<String, Value>, output: &OutputSchema) {
     let Some(schema) = SCHEMA.translate(&output.object()) else { return };
     let config = body.entry("generationConfig").or_insert_with(|| json!({}));

@@ -1,5 +1,5 @@
-//! Writes a request for `generateContent`: contents by role, the answers to the calls of a turn in one
-//! content, and schemas in the words that Gemini has for them.
+//! Writes a request for `generateContent`: contents by role, the answers to the calls of a turn in one content, and
+//! schemas in the keywords that Gemini supports.
 
 use serde_json::{Map, Value, json};
 
@@ -11,7 +11,7 @@ use crate::provider::{Ask, Exchange, Message, Reply};
 use haft_core::call::{Attachment, ToolDef, ToolResult};
 use haft_core::manifest::Effort;
 
-/// The vendor's `Schema`, a part of `OpenAPI` 3.0.
+/// The vendor's `Schema`, a subset of `OpenAPI` 3.0.
 const SCHEMA: Subset = Subset {
     keywords: &[
         "type",
@@ -48,10 +48,10 @@ const SCHEMA: Subset = Subset {
     is_strict: true,
 };
 
-/// Stands for the signature of a call that another vendor's model made, as the vendor documents it.
+/// The documented replacement for the signature of a call that a model of another vendor made.
 const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
-/// The body.
+/// Returns the body.
 pub(super) fn body(ask: &Ask<'_>, terms: &Terms) -> Map<String, Value> {
     let mut body = Map::new();
     if !ask.system.is_empty() {
@@ -75,8 +75,8 @@ pub(super) fn body(ask: &Ask<'_>, terms: &Terms) -> Map<String, Value> {
     body
 }
 
-/// How much the model thinks: its second generation counts tokens, later ones have levels. The larger models of both
-/// cannot be told not to.
+/// Returns the thinking parameter: the second generation takes tokens, later ones a level. The larger models of
+/// both cannot turn thinking off.
 fn thinking(model: &str, effort: Effort) -> Value {
     let is_pro = model.contains("pro");
     if model.contains("gemini-2") {
@@ -98,8 +98,8 @@ fn thinking(model: &str, effort: Effort) -> Value {
     json!({ "thinkingLevel": level })
 }
 
-/// A tool. One whose arguments the vendor's own schema cannot say is declared in JSON Schema, which
-/// newer models take beside it.
+/// Returns the declaration of a tool. Arguments that the vendor's schema cannot express are declared in JSON
+/// Schema, which newer models accept instead.
 fn declaration(def: &ToolDef) -> Value {
     let mut declaration = json!({ "name": def.name, "description": def.description });
     let (key, schema) = match SCHEMA.translate(&def.parameters) {
@@ -107,7 +107,7 @@ fn declaration(def: &ToolDef) -> Value {
         Err(schema::Unsayable) => ("parametersJsonSchema", schema::plain_object(&def.parameters)),
     };
     let takes_none = schema.get("properties").and_then(Value::as_object).is_none_or(Map::is_empty);
-    // An object without properties is an error.
+    // The API rejects an object without properties.
     if let Some(declaration) = declaration.as_object_mut().filter(|_| !takes_none) {
         declaration.insert(key.into(), schema);
     }
@@ -118,9 +118,9 @@ fn contents(ask: &Ask<'_>) -> Vec<Value> {
     let mut contents = Vec::new();
     for message in ask.messages {
         match message {
-            Message::User(said) => {
-                let text = json!({ "text": said.text });
-                let parts = std::iter::once(text).chain(said.attachments.iter().map(files::part));
+            Message::User(prompt) => {
+                let text = json!({ "text": prompt.text });
+                let parts = std::iter::once(text).chain(prompt.attachments.iter().map(files::part));
                 contents.push(json!({ "role": "user", "parts": parts.collect::<Vec<_>>() }));
             }
             Message::Turn(exchange) => push_exchange(&mut contents, exchange, ask.model),
@@ -148,14 +148,14 @@ fn push_exchange(contents: &mut Vec<Value>, exchange: &Exchange, model: &str) {
             others.extend(beside.into_iter().map(files::part));
         }
     }
-    // After all answers: the vendor counts as many parts as there were calls.
+    // The files follow all answers: the vendor expects as many leading parts as there were calls.
     parts.append(&mut others);
     if !parts.is_empty() {
         contents.push(json!({ "role": "user", "parts": parts }));
     }
 }
 
-/// The content of a reply that another vendor gave.
+/// Returns the content for a reply of another vendor.
 fn rebuilt(reply: &Reply) -> Value {
     let text = Some(&reply.text).filter(|text| !text.is_empty()).map(|text| json!({ "text": text }));
     let calls = reply.calls.iter().map(|requested| {
@@ -166,7 +166,7 @@ fn rebuilt(reply: &Reply) -> Value {
     json!({ "role": "model", "parts": parts })
 }
 
-/// An answer: the vendor tells output and error apart by their keys.
+/// Returns an answer: its key distinguishes output from error.
 fn answer(id: Option<&str>, name: &str, result: &ToolResult, inside: &[&Attachment]) -> Value {
     let key = if result.is_error { "error" } else { "output" };
     let mut answer = json!({ "name": name, "response": { key: result.content } });

@@ -1,5 +1,5 @@
-//! A streamed `generateContent` on its way to becoming a whole one. Every chunk is a response of its
-//! own: their parts are strung together, and the last word on everything else counts.
+//! Folds a streamed `generateContent` response into a complete one. Every chunk is a response of its own: the parts
+//! are concatenated, and the last value of every other member counts.
 
 use serde_json::{Map, Value, json};
 
@@ -9,7 +9,7 @@ use crate::provider::dialect::{Fold, Piece};
 use crate::provider::error::Failure;
 use crate::provider::pieces::{MAX_ITEMS, Shape};
 
-/// A part with a call.
+/// The part of a call.
 const CALL: Shape = Shape {
     is_call: |part| part.get("functionCall").is_some(),
     id: "id",
@@ -27,7 +27,7 @@ pub(super) struct Content {
 
 impl Fold for Content {
     fn take(&mut self, frame: Value, pieces: &mut Vec<Piece>) -> Result<(), Failure> {
-        // Asked without `alt=sse`, it comes as one array.
+        // Without `alt=sse`, the response is one array.
         if let Value::Array(frames) = frame {
             return frames.into_iter().try_for_each(|frame| self.take(frame, pieces));
         }
@@ -79,8 +79,8 @@ impl Content {
         Ok(())
     }
 
-    /// Adds a part: to the call that it goes on with, or to the text before it, where neither has a signature, which is
-    /// of that part alone.
+    /// Adds a part: appends it to the call it continues, or to the previous text if neither has a signature, since
+    /// a signature covers its own part alone.
     fn add(&mut self, part: Map<String, Value>) -> bool {
         if part.contains_key("functionCall") {
             return CALL.add(&mut self.parts, part);
@@ -92,8 +92,8 @@ impl Content {
         let last = self.parts.last_mut().and_then(Value::as_object_mut);
         match last.filter(|last| is_plain(last) && is_plain(&part) && is_thought(last) == is_thought(&part)) {
             Some(last) => {
-                if let (Some(Value::String(own)), Some(more)) = (last.get_mut("text"), text(&part)) {
-                    own.push_str(more);
+                if let (Some(Value::String(before)), Some(more)) = (last.get_mut("text"), text(&part)) {
+                    before.push_str(more);
                 }
             }
             None if is_blank(&part) => {}

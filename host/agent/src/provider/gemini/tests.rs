@@ -13,7 +13,7 @@ fn decode(body: &Value) -> Result<Turn, Failure> {
     Gemini.decode(&ask(&[], &[]), body.clone())
 }
 
-/// The turn of a response whose only candidate has `parts`.
+/// Returns the turn of a response whose only candidate has `parts`.
 fn turn(parts: &Value, reason: &str) -> Turn {
     let content = json!({ "role": "model", "parts": parts });
     decode(&json!({ "candidates": [{ "content": content, "finishReason": reason }] })).unwrap()
@@ -49,7 +49,7 @@ fn pl04_nothing_is_sent_for_no_tools_and_no_system() {
     assert_eq!(limited["generationConfig"], json!({ "maxOutputTokens": 9 }));
 }
 
-/// PL15: where a model is asked is part of the path.
+/// PL15: the model is a part of the path.
 #[test]
 fn pl15_the_model_is_part_of_the_path() {
     assert_eq!(Gemini.path("gemini-x", false), "models/gemini-x:generateContent");
@@ -58,7 +58,8 @@ fn pl15_the_model_is_part_of_the_path() {
     assert_eq!(Gemini.key_header("k"), ("x-goog-api-key", "k".to_owned()));
 }
 
-/// G09: files are parts of a prompt; of an answer where the model takes them there, else they follow all answers.
+/// G09: files are parts of a prompt; they are inside an answer if the model accepts them there, otherwise after all
+/// answers.
 #[test]
 fn g09_files_stand_in_answers_or_after_them() {
     let parts = json!([{ "functionCall": { "name": "t" } }, { "functionCall": { "name": "u" } }]);
@@ -88,7 +89,7 @@ fn g09_files_stand_in_answers_or_after_them() {
     }
 }
 
-/// PL15: signatures and ids go back, answers have the calls' names, ids and one content.
+/// PL15: signatures and ids are sent back; answers have the names and ids of the calls, in one content.
 #[test]
 fn pl15_signatures_and_ids_go_back() {
     let parts = json!([
@@ -114,7 +115,7 @@ fn pl15_signatures_and_ids_go_back() {
     assert_eq!(sent[2], json!({ "role": "user", "parts": expected }));
 }
 
-/// PL15: newer models want a signature on every call, also on one that another vendor's model made.
+/// PL15: newer models require a signature on every call, also on calls of another vendor's model.
 #[test]
 fn pl15_a_turn_of_another_vendor_is_written_anew() {
     let tool_call = ToolCall { id: "call_1".into(), tool: "t".into(), arguments: json!({ "a": 1 }) };
@@ -126,7 +127,7 @@ fn pl15_a_turn_of_another_vendor_is_written_anew() {
     assert_eq!(sent[2]["parts"][0]["functionResponse"].get("id"), None);
 }
 
-/// PL16: schemas in the vendor's words; what has none is sent as JSON Schema.
+/// PL16: schemas in the vendor's subset, or as JSON Schema.
 #[test]
 fn pl16_schemas_are_shaped() {
     let declared = |parameters: Value| {
@@ -149,7 +150,7 @@ fn pl16_schemas_are_shaped() {
     assert_eq!(declared(json!({ "type": "object" })), json!({ "name": "t", "description": "d" }));
 }
 
-/// PL16: a candidate without parts, and none at all.
+/// PL16: a candidate without parts, and a response without candidates.
 #[test]
 fn pl16_content_without_parts_is_read() {
     for content in [json!({ "role": "model" }), json!({}), Value::Null] {
@@ -165,7 +166,7 @@ fn pl16_content_without_parts_is_read() {
     assert_eq!(error.passing(), None);
 }
 
-/// PL16: a call that the vendor could not read is asked for again.
+/// PL16: a call that the vendor could not parse is retried.
 #[test]
 fn pl16_a_malformed_call_is_reported_and_worth_another_try() {
     let candidate = json!({ "finishReason": "MALFORMED_FUNCTION_CALL", "finishMessage": "print(x" });
@@ -174,7 +175,7 @@ fn pl16_a_malformed_call_is_reported_and_worth_another_try() {
     assert!(error.passing().is_some());
 }
 
-/// G04: a turn that ends without its call or its end is no success, whatever text came before.
+/// G04: a turn without its call or its end is no success, even with text.
 #[test]
 fn g04_a_botched_turn_with_text_is_no_success() {
     let ends = |parts: Value, reason: &str| {
@@ -215,7 +216,7 @@ fn pl18_nothing_said_is_an_empty_response() {
     assert_eq!(error, "empty response: neither text nor a call (it ended with `STOP`)");
 }
 
-/// PL15: a stream's parts are strung together, each signature stays with its own.
+/// PL15: the parts of a stream are concatenated, and each signature stays with its part.
 #[test]
 fn pl15_a_streamed_content_is_put_together() {
     let chunk = |parts: Value| json!({ "candidates": [{ "content": { "role": "model", "parts": parts } }] });

@@ -1,17 +1,17 @@
-//! Walks a schema and rebuilds it keyword by keyword (JSON Schema 2020-12, and what is left of older drafts). A keyword
-//! with a value that it cannot have is left out; nothing that the tool takes is refused by what is left.
+//! Walks a schema and rebuilds it keyword by keyword (JSON Schema 2020-12 and the keywords of older drafts).
+//! Removes a keyword with an invalid value; the result accepts everything that the tool accepts.
 
 use serde_json::{Map, Value, json};
 
 use super::Renames;
 
-/// Values that an argument may be one of: OpenAI's bound.
+/// The maximum number of values in an enumeration: OpenAI's limit.
 const MAX_ENUM: usize = 1000;
-/// How deep a schema goes: deeper ones are known to be refused, and no model fills them.
+/// The maximum depth of a schema: deeper ones are known to be rejected, and no model fills them.
 const MAX_DEPTH: usize = 24;
-/// Parts of one schema.
+/// The maximum number of nodes of a schema.
 const MAX_NODES: usize = 4096;
-/// Changes that are told of one schema; of more, how many there are.
+/// The maximum number of changes that are listed for a schema; the rest is counted.
 const MAX_CHANGES: usize = 16;
 
 const TYPES: &[&str] = &["string", "number", "integer", "boolean", "object", "array", "null"];
@@ -28,11 +28,11 @@ const ONE: &[&str] = &[
     "unevaluatedItems",
     "unevaluatedProperties",
 ];
-/// Those that vendors take with a plain `true` or `false`.
+/// Keywords that vendors also accept with `true` or `false`.
 const ONE_OR_FLAG: &[&str] = &["additionalProperties", "unevaluatedItems", "unevaluatedProperties"];
 /// Keywords with a list of schemas.
 const SOME: &[&str] = &["allOf", "anyOf", "oneOf"];
-/// Keywords with schemas by name.
+/// Keywords with named schemas.
 const NAMED: &[&str] = &["properties", "$defs", "definitions", "dependentSchemas", "patternProperties"];
 const TEXTS: &[&str] =
     &["$comment", "contentEncoding", "contentMediaType", "description", "format", "pattern", "title"];
@@ -48,22 +48,22 @@ const COUNTS: &[&str] = &[
     "minProperties",
 ];
 const NUMBERS: &[&str] = &["exclusiveMaximum", "exclusiveMinimum", "maximum", "minimum"];
-/// What names a document or a dialect: a part of a request is neither.
+/// Keywords that identify a document or a dialect: a part of a request is neither.
 const IDENTITIES: &[&str] =
     &["$anchor", "$dynamicAnchor", "$dynamicRef", "$id", "$recursiveRef", "$schema", "id"];
 
 type Node = Map<String, Value>;
 
-/// A schema on its way to one that every vendor takes.
+/// The state of a schema repair.
 pub(super) struct Mending<'s> {
     whole: &'s Value,
     renames: Renames,
     changes: Vec<String>,
     untold: usize,
     nodes: usize,
-    /// Where it is in the schema.
+    /// The current path in the schema.
     path: Vec<String>,
-    /// The references that were followed to where it is.
+    /// The references that were followed to the current path.
     followed: Vec<&'s str>,
 }
 
@@ -73,7 +73,7 @@ impl<'s> Mending<'s> {
         Self { whole, renames: Renames::new(whole), changes, untold: 0, nodes: 0, path, followed }
     }
 
-    /// What was changed, and the names.
+    /// Returns the changes and the replaced names.
     pub(super) fn finish(mut self) -> (Vec<String>, Renames) {
         if self.untold > 0 {
             self.changes.push(format!("and {} more", self.untold));
@@ -81,7 +81,7 @@ impl<'s> Mending<'s> {
         (self.changes, self.renames)
     }
 
-    /// A schema that every vendor takes in the place of `schema`.
+    /// Returns a schema that every vendor accepts in place of `schema`.
     pub(super) fn schema(&mut self, schema: &'s Value) -> Value {
         self.nodes += 1;
         let node = match schema {
@@ -106,7 +106,7 @@ impl<'s> Mending<'s> {
         Value::Object(mended)
     }
 
-    /// The value of a keyword; `None` where it goes.
+    /// Returns the repaired value of a keyword; `None` removes it.
     fn keyword(&mut self, node: &Node, key: &str, value: &'s Value) -> Option<Value> {
         let keeps = |fits: bool| fits.then(|| value.clone());
         let kept = match key {
@@ -118,7 +118,7 @@ impl<'s> Mending<'s> {
             "examples" => keeps(value.is_array()),
             "multipleOf" => keeps(value.as_f64().is_some_and(|number| number > 0.0)),
             "dependentRequired" | "dependencies" => None,
-            // Becomes `items`, and is told there.
+            // Becomes `items` in `complete`, which records the change.
             "prefixItems" => return None,
             key if ONE_OR_FLAG.contains(&key) && value.is_boolean() => Some(value.clone()),
             key if ONE.contains(&key) && (value.is_object() || value.is_boolean()) => {
@@ -130,7 +130,7 @@ impl<'s> Mending<'s> {
             key if FLAGS.contains(&key) => keeps(value.is_boolean()),
             key if COUNTS.contains(&key) => keeps(value.is_u64()),
             key if NUMBERS.contains(&key) => return self.bound(node, key, value),
-            // A document of its own is none of these; without them nothing is lost.
+            // A part of a request is no document: removing the identity loses nothing.
             key if IDENTITIES.contains(&key) => return None,
             key if ONE.contains(&key) => None,
             _ => Some(value.clone()),
@@ -141,7 +141,7 @@ impl<'s> Mending<'s> {
         kept
     }
 
-    /// What goes together with other keywords.
+    /// Repairs keywords that depend on each other.
     fn complete(&mut self, mended: &mut Node, node: &'s Node) {
         if let Some(parts) = node.get("prefixItems").filter(|parts| parts.is_array()) {
             let items = self.tuple(parts);
@@ -192,7 +192,7 @@ impl<'s> Mending<'s> {
         value.is_array().then(|| required.into())
     }
 
-    /// Whether a reference leads to a part of this schema that stays where it is.
+    /// Whether a reference leads to a part of this schema that keeps its path.
     fn leads_somewhere(&self, reference: &Value) -> bool {
         let in_place = |path: &&str| ["/$defs/", "/definitions/"].iter().any(|start| path.starts_with(start));
         let mut reference = reference;
@@ -209,7 +209,7 @@ impl<'s> Mending<'s> {
         false
     }
 
-    /// What a reference leads to, in its place, where it leads to a part that may change or is called otherwise.
+    /// Returns the target of a reference in its place, if the target may change or move.
     fn inlined(&mut self, node: &'s Node) -> Option<Value> {
         let reference = node.get("$ref")?;
         if self.leads_somewhere(reference) {
@@ -229,7 +229,7 @@ impl<'s> Mending<'s> {
         Some(mended)
     }
 
-    /// A list with a schema for each place: one schema for all of them.
+    /// Converts a list with a schema for each position to one schema for all positions.
     fn tuple(&mut self, parts: &'s Value) -> Value {
         let places = parts.as_array().map(Vec::as_slice).unwrap_or_default();
         self.change(&format!("a list of {} different items is one of any of them", places.len()));
@@ -278,7 +278,7 @@ impl<'s> Mending<'s> {
         new
     }
 
-    /// A bound; in older drafts the exclusive ones were flags beside the others.
+    /// Repairs a bound; in older drafts, the exclusive bounds were flags beside the inclusive ones.
     fn bound(&mut self, node: &Node, key: &str, value: &Value) -> Option<Value> {
         if value.is_number() {
             return Some(value.clone());
@@ -304,12 +304,12 @@ impl<'s> Mending<'s> {
         json!({})
     }
 
-    fn change(&mut self, what: &str) {
+    fn change(&mut self, description: &str) {
         if self.changes.len() >= MAX_CHANGES {
             self.untold += 1;
             return;
         }
         let place = if self.path.is_empty() { "the schema".to_owned() } else { self.path.join(".") };
-        self.changes.push(format!("{place}: {what}"));
+        self.changes.push(format!("{place}: {description}"));
     }
 }

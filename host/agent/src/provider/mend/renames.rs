@@ -1,14 +1,14 @@
-//! Names of properties that were replaced, and the way back. A new name is used for one old name and is the name of no
-//! other property of the schema, so that it can be mapped back wherever it comes.
+//! The replaced names of properties and their originals. A new name replaces exactly one original and equals no
+//! other property name of the schema, so that it can be mapped back at every depth.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
-/// What Anthropic takes for a property's name, at most, and all others do.
+/// The maximum length of a property name for Anthropic; all other vendors accept it too.
 const NAME_BYTES: usize = 64;
 
-/// New names of properties, with the old ones.
+/// The original names of properties, by their new names.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(in crate::provider) struct Renames {
     old_by_new: BTreeMap<String, String>,
@@ -16,14 +16,14 @@ pub(in crate::provider) struct Renames {
 }
 
 impl Renames {
-    /// None yet, where `schema` has names of its own.
+    /// Starts without replacements, and reserves the property names of `schema`.
     pub(super) fn new(schema: &Value) -> Self {
         let mut taken = BTreeSet::new();
         collect(schema, &mut taken, 0);
         Self { old_by_new: BTreeMap::new(), taken }
     }
 
-    /// The name for `old`: itself where every vendor takes it.
+    /// Returns the name for `old`: unchanged if every vendor accepts it.
     pub(super) fn name(&mut self, old: &str) -> String {
         if is_taken_by_all(old) {
             return old.to_owned();
@@ -45,7 +45,7 @@ impl Renames {
         (2..=u32::MAX).map(numbered).find(|name| !self.taken.contains(name)).unwrap_or_default()
     }
 
-    /// `value` with the old names in the place of the new ones, at every depth.
+    /// Restores the original names in `value`, at every depth.
     pub(in crate::provider) fn restore(&self, value: Value) -> Value {
         if self.old_by_new.is_empty() {
             return value;
@@ -63,7 +63,7 @@ impl Renames {
     }
 }
 
-/// `^[a-zA-Z0-9_.-]{1,64}$` is Anthropic's rule; Gemini's names begin with a letter or an underscore besides.
+/// Anthropic's rule is `^[a-zA-Z0-9_.-]{1,64}$`; Gemini also requires a letter or an underscore first.
 fn is_taken_by_all(name: &str) -> bool {
     let begins = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
     begins && name.len() <= NAME_BYTES && name.chars().all(|c| c.is_ascii_alphanumeric() || "_.-".contains(c))
@@ -77,10 +77,10 @@ fn plain(name: &str) -> String {
     if begins { word.to_owned() } else { format!("arg_{word}").trim_end_matches('_').to_owned() }
 }
 
-/// How deep names are looked for: no schema that is kept is deeper.
+/// The maximum depth of the search for names: no deeper schema is kept.
 const MAX_DEPTH: usize = 128;
 
-/// The names of all properties that are fit to stay.
+/// Collects the property names that every vendor accepts.
 fn collect(schema: &Value, names: &mut BTreeSet<String>, depth: usize) {
     if depth > MAX_DEPTH {
         return;

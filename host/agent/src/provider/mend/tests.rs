@@ -7,7 +7,7 @@ fn tool(parameters: Value) -> ToolDef {
     ToolDef { name: "t".into(), parameters, ..ToolDef::default() }
 }
 
-/// What is sent of a tool with the argument `a`, and the changes.
+/// Returns the schema sent for a tool with the argument `a`, and the changes.
 fn argument(schema: &Value) -> (Value, Vec<String>) {
     let def = tool(json!({ "type": "object", "properties": { "a": schema } }));
     match mend(&def) {
@@ -16,7 +16,7 @@ fn argument(schema: &Value) -> (Value, Vec<String>) {
     }
 }
 
-/// Why some vendor refuses `schema`, as they publish and answer it.
+/// Returns why some vendor rejects `schema`, according to its documentation and responses.
 fn refusal(schema: &Value) -> Option<String> {
     if !jsonschema::meta::is_valid(schema) {
         return Some("no JSON Schema 2020-12".into());
@@ -27,7 +27,7 @@ fn refusal(schema: &Value) -> Option<String> {
     refused_part(schema)
 }
 
-/// OpenAI's rules on arrays, Anthropic's and Gemini's on names.
+/// The rules of OpenAI for arrays, and of Anthropic and Gemini for names.
 fn refused_part(schema: &Value) -> Option<String> {
     let node = schema.as_object()?;
     let is_array = node.get("type").is_some_and(|kind| kind.to_string().contains("\"array\""));
@@ -50,7 +50,7 @@ fn refused_part(schema: &Value) -> Option<String> {
     parts(node).find_map(refused_part)
 }
 
-/// The schemas inside a schema.
+/// Returns the subschemas of a schema.
 fn parts(node: &Map<String, Value>) -> impl Iterator<Item = &Value> {
     node.iter().flat_map(|(key, value)| match (key.as_str(), value) {
         (
@@ -75,7 +75,7 @@ fn parts(node: &Map<String, Value>) -> impl Iterator<Item = &Value> {
     })
 }
 
-/// G03: names that Anthropic refuses, and the way back.
+/// G03: names that Anthropic rejects are replaced and mapped back.
 #[test]
 fn g03_names_are_replaced_and_mapped_back() {
     let long = "x".repeat(80);
@@ -103,7 +103,7 @@ fn g03_names_are_replaced_and_mapped_back() {
     assert_eq!(mended.restore(sent), meant);
 }
 
-/// G03: what OpenAI answers 400 to, and what is left of older drafts.
+/// G03: schemas that OpenAI rejects with 400, and keywords of older drafts.
 #[test]
 fn g03_what_a_vendor_refuses_is_mended_and_told() {
     let rows = [
@@ -150,7 +150,7 @@ fn g03_what_a_vendor_refuses_is_mended_and_told() {
     }
 }
 
-/// References: in place they stay; others are written out; one without end ends.
+/// References keep their place, are written out, or are cut if endless.
 #[test]
 fn g03_references_lead_somewhere() {
     let node = json!({ "type": "object", "properties": { "next": { "$ref": "#/$defs/node" } } });
@@ -198,7 +198,7 @@ fn depth_and_size_have_bounds() {
     assert_eq!((mended.changes.len(), refusal(&mended.def.parameters)), (17, None));
 }
 
-/// Anything that may stand in a schema, right or wrong.
+/// Any valid or invalid schema.
 fn anything() -> impl Strategy<Value = Value> {
     let words =
         ["type", "string", "array", "object", "any", "#/$defs/a", "#/properties/a", "#", "x y", "$id", "1"];
@@ -261,7 +261,7 @@ fn anything() -> impl Strategy<Value = Value> {
 }
 
 proptest! {
-    /// G03: whatever a server calls a schema, every vendor takes what is sent of it.
+    /// G03: every vendor accepts the schema sent for any schema of a server.
     #[test]
     fn g03_every_vendor_takes_what_is_left_of_any_schema(schema in anything()) {
         let def = tool(json!({ "type": "object", "properties": { "a": schema }, "$defs": { "a": { "type": "string" } } }));

@@ -1,4 +1,4 @@
-//! `GET /models` of Anthropic, whose pages follow the last id of the one before.
+//! `GET /models` of Anthropic; the next page follows the last id of the previous one.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! `GET /models` of Gemini. What makes no text (embeddings, pictures alone) is left out.
+//! `GET /models` of Gemini, without models that generate no text (embeddings, images).
 
 use serde_json::Value;
 
@@ -19,7 +19,7 @@ fn read(page: &Value) -> Result<Page, Failure> {
         Some(ListedModel { context_window: tokens(model, &["/inputTokenLimit"]), ..named })
     };
     let next = text(page, "nextPageToken").map(|token| ("pageToken", token.to_owned())).into_iter().collect();
-    // Beyond the last one there is no list at all.
+    // The page after the last one has no list.
     let models = page.get("models").map_or(Ok(&[][..]), |_| list(page, "models"))?;
     Ok(Page { models: models.iter().filter(writes).filter_map(model).collect(), next })
 }

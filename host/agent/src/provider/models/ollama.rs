@@ -1,4 +1,5 @@
-//! `GET /api/tags` of Ollama: what was pulled. How much a model reads depends on how it is loaded, and is not listed.
+//! `GET /api/tags` of Ollama: the pulled models. The context window depends on how a model is loaded, and is not
+//! listed.
 
 use serde_json::Value;
 

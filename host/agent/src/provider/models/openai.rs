@@ -1,5 +1,5 @@
-//! `GET /models`, of OpenAI and of the servers that speak its formats. OpenAI tells names alone; servers of one's own
-//! add how much a model reads, each under another name.
+//! `GET /models` of OpenAI and of servers of its formats. OpenAI reports names alone; other servers add the context
+//! window, under various names.
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ use crate::provider::error::Failure;
 pub(in crate::provider) const OPENAI: Listing =
     Listing { path: "models", query: &[], is_public: false, read };
 
-/// vLLM, llama.cpp, LM Studio and others that copied one of them.
+/// The context window in vLLM, llama.cpp, LM Studio, and servers that copied one of them.
 const WINDOWS: &[&str] =
     &["/max_model_len", "/meta/n_ctx", "/max_context_length", "/context_length", "/context_window"];
 

@@ -1,4 +1,4 @@
-//! `GET /models` of OpenRouter, which tells prices, in dollars for a single token and as texts.
+//! `GET /models` of OpenRouter, with prices in dollars a token, as strings.
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ use crate::provider::error::Failure;
 pub(in crate::provider) const OPENROUTER: Listing =
     Listing { path: "models", query: &[], is_public: true, read };
 
-/// The members of a link to the next page.
+/// The query parameters of a link to the next page.
 const PAGED: [&str; 2] = ["offset", "limit"];
 
 fn read(page: &Value) -> Result<Page, Failure> {
@@ -25,18 +25,19 @@ fn read(page: &Value) -> Result<Page, Failure> {
     })
 }
 
-/// Prices of a million tokens; `None` where it depends (the router's own models say -1).
+/// Returns the prices of a million tokens; `None` if they vary (the router's own models have the price -1).
 fn prices(pricing: &Value) -> Option<Prices> {
     let price = |key: &str| {
         let dollars: f64 = pricing.get(key)?.as_str()?.parse().ok()?;
-        // Rounded to a millionth of a dollar, since a product of decimals is none.
+        // Rounded to a millionth of a dollar: the product of a decimal fraction is not exact in binary.
         (dollars >= 0.0 && dollars.is_finite()).then(|| (dollars * 1e12).round() / 1e6)
     };
     let (cached, stored) = (price("input_cache_read"), price("input_cache_write"));
     Some(Prices { input: price("prompt")?, output: price("completion")?, cached, stored })
 }
 
-/// What a link says of the page it leads to. Where it leads besides is of no interest: the key stays with the vendor.
+/// Reads the query parameters from the link to the next page. Ignores its host: the key is sent to the vendor
+/// alone.
 fn next(link: &str) -> Vec<(&'static str, String)> {
     let query = link.split_once('?').map_or("", |(_, query)| query);
     let number = |key: &'static str| {

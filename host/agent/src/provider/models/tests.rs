@@ -6,7 +6,7 @@ fn named(name: &str, context_window: Option<u32>) -> ListedModel {
     ListedModel { name: name.into(), context_window, prices: None }
 }
 
-/// Each vendor's list, as published.
+/// The lists of vendors, as documented.
 #[test]
 fn lists_are_read_as_vendors_publish_them() {
     let page = (OPENAI.read)(&json!({ "object": "list", "data": [

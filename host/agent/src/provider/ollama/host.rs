@@ -1,12 +1,13 @@
-//! Where an Ollama listens, as its own variable says it. Looks at no environment itself.
+//! Parses the address of an Ollama server from the format of its own variable. Reads no environment variable
+//! itself.
 
-/// The variable that Ollama's own programs look at.
+/// The environment variable of Ollama's own programs.
 pub const HOST_VARIABLE: &str = "OLLAMA_HOST";
 /// The default port.
 const DEFAULT_PORT: u16 = 11434;
 
-/// Scheme, host and port of what `OLLAMA_HOST` says: a host, a port or a URL, each with what is missing
-/// filled in. A server that listens everywhere is reached on this machine.
+/// Parses scheme, host and port from the value of `OLLAMA_HOST`: a host, a port or a URL, each with the defaults
+/// for the missing parts. An address that stands for all interfaces becomes the loopback address.
 pub fn host(address: &str) -> (&'static str, String, u16) {
     let address = address.trim();
     let (scheme, address) = match address.split_once("://") {
@@ -15,10 +16,10 @@ pub fn host(address: &str) -> (&'static str, String, u16) {
         None => ("http", address),
     };
     let address = address.split(['/', '?', '#']).next().unwrap_or_default();
-    // No user and no password.
+    // Drop the user name and password.
     let address = address.rsplit('@').next().unwrap_or_default();
     let (address, port) = match address.rsplit_once(':') {
-        // More colons are part of an address (`::1`), unless it stands in brackets.
+        // More colons are part of an IPv6 address (`::1`), unless it is in brackets.
         Some((before, after)) if !before.contains(':') || before.ends_with(']') => {
             (before, after.parse().ok())
         }

@@ -1,5 +1,5 @@
-//! A streamed chat on its way to becoming a whole one: texts grow, calls are added, and the last line
-//! has the counts.
+//! Folds a streamed chat into a complete response: texts are appended, calls are added, and the last line has the
+//! token counts.
 
 use serde_json::{Map, Value};
 

@@ -25,7 +25,7 @@ fn pl01_text_model_and_tokens_are_read() {
     assert_eq!(self::turn(&json!({ "content": "ha" }), "length").stop, Stop::Length);
 }
 
-/// PL04, PL17: whether it streams is always said.
+/// PL04, PL17: the request always states whether to stream.
 #[test]
 fn pl17_streaming_is_switched_off_in_words_and_nothing_else_is_sent() {
     let messages = [Message::User("hi".into())];
@@ -39,7 +39,7 @@ fn pl17_streaming_is_switched_off_in_words_and_nothing_else_is_sent() {
     assert_eq!(body["stream"], true);
 }
 
-/// PL17: no ids, arguments as object or text; each answer names its tool.
+/// PL17: no ids; arguments as an object or text; each answer names its tool.
 #[test]
 fn pl17_calls_need_no_id_and_answers_name_the_tool() {
     let call = |arguments: Value| json!({ "function": { "name": "t", "arguments": arguments } });
@@ -63,7 +63,7 @@ fn pl17_calls_need_no_id_and_answers_name_the_tool() {
     assert_eq!(sent[6]["tool_call_id"], "call_9");
 }
 
-/// G09: pictures are beside the text of whatever they came with.
+/// G09: pictures are beside the text of their prompt or answer.
 #[test]
 fn g09_pictures_are_in_images() {
     let message = json!({ "tool_calls": [{ "function": { "name": "t" } }] });
@@ -77,7 +77,7 @@ fn g09_pictures_are_in_images() {
     assert_eq!(sent[3], json!({ "role": "tool", "tool_name": "t", "content": "done", "images": ["AP8="] }));
 }
 
-/// PL17: what the server reads of a schema.
+/// PL17: the keywords that the server reads.
 #[test]
 fn pl17_schemas_have_one_type() {
     let parameters =
@@ -98,7 +98,7 @@ fn pl18_nothing_said_and_errors_in_successes_are_errors() {
     assert_eq!(decode(json!({ "error": "out of memory" })), "reported an error: out of memory");
 }
 
-/// PL17: lines of a stream.
+/// PL17: a stream of lines.
 #[test]
 fn pl17_a_streamed_chat_is_put_together() {
     let line = |message: Value| json!({ "model": "exact", "message": message, "done": false });
@@ -124,7 +124,7 @@ fn pl17_a_streamed_chat_is_put_together() {
     assert!(matches!(Ollama.fold().take(json!(1), &mut Vec::new()), Err(Failure::Malformed(_))));
 }
 
-/// A conversation that began with another vendor goes on here.
+/// A conversation of another vendor continues here.
 #[test]
 fn a_turn_of_another_vendor_is_written_anew() {
     let tool_call = ToolCall { id: "toolu_1".into(), tool: "t".into(), arguments: json!({ "a": 1 }) };

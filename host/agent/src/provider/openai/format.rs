@@ -1,26 +1,26 @@
-//! The form of an answer as OpenAI's two APIs take it, and the servers that speak them: a named JSON Schema, a strict
-//! one where it qualifies for that.
+//! The schema of an answer for OpenAI's two APIs and the servers that implement them: a named JSON Schema, marked
+//! strict if it qualifies.
 
 use serde_json::{Map, Value, json};
 
 use crate::provider::output::{OutputSchema, is_strict};
 
-/// The name that the API wants.
+/// The required name of the schema.
 const NAME: &str = "answer";
 
-/// `response_format` of chat completions.
+/// Returns `response_format` of chat completions.
 pub(in crate::provider) fn response(output: &OutputSchema, is_vendor: bool) -> Value {
     json!({ "type": "json_schema", "json_schema": named(output, is_vendor) })
 }
 
-/// `text.format` of the Responses API.
+/// Returns `text.format` of the Responses API.
 pub(in crate::provider) fn text(output: &OutputSchema, is_vendor: bool) -> Value {
     let mut format = Map::from_iter([("type".to_owned(), "json_schema".into())]);
     format.extend(named(output, is_vendor));
     format.into()
 }
 
-/// The vendor takes an object only; other servers make a grammar of any schema.
+/// Returns the named schema. The vendor accepts an object only; other servers convert any schema to a grammar.
 fn named(output: &OutputSchema, is_vendor: bool) -> Map<String, Value> {
     let schema = if is_vendor { output.object() } else { anchored(output.mended().clone()) };
     let strict = is_strict(&schema).into();
@@ -31,8 +31,8 @@ fn named(output: &OutputSchema, is_vendor: bool) -> Map<String, Value> {
     ])
 }
 
-/// Without regular expressions that may begin or end anywhere: llama.cpp has no grammar for them, and would refuse
-/// the rest of the schema with them.
+/// Removes regular expressions without both anchors: llama.cpp cannot convert them to a grammar, and would reject
+/// the whole schema.
 fn anchored(mut schema: Value) -> Value {
     match &mut schema {
         Value::Object(node) => {

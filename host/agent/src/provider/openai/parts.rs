@@ -1,4 +1,4 @@
-//! What a person says, and the files that come with it: a text where there are none, else a list of parts. Pure.
+//! The content of user messages: a string, or a list of parts if there are files. Pure.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -7,16 +7,16 @@ use serde_json::{Value, json};
 use crate::provider::files::DOCUMENTS;
 use haft_core::call::Attachment;
 
-/// What a document is called that has no name: the API wants one.
+/// The name of an unnamed document, since the API requires one.
 const UNNAMED: &str = "document.pdf";
 
-/// The parts of a message.
+/// Returns the parts of a message.
 pub(super) fn of(text: &str, attachments: &[Attachment]) -> Vec<Value> {
     let text = json!({ "type": "text", "text": text });
     std::iter::once(text).chain(attachments.iter().map(part)).collect()
 }
 
-/// Adds a message of the person. One that follows another of theirs joins it: many templates insist on taking turns.
+/// Adds a user message. Consecutive user messages are joined: many templates require alternating roles.
 pub(super) fn push_user(messages: &mut Vec<Value>, mut parts: Vec<Value>) {
     let last = messages.last_mut().filter(|last| last.get("role") == Some(&"user".into()));
     if let Some(content) = last.and_then(|last| last.get_mut("content")) {
@@ -35,7 +35,7 @@ pub(super) fn push_user(messages: &mut Vec<Value>, mut parts: Vec<Value>) {
     messages.push(json!({ "role": "user", "content": content }));
 }
 
-/// A file with its bytes in a URL.
+/// Returns the part of a file, with its bytes in a data URL.
 fn part(attachment: &Attachment) -> Value {
     if DOCUMENTS.contains(&attachment.media_type.as_str()) {
         let file = json!({ "filename": file_name(attachment), "file_data": data_url(attachment) });

@@ -1,13 +1,13 @@
-//! Reads the assistant's message of a chat completion: its text, its calls, and the form in
-//! which it goes back. Never fails: what cannot be read becomes a problem for the model.
+//! Reads the assistant's message of a chat completion: its text, its calls, and the form to send back. Never fails:
+//! unreadable parts become an error message for the model.
 
 use serde_json::{Map, Value, json};
 
 use crate::provider::calls::{self, echo_arguments, echo_name, is_object_text, unique_id};
 use crate::provider::{Reply, RequestedCall};
 
-/// Reads `message`. `cut` says that the limit of output tokens ended it; `earlier` is how many
-/// calls the conversation holds already, from which missing ids are made.
+/// Reads `message`. `cut`: the limit of output tokens ended it. `earlier`: the number of calls already in the
+/// conversation, from which missing ids are generated.
 pub(super) fn decode(message: &Map<String, Value>, cut: bool, earlier: usize) -> Reply {
     let sent = message.get("tool_calls").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let mut calls: Vec<RequestedCall> = Vec::new();
@@ -25,7 +25,7 @@ pub(super) fn decode(message: &Map<String, Value>, cut: bool, earlier: usize) ->
     Reply { raw: echo(message, &text, echoes), text, calls, ..Reply::default() }
 }
 
-/// Why the model declined, where it did.
+/// Returns the model's refusal, if any.
 pub(super) fn refusal(message: &Map<String, Value>) -> Option<&str> {
     let part = || {
         let parts = message.get("content")?.as_array()?;
@@ -34,7 +34,7 @@ pub(super) fn refusal(message: &Map<String, Value>) -> Option<&str> {
     message.get("refusal").and_then(Value::as_str).or_else(part).filter(|text| !text.is_empty())
 }
 
-/// The text: `content` as a string or as an array of parts, or the refusal that takes its place.
+/// Returns the text: `content` as a string or as an array of parts, or else the refusal.
 fn text(message: &Map<String, Value>) -> String {
     let text = match message.get("content") {
         Some(Value::String(text)) => text.clone(),
@@ -48,13 +48,13 @@ pub(super) fn part_text(part: &Value) -> Option<&str> {
     part.as_str().or_else(|| part.get("text")?.as_str())
 }
 
-/// The message as it goes back: everything that was sent, unknown keys included, and mended
-/// where the same API would not take back what it gave.
+/// Returns the message to send back: all its keys, including unknown ones, corrected where the API would reject its
+/// own output.
 fn echo(message: &Map<String, Value>, text: &str, calls: Vec<Value>) -> Value {
     let mut echo = message.clone();
-    // A null says nothing, and some servers refuse to read back the ones they write.
+    // Some servers reject the nulls that they write.
     echo.retain(|key, value| key == "content" || !value.is_null());
-    // Where a text came from is no part of a request, and some servers say so.
+    // Citations are not part of a request, and some servers reject them.
     echo.shift_remove("annotations");
     echo.insert("role".into(), "assistant".into());
     if calls.is_empty() {
@@ -76,8 +76,8 @@ fn echo_call(entry: &Map<String, Value>, requested: &RequestedCall) -> Value {
     echo.insert("type".into(), "function".into());
     let mut function = function(entry).cloned().unwrap_or_default();
     function.insert("name".into(), echo_name(&requested.call.tool).into());
-    // Servers that put the arguments into a template parse them again and answer 500 to what
-    // they cannot parse, for the rest of the conversation. The model reads of it in the answer.
+    // Servers that put the arguments into a template parse them again, and return 500 for invalid ones in every
+    // later request. The answer of the call reports the problem to the model.
     if requested.problem.is_some() || !function.get("arguments").is_some_and(is_object_text) {
         function.insert("arguments".into(), echo_arguments(requested).to_string().into());
     }
@@ -94,7 +94,7 @@ fn requested_call(entry: &Map<String, Value>, id: String) -> RequestedCall {
     calls::requested_call(id, part("name").as_str().unwrap_or_default(), part("arguments"))
 }
 
-/// The message of a reply that another vendor gave.
+/// Returns the message for a reply of another vendor.
 pub(super) fn rebuilt(reply: &Reply) -> Value {
     let calls: Vec<_> = reply
         .calls

@@ -1,5 +1,5 @@
-//! A streamed chat completion on its way to becoming a whole one. Every server has its own idea of
-//! what a chunk may leave out; what is missing never ends a turn.
+//! Folds a streamed chat completion into a complete one. Servers differ in what a chunk contains; a missing member
+//! never ends a turn.
 
 use serde_json::{Map, Value, json};
 
@@ -9,9 +9,9 @@ use crate::provider::dialect::{Fold, Piece};
 use crate::provider::error::Failure;
 use crate::provider::pieces::{MAX_ITEMS, Shape, join};
 
-/// Where servers put what a model thinks.
+/// The keys of a model's thinking.
 const THOUGHTS: &[&str] = &["reasoning_content", "reasoning"];
-/// The calls of a chat, which Ollama writes the same way.
+/// The calls of a chat message; Ollama uses this format too.
 pub(in crate::provider) const CALL: Shape =
     Shape { is_call: Value::is_object, id: "id", function: Some("function"), arguments: "arguments" };
 
@@ -83,9 +83,9 @@ impl Completion {
                 }
             }
         }
-        // After the delta, which may hold the beginning of what went wrong.
+        // Checked after the delta, which may hold the beginning of an unusable answer.
         reported_error(&Value::Object(choice))?;
-        // An answer with an error has no end.
+        // An answer with an error has no finish reason.
         self.finish = finish.filter(is_told).or(self.finish.take());
         Ok(())
     }
@@ -101,7 +101,7 @@ impl Completion {
     }
 }
 
-/// What a delta tells a person.
+/// Appends the visible parts of a delta.
 fn push_pieces(delta: &Map<String, Value>, pieces: &mut Vec<Piece>) {
     let thought = THOUGHTS.iter().find_map(|key| delta.get(*key)?.as_str());
     pieces.extend(thought.map(|text| Piece::Thought(text.to_owned())));

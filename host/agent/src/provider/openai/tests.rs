@@ -13,7 +13,7 @@ fn decode(body: &Value) -> Result<Turn, Failure> {
     OPENAI.decode(&ask(&[], &[]), body.clone())
 }
 
-/// The turn of a response whose only choice has `message`.
+/// Returns the turn of a response whose only choice has `message`.
 fn turn(message: &Value, finish: &str) -> Turn {
     decode(&json!({ "choices": [{ "message": message, "finish_reason": finish }] })).unwrap()
 }
@@ -22,7 +22,7 @@ fn call(id: &str, name: &str, arguments: &Value) -> Value {
     json!({ "id": id, "type": "function", "function": { "name": name, "arguments": arguments } })
 }
 
-/// The arguments of one call as they are understood, or the problem.
+/// Returns the parsed arguments of one call, or the problem.
 fn understood(arguments: &Value) -> Result<Value, String> {
     let message = json!({ "role": "assistant", "tool_calls": [call("c", "t", arguments)] });
     let requested = turn(&message, "tool_calls").reply.calls.remove(0);
@@ -223,12 +223,12 @@ fn finish_reasons_are_told_apart() {
         refused.reply.raw,
         json!({ "content": "I cannot", "refusal": "I cannot", "role": "assistant" })
     );
-    // Servers say `stop` for calls, too.
+    // Some servers finish calls with `stop`, too.
     let turn = turn(&json!({ "tool_calls": [call("c", "t", &json!("{}"))] }), "stop");
     assert_eq!((turn.stop, turn.reply.calls.len()), (Stop::Done, 1));
 }
 
-/// A call that the output limit may have cut is not run, even where it happens to parse.
+/// A call that the output limit may have cut is not run, even if it parses.
 #[test]
 fn the_last_call_of_a_cut_turn_has_a_problem() {
     let message = json!({ "tool_calls": [call("a", "t", &json!("{}")), call("b", "t", &json!("{}"))] });
@@ -243,13 +243,13 @@ fn answers_say_that_they_failed_and_what_they_leave_out() {
     assert_eq!(content(&ToolResult::error("no such file")), "Error: no such file");
     assert_eq!(content(&ToolResult::error("Error reading x")), "Error reading x");
     assert_eq!(content(&ToolResult::error("érr")), "Error: érr");
-    // C12: haft's own word for a failure is not said twice.
+    // C12: the prefix of a haft error is not repeated.
     let failed = haft_core::tool::ToolError::ExecutionFailed("no".into()).to_string();
     assert_eq!(content(&ToolResult::error(failed.clone())), failed);
     assert_eq!(content(&ToolResult::error("Tool erratum")), "Error: Tool erratum");
 }
 
-/// G10: reasoning models want the new name of the limit wherever they are asked.
+/// G10: reasoning models require the new name of the limit at every server.
 #[test]
 fn g10_the_limit_has_the_name_that_the_model_takes() {
     let at = |vendor, model: &str, is_vendor| {
@@ -268,8 +268,8 @@ fn g10_the_limit_has_the_name_that_the_model_takes() {
     assert_eq!(at("openrouter", "openai/gpt-5", true), (false, true));
 }
 
-/// G09: a tool message takes text only, so files of the answers follow all of them, in a message that what is said
-/// next joins.
+/// G09: a tool message accepts text only, so the files of the answers follow in a user message, which the next
+/// prompt joins.
 #[test]
 fn g09_files_follow_the_answers() {
     let picture = Attachment::new("image/png", vec![0, 255]);
@@ -298,8 +298,7 @@ fn g09_files_follow_the_answers() {
 }
 
 proptest::proptest! {
-    /// PL11:
-    /// Whatever a server sends as its message, reading it does not fail and every call can go back.
+    /// PL11: any message of a server can be read, and every call can be sent back.
     #[test]
     fn pl11_anything_is_read(
         id in ".{0,3}", name in ".{0,8}", arguments in ".{0,12}", content in "[\\[\\]{}\":a-z0-9,]{0,12}", finish in "[a-z_]{0,8}",

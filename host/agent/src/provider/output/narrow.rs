@@ -1,52 +1,53 @@
-//! A schema of answers in the fewer words that a vendor has for it. Says so where a vendor has no words for a schema,
-//! and leaves out what only narrows it further: the answer is checked against the whole schema anyway.
+//! Translates the schema of an answer to the keywords that a vendor supports. Reports a schema that cannot be
+//! translated, and drops keywords that only restrict it further: the answer is checked against the original schema
+//! anyway.
 
 use serde_json::{Map, Value, json};
 
-/// What a vendor understands of a JSON Schema of answers. The references of such a schema lead to `$defs`.
+/// The part of JSON Schema that a vendor supports for answers. References lead to `$defs`.
 pub(in crate::provider) struct Narrow {
-    /// The keywords that stay; all others go.
+    /// The supported keywords; others are removed.
     pub(in crate::provider) keywords: &'static [&'static str],
-    /// Formats that stay.
+    /// The supported formats.
     pub(in crate::provider) formats: &'static [&'static str],
-    /// The largest `minItems` that stays.
+    /// The largest supported `minItems`.
     pub(in crate::provider) min_items: u64,
-    /// Every object has to name all its properties, and every value its type.
+    /// Whether every object must list all its properties, and every value must have a type.
     pub(in crate::provider) is_closed: bool,
-    /// Enumerations of texts and numbers only.
+    /// Whether enumerations may hold strings and numbers only.
     pub(in crate::provider) plain_enums: bool,
 }
 
-/// Where draft 7 keeps the parts that references lead to, and where later drafts do.
+/// The prefix of local references in draft 7, and in later drafts.
 const OLD_PARTS: &str = "#/definitions/";
 const PARTS: &str = "#/$defs/";
 
 type Node = Map<String, Value>;
 
 impl Narrow {
-    /// `schema` in the vendor's words; `None` where it has none for it.
+    /// Translates `schema`; `None` if the vendor cannot express it.
     pub(in crate::provider) fn translate(&self, schema: &Value) -> Option<Value> {
-        let mut said = Node::new();
+        let mut translated = Node::new();
         let node = schema.as_object()?;
         if self.is_closed && is_sum(node) {
             return None;
         }
         for (key, value) in node {
-            self.keyword(&mut said, key, value)?;
+            self.keyword(&mut translated, key, value)?;
         }
         if self.is_closed {
-            close(&mut said)?;
+            close(&mut translated)?;
         }
-        Some(said.into())
+        Some(translated.into())
     }
 
-    /// Adds a keyword in the vendor's words.
-    fn keyword(&self, said: &mut Node, key: &str, value: &Value) -> Option<()> {
+    /// Adds the translation of a keyword.
+    fn keyword(&self, translated: &mut Node, key: &str, value: &Value) -> Option<()> {
         let key = match key {
             "definitions" => "$defs",
             "oneOf" if !self.has("oneOf") => "anyOf",
-            "const" if !self.has("const") => return self.keyword(said, "enum", &json!([value])),
-            // Names that a pattern stands for: nothing says so in fewer words.
+            "const" if !self.has("const") => return self.keyword(translated, "enum", &json!([value])),
+            // Property names given by a pattern cannot be listed.
             "patternProperties" if self.is_closed => return None,
             key => key,
         };
@@ -56,19 +57,19 @@ impl Narrow {
         let value = match (key, value) {
             ("$ref", Value::String(path)) => path.replacen(OLD_PARTS, PARTS, 1).into(),
             ("properties" | "$defs", Value::Object(named)) => {
-                let named = named.iter().map(|(name, one)| Some((name.clone(), self.translate(one)?)));
+                let named = named.iter().map(|(name, schema)| Some((name.clone(), self.translate(schema)?)));
                 Value::Object(named.collect::<Option<_>>()?)
             }
             ("anyOf" | "allOf" | "oneOf", Value::Array(some)) => {
-                some.iter().map(|one| self.translate(one)).collect::<Option<_>>()?
+                some.iter().map(|schema| self.translate(schema)).collect::<Option<_>>()?
             }
             ("items" | "additionalProperties", Value::Object(_)) => self.translate(value)?,
             _ => value.clone(),
         };
-        match (said.get_mut(key), value) {
-            // Both drafts' names for the same.
+        match (translated.get_mut(key), value) {
+            // `definitions` and `$defs` may both be present.
             (Some(Value::Object(before)), Value::Object(more)) => before.extend(more),
-            (_, value) => drop(said.insert(key.to_owned(), value)),
+            (_, value) => drop(translated.insert(key.to_owned(), value)),
         }
         Some(())
     }
@@ -77,7 +78,7 @@ impl Narrow {
         self.keywords.contains(&keyword)
     }
 
-    /// Whether the vendor takes this value of a keyword that it has.
+    /// Whether the vendor supports this value of a supported keyword.
     fn takes(&self, key: &str, value: &Value) -> bool {
         match (key, value) {
             ("format", Value::String(format)) => self.formats.contains(&format.as_str()),
@@ -90,14 +91,15 @@ impl Narrow {
     }
 }
 
-/// Whether an object has the properties of several parts: closed, each of them would refuse those of the others.
+/// Whether an object combines the properties of several schemas: after closing, each would reject the properties of
+/// the others.
 fn is_sum(node: &Node) -> bool {
     let all = node.get("allOf").and_then(Value::as_array).map_or(0, Vec::len);
     let is_combined = ["$ref", "allOf", "anyOf", "oneOf"].into_iter().any(|key| node.contains_key(key));
     all > 1 || is_combined && node.contains_key("properties")
 }
 
-/// Closes an object; `None` where that would leave nothing of it, or where a value may be anything.
+/// Closes an object; `None` if it would then accept nothing, or if a value may have any type.
 fn close(node: &mut Node) -> Option<()> {
     let says = |key: &str| node.contains_key(key);
     if !["$ref", "type", "enum", "const", "anyOf", "allOf"].into_iter().any(says) {

@@ -1,10 +1,10 @@
-//! Whether OpenAI takes a schema as a strict one, which its models then cannot leave: every object closed, every
-//! property required, and no word that its guide to structured outputs does not list. Says no in doubt: the schema is
-//! sent all the same, not as a strict one.
+//! Whether OpenAI accepts a schema as strict, which its models then follow exactly: every object closed, every
+//! property required, and only keywords that the guide to structured outputs lists. In doubt the schema is not
+//! strict; it is sent either way.
 
 use serde_json::{Map, Value};
 
-/// Keywords that a strict schema may have.
+/// The keywords of a strict schema.
 const KEYWORDS: &[&str] = &[
     "$defs",
     "$ref",
@@ -29,14 +29,14 @@ const KEYWORDS: &[&str] = &[
     "title",
     "type",
 ];
-/// Formats of texts that it may have.
+/// The string formats of a strict schema.
 const FORMATS: &[&str] =
     &["date", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "time", "uuid"];
-/// Levels of nesting, and properties of all objects together: the vendor's bounds.
+/// The vendor's limits: levels of nesting, and properties of all objects together.
 const MAX_DEPTH: usize = 10;
 const MAX_PROPERTIES: usize = 5000;
 
-/// Whether `schema`, the schema of an object, is one.
+/// Whether `schema`, the schema of an object, is strict.
 pub(in crate::provider) fn is_strict(schema: &Value) -> bool {
     let mut properties = 0;
     schema.get("type") == Some(&"object".into()) && fits(schema, 0, &mut properties)
@@ -55,7 +55,7 @@ fn fits(schema: &Value, depth: usize, properties: &mut usize) -> bool {
         && children(node).all(|(child, down)| fits(child, depth + down, properties))
 }
 
-/// Whether an object is closed, and has every property.
+/// Whether an object is closed and requires every property.
 fn is_closed(node: &Map<String, Value>, properties: &mut usize) -> bool {
     let is_object = node.get("type").is_some_and(|kind| kind.to_string().contains("\"object\""));
     if !is_object {
@@ -63,14 +63,15 @@ fn is_closed(node: &Map<String, Value>, properties: &mut usize) -> bool {
     }
     let required = node.get("required").and_then(Value::as_array);
     let named = node.get("properties").and_then(Value::as_object);
-    let is_required = |name: &String| required.is_some_and(|all| all.iter().any(|one| one == name.as_str()));
+    let is_required =
+        |name: &String| required.is_some_and(|all| all.iter().any(|value| value == name.as_str()));
     *properties += named.map_or(0, Map::len);
     node.get("additionalProperties") == Some(&false.into())
         && *properties <= MAX_PROPERTIES
         && named.is_none_or(|named| named.keys().all(is_required))
 }
 
-/// The schemas in a schema, and how much deeper each is.
+/// Returns the subschemas of a schema, and how much deeper each is.
 fn children(node: &Map<String, Value>) -> impl Iterator<Item = (&Value, usize)> {
     let named = |key| node.get(key).and_then(Value::as_object).into_iter().flat_map(Map::values);
     let parts = named("$defs").chain(named("definitions")).map(|schema| (schema, 0));

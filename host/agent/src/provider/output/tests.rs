@@ -20,7 +20,7 @@ fn what_is_no_object_is_wrapped_with_the_parts_it_refers_to_and_unwrapped_again(
     assert_eq!(list.accept(json!([3, 4])), Ok(json!([3, 4])));
     let wrong = list.accept(json!({ "answer": [2] })).unwrap_err();
     assert!(wrong.contains("is not of type \"array\""), "{wrong}");
-    // An object whose only property has that name is one.
+    // An object whose only property has the wrapper's name is not wrapped.
     let own = schema(&json!({ "type": "object", "properties": { "answer": { "type": "integer" } } }));
     assert_eq!(
         (own.object(), own.accept(json!({ "answer": 1 }))),
@@ -28,7 +28,7 @@ fn what_is_no_object_is_wrapped_with_the_parts_it_refers_to_and_unwrapped_again(
     );
 }
 
-/// Names that a vendor refuses come back as they are in the schema.
+/// Replaced names are mapped back to the schema.
 #[test]
 fn names_are_mapped_back() {
     let odd = schema(&json!({

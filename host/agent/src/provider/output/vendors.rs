@@ -1,4 +1,4 @@
-//! What each vendor is sent for the form of an answer, by its published parameters.
+//! Tests that each vendor gets the schema of an answer in its published parameter.
 
 use serde_json::{Value, json};
 
@@ -65,7 +65,7 @@ fn strict_is_asked_for_where_the_schema_qualifies() {
     }
 }
 
-/// Servers of one's own make a grammar of any schema, of the patterns that have one.
+/// Local servers convert any schema to a grammar, except for patterns without one.
 #[test]
 fn a_server_of_ones_own_gets_the_schema_as_it_is() {
     let list = json!({ "type": "array", "items": { "type": "string", "pattern": "^a+$" }, "minItems": 2 });
@@ -94,7 +94,7 @@ fn the_form_stands_beside_what_else_the_same_key_says() {
     );
 }
 
-/// What Anthropic has no words for is told in the prompt alone; what it has fewer for is told in those.
+/// A schema that Anthropic does not support is given in the prompt alone; a supported part is sent.
 #[test]
 fn anthropic_is_told_what_it_can_say() {
     let bounded = json!({ "type": "object", "properties": { "n": { "type": "integer", "minimum": 1 } }, "required": ["n"] });

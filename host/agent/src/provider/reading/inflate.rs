@@ -1,4 +1,4 @@
-//! Unpacks an answer that a server packed without being asked to: what it is is told by its first bytes, not by its head.
+//! Decompresses a response that a server compressed unasked: detected from its first bytes, not from its headers.
 
 use std::io::{self, Write};
 
@@ -6,22 +6,22 @@ use flate2::write::MultiGzDecoder;
 
 use crate::provider::error::Failure;
 
-/// The first bytes of gzip.
+/// The magic bytes of gzip.
 const GZIP: &[u8] = &[0x1f, 0x8b];
 
-/// An answer so far.
+/// The state of a response.
 #[derive(Default)]
 pub(in crate::provider) enum Inflate {
-    /// Fewer bytes than it takes to tell.
+    /// No byte has arrived.
     #[default]
     Unknown,
-    /// The first byte of gzip, or of something else.
+    /// Only the first byte of a possible gzip header has arrived.
     First,
     Plain,
     Packed(Box<MultiGzDecoder<Bounded>>),
 }
 
-/// Bytes, up to a limit.
+/// A buffer with a size limit in bytes.
 pub(in crate::provider) struct Bounded {
     bytes: Vec<u8>,
     most: usize,
@@ -42,7 +42,7 @@ impl Write for Bounded {
 }
 
 impl Inflate {
-    /// What the next piece says, in `most` bytes at most.
+    /// Decompresses the next piece to at most `most` bytes.
     pub(in crate::provider) fn take(&mut self, piece: &[u8], most: usize) -> Result<Vec<u8>, Failure> {
         let mut piece = piece.to_vec();
         if matches!(self, Self::First) {

@@ -1,4 +1,4 @@
-//! Six formats, each with every form that servers send a streamed answer in.
+//! Tests of six formats, each with every form of streamed responses that servers send.
 
 mod ends;
 mod wire;
@@ -35,10 +35,10 @@ const EMPTY: &[(&str, &str)] = &[("read", "{}")];
 const I0: Option<u64> = Some(0);
 const I1: Option<u64> = Some(1);
 
-/// Pieces, and the text and the calls that they come to.
+/// A name, the pieces of a response, and the resulting text and calls.
 type Form = (&'static str, &'static [Part], &'static str, &'static [(&'static str, &'static str)]);
 
-/// (B02, B03, B04, A11, A17): what servers make of the pieces of an answer.
+/// (B02, B03, B04, A11, A17): forms in which servers split a response.
 const FORMS: &[Form] = &[
     (
         "as usual",
@@ -289,7 +289,7 @@ const FORMS: &[Form] = &[
     ),
 ];
 
-/// A stream of frames as bytes.
+/// Returns a stream of frames as bytes.
 fn stream(format: &Format, frames: &[Value], end: &str) -> Vec<u8> {
     let lines: Vec<String> = match format.dialect.framing() {
         Framing::Lines => frames.iter().map(|frame| format!("{frame}\n")).collect(),
@@ -298,7 +298,7 @@ fn stream(format: &Format, frames: &[Value], end: &str) -> Vec<u8> {
     [lines.concat().as_bytes(), end.as_bytes()].concat()
 }
 
-/// A turn, and the words that a person was told.
+/// Returns a turn, and the text that a person saw.
 fn read(format: &Format, bytes: &[u8], size: usize) -> Result<(Turn, String), Failure> {
     let said = std::sync::Arc::new(std::sync::Mutex::new(String::new()));
     let sink = said.clone();
@@ -359,7 +359,7 @@ fn packed(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// (A04, A12): how the bytes come, whatever the head of the answer says of them.
+/// (A04, A12): framings of a body, whatever its headers declare.
 fn transports(format: &Format) -> Vec<(&'static str, Vec<u8>)> {
     let frames = (format.write)(&[text(is("hello")), call(I0, is("c1"), is("read"), is(A))]);
     let bytes = |end: &str| stream(format, &frames, end);
@@ -425,7 +425,7 @@ fn there_are_sixty_forms() {
     assert!(FORMS.len() + transports(&FORMATS[0]).len() >= 60);
 }
 
-/// What ends before its end is no answer, and neither is what would take more memory than any.
+/// A body that ends early is no answer, nor is one that needs too much memory.
 #[test]
 fn half_an_answer_is_none() {
     let frames = |format: &Format| (format.write)(&[text(is("hello"))]);

@@ -1,5 +1,5 @@
-//! One answer to one request: its status, and its body within bounds of size and time. Knows nothing
-//! of what it says.
+//! One response to a request: its status and its body, within limits of size and time. Does not interpret the
+//! content.
 
 use std::time::{Duration, SystemTime};
 
@@ -16,23 +16,23 @@ use haft_core::net::chain;
 use haft_core::net::retry_after;
 use haft_core::usage::Usage;
 
-/// 16 MiB of a body that is read as one: a list of models is a tenth of that.
+/// 16 MiB for an unstreamed body: ten times a list of models.
 const MAX_BODY: usize = 16 << 20;
-/// How long a connection that stays open is listened to after the end of an answer: what it cost may come then.
+/// How long an open connection is read after the end of an answer: its usage may follow.
 const AFTER_END: Duration = Duration::from_secs(2);
-/// 64 KiB of an error's body are read: its message is at the start.
+/// 64 KiB for an error body: its message is at the start.
 const MAX_ERROR_BODY: usize = 64 << 10;
 
-/// An attempt that failed.
+/// A failed attempt.
 #[derive(Debug)]
 pub(super) struct Miss {
     pub(super) failure: Failure,
-    /// What it cost all the same.
+    /// The usage that was charged nevertheless.
     pub(super) usage: Usage,
 }
 
 impl Miss {
-    /// Whether the server is there, and has nothing where it was asked.
+    /// Whether the server is available but has no list of models.
     pub(super) fn is_without_list(&self) -> bool {
         matches!(self.failure, Failure::Status { status: 404 | 405, .. })
     }
@@ -44,21 +44,21 @@ impl From<Failure> for Miss {
     }
 }
 
-/// An answer whose head has come.
+/// A response whose headers have arrived.
 pub(super) struct Answer {
     response: Response,
     timeouts: Timeouts,
-    /// When its first piece must have come.
+    /// The deadline for the first piece.
     begins: Instant,
     began: bool,
-    /// When it is over at the latest, once it has ended by its own account.
+    /// The deadline for the end of the body, once the answer is complete.
     ends: Option<Instant>,
-    /// Whether it was asked for in pieces: a whole one comes when it is complete.
+    /// Whether a streamed response was requested: an unstreamed one arrives when it is complete.
     in_pieces: bool,
 }
 
 impl Answer {
-    /// The answer to `request`. One that was asked for in pieces has to begin within its own time.
+    /// Sends `request` and waits for the headers. A streamed response must begin within `first_byte`.
     pub(super) async fn to(
         client: &Client,
         request: Request,
@@ -68,18 +68,18 @@ impl Answer {
         let begins = Instant::now() + timeouts.first_byte;
         let silent = |_| Failure::Silent { began: false, waited: timeouts.first_byte };
         let head = client.execute(request);
-        // Whole answers come when they are complete: the client's own limit, `timeouts.total`, is theirs.
+        // An unstreamed response arrives when it is complete: the client's limit `timeouts.total` applies.
         let response = if in_pieces { timeout_at(begins, head).await.map_err(silent)? } else { head.await };
         let response = response.map_err(|error| unanswered(&error, timeouts))?;
         Ok(Self { response, timeouts, begins, began: false, ends: None, in_pieces })
     }
 
-    /// Itself where it is a success.
+    /// Returns the response if it is a success, or its failure.
     pub(super) async fn refusal(self) -> Result<Self, Failure> {
         if self.response.status().is_success() { Ok(self) } else { Err(refused(self).await) }
     }
 
-    /// The next piece of the body. `is_whole`: the answer has ended, by its own account.
+    /// Returns the next piece of the body. `is_whole`: the answer is complete.
     pub(super) async fn piece(&mut self, is_whole: bool) -> Result<Option<Vec<u8>>, Failure> {
         let began = self.began;
         let read = self.response.chunk();
@@ -89,7 +89,7 @@ impl Answer {
         }
         let until = self.ends.unwrap_or_else(|| Instant::now() + idle);
         let (read, waited) = match (began, self.in_pieces || is_whole) {
-            // The client's own limit holds.
+            // The client's limit applies.
             (_, false) => (Ok(read.await), self.timeouts.total),
             (true, true) => (timeout_at(until, read).await, idle),
             (false, true) => (timeout_at(self.begins, read).await, self.timeouts.first_byte),
@@ -100,7 +100,7 @@ impl Answer {
         Ok(piece.map(Into::into))
     }
 
-    /// The whole body.
+    /// Returns the whole body.
     pub(super) async fn whole(self) -> Result<Vec<u8>, Failure> {
         let read = read(self.response, MAX_BODY + 1).await;
         let body = read.map_err(|error| broken(&error, self.timeouts))?;
@@ -112,18 +112,18 @@ fn header<'r>(response: &'r Response, name: &str) -> Option<&'r str> {
     response.headers().get(name).and_then(|value: &HeaderValue| value.to_str().ok())
 }
 
-/// What a status that is not success says.
+/// Returns the failure for an error status.
 async fn refused(answer: Answer) -> Failure {
     let response = answer.response;
     let status = response.status().as_u16();
     let asked = asked_wait(&response);
-    // Following the redirect would send the key and the conversation to another host.
+    // Following a redirect would send the key and the conversation to another host.
     let target = header(&response, "location")
         .map(|target| format!("redirected to `{target}`, which haft does not follow"));
     if let Some(text) = target.filter(|_| (300..400).contains(&status)) {
         return refusal(status, &Value::Null, text);
     }
-    // Only the status is of interest where its explanation does not come.
+    // If the body does not arrive, the status alone is reported.
     let read = timeout(answer.timeouts.idle, read(response, MAX_ERROR_BODY)).await;
     let body = read.ok().and_then(Result::ok).unwrap_or_default();
     let parsed = serde_json::from_slice(&body).unwrap_or_default();
@@ -134,7 +134,7 @@ async fn refused(answer: Answer) -> Failure {
     failure
 }
 
-/// How long the headers ask to wait.
+/// Returns the wait that the headers ask for.
 fn asked_wait(response: &Response) -> Option<Duration> {
     let exact = header(response, "retry-after-ms").and_then(|value| value.trim().parse().ok());
     exact
@@ -142,23 +142,23 @@ fn asked_wait(response: &Response) -> Option<Duration> {
         .or_else(|| header(response, "retry-after").and_then(|value| retry_after(value, SystemTime::now())))
 }
 
-/// There was no answer.
+/// Returns the failure of a request without response.
 fn unanswered(error: &reqwest::Error, timeouts: Timeouts) -> Failure {
-    // The limit for connecting reports itself as both; it is the other that means "too slow".
+    // A connect timeout is also reported as a timeout; only the other timeouts mean a slow response.
     if error.is_timeout() && !error.is_connect() {
         return Failure::TimedOut(timeouts.total);
     }
     let text = chain(error);
-    // The client hands on what `rustls` says as text only.
+    // The client forwards the error of `rustls` as text only.
     if text.contains("invalid peer certificate") { Failure::Untrusted(text) } else { Failure::Connect(text) }
 }
 
-/// The answer broke off.
+/// Returns the failure of a response that broke off.
 fn broken(error: &reqwest::Error, timeouts: Timeouts) -> Failure {
     if error.is_timeout() { Failure::TimedOut(timeouts.total) } else { Failure::Interrupted(chain(error)) }
 }
 
-/// The first `limit` bytes of a body, unpacked.
+/// Reads the first `limit` bytes of a body, decompressed.
 async fn read(mut response: Response, limit: usize) -> Result<Vec<u8>, reqwest::Error> {
     let (mut body, mut inflate) = (Vec::new(), Inflate::default());
     while body.len() < limit
@@ -170,8 +170,8 @@ async fn read(mut response: Response, limit: usize) -> Result<Vec<u8>, reqwest::
     Ok(body)
 }
 
-/// What an error's body says: the message that vendors put in one of these places, with its
-/// code, or else all of it.
+/// Returns the message of an error body: one of the members that vendors use, with its code, or else the whole
+/// body.
 pub(super) fn explain(parsed: &Value, body: &[u8]) -> String {
     let text = |path: &str| parsed.pointer(path).and_then(Value::as_str);
     let message = ["/error/message", "/error", "/message", "/detail"].iter().find_map(|path| text(path));

@@ -1,4 +1,4 @@
-//! Prepares what requests are sent with: the client, its TLS, the headers, the base URL. Sends nothing.
+//! Prepares requests: the HTTP client, TLS, headers, base URL. Sends nothing.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use super::super::error::SettingsError;
 use super::super::{ProviderSettings, Timeouts};
 use haft_core::net::{chain, is_loopback, tls};
 
-/// Without a sign of life for a minute a router forgets a connection on which a slow model thinks.
+/// 1 minute: some routers drop a connection that is idle longer, while a slow model computes.
 const KEEPALIVE: Duration = Duration::from_mins(1);
-/// Names haft to the server.
+/// The `User-Agent` header.
 const USER_AGENT: &str = concat!("haft/", env!("CARGO_PKG_VERSION"));
-/// Whole answers, and those that come in pieces in either way.
+/// The `Accept` header: unstreamed responses and both streaming formats.
 const ACCEPTED: &str = "application/json, text/event-stream, application/x-ndjson";
 
 pub(super) fn parse_base(text: &str) -> Result<Url, SettingsError> {
@@ -30,7 +30,7 @@ pub(super) fn parse_base(text: &str) -> Result<Url, SettingsError> {
     Ok(url)
 }
 
-/// `path` below `base`, whose query stays (some gateways want their version there).
+/// Appends `path` to `base` and keeps its query (some gateways expect their version there).
 pub(super) fn below(base: &Url, path: &str) -> Url {
     let mut url = base.clone();
     url.set_path(&format!("{}/{path}", base.path().trim_end_matches('/')));
@@ -62,7 +62,7 @@ pub(super) fn headers(
     Ok(headers)
 }
 
-/// A header's value that the client keeps out of its own logs.
+/// Returns a header value that the client hides in its own logs.
 fn sensitive(value: &str) -> Option<HeaderValue> {
     let mut value = HeaderValue::from_str(value).ok()?;
     value.set_sensitive(true);
@@ -75,12 +75,12 @@ pub(super) fn client(base: &Url, timeouts: Timeouts) -> Result<Client, SettingsE
         .user_agent(USER_AGENT)
         .tls_backend_preconfigured(tls(base.scheme() == "https").map_err(failed)?)
         .redirect(reqwest::redirect::Policy::none())
-        // `Retry` decides, in one place.
+        // `Retry` alone decides on retries.
         .retry(reqwest::retry::never())
         .connect_timeout(timeouts.connect)
         .timeout(timeouts.total)
         .tcp_keepalive(KEEPALIVE);
-    // Proxies of the environment serve for the world outside; this machine is not there.
+    // Proxies from the environment are for remote hosts, not for loopback addresses.
     if base.host_str().is_some_and(is_loopback) {
         builder = builder.no_proxy();
     }

@@ -1,4 +1,4 @@
-//! Asks a vendor for its list of models: page by page, within bounds, tried again as any request is.
+//! Requests the model list of a vendor: page by page, within limits, with the usual retries.
 
 use reqwest::{Method, Request};
 use serde_json::Value;
@@ -14,7 +14,7 @@ use super::client::below;
 use haft_core::event::Events;
 
 impl<D: Dialect> Remote<D> {
-    /// What the provider offers, by name, with what is known of it here.
+    /// Returns the models by name, with context windows and prices known here.
     pub(super) async fn list(&self) -> Result<ModelList, ProviderError> {
         let listing = self.dialect.listing();
         if !listing.is_public {
@@ -35,8 +35,8 @@ impl<D: Dialect> Remote<D> {
         }
         let is_cut = !next.is_empty();
         models.truncate(MAX_MODELS);
-        models.sort_by(|one, two| one.name.cmp(&two.name));
-        models.dedup_by(|one, two| one.name == two.name);
+        models.sort_by(|first, second| first.name.cmp(&second.name));
+        models.dedup_by(|first, second| first.name == second.name);
         for model in &mut models {
             model.context_window = model.context_window.or_else(|| self.published_window(&model.name));
             model.prices = self.prices.get(&model.name).copied().or(model.prices);
@@ -44,7 +44,7 @@ impl<D: Dialect> Remote<D> {
         Ok(ModelList { models, is_cut })
     }
 
-    /// A page of the list.
+    /// Requests a page of the list.
     async fn page(&self, listing: &Listing, next: &[(&'static str, String)]) -> Result<Value, ProviderError> {
         let mut request = self.request(Method::GET, listing.path, None);
         {

@@ -1,5 +1,6 @@
-//! Which files a server refused to show its model, as far as this process has seen: they are not sent to that model again.
-//! A refusal seldom says which of several files is meant; it costs nothing, so that one after the other is left out.
+//! Remembers, within this process, the files that a server rejected for a model, and does not send them to that
+//! model again. A rejection seldom names one of several files; since it costs nothing, the files are left out one
+//! after the other.
 
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -9,15 +10,15 @@ use super::super::error::Failure;
 use super::super::files::{Anchored, Takes, files};
 use haft_core::sync::Lock;
 
-/// Files of a request that are left out one by one; of more, all that are new.
+/// How many files of a request are left out singly; beyond that, all new files are left out.
 const MAX_SINGLE: usize = 4;
-/// Files that are remembered: more than a session shows.
+/// The maximum number of remembered files: more than a session sends.
 const MAX_KNOWN: usize = 10_000;
 
-/// A file in its place in a conversation, and a model.
+/// A hash of a model and of a file with its place in the conversation.
 type Key = u64;
 
-/// What is known of files.
+/// The known files.
 #[derive(Debug, Default)]
 pub(super) struct RefusedFiles {
     known: Lock<Known>,
@@ -27,29 +28,29 @@ pub(super) struct RefusedFiles {
 struct Known {
     refused: BTreeSet<Key>,
     taken: BTreeSet<Key>,
-    /// Models that take no files.
+    /// Models that accept no files.
     blind: BTreeSet<String>,
 }
 
-/// The search for the file that a server refuses in one request.
+/// The search for the rejected file of one request.
 #[derive(Debug, Default)]
 pub(super) struct Search {
     model: String,
-    /// Every file of the conversation.
+    /// Every file of the conversation, with its description.
     all: Vec<(Key, String)>,
-    /// Those that are left out now.
+    /// The files left out of the current attempt.
     left_out: BTreeSet<Key>,
-    /// Those that were left out from the beginning.
+    /// The files left out of the first attempt.
     before: BTreeSet<Key>,
-    /// What to leave out next, in turn.
+    /// The sets of files to leave out next, last first.
     candidates: Vec<BTreeSet<Key>>,
-    /// The first refusal, where there was one.
+    /// The first rejection.
     refusal: Option<Failure>,
     is_blind: bool,
 }
 
 impl RefusedFiles {
-    /// How `messages` are shown to `model` at first, whose vendor takes of files what `takes` says.
+    /// Starts a request of `messages` to `model`; `takes`: the files that the vendor accepts.
     pub(super) fn search(&self, model: &str, messages: &[Message], takes: &Takes) -> Search {
         let known = self.known.lock();
         let key = |file: Anchored<'_>| (key(model, &file), file.file.described());
@@ -62,7 +63,7 @@ impl RefusedFiles {
         Search { model: model.to_owned(), all, left_out, before, is_blind, ..Search::default() }
     }
 
-    /// What `failure` says of the files that were shown; whether to ask once more, with others.
+    /// Handles `failure`; returns whether to try again with fewer files.
     pub(super) fn refuse(&self, search: &mut Search, failure: &Failure) -> bool {
         if !failure.may_be_about_files() {
             return false;
@@ -78,7 +79,7 @@ impl RefusedFiles {
         has_next
     }
 
-    /// What may be left out, the last first.
+    /// Returns the sets of files that may be left out, last first.
     fn candidates(&self, search: &Search, failure: &Failure) -> Vec<BTreeSet<Key>> {
         let known = self.known.lock();
         let shown = || search.all.iter().map(|(key, _)| *key).filter(|key| !search.left_out.contains(key));
@@ -99,7 +100,8 @@ impl RefusedFiles {
         candidates
     }
 
-    /// Learns from a request that was answered; which files were left out of it that nobody was told of, and why.
+    /// Learns from a successful request; returns a note for the user if further files were left out, with the
+    /// reason.
     pub(super) fn answered(&self, search: &Search) -> Option<String> {
         let mut known = self.known.lock();
         if known.refused.len() + known.taken.len() > MAX_KNOWN {
@@ -125,7 +127,7 @@ impl Search {
         !self.left_out.is_empty() && self.left_out.contains(&key(&self.model, file))
     }
 
-    /// The failure to tell of where nothing helped: what was said of the conversation as it is, where `last` is of files too.
+    /// Returns the failure to report: the first rejection if `last` is about files too.
     pub(super) fn failure(&self, last: Failure) -> Failure {
         self.refusal.clone().filter(|_| last.may_be_about_files()).unwrap_or(last)
     }

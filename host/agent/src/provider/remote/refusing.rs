@@ -1,10 +1,11 @@
-//! Models that a server refused a form of the answer for, as far as this process has seen. It is not sent to them again.
+//! Remembers, within this process, the models for which a server rejected a schema. The schema is not sent to them
+//! again.
 
 use std::collections::BTreeSet;
 
 use haft_core::sync::Lock;
 
-/// Names of models. A process asks a handful.
+/// The names of models; a process uses a handful.
 #[derive(Debug, Default)]
 pub(super) struct Refusing(Lock<BTreeSet<String>>);
 

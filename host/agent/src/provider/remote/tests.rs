@@ -59,8 +59,8 @@ fn secrets_are_not_shown() {
     assert_eq!(failure, Failure::refused(401, "bad key ***"));
 }
 
-/// G10: what a model thought, and what its server signed, goes to no other server; the vendor itself also gets it back
-/// from sessions that do not say where it came from.
+/// G10: thinking and signatures are not sent to other servers; the vendor itself also gets them from sessions
+/// without a server name.
 #[test]
 fn g10_thoughts_in_every_shared_format_stay_with_their_server() {
     use super::super::{Exchange, Reply, anthropic, gemini};
@@ -119,7 +119,7 @@ fn an_error_body_is_explained_by_its_message() {
     assert_eq!(told(b""), "(no body)");
 }
 
-/// What is told of an answer that holds no turn, or of one that broke off, by the names of the vendors' own.
+/// The usage of a response without a turn, and of one that broke off, in the members of each vendor.
 #[test]
 fn what_an_answer_cost_that_cannot_be_used_is_known() {
     use super::super::{anthropic, gemini, ollama, openai, openrouter, responses};
@@ -133,7 +133,7 @@ fn what_an_answer_cost_that_cannot_be_used_is_known() {
         assert!(remote.decode(&ask, body.clone()).is_err(), "{kind}: {body}");
         let (redactor, events) = (Redactor::default(), Events::none());
         let mut reading = Reading::new(&remote.dialect, &redactor, &events);
-        // However it ends.
+        // The result does not matter.
         let _ = reading.take(pieces.as_bytes()).and_then(|()| reading.finish());
         [remote.used(&ask, body), remote.used(&ask, &reading.into_body().0)]
     }

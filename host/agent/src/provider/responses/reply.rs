@@ -1,5 +1,5 @@
-//! Reads the items of a response: its text, its calls, and the form in which they go back. Never fails: what cannot be
-//! read becomes a problem for the model.
+//! Reads the items of a response: its text, its calls, and the form to send back. Never fails: unreadable items
+//! become an error message for the model.
 
 use serde_json::{Map, Value, json};
 
@@ -7,11 +7,11 @@ use super::VENDOR;
 use crate::provider::calls::{self, echo_arguments, echo_name, is_object_text, unique_id};
 use crate::provider::{Reply, RequestedCall};
 
-/// Between two messages of one response: a remark on the way, and the answer.
+/// The separator between two messages of one response.
 pub(super) const BETWEEN: &str = "\n\n";
 
-/// Reads `output`. `cut` says that the limit of output tokens ended it; `earlier` is how many calls the conversation
-/// holds already, from which missing ids are made.
+/// Reads `output`. `cut`: the limit of output tokens ended it. `earlier`: the number of calls already in the
+/// conversation, from which missing ids are generated.
 pub(super) fn decode(output: &[Value], cut: bool, earlier: usize) -> Reply {
     let mut calls: Vec<RequestedCall> = Vec::new();
     let mut echoes = Vec::new();
@@ -30,7 +30,7 @@ pub(super) fn decode(output: &[Value], cut: bool, earlier: usize) -> Reply {
     if cut {
         calls::cut_off(&mut calls);
     }
-    // Thoughts that lead to nothing are refused when they come back.
+    // The API rejects reasoning that no item follows.
     while echoes.last().and_then(Value::as_object).is_some_and(|item| kind(item) == "reasoning") {
         echoes.pop();
     }
@@ -42,19 +42,19 @@ pub(super) fn kind(item: &Map<String, Value>) -> &str {
     item.get("type").and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The text of all messages; where there is none, what was said in its place.
+/// Returns the text of all messages, or else the refusals.
 fn text(output: &[Value]) -> String {
     let texts: Vec<String> = output.iter().map(|item| parts(item, "text").collect()).collect();
     let texts: Vec<String> = texts.into_iter().filter(|text| !text.is_empty()).collect();
     if texts.is_empty() { output.iter().filter_map(refusal).collect() } else { texts.join(BETWEEN) }
 }
 
-/// Why the model declined, where `item` says it did.
+/// Returns the model's refusal in `item`, if any.
 pub(super) fn refusal(item: &Value) -> Option<&str> {
     parts(item, "refusal").find(|text| !text.is_empty())
 }
 
-/// The parts of a message that have `key`.
+/// Returns the parts of a message that have `key`.
 fn parts<'v>(item: &'v Value, key: &'static str) -> impl Iterator<Item = &'v str> {
     let is_message = item.get("type").and_then(Value::as_str) == Some("message");
     let content = item.get("content").filter(|_| is_message).and_then(Value::as_array);
@@ -66,7 +66,7 @@ fn requested_call(item: &Map<String, Value>, id: String) -> RequestedCall {
     calls::requested_call(id, part("name").as_str().unwrap_or_default(), part("arguments"))
 }
 
-/// The call as it goes back, mended where the same API would not take back what it gave.
+/// Returns the call to send back, corrected where the API would reject its own output.
 fn echo_call(item: &Map<String, Value>, requested: &RequestedCall) -> Value {
     let mut echo = without_nulls(item);
     echo.insert("call_id".into(), requested.call.id.as_str().into());
@@ -77,12 +77,12 @@ fn echo_call(item: &Map<String, Value>, requested: &RequestedCall) -> Value {
     echo.into()
 }
 
-/// Whether the API takes these arguments back as they came.
+/// Whether the API accepts these arguments back.
 fn is_taken_back(arguments: &Value) -> bool {
     arguments.as_str().is_some_and(|text| text.trim().is_empty()) || is_object_text(arguments)
 }
 
-/// What the model thought, if it comes with its content: what is known by its id alone the vendor has not kept.
+/// Returns a reasoning item with its content; an item with an id alone is not stored at the vendor.
 fn echo_reasoning(item: &Map<String, Value>) -> Option<Value> {
     let mut echo = without_nulls(item);
     echo.entry("summary").or_insert_with(|| json!([]));

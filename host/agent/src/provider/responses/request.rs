@@ -1,5 +1,4 @@
-//! Writes a request for the Responses API: one flat list of items, in which a call and its answer are known to belong
-//! together by their id.
+//! Writes a request for the Responses API: one flat list of items; ids link calls and answers.
 
 use serde_json::{Map, Value, json};
 
@@ -11,10 +10,10 @@ use crate::provider::openai::{content as text, data_url, file_name};
 use crate::provider::{Ask, Exchange, Message, Reply, schema};
 use haft_core::call::{Attachment, ToolDef};
 
-/// Models that do not reason: OpenAI refuses to be asked for what they thought.
+/// Models without reasoning: OpenAI rejects a request for their encrypted reasoning.
 const WITHOUT_REASONING: &[&str] = &["gpt-3.5", "gpt-4", "chatgpt-4o"];
 
-/// The body.
+/// Returns the body.
 pub(super) fn body(ask: &Ask<'_>, terms: &Terms) -> Map<String, Value> {
     let mut body = Map::new();
     body.insert("model".into(), ask.model.into());
@@ -41,7 +40,7 @@ pub(super) fn body(ask: &Ask<'_>, terms: &Terms) -> Map<String, Value> {
     body
 }
 
-/// `strict` would refuse every schema with an argument that may be left out.
+/// Returns the definition of a tool. `strict` would reject every schema with an optional argument.
 fn tool(def: &ToolDef) -> Value {
     json!({
         "type": "function",
@@ -54,9 +53,9 @@ fn tool(def: &ToolDef) -> Value {
 
 fn items(ask: &Ask<'_>) -> Vec<Value> {
     let mut items = Vec::new();
-    for said in ask.messages {
-        match said {
-            Message::User(said) => items.push(message("user", content(&said.text, &said.attachments))),
+    for step in ask.messages {
+        match step {
+            Message::User(prompt) => items.push(message("user", content(&prompt.text, &prompt.attachments))),
             Message::Turn(exchange) => push_exchange(&mut items, exchange),
         }
     }
@@ -65,9 +64,9 @@ fn items(ask: &Ask<'_>) -> Vec<Value> {
 
 fn push_exchange(items: &mut Vec<Value>, exchange: &Exchange) {
     let reply = exchange.reply();
-    let own = reply.raw.get("output").and_then(Value::as_array).filter(|_| is_own(reply, VENDOR));
-    match own {
-        Some(own) => items.extend(own.iter().cloned()),
+    let output = reply.raw.get("output").and_then(Value::as_array).filter(|_| is_own(reply, VENDOR));
+    match output {
+        Some(output) => items.extend(output.iter().cloned()),
         None => push_rebuilt(items, reply),
     }
     items.extend(exchange.answered().map(|(requested, result)| {
@@ -77,7 +76,7 @@ fn push_exchange(items: &mut Vec<Value>, exchange: &Exchange) {
     }));
 }
 
-/// The items of a reply that another vendor gave.
+/// Adds the items for a reply of another vendor.
 fn push_rebuilt(items: &mut Vec<Value>, reply: &Reply) {
     if !reply.text.is_empty() || reply.calls.is_empty() {
         items.push(message("assistant", reply.text.as_str()));
@@ -92,7 +91,7 @@ fn push_rebuilt(items: &mut Vec<Value>, reply: &Reply) {
     }));
 }
 
-/// A text, or a list of it and the files that come with it.
+/// Returns a text, or a list of the text and its files.
 fn content(text: &str, attachments: &[Attachment]) -> Value {
     if attachments.is_empty() {
         return text.into();

@@ -1,5 +1,5 @@
-//! A streamed response on its way to becoming a whole one. Each item comes complete when it is done; what comes before
-//! that is for the person who watches, and for servers that never say that an item is done.
+//! Folds a streamed response into a complete one. Each item is sent complete when it is done; earlier events are
+//! for the person who watches, and for servers that never complete an item.
 
 use serde_json::{Map, Value, json};
 
@@ -9,27 +9,27 @@ use crate::provider::dialect::{Fold, Piece};
 use crate::provider::error::Failure;
 use crate::provider::pieces::{MAX_ITEMS, Shape};
 
-/// An item with a call.
+/// The item of a call.
 const CALL: Shape = Shape {
     is_call: |item| item.get("type").and_then(Value::as_str) == Some("function_call"),
     id: "call_id",
     function: None,
     arguments: "arguments",
 };
-/// What an item keeps that its last event may leave out.
+/// Members of an item that its last event may omit.
 const KEPT: &[&str] = &["arguments", "call_id", "index", "name", "type"];
-/// Marks an item that came complete.
+/// The mark of a complete item.
 const DONE: &str = "\u{0}done";
 
 /// The response so far.
 #[derive(Default)]
 pub(super) struct Response {
-    /// Each with its number in the stream.
+    /// The items, each with its index in the stream.
     items: Vec<Value>,
     body: Option<Map<String, Value>>,
-    /// The item whose text came last.
+    /// The index of the item with the latest text.
     texted: Option<u64>,
-    /// The item and part whose thoughts came last.
+    /// The item and part of the latest thinking.
     thought: Option<(u64, u64)>,
 }
 
@@ -62,7 +62,7 @@ impl Fold for Response {
         self.is_complete()
     }
 
-    /// Items count as they were when they were done: some servers repeat none of them at the end.
+    /// Returns the body. The items of the stream take precedence: some servers do not repeat them at the end.
     fn body(self: Box<Self>) -> Value {
         let Self { mut items, body, .. } = *self;
         let mut body = body.unwrap_or_default();
@@ -112,7 +112,7 @@ impl Response {
         pieces.push(Piece::Thought(delta.to_owned()));
     }
 
-    /// Arguments in pieces, or all of them at the end.
+    /// Adds arguments, in pieces or all at the end.
     fn push_arguments(&mut self, frame: &Map<String, Value>, key: &str) {
         let Some(arguments) = text(frame, key) else { return };
         let mut piece = numbered(Map::from_iter([("arguments".to_owned(), arguments.into())]), frame);
@@ -139,22 +139,23 @@ impl Response {
             _ => self.find(&kind, item.get("index")),
         };
         match place.and_then(|place| self.items.get_mut(place)).and_then(Value::as_object_mut) {
-            Some(own) if is_done => {
-                own.retain(|key, _| KEPT.contains(&key.as_str()));
-                own.extend(item);
+            Some(known) if is_done => {
+                known.retain(|key, _| KEPT.contains(&key.as_str()));
+                known.extend(item);
             }
-            Some(own) if !own.contains_key(DONE) => CALL.join(own, item),
+            Some(known) if !known.contains_key(DONE) => CALL.join(known, item),
             Some(_) => {}
             None => drop(self.insert(item)?),
         }
         Ok(())
     }
 
-    /// The last item of this kind and number.
+    /// Returns the position of the last item with this type and index.
     fn find(&self, kind: &str, index: Option<&Value>) -> Option<usize> {
         let index = index.filter(|index| index.is_u64())?;
-        let is_it = |item: &Value| item.get("index") == Some(index) && item.get("type") == Some(&kind.into());
-        self.items.iter().rposition(is_it)
+        let is_match =
+            |item: &Value| item.get("index") == Some(index) && item.get("type") == Some(&kind.into());
+        self.items.iter().rposition(is_match)
     }
 
     fn insert(&mut self, mut item: Map<String, Value>) -> Result<usize, Failure> {
@@ -177,7 +178,7 @@ impl Response {
     }
 }
 
-/// An item with the number that the event gives it.
+/// Adds the index of the event to an item.
 fn numbered(mut item: Map<String, Value>, frame: &Map<String, Value>) -> Map<String, Value> {
     let index = frame.get("output_index").filter(|index| index.is_u64());
     item.extend(index.map(|index| ("index".to_owned(), index.clone())));
@@ -189,7 +190,7 @@ fn message(index: u64) -> Map<String, Value> {
     message.as_object().cloned().unwrap_or_default()
 }
 
-/// Adds a piece to the last part of a message, or begins one.
+/// Appends a piece to the last part of a message, or begins a part.
 fn grow(content: &mut Value, key: &str, delta: &str) {
     if !content.is_array() {
         *content = json!([]);

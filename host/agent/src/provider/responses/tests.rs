@@ -29,7 +29,7 @@ fn thought() -> Value {
     json!({ "id": "rs", "type": "reasoning", "summary": [], "encrypted_content": "x" })
 }
 
-/// G01: function tools on the format that OpenAI's current models take them on.
+/// G01: function tools in the format of OpenAI's current models.
 #[test]
 fn g01_a_request_has_the_published_shape() {
     let def = ToolDef {
@@ -55,7 +55,7 @@ fn g01_a_request_has_the_published_shape() {
     assert_eq!(plain, json!({ "model": "gpt-4.1", "input": input, "store": false }));
 }
 
-/// G01: what was thought goes back encrypted, before what came of it, and the answers follow.
+/// G01: encrypted reasoning is sent back before its result, and the answers follow.
 #[test]
 fn g01_a_turn_goes_back_as_it_came() {
     let output =
@@ -77,7 +77,7 @@ fn g01_a_turn_goes_back_as_it_came() {
     assert_eq!(body["input"], Value::from(expected));
 }
 
-/// G09: pictures and documents stand in prompts and in answers.
+/// G09: pictures and documents in prompts and in answers.
 #[test]
 fn g09_files_are_parts_of_what_is_said_and_answered() {
     let output = json!([call("c1", &json!("{}"))]);
@@ -101,7 +101,7 @@ fn g09_files_are_parts_of_what_is_said_and_answered() {
     assert_eq!(input[2]["output"], parts("Error: two"));
 }
 
-/// What the vendor would refuse to read back is mended or left out.
+/// Items that the vendor would reject are corrected or left out.
 #[test]
 fn what_cannot_go_back_does_not() {
     let unkept = json!({ "id": "rs", "type": "reasoning", "summary": [], "encrypted_content": null });
@@ -113,7 +113,7 @@ fn what_cannot_go_back_does_not() {
     assert!(turn.reply.calls[0].problem.as_ref().unwrap().starts_with("invalid arguments"));
 }
 
-/// A reply of another vendor becomes items of this one, with ids that fit.
+/// A reply of another vendor becomes items with valid ids.
 #[test]
 fn a_foreign_turn_is_told_in_items() {
     let requested = crate::provider::calls::requested_call("c1".into(), "fun.ction", &json!({ "b": 2 }));
@@ -174,7 +174,7 @@ fn folded(frames: &[Value]) -> (Result<Value, Failure>, Vec<String>) {
     (if fold.is_complete() { Ok(fold.body()) } else { Err(Failure::Empty("unfinished".into())) }, told)
 }
 
-/// A remark and an answer are two messages; the end of a stream may repeat none of the items.
+/// A remark and an answer are two messages; the end of a stream need not repeat the items.
 #[test]
 fn a_stream_becomes_the_same_body() {
     let delta = |kind: &str, index: u64, text: &str| json!({ "type": format!("response.{kind}.delta"), "output_index": index, "summary_index": 0, "delta": text });

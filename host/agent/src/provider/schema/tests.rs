@@ -19,7 +19,7 @@ const STRICT: Subset = Subset {
 };
 const LAX: Subset = Subset { nullable: false, is_strict: false, ..STRICT };
 
-/// The schema of one argument, said in `subset`.
+/// Translates the schema of one argument to `subset`.
 fn translated(subset: &Subset, argument: impl Into<Value>) -> Result<Value, Unsayable> {
     let argument: Value = argument.into();
     let schema = json!({ "type": "object", "properties": { "a": argument } });
@@ -119,7 +119,7 @@ fn all_of_is_one_schema() {
     );
 }
 
-/// The roots that OpenAI and Anthropic refuse.
+/// Root schemas that OpenAI and Anthropic reject.
 #[test]
 fn the_root_is_a_plain_object() {
     assert_eq!(plain_object(&json!({ "type": "object" })), json!({ "type": "object", "properties": {} }));

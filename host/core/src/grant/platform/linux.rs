@@ -1,4 +1,4 @@
-//! Linux: `openat2(2)`, and without it every part of the path in turn.
+//! Linux: `openat2(2)`, with a fallback that opens every component of the path in turn.
 
 use std::fs::File;
 use std::io;
@@ -10,17 +10,17 @@ use rustix::io::Errno;
 
 const DIRECTORY: OFlags = OFlags::DIRECTORY.union(OFlags::RDONLY).union(OFlags::CLOEXEC);
 
-/// Opens the directory at an absolute path. Fails when any part of the path is a link.
+/// Opens the directory at an absolute path. Fails if any component of the path is a symbolic link.
 pub(crate) fn open_without_links(path: &Path) -> io::Result<File> {
     let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     match openat2(CWD, path, DIRECTORY, Mode::empty(), resolve) {
-        // Not there, or kept away by the sandbox that haft itself runs in.
+        // Not supported by the kernel, or denied by the sandbox that haft itself runs in.
         Err(Errno::NOSYS | Errno::PERM) => Ok(by_parts(path)?.into()),
         opened => Ok(opened?.into()),
     }
 }
 
-/// Opens a directory part by part, none of which may be a link.
+/// Opens a directory component by component, none of which may be a symbolic link.
 fn by_parts(path: &Path) -> rustix::io::Result<OwnedFd> {
     let step = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut directory = openat(CWD, "/", step, Mode::empty())?;

@@ -19,7 +19,7 @@ impl Place {
         File::new(&self.directory(), table)
     }
 
-    /// The sizes of the files that were put aside, the oldest first.
+    /// Returns the sizes of the rotated files, oldest first.
     fn aside(&self) -> Vec<u64> {
         let aside = aside(&self.directory()).unwrap();
         aside.iter().map(|path| fs::metadata(path).unwrap().len()).collect()
@@ -56,7 +56,7 @@ fn a_torn_line_does_not_spoil_the_next() {
     assert_eq!(place.text(), "{}\n{\"id\":\"to\n{\"a\":1}\n{\"b\":1}\n");
 }
 
-/// A line of this many bytes.
+/// Returns a line of this many bytes.
 fn line(bytes: usize) -> Vec<u8> {
     [vec![b'x'; bytes - 1], b"\n".to_vec()].concat()
 }
@@ -70,12 +70,12 @@ fn a_full_file_is_put_aside_and_few_are_kept() {
     for _ in 0..100 {
         file.append(&line(100 << 10)).unwrap();
     }
-    // The third is the first with which there are as many newer ones as are kept.
+    // The third is the first with enough bytes in newer files.
     assert_eq!(place.aside(), [400 * KIB; 3]);
     assert!(place.text().len() <= 400 << 10);
 }
 
-/// Who keeps less removes what is its own, and leaves what another keeps.
+/// A program with a smaller limit removes its own files, and keeps those of another.
 #[test]
 fn a_program_that_keeps_less_leaves_what_another_keeps() {
     let place = Place::new();
@@ -91,12 +91,12 @@ fn a_program_that_keeps_less_leaves_what_another_keeps() {
     fill(more, 5);
     fill(less, 40);
     assert_eq!((count("-3MiB"), count("-1MiB")), (4, 3));
-    // It goes when there is as much of newer ones as is to be kept, whosever they are.
+    // The file is removed when newer files have enough bytes, of whichever program.
     fill(more, 40);
     assert_eq!((count("-3MiB"), count("-1MiB")), (8, 0));
 }
 
-/// Files of earlier versions say nothing, and are kept as where nothing is said.
+/// Files of earlier versions have no limit in their name, and get the default.
 #[test]
 fn the_name_of_a_file_says_how_much_is_kept() {
     assert_eq!(kept("journal-20260802T101112.123456-4711-4096MiB.jsonl"), 4096 << 20);
@@ -105,7 +105,7 @@ fn the_name_of_a_file_says_how_much_is_kept() {
     }
 }
 
-/// What one keeps stays, also where another puts the file aside that both write to.
+/// The largest limit counts, also if another program rotates the file.
 #[test]
 fn who_puts_a_file_aside_keeps_it_for_who_keeps_most() {
     let place = Place::new();
@@ -115,18 +115,18 @@ fn who_puts_a_file_aside_keeps_it_for_who_keeps_most() {
     for _ in 0..2 {
         keeps.append(b"{}\n").unwrap();
         (0..5).for_each(|_| other.append(&line(100 << 10)).unwrap());
-        // Otherwise the next line may be too early to hear that the file is another one.
+        // Otherwise the next line may come before the rotation is noticed.
         (keeps.looked, other.looked) = (None, None);
     }
     let names = || aside(&place.directory()).unwrap();
     assert!(names().iter().all(|path| path.to_str().unwrap().ends_with("-4096MiB.jsonl")), "{:?}", names());
-    // Nobody who keeps more writes to the next one.
+    // No program with a larger limit writes to the next file.
     drop(keeps);
     (0..10).for_each(|_| other.append(&line(100 << 10)).unwrap());
     assert!(names().last().unwrap().to_str().unwrap().ends_with("-512MiB.jsonl"), "{:?}", names());
 }
 
-/// One that cannot be removed is passed over.
+/// A file that cannot be removed is skipped.
 #[test]
 fn what_cannot_be_removed_keeps_no_other() {
     let place = Place::new();
@@ -139,18 +139,18 @@ fn what_cannot_be_removed_keeps_no_other() {
     assert_eq!(files, 3);
 }
 
-/// Another process puts the file aside, or a person removes it: the next line is where it belongs.
+/// After a rotation by another process, or a removal by a person, the next line goes to the new file.
 #[test]
 fn a_file_that_went_away_is_made_again() {
     let place = Place::new();
     let mut file = place.file();
     file.append(b"one\n").unwrap();
     fs::rename(place.directory().join(CURRENT), place.directory().join("journal-x.jsonl")).unwrap();
-    // Otherwise the next line may be too early to hear of it, and is not lost by that.
+    // Otherwise the next line may come before the rotation is noticed; it is not lost.
     file.looked = None;
     file.append(b"two\n").unwrap();
     assert_eq!(place.text(), "two\n");
-    // Of this it is heard at once.
+    // A removal is noticed at once.
     fs::remove_dir_all(place.directory()).unwrap();
     file.append(b"three\n").unwrap();
     assert_eq!(place.text(), "three\n");
@@ -166,14 +166,14 @@ fn writers_do_not_mix_their_lines() {
             scope.spawn(move || (0..50).for_each(|_| file.append(&line).unwrap()));
         }
     });
-    // A line that is being written looks torn to a process that opens the file then.
+    // A line that is being written looks incomplete to a process that opens the file at that moment.
     let text = place.text();
     let lines: Vec<_> = text.lines().filter(|line| !line.is_empty()).collect();
     assert_eq!(lines.len(), 200);
     assert!(lines.iter().all(|line| line.len() == 20_000 && line.bytes().all(|b| b == line.as_bytes()[0])));
 }
 
-/// What cannot be the journal is not written to.
+/// Files that cannot be the journal are not written.
 #[test]
 fn a_link_or_a_device_is_refused() {
     let place = Place::new();
@@ -186,7 +186,7 @@ fn a_link_or_a_device_is_refused() {
     assert_eq!(fs::read_to_string(&other).unwrap(), "");
 }
 
-/// A write that the disk cut short: the rest of the line is lost, and the next one begins its own.
+/// After an incomplete write, the rest of the line is lost, and the next line begins on its own.
 #[test]
 fn a_write_that_was_cut_short_does_not_spoil_the_next() {
     use std::io::Read;
@@ -194,7 +194,7 @@ fn a_write_that_was_cut_short_does_not_spoil_the_next() {
     rustix::io::ioctl_fionbio(&writer, true).unwrap();
     let file = fs::File::from(std::os::fd::OwnedFd::from(writer));
     let mut open = Open { file, torn: false };
-    // More than the pipe holds.
+    // More than the capacity of the pipe.
     assert!(open.write(&vec![b'x'; 1 << 20]).is_err());
     let mut held = vec![0; 1 << 20];
     assert!(reader.read(&mut held).unwrap() > 0 && open.torn);

@@ -1,4 +1,4 @@
-//! The lines of a journal from the last to the first, and the last calls of it.
+//! Reads the lines of a journal from the last to the first, and finds the last calls.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -14,21 +14,21 @@ use super::calls::{MAX_OPEN, in_order};
 use super::outline::{Line, Outline, outline, record};
 use super::{Last, Record, View, earliest};
 
-/// Bytes that are read at once.
+/// The size of a read in bytes.
 const BLOCK: u64 = 256 << 10;
 
-/// The lines of all files, the last first.
+/// The lines of all files, last first.
 pub(super) struct Backward<'a> {
     view: &'a View,
-    /// How many files have not been begun.
+    /// The number of files not yet opened.
     files: usize,
     open: Option<Lines>,
 }
 
-/// The lines of a file, the last first.
+/// The lines of a file, last first.
 struct Lines {
     file: File,
-    /// Where in the file the buffer begins.
+    /// The offset of the buffer in the file.
     start: u64,
     buffer: Vec<u8>,
 }
@@ -38,8 +38,8 @@ impl<'a> Backward<'a> {
         Self { view, files: view.count(), open: None }
     }
 
-    /// Reads the next line into `line`; whether there is one. A longer one than any record comes in several, of which
-    /// none is a record.
+    /// Reads the next line into `line`; returns whether there is one. A line longer than any record is split into
+    /// several, none of which is a record.
     pub(super) fn next(&mut self, line: &mut Vec<u8>) -> io::Result<bool> {
         line.clear();
         loop {
@@ -57,11 +57,11 @@ impl<'a> Backward<'a> {
 }
 
 impl Lines {
-    /// Takes the last line of what is left, which reaches to the end of the buffer; whether there is one.
+    /// Takes the last line from the buffer; returns whether there is one.
     fn next(&mut self, line: &mut Vec<u8>) -> io::Result<bool> {
         loop {
             let end = self.buffer.len();
-            // The line's own end is no other line's.
+            // The line's own end is not the end of another line.
             let body = self.buffer.get(..end.saturating_sub(1)).unwrap_or_default();
             let start = match memrchr(b'\n', body) {
                 Some(before) => before + 1,
@@ -87,11 +87,11 @@ impl Lines {
     }
 }
 
-/// The last calls, by what was found so far.
+/// The state of a search for the last calls.
 struct Search<'a> {
     is_wanted: &'a dyn Fn(&Outline) -> bool,
     since: Option<Timestamp>,
-    /// Calls that have ended and whose first line is further up.
+    /// Calls that have ended, and whose first line is before this position.
     ended: HashSet<String>,
     last: Last,
     unended: Vec<Record>,
@@ -131,7 +131,7 @@ pub(super) fn visit(
 }
 
 impl Search<'_> {
-    /// Whether further lines matter: none does once they are older than what is asked for.
+    /// Adds a line; returns whether earlier lines matter: they do not if they are older than the search.
     fn add(&mut self, line: &[u8]) -> bool {
         let outline = match outline(line) {
             Line::Of(outline) => outline,

@@ -1,4 +1,4 @@
-//! The calls of a journal from the oldest on, the first that ended first.
+//! The calls of a journal, oldest first, in the order of their ends.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -12,30 +12,30 @@ use super::super::file::MAX_LINE;
 use super::outline::{Line, Outline, outline, record};
 use super::{View, open};
 
-/// Bytes that are read at once.
+/// The size of a read in bytes.
 const BLOCK: usize = 256 << 10;
 
-/// Calls whose end is awaited, many times those that run at once: of more the beginning is not remembered, and a call
-/// that never ended not told.
+/// The maximum number of started calls whose end is awaited, many times those that run concurrently: beyond it, the
+/// starts of further calls are dropped, and calls without an end are not reported.
 pub(super) const MAX_OPEN: usize = 1 << 16;
 
 /// The calls of a journal.
 pub struct Calls {
     files: IntoIter<Source>,
-    /// Where in the first file to begin.
+    /// The offset in the first file.
     offset: u64,
     open: Option<BufReader<Take<File>>>,
     since: Option<Timestamp>,
     is_wanted: Box<dyn Fn(&Outline) -> bool>,
-    /// The lines of calls whose end has not come yet.
+    /// The first lines of calls that have not ended.
     begun: HashMap<String, Box<[u8]>>,
-    /// Those whose end never came, once all lines are read.
+    /// After all lines: the calls that have not ended.
     unended: Option<IntoIter<Record>>,
     broken: usize,
     line: Vec<u8>,
 }
 
-/// A file that is to be read.
+/// A file to read.
 enum Source {
     Aside(std::path::PathBuf),
     Current(File, u64),
@@ -58,13 +58,13 @@ impl Calls {
         Ok(Self { files, offset, open, since, is_wanted, begun, unended, broken, line })
     }
 
-    /// How many lines could not be read so far.
+    /// Returns the number of unreadable lines so far.
     pub fn broken(&self) -> usize {
         self.broken
     }
 
-    /// Reads the next line into `self.line`; whether there is one. A longer one than any record comes in several, of
-    /// which none is a record.
+    /// Reads the next line into `self.line`; returns whether there is one. A line longer than any record is split
+    /// into several, none of which is a record.
     fn next_line(&mut self) -> io::Result<bool> {
         self.line.clear();
         loop {
@@ -118,7 +118,7 @@ impl Calls {
     }
 }
 
-/// Calls that have not ended, in the order in which they began.
+/// Sorts calls that have not ended by their start.
 pub(super) fn in_order(unended: &mut [Record]) {
     unended.sort_unstable_by(|a, b| (a.time, &a.id).cmp(&(b.time, &b.id)));
 }

@@ -1,4 +1,4 @@
-//! The lines that are written from now on, one at a time, through however many files: all of them, or the calls that end.
+//! Follows a journal line by line, across files: all new lines, or the calls that end.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -14,48 +14,47 @@ use super::super::{Outcome, Record};
 use super::open;
 use super::outline::record;
 
-/// Files that are put aside between two looks and still read: a busy server fills one in seconds, and each is an open
-/// file. Of more the oldest are passed over.
+/// The maximum number of files rotated between two reads that are still read: a busy server fills one in seconds,
+/// and each is an open file. Beyond it, the oldest are skipped.
 const MAX_LATER: usize = 64;
 
-/// The calls that end from now on. As an iterator it ends with what there is for now, and goes on when it is asked again.
+/// The calls that end from now on. The iterator ends when no line is available, and continues when called again.
 pub struct Followed {
     directory: PathBuf,
     open: Option<BufReader<File>>,
     inode: Option<u64>,
-    /// The newest file that had been put aside when the directory was looked at last.
+    /// The newest rotated file when the directory was last listed.
     newest_aside: Option<PathBuf>,
-    /// Files that were begun after the open one, the oldest first.
+    /// The files after the open one, oldest first.
     later: VecDeque<File>,
-    /// A line, or the beginning of one that is being written.
+    /// A line, or the beginning of a line that is being written.
     partial: Vec<u8>,
-    /// Whether it is a whole one, which was handed out.
+    /// Whether `partial` is a complete line that was returned.
     is_whole: bool,
 }
 
-/// A line that was written, of which nothing was read yet but where it ends.
+/// A new line, of which only the end was located.
 #[derive(Clone, Copy, Debug)]
 pub struct NewLine<'a>(&'a [u8]);
 
-/// A place in the journal, right after a line: where somebody goes on who has read until there. It is good for as long as the
-/// file is kept that it is in.
+/// A position in the journal, directly after a line, to continue reading from. Valid as long as its file is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bookmark {
     inode: u64,
     offset: u64,
 }
 
-/// Bytes at the beginning of a line in which its id and outcome stand: they come before all that has no bound.
+/// The length of the beginning of a line with its id and outcome, in bytes: they precede all unbounded fields.
 const HEAD: usize = 160;
 
-/// How the fields stand in a line that are looked for without reading it.
+/// The serialised forms of fields that are searched without parsing.
 const ID: &[u8] = br#""id":""#;
 const TOOL: &[u8] = br#","tool":"#;
 const BEGIN: &[u8] = br#""outcome":"started""#;
 const SUCCESS: &[u8] = br#""outcome":"ok""#;
 
 impl Followed {
-    /// Those of the journal in `directory`, in `file` after its first bytes; `newest_aside` is read already.
+    /// Follows the journal in `directory`, from an offset in `file`; `newest_aside` has been read.
     pub(super) fn new(
         directory: &Path,
         file: Option<(File, u64)>,
@@ -72,7 +71,7 @@ impl Followed {
         Ok(followed)
     }
 
-    /// Those after `bookmark`; all that is kept, where there is none, or its file is gone.
+    /// Follows the journal after `bookmark`; reads everything if there is none or its file was removed.
     pub(super) fn after(directory: &Path, bookmark: Option<Bookmark>) -> io::Result<Self> {
         let mut followed = Self::new(directory, None, None)?;
         let aside = match aside(directory) {
@@ -94,7 +93,7 @@ impl Followed {
             file.seek(SeekFrom::Start(offset))?;
             followed.read_from(file)?;
         }
-        // Those that are newer than the first are found later.
+        // Files newer than the first are found later.
         followed.newest_aside = aside.iter().rfind(|path| *path <= first && *first != current).cloned();
         if *first == current {
             followed.newest_aside = aside.last().cloned();
@@ -102,7 +101,7 @@ impl Followed {
         Ok(followed)
     }
 
-    /// Where the last line ends that was handed out; `None` before any file is read.
+    /// Returns the position after the last returned line; `None` before a file is opened.
     pub fn bookmark(&mut self) -> io::Result<Option<Bookmark>> {
         let (Some(open), Some(inode)) = (&mut self.open, self.inode) else { return Ok(None) };
         let partial = if self.is_whole { 0 } else { self.partial.len() as u64 };
@@ -117,8 +116,8 @@ impl Followed {
         Ok(())
     }
 
-    /// The next line, of a call that begins or of one that ends; `None` where there is no other for now. It costs a
-    /// fraction of what reading it whole does.
+    /// Returns the next line, of a call that starts or ends; `None` if there is none for now. Costs a fraction of
+    /// parsing it.
     pub fn next_line(&mut self) -> io::Result<Option<NewLine<'_>>> {
         let is_there = self.advance()?;
         Ok(is_there.then_some(NewLine(&self.partial)))
@@ -133,7 +132,7 @@ impl Followed {
         Ok(None)
     }
 
-    /// Reads the next whole line into `partial`; whether there is one.
+    /// Reads the next complete line into `partial`; returns whether there is one.
     fn advance(&mut self) -> io::Result<bool> {
         loop {
             if self.advance_in_open()? {
@@ -144,7 +143,7 @@ impl Followed {
             } else if !self.find_later()? {
                 return Ok(false);
             }
-            // What was added to the open file before the next one was begun is read before that.
+            // Lines appended to the open file before the next file began are read first.
         }
     }
 
@@ -155,14 +154,14 @@ impl Followed {
         }
         let room = (MAX_LINE - self.partial.len().min(MAX_LINE)) as u64;
         open.take(room).read_until(b'\n', &mut self.partial)?;
-        // What is longer than any record comes in several, of which none is a record.
+        // A line longer than any record is split into several, none of which is a record.
         self.is_whole = self.partial.ends_with(b"\n") || self.partial.len() >= MAX_LINE;
         Ok(self.is_whole)
     }
 
-    /// Finds the files that were begun after the open one; whether there are any.
+    /// Finds the files after the open one; returns whether there are any.
     fn find_later(&mut self) -> io::Result<bool> {
-        // Before the others are listed: one that is put aside in between is known then.
+        // Opened before the others are listed, so that a file rotated meanwhile is recognised.
         let Some(current) = open(&self.directory.join(CURRENT))? else { return Ok(false) };
         let inode = current.metadata()?.ino();
         if self.inode == Some(inode) {
@@ -176,8 +175,8 @@ impl Followed {
             aside.iter().filter(|path| self.newest_aside.as_ref().is_none_or(|newest| *path > newest));
         for file in begun.rev().take(MAX_LATER).filter_map(|path| open(path).transpose()) {
             let file = file?;
-            let own = file.metadata()?.ino();
-            if own != inode && Some(own) != self.inode {
+            let found = file.metadata()?.ino();
+            if found != inode && Some(found) != self.inode {
                 self.later.push_front(file);
             }
         }
@@ -188,34 +187,34 @@ impl Followed {
 }
 
 impl NewLine<'_> {
-    /// All that it says; `None` where it is no line of a journal.
+    /// Parses the record; `None` if the line is invalid.
     pub fn record(self) -> Option<Record> {
         record(self.0)
     }
 
-    /// The line as it stands, its end included.
+    /// Returns the raw line, including its end.
     pub fn bytes(&self) -> &[u8] {
         self.0
     }
 
-    /// The call's id, where the line looks like one of this version.
+    /// Returns the id of the call, if the line has the format of this version.
     pub fn id(&self) -> Option<&str> {
         let start = memmem::find(self.head(), ID)? + ID.len();
         let id = self.head().get(start..)?;
         std::str::from_utf8(id.get(..memchr(b'"', id)?)?).ok()
     }
 
-    /// Whether it says that a call begins.
+    /// Whether the line is the start of a call.
     pub fn is_begin(&self) -> bool {
         memmem::find(self.head(), BEGIN).is_some()
     }
 
-    /// Whether it says that a call did what it was asked.
+    /// Whether the line is the end of a successful call.
     pub fn is_success(&self) -> bool {
         memmem::find(self.head(), SUCCESS).is_some()
     }
 
-    /// The beginning of the line, in which no text of a caller stands.
+    /// Returns the beginning of the line, which contains no text of a caller.
     fn head(&self) -> &[u8] {
         let head = self.0.get(..HEAD).unwrap_or(self.0);
         head.get(..memmem::find(head, TOOL).unwrap_or(head.len())).unwrap_or_default()

@@ -1,37 +1,37 @@
-//! What a line says that decides whether it is wanted. Reading no more takes a third of the time.
+//! The fields of a line that decide whether it is wanted. Parsing only these takes a third of the time.
 
 use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 
 use super::super::{Outcome, Program, Record};
 
-/// A line in short.
+/// The outline of a line.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Outline {
-    /// That of the call.
+    /// The id of the call.
     pub id: String,
-    /// When the call began.
+    /// The start of the call.
     pub time: Timestamp,
-    /// What came of it.
+    /// The outcome of the call.
     pub outcome: Outcome,
-    /// Whether this is the call's only line.
+    /// Whether this is the only line of the call.
     pub(super) merged: bool,
     /// The tool, by the name that models see.
     pub tool: String,
-    /// How long it took, where it has ended.
+    /// The duration in milliseconds, if the call has ended.
     pub duration_ms: Option<f64>,
-    /// The part of it in which the call waited for a person.
+    /// The part of it in which the call waited for a person, in milliseconds.
     pub waited_ms: Option<f64>,
-    /// The caller that a server told from others.
+    /// The caller, in a server with several callers.
     pub caller: Option<String>,
-    /// What the call came through.
+    /// The client or command that the call came through.
     pub via: Option<String>,
     /// The agents that the call came through.
     pub agent: Option<String>,
-    /// The program it was called in.
+    /// The program of the call.
     pub program: Program,
-    /// The process of haft.
+    /// The process id of haft.
     pub pid: u32,
 }
 
@@ -54,7 +54,7 @@ impl From<&Record> for Outline {
     }
 }
 
-/// What a line is.
+/// A parsed line.
 #[expect(clippy::large_enum_variant, reason = "one at a time, and nearly every line is an outline")]
 pub(super) enum Line {
     Of(Outline),
@@ -63,18 +63,18 @@ pub(super) enum Line {
 }
 
 impl Outline {
-    /// How long the tool took, without the time in which a person was waited for, in milliseconds.
+    /// Returns the duration of the tool without the time waiting for a person, in milliseconds.
     pub fn ran_ms(&self) -> Option<f64> {
         self.duration_ms.map(|ms| (ms - self.waited_ms.unwrap_or_default()).max(0.0))
     }
 
-    /// Whether this is the line of a call that begins.
+    /// Whether this is the first line of a call.
     pub(super) fn is_begin(&self) -> bool {
         self.outcome == Outcome::Started
     }
 
-    /// When the line was written, where it says so: lines of a file stand in this order. Each call has a line that does.
-    /// That of its end alone does not: a machine that slept meanwhile has not counted the time.
+    /// Returns when the line was written, if it says so: the lines of a file are in this order. Every call has a
+    /// line that does; a separate last line does not, since a suspended machine does not count the time.
     pub fn written(&self) -> Option<Timestamp> {
         let says = (self.is_begin() || self.merged) && self.time > Timestamp::UNIX_EPOCH;
         let took = SignedDuration::try_from_secs_f64(self.duration_ms.unwrap_or_default() / 1e3);
@@ -93,7 +93,7 @@ pub(super) fn outline(line: &[u8]) -> Line {
     }
 }
 
-/// All that a line says.
+/// Parses a whole record.
 pub(super) fn record(line: &[u8]) -> Option<Record> {
     serde_json::from_slice(line).ok().filter(|record: &Record| !record.id.is_empty())
 }

@@ -1,4 +1,4 @@
-//! Where in a journal the calls since a time begin: found by halves, since lines stand in the order in which they were
+//! Finds the position of the calls since a time by bisection, since lines are in the order in which they were
 //! written.
 
 use std::fs::File;
@@ -12,18 +12,18 @@ use super::super::file::MAX_LINE;
 use super::outline::{Line, outline};
 use super::{View, earliest};
 
-/// Bytes that are rather read than divided again.
+/// The size of a range, in bytes, that is read instead of divided again.
 const ENOUGH: u64 = 256 << 10;
 
-/// The file and the place in it before which no call is that began at `since` or later.
+/// Returns the file and the offset before which no call since `since` begins.
 pub(super) fn of(view: &View, since: Timestamp) -> io::Result<(usize, u64)> {
     let (mut low, mut high) = (0, view.count());
-    // The last file that begins before then.
+    // Find the last file that begins before `since`.
     while high - low > 1 {
         let middle = low + (high - low) / 2;
         let is_older = match view.file(middle)? {
             Some((file, length)) => is_older(&file, 0, length, since)?.is_some(),
-            // It is gone, and so are all before it.
+            // The file was removed, and so were all before it.
             None => true,
         };
         if is_older { low = middle } else { high = middle }
@@ -44,10 +44,10 @@ fn within(file: &File, length: u64, since: Timestamp) -> io::Result<u64> {
     Ok(low)
 }
 
-/// Where the first line after `from` ends that says when it was written, if that was before `since`. Where none does the
-/// time is not known, and taken for a later one.
+/// Returns the end of the first line after `from` that has a time, if that is before `since`. Without such a line,
+/// the time counts as later.
 fn is_older(file: &File, from: u64, to: u64, since: Timestamp) -> io::Result<Option<u64>> {
-    // Room for the rest of one line and the whole of another, which is short as good as always.
+    // Room for the rest of one line and another whole line, which is nearly always short.
     let mut block = vec![0; usize::try_from((to - from).min(2 * MAX_LINE as u64)).unwrap_or_default()];
     let read = file.read_at(&mut block, from)?;
     block.truncate(read);

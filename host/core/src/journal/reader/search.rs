@@ -1,4 +1,4 @@
-//! One call, by its id, and what was called for it. Looks at the bytes of a line, and reads those that match.
+//! Finds a call by its id, and the calls made for it. Compares the bytes of lines, and parses only matching ones.
 
 use std::collections::HashSet;
 use std::io;
@@ -11,17 +11,17 @@ use super::backward::Backward;
 use super::calls::in_order;
 use super::outline::record;
 
-/// How a line begins that this version wrote; the id follows.
+/// The beginning of a line of this version; the id follows.
 const HEAD: &str = "{\"v\":1,\"id\":\"";
 
-/// What an id stands for.
+/// The result of a search for an id.
 #[derive(Debug)]
 pub enum Found {
     /// One call.
     One(Box<Record>),
-    /// Calls that are several, of which it is the beginning.
+    /// Several calls have this prefix.
     Several,
-    /// None.
+    /// No call.
     None,
 }
 
@@ -38,7 +38,7 @@ pub(super) fn find(view: &View, id: &str) -> io::Result<(Found, usize)> {
             continue;
         };
         if record.id == id {
-            // The last line of a call says all there is to say.
+            // The last line of a call is complete.
             return Ok((Found::One(Box::new(record)), broken));
         }
         if !record.id.starts_with(id) {
@@ -57,7 +57,8 @@ pub(super) fn find(view: &View, id: &str) -> io::Result<(Found, usize)> {
     Ok((found, broken))
 }
 
-/// Whether a line is whole and of a call whose line does not begin with `start`, or blank: by its first and last bytes.
+/// Whether a line is complete and of a call whose line does not begin with `start`, or blank: by its first and last
+/// bytes.
 fn is_another(line: &[u8], start: &str) -> bool {
     let line = line.trim_ascii_end();
     line.is_empty()
@@ -65,14 +66,14 @@ fn is_another(line: &[u8], start: &str) -> bool {
 }
 
 pub(super) fn children(view: &View, parent: &Record, count: usize) -> io::Result<Vec<Record>> {
-    // They come after the first line of their parent.
-    let (first, own) = (format!("{HEAD}{}\"", parent.id), format!("\"parent\":\"{}\"", parent.id));
-    let own = memmem::Finder::new(own.as_bytes());
+    // The children follow the first line of their parent.
+    let (first, child) = (format!("{HEAD}{}\"", parent.id), format!("\"parent\":\"{}\"", parent.id));
+    let child = memmem::Finder::new(child.as_bytes());
     let (mut lines, mut line) = (Backward::new(view), Vec::new());
     let (mut ended, mut seen, mut unended) = (Vec::new(), HashSet::new(), Vec::new());
     while seen.len() < count && lines.next(&mut line)? {
-        let is_own = own.find(&line).is_some();
-        let read = (is_own || line.starts_with(first.as_bytes())).then(|| record(&line)).flatten();
+        let is_child = child.find(&line).is_some();
+        let read = (is_child || line.starts_with(first.as_bytes())).then(|| record(&line)).flatten();
         let Some(record) = read else { continue };
         let is_begin = record.outcome == super::super::Outcome::Started;
         if record.id == parent.id && (is_begin || record.merged) {

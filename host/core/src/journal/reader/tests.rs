@@ -5,7 +5,7 @@ use super::super::Outcome;
 use super::super::file::MAX_LINE;
 use super::*;
 
-/// A line of the call `id`, `seconds` after midnight.
+/// Returns a line of the call `id`, `seconds` after midnight.
 fn at(id: &str, outcome: &str, seconds: u32) -> String {
     let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
     let time = format!("2026-08-02T{hours:02}:{minutes:02}:{seconds:02}Z");
@@ -16,7 +16,7 @@ fn line(id: &str, outcome: &str) -> String {
     at(id, outcome, 0)
 }
 
-/// The only line of a call.
+/// Returns the only line of a call.
 fn merged(id: &str) -> String {
     line(id, "ok").replace("\"tool\"", "\"merged\":true,\"tool\"")
 }
@@ -24,7 +24,7 @@ fn merged(id: &str) -> String {
 struct Place(tempfile::TempDir);
 
 impl Place {
-    /// A journal of these files, the last of which is the one that is written to.
+    /// Makes a journal of these files; the last is the current one.
     fn new(files: &[String]) -> Self {
         let place = Self(tempfile::tempdir().unwrap());
         let (current, aside) = files.split_last().unwrap();
@@ -80,7 +80,7 @@ fn every_call_comes_once_in_the_order_of_the_ends() {
     assert_eq!((told(&last.records), last.broken, last.is_cut), (all.map(str::to_owned).to_vec(), 2, false));
 }
 
-/// From the end no more is read than is asked for; of a call whose end was read the beginning is none of its own.
+/// Reading from the end reads no more than necessary; the first line of an ended call is no separate call.
 #[test]
 fn the_last_calls_are_read_from_the_end() {
     let place = Place::new(&[
@@ -114,7 +114,7 @@ fn a_line_without_end_is_passed_over() {
     assert_eq!((torn.all(), torn.last(5).0), ((vec!["a ok".to_owned()], 1), vec!["a ok".to_owned()]));
 }
 
-/// A call each second of a day, each with two lines that are two seconds apart, in files of any length.
+/// A call each second of a day, each with two lines two seconds apart, in files of any length.
 #[test]
 fn what_was_called_since_a_time_is_found() {
     let second = |n: u32| at(&format!("{n:05}"), "started", n) + &at(&format!("{n:05}"), "ok", n);
@@ -135,12 +135,12 @@ fn what_was_called_since_a_time_is_found() {
         let first = found.first().map(|first| first.split(' ').next().unwrap().parse::<usize>().unwrap());
         assert_eq!(first, (count > 0).then_some(12 * 3600 - count), "{time}");
     }
-    // What is older is not read: it could be anything.
+    // Older files are not read, whatever they contain.
     fs::write(place.path("journal-001.jsonl"), "x").unwrap();
     assert_eq!(place.since("2026-08-02T11:59:50Z").len(), 10);
 }
 
-/// A call by its id or the beginning of it, as its last line tells it.
+/// A call is found by its id or a prefix, with its last line.
 #[test]
 fn a_call_is_found_by_its_id() {
     let place = Place::new(&[
@@ -160,7 +160,7 @@ fn a_call_is_found_by_its_id() {
     assert_eq!((find("c"), find("d")), ("c0 started".into(), "None".into()));
 }
 
-/// What could not be read is counted, whether it looks like another call's line or like none.
+/// Unreadable lines are counted, whether they resemble another call's line or not.
 #[test]
 fn lines_that_are_none_are_counted_where_a_call_is_looked_for() {
     let torn = line("other", "ok").replace("}\n", "\n");
@@ -168,7 +168,7 @@ fn lines_that_are_none_are_counted_where_a_call_is_looked_for() {
     assert_eq!(["a", "b", "c"].map(|id| place.view().find(id).unwrap().1), [2, 0, 2]);
 }
 
-/// The calls of an agent, which stand between the two lines of the call that it answers.
+/// The calls of an agent are between the two lines of the call that it answers.
 #[test]
 fn the_calls_of_an_agent_are_found() {
     let of = |id: &str, outcome: &str| line(id, outcome).replace("\"tool\"", "\"parent\":\"p\",\"tool\"");
@@ -182,7 +182,7 @@ fn the_calls_of_an_agent_are_found() {
     assert_eq!(place.view().children(&children[0], 10).unwrap(), []);
 }
 
-/// A journal can be followed from where it was opened, also into the next file.
+/// A journal can be followed from the time of opening, also into the next file.
 #[test]
 fn a_journal_can_be_followed() {
     let place = Place::new(&[line("old", "ok")]);
@@ -192,7 +192,7 @@ fn a_journal_can_be_followed() {
     let (start, end) = (line("a", "started"), line("a", "ok"));
     let (first, rest) = end.split_at(10);
     file.write_all(format!("{start}{first}").as_bytes()).unwrap();
-    // Neither is it told twice nor lost what came after the journal was opened.
+    // Lines written after opening are neither repeated nor lost.
     assert_eq!(told(&view.last(5, None, |_| true).unwrap().records), ["old ok"]);
     let mut followed = view.follow().unwrap();
     let mut ids = || -> Vec<String> { followed.by_ref().map(|record| record.unwrap().id).collect() };
@@ -204,13 +204,13 @@ fn a_journal_can_be_followed() {
     fs::write(&current, line("c", "ok")).unwrap();
     assert_eq!(ids(), ["b", "c"]);
     assert!(ids().is_empty());
-    // Several files may be filled between two looks.
+    // Several files may be filled between two reads.
     fs::rename(&current, place.path("journal-2.jsonl")).unwrap();
     fs::write(place.path("journal-3.jsonl"), line("d", "ok")).unwrap();
     fs::write(place.path("journal-4.jsonl"), line("e", "started") + &line("e", "ok")).unwrap();
     fs::write(&current, line("f", "ok")).unwrap();
     assert_eq!(ids(), ["d", "e", "f"]);
-    // The one that was open may be gone by then.
+    // The open file may be removed by then.
     fs::remove_file(&current).unwrap();
     fs::write(place.path("journal-5.jsonl"), line("g", "ok")).unwrap();
     fs::write(&current, line("h", "ok")).unwrap();
@@ -218,7 +218,7 @@ fn a_journal_can_be_followed() {
     assert!(ids().is_empty());
 }
 
-/// Lines as a version of before writes them, where every call has two.
+/// Lines of an earlier version, in which every call has two.
 #[test]
 fn outcomes_are_read_with_the_rest() {
     let place = Place::new(&[line("a", "started") + &line("a", "vanished")]);
@@ -226,8 +226,8 @@ fn outcomes_are_read_with_the_rest() {
     assert_eq!(last.records.len(), 1);
 }
 
-/// Neither a time at the end of all time, nor an end line whose call slept with the machine, nor one without a time says
-/// that what stands before is older.
+/// A time at the end of the range, a last line of a call during which the machine was suspended, and a line without
+/// a time do not hide earlier lines.
 #[test]
 fn what_says_nothing_of_its_time_hides_no_call() {
     let late = line("late", "started").replace("2026-08-02T00:00:00Z", "9999-12-30T21:59:30Z");
@@ -244,7 +244,7 @@ fn what_says_nothing_of_its_time_hides_no_call() {
     assert_eq!(place.since("2026-08-02T11:00:00Z"), ["one ok", "late started"]);
 }
 
-/// What is read in parts, each by another process, is every line once, also where files are put aside in between.
+/// Several processes that read one after the other from bookmarks read every line once, also across rotations.
 #[test]
 fn whoever_goes_on_at_a_bookmark_misses_nothing() {
     let place = tempfile::tempdir().unwrap();

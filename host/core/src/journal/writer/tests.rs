@@ -6,7 +6,7 @@ use super::super::{Outcome, Program};
 use super::*;
 use crate::call::ToolCall;
 
-/// So long a group waits only where it is never written.
+/// A group waits this long only if it is never written.
 const HANG: Duration = Duration::from_mins(5);
 
 struct Place {
@@ -15,7 +15,7 @@ struct Place {
 }
 
 impl Place {
-    /// A journal whose lines are gathered: the first line is written, and the thread started.
+    /// Makes a journal that gathers lines: the first line is written, and the thread is started.
     fn gathering() -> Self {
         let place = Self::new();
         place.writer.gather();
@@ -29,7 +29,7 @@ impl Place {
         Self { directory, writer }
     }
 
-    /// The calls on file, each with its outcome: `a started`.
+    /// Returns the calls in the file with their outcomes: `a started`.
     fn lines(&self) -> Vec<String> {
         let text = fs::read_to_string(self.directory.path().join(CURRENT)).unwrap_or_default();
         assert!(text.is_empty() || text.ends_with('\n'), "{text}");
@@ -53,7 +53,7 @@ impl Place {
         self.writer.end(begun, |record| Record { outcome: Outcome::Ok, ..record });
     }
 
-    /// Holds back the thread: it cannot write before this is dropped.
+    /// Blocks the thread: it cannot write before this is dropped.
     fn held(&self) -> std::sync::MutexGuard<'_, File> {
         self.writer.file.lock()
     }
@@ -70,7 +70,7 @@ fn record(call: &str) -> Arc<Record> {
     Arc::new(Record::begun(Program::default(), &call))
 }
 
-/// Where nobody asked for groups every line is on file at once, and there is no thread.
+/// Without gathering, every line is in the file at once, and there is no thread.
 #[test]
 fn without_groups_every_line_is_written_at_once() {
     let place = Place::new();
@@ -82,7 +82,7 @@ fn without_groups_every_line_is_written_at_once() {
     assert!(place.writer.thread.get().is_none());
 }
 
-/// What may have effects is on file before it runs, and with it what came before.
+/// The first line of a call that may have effects is in the file before the call runs, with earlier lines.
 #[test]
 fn a_line_that_may_not_wait_is_on_file_at_once() {
     let place = Place::gathering();
@@ -99,7 +99,7 @@ fn a_line_that_may_not_wait_is_on_file_at_once() {
     }
 }
 
-/// Lines that wait are written without anything else happening.
+/// Waiting lines are written without any other event.
 #[test]
 fn lines_that_wait_are_written_soon() {
     let place = Place::gathering();
@@ -110,7 +110,7 @@ fn lines_that_wait_are_written_soon() {
     place.wait_for(&["first started", "a started", "a ok"]);
 }
 
-/// A call that is over before its first line was written has one line, which says so.
+/// A call that ends before its first line is written has one line, marked as such.
 #[test]
 fn a_call_that_is_over_has_one_line() {
     let place = Place::gathering();
@@ -125,7 +125,7 @@ fn a_call_that_is_over_has_one_line() {
     place.wait_for(&["first started", "a ok merged", "b started", "b ok"]);
 }
 
-/// What waits is bounded: beyond that a line is written by whom it comes from.
+/// The number of waiting lines is bounded: beyond it, the caller writes the line.
 #[test]
 fn what_waits_is_bounded() {
     let place = Place::gathering();
@@ -148,7 +148,7 @@ fn what_waits_is_bounded() {
     drop(held);
 }
 
-/// Nothing is lost at an end: of the journal, or of the process.
+/// Nothing is lost at the end of the journal or of the process.
 #[test]
 fn what_waits_is_written_at_the_end() {
     let directory = tempfile::tempdir().unwrap();
@@ -176,13 +176,13 @@ fn what_waits_is_written_at_the_end() {
     drop(held);
     place.writer.stop();
     assert_eq!(place.lines(), ["first started", "waits started"]);
-    // And so is what comes after, without the thread.
+    // Later lines are written without the thread.
     place.writer.gather();
     place.writer.begin(&record("late"), true);
     assert_eq!(place.lines().last().unwrap(), "late started");
 }
 
-/// Whole lines, however many journals write to the file.
+/// Lines stay whole with several journals on one file.
 #[test]
 fn groups_of_several_writers_do_not_mix() {
     const CALLS: usize = 500;
@@ -202,7 +202,7 @@ fn groups_of_several_writers_do_not_mix() {
         }
     });
     let text = fs::read_to_string(place.directory.path().join(CURRENT)).unwrap();
-    // A file that is opened while another writes to it looks torn.
+    // A file that is opened during another process's write looks incomplete.
     let lines = text.lines().filter(|line| !line.is_empty());
     let records: Vec<Record> = lines.map(|line| serde_json::from_str(line).unwrap()).collect();
     let ended = records.iter().filter(|record| record.outcome == Outcome::Ok);

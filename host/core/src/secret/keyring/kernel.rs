@@ -1,13 +1,13 @@
-//! The kernel's keyring (keyrings(7)): a `user` key whose description is the entry as program.toml
-//! writes it, in the session's or the user's keyring. Refuses to request a key: that starts a program.
+//! The kernel's keyring (keyrings(7)): a `user` key whose description is the entry as written in program.toml, in
+//! the session's or the user's keyring. Never requests a key: that starts a program.
 
 use linux_keyutils::{KeyRing, KeyRingIdentifier};
 
 use crate::manifest::KeyringEntry;
 
-/// The entry's value, if it is there for this process.
+/// Returns the value of the entry, if this process can read it.
 pub(super) fn read(entry: &KeyringEntry) -> Option<Vec<u8>> {
-    // A service without a session of its own does not possess the user's keyring by its session's.
+    // A service without a session of its own does not possess the user's keyring through its session.
     let rings = [KeyRingIdentifier::Session, KeyRingIdentifier::User];
     let find = |ring| KeyRing::from_special_id(ring, false)?.search(&entry.to_string())?.read_to_vec();
     rings.into_iter().find_map(|ring| find(ring).ok())
@@ -17,7 +17,7 @@ pub(super) fn read(entry: &KeyringEntry) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
 
-    /// Where the kernel has keyrings for this process, an entry is found in them.
+    /// If the kernel has keyrings for this process, an entry in them is found.
     #[test]
     fn a_key_of_the_session_is_found() {
         let entry =

@@ -1,5 +1,5 @@
-//! Linux: first the kernel's keyring, which answers at once without a prompt, then the desktop's (the Secret Service:
-//! GNOME's, KDE's, that of a password manager).
+//! Linux: first the kernel's keyring, which answers at once without a prompt, then the desktop's (the Secret
+//! Service of GNOME, KDE or a password manager).
 
 mod kernel;
 mod service;
@@ -7,7 +7,7 @@ mod service;
 use crate::lookup::HostPrograms;
 use crate::manifest::KeyringEntry;
 
-/// What an entry holds: `None` where there is no such entry, an error where the keyring does not tell.
+/// Reads an entry: `None` if it does not exist, an error if the keyring is not available.
 pub(super) async fn read(entry: &KeyringEntry, programs: &HostPrograms) -> Result<Option<Vec<u8>>, String> {
     if let Some(secret) = kernel::read(entry) {
         return Ok(Some(secret));
@@ -15,7 +15,7 @@ pub(super) async fn read(entry: &KeyringEntry, programs: &HostPrograms) -> Resul
     service::read(entry, programs).await.map_err(|error| error.to_string())
 }
 
-/// What a person types to store an entry. Where no desktop answers, the kernel's keyring is left.
+/// Returns the command that stores an entry. Without a desktop, it uses the kernel's keyring.
 pub(super) fn how_to_store(entry: &KeyringEntry, keyring_answers: bool) -> String {
     if keyring_answers {
         let KeyringEntry { service, user } = entry;

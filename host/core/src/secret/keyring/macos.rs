@@ -1,4 +1,4 @@
-//! macOS: the generic passwords of the user's keychain. A locked keychain asks its user.
+//! macOS: the generic passwords of the user's keychain. A locked keychain prompts its user.
 
 use security_framework::base::Error;
 use security_framework::passwords::get_generic_password;
@@ -9,10 +9,10 @@ use crate::manifest::KeyringEntry;
 /// `errSecItemNotFound` of Security's `SecBase.h`.
 const NOT_FOUND: i32 = -25300;
 
-/// What an entry holds: `None` where there is no such entry, an error where the keyring does not tell.
+/// Reads an entry: `None` if it does not exist, an error if the keychain is not available.
 pub(super) async fn read(entry: &KeyringEntry, _programs: &HostPrograms) -> Result<Option<Vec<u8>>, String> {
     let KeyringEntry { service, user } = entry.clone();
-    // It waits for a person where the keychain is locked.
+    // A locked keychain waits for the user.
     let found = tokio::task::spawn_blocking(move || get_generic_password(&service, &user)).await;
     match found.map_err(|error| error.to_string())? {
         Ok(secret) => Ok(Some(secret)),
@@ -21,7 +21,7 @@ pub(super) async fn read(entry: &KeyringEntry, _programs: &HostPrograms) -> Resu
     }
 }
 
-/// What a person types to store an entry.
+/// Returns the command that stores an entry.
 pub(super) fn how_to_store(entry: &KeyringEntry, _keyring_answers: bool) -> String {
     let KeyringEntry { service, user } = entry;
     format!("`security add-generic-password -s '{service}' -a '{user}' -w` asks for it and stores it")

@@ -1,6 +1,6 @@
-//! The desktop's keyring: the Secret Service (specification 0.2 of freedesktop.org), asked by `secret-tool`, libsecret's
-//! own client. An entry is the item with the attributes `service` and `username`, which is what `secret-tool`, Python's
-//! and Rust's keyring libraries write. Refuses to store anything.
+//! The desktop's keyring: the Secret Service (specification 0.2 of freedesktop.org), accessed through
+//! `secret-tool`, libsecret's own client. An entry is the item with the attributes `service` and `username`, as
+//! written by `secret-tool` and the keyring libraries of Python and Rust. Never stores an entry.
 
 use std::io;
 use std::process::Stdio;
@@ -14,12 +14,12 @@ use crate::lookup::HostPrograms;
 use crate::manifest::KeyringEntry;
 use crate::secret::MAX_SECRET;
 
-/// Two minutes: as long as a person needs to find and type the password of the keyring.
+/// 2 minutes: as long as a person needs to find and type the password of the keyring.
 const PATIENCE: Duration = Duration::from_mins(2);
 
 const PROGRAM: &str = "secret-tool";
 
-/// The Secret Service cannot be asked.
+/// Why the Secret Service cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ServiceError {
     #[error("`{PROGRAM}`, which asks the desktop's keyring, is not on PATH (Debian: libsecret-tools)")]
@@ -34,14 +34,14 @@ pub(super) enum ServiceError {
     TimedOut,
 }
 
-/// The end of one run of the program.
+/// The result of running the program.
 struct Answer {
     succeeded: bool,
     output: Vec<u8>,
     complaint: String,
 }
 
-/// The entry's value; `None` where the service does not have it. A locked keyring asks its user.
+/// Returns the value of the entry; `None` if the service does not have it. A locked keyring prompts its user.
 pub(super) async fn read(
     entry: &KeyringEntry,
     programs: &HostPrograms,
@@ -59,8 +59,8 @@ pub(super) async fn read(
     timeout(PATIENCE, read).await.unwrap_or(Err(ServiceError::TimedOut))
 }
 
-/// Runs one subcommand, unconfined: it is the user's own, and is given nothing but the name of an entry. At most one byte
-/// more than a secret has is read; a dropped future kills the program.
+/// Runs a subcommand, unconfined: it is the user's own program and gets only the name of an entry. Reads at most
+/// one byte more than the maximum size of a secret; dropping the future kills the program.
 #[expect(
     clippy::disallowed_methods,
     reason = "core stands below what confines children, which closes the service's socket to them"

@@ -19,7 +19,7 @@ fn cl04_a_secret_is_left_out_of_any_text() {
     assert!(!format!("{redactor:?}").contains("hunter2"));
 }
 
-/// CL04: what was cut off is still a secret.
+/// CL04: a part of a secret is redacted too.
 #[test]
 fn cl04_a_secret_that_was_cut_is_left_out() {
     let redactor = redactor(&[KEY]);
@@ -65,7 +65,7 @@ fn clones_learn_from_each_other() {
     assert_eq!(other.redact(KEY), "***");
 }
 
-/// A text that repeats what a secret begins with costs no more than another.
+/// A text that repeats the beginning of a secret costs no more than another.
 #[test]
 fn repetition_is_cheap() {
     let secret = format!("{}b", "a".repeat(2000));
@@ -82,7 +82,7 @@ fn bytes_are_treated_as_texts_are() {
 }
 
 proptest! {
-    /// Whatever stands around it, a secret never survives.
+    /// A secret is redacted whatever surrounds it.
     #[test]
     fn no_text_shows_a_secret(secret in "[a-cöß\\n\"]{8,40}", before in "[a-cöß]{0,20}", after in "[a-cöß]{0,20}") {
         prop_assume!(secret.trim().len() >= MIN_SECRET);

@@ -1,4 +1,4 @@
-//! One worker, as a gate knows it: its places, and what it says of its tools.
+//! A worker as a gate knows it: its places and its tools.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -11,22 +11,22 @@ use super::{Wanted, token};
 use crate::identity::definition;
 use crate::message::{Beat, Known};
 
-/// How soon a worker is asked again what it has.
+/// The wait before a worker is asked for its tools again.
 const ASKED_AGAIN: Duration = Duration::from_millis(400);
 
 pub(super) struct Member {
-    /// Those that the server lets it have, and `ANY` where it lets it be any worker.
+    /// The labels that the server permits the worker, and `ANY` if it permits that.
     pub(super) labels: HashSet<String>,
     pub(super) places: u32,
-    /// Places that others use, as the worker told last.
+    /// The number of places used by other gates, as the worker last reported.
     pub(super) others: u32,
-    /// Calls that this gate has there.
+    /// The number of this gate's calls at the worker.
     pub(super) own: u32,
-    /// It said that it is full: no call goes there before it says something else.
+    /// Whether the worker reported that it is full: it gets no call before its next message.
     pub(super) is_full: bool,
     pub(super) is_leaving: bool,
     pub(super) tools: Option<Arc<Offered>>,
-    /// Which of its tools these are, as it counts them.
+    /// The worker's revision number of its tools.
     pub(super) revision: u64,
     pub(super) asked: Option<Instant>,
     pub(super) seen: Instant,
@@ -34,18 +34,18 @@ pub(super) struct Member {
     pub(super) gone: CancellationToken,
 }
 
-/// What one or several workers have.
+/// The tool list of one or several workers.
 pub(super) struct Offered {
-    /// SHA-256 of the text.
+    /// The SHA-256 of the text.
     pub(super) digest: [u8; 32],
-    /// Bytes of the text.
+    /// The size of the text in bytes.
     pub(super) size: usize,
-    /// By name; the newest of a name first.
+    /// The tools by name; the newest of a name first.
     pub(super) tools: HashMap<String, Vec<Known>>,
 }
 
 impl Offered {
-    /// What `text` says, whose digest is known. A tool under the digest of another one is none: workers vote by digests.
+    /// Parses `text`, whose digest is known. Skips a tool with a wrong digest: workers vote by digests.
     pub(super) fn read(text: &[u8], digest: [u8; 32]) -> Option<Self> {
         let mut tools: HashMap<String, Vec<Known>> = HashMap::new();
         for tool in serde_json::from_slice::<Vec<Known>>(text).ok()? {
@@ -91,7 +91,7 @@ impl Member {
         !self.is_full && self.busy() < self.places
     }
 
-    /// Whether it is to be asked what it has: it counts its tools as `revision`. Then it is.
+    /// Whether the worker must be asked for its tools of this `revision`; if so, records that it is asked.
     pub(super) fn is_to_be_asked(&mut self, revision: u64) -> bool {
         let is_known = self.tools.is_some() && self.revision == revision;
         let is_due = self.asked.is_none_or(|asked| asked.elapsed() > ASKED_AGAIN);
@@ -102,19 +102,20 @@ impl Member {
         true
     }
 
-    /// Which of the labels `on` is the first that it has.
+    /// Returns the index of the first of the labels `on` that the worker has.
     pub(super) fn label(&self, on: &[Label]) -> Option<usize> {
         on.iter().position(|label| self.labels.contains(token(label)))
     }
 
-    /// Whether it has what is wanted: by which label, and whether that only reads.
+    /// Returns the index of the label under which the worker offers the wanted tool, and whether calls of it only
+    /// read.
     pub(super) fn offers(&self, wanted: &Wanted) -> Option<(usize, bool)> {
         if self.is_leaving {
             return None;
         }
         let label = self.label(&wanted.on)?;
         let mut all = self.tools.as_ref()?.tools.get(&wanted.tool)?.iter();
-        let own = all.find(|own| own.definition == wanted.definition)?;
-        Some((label, own.reads))
+        let known = all.find(|known| known.definition == wanted.definition)?;
+        Some((label, known.reads))
     }
 }

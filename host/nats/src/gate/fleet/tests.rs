@@ -8,7 +8,7 @@ fn beat(instance: &str, places: u32, busy: u32) -> Beat {
     Beat { worker, labels: vec!["eu".into()], places, busy, leaving: false, revision: 0 }
 }
 
-/// A tool of this description.
+/// Returns a tool with this description.
 fn known(description: &str) -> Known {
     let def = ToolDef { name: "t".into(), description: description.into(), ..ToolDef::default() };
     Known {
@@ -34,7 +34,7 @@ fn wanted(on: &str) -> Wanted {
     Wanted { tool: "t".into(), definition: known("d").definition, on: Arc::new([on.parse().unwrap()]) }
 }
 
-/// A fleet with a worker for each beat, which has the tool.
+/// Returns a fleet with a worker for each beat, which has the tool.
 fn fleet(beats: &[Beat]) -> Arc<Fleet> {
     let fleet = Arc::new(Fleet::default());
     for beat in beats {
@@ -88,11 +88,11 @@ async fn calls_hear_of_the_death_of_their_worker() {
     assert!(lease.gone.is_cancelled());
     drop(lease);
     assert_eq!(fleet.lease(&wanted("*")).await.err(), Some(NoPlace::NoWorker));
-    // One that was thought dead, stopped for a while, is a new one.
+    // A worker that was removed after a suspension is added again.
     assert!(fleet.beat(&beat("a", 1, 0)));
 }
 
-/// A worker that ends hears no more calls while it finishes those that it has.
+/// A worker that shuts down gets no more calls while its running ones finish.
 #[tokio::test(start_paused = true)]
 async fn a_worker_that_takes_no_calls_is_not_gone() {
     let fleet = fleet(&[beat("a", 2, 0)]);
@@ -117,7 +117,7 @@ fn tools_that_differ_are_those_of_most_names() {
     assert_eq!(tools.iter().map(|tool| tool.def.description.as_str()).collect::<Vec<_>>(), ["d"]);
 }
 
-/// A worker has no voice in the vote of a tool that it does not have.
+/// A worker has no vote on a tool that it does not have.
 #[test]
 fn a_tool_under_the_digest_of_another_is_none() {
     let fleet = fleet(&[beat("a", 1, 0)]);
@@ -126,7 +126,7 @@ fn a_tool_under_the_digest_of_another_is_none() {
     assert!(fleet.tools(&["eu".parse().unwrap()], |_| true).is_empty());
 }
 
-/// One name takes no more of a gate than several processes of it do, whatever it makes up (Y4).
+/// The resources of one worker name are bounded, whatever it sends (Y4).
 #[test]
 fn what_one_name_makes_up_is_bounded() {
     let fleet = Arc::new(Fleet::default());

@@ -1,6 +1,6 @@
 use super::*;
 
-/// The whole answer of chunks whose only choice has these deltas, and what was told on the way.
+/// Returns the complete answer of chunks whose only choice has these deltas, and the visible pieces.
 fn folded(deltas: &[Value]) -> (Value, Vec<Piece>) {
     let (mut fold, mut pieces) = (Box::<Completion>::default(), Vec::new());
     for delta in deltas {
@@ -22,7 +22,7 @@ fn delta(call: &Value) -> Value {
     json!({ "tool_calls": [call] })
 }
 
-/// PL01: texts grow, and are told as they come.
+/// PL01: texts are concatenated, and emitted as they arrive.
 #[test]
 fn pl01_text_and_thoughts_are_put_together_and_told() {
     let deltas = [
@@ -42,7 +42,7 @@ fn pl01_text_and_thoughts_are_put_together_and_told() {
     assert_eq!(pieces, [thought("h"), thought("m"), text("hel"), text("lo")]);
 }
 
-/// PL03: calls that are written at the same time stay apart.
+/// PL03: interleaved calls are kept apart.
 #[test]
 fn pl03_parallel_calls_are_put_together_by_their_numbers() {
     let deltas = [
@@ -62,7 +62,7 @@ fn pl03_parallel_calls_are_put_together_by_their_numbers() {
     assert_eq!(message(&deltas)["tool_calls"], expected);
 }
 
-/// PL10: numbers that are all 0, or are not there; names that come again or in pieces.
+/// PL10: indices that are all 0 or missing; names that are repeated or split.
 #[test]
 fn pl10_calls_are_told_apart_however_they_are_numbered() {
     let whole = |index: Option<u64>, id: Option<&str>, name: &str| {
@@ -82,7 +82,7 @@ fn pl10_calls_are_told_apart_however_they_are_numbered() {
     assert_eq!(names(&[whole(None, Some("a"), "one"), more]), ["one"]);
 }
 
-/// PL11: what is not known is kept, and put together too.
+/// PL11: unknown keys are kept and concatenated.
 #[test]
 fn pl11_unknown_keys_are_put_together() {
     let detail =
