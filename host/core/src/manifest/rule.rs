@@ -4,10 +4,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::catalogue::AGENT;
-use super::entry::{Entry, Located};
+use super::entry::Located;
 use super::pattern::{ToolPattern, ToolPatternError};
-use super::section::Section;
+use super::table::{choices, table};
 
 /// Which calls are meant: those of the tools that a pattern names, all of them or those about something.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,20 +51,28 @@ pub enum Effect {
 }
 
 /// What `[agent] otherwise` may be.
-pub(super) const EFFECTS: &[(&str, Effect)] =
-    &[("allow", Effect::Allow), ("ask", Effect::Ask), ("deny", Effect::Deny)];
+const EFFECTS: &[(&str, Effect)] = &[("allow", Effect::Allow), ("ask", Effect::Ask), ("deny", Effect::Deny)];
 
-/// `allow`, `ask`, `deny` and `otherwise` of `[agent]`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RuleTable {
-    /// Calls that run without a question.
-    pub allow: Vec<Located<RulePattern>>,
-    /// Calls that a person is asked about.
-    pub ask: Vec<Located<RulePattern>>,
-    /// Calls that do not run.
-    pub deny: Vec<Located<RulePattern>>,
-    /// What becomes of calls that no rule names; `None`: they run, unless `confirm` and its like ask.
-    pub otherwise: Option<Located<Effect>>,
+choices! { Effect, EFFECTS }
+
+table! {
+    /// `allow`, `ask`, `deny` and `otherwise` of `[agent]`.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct RuleTable = "" {
+        /// calls that run without a question, such as `bash(git status *)`
+        #[also("allowed", "permissions")]
+        pub allow: Vec<Located<RulePattern>> = Vec::new(),
+        /// calls that a person is asked about; stronger than `allow`
+        #[also("confirm", "approve")]
+        pub ask: Vec<Located<RulePattern>> = Vec::new(),
+        /// calls that never run; stronger than `ask` and `allow`
+        #[also("denied", "forbid", "block")]
+        pub deny: Vec<Located<RulePattern>> = Vec::new(),
+        // Where it is absent they run too, unless `confirm` and its like ask.
+        /// what becomes of calls that no rule names: `allow` (default), `ask` or `deny`
+        #[also("default", "rest")]
+        pub otherwise: Option<Located<Effect>> = None,
+    }
 }
 
 impl Effect {
@@ -107,14 +114,6 @@ impl RulePattern {
 }
 
 impl RuleTable {
-    /// Reads the keys of `[agent]`.
-    pub(super) fn read(agent: &Section<'_>) -> Self {
-        debug_assert!(["allow", "ask", "deny", "otherwise"].iter().all(|key| AGENT.key(key).is_some()));
-        let rules = |key| agent.list(key, |entry| entry.located(Entry::parse));
-        let otherwise = agent.get("otherwise", |entry| entry.located(|entry| entry.one_of(EFFECTS)));
-        Self { allow: rules("allow"), ask: rules("ask"), deny: rules("deny"), otherwise }
-    }
-
     /// Every rule with its effect, in the order in which they count: what refuses before what asks, before what allows.
     pub fn all(&self) -> impl Iterator<Item = (Effect, &Located<RulePattern>)> {
         let lists = [(Effect::Deny, &self.deny), (Effect::Ask, &self.ask), (Effect::Allow, &self.allow)];
