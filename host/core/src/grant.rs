@@ -23,6 +23,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
+use crate::words;
+
 pub use self::address::{AddressError, local};
 pub use self::blocked::{HostName, HostNameError};
 use self::closed::Sealed;
@@ -38,18 +40,19 @@ pub use self::right::{Right, RightError};
 pub use self::root::Root;
 pub use self::root::normalise;
 
-/// How far tools may reach when nothing else is said (`[sandbox] mode`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum SandboxMode {
-    /// Reads anywhere; writes only to the workspace, the data directory and the temp directory.
-    #[default]
-    Sandbox,
-    /// The same rights as `Sandbox`, under the name the reference documents use for
-    /// "read and execute".
-    Rx,
-    /// No write limit. Only ever on explicit request.
-    Rwx,
+words! {
+    /// How far tools may reach when nothing else is said (`[sandbox] mode`).
+    #[derive(Default, serde::Serialize, serde::Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum SandboxMode {
+        /// Reads anywhere; writes only to the workspace, the data directory and the temp directory.
+        #[default]
+        Sandbox = "sandbox",
+        /// The rights of `Sandbox` under the name that the reference documents use for "read and execute".
+        Rx = "rx",
+        /// No write limit. Only ever on explicit request.
+        Rwx = "rwx",
+    }
 }
 
 /// Which directories a right extends to.

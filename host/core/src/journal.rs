@@ -26,7 +26,7 @@ pub use self::reader::{Bookmark, Calls, Followed, Found, Last, NewLine, Outline,
 pub use self::record::{Granted, Outcome, Program, Record};
 use self::writer::Writer;
 pub use self::writer::write_through;
-use crate::manifest::JournalTable;
+use crate::limit::KeptJournal;
 
 /// Where calls are noted down. Clones write to the same file.
 #[derive(Clone, Debug, Default)]
@@ -47,11 +47,11 @@ impl Journal {
     /// The journal in `directory`, of the calls of `program`. Nothing is made or opened before the
     /// first call.
     pub fn new(directory: &Path, program: Program) -> Self {
-        Self::with(directory, program, JournalTable::default())
+        Self::with(directory, program, KeptJournal::default())
     }
 
     /// The same, of which is kept what `table` says.
-    pub fn with(directory: &Path, program: Program, table: JournalTable) -> Self {
+    pub fn with(directory: &Path, program: Program, table: KeptJournal) -> Self {
         Self(Some(Arc::new(Inner { program, writer: Arc::new(Writer::new(directory, table)) })))
     }
 

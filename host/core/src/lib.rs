@@ -1,5 +1,7 @@
 //! What every part of haft speaks in. A module may use only modules that stand **above** it here.
 
+pub mod words;
+
 pub mod report;
 
 pub mod sync;
@@ -33,6 +35,12 @@ pub mod grant;
 pub mod lookup;
 
 pub mod event;
+
+pub mod pattern;
+
+pub mod rule;
+
+pub mod model;
 
 pub mod manifest;
 

@@ -22,12 +22,11 @@ mod label;
 mod name;
 mod nats;
 mod package;
-mod pattern;
 mod plugin;
 mod prewarm;
 mod program;
 mod provider;
-mod rule;
+mod rules;
 mod sandbox;
 mod schema;
 mod sealed;
@@ -48,7 +47,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-pub use self::agent::{Agent, AnswerForm, Route};
+pub use self::agent::{Agent, AnswerForm};
 pub use self::agents::{AgentKind, AgentTool};
 pub use self::backend::{BackendTable, ContainerEngine};
 pub use self::build::Build;
@@ -57,17 +56,15 @@ pub use self::caller::{CallerProof, CallerTable, JwtAlgorithm, JwtTable, KeysAt}
 pub use self::config::{Setting, Settings};
 pub use self::entry::Located;
 pub use self::hint_table::HintTable;
-pub use self::journal::JournalTable;
 pub use self::label::Label;
 pub use self::name::{Name, NameError, ToolName, Variable};
 pub use self::nats::{NatsLogin, NatsStorage, NatsTable, NatsUrl};
 pub use self::package::Package;
-pub use self::pattern::{ToolPattern, ToolPatternError};
-pub use self::plugin::{Component, GrantTable, Plugin, PluginSecret, Reuse};
+pub use self::plugin::{Component, GrantTable, Plugin, PluginSecret};
 pub use self::prewarm::Prewarm;
 pub use self::program::{HostRequirements, Program};
-pub use self::provider::{ApiFormat, Effort, Price, Provider, ProviderName};
-pub use self::rule::{Effect, RulePattern, RulePatternError, RuleTable};
+pub use self::provider::{Price, Provider, ProviderName};
+pub use self::rules::RuleTable;
 pub use self::sandbox::Sandbox;
 pub use self::schema::json_schema;
 pub use self::sealed::Seal;
@@ -80,10 +77,15 @@ pub use self::telemetry::TelemetryTable;
 pub use self::tool::{Argument, ArgumentType, CommandTool, EXTRA_ARGS};
 
 use self::entry::Notes;
+use self::journal::JournalKeys;
 use self::program::RequiresTools;
 use self::section::Section;
 use self::table::{FromTable, table};
+pub use crate::limit::{KeptJournal, Reuse};
+pub use crate::model::{ApiFormat, Effort, Route};
+pub use crate::pattern::{ToolPattern, ToolPatternError};
 use crate::report::{Problem, Report, Source, Span};
+pub use crate::rule::{Effect, RulePattern, RulePatternError};
 pub use crate::units;
 
 /// 256 KiB: many times the longest program.toml written by hand.
@@ -164,8 +166,9 @@ table! {
         #[also("server", "http")]
         pub serve: Serve = Serve::default(),
         /// how much of the record of calls is kept
+        #[read(JournalKeys::KIND, |entry| JournalKeys::from_value(entry).map(KeptJournal::from))]
         #[also("log", "audit")]
-        pub journal: JournalTable = JournalTable::default(),
+        pub journal: KeptJournal = KeptJournal::default(),
         /// memory of plugins' instances that wait for a call
         #[also("warm", "prewarmed", "instances", "pool")]
         pub prewarm: Prewarm = Prewarm::default(),

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use rustix::fs::{FlockOperation, OFlags, flock};
 
-use crate::manifest::JournalTable;
+use crate::limit::KeptJournal;
 
 /// The file that is written to.
 pub(super) const CURRENT: &str = "journal.jsonl";
@@ -41,7 +41,7 @@ pub(super) const MAX_LINE: usize = 1 << 20;
 #[derive(Debug)]
 pub(super) struct File {
     directory: PathBuf,
-    table: JournalTable,
+    table: KeptJournal,
     open: Option<Open>,
     /// Whether the open file is the one to write to, and stays that.
     is_settled: bool,
@@ -57,7 +57,7 @@ struct Open {
 }
 
 impl File {
-    pub(super) fn new(directory: &Path, table: JournalTable) -> Self {
+    pub(super) fn new(directory: &Path, table: KeptJournal) -> Self {
         Self { directory: directory.to_owned(), table, open: None, is_settled: false, looked: None }
     }
 
@@ -89,7 +89,7 @@ impl File {
         (self.open, self.looked) = (Some(Open::at(&self.directory)?), Some(Instant::now()));
         // After the file is open: who puts it aside takes what it finds right before.
         let kept = self.table.keep;
-        if kept > JournalTable::DEFAULT_KEEP {
+        if kept > KeptJournal::DEFAULT_KEEP {
             open(&self.directory.join(keep_name(kept))).map(drop)
         } else {
             Ok(())
@@ -151,7 +151,7 @@ fn remove_old(directory: &Path) -> io::Result<()> {
 /// How many bytes of newer files there are to be before the one of this name goes, as it says itself.
 fn kept(name: &str) -> u64 {
     let said = name.strip_suffix(ENDING).and_then(|stem| stem.rsplit('-').next());
-    said.and_then(from_unit).unwrap_or(JournalTable::DEFAULT_KEEP)
+    said.and_then(from_unit).unwrap_or(KeptJournal::DEFAULT_KEEP)
 }
 
 /// Takes away what was said of the file that is written to; the most that is to be kept.

@@ -7,23 +7,10 @@ use serde_json::Value;
 
 use super::entry::{Entry, Located};
 use super::json;
-use super::pattern::ToolPattern;
-use super::rule::RuleTable;
-use super::table::{FromValue, Kind, choices, table};
-
-choices! {
-    /// Which model works on a task.
-    #[derive(Default)]
-    pub enum Route {
-        /// The one for the work itself.
-        #[default]
-        Complex = "complex",
-        /// The one for small decisions.
-        Fast = "fast",
-        /// The fast one says which.
-        Auto = "auto",
-    }
-}
+use super::rules::RuleTable;
+use super::table::{FromValue, Kind, table};
+use crate::model::Route;
+use crate::pattern::ToolPattern;
 
 /// What the answer of a task is to look like: a JSON Schema.
 #[derive(Clone, Debug, PartialEq, Eq)]

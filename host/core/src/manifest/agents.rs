@@ -9,11 +9,11 @@ use super::agent::Agent;
 use super::entry::Located;
 use super::json;
 use super::name::Name;
-use super::pattern::ToolPattern;
 use super::provider::ProviderName;
 use super::section::Section;
 use super::table::{FromTable, SHORTEST, Table, table};
 use crate::limit::Limits;
+use crate::pattern::ToolPattern;
 
 table! {
     /// An agent that the model may call as a tool: another program, or a part of this one.

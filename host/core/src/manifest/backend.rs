@@ -4,8 +4,9 @@ use std::path::PathBuf;
 
 use super::entry::Located;
 use super::table::{choices, table};
+use crate::words;
 
-choices! {
+words! {
     /// What runs containers.
     pub enum ContainerEngine {
         /// Docker.
@@ -14,6 +15,8 @@ choices! {
         Podman = "podman",
     }
 }
+
+choices! { ContainerEngine }
 
 table! {
     /// Where commands run: on this machine, in a container or on another host, in a pane of tmux or not.

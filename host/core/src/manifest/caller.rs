@@ -6,13 +6,14 @@ use std::path::PathBuf;
 use super::catalogue::Table;
 use super::entry::{Entry, Located};
 use super::name::Name;
-use super::pattern::ToolPattern;
 use super::plugin::GrantTable;
 use super::secret::SecretSource;
 use super::section::Section;
 use super::table::{FromTable, FromValue, choices, table};
 use super::values::{URL, host_of};
 use crate::net::is_loopback;
+use crate::pattern::ToolPattern;
+use crate::words;
 
 table! {
     /// Somebody who may call what `haft serve --http` serves.
@@ -131,7 +132,7 @@ table! {
     }
 }
 
-choices! {
+words! {
     /// An algorithm of signatures with a public key (RFC 7518, RFC 8037). There is none with a shared secret.
     #[expect(missing_docs, reason = "the names are the registered ones")]
     pub enum JwtAlgorithm {
@@ -146,6 +147,8 @@ choices! {
         EdDSA = "EdDSA",
     }
 }
+
+choices! { JwtAlgorithm }
 
 impl CallerTable {
     /// Each is compared with what a request shows, and has a list of tools of its own.

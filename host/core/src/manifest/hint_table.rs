@@ -1,8 +1,8 @@
 //! `[plugins.hints]`: how tools behave whose component does not say so itself.
 
-use super::pattern::ToolPattern;
 use super::table::table;
 use crate::call::Hints;
+use crate::pattern::ToolPattern;
 
 table! {
     /// How the plugin's tools behave, by their own names; clients are told, and `read_only` is held to.

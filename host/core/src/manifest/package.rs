@@ -4,10 +4,10 @@
 use super::config::{SETTINGS, Settings, settings};
 use super::entry::Located;
 use super::name::Name;
-use super::pattern::ToolPattern;
 use super::plugin::{GrantTable, PluginSecret, SECRETS, secrets};
 use super::source::PackageSource;
 use super::table::{FromTable, Table, table};
+use crate::pattern::ToolPattern;
 
 table! {
     /// A package of other people, as `haft add` writes it; program.lock says what exactly it is.

@@ -9,15 +9,15 @@ use super::entry::{Entry, Located};
 use super::hint_table::HintTable;
 use super::label::{LABELS, Label};
 use super::name::{Name, ToolName};
-use super::pattern::ToolPattern;
 use super::secret::{SecretSource, check_header};
 use super::section::Section;
 use super::source::PackageSource;
 use super::table::{FromTable, FromValue, Kind, SHORTEST, table};
 use super::values::{VARIABLES, check_url, host_of};
 use crate::grant::{CredentialStore, HostPattern, Right};
-use crate::limit::Limits;
+use crate::limit::{Limits, Reuse};
 use crate::net::is_loopback;
+use crate::pattern::ToolPattern;
 
 table! {
     /// A tool plugin: a WebAssembly component, run with nothing but what is granted here.
@@ -59,6 +59,7 @@ table! {
         #[also("limit")]
         pub limits: Limits = Limits::default(),
         /// keep instances for several calls; default a fresh one each
+        #[read(ReuseKeys::KIND, reuse)]
         pub reuse: Option<Reuse> = None,
         /// what it reads of its configuration (`wasi:config`); default it is refused
         #[read(SETTINGS, settings)]
@@ -155,23 +156,20 @@ table! {
 }
 
 table! {
-    // What one call leaves in memory the next one sees, so this is for plugins that are slow to start and trusted with
-    // it.
     /// Keep instances of the plugin for several calls; what one call leaves behind the next one sees.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub struct Reuse = "[plugins.reuse]" {
+    struct ReuseKeys = "[plugins.reuse]" {
         /// calls that one instance serves; default 100
-        #[read(count 1..=Self::MAX_CALLS)]
-        pub max_calls: u32 = 100,
+        #[read(count 1..=Reuse::MAX_CALLS)]
+        max_calls: u32 = Reuse::default().max_calls,
         /// how long an unused instance is kept; default `5m`
         #[read(time Duration::ZERO..=Limits::MAX_TIME)]
         #[also("idle_timeout")]
-        pub max_idle: Duration = Duration::from_mins(5),
-        // Calls beyond wait. Each instance holds its memory while it waits.
+        max_idle: Duration = Reuse::default().max_idle,
+        // Each holds its memory while it waits.
         /// instances at one time; default 1
         #[read(count 1..=64)]
         #[also("instances")]
-        pub max_concurrent: u32 = 1,
+        max_concurrent: u32 = Reuse::default().max_concurrent,
     }
 }
 
@@ -201,11 +199,6 @@ table! {
 /// What [`secrets`] reads.
 pub(super) const SECRETS: Kind = Kind::Map(&PluginSecret::KIND);
 
-impl Reuse {
-    /// More calls than one run makes.
-    pub const MAX_CALLS: u32 = 1_000_000;
-}
-
 impl GrantTable {
     /// Its rights one by one, the widest kind first.
     pub fn rights(&self) -> Vec<Right> {
@@ -230,6 +223,11 @@ fn limits(section: &Section<'_>) -> Option<Limits> {
         result: keys.result.unwrap_or(default.result),
         disk: keys.disk.unwrap_or(default.disk),
     })
+}
+
+fn reuse(entry: &Entry<'_>) -> Option<Reuse> {
+    let ReuseKeys { max_calls, max_idle, max_concurrent } = FromValue::from_value(entry)?;
+    Some(Reuse { max_calls, max_idle, max_concurrent })
 }
 
 fn component(entry: &Entry<'_>) -> Option<Component> {

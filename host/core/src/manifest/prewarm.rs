@@ -1,6 +1,7 @@
 //! `[prewarm]`: instances of plugins that are made before they are called.
 
 use super::table::table;
+use crate::limit::PREWARMED_MEMORY;
 
 table! {
     /// Instances of plugins that are made before they are called, by a process that makes many calls.
@@ -10,11 +11,6 @@ table! {
         /// instances, default `256MiB`, at most `64GiB`
         #[read(size 0..=64 << 30)]
         #[also("max_memory", "size", "limit")]
-        pub memory: u64 = Self::DEFAULT_MEMORY,
+        pub memory: u64 = PREWARMED_MEMORY,
     }
-}
-
-impl Prewarm {
-    /// Sixteen interpreters, or a hundred small tools.
-    pub const DEFAULT_MEMORY: u64 = 256 << 20;
 }

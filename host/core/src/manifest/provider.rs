@@ -12,8 +12,10 @@ use super::section::Section;
 use super::table::{FromValue, SHORTEST, choices, table};
 use super::values::URL;
 use crate::limit::Limits;
+use crate::model::{ApiFormat, Effort};
+use crate::words;
 
-choices! {
+words! {
     /// The vendor whose API is spoken.
     pub enum ProviderName {
         /// OpenAI's chat completions, and every server that is compatible with them.
@@ -29,37 +31,7 @@ choices! {
     }
 }
 
-choices! {
-    /// Which of OpenAI's two formats is spoken, by it and by servers that are compatible with it.
-    pub enum ApiFormat {
-        /// `POST /responses`, on which OpenAI's current models take tools.
-        Responses = "responses",
-        /// `POST /chat/completions`, which most other servers speak.
-        Chat = "chat",
-    }
-}
-
-choices! {
-    /// How much a model is to think before it answers, in words that fit every vendor. Each provider sends what comes
-    /// closest to it among what its models take.
-    #[derive(PartialOrd, Ord)]
-    pub enum Effort {
-        /// Not at all, where the model can be asked for that.
-        None = "none",
-        /// As little as it can.
-        Minimal = "minimal",
-        /// A little.
-        Low = "low",
-        /// What fits most tasks.
-        Medium = "medium",
-        /// Much.
-        High = "high",
-        /// More than that.
-        XHigh = "xhigh",
-        /// As much as it can.
-        Max = "max",
-    }
-}
+choices! { ProviderName }
 
 table! {
     /// The model and who runs it.

@@ -6,12 +6,12 @@ use std::time::Duration;
 use super::entry::Located;
 use super::label::{LABELS, Label};
 use super::name::{Name, Variable};
-use super::pattern::ToolPattern;
 use super::secret::{HEADERS, TextOrSecret, headers};
 use super::section::{Section, note_duplicates};
 use super::table::{FromTable, FromValue, Key, Row, SHORTEST, Table, table};
 use super::values::URL;
 use crate::limit::Limits;
+use crate::pattern::ToolPattern;
 
 table! {
     /// An MCP server: a child process (`command`) or streamable HTTP (`url`).

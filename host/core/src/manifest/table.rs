@@ -25,8 +25,8 @@
 //! - `section KIND, reader`: any function from the whole [`Section`], for a value that depends on other keys
 //! - `rows ROWS, reader`: such a function for what is no key itself, but may have those of `ROWS`
 //!
-//! The types of this module need no `use` inside. After the header, `=> function` names what finishes or checks the value that was read. Where every key has a default,
-//! so has the struct.
+//! The types of this module need no `use` inside. After the header, `=> function` names what finishes or checks the
+//! value that was read. Where every key has a default, so has the struct.
 
 use std::time::Duration;
 
@@ -291,40 +291,18 @@ macro_rules! defaults {
     ($($required:tt)*) => {};
 }
 
-/// One of several words: an enum with the word of each variant, or the words of an enum that is declared elsewhere.
+/// Enums of words, as the values of a key.
 macro_rules! choices {
-    (
-        $(#[$about:meta])*
-        $vis:vis enum $name:ident { $($(#[$doc:meta])* $variant:ident = $word:literal,)+ }
-    ) => {
-        $(#[$about])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        $vis enum $name {
-            $($(#[$doc])* $variant,)+
-        }
-
-        impl $name {
-            /// Every one with its word in program.toml.
-            pub const ALL: &[(&'static str, Self)] = &[$(($word, Self::$variant)),+];
-
-            /// The word for it in program.toml.
-            pub fn as_str(self) -> &'static str {
-                match self { $(Self::$variant => $word,)+ }
-            }
-        }
-
-        $crate::manifest::table::choices! { $name, $name::ALL }
-    };
-    ($name:ty, $all:expr) => {
+    ($($name:ident),+) => {$(
         impl $crate::manifest::table::FromValue for $name {
             const KIND: $crate::manifest::table::Kind =
-                $crate::manifest::table::Kind::OneOf(|| $all.iter().map(|row| row.0).collect());
+                $crate::manifest::table::Kind::OneOf(|| $name::ALL.iter().map(|row| row.0).collect());
 
             fn from_value(entry: &$crate::manifest::table::Entry<'_>) -> Option<Self> {
-                entry.one_of($all)
+                entry.one_of($name::ALL)
             }
         }
-    };
+    )+};
 }
 
 /// Texts that a type of their own checks. Editors know a regular expression for each.

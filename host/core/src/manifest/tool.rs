@@ -14,6 +14,7 @@ use super::section::{Section, note_duplicates};
 use super::table::{FromTable, FromValue, SHORTEST, choices, table};
 use super::values::VARIABLES;
 use crate::limit::Limits;
+use crate::words;
 
 table! {
     /// A command tool: a program that the model may start, without a shell.
@@ -89,7 +90,7 @@ table! {
 /// The argument of a call that takes any further words.
 pub const EXTRA_ARGS: &str = "args";
 
-choices! {
+words! {
     /// What an argument's value must be, and how it becomes words. The types are called as in JSON Schema.
     #[derive(Default)]
     pub enum ArgumentType {
@@ -106,6 +107,8 @@ choices! {
         Array = "array",
     }
 }
+
+choices! { ArgumentType }
 
 /// Both forms: an array of tables, or a table of tables whose heads hold the names.
 pub(super) fn tools(entry: &Entry<'_>) -> Option<Vec<CommandTool>> {

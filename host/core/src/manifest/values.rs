@@ -5,12 +5,13 @@ use std::path::PathBuf;
 
 use super::entry::{Entry, Located};
 use super::name::Variable;
-use super::pattern::ToolPattern;
-use super::rule::RulePattern;
 use super::section::Section;
 use super::table::{FromValue, Kind, choices, texts};
 use crate::grant::{CredentialStore, HostName, HostPattern, SandboxMode};
+use crate::model::{ApiFormat, Effort, Route};
+use crate::pattern::ToolPattern;
 use crate::report::Problem;
+use crate::rule::{Effect, RulePattern};
 
 /// What `http://` and `https://` URLs look like; [`Entry::url`] decides.
 pub(super) const URL: Kind = Kind::Pattern("^https?://[^/?#@]");
@@ -26,11 +27,7 @@ texts! {
     ToolPattern: Kind::Pattern("^[A-Za-z0-9_:*-]+$"),
 }
 
-/// The modes, as program.toml calls them.
-const MODES: &[(&str, SandboxMode)] =
-    &[("sandbox", SandboxMode::Sandbox), ("rx", SandboxMode::Rx), ("rwx", SandboxMode::Rwx)];
-
-choices! { SandboxMode, MODES }
+choices! { ApiFormat, Effect, Effort, Route, SandboxMode }
 
 impl FromValue for PathBuf {
     const KIND: Kind = Kind::Path;

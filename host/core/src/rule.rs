@@ -4,9 +4,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::entry::Located;
-use super::pattern::{ToolPattern, ToolPatternError};
-use super::table::{choices, table};
+use crate::pattern::{ToolPattern, ToolPatternError};
+use crate::words;
 
 /// Which calls are meant: those of the tools that a pattern names, all of them or those about something.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,51 +37,17 @@ pub enum RulePatternError {
 /// Characters in parentheses: a long command line. What is longer is no rule that a person reads.
 const MAX_ABOUT: usize = 1000;
 
-/// What becomes of a call.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Effect {
-    /// It runs without a question.
-    #[default]
-    Allow,
-    /// A person is asked.
-    Ask,
-    /// It does not run.
-    Deny,
-}
-
-/// What `[agent] otherwise` may be.
-const EFFECTS: &[(&str, Effect)] = &[("allow", Effect::Allow), ("ask", Effect::Ask), ("deny", Effect::Deny)];
-
-choices! { Effect, EFFECTS }
-
-table! {
-    /// `allow`, `ask`, `deny` and `otherwise` of `[agent]`.
-    #[derive(Clone, Debug, PartialEq, Eq)]
-    pub struct RuleTable = "" {
-        /// calls that run without a question, such as `bash(git status *)`
-        #[also("allowed", "permissions")]
-        pub allow: Vec<Located<RulePattern>> = Vec::new(),
-        /// calls that a person is asked about; stronger than `allow`
-        #[also("confirm", "approve")]
-        pub ask: Vec<Located<RulePattern>> = Vec::new(),
-        /// calls that never run; stronger than `ask` and `allow`
-        #[also("denied", "forbid", "block")]
-        pub deny: Vec<Located<RulePattern>> = Vec::new(),
-        // Where it is absent they run too, unless `confirm` and its like ask.
-        /// what becomes of calls that no rule names: `allow` (default), `ask` or `deny`
-        #[also("default", "rest")]
-        pub otherwise: Option<Located<Effect>> = None,
-    }
-}
-
-impl Effect {
-    /// The key of program.toml whose rules have this effect.
-    pub fn key(self) -> &'static str {
-        match self {
-            Self::Allow => "allow",
-            Self::Ask => "ask",
-            Self::Deny => "deny",
-        }
+words! {
+    /// What becomes of a call.
+    #[derive(Default)]
+    pub enum Effect {
+        /// It runs without a question.
+        #[default]
+        Allow = "allow",
+        /// A person is asked.
+        Ask = "ask",
+        /// It does not run.
+        Deny = "deny",
     }
 }
 
@@ -110,14 +75,6 @@ impl RulePattern {
     /// What the calls are about: a text in which `*` stands for any characters, and `\*` and `\\` for one character.
     pub fn about(&self) -> Option<&str> {
         self.about.as_deref()
-    }
-}
-
-impl RuleTable {
-    /// Every rule with its effect, in the order in which they count: what refuses before what asks, before what allows.
-    pub fn all(&self) -> impl Iterator<Item = (Effect, &Located<RulePattern>)> {
-        let lists = [(Effect::Deny, &self.deny), (Effect::Ask, &self.ask), (Effect::Allow, &self.allow)];
-        lists.into_iter().flat_map(|(effect, rules)| rules.iter().map(move |rule| (effect, rule)))
     }
 }
 
