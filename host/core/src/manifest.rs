@@ -110,20 +110,20 @@ impl fmt::Debug for Written {
 
 table! {
     /// A haft program: tools, plugins, servers and what they may do.
-    #[derive(Clone, Debug, Default)]
+    #[derive(Clone, Debug)]
     pub struct Manifest = "" {
         /// Where the file is; empty without one.
         #[read(rows &[], absent)]
-        pub path: PathBuf,
+        pub path: PathBuf = PathBuf::new(),
         /// The folder that the file is in, absolute: what its relative paths start from. Empty without a file.
         #[read(rows &[], absent)]
-        pub folder: PathBuf,
+        pub folder: PathBuf = PathBuf::new(),
         /// What the spans of [`Located`] point into; written secrets are masked in it.
         #[read(rows &[], absent)]
-        pub source: Source,
+        pub source: Source = Source::default(),
         /// The text of the file, for code that writes another file from it.
         #[read(rows &[], absent)]
-        pub written: Written,
+        pub written: Written = Written::default(),
         /// what this program is called
         #[also("package", "name")]
         pub program: Option<Program> = None,
@@ -152,7 +152,7 @@ table! {
         pub required_tools: Vec<Located<String>> = Vec::new(),
         /// `[[mcp_servers]]`, then `[[mcp]]`, in the order of the file; their names are unique.
         #[read(rows McpServer::ROWS, McpServer::read_all)]
-        pub mcp_servers: Vec<McpServer>,
+        pub mcp_servers: Vec<McpServer> = Vec::new(),
         /// the model
         #[also("model", "llm", "providers")]
         pub provider: Option<Provider> = None,
@@ -301,8 +301,8 @@ impl Manifest {
 }
 
 /// What the text of the file does not say.
-fn absent<T: Default>(_: &Section<'_>) -> Option<T> {
-    Some(T::default())
+fn absent<T: Default>(_: &Section<'_>) -> T {
+    T::default()
 }
 
 /// The folder of the file at `path`, absolute. A link is not followed: its own folder is meant.

@@ -12,7 +12,6 @@ use crate::limit::Limits;
 table! {
     /// Which built-in tools there are.
     #[derive(Clone, Debug, PartialEq, Eq)]
-    #[expect(clippy::struct_excessive_bools, reason = "independent switches, as program.toml has them")]
     pub struct Builtins = "[builtins]" {
         /// `bash`, or `run_shell` on a target; default true
         #[also("bash", "run_shell", "shell_enabled")]

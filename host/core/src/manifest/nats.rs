@@ -158,7 +158,7 @@ table! {
 }
 
 impl NatsLogin {
-    fn read(section: &Section<'_>) -> Option<Option<Self>> {
+    fn read(section: &Section<'_>) -> Option<Self> {
         let LoginKeys { user, password, token, credentials, nkey } = LoginKeys::from_table(section)?;
         let ways = ["user", "token", "credentials", "nkey"];
         let mut named = ways.into_iter().filter(|key| section.has(key));
@@ -168,18 +168,16 @@ impl NatsLogin {
         }
         note_alone(section, ["user", "password"]);
         let user = user.zip(password).map(|(user, password)| Self::User(user, password));
-        Some(
-            user.or_else(|| token.map(Self::Token))
-                .or_else(|| credentials.map(Self::Credentials))
-                .or_else(|| nkey.map(Self::Nkey)),
-        )
+        user.or_else(|| token.map(Self::Token))
+            .or_else(|| credentials.map(Self::Credentials))
+            .or_else(|| nkey.map(Self::Nkey))
     }
 }
 
-fn certificate(section: &Section<'_>) -> Option<Option<(PathBuf, PathBuf)>> {
+fn certificate(section: &Section<'_>) -> Option<(PathBuf, PathBuf)> {
     let CertificateKeys { certificate, key } = CertificateKeys::from_table(section)?;
     note_alone(section, ["certificate", "key"]);
-    Some(certificate.zip(key))
+    certificate.zip(key)
 }
 
 /// Notes one of two keys that is there without the other.

@@ -157,6 +157,7 @@ table! {
 
 table! {
     /// Keep instances of the plugin for several calls; what one call leaves behind the next one sees.
+    #[expect(clippy::struct_field_names, reason = "the keys are called so")]
     struct ReuseKeys = "[plugins.reuse]" {
         /// calls that one instance serves; default 100
         #[read(count 1..=Reuse::MAX_CALLS)]
@@ -214,15 +215,15 @@ impl GrantTable {
 }
 
 /// A hook has other defaults.
-fn limits(section: &Section<'_>) -> Option<Limits> {
+fn limits(section: &Section<'_>) -> Limits {
     let default = if section.has("hooks") { Limits::for_hooks() } else { Limits::default() };
     let keys = section.get("limits", LimitKeys::from_value).unwrap_or_default();
-    Some(Limits {
+    Limits {
         memory: keys.memory.unwrap_or(default.memory),
         time: keys.time.unwrap_or(default.time),
         result: keys.result.unwrap_or(default.result),
         disk: keys.disk.unwrap_or(default.disk),
-    })
+    }
 }
 
 fn reuse(entry: &Entry<'_>) -> Option<Reuse> {

@@ -19,7 +19,7 @@ table! {
         pub description: Option<String> = None,
         /// `authors`, or `author` alone.
         #[read(rows AuthorKeys::TABLE.rows, authors)]
-        pub authors: Vec<String>,
+        pub authors: Vec<String> = Vec::new(),
         /// an SPDX expression such as `MIT`
         #[also("licence")]
         pub license: Option<String> = None,
@@ -62,10 +62,10 @@ table! {
     }
 }
 
-fn authors(section: &Section<'_>) -> Option<Vec<String>> {
-    let AuthorKeys { mut authors, author } = AuthorKeys::from_table(section)?;
+fn authors(section: &Section<'_>) -> Vec<String> {
+    let AuthorKeys { mut authors, author } = AuthorKeys::from_table(section).unwrap_or_default();
     authors.extend(author);
-    Some(authors)
+    authors
 }
 
 /// A path below the program's folder, its parts joined by `/`.

@@ -137,7 +137,7 @@ impl Provider {
     const MAX_MAX_TOKENS: u32 = 10_000_000;
 }
 
-fn format(section: &Section<'_>) -> Option<Option<ApiFormat>> {
+fn format(section: &Section<'_>) -> Option<ApiFormat> {
     // A wrong name is noted where it is read itself.
     let name = section.get("name", |entry| entry.raw().as_str());
     let is_other =
@@ -146,7 +146,7 @@ fn format(section: &Section<'_>) -> Option<Option<ApiFormat>> {
         section.reject("format", "expected `name = \"openai\"` beside it: the others have one format");
         return None;
     }
-    Some(section.get("format", ApiFormat::from_value))
+    section.get("format", ApiFormat::from_value)
 }
 
 fn prices(entry: &Entry<'_>) -> Option<Vec<(String, Price)>> {

@@ -111,13 +111,13 @@ impl McpServer {
     ];
 
     /// The servers of both lists, no two of one name.
-    pub(super) fn read_all(root: &Section<'_>) -> Option<Vec<Self>> {
+    pub(super) fn read_all(root: &Section<'_>) -> Vec<Self> {
         let sections = |key| root.get(key, |entry| entry.sections(&Self::TABLE)).unwrap_or_default();
         let mut all = sections("mcp_servers");
         all.extend(sections("mcp"));
         let names = all.iter().filter_map(|section| Some((section.span_of("name"), section.name()?)));
         note_duplicates(root.notes(), "MCP servers", names);
-        Some(all.iter().filter_map(Self::from_table).collect())
+        all.iter().filter_map(Self::from_table).collect()
     }
 }
 

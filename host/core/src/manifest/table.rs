@@ -25,6 +25,9 @@
 //! - `section KIND, reader`: any function from the whole [`Section`], for a value that depends on other keys
 //! - `rows ROWS, reader`: such a function for what is no key itself, but may have those of `ROWS`
 //!
+//! A reader gives `None` once it has noted what is wrong; one from the whole section does so only where the key has no
+//! default.
+//!
 //! The types of this module need no `use` inside. After the header, `=> function` names what finishes or checks the
 //! value that was read. Where every key has a default, so has the struct.
 
@@ -158,7 +161,7 @@ macro_rules! table {
                         section [$field $($key)?] [$($default)?] $type; $($($how)+)?
                     };)*
                     let read = Self { $($field: $field?),* };
-                    $(let read = $finish(read, section)?;)?
+                    $(let read = $finish(read, section);)?
                     Some(read)
                 }
             }
@@ -200,11 +203,13 @@ macro_rules! field {
     ($section:ident [$($name:tt)+] [$($default:expr)?] $type:ty; flatten) => {
         <$type as FromTable>::from_table($section)
     };
-    ($section:ident [$($name:tt)+] [$($default:expr)?] $type:ty; section $kind:expr, $read:expr) => {
-        $read($section)
+    ($section:ident [$($name:tt)+] [] $type:ty; section $kind:expr, $read:expr) => { $read($section) };
+    ($section:ident [$($name:tt)+] [] $type:ty; rows $rows:expr, $read:expr) => { $read($section) };
+    ($section:ident [$($name:tt)+] [$default:expr] $type:ty; section $kind:expr, $read:expr) => {
+        Some($read($section))
     };
-    ($section:ident [$($name:tt)+] [$($default:expr)?] $type:ty; rows $rows:expr, $read:expr) => {
-        $read($section)
+    ($section:ident [$($name:tt)+] [$default:expr] $type:ty; rows $rows:expr, $read:expr) => {
+        Some($read($section))
     };
     ($section:ident [$($name:tt)+] [] $type:ty; $($how:tt)*) => {
         $section.require(name!($($name)+), reader!($type; $($how)*))

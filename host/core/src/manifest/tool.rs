@@ -157,12 +157,12 @@ fn arguments(entry: &Entry<'_>) -> Option<Vec<Argument>> {
 }
 
 /// What is declared is all that a call may add, unless the program says otherwise.
-fn extra_args(tool: &Section<'_>) -> Option<bool> {
+fn extra_args(tool: &Section<'_>) -> bool {
     let extra = tool.get("extra_args", Entry::flag);
     if extra == Some(true) && has_argument(tool, EXTRA_ARGS) {
         tool.reject("extra_args", format!("an argument of the name `{EXTRA_ARGS}` is declared already"));
     }
-    Some(extra.unwrap_or(!tool.has("arguments")))
+    extra.unwrap_or(!tool.has("arguments"))
 }
 
 fn has_argument(tool: &Section<'_>, name: &str) -> bool {
@@ -190,27 +190,27 @@ fn note_shifting(arguments: &[(&Section<'_>, Argument)]) {
     }
 }
 
-fn kind(section: &Section<'_>) -> Option<ArgumentType> {
+fn kind(section: &Section<'_>) -> ArgumentType {
     let kind = section.get("type", ArgumentType::from_value).unwrap_or_default();
     if kind == ArgumentType::Boolean && !section.has("flag") {
         section.reject("type", "a boolean needs a `flag`, which is written where it is true");
     }
-    Some(kind)
+    kind
 }
 
-fn required(section: &Section<'_>) -> Option<bool> {
+fn required(section: &Section<'_>) -> bool {
     let required = section.get("required", Entry::flag);
     if required == Some(true) && section.has("default") {
         section.reject("default", "never used: the argument is required");
     }
-    Some(required.unwrap_or(!section.has("default")))
+    required.unwrap_or(!section.has("default"))
 }
 
-fn default(section: &Section<'_>) -> Option<Option<Value>> {
+fn default(section: &Section<'_>) -> Option<Value> {
     // A wrong type is noted where it is read itself.
     let word = section.get("type", |entry| entry.raw().as_str()).unwrap_or_default();
     let kind = ArgumentType::ALL.iter().find(|(name, _)| *name == word).map(|(_, kind)| *kind);
-    Some(section.get("default", |entry| read_default(entry, kind.unwrap_or_default())))
+    section.get("default", |entry| read_default(entry, kind.unwrap_or_default()))
 }
 
 fn parse_flag(text: &str) -> Result<String, &'static str> {
