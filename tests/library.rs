@@ -2,8 +2,20 @@
 
 #![expect(clippy::disallowed_methods, reason = "one of these tests asks cargo")]
 
+use std::error::Error;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use haft::agent::{AgentSettings, Budget, History};
+use haft::call::{ToolCall, ToolResult};
+use haft::event::Events;
 use haft::package::{Consent, Decision, Proposal, Store};
-use haft::provider::ProviderSettings;
+use haft::program::{Options, Program};
+use haft::provider::{OutputSchema, ProviderSettings};
+use haft::tool::Session;
+use haft::usage::Cost;
+use haft::{Agent, Toolbox};
 use serde_json::json;
 
 use crate::agent::fake::{Fake, calls, says};
@@ -19,6 +31,91 @@ mod embed;
 #[expect(dead_code, unreachable_pub, reason = "the example's own `main` reads the command line")]
 #[path = "../host/haft/examples/install.rs"]
 mod install;
+
+#[expect(dead_code, unreachable_pub, reason = "the example's own `main` reads the command line")]
+#[path = "../host/plugin/examples/plugin.rs"]
+mod plugin;
+
+/// The first lines of docs/library.md.
+async fn dispatched(options: Options, call: ToolCall) -> Result<ToolResult, Box<dyn Error>> {
+    let program = Program::load(&options).await?;
+    let result = program.toolbox.dispatch(call, &program.session("call", Events::none())).await;
+    Ok(result)
+}
+
+/// Those about an answer of a form.
+async fn names(settings: ProviderSettings, task: &str) -> Result<Vec<String>, Box<dyn Error>> {
+    let (provider, toolbox) = (haft::provider::build(settings)?, Toolbox::default());
+    let (mut history, session) = (History::default(), Session::default());
+    let schema = OutputSchema::new(&serde_json::json!({ "type": "array", "items": { "type": "string" } }))?;
+    let budget = Budget { cost: Some(Cost::of_dollars(0.5)), tokens: None };
+    let settings = AgentSettings { output: Some(Arc::new(schema)), budget, ..AgentSettings::default() };
+    let outcome = Agent::new(provider, toolbox, settings).run(&mut history, task, &session).await?;
+    let names: Vec<String> = serde_json::from_value(outcome.output.ok_or("no answer")?)?;
+    Ok(names)
+}
+
+/// The lines of a text that are not blank, without their indentation.
+fn lines(text: &str) -> Vec<&str> {
+    text.lines().map(str::trim).filter(|line| !line.is_empty()).collect()
+}
+
+/// PL03: each piece of Rust on the page stands in a program that is compiled and run here.
+#[test]
+fn pl03_the_page_shows_what_compiles() {
+    let page = fs::read_to_string(crate::common::repository().join("docs/library.md")).unwrap();
+    let programs = [include_str!("library.rs"), include_str!("../host/plugin/examples/plugin.rs")].map(lines);
+    let pieces: Vec<_> =
+        page.split("```rust\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    assert_eq!(pieces.len(), page.matches("```rust").count(), "a piece is not compiled");
+    assert_eq!(pieces.len(), 3);
+    for piece in pieces.into_iter().map(lines) {
+        let stands_in = |program: &Vec<&str>| program.windows(piece.len()).any(|window| window == piece);
+        assert!(programs.iter().any(stands_in), "{piece:#?}");
+    }
+}
+
+#[tokio::test]
+async fn pl03_a_program_answers_a_call() {
+    let place = tempfile::tempdir().unwrap();
+    let options = Options {
+        folder: Some(place.path().to_owned()),
+        no_journal: true,
+        confiner: Some(crate::workspace::confiner()),
+        ..Options::default()
+    };
+    let call = ToolCall { id: "1".into(), tool: "nothing".into(), arguments: json!({}) };
+    let result = dispatched(options, call).await.unwrap();
+    assert!(result.is_error && result.content.contains("nothing"), "{}", result.content);
+}
+
+#[tokio::test]
+async fn pl03_an_answer_has_the_form_that_was_asked_for() {
+    let fake = Fake::start([says("[\"Ada\", \"Grace\"]")]).await;
+    let settings =
+        ProviderSettings { base_url: Some(fake.base_url()), ..ProviderSettings::new("openai", "m") };
+    assert_eq!(names(settings, "Who?").await.unwrap(), ["Ada", "Grace"]);
+    fake.assert_done();
+}
+
+/// PL03: a component is called by a program that knows neither program.toml nor a model.
+#[tokio::test]
+async fn pl03_a_component_is_called_by_the_plugin_host_alone() {
+    let place = tempfile::tempdir().unwrap();
+    fs::write(place.path().join("text"), "one two three").unwrap();
+    let component = crate::common::repository().join("plugins/built/wordcount.wasm");
+    let result =
+        plugin::call(component, place.path(), "count", json!({ "path": place.path().join("text") })).await;
+    let result = result.unwrap();
+    assert!(!result.is_error && result.content.contains('3'), "{}", result.content);
+    let outside = plugin::call(
+        crate::common::repository().join("plugins/built/wordcount.wasm"),
+        place.path(),
+        "count",
+        json!({ "path": Path::new("/etc/passwd") }),
+    );
+    assert!(outside.await.unwrap().is_error);
+}
 
 /// PL03: an agent with a tool of the embedding program's own, two calls at once, and a session on the disk.
 #[tokio::test]

@@ -7,10 +7,6 @@ use std::path::Path;
 use super::platforms::SYSTEMS;
 use super::{code, sources};
 
-/// Files that may know each other, by crate and by the module they lie in: every section of program.toml names its
-/// keys, and the list of sections names each of them.
-const IDIOMS: &[(&str, &str)] = &[("core", "manifest")];
-
 /// A module by the names of the modules it lies in, outermost first.
 type Module = Vec<String>;
 
@@ -32,12 +28,8 @@ fn files_use_each_other_in_no_circle() {
     for (name, modules) in crates() {
         let uses = modules.keys().map(|module| (module, uses(&modules, module))).collect::<BTreeMap<_, _>>();
         for circle in circles(&uses) {
-            let is_idiom =
-                |(owner, room): &(&str, &str)| *owner == name && circle.iter().all(|one| one[0] == *room);
-            if !IDIOMS.iter().any(is_idiom) {
-                let names: Vec<_> = circle.iter().map(|module| module.join("::")).collect();
-                wrong.push(format!("{name}: {} use each other", names.join(", ")));
-            }
+            let names: Vec<_> = circle.iter().map(|module| module.join("::")).collect();
+            wrong.push(format!("{name}: {} use each other", names.join(", ")));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

@@ -22,6 +22,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
+use crate::words;
+
 pub use self::address::{AddressError, local};
 pub use self::blocked::{HostName, HostNameError};
 use self::closed::Sealed;
@@ -37,17 +39,19 @@ pub use self::right::{Right, RightError};
 pub use self::root::Root;
 pub use self::root::normalise;
 
-/// The default rights of tools (`[sandbox] mode`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum SandboxMode {
-    /// Reads anywhere; writes to the workspace, the data directory and the temp directory only.
-    #[default]
-    Sandbox,
-    /// The rights of `Sandbox`, under the name that the reference documents use for "read and execute".
-    Rx,
-    /// Writes anywhere. Only on explicit request.
-    Rwx,
+words! {
+    /// The default rights of tools (`[sandbox] mode`).
+    #[derive(Default, serde::Serialize, serde::Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum SandboxMode {
+        /// Reads anywhere; writes to the workspace, the data directory and the temp directory only.
+        #[default]
+        Sandbox = "sandbox",
+        /// The rights of `Sandbox`, under the name that the reference documents use for "read and execute".
+        Rx = "rx",
+        /// Writes anywhere. Only on explicit request.
+        Rwx = "rwx",
+    }
 }
 
 /// The directories that a right covers.

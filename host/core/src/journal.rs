@@ -25,7 +25,7 @@ pub use self::reader::{Bookmark, Calls, Followed, Found, Last, NewLine, Outline,
 pub use self::record::{Granted, Outcome, Program, Record};
 use self::writer::Writer;
 pub use self::writer::write_through;
-use crate::manifest::JournalTable;
+use crate::limit::KeptJournal;
 
 /// The journal of calls. Clones write to the same file.
 #[derive(Clone, Debug, Default)]
@@ -46,11 +46,11 @@ impl Journal {
     /// Returns the journal in `directory` for the calls of `program`. Nothing is created or opened before the first
     /// call.
     pub fn new(directory: &Path, program: Program) -> Self {
-        Self::with(directory, program, JournalTable::default())
+        Self::with(directory, program, KeptJournal::default())
     }
 
     /// Returns such a journal with the limits of `table`.
-    pub fn with(directory: &Path, program: Program, table: JournalTable) -> Self {
+    pub fn with(directory: &Path, program: Program, table: KeptJournal) -> Self {
         Self(Some(Arc::new(Inner { program, writer: Arc::new(Writer::new(directory, table)) })))
     }
 

@@ -1,6 +1,8 @@
 //! The types and functions that all other crates of haft use. A module uses only modules that stand **above** it
 //! here.
 
+pub mod words;
+
 pub mod report;
 
 pub mod sync;
@@ -34,6 +36,12 @@ pub mod grant;
 pub mod lookup;
 
 pub mod event;
+
+pub mod pattern;
+
+pub mod rule;
+
+pub mod model;
 
 pub mod manifest;
 

@@ -49,6 +49,56 @@ impl Limits {
     }
 }
 
+/// How long instances of a plugin are kept for several calls (`[plugins.reuse]`). What one call leaves in memory the
+/// next one sees, so this is for plugins that are slow to start and trusted with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reuse {
+    /// Calls that one instance serves before it is replaced; at least 1.
+    pub max_calls: u32,
+    /// How long an instance is kept without a call.
+    pub max_idle: Duration,
+    /// Instances at one time; calls beyond wait. At least 1.
+    pub max_concurrent: u32,
+}
+
+impl Reuse {
+    /// More calls than one run makes.
+    pub const MAX_CALLS: u32 = 1_000_000;
+}
+
+impl Default for Reuse {
+    fn default() -> Self {
+        Self { max_calls: 100, max_idle: Duration::from_mins(5), max_concurrent: 1 }
+    }
+}
+
+/// Bytes of linear memory of all instances that wait for a call (`[prewarm] memory`) where program.toml says nothing:
+/// sixteen interpreters, or a hundred small tools.
+pub const PREWARMED_MEMORY: u64 = 256 << 20;
+
+/// How much of the journal is kept (`[journal]`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeptJournal {
+    /// Bytes of a file before it is put aside; a thousandth of `keep` at least.
+    pub size: u64,
+    /// Bytes of newer files that were put aside before one is removed.
+    pub keep: u64,
+}
+
+impl KeptJournal {
+    /// Some hundred thousand lines, which are read in a moment.
+    pub const DEFAULT_SIZE: u64 = 64 << 20;
+    /// More than a million lines: years of a person's work. A busy server writes a gigabyte in five minutes and says
+    /// what it wants kept; a notebook has this much to spare.
+    pub const DEFAULT_KEEP: u64 = 512 << 20;
+}
+
+impl Default for KeptJournal {
+    fn default() -> Self {
+        Self { size: Self::DEFAULT_SIZE, keep: Self::DEFAULT_KEEP }
+    }
+}
+
 impl Default for Limits {
     fn default() -> Self {
         Self {

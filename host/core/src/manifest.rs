@@ -2,8 +2,8 @@
 //! file says and where it is, and nothing else: no path is opened, no variable read, no host looked up.
 //!
 //! - **Parse:** `syntax` makes a tree of TOML in which every value knows its place.
-//! - **Check:** one file a table reads its keys through a `Section`, which notes every mistake
-//!   with its place and goes on. `catalogue` lists the keys there are.
+//! - **Check:** one file a table declares its keys with `table!`, which makes the struct, the reader and the entry in
+//!   the catalogue of one list. A reader notes every mistake with its place and goes on.
 //! - **Build:** a [`Manifest`], if nothing was noted; else a [`Report`] with all of it.
 
 mod agent;
@@ -22,12 +22,11 @@ mod label;
 mod name;
 mod nats;
 mod package;
-mod pattern;
 mod plugin;
 mod prewarm;
 mod program;
 mod provider;
-mod rule;
+mod rules;
 mod sandbox;
 mod schema;
 mod sealed;
@@ -37,6 +36,7 @@ mod serve;
 mod server;
 mod source;
 mod syntax;
+mod table;
 mod telemetry;
 mod tool;
 mod values;
@@ -47,8 +47,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-pub use self::agent::ROUTES;
-pub use self::agent::{Agent, AnswerForm, Route};
+pub use self::agent::{Agent, AnswerForm};
 pub use self::agents::{AgentKind, AgentTool};
 pub use self::backend::{BackendTable, ContainerEngine};
 pub use self::build::Build;
@@ -57,17 +56,15 @@ pub use self::caller::{CallerProof, CallerTable, JwtAlgorithm, JwtTable, KeysAt}
 pub use self::config::{Setting, Settings};
 pub use self::entry::Located;
 pub use self::hint_table::HintTable;
-pub use self::journal::JournalTable;
 pub use self::label::Label;
 pub use self::name::{Name, NameError, ToolName, Variable};
 pub use self::nats::{NatsLogin, NatsStorage, NatsTable, NatsUrl};
 pub use self::package::Package;
-pub use self::pattern::{ToolPattern, ToolPatternError};
-pub use self::plugin::{Component, GrantTable, Plugin, PluginSecret, Reuse};
+pub use self::plugin::{Component, GrantTable, Plugin, PluginSecret};
 pub use self::prewarm::Prewarm;
 pub use self::program::{HostRequirements, Program};
-pub use self::provider::{ApiFormat, Effort, Price, Provider, ProviderName};
-pub use self::rule::{Effect, RulePattern, RulePatternError, RuleTable};
+pub use self::provider::{Price, Provider, ProviderName};
+pub use self::rules::RuleTable;
 pub use self::sandbox::Sandbox;
 pub use self::schema::json_schema;
 pub use self::sealed::Seal;
@@ -79,8 +76,16 @@ pub use self::source::{PackageSource, SourceError};
 pub use self::telemetry::TelemetryTable;
 pub use self::tool::{Argument, ArgumentType, CommandTool, EXTRA_ARGS};
 
-use self::section::{Notes, Section};
+use self::entry::Notes;
+use self::journal::JournalKeys;
+use self::program::RequiresTools;
+use self::section::Section;
+use self::table::{FromTable, table};
+pub use crate::limit::{KeptJournal, Reuse};
+pub use crate::model::{ApiFormat, Effort, Route};
+pub use crate::pattern::{ToolPattern, ToolPatternError};
 use crate::report::{Problem, Report, Source, Span};
+pub use crate::rule::{Effect, RulePattern, RulePatternError};
 pub use crate::units;
 
 /// 256 KiB: many times the longest program.toml written by hand.
@@ -103,55 +108,85 @@ impl fmt::Debug for Written {
     }
 }
 
-/// A checked program.toml. The default is what holds without one.
-#[derive(Clone, Debug, Default)]
-pub struct Manifest {
-    /// Where the file is; empty without one.
-    pub path: PathBuf,
-    /// The folder that the file is in, absolute: what its relative paths start from. Empty without a file.
-    pub folder: PathBuf,
-    /// What the spans of [`Located`] point into; written secrets are masked in it.
-    pub source: Source,
-    /// The text of the file, for code that writes another file from it.
-    pub written: Written,
-    /// `[program]`; there if there are `tools`.
-    pub program: Option<Program>,
-    /// `[[tools]]`, in the order of the file; their names are unique.
-    pub tools: Vec<CommandTool>,
-    /// `[[plugins]]`, in the order of the file; their names are unique.
-    pub plugins: Vec<Plugin>,
-    /// `[[packages]]`, in the order of the file; their names are unique.
-    pub packages: Vec<Package>,
-    /// `[build]`, in a plugin project.
-    pub build: Option<Build>,
-    /// `[host_requirements]`.
-    pub host_requirements: HostRequirements,
-    /// `[requires_tools]`: names of tools that an agent of this program needs.
-    pub required_tools: Vec<Located<String>>,
-    /// `[[mcp_servers]]`, then `[[mcp]]`, in the order of the file; their names are unique.
-    pub mcp_servers: Vec<McpServer>,
-    /// `[provider]`.
-    pub provider: Option<Provider>,
-    /// `[agent]`.
-    pub agent: Agent,
-    /// `[[agents]]`, in the order of the file; their names are unique.
-    pub agents: Vec<AgentTool>,
-    /// `[serve]`.
-    pub serve: Serve,
-    /// `[journal]`.
-    pub journal: JournalTable,
-    /// `[prewarm]`.
-    pub prewarm: Prewarm,
-    /// `[telemetry]`; `None`: none, unless the environment says so.
-    pub telemetry: Option<TelemetryTable>,
-    /// `[nats]`.
-    pub nats: NatsTable,
-    /// `[sandbox]`.
-    pub sandbox: Sandbox,
-    /// `[backend]`.
-    pub backend: BackendTable,
-    /// `[builtins]`.
-    pub builtins: Builtins,
+table! {
+    /// A haft program: tools, plugins, servers and what they may do.
+    #[derive(Clone, Debug)]
+    pub struct Manifest = "" {
+        /// Where the file is; empty without one.
+        #[read(rows &[], absent)]
+        pub path: PathBuf = PathBuf::new(),
+        /// The folder that the file is in, absolute: what its relative paths start from. Empty without a file.
+        #[read(rows &[], absent)]
+        pub folder: PathBuf = PathBuf::new(),
+        /// What the spans of [`Located`] point into; written secrets are masked in it.
+        #[read(rows &[], absent)]
+        pub source: Source = Source::default(),
+        /// The text of the file, for code that writes another file from it.
+        #[read(rows &[], absent)]
+        pub written: Written = Written::default(),
+        /// what this program is called
+        #[also("package", "name")]
+        pub program: Option<Program> = None,
+        /// command tools: programs that the model may start
+        #[read(Kind::NamedTables(&CommandTool::TABLE), tool::tools)]
+        #[also("tool", "commands")]
+        pub tools: Vec<CommandTool> = Vec::new(),
+        /// tool plugins: WebAssembly components
+        #[read(tables "plugins")]
+        #[also("plugin", "components")]
+        pub plugins: Vec<Plugin> = Vec::new(),
+        /// packages of other people: plugins, commands and servers
+        #[read(tables "packages")]
+        #[also("programs", "extensions")]
+        pub packages: Vec<Package> = Vec::new(),
+        /// how a plugin project is built from its source
+        #[also("source", "compile")]
+        pub build: Option<Build> = None,
+        /// programs that must be installed
+        #[also("requirements", "requires")]
+        pub host_requirements: HostRequirements = HostRequirements::default(),
+        /// tools that an agent of this program needs
+        #[read(RequiresTools::KIND, |entry| RequiresTools::from_value(entry).map(|required| required.names))]
+        #[key("requires_tools")]
+        #[also("dependencies")]
+        pub required_tools: Vec<Located<String>> = Vec::new(),
+        /// `[[mcp_servers]]`, then `[[mcp]]`, in the order of the file; their names are unique.
+        #[read(rows McpServer::ROWS, McpServer::read_all)]
+        pub mcp_servers: Vec<McpServer> = Vec::new(),
+        /// the model
+        #[also("model", "llm", "providers")]
+        pub provider: Option<Provider> = None,
+        /// how the agent works
+        pub agent: Agent = Agent::default(),
+        /// agents that the model may call as tools
+        #[read(tables "agents")]
+        #[also("subagents", "sub_agents", "workers")]
+        pub agents: Vec<AgentTool> = Vec::new(),
+        /// how many clients `haft serve --http` takes, and who they may be
+        #[also("server", "http")]
+        pub serve: Serve = Serve::default(),
+        /// how much of the record of calls is kept
+        #[read(JournalKeys::KIND, |entry| JournalKeys::from_value(entry).map(KeptJournal::from))]
+        #[also("log", "audit")]
+        pub journal: KeptJournal = KeptJournal::default(),
+        /// memory of plugins' instances that wait for a call
+        #[also("warm", "prewarmed", "instances", "pool")]
+        pub prewarm: Prewarm = Prewarm::default(),
+        /// where traces and metrics of calls are sent
+        #[also("otel", "opentelemetry", "tracing", "metrics")]
+        pub telemetry: Option<TelemetryTable> = None,
+        /// where workers on other machines are met
+        #[also("machines", "cluster", "queue")]
+        pub nats: NatsTable = NatsTable::default(),
+        /// how far tools reach on this machine
+        pub sandbox: Sandbox = Sandbox::default(),
+        /// where commands run: here, in a container, on another host
+        #[also("target", "ssh", "container", "tmux", "execution")]
+        pub backend: BackendTable = BackendTable::default(),
+        /// which built-in tools there are
+        #[also("built_ins", "builtin_tools")]
+        pub builtins: Builtins = Builtins::default(),
+    }
 }
 
 impl Manifest {
@@ -174,13 +209,16 @@ impl Manifest {
         })?;
         let source = source.masked(&secret::written_secrets(&table));
         let notes = Notes::default();
-        let read = Self::read(&Section::root(&table, &catalogue::ROOT, &notes));
+        let root = Section::root(&table, &Self::TABLE, &notes);
+        tool::note_missing_program(&root);
+        let read = Self::from_table(&root);
         let problems = notes.into_problems();
-        if problems.is_empty() {
-            let folder = folder_of(path).map_err(|error| unreadable(path, &error))?;
-            Ok(Self { path: path.to_owned(), folder, source, written: Written(text.into()), ..read })
-        } else {
-            Err(Report::with_source(source, problems))
+        match read.filter(|_| problems.is_empty()) {
+            Some(read) => {
+                let folder = folder_of(path).map_err(|error| unreadable(path, &error))?;
+                Ok(Self { path: path.to_owned(), folder, source, written: Written(text.into()), ..read })
+            }
+            None => Err(Report::with_source(source, problems)),
         }
     }
 
@@ -260,35 +298,11 @@ impl Manifest {
     pub fn report(&self, problems: Vec<Problem>) -> Report {
         Report::with_source(self.source.clone(), problems)
     }
+}
 
-    fn read(root: &Section<'_>) -> Self {
-        tool::note_missing_program(root);
-        Self {
-            path: PathBuf::new(),
-            folder: PathBuf::new(),
-            source: Source::default(),
-            written: Written::default(),
-            program: Program::read(root),
-            tools: CommandTool::read_all(root),
-            plugins: Plugin::read_all(root),
-            packages: Package::read_all(root),
-            build: Build::read(root),
-            host_requirements: HostRequirements::read(root),
-            required_tools: program::read_required_tools(root),
-            mcp_servers: McpServer::read_all(root),
-            provider: Provider::read(root),
-            agent: Agent::read(root),
-            agents: AgentTool::read_all(root),
-            serve: Serve::read(root),
-            journal: JournalTable::read(root),
-            prewarm: Prewarm::read(root),
-            telemetry: TelemetryTable::read(root),
-            nats: NatsTable::read(root),
-            sandbox: Sandbox::read(root),
-            backend: BackendTable::read(root),
-            builtins: Builtins::read(root),
-        }
-    }
+/// What the text of the file does not say.
+fn absent<T: Default>(_: &Section<'_>) -> T {
+    T::default()
 }
 
 /// The folder of the file at `path`, absolute. A link is not followed: its own folder is meant.

@@ -30,7 +30,7 @@ use crate::wasi::files::{ProtectedPaths, ProtectedPathsCache};
 use crate::wasi::http::Connector;
 use haft_core::event::Events;
 use haft_core::grant::{Grant, Reach};
-use haft_core::manifest::Prewarm;
+use haft_core::limit::PREWARMED_MEMORY;
 use haft_core::sync::Lock;
 use haft_core::sync::TryOnceLock;
 
@@ -46,7 +46,7 @@ pub struct EngineOptions {
     /// Instances of each plugin in use that are made ahead of its next calls; at most
     /// [`MAX_AHEAD`](Self::MAX_AHEAD). A process that makes one call has no use for any.
     pub ahead: usize,
-    /// Bytes of linear memory of all those together, at most; `None` for [`Prewarm::DEFAULT_MEMORY`]. Is given back when
+    /// Bytes of linear memory of all those together, at most; `None` for [`PREWARMED_MEMORY`]. Is given back when
     /// there was no call for some seconds.
     pub ahead_memory: Option<u64>,
     /// Where slow compilations are reported.
@@ -138,7 +138,7 @@ impl Engine {
             protected_paths: ProtectedPathsCache::default(),
             compilations,
             idle_slot: Arc::new(Semaphore::new(allocator::MAX_IDLE)),
-            waiting_memory: WaitingMemory::new(options.ahead_memory.unwrap_or(Prewarm::DEFAULT_MEMORY)),
+            waiting_memory: WaitingMemory::new(options.ahead_memory.unwrap_or(PREWARMED_MEMORY)),
         }))
     }
 

@@ -29,8 +29,7 @@ use crate::threads::shares::Tenant;
 use crate::wasi::config::Config;
 use crate::wasi::http::{Injection, Injections, Responder};
 use haft_core::call::{Offers, ToolDef};
-use haft_core::limit::Limits;
-use haft_core::manifest;
+use haft_core::limit::{self, Limits};
 use haft_core::sync::Lock;
 
 /// A component whose tools are known. Clones share everything.
@@ -176,7 +175,7 @@ impl Plugin {
 
     /// The same plugin, whose instances serve several calls.
     #[must_use]
-    pub fn with_reuse(self, reuse: manifest::Reuse) -> Self {
+    pub fn with_reuse(self, reuse: limit::Reuse) -> Self {
         self.with_change(|inner| inner.reuse = Some(Arc::new(Reuse::new(reuse))))
     }
 

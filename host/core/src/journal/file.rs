@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use rustix::fs::{FlockOperation, OFlags, flock};
 
-use crate::manifest::JournalTable;
+use crate::limit::KeptJournal;
 
 /// The name of the current file.
 pub(super) const CURRENT: &str = "journal.jsonl";
@@ -41,7 +41,7 @@ pub(super) const MAX_LINE: usize = 1 << 20;
 #[derive(Debug)]
 pub(super) struct File {
     directory: PathBuf,
-    table: JournalTable,
+    table: KeptJournal,
     open: Option<Open>,
     /// Whether the open file is the current one and has room.
     is_settled: bool,
@@ -57,7 +57,7 @@ struct Open {
 }
 
 impl File {
-    pub(super) fn new(directory: &Path, table: JournalTable) -> Self {
+    pub(super) fn new(directory: &Path, table: KeptJournal) -> Self {
         Self { directory: directory.to_owned(), table, open: None, is_settled: false, looked: None }
     }
 
@@ -88,7 +88,7 @@ impl File {
         (self.open, self.looked) = (Some(Open::at(&self.directory)?), Some(Instant::now()));
         // After the file is open: a process that rotates it reads the marks directly before.
         let kept = self.table.keep;
-        if kept > JournalTable::DEFAULT_KEEP {
+        if kept > KeptJournal::DEFAULT_KEEP {
             open(&self.directory.join(keep_name(kept))).map(drop)
         } else {
             Ok(())
@@ -149,7 +149,7 @@ fn remove_old(directory: &Path) -> io::Result<()> {
 /// Returns the `keep` in a file name, in bytes.
 fn kept(name: &str) -> u64 {
     let keep = name.strip_suffix(ENDING).and_then(|stem| stem.rsplit('-').next());
-    keep.and_then(from_unit).unwrap_or(JournalTable::DEFAULT_KEEP)
+    keep.and_then(from_unit).unwrap_or(KeptJournal::DEFAULT_KEEP)
 }
 
 /// Removes the marks of the current file, and returns the largest `keep`.

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use super::Record;
 use super::file::File;
-use crate::manifest::JournalTable;
+use crate::limit::KeptJournal;
 use crate::sync::Lock;
 
 /// How long a gathered line waits: too short for a person to notice, and fifty lines at ten thousand calls a
@@ -65,7 +65,7 @@ struct Gathered {
 }
 
 impl Writer {
-    pub(super) fn new(directory: &Path, table: JournalTable) -> Self {
+    pub(super) fn new(directory: &Path, table: KeptJournal) -> Self {
         Self {
             directory: directory.to_owned(),
             file: Lock::new(File::new(directory, table)),

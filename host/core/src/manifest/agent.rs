@@ -5,28 +5,12 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use super::catalogue::AGENT;
 use super::entry::{Entry, Located};
 use super::json;
-use super::pattern::ToolPattern;
-use super::rule::RuleTable;
-use super::section::Section;
-
-/// Which model works on a task.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Route {
-    /// The one for the work itself.
-    #[default]
-    Complex,
-    /// The one for small decisions.
-    Fast,
-    /// The fast one says which.
-    Auto,
-}
-
-/// The routes, as program.toml and `--model` call them.
-pub const ROUTES: &[(&str, Route)] =
-    &[("complex", Route::Complex), ("fast", Route::Fast), ("auto", Route::Auto)];
+use super::rules::RuleTable;
+use super::table::{FromValue, Kind, table};
+use crate::model::Route;
+use crate::pattern::ToolPattern;
 
 /// What the answer of a task is to look like: a JSON Schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,8 +21,10 @@ pub enum AnswerForm {
     Table(Value),
 }
 
-impl AnswerForm {
-    fn read(entry: &Entry<'_>) -> Option<Self> {
+impl FromValue for AnswerForm {
+    const KIND: Kind = Kind::PathOrJson;
+
+    fn from_value(entry: &Entry<'_>) -> Option<Self> {
         if entry.raw().is_table() {
             return json::object(entry).map(|schema| Self::Table(schema.into()));
         }
@@ -49,60 +35,58 @@ impl AnswerForm {
     }
 }
 
-/// `[agent]`.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Agent {
-    /// What the model is told first; `None`: haft's own.
-    pub system_prompt: Option<String>,
-    /// Which model works on a task.
-    pub route: Route,
-    /// Questions to the model in one run; at least 1.
-    pub max_turns: u32,
-    /// Which tools it is offered, by exposed name; `None`: all, empty: none at all.
-    pub tools: Option<Located<Vec<ToolPattern>>>,
-    /// Which calls run, are asked about or refused.
-    pub rules: RuleTable,
-    /// Rough tokens (bytes of JSON / 4) that the list of tools may take. What does not fit stays
-    /// reachable through a search tool; `None`: no limit.
-    pub tool_budget: Option<u32>,
-    /// Rough tokens (bytes / 4) of the conversation that the model is shown. Of a longer one the beginning is left
-    /// out.
-    pub history_budget: u32,
-    /// Whether the fast model sums up what is left out; `None`: where there is one beside the other.
-    pub summarise: Option<bool>,
-    /// How often the same failing call is carried out again before it is refused.
-    pub max_repeats: u32,
-    /// Whether it is told what the `AGENTS.md` of the workspace's repository say.
-    pub agents_md: bool,
-    /// Whether it is told of the skills of the workspace's repository and of the person's own; those of packages are
-    /// part of the packages.
-    pub skills: bool,
-    /// What the answer of `haft run` is to look like; `None`: any text.
-    pub output: Option<Located<AnswerForm>>,
-    /// US dollars that a task may cost before it ends; `None`: no limit.
-    pub max_cost: Option<f64>,
-    /// Tokens, read and written, that a task may take before it ends; `None`: no limit.
-    pub max_tokens_total: Option<u32>,
-}
-
-impl Default for Agent {
-    fn default() -> Self {
-        Self {
-            system_prompt: None,
-            route: Route::Complex,
-            max_turns: 50,
-            tools: None,
-            rules: RuleTable::default(),
-            tool_budget: None,
-            history_budget: 100_000,
-            summarise: None,
-            max_repeats: 2,
-            agents_md: true,
-            skills: true,
-            output: None,
-            max_cost: None,
-            max_tokens_total: None,
-        }
+table! {
+    /// How the agent works.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct Agent = "[agent]" {
+        /// what the model is told first; default haft's own
+        #[also("system", "prompt", "instructions")]
+        pub system_prompt: Option<String> = None,
+        /// `complex` (default) and `fast` always ask that model, `auto` has the fast one choose
+        #[also("routing", "model")]
+        pub route: Route = Route::Complex,
+        /// questions to the model in one run; default 50
+        #[read(count 1..=Self::MAX_MAX_TURNS)]
+        #[also("max_steps", "max_iterations", "turns")]
+        pub max_turns: u32 = 50,
+        /// which tools it is offered, such as `mcp__git__*`; default all
+        #[also("allowed_tools")]
+        pub tools: Option<Located<Vec<ToolPattern>>> = None,
+        /// Which calls run, are asked about or refused.
+        #[read(flatten)]
+        pub rules: RuleTable = RuleTable::default(),
+        // Bytes of JSON / 4. What does not fit stays reachable through a search tool.
+        /// rough tokens that the list of tools may take; default no limit
+        #[read(count 1..=Self::MAX_CONTEXT)]
+        #[also("budget")]
+        pub tool_budget: Option<u32> = None,
+        // Bytes / 4. Of a longer conversation the beginning is left out; less has no room for a task and one answer.
+        /// rough tokens of the conversation that the model is shown; default 100000
+        #[read(count 1000..=Self::MAX_CONTEXT)]
+        #[also("context", "max_context", "token_budget")]
+        pub history_budget: u32 = 100_000,
+        /// whether the fast model sums up what is left out; default where there is one
+        #[also("summarize", "compact", "compaction")]
+        pub summarise: Option<bool> = None,
+        /// how often one failing call is repeated; default 2
+        #[read(count 0..=100)]
+        pub max_repeats: u32 = 2,
+        /// whether it is told what `AGENTS.md`, or `CLAUDE.md`, of the workspace and its repository say; default true
+        #[also("project_instructions", "instructions_file")]
+        pub agents_md: bool = true,
+        /// whether it is told of the skills in `.agents/skills` of these and of your home; default true
+        pub skills: bool = true,
+        /// JSON Schema of the answer of `haft run`: a file such as `answer.schema.json`, or a table
+        #[also("schema", "output_schema", "response_format")]
+        pub output: Option<Located<AnswerForm>> = None,
+        /// US dollars after which a task ends; default no limit
+        #[also("budget_usd", "cost", "max_budget")]
+        pub max_cost: Option<f64> = None,
+        // More than any task has money for.
+        /// tokens, read and written, after which a task ends; default no limit
+        #[read(count 1..=4_000_000_000)]
+        #[also("max_tokens", "max_total_tokens")]
+        pub max_tokens_total: Option<u32> = None,
     }
 }
 
@@ -110,39 +94,5 @@ impl Agent {
     /// More turns than any run has money for.
     pub(crate) const MAX_MAX_TURNS: u32 = 10_000;
     /// Tokens; larger than any model's context.
-    pub(crate) const MAX_TOOL_BUDGET: u32 = 10_000_000;
-    /// Tokens; less has no room for a task and one answer.
-    pub(crate) const MIN_HISTORY_BUDGET: u32 = 1000;
-    /// Tokens; larger than any model's context.
-    pub(crate) const MAX_HISTORY_BUDGET: u32 = 10_000_000;
-    /// Tokens; more than any task has money for.
-    pub(crate) const MAX_MAX_TOKENS_TOTAL: u32 = 4_000_000_000;
-    /// A call that failed so often fails again.
-    pub(crate) const MAX_MAX_REPEATS: u32 = 100;
-
-    pub(super) fn read(root: &Section<'_>) -> Self {
-        let default = Self::default();
-        let Some(section) = root.get("agent", |entry| entry.section(&AGENT)) else {
-            return default;
-        };
-        let flag = |key| section.get(key, Entry::flag).unwrap_or(true);
-        let count = |key, range| section.get(key, |entry| entry.count(range));
-        Self {
-            system_prompt: section.get("system_prompt", Entry::text),
-            route: section.get("route", |entry| entry.one_of(ROUTES)).unwrap_or_default(),
-            max_turns: count("max_turns", 1..=Self::MAX_MAX_TURNS).unwrap_or(default.max_turns),
-            tools: section.get("tools", |entry| entry.located(Entry::tool_patterns)),
-            rules: RuleTable::read(&section),
-            tool_budget: count("tool_budget", 1..=Self::MAX_TOOL_BUDGET),
-            history_budget: count("history_budget", Self::MIN_HISTORY_BUDGET..=Self::MAX_HISTORY_BUDGET)
-                .unwrap_or(default.history_budget),
-            summarise: section.get("summarise", Entry::flag),
-            max_repeats: count("max_repeats", 0..=Self::MAX_MAX_REPEATS).unwrap_or(default.max_repeats),
-            agents_md: flag("agents_md"),
-            skills: flag("skills"),
-            output: section.get("output", |entry| entry.located(AnswerForm::read)),
-            max_cost: section.get("max_cost", Entry::price),
-            max_tokens_total: count("max_tokens_total", 1..=Self::MAX_MAX_TOKENS_TOTAL),
-        }
-    }
+    const MAX_CONTEXT: u32 = 10_000_000;
 }

@@ -5,32 +5,43 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::catalogue::AGENTS;
-use super::entry::{Entry, Located};
+use super::agent::Agent;
+use super::entry::Located;
 use super::json;
 use super::name::Name;
-use super::pattern::ToolPattern;
-use super::provider::{NAMES, ProviderName};
-use super::section::{Section, note_duplicates};
+use super::provider::ProviderName;
+use super::section::Section;
+use super::table::{FromTable, SHORTEST, Table, table};
 use crate::limit::Limits;
+use crate::pattern::ToolPattern;
 
-/// An agent that the model may call as a tool.
-#[derive(Clone, Debug, PartialEq)]
-pub struct AgentTool {
-    /// Its tool is called `agent__<name>`.
-    pub name: Located<Name>,
-    /// What it is for, written for the model that calls it.
-    pub description: String,
-    /// What it is.
-    pub kind: AgentKind,
-    /// One that is not enabled is checked and not offered.
-    pub enabled: bool,
-    /// Questions to its model in one call; `None`: as its program says.
-    pub max_turns: Option<u32>,
-    /// From call to answer.
-    pub timeout: Duration,
-    /// JSON Schema of its answer; `None`: any words will do.
-    pub output: Option<Located<Value>>,
+table! {
+    /// An agent that the model may call as a tool: another program, or a part of this one.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct AgentTool = "[[agents]]" {
+        /// its tool is called `agent__<name>`
+        pub name: Located<Name>,
+        /// what it is for, written for the model that calls it
+        pub description: String,
+        /// What it is.
+        #[read(flatten)]
+        pub kind: AgentKind,
+        /// questions to its model in one call; default as in `[agent]`
+        #[read(count 1..=Agent::MAX_MAX_TURNS)]
+        #[also("max_steps", "max_iterations", "turns")]
+        pub max_turns: Option<u32> = None,
+        /// from call to answer; default `30m`
+        #[read(time SHORTEST..=Limits::MAX_TIME)]
+        #[also("time", "time_limit")]
+        pub timeout: Duration = Self::DEFAULT_TIMEOUT,
+        /// JSON Schema of its answer; default any words will do
+        #[read(Kind::Json, |entry| entry.located(|entry| json::object(entry).map(Value::Object)))]
+        #[also("schema", "output_schema")]
+        pub output: Option<Located<Value>> = None,
+        /// default true
+        #[also("disabled")]
+        pub enabled: bool = true,
+    }
 }
 
 /// What an agent is.
@@ -51,47 +62,41 @@ pub enum AgentKind {
     },
 }
 
-/// Keys of an agent that is a part of this program.
-const OF_PART: [&str; 4] = ["system_prompt", "provider", "model", "tools"];
-
-impl AgentTool {
-    /// Half an hour: longer than a task that a model should wait for without being told to.
-    pub const DEFAULT_TIMEOUT: Duration = Duration::from_mins(30);
-
-    pub(super) fn read_all(root: &Section<'_>) -> Vec<Self> {
-        let sections = root.tables("agents", &AGENTS);
-        let names = sections.iter().filter_map(|section| Some((section.span_of("name"), section.name()?)));
-        note_duplicates(root.notes(), "agents", names);
-        sections.iter().filter_map(Self::read).collect()
-    }
-
-    fn read(section: &Section<'_>) -> Option<Self> {
-        let name = section.require("name", |entry| entry.located(Entry::parse));
-        let description = section.require("description", Entry::text);
-        let kind = AgentKind::read(section);
-        let enabled = section.get("enabled", Entry::flag).unwrap_or(true);
-        let max_turns = section.get("max_turns", |entry| entry.count(1..=super::Agent::MAX_MAX_TURNS));
-        let longest = Duration::from_millis(1)..=Limits::MAX_TIME;
-        let timeout = section.get("timeout", |entry| entry.duration(longest));
-        let timeout = timeout.unwrap_or(Self::DEFAULT_TIMEOUT);
-        let output = section
-            .get("output", |entry| entry.located(json::object))
-            .map(|output| Located { value: Value::Object(output.value), span: output.span });
-        Some(Self { name: name?, description: description?, kind, enabled, max_turns, timeout, output })
+table! {
+    struct KindKeys = "" {
+        /// its program.toml, with its own tools, provider and rights, which are at most those of this program;
+        /// without it the agent is a part of this program
+        #[also("path", "file")]
+        program: Option<Located<PathBuf>> = None,
+        /// what its model is told first; default haft's own
+        #[also("system", "prompt", "instructions")]
+        system_prompt: Option<String> = None,
+        /// whose API; default that of the program
+        provider: Option<ProviderName> = None,
+        /// the model, or `fast` or `complex` of the program; default the program's
+        model: Option<String> = None,
+        /// which tools of this program it may use; default all but agents
+        #[also("allowed_tools")]
+        tools: Option<Located<Vec<ToolPattern>>> = None,
     }
 }
 
-impl AgentKind {
-    fn read(section: &Section<'_>) -> Self {
-        let program = section.get("program", Entry::located_path);
-        let system_prompt = section.get("system_prompt", Entry::text);
-        let provider = section.get("provider", |entry| entry.one_of(NAMES));
-        let model = section.get("model", Entry::text);
-        let tools = section.get("tools", |entry| entry.located(Entry::tool_patterns));
-        let Some(program) = program else { return Self::Part { system_prompt, provider, model, tools } };
-        for key in OF_PART.iter().filter(|key| section.has(key)) {
+impl AgentTool {
+    /// Half an hour: longer than a task that a model should wait for without being told to.
+    const DEFAULT_TIMEOUT: Duration = Duration::from_mins(30);
+}
+
+impl FromTable for AgentKind {
+    const TABLE: Table = KindKeys::TABLE;
+
+    fn from_table(section: &Section<'_>) -> Option<Self> {
+        let KindKeys { program, system_prompt, provider, model, tools } = KindKeys::from_table(section)?;
+        let Some(program) = program else {
+            return Some(Self::Part { system_prompt, provider, model, tools });
+        };
+        for key in ["system_prompt", "provider", "model", "tools"].iter().filter(|key| section.has(key)) {
             section.reject(key, "the `program` of this agent says it");
         }
-        Self::Program(program)
+        Some(Self::Program(program))
     }
 }

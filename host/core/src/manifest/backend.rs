@@ -1,65 +1,54 @@
 //! `[backend]`: where commands run. Only what is written; what it needs is looked for when it is used.
 
-use super::catalogue::BACKEND;
-use super::entry::{Entry, Located};
-use super::section::Section;
 use std::path::PathBuf;
 
-/// The engines, as program.toml calls them.
-pub(super) const ENGINES: &[(&str, ContainerEngine)] =
-    &[("docker", ContainerEngine::Docker), ("podman", ContainerEngine::Podman)];
+use super::entry::Located;
+use super::table::{choices, table};
+use crate::words;
 
-/// What runs containers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ContainerEngine {
-    /// Docker.
-    Docker,
-    /// Podman.
-    Podman,
+words! {
+    /// What runs containers.
+    pub enum ContainerEngine {
+        /// Docker.
+        Docker = "docker",
+        /// Podman.
+        Podman = "podman",
+    }
 }
 
-/// `[backend]`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct BackendTable {
-    /// A running container.
-    pub container: Option<String>,
-    /// The container engine that runs the container.
-    pub engine: Option<ContainerEngine>,
-    /// A host, as ssh is told it. Not to be used where there is a container too.
-    pub ssh: Option<Located<String>>,
-    /// The configuration of ssh; as written.
-    pub ssh_config: Option<Located<PathBuf>>,
-    /// Whether commands run in a pane of tmux.
-    pub tmux: Option<bool>,
-    /// The session of tmux.
-    pub session: Option<String>,
-    /// The shell of the pane.
-    pub shell: Option<String>,
-    /// Where commands start on the target.
-    pub directory: Option<String>,
-    /// The only directories of the target whose files are read and written by themselves.
-    pub files: Option<Vec<String>>,
-    /// Whether `run_shell`, `read_file` and `write_file` take the place of `bash`, `read`, `write` and
-    /// `edit` on this machine too.
-    pub target_tools: bool,
-}
+choices! { ContainerEngine }
 
-impl BackendTable {
-    pub(super) fn read(root: &Section<'_>) -> Self {
-        let Some(section) = root.get("backend", |entry| entry.section(&BACKEND)) else {
-            return Self::default();
-        };
-        Self {
-            container: section.get("container", Entry::text),
-            engine: section.get("engine", |entry| entry.one_of(ENGINES)),
-            ssh: section.get("ssh", |entry| entry.located(Entry::text)),
-            ssh_config: section.get("ssh_config", Entry::located_path),
-            tmux: section.get("tmux", Entry::flag),
-            session: section.get("session", Entry::text),
-            shell: section.get("shell", Entry::text),
-            directory: section.get("directory", Entry::text),
-            files: section.get("files", |entry| entry.list(Entry::text)),
-            target_tools: section.get("target_tools", Entry::flag).unwrap_or_default(),
-        }
+table! {
+    /// Where commands run: on this machine, in a container or on another host, in a pane of tmux or not.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct BackendTable = "[backend]" {
+        /// a running container, by name or identifier
+        #[also("docker", "podman")]
+        pub container: Option<String> = None,
+        /// whose container it is, `docker` or `podman`; found out where it is left out
+        pub engine: Option<ContainerEngine> = None,
+        // Not to be used where there is a container too.
+        /// a host as `ssh` is told it; keys that need no password
+        #[also("host")]
+        pub ssh: Option<Located<String>> = None,
+        /// the configuration of ssh; default your own
+        pub ssh_config: Option<Located<PathBuf>> = None,
+        /// a pane that can be watched; default on other hosts that have tmux
+        pub tmux: Option<bool> = None,
+        /// the session of tmux; default `haft`
+        #[read(Kind::Pattern("^[A-Za-z0-9][A-Za-z0-9_-]{0,47}$"), Entry::text)]
+        pub session: Option<String> = None,
+        /// the shell of the pane; default the usual one
+        pub shell: Option<String> = None,
+        /// where commands start on the target; default where its shells start
+        #[also("dir", "cwd", "workdir", "workspace")]
+        pub directory: Option<String> = None,
+        /// the only directories of the target that `read_file` and `write_file` touch; default all but the
+        /// system's own and those with keys
+        #[also("files_allowed_paths", "allow", "read", "write")]
+        pub files: Option<Vec<String>> = None,
+        /// offer `run_shell`, `read_file` and `write_file` on this machine, in the place of `bash`, `read`,
+        /// `write` and `edit`; default false
+        pub target_tools: bool = false,
     }
 }

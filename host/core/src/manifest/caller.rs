@@ -3,32 +3,53 @@
 
 use std::path::PathBuf;
 
-use super::catalogue::{CALLER, CALLER_GRANT, CALLER_JWT, SECRET};
+use super::catalogue::Table;
 use super::entry::{Entry, Located};
 use super::name::Name;
-use super::pattern::ToolPattern;
 use super::plugin::GrantTable;
 use super::secret::SecretSource;
-use super::section::{Section, note_duplicates};
-use super::values::host_of;
+use super::section::Section;
+use super::table::{FromTable, FromValue, choices, table};
+use super::values::{URL, host_of};
 use crate::net::is_loopback;
+use crate::pattern::ToolPattern;
+use crate::words;
 
-/// Somebody who may call.
-#[derive(Clone, Debug, PartialEq)]
-pub struct CallerTable {
-    /// What the journal calls it.
-    pub name: Located<Name>,
-    /// How it shows who it is.
-    pub proof: CallerProof,
-    /// Which tools there are for it, by their exposed names.
-    pub tools: Located<Vec<ToolPattern>>,
-    /// The most that these tools may do for it; `None`: as much as for the program itself.
-    pub grant: Option<Located<GrantTable>>,
-    /// Calls in a minute; `None`: any number.
-    pub calls_per_minute: Option<u32>,
-    /// Calls at the same time; `None`: any number.
-    pub calls_at_once: Option<u32>,
+table! {
+    /// Somebody who may call what `haft serve --http` serves.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct CallerTable = "[[serve.callers]]" {
+        /// what the journal calls it
+        #[also("id", "user")]
+        pub name: Located<Name>,
+        /// How it shows who it is.
+        #[read(flatten)]
+        pub proof: CallerProof,
+        /// which tools there are for it; `["*"]`: all
+        #[also("allowed_tools")]
+        pub tools: Located<Vec<ToolPattern>>,
+        /// the most that these tools may do for it; default as ever
+        #[read(Kind::Table(&CALLER_GRANT), |entry| entry.located(|entry| entry.table::<GrantTable>(&CALLER_GRANT)))]
+        #[also("rights", "permissions")]
+        pub grant: Option<Located<GrantTable>> = None,
+        // More than a server answers in a minute.
+        /// default any number
+        #[read(count 1..=10_000_000)]
+        #[also("rate", "rate_limit")]
+        pub calls_per_minute: Option<u32> = None,
+        // More than a server has places for.
+        /// calls at the same time; default any number
+        #[read(count 1..=100_000)]
+        #[also("max_concurrent", "concurrency")]
+        pub calls_at_once: Option<u32> = None,
+    }
 }
+
+static CALLER_GRANT: Table = Table {
+    header: "[serve.callers.grant]",
+    doc: "The most that tools may do for a caller. It only narrows; what is not named is not allowed.",
+    ..GrantTable::TABLE
+};
 
 /// How a caller shows who it is.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,24 +60,58 @@ pub enum CallerProof {
     Jwt(JwtTable),
 }
 
-/// `[serve.callers.jwt]`: which JSON Web Tokens are a caller's.
-#[derive(Clone, Debug, PartialEq)]
-pub struct JwtTable {
-    /// The authorization server, exactly as `iss` says it.
-    pub issuer: String,
-    /// What has to be in `aud`: this server.
-    pub audience: String,
-    /// Where the issuer's public keys are (RFC 7517).
-    pub keys: KeysAt,
-    /// With which algorithms tokens may be signed.
-    pub algorithms: Vec<JwtAlgorithm>,
-    /// The only values of `sub` that are meant; empty: all.
-    pub subjects: Vec<String>,
-    /// What has to be in `scope`.
-    pub scopes: Vec<String>,
+table! {
+    struct ProofKeys = "" {
+        /// where its token is kept; this or `jwt`
+        #[also("api_key", "secret", "key")]
+        token: Option<SecretSource> = None,
+        /// which JSON Web Tokens are its own; this or `token`
+        #[also("oauth", "oidc")]
+        jwt: Option<JwtTable> = None,
+    }
 }
 
-/// Where public keys are.
+impl FromTable for CallerProof {
+    const TABLE: Table = ProofKeys::TABLE;
+
+    fn from_table(section: &Section<'_>) -> Option<Self> {
+        let ProofKeys { token, jwt } = ProofKeys::from_table(section)?;
+        if section.has("token") == section.has("jwt") {
+            section.reject_whole("a caller has either a `token` or a `jwt`");
+        }
+        token.map(Self::Token).or(jwt.map(Self::Jwt))
+    }
+}
+
+table! {
+    /// Which JSON Web Tokens (access tokens of OAuth) are a caller's.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct JwtTable = "[serve.callers.jwt]" {
+        /// the authorization server, exactly as `iss` says it
+        #[also("iss", "authority")]
+        pub issuer: String,
+        /// what has to be in `aud`: this server
+        #[also("aud")]
+        pub audience: String,
+        /// Where the public keys of the issuer are.
+        #[read(flatten)]
+        pub keys: KeysAt,
+        // What authorization servers sign with unless they are told otherwise.
+        /// with which tokens may be signed; default `RS256`, `ES256` and `EdDSA`
+        #[read(Vec::<JwtAlgorithm>::KIND, algorithms)]
+        #[also("alg", "algs")]
+        pub algorithms: Vec<JwtAlgorithm> = vec![JwtAlgorithm::RS256, JwtAlgorithm::ES256, JwtAlgorithm::EdDSA],
+        /// the only values of `sub` that are meant; default all
+        #[also("sub", "subject")]
+        pub subjects: Vec<String> = Vec::new(),
+        /// what has to be in `scope`; default nothing
+        #[read(Vec::<String>::KIND, |entry| entry.list(scope))]
+        #[also("scope", "scp")]
+        pub scopes: Vec<String> = Vec::new(),
+    }
+}
+
+/// Where public keys are (RFC 7517).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum KeysAt {
     /// At this address.
@@ -65,109 +120,59 @@ pub enum KeysAt {
     File(PathBuf),
 }
 
-/// An algorithm of signatures with a public key (RFC 7518, RFC 8037). There is none with a shared secret.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names are the registered ones")]
-pub enum JwtAlgorithm {
-    RS256,
-    RS384,
-    RS512,
-    PS256,
-    PS384,
-    PS512,
-    ES256,
-    ES384,
-    EdDSA,
+table! {
+    struct KeysAtKeys = "" {
+        /// where its public keys are; this or `jwks_file`
+        #[read(URL, keys_url)]
+        #[also("jwks", "jwks_uri")]
+        jwks_url: Option<String> = None,
+        /// the file with its public keys
+        #[also("file", "keys")]
+        jwks_file: Option<PathBuf> = None,
+    }
 }
 
-/// The algorithms by their registered names.
-const ALGORITHMS: &[(&str, JwtAlgorithm)] = &[
-    ("RS256", JwtAlgorithm::RS256),
-    ("RS384", JwtAlgorithm::RS384),
-    ("RS512", JwtAlgorithm::RS512),
-    ("PS256", JwtAlgorithm::PS256),
-    ("PS384", JwtAlgorithm::PS384),
-    ("PS512", JwtAlgorithm::PS512),
-    ("ES256", JwtAlgorithm::ES256),
-    ("ES384", JwtAlgorithm::ES384),
-    ("EdDSA", JwtAlgorithm::EdDSA),
-];
+words! {
+    /// An algorithm of signatures with a public key (RFC 7518, RFC 8037). There is none with a shared secret.
+    #[expect(missing_docs, reason = "the names are the registered ones")]
+    pub enum JwtAlgorithm {
+        RS256 = "RS256",
+        RS384 = "RS384",
+        RS512 = "RS512",
+        PS256 = "PS256",
+        PS384 = "PS384",
+        PS512 = "PS512",
+        ES256 = "ES256",
+        ES384 = "ES384",
+        EdDSA = "EdDSA",
+    }
+}
+
+choices! { JwtAlgorithm }
 
 impl CallerTable {
     /// Each is compared with what a request shows, and has a list of tools of its own.
-    pub const MAX_CALLERS: usize = 64;
-    /// More than a server answers in a minute.
-    pub(crate) const MAX_PER_MINUTE: u32 = 10_000_000;
-    /// More than a server has places for.
-    pub(crate) const MAX_AT_ONCE: u32 = 100_000;
-
-    pub(super) fn read_all(serve: &Section<'_>) -> Vec<Self> {
-        let sections = serve.tables("callers", &CALLER);
-        let names = sections.iter().filter_map(|section| Some((section.span_of("name"), section.name()?)));
-        note_duplicates(serve.notes(), "callers", names);
-        if sections.len() > Self::MAX_CALLERS {
-            serve.reject("callers", format!("at most {} callers can be told apart", Self::MAX_CALLERS));
-        }
-        sections.iter().filter_map(Self::read).collect()
-    }
-
-    fn read(section: &Section<'_>) -> Option<Self> {
-        let name = section.require("name", |entry| entry.located(Entry::parse));
-        let token = section.get("token", |entry| entry.secret(&SECRET));
-        let jwt = section.get("jwt", |entry| entry.section(&CALLER_JWT));
-        let jwt = jwt.as_ref().and_then(JwtTable::read);
-        let tools = section.require("tools", |entry| entry.located(Entry::tool_patterns));
-        let grant = section.get("grant", |entry| entry.located(|entry| entry.section(&CALLER_GRANT)));
-        let count = |key, most| section.get(key, |entry| entry.count(1..=most));
-        let (calls_per_minute, calls_at_once) =
-            (count("calls_per_minute", Self::MAX_PER_MINUTE), count("calls_at_once", Self::MAX_AT_ONCE));
-        if section.has("token") == section.has("jwt") {
-            section.reject_whole("a caller has either a `token` or a `jwt`");
-        }
-        Some(Self {
-            name: name?,
-            proof: token.map(CallerProof::Token).or(jwt.map(CallerProof::Jwt))?,
-            tools: tools?,
-            grant: grant.map(|own| Located { value: GrantTable::read(&own.value), span: own.span }),
-            calls_per_minute,
-            calls_at_once,
-        })
-    }
+    pub(super) const MAX_CALLERS: usize = 64;
 }
 
-impl JwtTable {
-    /// What authorization servers sign with unless they are told otherwise.
-    pub(crate) const DEFAULT_ALGORITHMS: [JwtAlgorithm; 3] =
-        [JwtAlgorithm::RS256, JwtAlgorithm::ES256, JwtAlgorithm::EdDSA];
+impl FromTable for KeysAt {
+    const TABLE: Table = KeysAtKeys::TABLE;
 
-    fn read(section: &Section<'_>) -> Option<Self> {
-        let issuer = section.require("issuer", Entry::text);
-        let audience = section.require("audience", Entry::text);
-        let url = section.get("jwks_url", keys_url).map(KeysAt::Url);
-        let file = section.get("jwks_file", Entry::path).map(KeysAt::File);
+    fn from_table(section: &Section<'_>) -> Option<Self> {
+        let KeysAtKeys { jwks_url, jwks_file } = KeysAtKeys::from_table(section)?;
         if section.has("jwks_url") == section.has("jwks_file") {
             section.reject_whole("the issuer's keys are at either a `jwks_url` or a `jwks_file`");
         }
-        let algorithms = section.get("algorithms", |entry| entry.list(|entry| entry.one_of(ALGORITHMS)));
-        if algorithms.as_ref().is_some_and(Vec::is_empty) {
-            section.reject("algorithms", "with none of them no token could be signed");
-        }
-        Some(Self {
-            issuer: issuer?,
-            audience: audience?,
-            keys: url.or(file)?,
-            algorithms: algorithms.unwrap_or_else(|| Self::DEFAULT_ALGORITHMS.to_vec()),
-            subjects: section.list("subjects", Entry::text),
-            scopes: section.list("scopes", scope),
-        })
+        jwks_url.map(Self::Url).or(jwks_file.map(Self::File))
     }
 }
 
-impl JwtAlgorithm {
-    /// The registered names.
-    pub(super) fn names() -> Vec<&'static str> {
-        ALGORITHMS.iter().map(|(name, _)| *name).collect()
+fn algorithms(entry: &Entry<'_>) -> Option<Vec<JwtAlgorithm>> {
+    let algorithms: Vec<_> = FromValue::from_value(entry)?;
+    if algorithms.is_empty() {
+        return entry.reject("with none of them no token could be signed");
     }
+    Some(algorithms)
 }
 
 /// Whoever changes keys on their way calls as anybody.

@@ -4,10 +4,10 @@
 use serde_json::Value;
 use toml::de::DeValue;
 
-use super::catalogue::SECRET;
 use super::entry::{Entry, Located};
 use super::json;
 use super::secret::{SecretSource, is_credential};
+use super::table::{FromValue, Kind};
 
 /// Keys of one plugin: more than anybody writes by hand.
 const MAX_KEYS: usize = 256;
@@ -26,6 +26,9 @@ pub enum Setting {
 
 /// The keys of a configuration with their values, in the order of the file.
 pub type Settings = Vec<(Located<String>, Setting)>;
+
+/// What [`settings`] reads.
+pub(super) const SETTINGS: Kind = Kind::Map(&Kind::Setting);
 
 /// The table of a plugin.
 pub(super) fn settings(entry: &Entry<'_>) -> Option<Settings> {
@@ -47,10 +50,10 @@ pub(super) fn settings(entry: &Entry<'_>) -> Option<Settings> {
 fn setting(key: &str, entry: &Entry<'_>) -> Option<Setting> {
     match entry.raw() {
         DeValue::String(text) if !text.is_empty() && is_credential(key) => {
-            entry.secret(&SECRET).map(Setting::Secret)
+            SecretSource::from_value(entry).map(Setting::Secret)
         }
         DeValue::String(_) => entry.word().map(|text| Setting::Value(text.into())),
-        DeValue::Table(_) => entry.secret(&SECRET).map(Setting::Secret),
+        DeValue::Table(_) => SecretSource::from_value(entry).map(Setting::Secret),
         DeValue::Integer(_) | DeValue::Float(_) | DeValue::Boolean(_) => {
             json::value(entry).map(Setting::Value)
         }

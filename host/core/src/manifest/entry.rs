@@ -1,6 +1,7 @@
 //! A value of TOML that knows what it is called and where it stands, and the ways to read it.
 //! Each either gives what was asked for or notes why not; none converts one type to another.
 
+use std::cell::RefCell;
 use std::fmt::Display;
 use std::ops::{Deref, RangeInclusive};
 use std::str::FromStr;
@@ -9,10 +10,22 @@ use std::time::Duration;
 use toml::Spanned;
 use toml::de::{DeString, DeValue};
 
-use super::catalogue::Table;
-use super::section::{Notes, Section};
 use crate::report::{Problem, Span, nearest};
 use crate::units;
+
+/// What was found wrong so far.
+#[derive(Default)]
+pub(super) struct Notes(RefCell<Vec<Problem>>);
+
+impl Notes {
+    pub(super) fn add(&self, problem: Problem) {
+        self.0.borrow_mut().push(problem);
+    }
+
+    pub(super) fn into_problems(self) -> Vec<Problem> {
+        self.0.into_inner()
+    }
+}
 
 /// A value and where it stands. Equal when the values are.
 #[derive(Clone, Debug)]
@@ -54,11 +67,6 @@ impl<'a> Entry<'a> {
     /// Where it stands: `plugins.limits.memory`.
     pub(super) fn place(&self) -> &str {
         &self.path
-    }
-
-    /// A table of `shape`.
-    pub(super) fn section(&self, shape: &'static Table) -> Option<Section<'a>> {
-        Section::from_entry(self, shape, None)
     }
 
     pub(super) fn span(&self) -> Span {

@@ -1,35 +1,27 @@
 //! `[plugins.hints]`: how tools behave whose component does not say so itself.
 
-use super::entry::Entry;
-use super::pattern::ToolPattern;
-use super::section::Section;
+use super::table::table;
 use crate::call::Hints;
+use crate::pattern::ToolPattern;
 
-/// `[plugins.hints]`: patterns of a plugin's tools, by the tools' own names. What is named has the hint besides those that
-/// its component gives it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct HintTable {
-    /// Tools that change nothing outside themselves, which haft holds them to.
-    pub read_only: Vec<ToolPattern>,
-    /// Tools that may destroy or overwrite what was there.
-    pub destructive: Vec<ToolPattern>,
-    /// Tools of which a second call with the same arguments changes nothing more.
-    pub idempotent: Vec<ToolPattern>,
-    /// Tools that reach beyond this machine.
-    pub open_world: Vec<ToolPattern>,
+table! {
+    /// How the plugin's tools behave, by their own names; clients are told, and `read_only` is held to.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct HintTable = "[plugins.hints]" {
+        /// tools that change nothing: they get no right to write, such as `get_*`
+        #[also("readonly", "read-only")]
+        pub read_only: Vec<ToolPattern> = Vec::new(),
+        /// tools that may destroy or overwrite what was there
+        pub destructive: Vec<ToolPattern> = Vec::new(),
+        /// tools that change nothing more when they are called again
+        pub idempotent: Vec<ToolPattern> = Vec::new(),
+        /// tools that reach beyond this machine
+        #[also("open-world")]
+        pub open_world: Vec<ToolPattern> = Vec::new(),
+    }
 }
 
 impl HintTable {
-    pub(super) fn read(section: &Section<'_>) -> Self {
-        let list = |key| section.list(key, Entry::parse);
-        Self {
-            read_only: list("read_only"),
-            destructive: list("destructive"),
-            idempotent: list("idempotent"),
-            open_world: list("open_world"),
-        }
-    }
-
     /// The hints of the tool that is `own` to the plugin, of which its component says `said`. Who writes the program has
     /// the last word: a tool that reads only destroys nothing.
     pub fn hints(&self, own: &str, said: Hints) -> Hints {

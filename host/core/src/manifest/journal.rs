@@ -1,47 +1,32 @@
 //! `[journal]`: how much of the journal is kept. It can be lengthened and neither shortened nor switched off: the
 //! journal belongs to the user, and a program.toml may be somebody else's.
 
-use super::catalogue::JOURNAL;
-use super::section::Section;
+use super::table::table;
+use crate::limit::KeptJournal;
 
-/// `[journal]`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct JournalTable {
-    /// Bytes of a file before it is put aside; a thousandth of `keep` at least.
-    pub size: u64,
-    /// Bytes of newer files that were put aside before one is removed.
-    pub keep: u64,
-}
-
-impl Default for JournalTable {
-    fn default() -> Self {
-        Self { size: Self::DEFAULT_SIZE, keep: Self::DEFAULT_KEEP }
+table! {
+    /// How much of the journal is kept: no less than without this table.
+    pub(super) struct JournalKeys = "[journal]" {
+        // Fewer bytes make so many files that finding one takes longer than reading it; more are too much to be
+        // removed at once when a file goes.
+        /// of a file before it is put aside; default `64MiB`, from `1MiB` to `1GiB`
+        #[read(size 1 << 20..=1 << 30)]
+        #[also("max_size", "file_size", "rotate")]
+        size: u64 = KeptJournal::DEFAULT_SIZE,
+        // At most what a machine's disk holds.
+        /// newer files before one that was put aside is removed; default `512MiB`, at least that, at most
+        /// `1024GiB`
+        #[read(size KeptJournal::DEFAULT_KEEP..=1 << 40)]
+        #[also("max_total", "retention", "total")]
+        keep: u64 = KeptJournal::DEFAULT_KEEP,
     }
 }
 
-impl JournalTable {
-    /// Some hundred thousand lines, which are gone through in a moment.
-    pub const DEFAULT_SIZE: u64 = 64 << 20;
-    /// More than a million lines: years of a person's work. A busy server writes a gigabyte in five minutes and says
-    /// what it wants kept; a notebook has this much to spare.
-    pub const DEFAULT_KEEP: u64 = 512 << 20;
-    /// Fewer than that make so many files that finding one takes longer than reading it.
-    pub(crate) const MIN_SIZE: u64 = 1 << 20;
-    /// What is removed at once when a file goes.
-    pub(crate) const MAX_SIZE: u64 = 1 << 30;
-    /// Files that make up what is kept: each time one is put aside all are looked at.
-    const MAX_FILES: u64 = 1024;
-    /// What a machine's disk holds.
-    pub(crate) const MAX_KEEP: u64 = 1 << 40;
+/// Files that make up what is kept: each time one is put aside all are looked at.
+const MAX_FILES: u64 = 1024;
 
-    pub(super) fn read(root: &Section<'_>) -> Self {
-        let default = Self::default();
-        let Some(section) = root.get("journal", |entry| entry.section(&JOURNAL)) else {
-            return default;
-        };
-        let size = |key, least, most| section.get(key, |entry| entry.size(least..=most));
-        let keep = size("keep", Self::DEFAULT_KEEP, Self::MAX_KEEP).unwrap_or(default.keep);
-        let size = size("size", Self::MIN_SIZE, Self::MAX_SIZE).unwrap_or(default.size);
-        Self { size: size.max(keep / Self::MAX_FILES), keep }
+impl From<JournalKeys> for KeptJournal {
+    fn from(JournalKeys { size, keep }: JournalKeys) -> Self {
+        Self { size: size.max(keep / MAX_FILES), keep }
     }
 }

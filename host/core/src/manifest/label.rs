@@ -5,15 +5,18 @@ use std::str::FromStr;
 
 use super::entry::Entry;
 use super::name::{Name, NameError};
-use super::section::Section;
+use super::table::{FromValue, Kind, texts};
 
 /// A label of workers, or `*` for any worker.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Label(String);
 
-impl Label {
-    pub(super) const PATTERN: &'static str = r"^(\*|[a-z0-9][a-z0-9-]{0,31})$";
+texts! { Label: Kind::Pattern(r"^(\*|[a-z0-9][a-z0-9-]{0,31})$") }
 
+/// What [`Label::read_list`] reads.
+pub(super) const LABELS: Kind = <Vec<Label>>::KIND;
+
+impl Label {
     /// Whether it means any worker.
     pub fn is_any(&self) -> bool {
         self.0 == "*"
@@ -34,13 +37,8 @@ impl Label {
         on.iter().map(|label| format!("`{label}`")).collect::<Vec<_>>().join(" or ")
     }
 
-    /// The key `on` of a table; none where it is absent.
-    pub(super) fn read_on(section: &Section<'_>) -> Vec<Self> {
-        section.get("on", Self::read).unwrap_or_default()
-    }
-
     /// A list of at least one.
-    pub(super) fn read(entry: &Entry<'_>) -> Option<Vec<Self>> {
+    pub(super) fn read_list(entry: &Entry<'_>) -> Option<Vec<Self>> {
         let labels: Vec<Self> = entry.list(Entry::parse)?;
         if labels.is_empty() && entry.raw().as_array().is_some_and(|array| array.iter().len() == 0) {
             return entry.reject(

@@ -5,6 +5,8 @@ use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
 
+use super::table::{Kind, texts};
+
 /// The name of a program, a plugin or a server: `^[a-z0-9][a-z0-9-]{0,31}$`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name(String);
@@ -56,7 +58,6 @@ impl Name {
     /// The longest name. Two of them and a tool's name fit into the 64 characters that every
     /// provider accepts, most of the time; `tool` shortens the rest.
     pub const MAX: usize = 32;
-    pub(super) const PATTERN: &'static str = "^[a-z0-9][a-z0-9-]{0,31}$";
     const ALLOWED: &'static str = "`a` to `z`, `0` to `9` and `-`";
 
     /// The folder's name as a program's: lower case, words joined by `-`.
@@ -157,6 +158,12 @@ macro_rules! is_text {
 }
 
 is_text!(Name, ToolName, Variable);
+
+texts! {
+    Name: Kind::Pattern("^[a-z0-9][a-z0-9-]{0,31}$"),
+    ToolName: Kind::Pattern(ToolName::PATTERN),
+    Variable: Kind::Pattern("^[A-Za-z_][A-Za-z0-9_]*$"),
+}
 
 #[cfg(test)]
 mod tests {

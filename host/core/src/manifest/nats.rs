@@ -1,76 +1,72 @@
 //! `[nats]`: where the machines of a program meet. Only what is written; nothing is connected to here.
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use super::catalogue::{NATS, SECRET, STORAGE};
-use super::entry::{Entry, Located};
+use super::entry::Located;
 use super::name::Name;
 use super::secret::{SecretSource, TextOrSecret};
 use super::section::Section;
+use super::table::{FromTable, Kind, table, texts};
 
-/// `[nats]`.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct NatsTable {
-    /// Servers of one cluster, in the order of the file.
-    pub urls: Vec<NatsUrl>,
-    /// What all subjects, buckets and streams begin with.
-    pub prefix: Option<Name>,
-    /// Who this one is there.
-    pub login: Option<NatsLogin>,
-    /// Certificates to trust, as written; `None`: those of the system.
-    pub ca: Option<Located<PathBuf>>,
-    /// The client's certificate and its key, as written.
-    pub certificate: Option<(PathBuf, PathBuf)>,
-    /// `[nats.storage]`.
-    pub storage: NatsStorage,
+table! {
+    /// Where gates and workers of this program meet, and who this one is there.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct NatsTable = "[nats]" {
+        /// servers of one cluster, such as `tls://nats.example.com:4222`
+        #[also("url", "servers", "server")]
+        pub urls: Vec<NatsUrl> = Vec::new(),
+        /// what all subjects, buckets and streams begin with; default `haft`
+        #[also("subject", "subject_prefix", "namespace")]
+        pub prefix: Option<Name> = None,
+        /// Who this one is there.
+        #[read(rows LoginKeys::TABLE.rows, NatsLogin::read)]
+        pub login: Option<NatsLogin> = None,
+        /// certificates to trust; default those of the system
+        #[also("ca_file", "root")]
+        pub ca: Option<Located<PathBuf>> = None,
+        /// The certificate of the client and its key, as written.
+        #[read(rows CertificateKeys::TABLE.rows, certificate)]
+        pub certificate: Option<(PathBuf, PathBuf)> = None,
+        /// how much is kept there
+        #[also("sizes", "jetstream")]
+        pub storage: NatsStorage = NatsStorage::default(),
+    }
 }
 
-/// `[nats.storage]`: bytes that each bucket and stream reserves at the server, where it is made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NatsStorage {
-    /// Which calls were claimed: 250 bytes each. One that has no room is not made, and its call not run.
-    pub claims: u64,
-    /// Arguments and answers that are too large for a message.
-    pub payloads: u64,
-    /// What workers noted of calls; the oldest lines go then.
-    pub journal: u64,
-    /// Which approvals were used: 250 bytes each. One that has no room is not made, and its call not run.
-    pub approvals: u64,
-    /// Tasks, but for long answers.
-    pub tasks: u64,
-    /// Long answers of tasks.
-    pub answers: u64,
-}
-
-impl Default for NatsStorage {
-    /// Together less than the 4 GB of a small volume.
-    fn default() -> Self {
-        let (claims, approvals, tasks) = (256 << 20, 64 << 20, 256 << 20);
-        Self { claims, payloads: 1 << 30, journal: 1 << 30, approvals, tasks, answers: 1 << 30 }
+table! {
+    /// What each bucket and stream reserves of the server's storage, where haft makes it: from `1MiB` to `1024GiB`.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct NatsStorage = "[nats.storage]" {
+        // All defaults together are less than the 4 GB of a small volume. A claim or an approval that has no room is not
+        // made, and its call not run.
+        /// which calls ran, for 2 hours, 250 bytes each; default `256MiB`
+        #[read(size Self::SIZES)]
+        pub claims: u64 = 256 << 20,
+        /// arguments and answers that are too large for a message, for 10 minutes; default `1GiB`
+        #[read(size Self::SIZES)]
+        #[also("objects")]
+        pub payloads: u64 = 1 << 30,
+        /// what workers noted of calls, for 30 days; default `1GiB`
+        #[read(size Self::SIZES)]
+        #[also("log")]
+        pub journal: u64 = 1 << 30,
+        /// which approvals were used, for an hour, 250 bytes each; default `64MiB`
+        #[read(size Self::SIZES)]
+        pub approvals: u64 = 64 << 20,
+        /// tasks of MCP clients, for an hour; default `256MiB`
+        #[read(size Self::SIZES)]
+        pub tasks: u64 = 256 << 20,
+        /// long answers of tasks, for an hour; default `1GiB`
+        #[read(size Self::SIZES)]
+        pub answers: u64 = 1 << 30,
     }
 }
 
 impl NatsStorage {
-    /// Room for some thousand claims or tasks.
-    pub(crate) const MIN: u64 = 1 << 20;
-    /// What a machine's disk holds.
-    pub(crate) const MAX: u64 = 1 << 40;
-
-    fn read(root: &Section<'_>) -> Self {
-        let default = Self::default();
-        let Some(section) = root.get("storage", |entry| entry.section(&STORAGE)) else { return default };
-        let size =
-            |key, default| section.get(key, |entry| entry.size(Self::MIN..=Self::MAX)).unwrap_or(default);
-        Self {
-            claims: size("claims", default.claims),
-            payloads: size("payloads", default.payloads),
-            journal: size("journal", default.journal),
-            approvals: size("approvals", default.approvals),
-            tasks: size("tasks", default.tasks),
-            answers: size("answers", default.answers),
-        }
-    }
+    /// From room for some thousand claims or tasks to what a machine's disk holds.
+    const SIZES: RangeInclusive<u64> = 1 << 20..=1 << 40;
 }
 
 /// Who a client of NATS is.
@@ -89,6 +85,8 @@ pub enum NatsLogin {
 /// Where a NATS server is: `nats://host:port`, or `tls://` for one that has to be encrypted. It holds no password.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NatsUrl(String);
+
+texts! { NatsUrl: Kind::Pattern("^(nats|tls)://[^/?#@]+$") }
 
 impl NatsUrl {
     /// The URL as text.
@@ -115,27 +113,6 @@ impl FromStr for NatsUrl {
 }
 
 impl NatsTable {
-    pub(super) fn read(root: &Section<'_>) -> Self {
-        let Some(section) = root.get("nats", |entry| entry.section(&NATS)) else {
-            return Self::default();
-        };
-        let path = |key| section.get(key, Entry::path);
-        let (certificate, key) = (path("certificate"), path("key"));
-        for (has, lacks) in [("certificate", "key"), ("key", "certificate")] {
-            if section.has(has) && !section.has(lacks) {
-                section.reject(has, format!("needs a `{lacks}` beside it"));
-            }
-        }
-        Self {
-            urls: section.list("urls", Entry::parse),
-            prefix: section.get("prefix", Entry::parse),
-            login: NatsLogin::read(&section),
-            ca: section.get("ca", Entry::located_path),
-            certificate: certificate.zip(key),
-            storage: NatsStorage::read(&section),
-        }
-    }
-
     /// Where its secrets are kept.
     pub(super) fn secrets(&self) -> Vec<&SecretSource> {
         match &self.login {
@@ -149,25 +126,66 @@ impl NatsTable {
     }
 }
 
+table! {
+    struct LoginKeys = "" {
+        /// the user's name, beside `password`
+        #[read(Kind::TextOrSecret, |entry| entry.text_or_secret("user"))]
+        #[also("username")]
+        user: Option<TextOrSecret> = None,
+        /// where the user's password is kept
+        #[also("pass")]
+        password: Option<SecretSource> = None,
+        /// where the token is kept, where there are no users
+        token: Option<SecretSource> = None,
+        /// where the user's JWT and seed are kept: a `.creds` file
+        #[also("creds", "jwt")]
+        credentials: Option<SecretSource> = None,
+        /// where the user's seed is kept
+        #[also("seed")]
+        nkey: Option<SecretSource> = None,
+    }
+}
+
+table! {
+    struct CertificateKeys = "" {
+        /// the client's certificate, beside `key`
+        #[also("cert")]
+        certificate: Option<PathBuf> = None,
+        /// the private key of the client's certificate
+        #[also("private_key")]
+        key: Option<PathBuf> = None,
+    }
+}
+
 impl NatsLogin {
     fn read(section: &Section<'_>) -> Option<Self> {
-        let secret = |key| section.get(key, |entry: &Entry<'_>| entry.secret(&SECRET));
-        let user = section.get("user", |entry| entry.text_or_secret("user", &SECRET));
+        let LoginKeys { user, password, token, credentials, nkey } = LoginKeys::from_table(section)?;
         let ways = ["user", "token", "credentials", "nkey"];
         let mut named = ways.into_iter().filter(|key| section.has(key));
         if let (Some(first), Some(second)) = (named.next(), named.next()) {
             section.reject(second, format!("there is a `{first}` already; a client is one of them"));
             return None;
         }
-        for (has, lacks) in [("user", "password"), ("password", "user")] {
-            if section.has(has) && !section.has(lacks) {
-                section.reject(has, format!("needs a `{lacks}` beside it"));
-            }
+        note_alone(section, ["user", "password"]);
+        let user = user.zip(password).map(|(user, password)| Self::User(user, password));
+        user.or_else(|| token.map(Self::Token))
+            .or_else(|| credentials.map(Self::Credentials))
+            .or_else(|| nkey.map(Self::Nkey))
+    }
+}
+
+fn certificate(section: &Section<'_>) -> Option<(PathBuf, PathBuf)> {
+    let CertificateKeys { certificate, key } = CertificateKeys::from_table(section)?;
+    note_alone(section, ["certificate", "key"]);
+    certificate.zip(key)
+}
+
+/// Notes one of two keys that is there without the other.
+fn note_alone(section: &Section<'_>, [one, other]: [&str; 2]) {
+    for (has, lacks) in [(one, other), (other, one)] {
+        if section.has(has) && !section.has(lacks) {
+            section.reject(has, format!("needs a `{lacks}` beside it"));
         }
-        let user = user.zip(secret("password")).map(|(user, password)| Self::User(user, password));
-        user.or_else(|| secret("token").map(Self::Token))
-            .or_else(|| secret("credentials").map(Self::Credentials))
-            .or_else(|| secret("nkey").map(Self::Nkey))
     }
 }
 

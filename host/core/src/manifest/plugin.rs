@@ -4,54 +4,76 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::catalogue::{GRANT, HINTS, LIMITS, PLUGIN, PLUGIN_SECRET, REUSE};
-use super::config::{Settings, settings};
+use super::config::{SETTINGS, Settings, settings};
 use super::entry::{Entry, Located};
 use super::hint_table::HintTable;
-use super::label::Label;
+use super::label::{LABELS, Label};
 use super::name::{Name, ToolName};
-use super::pattern::ToolPattern;
-use super::secret::{SecretSource, check_header, secret_source};
-use super::section::{Section, note_duplicates};
+use super::secret::{SecretSource, check_header};
+use super::section::Section;
 use super::source::PackageSource;
-use super::values::{check_url, host_of};
+use super::table::{FromTable, FromValue, Kind, SHORTEST, table};
+use super::values::{VARIABLES, check_url, host_of};
 use crate::grant::{CredentialStore, HostPattern, Right};
-use crate::limit::Limits;
+use crate::limit::{Limits, Reuse};
 use crate::net::is_loopback;
+use crate::pattern::ToolPattern;
 
-/// A plugin.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Plugin {
-    /// Its tools are called `<name>__<tool>`.
-    pub name: Located<Name>,
-    /// Where the component comes from.
-    pub component: Located<Component>,
-    /// A plugin that is not enabled is checked and not loaded.
-    pub enabled: bool,
-    /// Which of its tools are offered, by their own names, without the plugin's; `None`: all.
-    pub tools: Option<Vec<ToolPattern>>,
-    /// Descriptions that replace those of the component, by the tools' own names.
-    pub descriptions: Vec<(Located<ToolName>, String)>,
-    /// Titles that replace those of the component, by the tools' own names.
-    pub titles: Vec<(Located<ToolName>, String)>,
-    /// How its tools behave, besides what the component says.
-    pub hints: HintTable,
-    /// Which of its tools need a person's approval before every call; none where it says nothing.
-    pub confirm: Vec<ToolPattern>,
-    /// Which calls it sees and may refuse, by the tools' exposed names; `None`: it is a tool plugin, and no hook.
-    pub hooks: Option<Vec<Located<ToolPattern>>>,
-    /// What it may do.
-    pub grant: GrantTable,
-    /// What one call may use.
-    pub limits: Limits,
-    /// Whether instances serve several calls; `None`: a fresh instance for every call.
-    pub reuse: Option<Reuse>,
-    /// What it reads of its configuration; `None`: nothing, and it is told so.
-    pub config: Option<Settings>,
-    /// Headers it sends but never sees.
-    pub secrets: Vec<PluginSecret>,
-    /// Labels of the workers that it lives on; none: it lives here.
-    pub on: Vec<Label>,
+table! {
+    /// A tool plugin: a WebAssembly component, run with nothing but what is granted here.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct Plugin = "[[plugins]]" {
+        /// its tools are called `<name>__<tool>`
+        pub name: Located<Name>,
+        /// a file, an `https://` URL or an `oci://` reference
+        #[read(Kind::Text, |entry| entry.located(component))]
+        #[also("path", "file", "url", "wasm", "source")]
+        pub component: Located<Component>,
+        /// default true
+        #[also("disabled")]
+        pub enabled: bool = true,
+        /// which of its tools to offer, such as `get_*`; default all
+        pub tools: Option<Vec<ToolPattern>> = None,
+        /// descriptions of tools that bring none of their own
+        #[read(Kind::Map(&Kind::Text), texts_of_tools)]
+        #[also("description")]
+        pub descriptions: Vec<(Located<ToolName>, String)> = Vec::new(),
+        /// what tools are called where people choose them
+        #[read(Kind::Map(&Kind::Text), texts_of_tools)]
+        #[also("title")]
+        pub titles: Vec<(Located<ToolName>, String)> = Vec::new(),
+        /// how tools behave whose component does not say so
+        #[also("annotations", "hint")]
+        pub hints: HintTable = HintTable::default(),
+        /// which of its tools need a person's approval before every call; default none
+        #[also("approve")]
+        pub confirm: Vec<ToolPattern> = Vec::new(),
+        /// of which tools it sees the calls and may refuse them, where it is a hook, such as `bash`
+        #[also("hook", "watches", "guards")]
+        pub hooks: Option<Vec<Located<ToolPattern>>> = None,
+        /// what it may do; default nothing
+        #[also("grants", "permissions", "allow", "capabilities")]
+        pub grant: GrantTable = GrantTable::default(),
+        /// what one call may use
+        #[read(section LimitKeys::KIND, limits)]
+        #[also("limit")]
+        pub limits: Limits = Limits::default(),
+        /// keep instances for several calls; default a fresh one each
+        #[read(ReuseKeys::KIND, reuse)]
+        pub reuse: Option<Reuse> = None,
+        /// what it reads of its configuration (`wasi:config`); default it is refused
+        #[read(SETTINGS, settings)]
+        #[also("configuration", "settings", "options", "variables")]
+        pub config: Option<Settings> = None,
+        /// headers it sends but never sees
+        #[read(SECRETS, secrets)]
+        #[also("secret")]
+        pub secrets: Vec<PluginSecret> = Vec::new(),
+        /// labels of the workers that it lives on, `*` for any; default here
+        #[read(LABELS, Label::read_list)]
+        #[also("labels", "workers")]
+        pub on: Vec<Label> = Vec::new(),
+    }
 }
 
 /// Where a component comes from.
@@ -76,118 +98,107 @@ impl Component {
     }
 }
 
-/// `[plugins.grant]`: what the plugin may do, as written. All empty: nothing.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct GrantTable {
-    /// Directories it may read: relative to the program's folder, or below `~/`.
-    pub read: Vec<Located<PathBuf>>,
-    /// Directories it may read and write.
-    pub write: Vec<Located<PathBuf>>,
-    /// What it may neither read nor write, wherever it lies.
-    pub deny: Vec<Located<PathBuf>>,
-    /// Credential stores that are not closed to it.
-    pub credentials: Vec<CredentialStore>,
-    /// Destinations it may reach.
-    pub hosts: Vec<HostPattern>,
-    /// Variables of haft's environment that it may see.
-    pub env: Vec<String>,
-    /// Bytes of its own keys and values, and as many of files in its private directory.
-    pub state: Option<u64>,
-    /// Bytes of files in a directory of its own that may be emptied at any time.
-    pub cache: Option<u64>,
-}
-
-/// `[plugins.reuse]`: instances are kept for several calls. What one call leaves in memory the
-/// next one sees, so this is for plugins that are slow to start and trusted with it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reuse {
-    /// Calls that one instance serves before it is replaced; at least 1.
-    pub max_calls: u32,
-    /// How long an instance is kept without a call.
-    pub max_idle: Duration,
-    /// Instances at one time; calls beyond wait. At least 1.
-    pub max_concurrent: u32,
-}
-
-/// One entry of `[plugins.secrets]`: haft adds the header to the plugin's requests to `host`,
-/// replacing one that the plugin set itself. The plugin never sees the value. The host must be
-/// granted in `hosts` too; a secret grants nothing.
-#[derive(Clone, Debug, PartialEq)]
-pub struct PluginSecret {
-    /// What it is called in messages.
-    pub name: Located<String>,
-    /// The only destination it is sent to.
-    pub host: HostPattern,
-    /// The header's name.
-    pub header: String,
-    /// Where the value is kept.
-    pub source: SecretSource,
-    /// Written before the value, such as `Bearer `.
-    pub prefix: String,
-}
-
-impl Default for Reuse {
-    fn default() -> Self {
-        Self { max_calls: 100, max_idle: Duration::from_mins(5), max_concurrent: 1 }
+table! {
+    /// What a plugin may do. What is not named is not allowed.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct GrantTable = "[plugins.grant]" {
+        /// directories it may read
+        #[also("dirs", "files", "paths", "preopens")]
+        pub read: Vec<Located<PathBuf>> = Vec::new(),
+        /// directories it may read and write
+        pub write: Vec<Located<PathBuf>> = Vec::new(),
+        /// files and directories that are closed, wherever they lie
+        #[also("hide", "hidden", "exclude")]
+        pub deny: Vec<Located<PathBuf>> = Vec::new(),
+        /// credential stores that are opened, such as `ssh` or `gh`; default none
+        #[also("secrets", "stores")]
+        pub credentials: Vec<CredentialStore> = Vec::new(),
+        /// `host`, `*.suffix`, `http://host:port` or `*` (every public host) it may reach
+        #[also("network", "net", "http", "urls")]
+        pub hosts: Vec<HostPattern> = Vec::new(),
+        /// variables of haft's environment that it may see
+        #[read(VARIABLES, Entry::variables)]
+        #[also("environment")]
+        pub env: Vec<String> = Vec::new(),
+        /// keys and values of its own (`wasi:keyvalue`), and the directory `/state`: what each may hold, from `64KiB`
+        /// to `1GiB`
+        #[read(size Limits::MIN_KEPT..=Limits::MAX_STATE)]
+        #[also("storage", "data", "keyvalue", "database")]
+        pub state: Option<u64> = None,
+        /// what the directory `/cache` of its own may hold, which haft may empty, from `64KiB` to `64GiB`
+        #[read(size Limits::MIN_KEPT..=Limits::MAX_CACHE)]
+        #[also("scratch", "temp")]
+        pub cache: Option<u64> = None,
     }
 }
 
-impl Reuse {
-    /// More calls than one run makes.
-    pub const MAX_CALLS: u32 = 1_000_000;
-    /// Each holds its memory while it waits.
-    pub(crate) const MAX_CONCURRENT: u32 = 64;
-
-    fn read(section: &Section<'_>) -> Self {
-        let default = Self::default();
-        let count = |key, most| section.get(key, |entry| entry.count(1..=most));
-        let idle = section.get("max_idle", |entry| entry.duration(Duration::ZERO..=Limits::MAX_TIME));
-        Self {
-            max_calls: count("max_calls", Self::MAX_CALLS).unwrap_or(default.max_calls),
-            max_idle: idle.unwrap_or(default.max_idle),
-            max_concurrent: count("max_concurrent", Self::MAX_CONCURRENT).unwrap_or(default.max_concurrent),
-        }
+table! {
+    /// What one call may use.
+    struct LimitKeys = "[plugins.limits]" {
+        // One page of WebAssembly memory: less is none.
+        /// default `64MiB`, at most `4GiB`
+        #[read(size 64 << 10..=Limits::MAX_MEMORY)]
+        #[also("ram", "memory_limit")]
+        memory: Option<u64> = None,
+        /// from call to answer; default `30s`, at most `1d`
+        #[read(time SHORTEST..=Limits::MAX_TIME)]
+        #[also("timeout", "deadline", "wall")]
+        time: Option<Duration> = None,
+        /// one answer; default `1MiB`, at most `64MiB`
+        #[read(size 1..=Limits::MAX_RESULT)]
+        #[also("output")]
+        result: Option<u64> = None,
+        /// written to files; default `256MiB`, at most `1024GiB`
+        #[read(size 0..=Limits::MAX_DISK)]
+        #[also("storage", "quota")]
+        disk: Option<u64> = None,
     }
 }
 
-impl Plugin {
-    pub(super) fn read_all(root: &Section<'_>) -> Vec<Self> {
-        let sections = root.tables("plugins", &PLUGIN);
-        let names = sections.iter().filter_map(|section| Some((section.span_of("name"), section.name()?)));
-        note_duplicates(root.notes(), "plugins", names);
-        sections.iter().filter_map(Self::read).collect()
-    }
-
-    fn read(section: &Section<'_>) -> Option<Self> {
-        let name = section.require("name", |entry| entry.located(Entry::parse));
-        let component = section
-            .require("component", |entry| entry.located(|entry| entry.path().and_then(|_| component(entry))));
-        let grant = section.get("grant", |entry| entry.section(&GRANT));
-        let limits = section.get("limits", |entry| entry.section(&LIMITS));
-        let reuse = section.get("reuse", |entry| entry.section(&REUSE));
-        let hints = section.get("hints", |entry| entry.section(&HINTS));
-        let hooks = section.get("hooks", |entry| entry.list(|entry| entry.located(Entry::parse)));
-        let default = if hooks.is_some() { Limits::for_hooks() } else { Limits::default() };
-        let read = Self {
-            enabled: section.get("enabled", Entry::flag).unwrap_or(true),
-            tools: section.get("tools", Entry::tool_patterns),
-            descriptions: section.get("descriptions", texts_of_tools).unwrap_or_default(),
-            titles: section.get("titles", texts_of_tools).unwrap_or_default(),
-            hints: hints.as_ref().map(HintTable::read).unwrap_or_default(),
-            confirm: section.get("confirm", Entry::tool_patterns).unwrap_or_default(),
-            grant: grant.as_ref().map(GrantTable::read).unwrap_or_default(),
-            limits: limits.as_ref().map_or(default, |section| read_limits(section, default)),
-            hooks,
-            reuse: reuse.as_ref().map(Reuse::read),
-            config: section.get("config", settings),
-            secrets: section.get("secrets", secrets).unwrap_or_default(),
-            on: Label::read_on(section),
-            name: name?,
-            component: component?,
-        };
-        Some(read)
+table! {
+    /// Keep instances of the plugin for several calls; what one call leaves behind the next one sees.
+    #[expect(clippy::struct_field_names, reason = "the keys are called so")]
+    struct ReuseKeys = "[plugins.reuse]" {
+        /// calls that one instance serves; default 100
+        #[read(count 1..=Reuse::MAX_CALLS)]
+        max_calls: u32 = Reuse::default().max_calls,
+        /// how long an unused instance is kept; default `5m`
+        #[read(time Duration::ZERO..=Limits::MAX_TIME)]
+        #[also("idle_timeout")]
+        max_idle: Duration = Reuse::default().max_idle,
+        // Each holds its memory while it waits.
+        /// instances at one time; default 1
+        #[read(count 1..=64)]
+        #[also("instances")]
+        max_concurrent: u32 = Reuse::default().max_concurrent,
     }
 }
+
+table! {
+    // One that the plugin set itself is replaced. The host must be granted in `hosts` too; a secret grants nothing.
+    /// A header that haft adds to the plugin's requests to one host; the plugin never sees its value.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct PluginSecret = "" {
+        /// What it is called in messages.
+        #[read(rows &[], Section::head)]
+        pub name: Located<String>,
+        /// the only destination it is sent to
+        #[read(HostPattern::KIND, secret_host)]
+        #[also("hosts", "url")]
+        pub host: HostPattern,
+        /// the name of the header, such as `Authorization`
+        #[read(Kind::Pattern("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$"), header)]
+        pub header: String,
+        /// Where the value is kept.
+        #[read(flatten)]
+        pub source: SecretSource,
+        /// written before the secret, such as `Bearer `; default nothing
+        pub prefix: String = String::new(),
+    }
+}
+
+/// What [`secrets`] reads.
+pub(super) const SECRETS: Kind = Kind::Map(&PluginSecret::KIND);
 
 impl GrantTable {
     /// Its rights one by one, the widest kind first.
@@ -201,35 +212,27 @@ impl GrantTable {
         let kept = self.state.map(Right::State).into_iter().chain(self.cache.map(Right::Cache));
         write.chain(read).chain(credentials).chain(hosts).chain(env).chain(kept).collect()
     }
+}
 
-    pub(super) fn read(section: &Section<'_>) -> Self {
-        Self {
-            read: section.list("read", Entry::located_path),
-            write: section.list("write", Entry::located_path),
-            deny: section.list("deny", Entry::located_path),
-            credentials: section.list("credentials", Entry::parse),
-            hosts: section.list("hosts", Entry::parse),
-            env: section.list("env", Entry::variable),
-            state: section.get("state", |entry| entry.size(Limits::MIN_KEPT..=Limits::MAX_STATE)),
-            cache: section.get("cache", |entry| entry.size(Limits::MIN_KEPT..=Limits::MAX_CACHE)),
-        }
+/// A hook has other defaults.
+fn limits(section: &Section<'_>) -> Limits {
+    let default = if section.has("hooks") { Limits::for_hooks() } else { Limits::default() };
+    let keys = section.get("limits", LimitKeys::from_value).unwrap_or_default();
+    Limits {
+        memory: keys.memory.unwrap_or(default.memory),
+        time: keys.time.unwrap_or(default.time),
+        result: keys.result.unwrap_or(default.result),
+        disk: keys.disk.unwrap_or(default.disk),
     }
 }
 
-fn read_limits(section: &Section<'_>, default: Limits) -> Limits {
-    let size = |key, least, most| section.get(key, |entry| entry.size(least..=most));
-    let shortest = Duration::from_millis(1);
-    let time = section.get("time", |entry| entry.duration(shortest..=Limits::MAX_TIME));
-    Limits {
-        // One page of WebAssembly memory: less is none.
-        memory: size("memory", 64 << 10, Limits::MAX_MEMORY).unwrap_or(default.memory),
-        time: time.unwrap_or(default.time),
-        result: size("result", 1, Limits::MAX_RESULT).unwrap_or(default.result),
-        disk: size("disk", 0, Limits::MAX_DISK).unwrap_or(default.disk),
-    }
+fn reuse(entry: &Entry<'_>) -> Option<Reuse> {
+    let ReuseKeys { max_calls, max_idle, max_concurrent } = FromValue::from_value(entry)?;
+    Some(Reuse { max_calls, max_idle, max_concurrent })
 }
 
 fn component(entry: &Entry<'_>) -> Option<Component> {
+    entry.path()?;
     let text = entry.text()?;
     match text.split_once("://") {
         None => Some(Component::File(text.into())),
@@ -262,22 +265,17 @@ fn texts_of_tools(entry: &Entry<'_>) -> Option<Vec<(Located<ToolName>, String)>>
 
 pub(super) fn secrets(entry: &Entry<'_>) -> Option<Vec<PluginSecret>> {
     let entries = entry.entries()?;
-    Some(entries.into_iter().filter_map(|(name, entry)| secret(name, &entry)).collect())
+    Some(entries.iter().filter_map(|(name, entry)| secret(name, entry)).collect())
 }
 
-fn secret(name: Located<String>, entry: &Entry<'_>) -> Option<PluginSecret> {
+fn secret(name: &Located<String>, entry: &Entry<'_>) -> Option<PluginSecret> {
     if entry.raw().is_str() {
         return entry.reject_with_hint(
             "a secret is named here, never written",
             "write `{ env = \"NAME\", host = \"api.example.com\", header = \"Authorization\" }`",
         );
     }
-    let section = entry.section(&PLUGIN_SECRET)?;
-    let host = section.require("host", secret_host);
-    let header = section.require("header", header);
-    let prefix = section.get("prefix", Entry::text).unwrap_or_default();
-    let source = secret_source(&section);
-    Some(PluginSecret { name, host: host?, header: header?, source: source?, prefix })
+    PluginSecret::from_table(&entry.section_called(Some(name), &PluginSecret::TABLE)?)
 }
 
 /// A secret travels encrypted, or not at all.

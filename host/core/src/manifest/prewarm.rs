@@ -1,31 +1,16 @@
 //! `[prewarm]`: instances of plugins that are made before they are called.
 
-use super::catalogue::PREWARM;
-use super::section::Section;
+use super::table::table;
+use crate::limit::PREWARMED_MEMORY;
 
-/// `[prewarm]`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Prewarm {
-    /// Bytes of linear memory of all instances that wait for a call; 0 for none.
-    pub memory: u64,
-}
-
-impl Default for Prewarm {
-    fn default() -> Self {
-        Self { memory: Self::DEFAULT_MEMORY }
-    }
-}
-
-impl Prewarm {
-    /// Sixteen interpreters, or a hundred small tools.
-    pub const DEFAULT_MEMORY: u64 = 256 << 20;
-    /// What a large machine has for it.
-    pub(crate) const MAX_MEMORY: u64 = 64 << 30;
-
-    pub(super) fn read(root: &Section<'_>) -> Self {
-        let section = root.get("prewarm", |entry| entry.section(&PREWARM));
-        let memory =
-            section.and_then(|section| section.get("memory", |entry| entry.size(0..=Self::MAX_MEMORY)));
-        Self { memory: memory.unwrap_or(Self::DEFAULT_MEMORY) }
+table! {
+    /// Instances of plugins that are made before they are called, by a process that makes many calls.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Prewarm = "[prewarm]" {
+        /// of all instances that wait for a call, given back when there was none for half a minute; `0MiB` for no such
+        /// instances, default `256MiB`, at most `64GiB`
+        #[read(size 0..=64 << 30)]
+        #[also("max_memory", "size", "limit")]
+        pub memory: u64 = PREWARMED_MEMORY,
     }
 }

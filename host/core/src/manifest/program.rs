@@ -1,67 +1,71 @@
 //! `[program]`, `[host_requirements]` and `[requires_tools]`: what the program is and what it
 //! needs. Nothing is looked up here.
 
-use super::catalogue::{HOST_REQUIREMENTS, PROGRAM, REQUIRES_TOOLS};
 use super::entry::{Entry, Located};
 use super::name::Name;
 use super::section::Section;
+use super::table::{FromTable, Kind, table};
 
-/// `[program]`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Program {
-    /// Part of the exposed names of its command tools.
-    pub name: Located<Name>,
-    /// A semantic version.
-    pub version: semver::Version,
-    /// One sentence, if given.
-    pub description: Option<String>,
-    /// `authors`, or `author` alone.
-    pub authors: Vec<String>,
-    /// An SPDX expression, as written.
-    pub license: Option<String>,
-    /// Files and folders, relative to the program's folder, that belong to the package besides those
-    /// that other keys name.
-    pub include: Vec<String>,
-}
-
-/// `[host_requirements]`: bare names of programs, to be looked up on PATH and never run.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct HostRequirements {
-    /// Without these the program does not start.
-    pub required: Vec<Located<String>>,
-    /// The model is told which of these are there.
-    pub optional: Vec<Located<String>>,
-}
-
-impl Program {
-    pub(super) fn read(root: &Section<'_>) -> Option<Self> {
-        let section = root.get("program", |entry| entry.section(&PROGRAM))?;
-        let name = section.require("name", |entry| entry.located(Entry::parse));
-        let version = section.require("version", |entry| entry.parse_with(parse_version));
-        let description = section.get("description", Entry::text);
-        let mut authors = section.list("authors", Entry::text);
-        authors.extend(section.get("author", Entry::text));
-        let license = section.get("license", Entry::text);
-        let include = section.list("include", |entry| entry.parse_with(parse_inside));
-        Some(Self { name: name?, version: version?, description, authors, license, include })
+table! {
+    /// What this program is called. Needed where there are `[[tools]]`.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Program = "[program]" {
+        /// part of the names of its command tools
+        pub name: Located<Name>,
+        /// a semantic version such as `1.0.0`
+        #[read(Kind::Text, |entry| entry.parse_with(parse_version))]
+        pub version: semver::Version,
+        /// one sentence
+        pub description: Option<String> = None,
+        /// `authors`, or `author` alone.
+        #[read(rows AuthorKeys::TABLE.rows, authors)]
+        pub authors: Vec<String> = Vec::new(),
+        /// an SPDX expression such as `MIT`
+        #[also("licence")]
+        pub license: Option<String> = None,
+        /// files and folders that belong to the package besides those it names
+        #[read(Kind::List(&Kind::Path), |entry| entry.list(|entry| entry.parse_with(parse_inside)))]
+        #[also("files", "exclude")]
+        pub include: Vec<String> = Vec::new(),
     }
 }
 
-impl HostRequirements {
-    pub(super) fn read(root: &Section<'_>) -> Self {
-        let Some(section) = root.get("host_requirements", |entry| entry.section(&HOST_REQUIREMENTS)) else {
-            return Self::default();
-        };
-        let binaries = |key| section.list(key, |entry| entry.located(binary));
-        Self { required: binaries("required"), optional: binaries("optional") }
+table! {
+    struct AuthorKeys = "" {
+        /// who wrote it
+        authors: Vec<String> = Vec::new(),
+        /// the same as `authors` with one entry
+        author: Option<String> = None,
     }
 }
 
-/// The names of `[requires_tools]`.
-pub(super) fn read_required_tools(root: &Section<'_>) -> Vec<Located<String>> {
-    root.get("requires_tools", |entry| entry.section(&REQUIRES_TOOLS))
-        .map(|section| section.list("names", |entry| entry.located(Entry::text)))
-        .unwrap_or_default()
+table! {
+    /// Programs that must be installed: looked up on PATH, never run.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct HostRequirements = "[host_requirements]" {
+        /// without these the program does not start
+        #[read(BINARIES, binaries)]
+        #[also("requires")]
+        pub required: Vec<Located<String>> = Vec::new(),
+        /// the model is told which of these are there
+        #[read(BINARIES, binaries)]
+        pub optional: Vec<Located<String>> = Vec::new(),
+    }
+}
+
+table! {
+    /// Tools that an agent of this program needs; `haft check` says which are missing.
+    pub(super) struct RequiresTools = "[requires_tools]" {
+        /// names as the model sees them
+        #[also("tools", "required")]
+        pub(super) names: Vec<Located<String>> = Vec::new(),
+    }
+}
+
+fn authors(section: &Section<'_>) -> Vec<String> {
+    let AuthorKeys { mut authors, author } = AuthorKeys::from_table(section).unwrap_or_default();
+    authors.extend(author);
+    authors
 }
 
 /// A path below the program's folder, its parts joined by `/`.
@@ -75,6 +79,12 @@ fn parse_inside(text: &str) -> Result<String, &'static str> {
 
 fn parse_version(text: &str) -> Result<semver::Version, &'static str> {
     semver::Version::parse(text).map_err(|_| "expected a semantic version such as `1.0.0`")
+}
+
+const BINARIES: Kind = Kind::List(&Kind::Pattern("^[^/\\s]+$"));
+
+fn binaries(entry: &Entry<'_>) -> Option<Vec<Located<String>>> {
+    entry.list(|entry| entry.located(binary))
 }
 
 fn binary(entry: &Entry<'_>) -> Option<String> {

@@ -1,15 +1,18 @@
-//! The JSON Schema of program.toml (draft 2020-12), for editors: made from the same catalogue
-//! that the reader uses. It says less than the reader: what a schema cannot say, it lets pass.
+//! The JSON Schema of program.toml (draft 2020-12), for editors: made from the declarations
+//! that the reader is made of. It says less than the reader: what a schema cannot say, it lets pass.
 
 use serde_json::{Map, Value, json};
 
-use super::catalogue::{self, Key, Kind, Table};
+use super::Manifest;
+use super::catalogue::{Key, Kind, Table};
 use super::name::ToolName;
+use super::secret::SecretSource;
+use super::table::{FromTable, FromValue};
 use crate::units;
 
 /// The schema.
 pub fn json_schema() -> Value {
-    let Value::Object(root) = table(&catalogue::ROOT, None) else {
+    let Value::Object(root) = table(&Manifest::TABLE, None) else {
         return Value::Null;
     };
     let mut schema = Map::from_iter([
@@ -21,7 +24,7 @@ pub fn json_schema() -> Value {
 }
 
 fn table(shape: &Table, hidden: Option<&str>) -> Value {
-    let keys = || shape.keys.iter().filter(|key| Some(key.name) != hidden);
+    let keys = || shape.keys().into_iter().filter(|key| Some(key.name) != hidden);
     let properties: Map<_, _> = keys().map(|key| (key.name.to_owned(), property(key))).collect();
     let required: Vec<_> = keys().filter(|key| key.required).map(|key| key.name).collect();
     json!({
@@ -56,14 +59,13 @@ fn kind(kind: &Kind) -> Value {
         Kind::Scalar => json!({ "anyOf": [{ "type": ["string", "number", "boolean"] }, list(&Kind::Word)] }),
         Kind::Json => json!({ "type": "object" }),
         Kind::PathOrJson => json!({ "anyOf": [self::kind(&Kind::Path), self::kind(&Kind::Json)] }),
-        Kind::TextOrSecret => json!({ "anyOf": [{ "type": "string" }, table(&catalogue::SECRET, None)] }),
+        Kind::TextOrSecret => json!({ "anyOf": [{ "type": "string" }, self::kind(&SecretSource::KIND)] }),
         Kind::Setting => {
-            json!({ "anyOf": [{ "type": ["string", "number", "boolean"] }, table(&catalogue::SECRET, None)] })
+            json!({ "anyOf": [{ "type": ["string", "number", "boolean"] }, self::kind(&SecretSource::KIND)] })
         }
         Kind::List(inner) => list(inner),
         Kind::Map(inner) => json!({ "type": "object", "additionalProperties": self::kind(inner) }),
         Kind::Table(shape) => table(shape, None),
-        Kind::Tables(shape) => json!({ "type": "array", "items": table(shape, None) }),
         Kind::NamedTables(shape) => named_tables(shape),
     }
 }

@@ -79,7 +79,8 @@ impl Manifest {
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::super::catalogue::{Kind, ROOT, Table};
+    use super::super::catalogue::{Kind, Table};
+    use super::super::table::FromTable;
     use super::*;
 
     /// Every key of a program.toml that takes a path is sealed, or stands here with the reason why it is not.
@@ -184,7 +185,7 @@ ssh_config = "backend.ssh_config"
     ];
 
     fn keys(table: &'static Table, above: &str, found: &mut BTreeSet<String>) {
-        for key in table.keys {
+        for key in table.keys() {
             kinds(&key.kind, &format!("{above}{}", key.name), found);
         }
     }
@@ -195,7 +196,7 @@ ssh_config = "backend.ssh_config"
                 found.insert(name.to_owned());
             }
             Kind::List(inner) | Kind::Map(inner) => kinds(inner, name, found),
-            Kind::Table(table) | Kind::Tables(table) | Kind::NamedTables(table) => {
+            Kind::Table(table) | Kind::NamedTables(table) => {
                 keys(table, &format!("{name}."), found);
             }
             Kind::TextOrSecret | Kind::Setting => {
@@ -216,7 +217,7 @@ ssh_config = "backend.ssh_config"
             .map(|(_, path)| path.strip_prefix(folder.path()).unwrap().to_string_lossy().into_owned())
             .collect();
         let mut all = BTreeSet::from(["mcp_servers.args".to_owned(), "plugins.component".to_owned()]);
-        keys(&ROOT, "", &mut all);
+        keys(&Manifest::TABLE, "", &mut all);
         let mut forgotten = Vec::new();
         for key in all {
             let is_named = files.iter().any(|file| file.trim_start_matches("./").starts_with(&key));

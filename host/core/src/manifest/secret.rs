@@ -9,10 +9,10 @@ use std::str::FromStr;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::catalogue::Table;
 use super::entry::Entry;
 use super::name::Variable;
 use super::section::Section;
+use super::table::{FromTable, FromValue, Kind, Table, table, texts};
 use crate::grant::CredentialStore;
 use crate::report::Span;
 
@@ -36,6 +36,8 @@ pub struct KeyringEntry {
     /// The user that the entry belongs to.
     pub user: String,
 }
+
+texts! { KeyringEntry: Kind::Pattern("^.*\\S.*/.*\\S") }
 
 impl FromStr for KeyringEntry {
     type Err = &'static str;
@@ -97,56 +99,82 @@ pub fn is_credential(name: &str) -> bool {
     CREDENTIALS.iter().any(|end| name.ends_with(end))
 }
 
-impl Entry<'_> {
-    /// `{ env = "…" }`, `{ file = "…" }` or `{ keyring = "…" }`.
-    pub(super) fn secret(&self, shape: &'static Table) -> Option<SecretSource> {
-        if self.raw().is_str() {
-            return self.reject_with_hint(
+table! {
+    /// Where a secret is kept: `env`, `file` or `keyring`.
+    struct SourceKeys = "" {
+        /// the environment variable that holds the secret
+        #[also("environment", "var", "variable")]
+        env: Option<Variable> = None,
+        /// the file that holds the secret
+        #[also("path")]
+        file: Option<PathBuf> = None,
+        /// `SERVICE/USER`: the entry of the keyring that holds the secret
+        #[also("keychain")]
+        keyring: Option<KeyringEntry> = None,
+    }
+}
+
+impl FromTable for SecretSource {
+    const TABLE: Table = SourceKeys::TABLE;
+
+    fn from_table(section: &Section<'_>) -> Option<Self> {
+        let SourceKeys { env, file, keyring } = SourceKeys::from_table(section)?;
+        if ["env", "file", "keyring"].iter().filter(|key| section.has(key)).count() != 1 {
+            section.reject_whole("expected exactly one of `env`, `file` and `keyring`");
+            return None;
+        }
+        env.map(Self::Env).or(file.map(Self::File)).or(keyring.map(Self::Keyring))
+    }
+}
+
+impl FromValue for SecretSource {
+    const KIND: Kind = Kind::Table(&Self::TABLE);
+
+    fn from_value(entry: &Entry<'_>) -> Option<Self> {
+        if entry.raw().is_str() {
+            return entry.reject_with_hint(
                 "a secret is named here, never written",
                 "write `{ env = \"NAME\" }` for an environment variable, `{ file = \"PATH\" }`, or \
                  `{ keyring = \"SERVICE/USER\" }`",
             );
         }
-        secret_source(&self.section(shape)?)
+        entry.table(&Self::TABLE)
     }
+}
 
+/// What [`headers`] reads.
+pub(super) const HEADERS: Kind = Kind::Map(&Kind::TextOrSecret);
+
+/// Headers of HTTP, in the order of the file.
+pub(super) fn headers(entry: &Entry<'_>) -> Option<Vec<(String, TextOrSecret)>> {
+    entry.texts_and_secrets(check_header)
+}
+
+impl Entry<'_> {
     /// A text, or where a secret is kept; a text under the name of a credential is refused.
-    pub(super) fn text_or_secret(&self, name: &str, shape: &'static Table) -> Option<TextOrSecret> {
+    pub(super) fn text_or_secret(&self, name: &str) -> Option<TextOrSecret> {
         let is_written = self.raw().as_str().is_some_and(|text| !text.is_empty());
         if self.raw().is_str() && !(is_written && is_credential(name)) {
             return self.word().map(TextOrSecret::Text);
         }
-        self.secret(shape).map(TextOrSecret::Secret)
+        SecretSource::from_value(self).map(TextOrSecret::Secret)
     }
 
     /// A table of texts and secrets, in the order of the file. `check` judges the names.
     pub(super) fn texts_and_secrets(
         &self,
-        shape: &'static Table,
         check: impl Fn(&str) -> Result<(), String>,
     ) -> Option<Vec<(String, TextOrSecret)>> {
         let mut values = Vec::new();
         for (name, entry) in self.entries()? {
             if let Err(why) = check(&name) {
                 entry.reject_name(&name, why);
-            } else if let Some(value) = entry.text_or_secret(&name, shape) {
+            } else if let Some(value) = entry.text_or_secret(&name) {
                 values.push((name.value, value));
             }
         }
         Some(values)
     }
-}
-
-/// Of a table with `env`, `file` and `keyring`, exactly one.
-pub(super) fn secret_source(section: &Section<'_>) -> Option<SecretSource> {
-    let env = section.get("env", Entry::parse::<Variable>);
-    let file = section.get("file", Entry::path);
-    let keyring = section.get("keyring", Entry::parse::<KeyringEntry>);
-    if ["env", "file", "keyring"].iter().filter(|key| section.has(key)).count() != 1 {
-        section.reject_whole("expected exactly one of `env`, `file` and `keyring`");
-        return None;
-    }
-    env.map(SecretSource::Env).or(file.map(SecretSource::File)).or(keyring.map(SecretSource::Keyring))
 }
 
 /// A name that HTTP allows for a header (RFC 9110, section 5.1).

@@ -1,28 +1,13 @@
 //! Reads a table of TOML key by key. Whatever is wrong is noted with its place and reading goes
 //! on, so that one run tells everything; nothing is guessed and no default hides a mistake.
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use toml::de::DeTable;
 
 use super::catalogue::{Key, Table};
-use super::entry::Entry;
+use super::entry::{Entry, Located, Notes};
 use crate::report::{Problem, Span, nearest};
-
-/// What was found wrong so far.
-#[derive(Default)]
-pub(super) struct Notes(RefCell<Vec<Problem>>);
-
-impl Notes {
-    pub(super) fn add(&self, problem: Problem) {
-        self.0.borrow_mut().push(problem);
-    }
-
-    pub(super) fn into_problems(self) -> Vec<Problem> {
-        self.0.into_inner()
-    }
-}
 
 /// A table whose keys are all allowed ones; the others have been noted.
 pub(super) struct Section<'a> {
@@ -32,34 +17,21 @@ pub(super) struct Section<'a> {
     shape: &'static Table,
     span: Span,
     notes: &'a Notes,
-    /// A key that this one table may not have: its name stands in its head already.
-    hidden: Option<&'static str>,
+    /// Its name, where that stands in its head: such a table has no key `name`.
+    head: Option<Located<String>>,
 }
 
 impl<'a> Section<'a> {
     /// The whole file.
     pub(super) fn root(table: &'a DeTable<'a>, shape: &'static Table, notes: &'a Notes) -> Self {
-        let section = Self { path: String::new(), table, shape, span: Span::default(), notes, hidden: None };
+        let section = Self { path: String::new(), table, shape, span: Span::default(), notes, head: None };
         section.note_unknown_keys();
         section
     }
 
-    /// The table that is the value of `entry`. It may not have the key `hidden`.
-    pub(super) fn from_entry(
-        entry: &Entry<'a>,
-        shape: &'static Table,
-        hidden: Option<&'static str>,
-    ) -> Option<Self> {
-        let Some(table) = entry.raw().as_table() else {
-            return entry.wrong_type(&match shape.header {
-                "" => "a table".to_owned(),
-                header => format!("the table `{header}`"),
-            });
-        };
-        let (path, span, notes) = (entry.place().to_owned(), entry.span(), entry.notes());
-        let section = Self { path, table, shape, span, notes, hidden };
-        section.note_unknown_keys();
-        Some(section)
+    /// The name in its head.
+    pub(super) fn head(&self) -> Option<Located<String>> {
+        self.head.clone()
     }
 
     /// Where its head stands.
@@ -112,21 +84,6 @@ impl<'a> Section<'a> {
         self.get(key, read)
     }
 
-    /// The elements of a list, those understood; none if it is absent.
-    pub(super) fn list<T>(&self, key: &str, read: impl Fn(&Entry<'a>) -> Option<T>) -> Vec<T> {
-        self.get(key, |entry| entry.list(read)).unwrap_or_default()
-    }
-
-    /// The sections of an array of tables.
-    pub(super) fn tables(&self, key: &str, shape: &'static Table) -> Vec<Section<'a>> {
-        let expected = format!("`{}` tables", shape.header);
-        self.get(key, |entry| entry.elements(&expected))
-            .unwrap_or_default()
-            .iter()
-            .filter_map(|entry| entry.section(shape))
-            .collect()
-    }
-
     /// Notes a problem of the table as a whole, or of one key where it is there.
     pub(super) fn reject(&self, key: &str, label: impl Into<String>) {
         let message = format!("invalid `{}`", self.path_of(key));
@@ -149,7 +106,7 @@ impl<'a> Section<'a> {
     fn note_unknown_keys(&self) {
         for (key, _) in self.table {
             let name: &str = key.get_ref();
-            if self.shape.key(name).is_none() || self.hidden == Some(name) {
+            if !self.allowed().any(|allowed| allowed.name == name) {
                 self.notes.add(self.unknown_key(name, key.span().into()));
             }
         }
@@ -174,8 +131,42 @@ impl<'a> Section<'a> {
     }
 
     fn allowed(&self) -> impl Iterator<Item = &'static Key> {
-        let hidden = self.hidden;
-        self.shape.keys.iter().filter(move |key| Some(key.name) != hidden)
+        let has_head = self.head.is_some();
+        self.shape.keys().into_iter().filter(move |key| !(has_head && key.name == "name"))
+    }
+}
+
+impl<'a> Entry<'a> {
+    /// A table of `shape`.
+    pub(super) fn section(&self, shape: &'static Table) -> Option<Section<'a>> {
+        self.section_called(None, shape)
+    }
+
+    /// A table of `shape`, whose name stands in its `head`.
+    pub(super) fn section_called(
+        &self,
+        head: Option<&Located<String>>,
+        shape: &'static Table,
+    ) -> Option<Section<'a>> {
+        let Some(table) = self.raw().as_table() else {
+            return self.wrong_type(&match shape.header {
+                "" => "a table".to_owned(),
+                header => format!("the table `{header}`"),
+            });
+        };
+        let (path, span, notes) = (self.place().to_owned(), self.span(), self.notes());
+        let section = Section { path, table, shape, span, notes, head: head.cloned() };
+        section.note_unknown_keys();
+        Some(section)
+    }
+
+    /// The tables of an array.
+    pub(super) fn sections(&self, shape: &'static Table) -> Option<Vec<Section<'a>>> {
+        let expected = match shape.header {
+            "" => "an array".to_owned(),
+            header => format!("`{header}` tables"),
+        };
+        Some(self.elements(&expected)?.iter().filter_map(|entry| entry.section(shape)).collect())
     }
 }
 

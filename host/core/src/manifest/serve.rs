@@ -3,58 +3,45 @@
 use std::time::Duration;
 
 use super::caller::CallerTable;
-use super::catalogue::SERVE;
 use super::entry::Entry;
-use super::section::Section;
+use super::table::table;
+use super::values::URL;
 
-/// `[serve]`.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Serve {
-    /// Sessions at once, of clients up to 2025-11-25. An idle one holds about 60 KiB, most of it rmcp's channels.
-    pub max_sessions: u32,
-    /// Connections at once.
-    pub max_connections: u32,
-    /// Where clients find it, as `https://tools.example.org/mcp`; `None`: at the host that their requests name.
-    pub url: Option<String>,
-    /// How long calls are still taken once it is told to end: as long as a balancer takes to notice.
-    pub drain: Duration,
-    /// `[[serve.callers]]`, in the order of the file; their names are unique. Empty: whoever has the token calls all.
-    pub callers: Vec<CallerTable>,
-}
-
-impl Default for Serve {
-    fn default() -> Self {
-        Self { max_sessions: 2048, max_connections: 8192, url: None, drain: Self::DRAIN, callers: Vec::new() }
+table! {
+    /// How many clients `haft serve --http` takes, and who they may be.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct Serve = "[serve]" {
+        // Of clients up to 2025-11-25; at most more than a process has memory for.
+        /// sessions at once; default 2048
+        #[read(count 1..=1_000_000)]
+        #[also("sessions")]
+        pub max_sessions: u32 = 2048,
+        // At least one for a client, and one for a connection that has not shown the token yet; at most more than a
+        // process may have open.
+        /// connections at once; default 8192
+        #[read(count 2..=1_000_000)]
+        #[also("connections", "max_clients", "clients")]
+        pub max_connections: u32 = 8192,
+        /// where clients find it, as `https://tools.example.org/mcp`; absent: at the host that their requests name
+        #[read(URL, Entry::url)]
+        #[also("public_url", "base_url", "resource")]
+        pub url: Option<String> = None,
+        // Two checks of a balancer that asks every second, and some to spare; at most more than any balancer needs.
+        /// how long `haft serve --http` still takes calls once it is told to end, while `/readyz` says 503, where a balancer
+        /// asks that or calls are under way; default `3s`, at most `600s`
+        #[read(time Duration::ZERO..=Duration::from_mins(10))]
+        #[also("drain_time", "grace", "lame_duck")]
+        pub drain: Duration = Duration::from_secs(3),
+        /// who may call, each its own tools; absent: whoever has the token calls all
+        #[read(Vec::<CallerTable>::KIND, callers)]
+        #[also("caller", "users", "tokens", "auth")]
+        pub callers: Vec<CallerTable> = Vec::new(),
     }
 }
 
-impl Serve {
-    /// More than a process has memory for.
-    pub(crate) const MAX_SESSIONS: u32 = 1_000_000;
-    /// One for a client, and one for a connection that has not shown the token yet.
-    pub(crate) const MIN_CONNECTIONS: u32 = 2;
-    /// Two checks of a balancer that asks every second, and some to spare.
-    const DRAIN: Duration = Duration::from_secs(3);
-    /// More than any balancer needs.
-    const MAX_DRAIN: Duration = Duration::from_mins(10);
-    /// More than a process may have open.
-    pub(crate) const MAX_CONNECTIONS: u32 = 1_000_000;
-
-    pub(super) fn read(root: &Section<'_>) -> Self {
-        let default = Self::default();
-        let Some(section) = root.get("serve", |entry| entry.section(&SERVE)) else {
-            return default;
-        };
-        let count = |key, range| section.get(key, |entry| entry.count(range));
-        Self {
-            max_sessions: count("max_sessions", 1..=Self::MAX_SESSIONS).unwrap_or(default.max_sessions),
-            max_connections: count("max_connections", Self::MIN_CONNECTIONS..=Self::MAX_CONNECTIONS)
-                .unwrap_or(default.max_connections),
-            url: section.get("url", Entry::url),
-            drain: section
-                .get("drain", |entry| entry.duration(Duration::ZERO..=Self::MAX_DRAIN))
-                .unwrap_or(default.drain),
-            callers: CallerTable::read_all(&section),
-        }
+fn callers(entry: &Entry<'_>) -> Option<Vec<CallerTable>> {
+    if entry.raw().as_array().is_some_and(|callers| callers.len() > CallerTable::MAX_CALLERS) {
+        entry.reject::<()>(format!("at most {} callers can be told apart", CallerTable::MAX_CALLERS));
     }
+    entry.tables("callers")
 }

@@ -3,32 +3,44 @@
 
 use std::time::Duration;
 
-use super::catalogue::{MCP_SERVER, SECRET};
-use super::entry::{Entry, Located};
-use super::label::Label;
+use super::entry::Located;
+use super::label::{LABELS, Label};
 use super::name::{Name, Variable};
-use super::pattern::ToolPattern;
-use super::secret::{TextOrSecret, check_header};
+use super::secret::{HEADERS, TextOrSecret, headers};
 use super::section::{Section, note_duplicates};
+use super::table::{FromTable, FromValue, Key, Row, SHORTEST, Table, table};
+use super::values::URL;
 use crate::limit::Limits;
+use crate::pattern::ToolPattern;
 
-/// An MCP server.
-#[derive(Clone, Debug, PartialEq)]
-pub struct McpServer {
-    /// Its tools are called `mcp__<name>__<tool>`.
-    pub name: Located<Name>,
-    /// How it is reached.
-    pub transport: Transport,
-    /// A server that is not enabled is checked and not started.
-    pub enabled: bool,
-    /// Which of its tools are offered, by their own names; `None`: all.
-    pub tools: Option<Vec<ToolPattern>>,
-    /// For one request.
-    pub timeout: Duration,
-    /// Characters of one answer that the model is shown.
-    pub max_result: u32,
-    /// Labels of the workers that start or ask it; none: it is used from here.
-    pub on: Vec<Label>,
+table! {
+    /// An MCP server: a child process (`command`) or streamable HTTP (`url`).
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct McpServer = "[[mcp_servers]]" {
+        /// its tools are called `mcp__<name>__<tool>`
+        pub name: Located<Name>,
+        /// How it is reached.
+        #[read(flatten)]
+        pub transport: Transport,
+        /// default true
+        #[also("disabled")]
+        pub enabled: bool = true,
+        /// which of its tools to offer; default all
+        pub tools: Option<Vec<ToolPattern>> = None,
+        /// for one request; default `120s`
+        #[read(time SHORTEST..=Limits::MAX_TIME)]
+        #[also("request_timeout")]
+        pub timeout: Duration = Self::DEFAULT_TIMEOUT,
+        // More fits no model.
+        /// characters of one answer; default 100000
+        #[read(count 1..=10_000_000)]
+        #[also("limit")]
+        pub max_result: u32 = Self::DEFAULT_MAX_RESULT,
+        /// labels of the workers that it lives on, `*` for any; default here
+        #[read(LABELS, Label::read_list)]
+        #[also("labels", "workers")]
+        pub on: Vec<Label> = Vec::new(),
+    }
 }
 
 /// How an MCP server is reached.
@@ -50,45 +62,70 @@ pub enum Transport {
     },
 }
 
+table! {
+    struct TransportKeys = "" {
+        /// starts the server; split as a shell splits words, or an array
+        #[read(Kind::Command, |entry| entry.located(Entry::command))]
+        #[also("cmd")]
+        command: Option<Located<Vec<String>>> = None,
+        /// more words for the command
+        #[read(Kind::List(&Kind::Word), |entry| entry.list(Entry::word))]
+        #[also("arguments")]
+        args: Vec<String> = Vec::new(),
+        /// variables it gets besides PATH, HOME and the like
+        #[read(Kind::Map(&Kind::TextOrSecret), |entry| entry.texts_and_secrets(check_variable))]
+        #[also("environment")]
+        env: Vec<(String, TextOrSecret)> = Vec::new(),
+        /// where the server answers
+        #[read(URL, |entry| entry.located(Entry::url))]
+        #[also("endpoint", "base_url")]
+        url: Option<Located<String>> = None,
+        /// sent with every request to `url`
+        #[read(HEADERS, headers)]
+        headers: Vec<(String, TextOrSecret)> = Vec::new(),
+    }
+}
+
 impl McpServer {
     /// Two minutes: servers that start a browser or a build answer by then.
     pub const DEFAULT_TIMEOUT: Duration = Duration::from_mins(2);
     /// Characters; twice what `read` may return.
     pub const DEFAULT_MAX_RESULT: u32 = 100_000;
-    /// Characters; more fits no model.
-    pub(crate) const MAX_MAX_RESULT: u32 = 10_000_000;
 
+    /// Both names of the list, which are read into one.
+    pub(super) const ROWS: &[Row] = &[
+        Row::Key(Key {
+            name: "mcp_servers",
+            kind: Vec::<Self>::KIND,
+            required: false,
+            doc: "MCP servers whose tools are used",
+            also: &["mcpServers", "servers"],
+        }),
+        Row::Key(Key {
+            name: "mcp",
+            kind: Vec::<Self>::KIND,
+            required: false,
+            doc: "the same as `mcp_servers`",
+            also: &[],
+        }),
+    ];
+
+    /// The servers of both lists, no two of one name.
     pub(super) fn read_all(root: &Section<'_>) -> Vec<Self> {
-        let mut sections = root.tables("mcp_servers", &MCP_SERVER);
-        sections.extend(root.tables("mcp", &MCP_SERVER));
-        let names = sections.iter().filter_map(|section| Some((section.span_of("name"), section.name()?)));
+        let sections = |key| root.get(key, |entry| entry.sections(&Self::TABLE)).unwrap_or_default();
+        let mut all = sections("mcp_servers");
+        all.extend(sections("mcp"));
+        let names = all.iter().filter_map(|section| Some((section.span_of("name"), section.name()?)));
         note_duplicates(root.notes(), "MCP servers", names);
-        sections.iter().filter_map(Self::read).collect()
-    }
-
-    fn read(section: &Section<'_>) -> Option<Self> {
-        let name = section.require("name", |entry| entry.located(Entry::parse));
-        let transport = Transport::read(section);
-        let enabled = section.get("enabled", Entry::flag).unwrap_or(true);
-        let tools = section.get("tools", Entry::tool_patterns);
-        let longest = Duration::from_millis(1)..=Limits::MAX_TIME;
-        let timeout =
-            section.get("timeout", |entry| entry.duration(longest)).unwrap_or(Self::DEFAULT_TIMEOUT);
-        let most = section.get("max_result", |entry| entry.count(1..=Self::MAX_MAX_RESULT));
-        let max_result = most.unwrap_or(Self::DEFAULT_MAX_RESULT);
-        let on = Label::read_on(section);
-        Some(Self { name: name?, transport: transport?, enabled, tools, timeout, max_result, on })
+        all.iter().filter_map(Self::from_table).collect()
     }
 }
 
-impl Transport {
-    fn read(section: &Section<'_>) -> Option<Self> {
-        let command = section.get("command", |entry| entry.located(Entry::command));
-        let args = section.list("args", Entry::word);
-        let env =
-            section.get("env", |entry| entry.texts_and_secrets(&SECRET, check_variable)).unwrap_or_default();
-        let url = section.get("url", |entry| entry.located(Entry::url));
-        let headers = section.get("headers", |entry| entry.texts_and_secrets(&SECRET, check_header));
+impl FromTable for Transport {
+    const TABLE: Table = TransportKeys::TABLE;
+
+    fn from_table(section: &Section<'_>) -> Option<Self> {
+        let TransportKeys { command, args, env, url, headers } = TransportKeys::from_table(section)?;
         match (section.has("command"), section.has("url")) {
             (true, false) => note_misplaced(section, &["headers"], "url"),
             (false, true) => note_misplaced(section, &["args", "env"], "command"),
@@ -99,7 +136,7 @@ impl Transport {
             command.value.extend(args);
             return Some(Self::Stdio { command, env });
         }
-        Some(Self::Http { url: url?, headers: headers.unwrap_or_default() })
+        Some(Self::Http { url: url?, headers })
     }
 }
 

@@ -5,6 +5,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use super::entry::Entry;
+use super::table::{FromValue, Kind};
 use super::values::{check_url as is_url, host_of};
 use crate::net::is_loopback;
 
@@ -86,6 +88,14 @@ impl FromStr for PackageSource {
             Some(("git+ssh" | "ssh", _)) => Err(SourceError::Ssh),
             Some(_) => Err(SourceError::Scheme),
         }
+    }
+}
+
+impl FromValue for PackageSource {
+    const KIND: Kind = Kind::Text;
+
+    fn from_value(entry: &Entry<'_>) -> Option<Self> {
+        entry.path().and_then(|_| entry.parse())
     }
 }
 

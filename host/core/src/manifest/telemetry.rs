@@ -1,36 +1,40 @@
 //! `[telemetry]`: where traces and metrics of calls are sent. Absent: nowhere, unless the environment says so.
 
-use super::catalogue::{SECRET, TELEMETRY};
-use super::entry::{Entry, Located};
-use super::secret::{TextOrSecret, check_header};
+use super::entry::Located;
+use super::secret::{HEADERS, TextOrSecret, headers};
 use super::section::Section;
-use super::values::host_of;
+use super::table::table;
+use super::values::{URL, host_of};
 use crate::net::is_loopback;
 
-/// `[telemetry]`.
-#[derive(Clone, Debug, PartialEq)]
-pub struct TelemetryTable {
-    /// Where OTLP is taken over HTTP: `/v1/traces` and `/v1/metrics` are below it.
-    pub endpoint: Located<String>,
-    /// Sent with everything.
-    pub headers: Vec<(String, TextOrSecret)>,
-    /// What this service is called; `None`: `haft`.
-    pub service_name: Option<String>,
+table! {
+    /// Where traces and metrics of calls are sent (OpenTelemetry, OTLP over HTTP). Absent: nowhere, unless
+    /// `OTEL_EXPORTER_OTLP_ENDPOINT` says so. `OTEL_…` variables count more than this table.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct TelemetryTable = "[telemetry]" => Self::checked {
+        // `/v1/traces` and `/v1/metrics` are below it.
+        /// where OTLP is taken over HTTP, as `http://127.0.0.1:4318`
+        #[read(URL, |entry| entry.located(Entry::url))]
+        #[also("url", "otlp", "collector")]
+        pub endpoint: Located<String>,
+        /// sent with everything
+        #[read(HEADERS, headers)]
+        #[also("header")]
+        pub headers: Vec<(String, TextOrSecret)> = Vec::new(),
+        /// what this service is called; default `haft`
+        #[also("service", "name")]
+        pub service_name: Option<String> = None,
+    }
 }
 
 impl TelemetryTable {
-    pub(super) fn read(root: &Section<'_>) -> Option<Self> {
-        let section = root.get("telemetry", |entry| entry.section(&TELEMETRY))?;
-        let endpoint = section.require("endpoint", |entry| entry.located(Entry::url));
-        let headers = section.get("headers", |entry| entry.texts_and_secrets(&SECRET, check_header));
-        let headers = headers.unwrap_or_default();
+    fn checked(self, section: &Section<'_>) -> Self {
         let is_secret = |(_, value): &(String, TextOrSecret)| matches!(value, TextOrSecret::Secret(_));
-        if headers.iter().any(is_secret) && endpoint.as_ref().is_some_and(|url| is_open(url)) {
+        if self.headers.iter().any(is_secret) && is_open(&self.endpoint) {
             section
                 .reject("endpoint", "a secret would travel unencrypted: use `https://`, or no secret header");
         }
-        let service_name = section.get("service_name", Entry::text);
-        Some(Self { endpoint: endpoint?, headers, service_name })
+        self
     }
 }
 

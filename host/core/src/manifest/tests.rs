@@ -3,7 +3,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::catalogue::{Kind, ROOT, Table};
+use super::catalogue::{Kind, Table};
 use super::*;
 use crate::grant::SandboxMode;
 use crate::limit::Limits;
@@ -34,7 +34,7 @@ fn as_json(text: &str) -> Value {
 /// Every key of the catalogue is in `value`, in at least one of the tables that may have it.
 fn missing_keys(shape: &Table, values: &[&Value], path: &str) -> Vec<String> {
     let mut missing = Vec::new();
-    for key in shape.keys {
+    for key in shape.keys() {
         let found: Vec<_> = values.iter().filter_map(|value| value.get(key.name)).collect();
         let path = format!("{path}.{}", key.name);
         if found.is_empty() {
@@ -50,7 +50,7 @@ fn missing_inside(kind: &Kind, values: &[&Value], path: &str) -> Vec<String> {
     let items = || values.iter().filter_map(|value| value.as_array()).flatten().collect::<Vec<_>>();
     match kind {
         Kind::Table(shape) => missing_keys(shape, values, path),
-        Kind::Tables(shape) | Kind::NamedTables(shape) => missing_keys(shape, &items(), path),
+        Kind::NamedTables(shape) => missing_keys(shape, &items(), path),
         Kind::List(inner) => missing_inside(inner, &items(), path),
         Kind::Map(inner) => {
             let inside = values.iter().filter_map(|value| value.as_object()).flat_map(|map| map.values());
@@ -76,7 +76,7 @@ fn the_example_loads() {
 fn pr01_the_example_shows_every_key() {
     let full = full_example();
     parse(&full);
-    let mut missing = missing_keys(&ROOT, &[&as_json(&full)], "");
+    let mut missing = missing_keys(&Manifest::TABLE, &[&as_json(&full)], "");
     // The same table as `mcp_servers`, under its other name.
     missing.retain(|path| !path.starts_with(".mcp."));
     // `file` and `keyring` of the key are shown with other secrets.
@@ -109,7 +109,7 @@ fn the_examples_values_are_the_defaults_where_there_are_some() {
         ..full.builtins
     };
     assert_eq!(lists, Builtins::default());
-    assert_eq!(full.tools[0].timeout, CommandTool::DEFAULT_TIMEOUT);
+    assert_eq!(full.tools[0].timeout, Duration::from_mins(2));
     assert_eq!(full.agent.max_turns, Agent::default().max_turns);
 }
 
@@ -234,7 +234,7 @@ fn mr02_models_are_told_apart() {
         (Some("a"), None, Some("b"))
     );
     assert_eq!(provider.name.as_str(), "ollama");
-    assert_eq!(provider.timeout, Provider::DEFAULT_TIMEOUT);
+    assert_eq!(provider.timeout, Duration::from_mins(10));
 }
 
 /// RG04: each switch takes its tools away.

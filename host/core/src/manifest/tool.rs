@@ -6,164 +6,130 @@ use std::time::Duration;
 use serde_json::Value;
 use toml::de::DeValue;
 
-use super::catalogue::{ARGUMENT, TOOL};
 use super::entry::{Entry, Located};
 use super::json;
-use super::label::Label;
+use super::label::{LABELS, Label};
 use super::name::ToolName;
 use super::section::{Section, note_duplicates};
+use super::table::{FromTable, FromValue, SHORTEST, choices, table};
+use super::values::VARIABLES;
 use crate::limit::Limits;
-use crate::report::Span;
+use crate::words;
 
-/// A program that the model may start.
-#[derive(Clone, Debug, PartialEq)]
-pub struct CommandTool {
-    /// The model sees `program__<program>__<name>`.
-    pub name: Located<ToolName>,
-    /// Written for the model.
-    pub description: String,
-    /// The words that are run, without a shell; at least one. The first is a bare name to be
-    /// looked up on PATH, or begins with `./` and lies below the program's folder.
-    pub command: Located<Vec<String>>,
-    /// In the order in which they are appended to the command.
-    pub arguments: Vec<Argument>,
-    /// Whether a call may add any further words as `args`; by default only where `arguments` is absent.
-    pub extra_args: bool,
-    /// When the whole process tree is stopped.
-    pub timeout: Duration,
-    /// Variables of haft's environment that it may see, besides those every child gets.
-    pub env: Vec<String>,
-    /// Whether a person is asked before every call.
-    pub confirm: bool,
-    /// Labels of the workers that it lives on; none: it lives here.
-    pub on: Vec<Label>,
+table! {
+    /// A command tool: a program that the model may start, without a shell.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct CommandTool = "[[tools]]" {
+        /// the model sees `program__<program>__<name>`
+        #[read(section ToolName::KIND, name)]
+        pub name: Located<ToolName>,
+        /// what it does, written for the model
+        pub description: String,
+        // At least one word. A program of the latter kind lies below the program's folder.
+        /// split as a shell splits words and run without one, or an array of words;
+        /// the program is a bare name on PATH, or begins with `./`
+        #[read(Kind::Command, |entry| entry.located(command))]
+        #[also("cmd", "run", "exec")]
+        pub command: Located<Vec<String>>,
+        /// what the model may add to the command
+        #[read(Vec::<Argument>::KIND, arguments)]
+        #[also("args", "parameters", "params")]
+        pub arguments: Vec<Argument> = Vec::new(),
+        /// whether the model may add further words as `args`; default only where `arguments` is absent
+        #[read(section Kind::Flag, extra_args)]
+        #[also("any_args", "rest")]
+        pub extra_args: bool = false,
+        // Like `bash`. The whole process tree is stopped.
+        /// when it is stopped; default `120s`
+        #[read(time SHORTEST..=Limits::MAX_TIME)]
+        #[also("time", "time_limit")]
+        pub timeout: Duration = Duration::from_mins(2),
+        /// variables of haft's environment that it may see; default none
+        #[read(VARIABLES, Entry::variables)]
+        #[also("environment")]
+        pub env: Vec<String> = Vec::new(),
+        /// ask a person before every call; default false
+        #[also("approve")]
+        pub confirm: bool = false,
+        /// labels of the workers that it lives on, `*` for any; default here
+        #[read(LABELS, Label::read_list)]
+        #[also("labels", "workers")]
+        pub on: Vec<Label> = Vec::new(),
+    }
 }
 
-/// What the model may add to a command.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Argument {
-    /// Its name in a call.
-    pub name: ToolName,
-    /// Written for the model.
-    pub description: String,
-    /// What a value must be.
-    pub kind: ArgumentType,
-    /// Whether a call must have it.
-    pub required: bool,
-    /// What is used where a call leaves it out; of type `kind`. `None` where `required`.
-    pub default: Option<Value>,
-    /// Written before the value: `--title` as a word of its own, `--title=` joined to the value.
-    /// `None`: the value stands alone.
-    pub flag: Option<String>,
+table! {
+    /// An argument of a command tool.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct Argument = "" {
+        /// the argument's name in a call
+        pub name: ToolName,
+        /// what it means, written for the model
+        pub description: String,
+        /// default `string`
+        #[read(section ArgumentType::KIND, kind)]
+        #[key("type")]
+        #[also("kind")]
+        pub kind: ArgumentType = ArgumentType::String,
+        /// default true, or false where there is a `default`
+        #[read(section Kind::Flag, required)]
+        #[also("optional")]
+        pub required: bool = true,
+        // Of type `kind`; absent where `required`.
+        /// the value of an argument that is left out
+        #[read(section Kind::Scalar, default)]
+        pub default: Option<Value> = None,
+        /// written before the value, such as `--title`, or `--title=` for one word;
+        /// without it the argument is positional
+        #[read(Kind::Pattern("^-[^\\s=]+=?$"), |entry| entry.parse_with(parse_flag))]
+        #[also("option", "switch")]
+        pub flag: Option<String> = None,
+    }
 }
 
 /// The argument of a call that takes any further words.
 pub const EXTRA_ARGS: &str = "args";
 
-/// What an argument's value must be, and how it becomes words.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ArgumentType {
-    /// One word.
-    #[default]
-    String,
-    /// A whole number, one word.
-    Integer,
-    /// Any number, one word.
-    Number,
-    /// `true`: the flag alone, without a value; `false`: nothing. Always has a flag.
-    Boolean,
-    /// Texts: a word each, each after the flag where there is one.
-    Array,
-}
-
-/// The types, as JSON Schema calls them.
-pub(super) const ARGUMENT_TYPES: &[(&str, ArgumentType)] = &[
-    ("string", ArgumentType::String),
-    ("integer", ArgumentType::Integer),
-    ("number", ArgumentType::Number),
-    ("boolean", ArgumentType::Boolean),
-    ("array", ArgumentType::Array),
-];
-
-impl ArgumentType {
-    /// As JSON Schema calls it.
-    pub fn as_str(self) -> &'static str {
-        ARGUMENT_TYPES.iter().find(|(_, kind)| *kind == self).map_or("string", |(name, _)| name)
+words! {
+    /// What an argument's value must be, and how it becomes words. The types are called as in JSON Schema.
+    #[derive(Default)]
+    pub enum ArgumentType {
+        /// One word.
+        #[default]
+        String = "string",
+        /// A whole number, one word.
+        Integer = "integer",
+        /// Any number, one word.
+        Number = "number",
+        /// `true`: the flag alone, without a value; `false`: nothing. Always has a flag.
+        Boolean = "boolean",
+        /// Texts: a word each, each after the flag where there is one.
+        Array = "array",
     }
 }
 
-impl CommandTool {
-    /// Two minutes, like `bash`.
-    pub const DEFAULT_TIMEOUT: Duration = Duration::from_mins(2);
+choices! { ArgumentType }
 
-    pub(super) fn read_all(root: &Section<'_>) -> Vec<Self> {
-        let tools = sections(root);
-        note_duplicates(
-            root.notes(),
-            "tools",
-            tools.iter().filter_map(|tool| Some((tool.name_span, tool.name?))),
-        );
-        tools.iter().filter_map(Named::read).collect()
+/// Both forms: an array of tables, or a table of tables whose heads hold the names.
+pub(super) fn tools(entry: &Entry<'_>) -> Option<Vec<CommandTool>> {
+    if !entry.raw().is_table() {
+        return entry.tables("tools");
     }
+    Some(entry.entries()?.iter().filter_map(|(name, entry)| named(name, entry)).collect())
 }
 
-/// A tool's section with its name, wherever that stands.
-struct Named<'a> {
-    section: Section<'a>,
-    name: Option<&'a str>,
-    name_span: Span,
-    /// The name where it is the table's own.
-    head: Option<Located<ToolName>>,
-}
-
-/// Both forms: an array of tables, or a table of tables.
-fn sections<'a>(root: &Section<'a>) -> Vec<Named<'a>> {
-    if root.get("tools", |entry| Some(entry.raw().is_table())) != Some(true) {
-        let unnamed = |section: Section<'a>| Named {
-            name: section.name(),
-            name_span: section.span_of("name"),
-            section,
-            head: None,
-        };
-        return root.tables("tools", &TOOL).into_iter().map(unnamed).collect();
+fn named(name: &Located<String>, entry: &Entry<'_>) -> Option<CommandTool> {
+    if let Err(error) = name.parse::<ToolName>() {
+        entry.reject_name(name, error.to_string());
     }
-    root.get("tools", Entry::entries).unwrap_or_default().iter().filter_map(named).collect()
+    CommandTool::from_table(&entry.section_called(Some(name), &CommandTool::TABLE)?)
 }
 
-fn named<'a>((name, entry): &(Located<String>, Entry<'a>)) -> Option<Named<'a>> {
-    let parsed = name.parse::<ToolName>().map_err(|error| entry.reject_name(name, error.to_string())).ok();
-    let section = Section::from_entry(entry, &TOOL, Some("name"))?;
-    let head = Located { value: parsed?, span: name.span };
-    Some(Named { section, name: None, name_span: name.span, head: Some(head) })
-}
-
-impl Named<'_> {
-    fn read(&self) -> Option<CommandTool> {
-        let section = &self.section;
-        let name = match &self.head {
-            Some(name) => Some(name.clone()),
-            None => section.require("name", |entry| entry.located(Entry::parse)),
-        };
-        let description = section.require("description", Entry::text);
-        let command = section.require("command", |entry| entry.located(command));
-        let arguments = read_arguments(section);
-        let extra_args = read_extra_args(section, &arguments);
-        let longest = Duration::from_millis(1)..=Limits::MAX_TIME;
-        let timeout = section.get("timeout", |entry| entry.duration(longest));
-        let env = section.list("env", Entry::variable);
-        let confirm = section.get("confirm", Entry::flag).unwrap_or_default();
-        let timeout = timeout.unwrap_or(CommandTool::DEFAULT_TIMEOUT);
-        Some(CommandTool {
-            name: name?,
-            description: description?,
-            command: command?,
-            arguments,
-            extra_args,
-            timeout,
-            env,
-            confirm,
-            on: Label::read_on(section),
-        })
+fn name(section: &Section<'_>) -> Option<Located<ToolName>> {
+    match section.head() {
+        // What is wrong with a name in a head was noted with the head.
+        Some(head) => Some(Located { value: head.parse().ok()?, span: head.span }),
+        None => section.require("name", FromValue::from_value),
     }
 }
 
@@ -180,23 +146,31 @@ fn command(entry: &Entry<'_>) -> Option<Vec<String>> {
     Some(words)
 }
 
-fn read_arguments(tool: &Section<'_>) -> Vec<Argument> {
-    let sections = tool.list("arguments", |entry| entry.section(&ARGUMENT));
+fn arguments(entry: &Entry<'_>) -> Option<Vec<Argument>> {
+    let sections = entry.sections(&Argument::TABLE)?;
     let names = sections.iter().filter_map(|section| Some((section.span_of("name"), section.name()?)));
-    note_duplicates(tool.notes(), "arguments of one tool", names);
+    note_duplicates(entry.notes(), "arguments of one tool", names);
     let arguments: Vec<_> =
-        sections.iter().filter_map(|section| Some((section, Argument::read(section)?))).collect();
+        sections.iter().filter_map(|section| Some((section, Argument::from_table(section)?))).collect();
     note_shifting(&arguments);
-    arguments.into_iter().map(|(_, argument)| argument).collect()
+    Some(arguments.into_iter().map(|(_, argument)| argument).collect())
 }
 
 /// What is declared is all that a call may add, unless the program says otherwise.
-fn read_extra_args(tool: &Section<'_>, arguments: &[Argument]) -> bool {
+fn extra_args(tool: &Section<'_>) -> bool {
     let extra = tool.get("extra_args", Entry::flag);
-    if extra == Some(true) && arguments.iter().any(|argument| argument.name.as_str() == EXTRA_ARGS) {
+    if extra == Some(true) && has_argument(tool, EXTRA_ARGS) {
         tool.reject("extra_args", format!("an argument of the name `{EXTRA_ARGS}` is declared already"));
     }
     extra.unwrap_or(!tool.has("arguments"))
+}
+
+fn has_argument(tool: &Section<'_>, name: &str) -> bool {
+    let is_called = |argument: &DeValue<'_>| {
+        argument.get("name").and_then(|found| found.get_ref().as_str()) == Some(name)
+    };
+    let arguments = tool.get("arguments", |entry| entry.raw().as_array());
+    arguments.is_some_and(|arguments| arguments.iter().any(|argument| is_called(argument.get_ref())))
 }
 
 /// A positional argument that may be missing moves those after it into its place.
@@ -216,23 +190,27 @@ fn note_shifting(arguments: &[(&Section<'_>, Argument)]) {
     }
 }
 
-impl Argument {
-    fn read(section: &Section<'_>) -> Option<Self> {
-        let name = section.require("name", Entry::parse);
-        let description = section.require("description", Entry::text);
-        let kind = section.get("type", |entry| entry.one_of(ARGUMENT_TYPES)).unwrap_or_default();
-        let flag = section.get("flag", |entry| entry.parse_with(parse_flag));
-        let default = section.get("default", |entry| read_default(entry, kind));
-        let required = section.get("required", Entry::flag);
-        if required == Some(true) && section.has("default") {
-            section.reject("default", "never used: the argument is required");
-        }
-        if kind == ArgumentType::Boolean && !section.has("flag") {
-            section.reject("type", "a boolean needs a `flag`, which is written where it is true");
-        }
-        let required = required.unwrap_or(!section.has("default"));
-        Some(Self { name: name?, description: description?, kind, required, default, flag })
+fn kind(section: &Section<'_>) -> ArgumentType {
+    let kind = section.get("type", ArgumentType::from_value).unwrap_or_default();
+    if kind == ArgumentType::Boolean && !section.has("flag") {
+        section.reject("type", "a boolean needs a `flag`, which is written where it is true");
     }
+    kind
+}
+
+fn required(section: &Section<'_>) -> bool {
+    let required = section.get("required", Entry::flag);
+    if required == Some(true) && section.has("default") {
+        section.reject("default", "never used: the argument is required");
+    }
+    required.unwrap_or(!section.has("default"))
+}
+
+fn default(section: &Section<'_>) -> Option<Value> {
+    // A wrong type is noted where it is read itself.
+    let word = section.get("type", |entry| entry.raw().as_str()).unwrap_or_default();
+    let kind = ArgumentType::ALL.iter().find(|(name, _)| *name == word).map(|(_, kind)| *kind);
+    section.get("default", |entry| read_default(entry, kind.unwrap_or_default()))
 }
 
 fn parse_flag(text: &str) -> Result<String, &'static str> {

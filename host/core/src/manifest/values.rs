@@ -5,9 +5,37 @@ use std::path::PathBuf;
 
 use super::entry::{Entry, Located};
 use super::name::Variable;
-use super::pattern::ToolPattern;
 use super::section::Section;
+use super::table::{FromValue, Kind, choices, texts};
+use crate::grant::{CredentialStore, HostName, HostPattern, SandboxMode};
+use crate::model::{ApiFormat, Effort, Route};
+use crate::pattern::ToolPattern;
 use crate::report::Problem;
+use crate::rule::{Effect, RulePattern};
+
+/// What `http://` and `https://` URLs look like; [`Entry::url`] decides.
+pub(super) const URL: Kind = Kind::Pattern("^https?://[^/?#@]");
+
+/// What [`Entry::variables`] reads.
+pub(super) const VARIABLES: Kind = Kind::List(&Variable::KIND);
+
+texts! {
+    CredentialStore: Kind::OneOf(|| CredentialStore::all().map(CredentialStore::name).collect()),
+    HostName: Kind::Pattern("^([A-Za-z0-9_.-]+|\\[[0-9A-Fa-f:.]+\\])$"),
+    HostPattern: Kind::Pattern("^(https?://)?[^/?#@]+$"),
+    RulePattern: Kind::Pattern("^[A-Za-z0-9_:*-]+(\\(.+\\))?$"),
+    ToolPattern: Kind::Pattern("^[A-Za-z0-9_:*-]+$"),
+}
+
+choices! { ApiFormat, Effect, Effort, Route, SandboxMode }
+
+impl FromValue for PathBuf {
+    const KIND: Kind = Kind::Path;
+
+    fn from_value(entry: &Entry<'_>) -> Option<Self> {
+        entry.path()
+    }
+}
 
 /// Words of a shell that mean nothing where no shell runs.
 const OPERATORS: &[&str] = &["|", "||", "&&", "&", ";", ">", ">>", "<", "2>", "2>&1", "&>"];
@@ -23,19 +51,14 @@ impl Entry<'_> {
         Some(text.into())
     }
 
-    /// A path and where it stands.
-    pub(super) fn located_path(&self) -> Option<Located<PathBuf>> {
-        self.located(Self::path)
-    }
-
     /// The name of an environment variable.
     pub(super) fn variable(&self) -> Option<String> {
         self.parse::<Variable>().map(String::from)
     }
 
-    /// A list of patterns of tool names.
-    pub(super) fn tool_patterns(&self) -> Option<Vec<ToolPattern>> {
-        self.list(Entry::parse)
+    /// Names of environment variables.
+    pub(super) fn variables(&self) -> Option<Vec<String>> {
+        self.list(Entry::variable)
     }
 
     /// A command: at least one word, the first not blank.

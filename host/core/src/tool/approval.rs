@@ -14,7 +14,7 @@ use super::rules::{Places, is_allowed};
 use super::subject::Subject;
 use super::{Difference, Keep, clip};
 use crate::call::ToolCall;
-use crate::manifest::RulePattern;
+use crate::rule::RulePattern;
 use crate::sync::Lock;
 
 /// What a person is asked about one call.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::rules::{Rules, Ruling, ToolRules};
 use super::subject::Subject;
-use crate::manifest::Effect;
+use crate::rule::Effect;
 
 /// What a program says of the calls of agents that work for it.
 #[derive(Clone, Debug, Default)]

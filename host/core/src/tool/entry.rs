@@ -21,7 +21,7 @@ use crate::call::{ToolCall, ToolDef, ToolResult};
 use crate::grant::{Grant, Root};
 use crate::journal::{Granted, Record};
 use crate::limit::Limits;
-use crate::manifest::Effect;
+use crate::rule::Effect;
 use crate::secret::Redactor;
 
 /// One tool in the box, with what it may do and use.

@@ -13,7 +13,7 @@ pub use self::command::may_run;
 use self::glob::Glob;
 pub(super) use self::place::Places;
 use super::subject::Subject;
-use crate::manifest::{Effect, RulePattern};
+use crate::rule::{Effect, RulePattern};
 
 /// One rule, and where it stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -128,11 +128,11 @@ impl ToolRules {
             |rule: &&Rule| rule.is_meant(&subject, Places { base: None, workspace, home: self.home() });
         match self.rules.iter().find(is_meant) {
             Some(Rule { effect, pattern, place, .. }) => {
-                let because = format!("the rule `{pattern}` in `{}` of `[agent]` ({place})", effect.key());
+                let because = format!("the rule `{pattern}` in `{}` of `[agent]` ({place})", effect.as_str());
                 Some(Ruling { effect: *effect, because })
             }
             None => self.otherwise.as_ref().map(|(effect, place)| {
-                let because = format!("`otherwise = \"{}\"` in `[agent]` ({place})", effect.key());
+                let because = format!("`otherwise = \"{}\"` in `[agent]` ({place})", effect.as_str());
                 Ruling { effect: *effect, because }
             }),
         }

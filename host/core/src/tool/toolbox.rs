@@ -15,7 +15,7 @@ use super::{Hook, Tool, coercion};
 use crate::call::{ToolCall, ToolDef, ToolResult};
 use crate::grant::Grant;
 use crate::limit::Limits;
-use crate::manifest::ToolPattern;
+use crate::pattern::ToolPattern;
 use crate::trace::Operation;
 
 mod resolve;

@@ -32,7 +32,7 @@ impl Program {
     pub fn misnamed_rules(&self) -> (Vec<Problem>, Vec<String>) {
         let (mut wrong, mut unknown, tools) = (Vec::new(), Vec::new(), self.with_read_skill());
         for (effect, rule) in self.manifest.agent.rules.all() {
-            let place = format!("`{}` in `[agent]`", effect.key());
+            let place = format!("`{}` in `[agent]`", effect.as_str());
             for idle in self.idle(&tools, [rule.value.tools()]) {
                 match idle.why {
                     Why::Nothing(_) => wrong.push(idle.problem(&place).at(rule.span, "this rule")),

@@ -11,7 +11,7 @@ use super::Program;
 use haft_agent::provider::{
     self, OLLAMA_HOST, Prices, Provider, ProviderKind, ProviderSettings, ollama_host,
 };
-use haft_core::manifest::{self, Manifest, ROUTES, Route, TextOrSecret};
+use haft_core::manifest::{self, Manifest, Route, TextOrSecret};
 use haft_core::report::{Problem, Report};
 use haft_core::secret::{Redactor, SecretError, Secrets};
 
@@ -30,7 +30,7 @@ impl ModelChoice {
     /// Which of the program's models it is to be, where it says that.
     fn route(&self) -> Option<Route> {
         let model = self.model.as_deref()?;
-        ROUTES.iter().find(|(name, _)| *name == model).map(|(_, route)| *route)
+        Route::ALL.iter().find(|(name, _)| *name == model).map(|(_, route)| *route)
     }
 
     /// The model that it names.

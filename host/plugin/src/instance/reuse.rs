@@ -15,8 +15,7 @@ use crate::engine::Engine;
 use crate::instance::Instance;
 use crate::threads::writable::{DirectoryId, Writable};
 use haft_core::grant::Grant;
-use haft_core::limit::Limits;
-use haft_core::manifest;
+use haft_core::limit::{self, Limits};
 use haft_core::sync::Lock;
 
 /// Calls of one plugin that wait for an instance. Each holds its arguments.
@@ -24,7 +23,7 @@ const MAX_WAITING: usize = 256;
 
 /// The reusable instances of a plugin, and the permits to use them.
 pub(crate) struct Reuse {
-    settings: manifest::Reuse,
+    settings: limit::Reuse,
     permits: Arc<Semaphore>,
     waiting: AtomicUsize,
     idle_instances: Lock<IdleList>,
@@ -80,13 +79,13 @@ impl InstanceRights {
 
 impl Reuse {
     /// Without instances yet.
-    pub(crate) fn new(settings: manifest::Reuse) -> Self {
+    pub(crate) fn new(settings: limit::Reuse) -> Self {
         let permits = Arc::new(Semaphore::new(settings.max_concurrent as usize));
         Self { settings, permits, waiting: AtomicUsize::new(0), idle_instances: Lock::default() }
     }
 
     /// The settings from program.toml.
-    pub(crate) fn settings(&self) -> manifest::Reuse {
+    pub(crate) fn settings(&self) -> limit::Reuse {
         self.settings
     }
 

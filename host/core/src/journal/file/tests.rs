@@ -12,10 +12,10 @@ impl Place {
     }
 
     fn file(&self) -> File {
-        self.file_of(JournalTable::default())
+        self.file_of(KeptJournal::default())
     }
 
-    fn file_of(&self, table: JournalTable) -> File {
+    fn file_of(&self, table: KeptJournal) -> File {
         File::new(&self.directory(), table)
     }
 
@@ -66,7 +66,7 @@ const KIB: u64 = 1 << 10;
 #[test]
 fn a_full_file_is_put_aside_and_few_are_kept() {
     let place = Place::new();
-    let mut file = place.file_of(JournalTable { size: 400 * KIB, keep: 1 << 20 });
+    let mut file = place.file_of(KeptJournal { size: 400 * KIB, keep: 1 << 20 });
     for _ in 0..100 {
         file.append(&line(100 << 10)).unwrap();
     }
@@ -80,7 +80,7 @@ fn a_full_file_is_put_aside_and_few_are_kept() {
 fn a_program_that_keeps_less_leaves_what_another_keeps() {
     let place = Place::new();
     let fill = |keep: u64, files: usize| {
-        let mut file = place.file_of(JournalTable { size: 400 * KIB, keep });
+        let mut file = place.file_of(KeptJournal { size: 400 * KIB, keep });
         (0..files * 4).for_each(|_| file.append(&line(100 << 10)).unwrap());
     };
     let count = |kept: &str| {
@@ -101,7 +101,7 @@ fn a_program_that_keeps_less_leaves_what_another_keeps() {
 fn the_name_of_a_file_says_how_much_is_kept() {
     assert_eq!(kept("journal-20260802T101112.123456-4711-4096MiB.jsonl"), 4096 << 20);
     for other in ["journal-20260802T101112.123456-4711.jsonl", "journal-x.jsonl", "journal-1-xMiB.jsonl"] {
-        assert_eq!(kept(other), JournalTable::DEFAULT_KEEP, "{other}");
+        assert_eq!(kept(other), KeptJournal::DEFAULT_KEEP, "{other}");
     }
 }
 
@@ -109,9 +109,9 @@ fn the_name_of_a_file_says_how_much_is_kept() {
 #[test]
 fn who_puts_a_file_aside_keeps_it_for_who_keeps_most() {
     let place = Place::new();
-    let usual = JournalTable { size: 400 * KIB, ..JournalTable::default() };
+    let usual = KeptJournal { size: 400 * KIB, ..KeptJournal::default() };
     let (mut keeps, mut other) =
-        (place.file_of(JournalTable { size: 4 << 20, keep: 4 << 30 }), place.file_of(usual));
+        (place.file_of(KeptJournal { size: 4 << 20, keep: 4 << 30 }), place.file_of(usual));
     for _ in 0..2 {
         keeps.append(b"{}\n").unwrap();
         (0..5).for_each(|_| other.append(&line(100 << 10)).unwrap());
@@ -130,7 +130,7 @@ fn who_puts_a_file_aside_keeps_it_for_who_keeps_most() {
 #[test]
 fn what_cannot_be_removed_keeps_no_other() {
     let place = Place::new();
-    let mut file = place.file_of(JournalTable { size: 400 * KIB, keep: 1 << 20 });
+    let mut file = place.file_of(KeptJournal { size: 400 * KIB, keep: 1 << 20 });
     file.append(&line(100 << 10)).unwrap();
     fs::create_dir(place.directory().join("journal-0-1MiB.jsonl")).unwrap();
     fs::create_dir(place.directory().join("journal-20250101T000000-1-1MiB.jsonl")).unwrap();

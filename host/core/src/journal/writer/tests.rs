@@ -25,7 +25,7 @@ impl Place {
 
     fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let writer = Arc::new(Writer::new(directory.path(), JournalTable::default()));
+        let writer = Arc::new(Writer::new(directory.path(), KeptJournal::default()));
         Self { directory, writer }
     }
 
@@ -190,7 +190,7 @@ fn groups_of_several_writers_do_not_mix() {
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
-                let writer = Arc::new(Writer::new(place.directory.path(), JournalTable::default()));
+                let writer = Arc::new(Writer::new(place.directory.path(), KeptJournal::default()));
                 writer.gather();
                 for n in 0..CALLS {
                     let begun = record("x");

@@ -7,7 +7,7 @@ use url::Url;
 
 use super::glob::Glob;
 use crate::encoding::percent_decoded;
-use crate::manifest::RulePattern;
+use crate::rule::RulePattern;
 
 /// Whether a rule that allows means this address: as it is written, and as it is understood.
 pub(super) fn is_address_allowed(about: &str, address: &str) -> bool {

@@ -11,7 +11,7 @@ use haft_acp::{Command, Conversation, Failure, Model, Turn};
 use haft_agent::Outcome;
 use haft_agent::provider::{Message, Prompt};
 use haft_core::grant::Root;
-use haft_core::manifest::{ROUTES, Route};
+use haft_core::manifest::Route;
 use haft_core::tool::Session;
 use haft_core::undo::Which;
 
@@ -69,10 +69,10 @@ impl Conversation for Talk {
         let auto = format!("{complex} or {fast}, as the task needs");
         let models = vec![model("complex", complex), model("fast", fast), model("auto", &auto)];
         let current = program.route(&choice);
-        let named = choice.model.filter(|name| !ROUTES.iter().any(|(route, _)| route == name));
+        let named = choice.model.filter(|name| !Route::ALL.iter().any(|(route, _)| route == name));
         match named {
             Some(own) => ([vec![model(&own, &own)], models].concat(), own),
-            None => (models, name_of(current).to_owned()),
+            None => (models, current.as_str().to_owned()),
         }
     }
 
@@ -116,10 +116,6 @@ impl Conversation for Talk {
     async fn close(self: Box<Self>) {
         self.dialogue.program.close().await;
     }
-}
-
-fn name_of(route: Route) -> &'static str {
-    ROUTES.iter().find(|(_, own)| *own == route).map_or("complex", |(name, _)| *name)
 }
 
 /// An error, for the user of the editor.

@@ -4,10 +4,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::catalogue::AGENT;
-use super::entry::{Entry, Located};
-use super::pattern::{ToolPattern, ToolPatternError};
-use super::section::Section;
+use crate::pattern::{ToolPattern, ToolPatternError};
+use crate::words;
 
 /// Which calls are meant: those of the tools that a pattern names, all of them or those about something.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,43 +37,17 @@ pub enum RulePatternError {
 /// Characters in parentheses: a long command line. What is longer is no rule that a person reads.
 const MAX_ABOUT: usize = 1000;
 
-/// What becomes of a call.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Effect {
-    /// It runs without a question.
-    #[default]
-    Allow,
-    /// A person is asked.
-    Ask,
-    /// It does not run.
-    Deny,
-}
-
-/// What `[agent] otherwise` may be.
-pub(super) const EFFECTS: &[(&str, Effect)] =
-    &[("allow", Effect::Allow), ("ask", Effect::Ask), ("deny", Effect::Deny)];
-
-/// `allow`, `ask`, `deny` and `otherwise` of `[agent]`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RuleTable {
-    /// Calls that run without a question.
-    pub allow: Vec<Located<RulePattern>>,
-    /// Calls that a person is asked about.
-    pub ask: Vec<Located<RulePattern>>,
-    /// Calls that do not run.
-    pub deny: Vec<Located<RulePattern>>,
-    /// What becomes of calls that no rule names; `None`: they run, unless `confirm` and its like ask.
-    pub otherwise: Option<Located<Effect>>,
-}
-
-impl Effect {
-    /// The key of program.toml whose rules have this effect.
-    pub fn key(self) -> &'static str {
-        match self {
-            Self::Allow => "allow",
-            Self::Ask => "ask",
-            Self::Deny => "deny",
-        }
+words! {
+    /// What becomes of a call.
+    #[derive(Default)]
+    pub enum Effect {
+        /// It runs without a question.
+        #[default]
+        Allow = "allow",
+        /// A person is asked.
+        Ask = "ask",
+        /// It does not run.
+        Deny = "deny",
     }
 }
 
@@ -103,22 +75,6 @@ impl RulePattern {
     /// What the calls are about: a text in which `*` stands for any characters, and `\*` and `\\` for one character.
     pub fn about(&self) -> Option<&str> {
         self.about.as_deref()
-    }
-}
-
-impl RuleTable {
-    /// Reads the keys of `[agent]`.
-    pub(super) fn read(agent: &Section<'_>) -> Self {
-        debug_assert!(["allow", "ask", "deny", "otherwise"].iter().all(|key| AGENT.key(key).is_some()));
-        let rules = |key| agent.list(key, |entry| entry.located(Entry::parse));
-        let otherwise = agent.get("otherwise", |entry| entry.located(|entry| entry.one_of(EFFECTS)));
-        Self { allow: rules("allow"), ask: rules("ask"), deny: rules("deny"), otherwise }
-    }
-
-    /// Every rule with its effect, in the order in which they count: what refuses before what asks, before what allows.
-    pub fn all(&self) -> impl Iterator<Item = (Effect, &Located<RulePattern>)> {
-        let lists = [(Effect::Deny, &self.deny), (Effect::Ask, &self.ask), (Effect::Allow, &self.allow)];
-        lists.into_iter().flat_map(|(effect, rules)| rules.iter().map(move |rule| (effect, rule)))
     }
 }
 
