@@ -171,6 +171,11 @@ impl Dirs {
         made(&self.store)
     }
 
+    /// [`Self::own`] and [`Self::answers_for_read`]: what can never be granted.
+    pub(super) fn own_and_answers(&self) -> io::Result<Vec<Root>> {
+        Ok(self.own()?.iter().cloned().chain(self.answers_for_read()?).collect())
+    }
+
     /// What only the built-in `read` opens. Made for the same reason.
     pub(super) fn answers_for_read(&self) -> io::Result<Option<Root>> {
         made(&self.answers)?.map(|directory| Root::resolve(Path::new("/"), directory)).transpose()

@@ -1,7 +1,7 @@
 //! A plugin on its way into the toolbox: what is known of it before its component is loaded.
 
+use super::loaded::Agreed;
 use super::patterns;
-use super::pins::Agreed;
 use haft_core::call::ToolDef;
 use haft_core::grant::Grant;
 use haft_core::limit::Limits;
