@@ -5,18 +5,15 @@ mod agent_settings;
 mod agents;
 mod allow;
 mod backend;
-mod builtins;
 mod call_rules;
 mod callers;
 mod children;
 mod chosen_tools;
 mod contribution;
 mod dirs;
-mod equipment;
 mod family;
 mod grants;
 mod guidance;
-mod hooks;
 mod install_context;
 mod live;
 mod loaded;
@@ -24,9 +21,7 @@ mod machines;
 mod options;
 mod output;
 mod packages;
-mod passenger;
 mod patterns;
-mod pending_plugin;
 mod plugins;
 mod provider;
 mod renewal;
@@ -49,24 +44,22 @@ use std::sync::{Arc, OnceLock};
 
 pub use self::agents::Agents;
 pub use self::allow::{Allow, AllowError};
-pub use self::builtins::{builtin, builtin_names};
 pub use self::children::command_spec;
 use self::contribution::{Contribution, Merged};
 pub use self::dirs::Dirs;
 pub use self::family::{FILE_NAME, MAX_DEPTH as MAX_AGENT_DEPTH};
 pub use self::grants::{mode_name, widening};
 pub use self::guidance::Guidance;
-pub use self::hooks::ProgramHook;
 pub use self::install_context::InstallContext;
 pub use self::live::{Live, News, ToolChoice};
 use self::loaded::Loaded;
+use self::machines::CallerAndTrace;
 pub use self::machines::{Machines, NatsServer, Placement, Role};
 pub use self::options::{Ask, Options, Target};
 pub use self::output::read_output;
-use self::passenger::CallerAndTrace;
 use self::patterns::Unseen;
 pub use self::patterns::{Idle, Why};
-pub use self::pending_plugin::described;
+pub use self::plugins::{ProgramHook, builtin, builtin_names, described};
 pub use self::provider::{Listed, ModelChoice};
 use self::rights::Rights;
 pub use self::running::Running;
@@ -155,12 +148,10 @@ impl Program {
         let (installed, unusable) = packages::installed(&loaded);
         let target = backend::chosen(&loaded.manifest, options, &loaded.dirs);
         let (rights, problems) = Rights::resolve(options, &loaded, &installed, target, &trace)?;
-        let mut unseen = packages::unused(&loaded.manifest, &installed);
-        unseen.extend(loaded.left_out.unseen.clone());
         let known = Contribution {
             problems: [loaded.problems(options), unsent.into_iter().collect(), unusable, problems].concat(),
             files: loaded.files(),
-            unseen,
+            unseen: packages::unseen(&loaded, &installed),
             ..Contribution::default()
         };
         // Its future holds more than everything around it, and would be part of every verb's.
@@ -327,7 +318,7 @@ async fn sources(rights: &Rights<'_>, known: Contribution) -> anyhow::Result<(Me
     let (only, mut merged, mut agents) =
         (rights.options.only.as_deref(), Merged::default(), Agents::default());
     let (pending, others) = plugins::pending(rights);
-    let (now, later) = pending_plugin::split(pending, only);
+    let (now, later) = plugins::split(pending, only);
     let all = [
         known,
         others,

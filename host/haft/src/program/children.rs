@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::contribution::{Contribution, NewTool};
 use super::packages::{self, Installed};
-use super::pending_plugin::offers;
+use super::plugins::offers;
 use super::rights::Rights;
 use super::under;
 use haft_core::grant::{Grant, SandboxMode};

@@ -114,7 +114,7 @@ impl<'a> Grants<'a> {
         }
         let (grant, absent) = self.denied(with_credentials(grant, self.manifest), &sandbox.deny)?;
         self.problems.extend(absent);
-        let grant = start_up::fixing(self.allowed(grant, None)?);
+        let grant = self.allowed(grant, None)?;
         check_workspace(&grant.clone().with_protected_paths_of(&self.closed))?;
         let files = self
             .answers
@@ -203,7 +203,7 @@ impl<'a> Grants<'a> {
     /// `grant` of a declared plugin with what it shares with all of them.
     fn of_plugin(&self, plugin: &Plugin, grant: Grant, sandbox: &Grant) -> anyhow::Result<Grant> {
         let grant = sandbox.workspace().cloned().into_iter().fold(grant, Grant::with_workspace);
-        let grant = start_up::fixing(self.allowed(grant, Some(plugin.name.as_str()))?);
+        let grant = self.allowed(grant, Some(plugin.name.as_str()))?;
         Ok(grant.with_protected_paths_of(&self.protected()))
     }
 
@@ -222,13 +222,14 @@ impl<'a> Grants<'a> {
         Ok(grant)
     }
 
-    /// `grant` with what the command line adds for `plugin`, or for the program's own tools.
+    /// `grant` with what the command line adds for `plugin`, or for the program's own tools. What programs of this machine start
+    /// by themselves is not written.
     fn allowed(&self, grant: Grant, plugin: Option<&str>) -> anyhow::Result<Grant> {
         let mut own = self.allow.iter().filter(|allow| allow.plugin.as_deref() == plugin);
         let wider = |grant: Grant, allow: &Allow| {
             with_right(grant, &allow.right, |path| directory(path, &self.dirs.here, self.dirs))
         };
-        Ok(own.try_fold(grant, wider).map_err(Report::from)?)
+        Ok(start_up::fixing(own.try_fold(grant, wider).map_err(Report::from)?))
     }
 
     /// `grant`, closed to what `deny` names. What is not there may be a slip of the pen, which the problems say, and is closed
@@ -328,17 +329,11 @@ fn check_workspace(grant: &Grant) -> anyhow::Result<()> {
 /// with what else it names and is sealed, program.toml itself: a tool that could write it would grant itself what it likes
 /// for the next run. Allows nothing.
 fn closed(manifest: &Manifest, dirs: &Dirs) -> anyhow::Result<Grant> {
-    let mut grant = dirs.own()?.iter().cloned().fold(Grant::none(), Grant::with_hidden);
-    for (store, root) in dirs.credentials() {
-        grant = grant.with_store(*store, root.clone());
-    }
+    let mut grant = dirs.closed()?;
     // What a client adds to no program.toml is relative to the current directory.
     let absolute = |path: &Path| root(&std::path::absolute(path)?);
     for (seal, path) in manifest.sealed(&dirs.home) {
         grant = closing(grant, seal, absolute(&path)?);
-    }
-    if let Some(kept) = dirs.store_for_tools()? {
-        grant = grant.with_fixed(root(kept)?);
     }
     if !manifest.path.as_os_str().is_empty() {
         grant = grant.with_fixed(absolute(&manifest.path)?).with_fixed(absolute(&lock_path(&manifest.path))?);

@@ -94,7 +94,8 @@ fn ignored(declared: &Declared, bundle: &Bundle) -> Option<Problem> {
 
 /// The tools that there may be besides those of `installed`: what is switched off, and what enabled packages
 /// have that are not usable. Theirs may be called anything.
-pub(super) fn unused(manifest: &Manifest, installed: &[Installed<'_>]) -> Unseen {
+pub(super) fn unseen(loaded: &Loaded, installed: &[Installed<'_>]) -> Unseen {
+    let manifest = &loaded.manifest;
     let mut unseen = Unseen::switched_off(manifest);
     let used = |name: &str| installed.iter().any(|package| package.declared.name.as_str() == name);
     for package in manifest.packages.iter().filter(|package| package.enabled) {
@@ -103,6 +104,7 @@ pub(super) fn unused(manifest: &Manifest, installed: &[Installed<'_>]) -> Unseen
             unseen.note("", format!("package `{name}` is not used"));
         }
     }
+    unseen.extend(loaded.left_out.unseen.clone());
     unseen
 }
 

@@ -63,8 +63,7 @@ impl<'a> Rights<'a> {
         let sealed = loaded.family.sealed(&dirs.home)?;
         let (grant, withheld) = bound(under, &sealed, &tools, "`[sandbox]`");
         let (files, _) = bound(under, &sealed, &files, "`[sandbox]`");
-        grants::refuse_links(&grant)?;
-        grants::refuse_links(&files)?;
+        [&grant, &files].into_iter().try_for_each(grants::refuse_links)?;
         let plugins = grants.plugins(&grant)?;
         let of_package = |one: &Installed<'_>| grants.package((one.declared, &one.bundle), &grant);
         let packages = installed.iter().map(of_package).collect::<anyhow::Result<Vec<_>>>()?;
@@ -76,8 +75,8 @@ impl<'a> Rights<'a> {
         if manifest.has_children() || installed.iter().any(Installed::has_commands) {
             problems.extend(children(&confiner, &grant, options.many_calls));
         }
-        let placement = options.machines.placement((manifest, lock), (&dirs.home, redactor), trace);
-        problems.extend(placement.problem(manifest));
+        let (placement, unmet) = options.machines.placement((manifest, lock), (&dirs.home, redactor), trace);
+        problems.extend(unmet);
         let rights = Self {
             options,
             loaded,

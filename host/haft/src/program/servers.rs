@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use super::contribution::{Contribution, NewTool};
 use super::options::{Ask, Options};
 use super::packages::Installed;
-use super::pending_plugin::offers;
+use super::plugins::offers;
 use super::rights::Rights;
 use super::server_set::{Servers, Tracked, is_unknown};
 use super::{grants, patterns};
@@ -57,16 +57,16 @@ pub(super) async fn contribution(rights: &Rights<'_>) -> anyhow::Result<Contribu
         let server = running.unwrap_or_else(|| Server::new(config, host));
         Tracked { changes: server.changes(), server }
     };
-    let mut servers = Servers(declared.iter().map(own).collect());
+    let mut servers: Vec<_> = declared.iter().map(own).collect();
     let lists = lists(&servers, options).await;
     // Before what is known is read: a list that comes later than it was waited for is a change.
-    servers.0.iter_mut().for_each(|own| own.changes.mark_unchanged());
-    let each = declared.iter().zip(servers.iter()).zip(lists);
+    servers.iter_mut().for_each(|own| own.changes.mark_unchanged());
+    let each = declared.iter().zip(&servers).zip(lists);
     let mut found: Contribution =
-        each.map(|((declared, server), list)| of_one(rights, declared, server, list)).collect();
+        each.map(|((declared, own), list)| of_one(rights, declared, &own.server, list)).collect();
     found.problems.extend(problems);
     found.problems.extend(declared.iter().flat_map(Declared::withheld));
-    found.servers = servers;
+    found.servers = Servers(servers);
     Ok(found)
 }
 
@@ -266,10 +266,10 @@ impl Declared<'_> {
 }
 
 /// The tools of each server that was asked; `None` where the cached list will do, or none is needed.
-async fn lists(servers: &Servers, options: &Options) -> Vec<Option<Result<Arc<ToolList>, ServerError>>> {
+async fn lists(servers: &[Tracked], options: &Options) -> Vec<Option<Result<Arc<ToolList>, ServerError>>> {
     let mut asking = JoinSet::new();
-    for (index, server) in servers.iter().enumerate().filter(|(_, server)| must_ask(server, options)) {
-        let server = server.clone();
+    for (index, own) in servers.iter().enumerate().filter(|(_, own)| must_ask(&own.server, options)) {
+        let server = own.server.clone();
         asking.spawn(async move {
             let late = |_| ServerError::TimedOut { method: "tools/list", limit: WAIT, noise: String::new() };
             (index, tokio::time::timeout(WAIT, server.list()).await.unwrap_or_else(|e| Err(late(e))))

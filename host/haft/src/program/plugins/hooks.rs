@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::Program;
-use super::contribution::Contribution;
-use super::pending_plugin::PendingPlugin;
-use super::watching::Watching;
+use super::PendingPlugin;
+use crate::program::Program;
+use crate::program::contribution::Contribution;
+use crate::program::watching::Watching;
 use haft_core::call::ToolResult;
 use haft_core::manifest::{Located, Plugin as Declared, ToolPattern};
 use haft_core::report::Problem;

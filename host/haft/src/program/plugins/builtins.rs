@@ -1,8 +1,8 @@
 //! The plugins that haft carries in itself: which of them there are, and what each may do. Grants
 //! what `[sandbox]` and `[builtins]` say and not a thing more.
 
-use super::pending_plugin::PendingPlugin;
-use super::rights::Rights;
+use super::PendingPlugin;
+use crate::program::rights::Rights;
 use haft_core::grant::{Grant, HostPattern};
 use haft_core::limit::Limits;
 use haft_core::manifest::{Builtins, Label};
@@ -33,7 +33,7 @@ macro_rules! packed {
     };
 }
 
-const BUILTINS: &[Builtin] = include!("../../../../plugins/builtins.rs");
+const BUILTINS: &[Builtin] = include!("../../../../../plugins/builtins.rs");
 
 /// The digests of what was built, as `sha256sum` writes them.
 const SUMS: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../plugins/built/SHA256SUMS"));

@@ -4,8 +4,8 @@
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Map, Value};
 
-use super::pending_plugin::PendingPlugin;
-use super::rights::Rights;
+use super::PendingPlugin;
+use crate::program::rights::Rights;
 use haft_core::manifest::{Located, PluginSecret, Setting};
 use haft_core::report::Problem;
 use haft_core::secret::Secrets;
