@@ -48,6 +48,19 @@ fn wa08_what_is_not_asked_for_has_no_effect_and_is_said() {
     place.haft(&["--allow", "word:read=.", "tools"]).ends(5, "which this program does not have");
 }
 
+/// What no program can grant is left out of what a package asks for, said, and keeps nothing else from working.
+#[test]
+fn a_package_that_asks_for_what_belongs_to_haft_does_not_get_it_and_that_is_said() {
+    let place = Place::new();
+    words(&place, "text", "1.0.0", "read = [\"./docs\", \"~/.local/state/haft\"]");
+    place.write("docs/a.txt", "one");
+    place.haft(&["add", "./text", "--yes", "--grant", "read=./docs"]).good();
+    let counted = count(&place, "docs/a.txt").good();
+    let said = "plugin `words` asks for `read=~/.local/state/haft`: ";
+    assert!(counted.stderr.contains(said), "{}", counted.stderr);
+    assert!(counted.stderr.contains("belongs to haft itself"), "{}", counted.stderr);
+}
+
 /// A package's own file says which secrets it would like; only the program's says where they are taken from.
 #[test]
 fn se01_a_package_names_no_secret_by_itself() {

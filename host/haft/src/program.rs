@@ -4,45 +4,34 @@
 mod agent_settings;
 mod agents;
 mod allow;
-mod approvals;
-mod assemble;
-mod assembly;
 mod backend;
-mod builtins;
 mod call_rules;
 mod callers;
 mod children;
 mod chosen_tools;
+mod contribution;
 mod dirs;
 mod family;
 mod grants;
 mod guidance;
-mod hooks;
-mod injections;
 mod install_context;
-mod kept;
 mod live;
 mod loaded;
 mod machines;
 mod options;
 mod output;
 mod packages;
-mod passenger;
 mod patterns;
-mod pending_plugin;
-mod pins;
 mod plugins;
 mod provider;
 mod renewal;
 mod replicas;
-mod required_tools;
 mod rights;
 mod running;
 mod server_set;
 mod servers;
 mod start_up;
 mod stores;
-mod target;
 pub mod telemetry;
 mod tool_lister;
 mod trust;
@@ -55,30 +44,26 @@ use std::sync::{Arc, OnceLock};
 
 pub use self::agents::Agents;
 pub use self::allow::{Allow, AllowError};
-use self::assemble::Started;
-use self::assembly::Assembly;
-pub use self::builtins::{builtin, builtin_names};
 pub use self::children::command_spec;
+use self::contribution::{Contribution, Merged};
 pub use self::dirs::Dirs;
 pub use self::family::{FILE_NAME, MAX_DEPTH as MAX_AGENT_DEPTH};
 pub use self::grants::{mode_name, widening};
 pub use self::guidance::Guidance;
-pub use self::hooks::ProgramHook;
 pub use self::install_context::InstallContext;
 pub use self::live::{Live, News, ToolChoice};
 use self::loaded::Loaded;
+use self::machines::CallerAndTrace;
 pub use self::machines::{Machines, NatsServer, Placement, Role};
-pub use self::options::{Ask, Options};
+pub use self::options::{Ask, Options, Target};
 pub use self::output::read_output;
-use self::passenger::CallerAndTrace;
 use self::patterns::Unseen;
 pub use self::patterns::{Idle, Why};
-pub use self::pending_plugin::described;
+pub use self::plugins::{ProgramHook, builtin, builtin_names, described};
 pub use self::provider::{Listed, ModelChoice};
 use self::rights::Rights;
 pub use self::running::Running;
 pub use self::server_set::Servers;
-pub use self::target::Target;
 pub use self::tool_lister::command_tools;
 use self::trust::LeftOut;
 pub use self::trust::{Agreement, Known, Trust, Untrusted};
@@ -152,37 +137,33 @@ pub struct Program {
 }
 
 impl Program {
-    /// Assembles a program in three steps: what is written (`Loaded`), what it may do (`Rights`), what it
-    /// runs (`Assembly`). Fails where program.toml is wrong; a plugin that cannot be loaded is one of
+    /// Makes a program in three steps: what is written (`Loaded`), what it may do (`Rights`), what each source of tools adds to
+    /// it (`Contribution`). Fails where program.toml is wrong; a plugin that cannot be loaded is one of
     /// [`Self::problems`].
     pub async fn load(options: &Options) -> anyhow::Result<Self> {
         let all = options.all_for_agents();
         let options = all.as_ref().unwrap_or(options);
         let loaded = Loaded::read(options).await?;
-        let mut problems = loaded.told_of_left_out(options);
-        let trace = telemetry::of(&loaded, &mut problems).await;
-        let installed = packages::installed(&loaded.manifest, &loaded.pinned(), &mut problems);
-        let rights = Rights::resolve(options, &loaded, &installed, problems)?;
-        let (grant, confiner) = (rights.grant.clone(), rights.confiner.clone());
-        let mut unseen = packages::unused(&loaded.manifest, &installed);
-        unseen.extend(loaded.left_out.unseen.clone());
-        let assembly = Assembly::new(&loaded.manifest, unseen, options.known_only);
-        let assembly = assembly.placed(options.machines.placement(
-            (&loaded.manifest, &loaded.lock),
-            (&loaded.dirs.home, &loaded.redactor),
-            &trace,
-        ));
-        let identity = machines::identity(&loaded.manifest, &loaded.lock);
-        let mut assembly = assembly.bound(options.under.clone(), loaded.family.sealed(&loaded.dirs.home)?);
-        let Started { agents, backend, servers } =
-            // Its future holds more than everything around it, and would be part of every verb's.
-            Box::pin(assemble::fill(&mut assembly, options, &loaded, &installed, rights)).await?;
+        let (trace, unsent) = telemetry::of(&loaded).await;
+        let (installed, unusable) = packages::installed(&loaded);
+        let target = backend::chosen(&loaded.manifest, options, &loaded.dirs);
+        let (rights, problems) = Rights::resolve(options, &loaded, &installed, target, &trace)?;
+        let known = Contribution {
+            problems: [loaded.problems(options), unsent.into_iter().collect(), unusable, problems].concat(),
+            files: loaded.files(),
+            unseen: packages::unseen(&loaded, &installed),
+            ..Contribution::default()
+        };
+        // Its future holds more than everything around it, and would be part of every verb's.
+        let (merged, agents) = Box::pin(sources(&rights, known)).await?;
+        let Merged { toolbox, rest } = merged;
+        let Contribution { hooks, problems, uncallable, unseen, files, is_partial, servers, backend, .. } =
+            rest;
         let packaged_skills = packages::skills(&installed);
-        let Assembly { toolbox, hooks, problems, uncallable, is_complete, files, unseen, placement, .. } =
-            assembly;
+        let Rights { grant, confiner, placement, .. } = rights;
         drop(installed);
-        let files = [files, loaded.agreement.files().collect()].concat();
-        let Loaded { dirs, manifest, redactor, agreement, left_out, .. } = loaded;
+        let Loaded { dirs, manifest, lock, redactor, agreement, left_out, .. } = loaded;
+        let identity = machines::identity(&manifest, &lock);
         let toolbox = toolbox.withholding(left_out.unseen.iter().cloned());
         let toolbox = watching::on(&toolbox.ruled(&call_rules::of(&manifest, &dirs.home)), &hooks);
         let journal = if options.no_journal { Journal::none() } else { journal(&manifest, &dirs) };
@@ -201,7 +182,7 @@ impl Program {
             trace,
             servers,
             agents,
-            is_complete,
+            is_complete: !is_partial,
             files,
             unseen,
             placement,
@@ -330,6 +311,40 @@ impl Program {
     pub fn report(&self) -> Option<Report> {
         (!self.problems.is_empty()).then(|| self.manifest.report(self.problems.clone()))
     }
+}
+
+/// What every source of tools adds, in the order in which models see the tools. No other function knows all sources.
+async fn sources(rights: &Rights<'_>, known: Contribution) -> anyhow::Result<(Merged, Agents)> {
+    let (only, mut merged, mut agents) =
+        (rights.options.only.as_deref(), Merged::default(), Agents::default());
+    let (pending, others) = plugins::pending(rights);
+    let (now, later) = plugins::split(pending, only);
+    let all = [
+        known,
+        others,
+        backend::contribution(rights).await?,
+        plugins::contribution(rights, &now).await,
+        children::commands(rights)?,
+        servers::contribution(rights).await?,
+        worker_servers::contribution(rights).await,
+    ];
+    merged.add(rights, all.into_iter().collect())?;
+    for declared in rights.loaded.family.agents(rights.manifest) {
+        merged.add(rights, agents.contribution(rights, declared, &merged))?;
+    }
+    match only {
+        // All plugins are loaded, so that the error can suggest the nearest name.
+        Some(only) if merged.toolbox.find(only).is_none() => {
+            merged.add(rights, plugins::contribution(rights, &later).await)?;
+        }
+        // A worker has some of the tools, and no agent.
+        None if !rights.placement.is_worker() => {
+            let missing = patterns::missing(rights.manifest, &merged.toolbox, &merged.rest.unseen);
+            merged.rest.problems.extend(missing);
+        }
+        _ => {}
+    }
+    Ok((merged, agents))
 }
 
 /// The journal of this machine, with the program's name.

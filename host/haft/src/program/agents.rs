@@ -13,15 +13,15 @@ use std::sync::Arc;
 use tokio::task::JoinSet;
 
 use self::tool::AgentTool;
-use super::assembly::Assembly;
-use super::loaded::Loaded;
+use super::contribution::{Contribution, Merged, NewTool};
 use super::options::{Ask, Options};
+use super::rights::Rights;
 use super::server_set::Servers;
 use super::under::{self, Said, Under};
-use super::{ModelChoice, backend, call_rules, family, patterns, watching};
-use haft_core::grant::Grant;
+use super::{ModelChoice, call_rules, family, patterns, watching};
 use haft_core::limit::Limits;
 use haft_core::manifest::{AgentKind, AgentTool as Declared, ToolPattern};
+use haft_core::report::Problem;
 use haft_core::sync::Lock;
 use haft_core::tool::{Toolbox, exposed_name};
 
@@ -73,87 +73,82 @@ fn exposed(name: &str) -> String {
     exposed_name(&[PREFIX, name])
 }
 
-/// Puts the agents in. Those that are a part of the program may use what is in by then, and the agents above them.
-pub(super) fn add(
-    assembly: &mut Assembly<'_>,
-    options: &Options,
-    loaded: &Loaded,
-    files: &Grant,
-) -> anyhow::Result<Agents> {
-    assembly.problems.extend(loaded.family.problems().cloned());
-    assembly.files.extend(loaded.family.files());
-    let mut agents = Agents::default();
-    let outer = options.under.as_ref();
-    let hooks = outer.map(Under::hooks).unwrap_or_default();
-    let hooks: Vec<_> = hooks.iter().chain(&assembly.hooks).cloned().collect();
-    let rules = call_rules::of(assembly.manifest, &loaded.dirs.home);
-    // A program of its own works in a folder of its own, where the same relative path is another file.
-    let rules = files.base().map_or_else(|| rules.clone(), |base| rules.clone().based(base.path()));
-    for declared in assembly.manifest.agents.iter().filter(|agent| agent.enabled) {
-        if loaded.family.is_broken(declared) {
-            continue;
-        }
+impl Agents {
+    /// The tool that `declared` is offered as. One that is a part of the program may use what is `merged` by then, which is all
+    /// that other sources have and the agents above it.
+    pub(super) fn contribution(
+        &mut self,
+        rights: &Rights<'_>,
+        declared: &Declared,
+        merged: &Merged,
+    ) -> Contribution {
+        let Rights { options, loaded, manifest, dirs, files, .. } = rights;
+        let outer = options.under.as_ref();
+        let hooks = outer.map(Under::hooks).unwrap_or_default();
+        let hooks: Vec<_> = hooks.iter().chain(&merged.rest.hooks).cloned().collect();
+        let (rules, mut found) = (call_rules::of(manifest, &dirs.home), Contribution::default());
         let (tool, grant) = match &declared.kind {
             AgentKind::Program(program) => {
-                let grant = under::most(files, &assembly.toolbox, assembly.manifest);
-                let file = family::file(assembly.manifest, program, &loaded.dirs.home);
-                let backend = backend::chosen(assembly.manifest, options, &loaded.dirs);
-                let said = Said { manifest: assembly.manifest, rules: rules.clone(), under: outer };
+                let grant = under::most(files, &merged.toolbox, manifest);
+                // It works in a folder of its own, where the same relative path is another file.
+                let rules =
+                    files.base().map_or_else(|| rules.clone(), |base| rules.clone().based(base.path()));
+                let said = Said { manifest, rules, under: outer };
                 let chain = loaded.family.chain().to_vec();
-                let under = Under::new(said, grant.clone(), backend, chain, hooks.clone());
-                let options = for_agent(options, file, under);
+                let under = Under::new(said, grant.clone(), rights.target.clone(), chain, hooks);
+                let options = for_agent(options, family::file(manifest, program, &dirs.home), under);
                 (AgentTool::of_program(declared, options, grant.clone()), grant)
             }
             AgentKind::Part { tools, .. } => {
-                let toolbox =
-                    selected(assembly, declared, tools.as_ref().map(|tools| tools.value.as_slice()), options);
-                let grant = under::most(files, &toolbox, assembly.manifest);
-                let toolbox = toolbox.ruled(&call_rules::of(assembly.manifest, &loaded.dirs.home));
+                let chosen = tools.as_ref().map(|tools| tools.value.as_slice());
+                let (toolbox, misnamed) = selected(rights, declared, chosen, merged);
+                found.problems.extend(misnamed);
+                let grant = under::most(files, &toolbox, manifest);
+                let toolbox = toolbox.ruled(&rules);
                 let toolbox = toolbox.bounded(outer.map(Under::bounds).unwrap_or_default());
                 let toolbox = watching::on(&toolbox, &hooks);
-                let part = part::Part::new(loaded, declared, toolbox, files, agents.choice.clone());
+                let part = part::Part::new(loaded, declared, toolbox, files, self.choice.clone());
                 (AgentTool::of_part(declared, part, grant.clone()), grant)
             }
         };
-        let tool = match tool {
-            Ok(tool) => Arc::new(tool),
-            Err(problem) => {
-                assembly.problems.push(problem);
-                continue;
+        match tool.map(Arc::new) {
+            Ok(tool) => {
+                let origin = format!("`[[agents]]` at {}", manifest.source.place(declared.name.span));
+                let limits = Limits { time: declared.timeout, ..Limits::default() };
+                self.tools.push(tool.clone());
+                found.tools.push(NewTool::new(tool, grant, limits, origin));
             }
-        };
-        let origin = format!("`[[agents]]` at {}", assembly.manifest.source.place(declared.name.span));
-        let limits = Limits { time: declared.timeout, ..Limits::default() };
-        assembly.insert(tool.clone(), &grant, limits, origin, None)?;
-        agents.tools.push(tool);
+            Err(problem) => found.problems.push(problem),
+        }
+        found
     }
-    Ok(agents)
 }
 
-/// The tools of the program that an agent may use which is a part of it. A pattern that names none is a problem, once
-/// all tools are known.
+/// The tools of the program that an agent may use which is a part of it, and a problem for each pattern that names none,
+/// once all tools are known.
 fn selected(
-    assembly: &mut Assembly<'_>,
+    rights: &Rights<'_>,
     declared: &Declared,
     chosen: Option<&[ToolPattern]>,
-    options: &Options,
-) -> Toolbox {
+    merged: &Merged,
+) -> (Toolbox, Vec<Problem>) {
+    let Merged { toolbox, rest } = merged;
     let Some(chosen) = chosen else {
         let is_agent =
-            |name: &str| assembly.manifest.agents.iter().any(|agent| exposed(agent.name.as_str()) == name);
-        let names = assembly.toolbox.entries().map(|entry| entry.def().name.as_str());
+            |name: &str| rights.manifest.agents.iter().any(|agent| exposed(agent.name.as_str()) == name);
+        let names = toolbox.entries().map(|entry| entry.def().name.as_str());
         let others: Vec<ToolPattern> =
             names.filter(|name| !is_agent(name)).filter_map(|name| name.parse().ok()).collect();
-        return assembly.toolbox.select(&others, None);
+        return (toolbox.select(&others, None), Vec::new());
     };
-    if options.only.is_none() && assembly.is_complete {
-        let names: Vec<&str> = assembly.toolbox.names().collect();
-        let known = chosen.iter().filter(|pattern| assembly.unseen.reason_for(pattern).is_none());
+    let mut problems = Vec::new();
+    if rights.options.only.is_none() && !rest.is_partial {
+        let names: Vec<&str> = toolbox.names().collect();
+        let known = chosen.iter().filter(|pattern| rest.unseen.reason_for(pattern).is_none());
         let owner = format!("the program of agent `{}`", declared.name.as_str());
-        let problems = patterns::problems(&owner, ("tools", declared.name.span), &names, known);
-        assembly.problems.extend(problems);
+        problems = patterns::problems(&owner, ("tools", declared.name.span), &names, known);
     }
-    assembly.toolbox.select(chosen, None)
+    (toolbox.select(chosen, None), problems)
 }
 
 /// The options with which `program` is loaded as an agent of the one that was loaded with `options`.

@@ -3,43 +3,33 @@
 
 use std::sync::Arc;
 
-use super::assembly::Assembly;
-use super::options::Options;
-use super::target::Target;
+use super::contribution::Contribution;
+use super::options::{Options, Target};
+use super::rights::Rights;
 use super::{Dirs, children};
-use haft_core::grant::Grant;
 use haft_core::manifest::{BackendTable, ContainerEngine, Manifest};
 use haft_core::report::{Problem, Report};
-use haft_sandbox::confine::Confiner;
 use haft_sandbox::native::is_of_target;
 use haft_sandbox::{self, Backend, BackendConfig, BackendError, Engine, HostContext, Place};
 
-/// Makes the backend and puts in the native tools for it, or those of this machine.
-pub(super) async fn connect(
-    assembly: &mut Assembly<'_>,
-    options: &Options,
-    dirs: &Dirs,
-    confiner: &Confiner,
-    grant: &Grant,
-) -> anyhow::Result<Option<Arc<dyn Backend>>> {
-    let backend = connected(assembly.manifest, options, dirs, confiner, grant).await?;
-    assembly.is_target = chosen(assembly.manifest, options, dirs).is_some();
-    // Its tools are known once it is connected.
-    assembly.is_complete &= !(assembly.is_target && options.known_only);
-    assembly.problems.extend(without_effect(assembly.manifest, options));
-    children::add_native(assembly, confiner, grant, (backend.clone(), options.only.is_some()))?;
-    Ok(backend)
+/// The backend with the native tools for it, or those of this machine.
+pub(super) async fn contribution(rights: &Rights<'_>) -> anyhow::Result<Contribution> {
+    let Rights { options, manifest, target, .. } = rights;
+    let backend = connected(rights).await?;
+    Ok(Contribution {
+        tools: children::native(rights, backend.clone()),
+        problems: without_effect(manifest, options).into_iter().collect(),
+        // The tools of a target are known once it is connected.
+        is_partial: target.is_some() && options.known_only,
+        backend,
+        ..Contribution::default()
+    })
 }
 
 /// The backend of a program; `None` where commands run on this machine as `bash` does it.
-async fn connected(
-    manifest: &Manifest,
-    options: &Options,
-    dirs: &Dirs,
-    confiner: &Confiner,
-    grant: &Grant,
-) -> anyhow::Result<Option<Arc<dyn Backend>>> {
-    let Some(choice) = chosen(manifest, options, dirs) else { return Ok(None) };
+async fn connected(rights: &Rights<'_>) -> anyhow::Result<Option<Arc<dyn Backend>>> {
+    let Rights { options, manifest, dirs, confiner, .. } = rights;
+    let Some(choice) = &rights.target else { return Ok(None) };
     if let Some(problem) = two_targets(manifest, &options.target).filter(|_| options.under.is_none()) {
         return Err(manifest.report(vec![problem]).into());
     }
@@ -53,9 +43,9 @@ async fn connected(
         transport_confiner: confiner.without_layers(),
         haft: std::env::current_exe()?,
         state: dirs.state.clone(),
-        grant: grant.clone(),
+        grant: rights.grant.clone(),
     };
-    match haft_sandbox::connect(&choice, &host).await {
+    match haft_sandbox::connect(choice, &host).await {
         Ok(backend) => Ok(Some(backend)),
         Err(error) => Err(report(&error).into()),
     }

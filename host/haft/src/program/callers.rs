@@ -2,12 +2,12 @@
 //! its own, whose grants are narrowed once, when the program is read, and not at each call.
 
 use haft_callers::{JwtRule, KeySource, Proof, Rule};
-use haft_core::grant::Grant;
 use haft_core::manifest::{CallerProof, CallerTable, JwtTable, KeysAt};
 use haft_core::report::Problem;
 use haft_core::tool::Toolbox;
 
-use super::{Program, grants};
+use super::Program;
+use super::grants::Grants;
 
 /// What there is for a caller.
 pub(super) struct View {
@@ -18,8 +18,9 @@ pub(super) struct View {
 /// What there is of `served` for each caller, and what is left out that its `tools` name.
 pub(super) fn views(program: &Program, served: &Toolbox) -> anyhow::Result<(Vec<View>, Vec<Problem>)> {
     let (mut views, mut problems) = (Vec::new(), Vec::new());
+    let mut grants = Grants::new(&program.manifest, &program.dirs, &[])?;
     for caller in &program.manifest.serve.callers {
-        let grant = grant(program, caller, &mut problems)?;
+        let grant = caller.grant.as_ref().map(|table| grants.table(&table.value)).transpose()?;
         let tools = &caller.tools.value;
         let toolbox = match &grant {
             None => served.select(tools, None),
@@ -31,6 +32,7 @@ pub(super) fn views(program: &Program, served: &Toolbox) -> anyhow::Result<(Vec<
         };
         views.push(View { name: caller.name.as_str().to_owned(), toolbox });
     }
+    problems.extend(grants.problems);
     Ok((views, problems))
 }
 
@@ -42,15 +44,6 @@ fn left_out(caller: &CallerTable, unbound: &[String]) -> Option<Problem> {
         .warning()
         .at(span, "it acts with other rights: those of a server, a target or a worker");
     (!unbound.is_empty()).then(|| problem.hint("a caller without a `grant` may have such tools"))
-}
-
-fn grant(
-    program: &Program,
-    caller: &CallerTable,
-    problems: &mut Vec<Problem>,
-) -> anyhow::Result<Option<Grant>> {
-    let Some(table) = &caller.grant else { return Ok(None) };
-    grants::table(&program.manifest, &program.dirs, &table.value, problems).map(Some)
 }
 
 /// The callers, with their tokens read.

@@ -1,49 +1,51 @@
-//! Tools that start processes: `bash` and the commands of program.toml. Where program.toml asks for
+//! Tools that start processes: `bash` and the commands of program.toml and of packages. Where program.toml asks for
 //! a person's approval, none of them runs without.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::assembly::Assembly;
-use super::{approvals, under};
+use super::contribution::{Contribution, NewTool};
+use super::packages::{self, Installed};
+use super::plugins::offers;
+use super::rights::Rights;
+use super::under;
 use haft_core::grant::{Grant, SandboxMode};
 use haft_core::manifest::{CommandTool as Declared, Located, Manifest, Sandbox};
 use haft_core::report::Problem;
 use haft_sandbox::Backend;
-use haft_sandbox::confine::Confiner;
 use haft_sandbox::native::command::{self, CommandSpec, CommandTool};
 use haft_sandbox::native::deny::Denied;
 use haft_sandbox::native::{Family, NATIVE, Native, Settings};
 
 /// The native tools of one family: those of this machine, or those of the target where there is
-/// one, whether it could be asked for or not.
-pub(super) fn add_native(
-    assembly: &mut Assembly<'_>,
-    confiner: &Confiner,
-    grant: &Grant,
-    (backend, one_call): (Option<Arc<dyn Backend>>, bool),
-) -> anyhow::Result<()> {
-    let builtins = &assembly.manifest.builtins;
-    let denied = Denied::new(under::denied(assembly.manifest, assembly.under()));
-    let bash_timeout = builtins.shell_timeout;
-    let reach = reach(&assembly.manifest.sandbox);
-    let settings = Settings { confiner: confiner.clone(), bash_timeout, denied, reach, backend, one_call };
-    let is_target = assembly.is_target;
+/// one, whether `backend` could be asked for or not.
+pub(super) fn native(rights: &Rights<'_>, backend: Option<Arc<dyn Backend>>) -> Vec<NewTool> {
+    let Rights { options, manifest, confiner, .. } = rights;
+    let builtins = &manifest.builtins;
+    let settings = Settings {
+        confiner: confiner.clone(),
+        bash_timeout: builtins.shell_timeout,
+        denied: Denied::new(under::denied(manifest, options.under.as_ref())),
+        reach: reach(&manifest.sandbox),
+        backend,
+        one_call: options.only.is_some(),
+    };
     let is_on = |native: &&Native| match native.family {
-        Family::Workspace => builtins.shell && !is_target,
+        Family::Workspace => builtins.shell && rights.target.is_none(),
         Family::Shell => builtins.shell,
         Family::Files => builtins.files,
         Family::Screen => builtins.tmux,
     };
-    for native in NATIVE.iter().filter(is_on) {
-        let Some(tool) = (native.build)(&settings) else { continue };
-        let limits = (native.limits)(&settings);
+    let new = |native: &Native| {
+        let (tool, limits) = ((native.build)(&settings)?, (native.limits)(&settings));
         let is_shell = matches!(native.family, Family::Workspace | Family::Shell);
-        let approval = (is_shell && builtins.shell_confirm).then(approvals::for_bash);
-        let on = if is_shell { builtins.on.shell.as_slice() } else { &[] };
-        assembly.insert_on(on, (tool, grant), limits, "built in".into(), approval)?;
-    }
-    Ok(())
+        Some(NewTool {
+            asking: (is_shell && builtins.shell_confirm).then(|| under::SHELL_CONFIRM.to_owned()),
+            on: if is_shell { builtins.on.shell.clone() } else { Vec::new() },
+            ..NewTool::new(tool, rights.grant.clone(), limits, "built in".into())
+        })
+    };
+    NATIVE.iter().filter(is_on).filter_map(new).collect()
 }
 
 /// What a model is told beforehand of what commands may reach. With the paths as they are written: a definition is the same
@@ -67,46 +69,54 @@ fn reach(sandbox: &Sandbox) -> String {
     format!("{written}{}{network}.", read.unwrap_or_default())
 }
 
-/// The commands that program.toml declares.
-pub(super) fn add_commands(
-    assembly: &mut Assembly<'_>,
-    confiner: &Confiner,
-    grant: &Grant,
-) -> anyhow::Result<()> {
-    let Some(program) = &assembly.manifest.program else { return Ok(()) };
-    for tool in &assembly.manifest.tools {
-        add_command(assembly, program.name.as_str(), tool, confiner, grant)?;
+/// The commands that program.toml declares, and those of packages: these have the rights of the program's own, see the
+/// variables that the package was granted, and read what lies beside them.
+pub(super) fn commands(rights: &Rights<'_>) -> anyhow::Result<Contribution> {
+    let (manifest, mut found) = (rights.manifest, Contribution::default());
+    let own =
+        manifest.program.iter().flat_map(|program| manifest.tools.iter().map(move |tool| (program, tool)));
+    for (program, tool) in own {
+        let grant = tool.env.iter().fold(rights.grant.clone(), Grant::with_env);
+        let origin = format!("`[[tools]]` at {}", manifest.source.place(tool.name.span));
+        match command(rights, (manifest, program.name.as_str()), tool, grant, origin) {
+            Ok(new) => found.tools.push(NewTool { on: tool.on.clone(), ..new }),
+            Err(problem) => found.problems.push(problem.at(tool.command.span, "this command")),
+        }
     }
-    Ok(())
+    for Installed { declared, bundle, .. } in rights.installed {
+        let (own, program, span) = (rights.of_children(bundle)?, declared.name.as_str(), declared.name.span);
+        for tool in &bundle.manifest.tools {
+            if !offers(declared, &command::exposed_name(program, tool.name.as_str())) {
+                continue;
+            }
+            let env = tool.env.iter().filter(|name| declared.grant.env.contains(name));
+            let (grant, origin) =
+                (env.fold(own.clone(), Grant::with_env), packages::origin(manifest, declared));
+            match command(rights, (&bundle.manifest, program), tool, grant, origin) {
+                Ok(new) => found.tools.push(NewTool { package: Some(span), ..new }),
+                Err(problem) => found.problems.push(problem.at(span, "this package")),
+            }
+        }
+    }
+    Ok(found)
 }
 
-fn add_command(
-    assembly: &mut Assembly<'_>,
-    program: &str,
+/// A command as a tool of `program`, which `manifest` declares.
+fn command(
+    rights: &Rights<'_>,
+    (manifest, program): (&Manifest, &str),
     tool: &Declared,
-    confiner: &Confiner,
-    grant: &Grant,
-) -> anyhow::Result<()> {
-    let spec = command_spec(assembly.manifest, program, tool);
-    let (exposed, alias) =
-        (command::exposed_name(&spec.program, &spec.tool), format!("program:{}:{}", spec.program, spec.tool));
-    let origin = format!("`[[tools]]` at {}", assembly.manifest.source.place(tool.name.span));
-    let grant = tool.env.iter().fold(grant.clone(), Grant::with_env);
-    match CommandTool::new(confiner.clone(), spec) {
-        Ok(command) => {
-            let limits = command.limits();
-            let command = Arc::new(command);
-            let approval = tool.confirm.then(|| approvals::for_command(command.name()));
-            assembly.insert_on(&tool.on, (command, &grant), limits, origin, approval)?;
-            assembly.toolbox.alias(alias, &exposed);
-        }
-        Err(error) => {
-            let problem =
-                Problem::new(format!("command tool `{}` cannot be used: {error}", tool.name.as_str()));
-            assembly.problems.push(problem.at(tool.command.span, "this command"));
-        }
-    }
-    Ok(())
+    grant: Grant,
+    origin: String,
+) -> Result<NewTool, Problem> {
+    let spec = command_spec(manifest, program, tool);
+    let alias = Some(format!("program:{}:{}", spec.program, spec.tool));
+    let command = CommandTool::new(rights.confiner.clone(), spec).map_err(|error| {
+        Problem::new(format!("command tool `{}` cannot be used: {error}", tool.name.as_str()))
+    })?;
+    let (limits, name) = (command.limits(), command.name());
+    let asking = tool.confirm.then(|| format!("`confirm = true` of `{name}` in `[[tools]]`"));
+    Ok(NewTool { alias, asking, ..NewTool::new(Arc::new(command), grant, limits, origin) })
 }
 
 /// What a command tool of program.toml runs.

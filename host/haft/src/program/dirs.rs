@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 use super::stores;
 use haft_agent::Sessions;
 use haft_core::encoding::hex;
-use haft_core::grant::{CredentialStore, Root};
+use haft_core::grant::{CredentialStore, Grant, Root};
 use haft_page::Desk;
 use haft_sandbox::process::caches;
 use haft_state::Homes;
@@ -166,9 +166,19 @@ impl Dirs {
         self.credentials.get_or_init(|| stores::find(&self.home))
     }
 
-    /// What tools may read and never write: what was installed. Made for the same reason.
-    pub fn store_for_tools(&self) -> io::Result<Option<&Path>> {
-        made(&self.store)
+    /// What is closed to every tool: haft's own directories, credential stores, and for writing what was installed, which is
+    /// made for the same reason. Allows nothing.
+    pub(super) fn closed(&self) -> io::Result<Grant> {
+        let grant = self.own()?.iter().cloned().fold(Grant::none(), Grant::with_hidden);
+        let stores = self.credentials().iter().cloned();
+        let grant = stores.fold(grant, |grant, (store, root)| grant.with_store(store, root));
+        let installed = made(&self.store)?.map(|store| Root::resolve(Path::new("/"), store)).transpose()?;
+        Ok(installed.into_iter().fold(grant, Grant::with_fixed))
+    }
+
+    /// [`Self::own`] and [`Self::answers_for_read`]: what can never be granted.
+    pub(super) fn own_and_answers(&self) -> io::Result<Vec<Root>> {
+        Ok(self.own()?.iter().cloned().chain(self.answers_for_read()?).collect())
     }
 
     /// What only the built-in `read` opens. Made for the same reason.

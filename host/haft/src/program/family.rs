@@ -118,10 +118,13 @@ impl Family {
         self.broken.iter().map(|(_, problem)| problem)
     }
 
-    /// Whether `agent`, one of the program itself, cannot be used.
-    pub(super) fn is_broken(&self, agent: &AgentTool) -> bool {
-        let AgentKind::Program(program) = &agent.kind else { return false };
-        self.broken.iter().any(|(span, _)| *span == program.span)
+    /// The agents of `manifest`, the program itself, that can be used.
+    pub(super) fn agents<'m>(&self, manifest: &'m Manifest) -> impl Iterator<Item = &'m AgentTool> {
+        let is_broken = |agent: &AgentTool| match &agent.kind {
+            AgentKind::Program(program) => self.broken.iter().any(|(span, _)| *span == program.span),
+            AgentKind::Part { .. } => false,
+        };
+        manifest.agents.iter().filter(move |agent| agent.enabled && !is_broken(agent))
     }
 
     /// The files that were looked at.

@@ -5,31 +5,44 @@ use std::path::{Path, PathBuf};
 
 use super::allow::Allow;
 use super::{Dirs, start_up};
-use haft_core::grant::{Closed, CredentialStore, Grant, Reach, Right, Root, SandboxMode, Why};
+use haft_core::grant::{Closed, CredentialStore, Grant, Reach, Right, Root, SandboxMode, Why, in_home};
 use haft_core::manifest::{GrantTable, Located, Manifest, Package, Plugin, Seal};
-use haft_core::report::{Problem, Report, nearest};
+use haft_core::report::{Problem, Report, Span, nearest};
 use haft_core::tool::Widening;
 use haft_package::{Bundle, lock_path};
 
-/// Adds a right; relative paths start where the program is run, as on any command line.
-fn with_right(right: &Right, grant: Grant, dirs: &Dirs) -> anyhow::Result<Grant> {
-    let root = |path: &str| -> anyhow::Result<Root> {
-        let path = path.strip_prefix("~/").map_or_else(|| path.into(), |rest| dirs.home.join(rest));
-        let root = root(&dirs.here, &path)?;
-        match refusal(&root, dirs)? {
-            Some(refusal) => anyhow::bail!("{refusal}"),
-            None => Ok(root),
-        }
-    };
+/// `grant` with a right that somebody wrote: in a program.toml, on the command line, or as the answer to a refused call. No
+/// other function makes a grant of a written right. `directory` says what a path means.
+fn with_right<E>(
+    grant: Grant,
+    right: &Right,
+    directory: impl FnOnce(&Path) -> Result<Root, E>,
+) -> Result<Grant, E> {
     Ok(match right {
-        Right::Read(path) => grant.with_read(root(path)?),
-        Right::Write(path) => grant.with_write(root(path)?),
+        Right::Read(path) => grant.with_read(directory(Path::new(path))?),
+        Right::Write(path) => grant.with_write(directory(Path::new(path))?),
         Right::Host(host) => grant.with_host(host.clone()),
         Right::Env(name) => grant.with_env(name),
         Right::Credentials(store) => grant.with_credentials(*store),
         Right::State(bytes) => grant.with_state(*bytes),
         Right::Cache(bytes) => grant.with_cache(*bytes),
     })
+}
+
+/// The directory that a written path means; a relative one starts in the absolute directory `base`. haft's own directories,
+/// and what lies in them, can never be granted. A directory that contains one can be: tools get all of it but that.
+fn directory(path: &Path, base: &Path, dirs: &Dirs) -> Result<Root, Problem> {
+    let root =
+        root(&base.join(in_home(path, &dirs.home))).map_err(|error| Problem::new(error.to_string()))?;
+    let of_haft = dirs.own_and_answers().map_err(|error| Problem::new(error.to_string()))?;
+    match of_haft.iter().find(|own| own.contains(&root)) {
+        None => Ok(root),
+        Some(own) => {
+            let (path, own) = (root.path().display(), own.path().display());
+            let problem = Problem::new(format!("`{path}` cannot be granted: `{own}` belongs to haft itself"));
+            Err(problem.hint("name a directory outside of it"))
+        }
+    }
 }
 
 /// What a person at hand may give to calls that are refused something, where `dirs` are haft's own.
@@ -41,8 +54,9 @@ pub fn widening(dirs: &Dirs) -> Widening {
 /// `grant` with rights that a person gives while the program runs. What stays closed does; `None` where one of them cannot
 /// be had.
 fn widened(grant: &Grant, rights: &[Right], dirs: &Dirs) -> Option<Grant> {
-    let wider = rights.iter().try_fold(grant.clone(), |grant, right| with_right(right, grant, dirs));
-    wider.ok().map(start_up::fixing)
+    let wider =
+        |grant: Grant, right: &Right| with_right(grant, right, |path| directory(path, &dirs.here, dirs));
+    rights.iter().try_fold(grant.clone(), wider).ok().map(start_up::fixing)
 }
 
 /// What belongs to the program itself may do.
@@ -53,45 +67,217 @@ pub(super) struct Sandbox {
     pub(super) files: Grant,
 }
 
-/// What the built-in tools, `bash` and commands may do. `caller` has the program that this one works for.
-pub(super) fn sandbox(
-    manifest: &Manifest,
-    dirs: &Dirs,
-    (allow, caller): (&[Allow], Option<&Grant>),
-    problems: &mut Vec<Problem>,
-) -> anyhow::Result<Sandbox> {
-    let sandbox = &manifest.sandbox;
-    dirs.create()?;
-    let own = |path| root(Path::new("/"), path);
-    let grant = Grant::sandbox(sandbox.mode, own(&dirs.data)?, [own(&dirs.temporary)?]);
-    let mut grant = if let Some(written) = &sandbox.workspace {
-        let workspace = written_root(manifest, dirs, written, problems)?;
-        grant.with_write(workspace.clone()).with_workspace(workspace)
-    } else {
-        with_default_workspace(grant, manifest, dirs, caller)?
-    };
-    if let Some(read) = &sandbox.read {
-        grant = narrowed(&grant, &written_roots(manifest, dirs, read, problems)?);
+/// Turns what is written into the grants of one program.
+pub(super) struct Grants<'a> {
+    manifest: &'a Manifest,
+    dirs: &'a Dirs,
+    allow: &'a [Allow],
+    /// What is closed to every tool.
+    closed: Grant,
+    /// The whole of long answers, closed to every tool but the built-in ones for files.
+    answers: Option<Root>,
+    /// What is wrong with what is written, and keeps nothing from working.
+    pub(super) problems: Vec<Problem>,
+}
+
+impl<'a> Grants<'a> {
+    /// Those of `manifest`, with what `allow` adds for one run.
+    pub(super) fn new(manifest: &'a Manifest, dirs: &'a Dirs, allow: &'a [Allow]) -> anyhow::Result<Self> {
+        let (closed, answers) = (closed(manifest, dirs)?, dirs.answers_for_read()?);
+        Ok(Self { manifest, dirs, allow, closed, answers, problems: Vec::new() })
     }
-    for written in &sandbox.write {
-        grant = grant.with_write(written_root(manifest, dirs, written, problems)?);
+
+    /// What the built-in tools, `bash` and commands may do. `caller` has the program that this one works for.
+    pub(super) fn sandbox(&mut self, caller: Option<&Grant>) -> anyhow::Result<Sandbox> {
+        let (sandbox, dirs) = (&self.manifest.sandbox, self.dirs);
+        dirs.create()?;
+        let grant = Grant::sandbox(sandbox.mode, root(&dirs.data)?, [root(&dirs.temporary)?]);
+        let mut grant = if let Some(written) = &sandbox.workspace {
+            let workspace = self.written(&written.value, Some(written.span))?;
+            grant.with_write(workspace.clone()).with_workspace(workspace)
+        } else {
+            self.with_default_workspace(grant, caller)?
+        };
+        if let Some(read) = &sandbox.read {
+            let mut roots = Vec::with_capacity(read.len());
+            for written in read {
+                roots.push(self.written(&written.value, Some(written.span))?);
+            }
+            grant = narrowed(&grant, &roots);
+        }
+        for written in &sandbox.write {
+            grant = grant.with_write(self.written(&written.value, Some(written.span))?);
+        }
+        grant = with_caches(grant.with_network(sandbox.network), sandbox.mode, dirs, None)?;
+        if sandbox.unix_sockets {
+            grant = grant.with_unix_sockets(true);
+        }
+        let (grant, absent) = self.denied(with_credentials(grant, self.manifest), &sandbox.deny)?;
+        self.problems.extend(absent);
+        let grant = self.allowed(grant, None)?;
+        check_workspace(&grant.clone().with_protected_paths_of(&self.closed))?;
+        let files = self
+            .answers
+            .iter()
+            .cloned()
+            .fold(grant.clone(), |grant, answers| grant.with_read(answers.clone()).with_fixed(answers));
+        Ok(Sandbox {
+            tools: grant.with_protected_paths_of(&self.protected()),
+            files: files.with_protected_paths_of(&self.closed),
+        })
     }
-    grant = with_caches(grant.with_network(sandbox.network), sandbox.mode, dirs, None)?;
-    if sandbox.unix_sockets {
-        grant = grant.with_unix_sockets(true);
+
+    /// `grant`, where program.toml names no workspace: tools work where those of the caller do, else in the folder of
+    /// program.toml, else in the current one. A person's home directory, or one around it, is not written unless it is named.
+    fn with_default_workspace(&self, grant: Grant, caller: Option<&Grant>) -> anyhow::Result<Grant> {
+        let workspace = match caller.and_then(Grant::base) {
+            Some(workspace) => workspace.clone(),
+            None => root(self.base())?,
+        };
+        let holds_home = workspace.contains(&root(&self.dirs.home)?);
+        let grant = if holds_home { grant } else { grant.with_write(workspace.clone()) };
+        Ok(grant.with_workspace(workspace))
     }
-    let grant = denied(with_credentials(grant, manifest), manifest, dirs, &sandbox.deny, problems)?;
-    let (grant, closed) = (start_up::fixing(allowed(grant, allow, None, dirs)?), closed(manifest, dirs)?);
-    check_workspace(&grant.clone().with_protected_paths_of(&closed))?;
-    let Some(answers) = dirs.answers_for_read()? else {
-        let tools = grant.with_protected_paths_of(&closed);
-        return Ok(Sandbox { files: tools.clone(), tools });
-    };
-    let files = grant.clone().with_read(answers.clone()).with_fixed(answers.clone());
-    Ok(Sandbox {
-        tools: grant.with_protected_paths_of(&closed.clone().with_hidden(answers)),
-        files: files.with_protected_paths_of(&closed),
-    })
+
+    /// What each declared plugin may do, in the order of the file. They work where the tools with `sandbox` do.
+    pub(super) fn plugins(&mut self, sandbox: &Grant) -> anyhow::Result<Vec<Grant>> {
+        let manifest = self.manifest;
+        let grant = |plugin: &Plugin| {
+            let grant = self.table(&plugin.grant)?;
+            self.of_plugin(plugin, grant, sandbox)
+        };
+        manifest.plugins.iter().map(grant).collect()
+    }
+
+    /// What each enabled plugin of the package `declared` may do: what it asks for and the program allows. Relative paths
+    /// start at the program's folder, also those that the package wrote.
+    pub(super) fn package(
+        &mut self,
+        (declared, bundle): (&Package, &Bundle),
+        sandbox: &Grant,
+    ) -> anyhow::Result<Vec<Grant>> {
+        let granted = self.table(&declared.grant)?;
+        let (mut grants, mut all_asked) = (Vec::new(), Vec::new());
+        for (plugin, _, _) in bundle.components() {
+            let asked = self.asked(declared, plugin);
+            // What the author of a package denies, and is not there, is for the author to put right.
+            let (grant, _) = self.denied(asked.intersect(&granted), &plugin.grant.deny)?;
+            grants.push(self.of_plugin(plugin, grant, sandbox)?);
+            all_asked.push(asked);
+        }
+        let variables = bundle.manifest.tools.iter().flat_map(|tool| &tool.env);
+        all_asked.push(variables.fold(Grant::none(), Grant::with_env));
+        for right in declared.grant.rights() {
+            let alone = with_right(Grant::none(), &right, |path| directory(path, self.base(), self.dirs));
+            let is_asked =
+                |asked: &Grant| alone.as_ref().is_ok_and(|alone| asked.intersect(alone) != Grant::none());
+            if !all_asked.iter().any(is_asked) {
+                let name = declared.name.as_str();
+                let text =
+                    format!("`{right}` in `[packages.grant]` has no effect: nothing in `{name}` asks for it");
+                let problem = Problem::new(text).at(declared.name.span, "this package");
+                self.problems.push(problem.hint("remove it"));
+            }
+        }
+        Ok(grants)
+    }
+
+    /// What a plugin of the package `declared` asks for. A right that no program can grant is a warning, and keeps nothing
+    /// else from working: the package's author wrote it.
+    fn asked(&mut self, declared: &Package, plugin: &Plugin) -> Grant {
+        let mut grant = Grant::none();
+        for right in plugin.grant.rights() {
+            match with_right(grant.clone(), &right, |path| directory(path, self.base(), self.dirs)) {
+                Ok(wider) => grant = wider,
+                Err(problem) => {
+                    let (name, why) = (plugin.name.as_str(), problem.message());
+                    let problem =
+                        Problem::new(format!("plugin `{name}` asks for `{right}`: {why}")).warning();
+                    self.problems.push(problem.at(declared.name.span, "this package does not get it"));
+                }
+            }
+        }
+        grant
+    }
+
+    /// `grant` of a declared plugin with what it shares with all of them.
+    fn of_plugin(&self, plugin: &Plugin, grant: Grant, sandbox: &Grant) -> anyhow::Result<Grant> {
+        let grant = sandbox.workspace().cloned().into_iter().fold(grant, Grant::with_workspace);
+        let grant = self.allowed(grant, Some(plugin.name.as_str()))?;
+        Ok(grant.with_protected_paths_of(&self.protected()))
+    }
+
+    /// What a table of rights allows.
+    pub(super) fn table(&mut self, table: &GrantTable) -> anyhow::Result<Grant> {
+        let mut grant = Grant::none();
+        for right in table.rights() {
+            let written = if matches!(right, Right::Read(_)) { &table.read } else { &table.write };
+            grant = with_right(grant, &right, |path| {
+                let located = written.iter().find(|located| located.value == path);
+                self.written(path, located.map(|located| located.span))
+            })?;
+        }
+        let (grant, absent) = self.denied(grant, &table.deny)?;
+        self.problems.extend(absent);
+        Ok(grant)
+    }
+
+    /// `grant` with what the command line adds for `plugin`, or for the program's own tools. What programs of this machine start
+    /// by themselves is not written.
+    fn allowed(&self, grant: Grant, plugin: Option<&str>) -> anyhow::Result<Grant> {
+        let mut own = self.allow.iter().filter(|allow| allow.plugin.as_deref() == plugin);
+        let wider = |grant: Grant, allow: &Allow| {
+            with_right(grant, &allow.right, |path| directory(path, &self.dirs.here, self.dirs))
+        };
+        Ok(start_up::fixing(own.try_fold(grant, wider).map_err(Report::from)?))
+    }
+
+    /// `grant`, closed to what `deny` names. What is not there may be a slip of the pen, which the problems say, and is closed
+    /// once it is.
+    fn denied(&self, grant: Grant, deny: &[Located<PathBuf>]) -> anyhow::Result<(Grant, Vec<Problem>)> {
+        let (mut grant, mut problems) = (grant, Vec::new());
+        for written in deny {
+            let root = root(&self.manifest.resolve(&written.value, &self.dirs.home))?;
+            if !root.real().exists() {
+                let text = format!("`{}`, which `deny` names, is not there", root.path().display());
+                problems.push(Problem::new(text).warning().at(written.span, "closed once it is"));
+            }
+            grant = grant.with_denied(root);
+        }
+        Ok((grant, problems))
+    }
+
+    /// A directory that program.toml names at `span`. One that cannot be opened is a problem, not the end:
+    /// it may be made before the first call.
+    fn written(&mut self, path: &Path, span: Option<Span>) -> anyhow::Result<Root> {
+        let granted_here =
+            |problem: Problem| span.into_iter().fold(problem, |it, span| it.at(span, "granted here"));
+        let root = directory(path, self.base(), self.dirs)
+            .map_err(|problem| self.manifest.report(vec![granted_here(problem)]))?;
+        if let Err(error) = root.open()
+            && !start_up::is_file(&root)
+        {
+            let path = root.path().display();
+            let problem = Problem::new(format!("granted directory `{path}` cannot be opened: {error}"));
+            let problem = granted_here(problem).hint(format!("`mkdir -p {path}` makes it"));
+            // A missing directory is no error where it may be written: a tool can make it first, since it is opened for
+            // every use.
+            let is_absent = error.kind() == std::io::ErrorKind::NotFound;
+            self.problems.push(if is_absent { problem.warning() } else { problem });
+        }
+        Ok(root)
+    }
+
+    /// Where relative paths of program.toml start.
+    fn base(&self) -> &'a Path {
+        let folder = self.manifest.folder.as_path();
+        if folder.as_os_str().is_empty() { &self.dirs.here } else { folder }
+    }
+
+    /// What is closed to every tool of the program but the built-in ones for files.
+    fn protected(&self) -> Grant {
+        self.answers.iter().cloned().fold(self.closed.clone(), Grant::with_hidden)
+    }
 }
 
 /// `grant` with the caches of commands, or of an MCP server: its name and command. Where everything may be written they use
@@ -104,29 +290,11 @@ pub(super) fn with_caches(
 ) -> anyhow::Result<Grant> {
     match grant.base() {
         Some(workspace) if mode != SandboxMode::Rwx => {
-            let caches = root(Path::new("/"), &dirs.caches_of(workspace, server))?;
+            let caches = root(&dirs.caches_of(workspace, server))?;
             Ok(grant.with_caches(caches))
         }
         _ => Ok(grant),
     }
-}
-
-/// `grant`, where program.toml names no workspace: tools work where those of the caller do, else in the folder of
-/// program.toml, else in the current one. A person's home directory, or one around it, is not written unless it is named.
-fn with_default_workspace(
-    grant: Grant,
-    manifest: &Manifest,
-    dirs: &Dirs,
-    caller: Option<&Grant>,
-) -> anyhow::Result<Grant> {
-    let folder = if manifest.folder.as_os_str().is_empty() { &dirs.here } else { &manifest.folder };
-    let workspace = match caller.and_then(Grant::base) {
-        Some(workspace) => workspace.clone(),
-        None => root(Path::new("/"), folder)?,
-    };
-    let holds_home = workspace.contains(&root(Path::new("/"), &dirs.home)?);
-    let grant = if holds_home { grant } else { grant.with_write(workspace.clone()) };
-    Ok(grant.with_workspace(workspace))
 }
 
 /// `grant` with the credential stores that `[sandbox]` opens: all, where it asks for no limit.
@@ -137,6 +305,13 @@ fn with_credentials(grant: Grant, manifest: &Manifest) -> Grant {
             manifest.sandbox.credentials.iter().copied().fold(grant, Grant::with_credentials)
         }
     }
+}
+
+/// The same rights, but reading only `read` and what may be written.
+fn narrowed(grant: &Grant, read: &[Root]) -> Grant {
+    let readable = read.iter().cloned().fold(Grant::none(), Grant::with_read);
+    let all = grant.writable().roots().into_iter().fold(readable, Grant::with_write);
+    grant.intersect(&all)
 }
 
 /// Fails where tools would work in what is closed to them.
@@ -150,31 +325,18 @@ fn check_workspace(grant: &Grant) -> anyhow::Result<()> {
     Err(Report::new(vec![problem.hint(hint)]).into())
 }
 
-/// What is closed to every tool of a program but the built-in ones for files: the following, and the whole of long
-/// answers.
-fn protected(manifest: &Manifest, dirs: &Dirs) -> anyhow::Result<Grant> {
-    let closed = closed(manifest, dirs)?;
-    Ok(dirs.answers_for_read()?.into_iter().fold(closed, Grant::with_hidden))
-}
-
 /// What is closed to every tool of a program: credential stores that its grant does not open, haft's own directories and,
 /// with what else it names and is sealed, program.toml itself: a tool that could write it would grant itself what it likes
 /// for the next run. Allows nothing.
 fn closed(manifest: &Manifest, dirs: &Dirs) -> anyhow::Result<Grant> {
-    let base = std::env::current_dir()?;
-    let mut grant = dirs.own()?.iter().cloned().fold(Grant::none(), Grant::with_hidden);
-    for (store, root) in dirs.credentials() {
-        grant = grant.with_store(*store, root.clone());
-    }
+    let mut grant = dirs.closed()?;
+    // What a client adds to no program.toml is relative to the current directory.
+    let absolute = |path: &Path| root(&std::path::absolute(path)?);
     for (seal, path) in manifest.sealed(&dirs.home) {
-        grant = closing(grant, seal, root(&base, &path)?);
-    }
-    if let Some(kept) = dirs.store_for_tools()? {
-        grant = grant.with_fixed(root(&base, kept)?);
+        grant = closing(grant, seal, absolute(&path)?);
     }
     if !manifest.path.as_os_str().is_empty() {
-        grant = grant.with_fixed(root(&base, &manifest.path)?);
-        grant = grant.with_fixed(root(&base, &lock_path(&manifest.path))?);
+        grant = grant.with_fixed(absolute(&manifest.path)?).with_fixed(absolute(&lock_path(&manifest.path))?);
     }
     Ok(grant)
 }
@@ -222,106 +384,7 @@ pub(super) fn git(manifest: &Manifest, dirs: &Dirs, allow: &[Allow]) -> anyhow::
         _ => None,
     });
     let grant = opened.fold(grant, Grant::with_credentials);
-    Ok(grant.with_protected_paths_of(&protected(&Manifest::default(), dirs)?))
-}
-
-/// What each enabled plugin of the package `declared` may do: what it asks for and the program allows. Relative paths
-/// start at the program's folder, also those that the package wrote.
-pub(super) fn package(
-    manifest: &Manifest,
-    dirs: &Dirs,
-    (sandbox, allow): (&Grant, &[Allow]),
-    package: (&Package, &Bundle),
-    problems: &mut Vec<Problem>,
-) -> anyhow::Result<Vec<Grant>> {
-    let (declared, bundle) = package;
-    let granted = table(manifest, dirs, &declared.grant, problems)?;
-    let protected = protected(manifest, dirs)?;
-    let grant = |(plugin, _, _): (&Plugin, _, _)| {
-        let grant = asked(manifest, dirs, &plugin.grant.rights())?.intersect(&granted);
-        let mut grant = denied(grant, manifest, dirs, &plugin.grant.deny, &mut Vec::new())?;
-        if let Some(workspace) = sandbox.workspace() {
-            grant = grant.with_workspace(workspace.clone());
-        }
-        let grant = start_up::fixing(allowed(grant, allow, Some(plugin.name.as_str()), dirs)?);
-        Ok(grant.with_protected_paths_of(&protected))
-    };
-    bundle.components().map(grant).collect()
-}
-
-/// Rights that a package's program.toml asks for, without those that no program can grant.
-fn asked(manifest: &Manifest, dirs: &Dirs, rights: &[Right]) -> anyhow::Result<Grant> {
-    let base = std::env::current_dir()?;
-    let mut grant = Grant::none();
-    for right in rights {
-        grant = match right {
-            Right::Read(path) | Right::Write(path) => {
-                let root = root(&base, &manifest.resolve(Path::new(path), &dirs.home))?;
-                match (refusal(&root, dirs)?, right) {
-                    (Some(_), _) => grant,
-                    (None, Right::Write(_)) => grant.with_write(root),
-                    (None, _) => grant.with_read(root),
-                }
-            }
-            Right::Host(host) => grant.with_host(host.clone()),
-            Right::Env(name) => grant.with_env(name),
-            Right::Credentials(store) => grant.with_credentials(*store),
-            Right::State(bytes) => grant.with_state(*bytes),
-            Right::Cache(bytes) => grant.with_cache(*bytes),
-        };
-    }
-    Ok(grant)
-}
-
-/// The rights that the program gives to a package and no part of it asks for.
-pub(super) fn unasked(
-    manifest: &Manifest,
-    dirs: &Dirs,
-    declared: &Package,
-    bundle: &Bundle,
-) -> anyhow::Result<Vec<Right>> {
-    let plugins = bundle.manifest.plugins.iter().filter(|plugin| plugin.enabled);
-    let mut all = Vec::new();
-    for plugin in plugins {
-        all.push(asked(manifest, dirs, &plugin.grant.rights())?);
-    }
-    let commands = bundle.manifest.tools.iter().flat_map(|tool| &tool.env);
-    all.push(commands.fold(Grant::none(), Grant::with_env));
-    let mut unasked = Vec::new();
-    for right in declared.grant.rights() {
-        let alone = asked(manifest, dirs, std::slice::from_ref(&right))?;
-        if !all.iter().any(|asked| asked.intersect(&alone) != Grant::none()) {
-            unasked.push(right);
-        }
-    }
-    Ok(unasked)
-}
-
-/// The same rights, but reading only `read` and what may be written.
-fn narrowed(grant: &Grant, read: &[Root]) -> Grant {
-    let readable = read.iter().cloned().fold(Grant::none(), Grant::with_read);
-    let all = grant.writable().roots().into_iter().fold(readable, Grant::with_write);
-    grant.intersect(&all)
-}
-
-/// What each declared plugin may do, in the order of the file.
-pub(super) fn plugins(
-    manifest: &Manifest,
-    dirs: &Dirs,
-    allow: &[Allow],
-    sandbox: &Grant,
-    problems: &mut Vec<Problem>,
-) -> anyhow::Result<Vec<Grant>> {
-    let protected = protected(manifest, dirs)?;
-    let grant = |plugin: &Plugin| {
-        let mut grant = table(manifest, dirs, &plugin.grant, problems)?;
-        if let Some(workspace) = sandbox.workspace() {
-            grant = grant.with_workspace(workspace.clone());
-        }
-        let grant = start_up::fixing(allowed(grant, allow, Some(plugin.name.as_str()), dirs)?);
-        Ok(grant.with_protected_paths_of(&protected))
-    };
-    manifest.plugins.iter().map(grant).collect()
+    Ok(grant.with_protected_paths_of(&Grants::new(&Manifest::default(), dirs, allow)?.protected()))
 }
 
 /// Fails where `allow` names a plugin that is none of the program's nor `of_packages`.
@@ -343,100 +406,8 @@ pub(super) fn unknown_plugins(
     }
 }
 
-/// What a table of rights allows.
-pub(super) fn table(
-    manifest: &Manifest,
-    dirs: &Dirs,
-    table: &GrantTable,
-    problems: &mut Vec<Problem>,
-) -> anyhow::Result<Grant> {
-    let read = written_roots(manifest, dirs, &table.read, problems)?;
-    let write = written_roots(manifest, dirs, &table.write, problems)?;
-    let grant = read.into_iter().fold(Grant::none(), Grant::with_read);
-    let grant = write.into_iter().fold(grant, Grant::with_write);
-    let grant = table.hosts.iter().cloned().fold(grant, Grant::with_host);
-    let grant = table.env.iter().fold(grant, Grant::with_env);
-    let grant = table.credentials.iter().copied().fold(grant, Grant::with_credentials);
-    let grant = denied(grant, manifest, dirs, &table.deny, problems)?;
-    let grant = table.state.into_iter().fold(grant, Grant::with_state);
-    Ok(table.cache.into_iter().fold(grant, Grant::with_cache))
-}
-
-fn allowed(grant: Grant, allow: &[Allow], plugin: Option<&str>, dirs: &Dirs) -> anyhow::Result<Grant> {
-    let own = allow.iter().filter(|allow| allow.plugin.as_deref() == plugin);
-    own.map(|allow| &allow.right).try_fold(grant, |grant, right| with_right(right, grant, dirs))
-}
-
-fn written_roots(
-    manifest: &Manifest,
-    dirs: &Dirs,
-    written: &[Located<PathBuf>],
-    problems: &mut Vec<Problem>,
-) -> anyhow::Result<Vec<Root>> {
-    written.iter().map(|path| written_root(manifest, dirs, path, problems)).collect()
-}
-
-/// `grant`, closed to what `deny` names. What is not there may be a slip of the pen, and is closed once it is.
-fn denied(
-    grant: Grant,
-    manifest: &Manifest,
-    dirs: &Dirs,
-    deny: &[Located<PathBuf>],
-    problems: &mut Vec<Problem>,
-) -> anyhow::Result<Grant> {
-    deny.iter().try_fold(grant, |grant, written| {
-        let root = root(&std::env::current_dir()?, &manifest.resolve(&written.value, &dirs.home))?;
-        if !root.real().exists() {
-            let problem =
-                Problem::new(format!("`{}`, which `deny` names, is not there", root.path().display()));
-            problems.push(problem.warning().at(written.span, "closed once it is"));
-        }
-        Ok(grant.with_denied(root))
-    })
-}
-
-/// A directory that program.toml names. One that cannot be opened is a problem, not the end:
-/// it may be made before the first call.
-fn written_root(
-    manifest: &Manifest,
-    dirs: &Dirs,
-    written: &Located<PathBuf>,
-    problems: &mut Vec<Problem>,
-) -> anyhow::Result<Root> {
-    let root = root(&std::env::current_dir()?, &manifest.resolve(&written.value, &dirs.home))?;
-    if let Some(refusal) = refusal(&root, dirs)? {
-        let problem = Problem::new(refusal).at(written.span, "granted here");
-        return Err(manifest.report(vec![problem.hint("name a directory outside of it")]).into());
-    }
-    if let Err(error) = root.open()
-        && !start_up::is_file(&root)
-    {
-        let path = root.path().display();
-        let problem = Problem::new(format!("granted directory `{path}` cannot be opened: {error}"));
-        let problem = problem.at(written.span, "granted here").hint(format!("`mkdir -p {path}` makes it"));
-        // A missing directory is no error where it may be written: a tool can make it first, since it is opened for
-        // every use.
-        let is_absent = error.kind() == std::io::ErrorKind::NotFound;
-        problems.push(if is_absent { problem.warning() } else { problem });
-    }
-    Ok(root)
-}
-
-/// Why a directory can never be granted: it is one of haft's own, or inside one. A directory that contains one can
-/// be; tools get all of it but that.
-fn refusal(root: &Root, dirs: &Dirs) -> anyhow::Result<Option<String>> {
-    let answers = dirs.answers_for_read()?;
-    for own in dirs.own()?.iter().chain(&answers) {
-        if own.contains(root) {
-            let (path, own) = (root.path().display(), own.path().display());
-            return Ok(Some(format!("`{path}` cannot be granted: `{own}` belongs to haft itself")));
-        }
-    }
-    Ok(None)
-}
-
-fn root(base: &Path, path: &Path) -> anyhow::Result<Root> {
-    Root::resolve(base, path)
+fn root(path: &Path) -> anyhow::Result<Root> {
+    Root::resolve(Path::new("/"), path)
         .map_err(|error| anyhow::anyhow!("cannot resolve directory `{}`: {error}", path.display()))
 }
 

@@ -3,8 +3,9 @@
 
 use std::sync::OnceLock;
 
+use super::grants::{self, Grants};
 use super::options::Options;
-use super::{Dirs, grants, rights};
+use super::{Dirs, rights};
 use haft_core::grant::Grant;
 use haft_core::lookup::HostPrograms;
 use haft_core::manifest::{Manifest, Prewarm};
@@ -39,9 +40,9 @@ impl InstallContext {
     /// What is needed to install into the program `manifest`.
     pub fn new(options: &Options, manifest: &Manifest) -> anyhow::Result<Self> {
         let dirs = Dirs::of_this_machine()?;
-        let mut problems = Vec::new();
-        let sandbox = grants::sandbox(manifest, &dirs, (&options.allow, None), &mut problems)?.tools;
-        let declared = grants::plugins(manifest, &dirs, &[], &sandbox, &mut problems)?;
+        let mut grants = Grants::new(manifest, &dirs, &options.allow)?;
+        let sandbox = grants.sandbox(None)?.tools;
+        let declared = grants.plugins(&sandbox)?;
         let (git_grant, store) = (grants::git(manifest, &dirs, &options.allow)?, Store::new(&dirs.store));
         let credentials = CredentialFiles::from_environment(&dirs.home);
         let access = Access { credentials, programs: HostPrograms::of(&sandbox), ..Access::default() };

@@ -1,18 +1,19 @@
 //! What is written about a program: program.toml, its lock file, and the secrets that they name.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::Dirs;
 use super::family::FILE_NAME;
 use super::family::Family;
 use super::options::Options;
-use super::pins::Pinned;
 use super::trust::{Agreement, LeftOut, Trust, Untrusted};
 use super::under::Under;
-use haft_core::manifest::Manifest;
-use haft_core::report::{Problem, Report};
+use haft_core::manifest::{Located, Manifest};
+use haft_core::report::{Problem, Report, Span};
 use haft_core::secret::{Redactor, Secrets};
-use haft_package::{Lock, Project, Store, lock_path};
+use haft_package::{Digest, Kind, Lock, PackageSource, Pin, Project, Store, lock_path};
 
 /// What is written about a program: its files, as they are on this machine. Grants nothing.
 pub(super) struct Loaded {
@@ -51,13 +52,37 @@ impl Loaded {
         Ok(loaded)
     }
 
-    /// What is left out, unless a single tool is called.
-    pub(super) fn told_of_left_out(&self, options: &Options) -> Vec<Problem> {
-        self.left_out.problem().into_iter().filter(|_| options.only.is_none()).collect()
+    /// What is wrong with what is written: what is left out of it, unless a single tool is called, and agents that cannot be
+    /// used.
+    pub(super) fn problems(&self, options: &Options) -> Vec<Problem> {
+        let left_out = self.left_out.problem().filter(|_| options.only.is_none());
+        left_out.into_iter().chain(self.family.problems().cloned()).collect()
     }
 
-    pub(super) fn pinned(&self) -> Pinned<'_> {
-        Pinned { lock: &self.lock, store: &self.store }
+    /// The files that decide what the program is.
+    pub(super) fn files(&self) -> Vec<PathBuf> {
+        let named = Some(self.manifest.path.as_path()).filter(|path| !path.as_os_str().is_empty());
+        let program = named.unwrap_or(Path::new(FILE_NAME));
+        let own = [program.to_owned(), lock_path(program)].into_iter();
+        own.chain(self.family.files()).chain(self.agreement.files()).collect()
+    }
+
+    /// The pin of an entry that comes from `source`; a problem where program.lock pins another one.
+    pub(super) fn pin(
+        &self,
+        kind: Kind,
+        name: &str,
+        source: &Located<PackageSource>,
+    ) -> Result<Option<&Pin>, Problem> {
+        match self.lock.find(kind, name) {
+            Some(pin) if pin.source != source.value => {
+                let problem =
+                    Problem::new(format!("`{name}` is pinned from another source: `{}`", pin.source));
+                let problem = problem.at(source.span, "not what program.lock says");
+                Err(problem.hint(format!("`haft update {name}` installs what is written here")))
+            }
+            pin => Ok(pin),
+        }
     }
 
     pub(super) fn secrets(&self) -> Secrets<'_> {
@@ -113,4 +138,19 @@ async fn read(named: Option<&Path>, here: &Path) -> anyhow::Result<(Manifest, Lo
         Report::from(error.hint().into_iter().fold(problem, Problem::hint))
     })?;
     Ok((manifest, lock.unwrap_or_default()))
+}
+
+/// Digests of the definitions that the user agreed to, by exposed names.
+pub(super) type Agreed = Arc<BTreeMap<String, Digest>>;
+
+/// What a pin says of them; nothing where an earlier haft noted none.
+pub(super) fn agreed(pin: &Pin) -> Option<Agreed> {
+    pin.disclosed.as_ref().map(|digests| Arc::new(digests.tools.clone()))
+}
+
+/// What is said of an entry that is not installed.
+pub(super) fn not_installed(name: &str, span: Span) -> Problem {
+    Problem::new(format!("`{name}` is not installed on this machine"))
+        .at(span, "nothing was fetched from here")
+        .hint("`haft add` installs what program.toml and program.lock name")
 }

@@ -8,14 +8,13 @@ use async_trait::async_trait;
 use secrecy::SecretString;
 use serde_json::json;
 
-use super::passenger::CallerAndTrace;
 use haft_core::manifest::{Label, Manifest, NatsLogin, NatsUrl, SecretSource, TextOrSecret, Transport};
 use haft_core::report::Problem;
 use haft_core::secret::{Redactor, Secrets};
 use haft_core::sync::Lock;
-use haft_core::tool::Tool;
-use haft_core::trace::Trace;
-use haft_nats::{Gate, Identity, LinkError, Login, NatsTool, Server, Settings, Tls};
+use haft_core::tool::{Context, Session, Tool};
+use haft_core::trace::{Trace, TraceParent};
+use haft_nats::{About, Gate, Identity, LinkError, Login, NatsTool, Passenger, Server, Settings, Tls};
 
 /// What this process is to other machines, and where it meets them. Clones share one gate.
 #[derive(Clone, Debug, Default)]
@@ -72,18 +71,25 @@ impl Machines {
         Self { role: Role::Worker(labels), ..self }
     }
 
-    /// Where the tools of the program live that was read.
+    /// Where the tools of the program live that was read, and what of it cannot be had: it lives on workers, and no server is
+    /// named.
     pub(super) fn placement(
         &self,
         (manifest, lock): (&Manifest, &haft_package::Lock),
         (home, redactor): (&Path, &Redactor),
         trace: &Trace,
-    ) -> Placement {
+    ) -> (Placement, Option<Problem>) {
         if let Role::Worker(labels) = &self.role {
-            return Placement::Worker(labels.clone());
+            return (Placement::Worker(labels.clone()), None);
         }
-        if !self.are_met(manifest) || !manifest.has_workers() {
-            return Placement::Alone;
+        if !manifest.has_workers() {
+            return (Placement::Alone, None);
+        }
+        if !self.are_met(manifest) {
+            let text =
+                "tools of this program live on workers, and no NATS server is named where they could be met";
+            let hint = "`--nats nats://HOST:4222` for this run, or `urls` in `[nats]`";
+            return (Placement::Alone, Some(Problem::new(text).warning().hint(hint)));
         }
         let identity = identity(manifest, lock);
         let mut current = self.gate.lock();
@@ -94,7 +100,7 @@ impl Machines {
         };
         let gate = same.cloned().unwrap_or_else(new);
         *current = Some(gate.clone());
-        Placement::Gate(gate)
+        (Placement::Gate(gate), None)
     }
 
     /// Whether a server is named for the program `manifest`.
@@ -141,18 +147,6 @@ impl Placement {
             Self::Alone => Placed::Elsewhere(Some(elsewhere(on))),
             Self::Worker(_) => Placed::Elsewhere(None),
         }
-    }
-
-    /// That something of the program cannot be had, where it lives on workers and no server is named.
-    pub(super) fn problem(&self, manifest: &Manifest) -> Option<Problem> {
-        let is_missing = matches!(self, Self::Alone) && manifest.has_workers();
-        let problem = || {
-            let text =
-                "tools of this program live on workers, and no NATS server is named where they could be met";
-            let hint = "`--nats nats://HOST:4222` for this run, or `urls` in `[nats]`";
-            Problem::new(text).warning().hint(hint)
-        };
-        is_missing.then(problem)
     }
 
     /// Whether this process is a worker.
@@ -264,5 +258,29 @@ impl NatsServer {
             let hint = error.hint().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
             LinkError::Unusable(format!("{error}{hint}"))
         })
+    }
+}
+
+/// The keys of W3C Trace Context.
+const PARENT: &str = "traceparent";
+const STATE: &str = "tracestate";
+
+/// What travels with a call to another machine, and gives it no right: the caller's name, which the worker's journal notes, and the trace's context, which its telemetry goes on with.
+pub(super) struct CallerAndTrace;
+
+impl Passenger for CallerAndTrace {
+    fn outgoing(&self, context: &Context<'_>) -> About {
+        let mut about = About { caller: context.caller.name().map(str::to_owned), ..About::default() };
+        if let Some(parent) = context.caller.trace().parent() {
+            about.metadata.insert(PARENT.into(), parent.to_string());
+            about.metadata.extend(parent.state.as_deref().map(|state| (STATE.into(), state.into())));
+        }
+        about
+    }
+
+    fn incoming(&self, session: Session, about: About) -> Session {
+        let said = |key| about.metadata.get(key).map(String::as_str);
+        let trace = session.trace.within(|| TraceParent::parse(said(PARENT)?, said(STATE)));
+        Session { trace, caller: about.caller.map(Into::into), ..session }
     }
 }

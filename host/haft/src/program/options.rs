@@ -6,7 +6,6 @@ use std::sync::Arc;
 use super::allow::Allow;
 use super::machines::Machines;
 use super::server_set::Servers;
-use super::target::Target;
 use super::trust::Trust;
 use super::under::Under;
 use haft_core::event::Events;
@@ -80,4 +79,19 @@ pub enum Ask {
     Always,
     /// None.
     Never,
+}
+
+/// The target named on the command line, in place of `[backend]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Target {
+    /// A running container.
+    pub container: Option<String>,
+    /// A host, as ssh is told it.
+    pub ssh: Option<String>,
+    /// Whether in a pane of tmux.
+    pub tmux: Option<bool>,
+    /// The session of tmux.
+    pub session: Option<String>,
+    /// Whether commands run on this machine whatever `[backend]` says.
+    pub here: bool,
 }

@@ -3,9 +3,9 @@
 
 use std::fmt;
 
-use haft_core::manifest::{Manifest, ToolPattern};
+use haft_core::manifest::{Located, Manifest, ToolPattern};
 use haft_core::report::{Problem, Span, nearest};
-use haft_core::tool::exposed_name;
+use haft_core::tool::{Toolbox, exposed_name};
 
 /// The tools of the plugins that haft carries in itself. Which of them are on is the program's choice, and a
 /// list may name those for here and for a target.
@@ -42,6 +42,11 @@ impl Unseen {
     /// The same for several.
     pub(super) fn extend(&mut self, more: impl IntoIterator<Item = (String, String)>) {
         self.0.extend(more);
+    }
+
+    /// The same for all that `more` has.
+    pub(super) fn append(&mut self, more: Self) {
+        self.extend(more.0);
     }
 
     /// What the program has and has switched off.
@@ -112,6 +117,24 @@ pub(super) fn problems<'p>(
         }
     };
     idle(names, patterns).map(problem).collect()
+}
+
+/// Names in program.toml that must be those of tools of `toolbox`, and are not: in `[requires_tools]`, and patterns of
+/// `[[packages]] tools` unless `unseen` tools may have them.
+pub(super) fn missing(manifest: &Manifest, toolbox: &Toolbox, unseen: &Unseen) -> Vec<Problem> {
+    let required = manifest.required_tools.iter().filter(|name| toolbox.find(&name.value).is_none());
+    let problem = |name: &Located<String>| {
+        Problem::new(format!("the program requires the tool `{}`, which it does not have", name.value))
+            .at(name.span, "this tool")
+    };
+    let mut all: Vec<Problem> = required.map(problem).collect();
+    let names: Vec<&str> = toolbox.names().collect();
+    for package in manifest.packages.iter().filter(|package| package.enabled) {
+        let patterns = package.tools.iter().flatten().filter(|pattern| unseen.reason_for(pattern).is_none());
+        let owner = format!("package `{}`", package.name.as_str());
+        all.extend(problems(&owner, ("tools", package.name.span), &names, patterns));
+    }
+    all
 }
 
 impl Idle {

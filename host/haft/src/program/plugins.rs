@@ -1,5 +1,9 @@
-//! Plugins of a program: those that come with haft and those that program.toml declares, all
+//! Plugins as a source of tools: those that come with haft, those that program.toml declares and those of packages, all
 //! looked at at once. One that cannot be loaded does not keep the others from it.
+
+mod builtins;
+mod equipment;
+mod hooks;
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -8,235 +12,140 @@ use std::task::{Context, Poll, Waker};
 
 use tokio::task::JoinSet;
 
-use super::assembly::Assembly;
-use super::pending_plugin::{PendingPlugin, described};
-use super::pins::{Pinned, agreed, not_installed};
-use super::{Dirs, approvals, builtins, hooks, injections, kept, machines, patterns};
+pub use self::builtins::{builtin, builtin_names};
+use self::equipment::equipped;
+pub use self::hooks::ProgramHook;
+use super::contribution::{Contribution, NewTool};
+use super::loaded::{Agreed, agreed, not_installed};
+use super::packages::{self, Installed};
+use super::rights::Rights;
+use super::{machines, patterns, under};
+use haft_core::call::ToolDef;
 use haft_core::grant::Grant;
-use haft_core::manifest::{Component, Located, Manifest, Plugin as Declared, ToolPattern};
-use haft_core::report::Problem;
-use haft_core::secret::Secrets;
+use haft_core::limit::Limits;
+use haft_core::manifest::{
+    Component, Label, Located, Package, Plugin as Declared, PluginSecret, ToolName, ToolPattern,
+};
+use haft_core::report::{Problem, Span};
 use haft_core::tool::{SubjectArgument, Tool, exposed_name};
-use haft_package::Kind;
+use haft_package::disclosure::Disclosure;
+use haft_package::{Digest, Kind};
 use haft_plugin_host::{Engine, GrantPlace, LoadError, Plugin, PluginOffer, PluginTool, Source, Uncallable};
 
-/// The plugins that come with haft and those that the program declares, where they are enabled, with
-/// what each may do: `grants` are those of the declared ones.
-pub(super) fn declared_plugins<'m>(
-    assembly: &mut Assembly<'m>,
-    dirs: &Dirs,
-    (sandbox, files): (&Grant, &Grant),
-    grants: Vec<Grant>,
-    pinned: &Pinned<'_>,
-) -> Vec<PendingPlugin<'m>> {
-    let mut pending: Vec<PendingPlugin<'m>> = builtins::enabled(assembly, sandbox, files);
-    for (plugin, grant) in assembly.manifest.plugins.iter().zip(grants).filter(|(plugin, _)| plugin.enabled) {
+/// One plugin on its way into the toolbox.
+pub(super) struct PendingPlugin<'a> {
+    pub(super) name: String,
+    pub(super) source: Source,
+    pub(super) grant: Grant,
+    /// Where a person would grant more.
+    pub(super) place: GrantPlace,
+    pub(super) limits: Limits,
+    /// What says what its calls are about.
+    pub(super) about: SubjectArgument,
+    /// What program.toml says of it; nothing for a built-in.
+    pub(super) declared: Option<&'a Declared>,
+    /// The package it came in. What is declared is the package's then, and the program has its say here.
+    pub(super) package: Option<&'a Package>,
+    /// The definitions that the user agreed to, where it is installed.
+    pub(super) agreed: Option<Agreed>,
+    /// Labels of the workers that it lives on; none: it lives here.
+    pub(super) on: &'a [Label],
+}
+
+impl PendingPlugin<'_> {
+    /// The headers that the program gives it: those of a package by the names that it asks for.
+    pub(super) fn secrets(&self) -> Vec<&PluginSecret> {
+        let Some(declared) = self.declared else { return Vec::new() };
+        let Some(package) = self.package else { return declared.secrets.iter().collect() };
+        let is_asked =
+            |secret: &&PluginSecret| declared.secrets.iter().any(|asked| asked.name == secret.name);
+        package.secrets.iter().filter(is_asked).collect()
+    }
+
+    /// Whether the tool that is `own` to the plugin is offered under its exposed name.
+    pub(super) fn offers(&self, own: &str, exposed: &str) -> bool {
+        is_offered(self.declared, own) && self.package.is_none_or(|package| offers(package, exposed))
+    }
+
+    /// Whether the tool is what the user agreed to. A component lists its tools by running, and may list others
+    /// another day.
+    pub(super) fn is_agreed_to(&self, own: &ToolDef) -> bool {
+        let Some(agreed) = &self.agreed else { return true };
+        // What the program itself says of a tool is its own.
+        let def = described(self.declared.filter(|_| self.package.is_some()), own);
+        let name = PluginOffer::exposed_name(&self.name, &own.name);
+        agreed.get(&name) == Some(&Disclosure::definition_digest(ToolDef { name: name.clone(), ..def }))
+    }
+
+    /// What the names of its tools begin with.
+    pub(super) fn prefix(&self) -> String {
+        self.declared.map_or_else(String::new, |_| patterns::plugin_prefix(&self.name))
+    }
+
+    /// Whether it is a file of its author's, which nothing but they can put right.
+    pub(super) fn is_own_file(&self) -> bool {
+        self.declared.is_some_and(|plugin| matches!(plugin.component.value, Component::File(_)))
+    }
+
+    /// Where it stands in the program's file.
+    pub(super) fn span(&self) -> Option<Span> {
+        let own = self.declared.map(|plugin| plugin.component.span);
+        self.package.map(|package| package.name.span).or(own)
+    }
+}
+
+/// The plugins that come with haft, those that the program declares and those of its packages, where they are enabled, with
+/// what each may do; and what is to say of those that are not among them.
+pub(super) fn pending<'a>(rights: &Rights<'a>) -> (Vec<PendingPlugin<'a>>, Contribution) {
+    let (mut pending, mut others) = (builtins::enabled(rights), Contribution::default());
+    let declared = rights.manifest.plugins.iter().zip(&rights.plugins);
+    for (plugin, grant) in declared.filter(|(plugin, _)| plugin.enabled) {
         // A hook sees the calls of any machine that it is declared on.
-        if plugin.hooks.is_none() && !assembly.placement.loads(&plugin.on) {
-            elsewhere(assembly, plugin);
+        if plugin.hooks.is_none() && !rights.placement.loads(&plugin.on) {
+            let why =
+                format!("plugin `{}` is not here: {}", plugin.name.as_str(), machines::elsewhere(&plugin.on));
+            // A worker is asked for nothing that other workers have.
+            if !rights.placement.is_worker() {
+                others.unseen.note(patterns::plugin_prefix(plugin.name.as_str()), why);
+            }
             continue;
         }
-        match declared(assembly.manifest, dirs, plugin, grant, pinned) {
+        match of_program(rights, plugin, grant) {
             Ok(plugin) => pending.push(plugin),
             Err(problem) => {
-                hooks::absent(assembly, plugin, problem.message());
-                assembly.problems.push(problem);
+                others.hooks.extend(hooks::absent(plugin, problem.message()));
+                others.problems.push(problem);
             }
         }
     }
-    pending
+    let packages = rights.installed.iter().zip(&rights.packages);
+    pending.extend(packages.flat_map(|(package, grants)| of_package(package, grants)));
+    (pending, others)
 }
 
-/// Notes that a plugin lives where this process cannot get at it, unless nobody wants it here.
-fn elsewhere(assembly: &mut Assembly<'_>, plugin: &Declared) {
-    if !assembly.placement.is_worker() {
-        let name = plugin.name.as_str();
-        let why = format!("plugin `{name}` is not here: {}", machines::elsewhere(&plugin.on));
-        assembly.unseen.note(patterns::plugin_prefix(name), why);
-    }
-}
-
-/// Loads plugins and puts their tools in.
-pub(super) async fn load<'m>(
-    assembly: &mut Assembly<'m>,
-    engine: &Engine,
-    pending: Vec<PendingPlugin<'m>>,
-    (dirs, secrets): (&Dirs, Secrets<'_>),
-) -> anyhow::Result<()> {
-    assembly.files.extend(pending.iter().filter_map(|pending| pending.source.path().map(Path::to_owned)));
-    let loaded =
-        if assembly.known_only { known(engine, &pending).await } else { load_all(engine, &pending).await };
-    for (pending, loaded) in pending.iter().zip(loaded) {
-        match loaded.transpose() {
-            None => {
-                assembly.is_complete = false;
-                assembly
-                    .unseen
-                    .note(pending.prefix(), format!("plugin `{}` was not looked at yet", pending.name));
-            }
-            Some(Ok(mut plugin)) => {
-                if let Some(declared) = pending.declared {
-                    let own = pending.secrets();
-                    let injections = injections::for_plugin(own, secrets, &mut assembly.problems).await;
-                    plugin = plugin.with_injections(injections);
-                    if let Some(storage) = kept::storage(assembly.manifest, dirs, pending) {
-                        plugin = plugin.with_storage(storage);
-                    }
-                    if let Some(config) =
-                        kept::config(pending, &plugin, secrets, &mut assembly.problems).await
-                    {
-                        plugin = plugin.with_config(config);
-                    }
-                    // What a package asks for here is not its own to decide: the program opts in.
-                    if let Some(reuse) = declared.reuse.filter(|_| pending.package.is_none()) {
-                        plugin = plugin.with_reuse(reuse);
-                    }
-                }
-                let named = |one: &Uncallable| format!("`{}` of `{}` {}", one.name, pending.name, one.reason);
-                assembly.uncallable.extend(plugin.uncallable().iter().map(named));
-                if !hooks::take(assembly, pending, &plugin) {
-                    add_tools(assembly, pending, &plugin)?;
-                }
-            }
-            Some(Err(error)) => {
-                if let Some(declared) = pending.declared.filter(|_| pending.package.is_none()) {
-                    hooks::absent(assembly, declared, &format!("it cannot be loaded: {error}"));
-                }
-                assembly.unseen.note(pending.prefix(), format!("plugin `{}` cannot be loaded", pending.name));
-                let is_built_here = assembly.manifest.build.is_some();
-                assembly.problems.push(unloadable(pending, &error, is_built_here));
-            }
-        }
-    }
-    Ok(())
-}
-
-/// The line that has a person asked before the tool `own` of a plugin runs. Where a pattern names no tool of the plugin, every
-/// tool of it asks, since any of them may be meant.
-fn approval(
-    assembly: &Assembly<'_>,
-    pending: &PendingPlugin<'_>,
-    plugin: &Plugin,
-    own: &str,
-) -> Option<String> {
-    let patterns = pending.declared.map_or(&[][..], |plugin| &plugin.confirm);
-    let is_misspelt = |pattern: &ToolPattern| !plugin.own_names().iter().any(|name| pattern.matches(name));
-    if patterns.iter().any(|pattern| pattern.matches(own) || is_misspelt(pattern)) {
-        return Some(approvals::for_plugin(&pending.name, own));
-    }
-    let asks = pending.place == GrantPlace::FetchAllow && assembly.manifest.builtins.fetch_confirm;
-    asks.then(approvals::for_fetch)
-}
-
-/// Notes what program.toml says of tools that the plugin does not have. What a package's own says is for its
-/// author to put right.
-fn check_names(assembly: &mut Assembly<'_>, pending: &PendingPlugin<'_>, plugin: &Plugin) {
-    let Some(declared) = pending.declared.filter(|_| pending.package.is_none()) else { return };
-    let uncallable = plugin.uncallable().iter().map(|one| one.name.as_str());
-    let all = plugin.own_names();
-    let names: Vec<&str> = all.iter().map(String::as_str).chain(uncallable).collect();
-    let (owner, span) = (format!("plugin `{}`", pending.name), declared.name.span);
-    let mut of = |key, patterns: &[ToolPattern]| {
-        assembly.problems.extend(patterns::problems(&owner, (key, span), &names, patterns));
-    };
-    of("tools", declared.tools.as_deref().unwrap_or_default());
-    of("confirm", &declared.confirm);
-    for (key, patterns) in declared.hints.patterns() {
-        of(key, patterns);
-    }
-    for (key, texts) in [("descriptions", &declared.descriptions), ("titles", &declared.titles)] {
-        for (name, _) in texts {
-            let own: Vec<ToolPattern> = name.as_str().parse().into_iter().collect();
-            assembly.problems.extend(patterns::problems(&owner, (key, name.span), &names, &own));
-        }
-    }
-}
-
-fn add_tools(
-    assembly: &mut Assembly<'_>,
-    pending: &PendingPlugin<'_>,
-    plugin: &Plugin,
-) -> anyhow::Result<()> {
-    let origin = match (pending.package, pending.declared) {
-        (Some(package), _) => format!("plugin `{}` of {}", pending.name, assembly.origin_of(package)),
-        (None, Some(plugin)) => {
-            format!("plugin `{}` at {}", pending.name, assembly.manifest.source.place(plugin.name.span))
-        }
-        (None, None) => "built in".to_owned(),
-    };
-    check_names(assembly, pending, plugin);
-    for own in plugin.tools() {
-        let exposed = match pending.declared {
-            None => own.name.clone(),
-            Some(_) => exposed_name(&[&pending.name, &own.name]),
-        };
-        if !pending.offers(&own.name, &exposed) {
-            continue;
-        }
-        if !pending.is_agreed_to(own) {
-            assembly.problems.push(not_agreed_to(pending, &exposed));
-            continue;
-        }
-        let described = described(pending.declared, own);
-        let tool = PluginTool::new(plugin, &described, exposed, pending.place.clone()).about(pending.about);
-        let (grant, approval) = (pending.grant.clone(), approval(assembly, pending, plugin, &own.name));
-        let tool = (Arc::new(tool) as _, &grant);
-        let inserted = assembly.insert_on(pending.on, tool, pending.limits, origin.clone(), approval);
-        match (inserted, pending.package) {
-            // A package's choice of names does not keep the rest from working.
-            (Err(error), Some(package)) => assembly.left_out(package, error.to_string()),
-            (inserted, _) => inserted?,
-        }
-    }
-    add_offers(assembly, pending, plugin, &origin);
-    Ok(())
-}
-
-/// Puts the plugin's prompts and resources in. They have its grant and limits, and its say is that of tools.
-fn add_offers(assembly: &mut Assembly<'_>, pending: &PendingPlugin<'_>, plugin: &Plugin, origin: &str) {
-    for offer in PluginOffer::all(plugin, &pending.name, &pending.place) {
-        let (own, exposed) = (offer.own().clone(), offer.def().name.clone());
-        if !pending.offers(&own.name, &exposed) {
-            continue;
-        }
-        if !pending.is_agreed_to(&own) {
-            assembly.problems.push(not_agreed_to(pending, &exposed));
-            continue;
-        }
-        let approval = approval(assembly, pending, plugin, &own.name);
-        let offer = (Arc::new(offer) as _, &pending.grant);
-        let inserted = assembly.insert_offer(pending.on, offer, pending.limits, origin.to_owned(), approval);
-        // Of two plugins of one name, which tools are refused for, the first counts.
-        if let Err(error) = inserted {
-            assembly.problems.push(Problem::new(error.to_string()));
-        }
-    }
-}
-
-fn declared<'a>(
-    manifest: &Manifest,
-    dirs: &Dirs,
+fn of_program<'a>(
+    rights: &Rights<'a>,
     plugin: &'a Declared,
-    grant: Grant,
-    pinned: &Pinned<'_>,
+    grant: &Grant,
 ) -> Result<PendingPlugin<'a>, Problem> {
+    let Rights { manifest, dirs, loaded, .. } = rights;
     let (name, component) = (plugin.name.as_str(), &plugin.component);
     let source = Located { value: component.value.source(), span: component.span };
-    let pin = pinned.find(Kind::Plugin, name, &source)?;
+    let pin = loaded.pin(Kind::Plugin, name, &source)?;
     let source = match (&component.value, pin) {
         (Component::File(path), None) => Source::File(manifest.resolve(path, &dirs.home)),
         (Component::File(path), Some(pin)) => {
             Source::Pinned(manifest.resolve(path, &dirs.home), pin.kept.hex().to_owned())
         }
-        (_, Some(pin)) if pinned.store.has(&pin.kept) => {
-            Source::Pinned(pinned.store.component(&pin.kept), pin.kept.hex().to_owned())
+        (_, Some(pin)) if loaded.store.has(&pin.kept) => {
+            Source::Pinned(loaded.store.component(&pin.kept), pin.kept.hex().to_owned())
         }
         _ => return Err(not_installed(name, component.span)),
     };
     Ok(PendingPlugin {
         name: name.to_owned(),
         source,
-        grant,
+        grant: grant.clone(),
         place: GrantPlace::Plugin,
         limits: plugin.limits,
         about: SubjectArgument::All,
@@ -245,6 +154,150 @@ fn declared<'a>(
         agreed: pin.and_then(agreed),
         on: &plugin.on,
     })
+}
+
+fn of_package<'a>(package: &'a Installed<'a>, grants: &[Grant]) -> Vec<PendingPlugin<'a>> {
+    let Installed { declared, bundle, agreed } = package;
+    let pending = |((plugin, file, digest), grant): ((&'a Declared, _, Digest), &Grant)| PendingPlugin {
+        name: plugin.name.as_str().to_owned(),
+        source: Source::Pinned(file, digest.hex().to_owned()),
+        grant: grant.clone(),
+        place: GrantPlace::Package(declared.name.as_str().to_owned()),
+        limits: plugin.limits,
+        about: SubjectArgument::All,
+        declared: Some(plugin),
+        package: Some(declared),
+        agreed: agreed.clone(),
+        on: &[],
+    };
+    bundle.components().zip(grants).map(pending).collect()
+}
+
+/// Loads plugins, and has what they add.
+pub(super) async fn contribution(rights: &Rights<'_>, pending: &[PendingPlugin<'_>]) -> Contribution {
+    let engine = &rights.engine;
+    let loaded = if rights.options.known_only {
+        known(engine, pending).await
+    } else {
+        load_all(engine, pending).await
+    };
+    let files = pending.iter().filter_map(|pending| pending.source.path().map(Path::to_owned)).collect();
+    let mut found = Contribution { files, ..Contribution::default() };
+    for (pending, loaded) in pending.iter().zip(loaded) {
+        let unseen = |why: &str| (pending.prefix(), format!("plugin `{}` {why}", pending.name));
+        match loaded.transpose() {
+            None => {
+                found.is_partial = true;
+                found.unseen.extend([unseen("was not looked at yet")]);
+            }
+            Some(Ok(plugin)) => {
+                let (plugin, problems) = equipped(rights, pending, plugin).await;
+                found.problems.extend(problems);
+                found.append(of_loaded(rights, pending, &plugin));
+            }
+            Some(Err(error)) => {
+                if let Some(declared) = pending.declared.filter(|_| pending.package.is_none()) {
+                    found.hooks.extend(hooks::absent(declared, &format!("it cannot be loaded: {error}")));
+                }
+                found.unseen.extend([unseen("cannot be loaded")]);
+                found.problems.push(unloadable(pending, &error, rights.manifest.build.is_some()));
+            }
+        }
+    }
+    found
+}
+
+/// What a plugin adds that was loaded.
+fn of_loaded(rights: &Rights<'_>, pending: &PendingPlugin<'_>, plugin: &Plugin) -> Contribution {
+    let hook = hooks::contribution(pending, plugin);
+    let mut found = hook.unwrap_or_else(|| of_functions(rights, pending, plugin));
+    let named = |one: &Uncallable| format!("`{}` of `{}` {}", one.name, pending.name, one.reason);
+    found.uncallable.extend(plugin.uncallable().iter().map(named));
+    found
+}
+
+/// The tools of a plugin, its prompts and its resources, which all have its grant and limits. Its say is that of tools.
+fn of_functions(rights: &Rights<'_>, pending: &PendingPlugin<'_>, plugin: &Plugin) -> Contribution {
+    let place = |span| rights.manifest.source.place(span);
+    let origin = match (pending.package, pending.declared) {
+        (Some(package), _) => {
+            format!("plugin `{}` of {}", pending.name, packages::origin(rights.manifest, package))
+        }
+        (None, Some(plugin)) => format!("plugin `{}` at {}", pending.name, place(plugin.name.span)),
+        (None, None) => "built in".to_owned(),
+    };
+    let new = |tool: Arc<dyn Tool>, own: &ToolDef| NewTool {
+        on: pending.on.to_vec(),
+        asking: approval(rights, pending, plugin, &own.name),
+        package: pending.package.map(|package| package.name.span),
+        ..NewTool::new(tool, pending.grant.clone(), pending.limits, origin.clone())
+    };
+    let mut found = Contribution { problems: misnamed(pending, plugin), ..Contribution::default() };
+    for own in plugin.tools() {
+        let exposed = match pending.declared {
+            None => own.name.clone(),
+            Some(_) => exposed_name(&[&pending.name, &own.name]),
+        };
+        if is_had(pending, own, &exposed, &mut found.problems) {
+            let described = described(pending.declared, own);
+            let tool = PluginTool::new(plugin, &described, exposed, pending.place.clone());
+            found.tools.push(new(Arc::new(tool.about(pending.about)), own));
+        }
+    }
+    for offer in PluginOffer::all(plugin, &pending.name, &pending.place) {
+        let (own, exposed) = (offer.own().clone(), offer.def().name.clone());
+        if is_had(pending, &own, &exposed, &mut found.problems) {
+            found.offers.push(new(Arc::new(offer), &own));
+        }
+    }
+    found
+}
+
+/// Whether a plugin's function is wanted, and what the user agreed to.
+fn is_had(pending: &PendingPlugin<'_>, own: &ToolDef, exposed: &str, problems: &mut Vec<Problem>) -> bool {
+    if !pending.offers(&own.name, exposed) {
+        return false;
+    }
+    let is_agreed_to = pending.is_agreed_to(own);
+    problems.extend((!is_agreed_to).then(|| not_agreed_to(pending, exposed)));
+    is_agreed_to
+}
+
+/// The line that has a person asked before the tool `own` of a plugin runs. Where a pattern names no tool of the plugin, every
+/// tool of it asks, since any of them may be meant.
+fn approval(rights: &Rights<'_>, pending: &PendingPlugin<'_>, plugin: &Plugin, own: &str) -> Option<String> {
+    let patterns = pending.declared.map_or(&[][..], |plugin| &plugin.confirm);
+    let is_misspelt = |pattern: &ToolPattern| !plugin.own_names().iter().any(|name| pattern.matches(name));
+    if patterns.iter().any(|pattern| pattern.matches(own) || is_misspelt(pattern)) {
+        return Some(format!("the pattern for `{own}` in `confirm` of plugin `{}`", pending.name));
+    }
+    let asks = pending.place == GrantPlace::FetchAllow && rights.manifest.builtins.fetch_confirm;
+    asks.then(|| under::FETCH_CONFIRM.to_owned())
+}
+
+/// What program.toml says of tools that the plugin does not have. What a package's own says is for its author to put right.
+fn misnamed(pending: &PendingPlugin<'_>, plugin: &Plugin) -> Vec<Problem> {
+    let Some(declared) = pending.declared.filter(|_| pending.package.is_none()) else { return Vec::new() };
+    let uncallable = plugin.uncallable().iter().map(|one| one.name.as_str());
+    let all = plugin.own_names();
+    let names: Vec<&str> = all.iter().map(String::as_str).chain(uncallable).collect();
+    let (owner, span) = (format!("plugin `{}`", pending.name), declared.name.span);
+    let mut problems = Vec::new();
+    let mut of = |key, span, patterns: &[ToolPattern]| {
+        problems.extend(patterns::problems(&owner, (key, span), &names, patterns));
+    };
+    of("tools", span, declared.tools.as_deref().unwrap_or_default());
+    of("confirm", span, &declared.confirm);
+    for (key, patterns) in declared.hints.patterns() {
+        of(key, span, patterns);
+    }
+    for (key, texts) in [("descriptions", &declared.descriptions), ("titles", &declared.titles)] {
+        for (name, _) in texts {
+            let own: Vec<ToolPattern> = name.as_str().parse().into_iter().collect();
+            of(key, name.span, &own);
+        }
+    }
+    problems
 }
 
 /// Loads all: those that are known already one after the other, which takes less time than to hand
@@ -318,4 +371,46 @@ fn not_agreed_to(pending: &PendingPlugin<'_>, exposed: &str) -> Problem {
     let problem = Problem::new(format!("the tool `{exposed}` says something else than what was agreed to"));
     let problem = problem.hint(format!("`haft update {name}` shows what it says now and asks again"));
     span.into_iter().fold(problem, |problem, span| problem.at(span, "left out"))
+}
+
+/// Those that may have a tool called `only`, and the others. Without `only` all of them may.
+pub(super) fn split<'a>(
+    pending: Vec<PendingPlugin<'a>>,
+    only: Option<&str>,
+) -> (Vec<PendingPlugin<'a>>, Vec<PendingPlugin<'a>>) {
+    let Some(only) = only else { return (pending, Vec::new()) };
+    // An exposed name begins with the plugin's, even where it had to be shortened.
+    let plugin = only.split_once("__").map(|(plugin, _)| plugin);
+    let may_have = |pending: &PendingPlugin<'_>| match (plugin, pending.declared) {
+        // A hook sees the calls of others.
+        (_, Some(declared)) if declared.hooks.is_some() => true,
+        (Some(plugin), Some(_)) => pending.name.eq_ignore_ascii_case(plugin),
+        (None, None) => true,
+        _ => false,
+    };
+    pending.into_iter().partition(may_have)
+}
+
+fn is_offered(declared: Option<&Declared>, tool: &str) -> bool {
+    let patterns = declared.and_then(|plugin| plugin.tools.as_ref());
+    patterns.is_none_or(|patterns| patterns.iter().any(|pattern| pattern.matches(tool)))
+}
+
+/// Whether the program wants the tool with this exposed name of a package.
+pub(super) fn offers(package: &Package, exposed: &str) -> bool {
+    package.tools.as_ref().is_none_or(|patterns| patterns.iter().any(|pattern| pattern.matches(exposed)))
+}
+
+/// The tool with what program.toml says of it: the description, the title and the hints, if there are any.
+pub fn described(declared: Option<&Declared>, own: &ToolDef) -> ToolDef {
+    let Some(declared) = declared else { return own.clone() };
+    let said = |texts: &[(Located<ToolName>, String)]| {
+        texts.iter().find(|(name, _)| name.as_str() == own.name).map(|(_, text)| text.clone())
+    };
+    ToolDef {
+        description: said(&declared.descriptions).unwrap_or_else(|| own.description.clone()),
+        title: said(&declared.titles).or_else(|| own.title.clone()),
+        hints: declared.hints.hints(&own.name, own.hints),
+        ..own.clone()
+    }
 }

@@ -1,22 +1,35 @@
-//! What the parts of a program may do. Runs nothing of the program.
+//! What the parts of a program may do, with all else that a source of tools is made from. Runs nothing of the program.
 
 use std::path::Path;
 
 use super::Dirs;
-use super::assembly::withheld_from;
-use super::grants::{self, Sandbox};
+use super::grants::{self, Grants, Sandbox};
 use super::loaded::Loaded;
+use super::machines::Placement;
 use super::options::Options;
-use super::packages::{self, Installed};
+use super::packages::Installed;
 use super::under::Under;
 use haft_core::grant::{Grant, Root};
-use haft_core::manifest::Prewarm;
+use haft_core::manifest::{Manifest, Prewarm};
 use haft_core::report::Problem;
+use haft_core::trace::Trace;
+use haft_package::Bundle;
 use haft_plugin_host::{Engine, EngineOptions};
+use haft_sandbox::BackendConfig;
 use haft_sandbox::confine::{Confiner, Layers};
 
-/// What the parts of a program may do, and what holds them to it. Runs nothing of the program.
-pub(super) struct Rights {
+/// What every source of tools is made from: what is written, what each part may do, and what holds it to that. No source
+/// changes it.
+pub(super) struct Rights<'a> {
+    pub(super) options: &'a Options,
+    pub(super) loaded: &'a Loaded,
+    pub(super) manifest: &'a Manifest,
+    pub(super) dirs: &'a Dirs,
+    pub(super) installed: &'a [Installed<'a>],
+    /// Where commands run, if not on this machine as `bash` does it.
+    pub(super) target: Option<BackendConfig>,
+    /// Where the tools live.
+    pub(super) placement: Placement,
     /// Of `bash`, commands and MCP servers.
     pub(super) grant: Grant,
     /// Of the built-in `read`, `write` and `edit`.
@@ -27,49 +40,85 @@ pub(super) struct Rights {
     pub(super) packages: Vec<Vec<Grant>>,
     pub(super) confiner: Confiner,
     pub(super) engine: Engine,
-    /// What was found wrong until here.
-    pub(super) problems: Vec<Problem>,
+    /// What is closed to every tool for the sake of the program's agents.
+    sealed: Grant,
 }
 
-impl Rights {
-    /// The rights that program.toml and the command line give. Fails where either grants what cannot be
-    /// granted; adds to `problems` what only concerns a part.
+impl<'a> Rights<'a> {
+    /// The rights that program.toml and the command line give, and what is wrong with a part of them. Fails where either
+    /// grants what cannot be granted.
     pub(super) fn resolve(
-        options: &Options,
-        loaded: &Loaded,
-        installed: &[Installed<'_>],
-        mut problems: Vec<Problem>,
-    ) -> anyhow::Result<Self> {
-        let Loaded { manifest, dirs, .. } = loaded;
+        options: &'a Options,
+        loaded: &'a Loaded,
+        installed: &'a [Installed<'a>],
+        target: Option<BackendConfig>,
+        trace: &Trace,
+    ) -> anyhow::Result<(Self, Vec<Problem>)> {
+        let Loaded { manifest, dirs, lock, redactor, .. } = loaded;
         let names: Vec<_> = installed.iter().flat_map(Installed::plugins).collect();
         grants::unknown_plugins(manifest, &options.allow, &names)?;
-        let caller = options.under.as_ref().map(Under::most);
-        let Sandbox { tools: grant, files } =
-            grants::sandbox(manifest, dirs, (&options.allow, caller), &mut problems)?;
+        let under = options.under.as_ref();
+        let mut grants = Grants::new(manifest, dirs, &options.allow)?;
+        let Sandbox { tools, files } = grants.sandbox(under.map(Under::most))?;
         let sealed = loaded.family.sealed(&dirs.home)?;
-        let grant = bound(grant, options, &mut problems).with_protected_paths_of(&sealed);
-        let files = bound(files, options, &mut Vec::new()).with_protected_paths_of(&sealed);
-        grants::refuse_links(&grant)?;
-        grants::refuse_links(&files)?;
-        let plugins = grants::plugins(manifest, dirs, &options.allow, &grant, &mut problems)?;
+        let (grant, withheld) = bound(under, &sealed, &tools, "`[sandbox]`");
+        let (files, _) = bound(under, &sealed, &files, "`[sandbox]`");
+        [&grant, &files].into_iter().try_for_each(grants::refuse_links)?;
+        let plugins = grants.plugins(&grant)?;
+        let of_package = |one: &Installed<'_>| grants.package((one.declared, &one.bundle), &grant);
+        let packages = installed.iter().map(of_package).collect::<anyhow::Result<Vec<_>>>()?;
+        let mut problems = grants.problems;
+        problems.extend(withheld);
         let confiner = options.confiner.clone().unwrap_or_default();
-        let of_program = (&grant, options.allow.as_slice());
-        let packages = packages::granted(manifest, dirs, of_program, installed, &mut problems)?;
         let all = [&grant, &files].into_iter().chain(&plugins).chain(packages.iter().flatten());
         let engine = engine((options, manifest.prewarm), dirs, &confiner, all)?;
         if manifest.has_children() || installed.iter().any(Installed::has_commands) {
             problems.extend(children(&confiner, &grant, options.many_calls));
         }
-        Ok(Self { grant, files, plugins, packages, confiner, engine, problems })
+        let (placement, unmet) = options.machines.placement((manifest, lock), (&dirs.home, redactor), trace);
+        problems.extend(unmet);
+        let rights = Self {
+            options,
+            loaded,
+            manifest,
+            dirs,
+            installed,
+            target,
+            placement,
+            grant,
+            files,
+            plugins,
+            packages,
+            confiner,
+            engine,
+            sealed,
+        };
+        Ok((rights, problems))
+    }
+
+    /// What is left of the grant of a tool from `origin` and, where that is less, what the tool may not.
+    pub(super) fn bound(&self, wanted: &Grant, origin: &str) -> (Grant, Option<Problem>) {
+        bound(self.options.under.as_ref(), &self.sealed, wanted, origin)
+    }
+
+    /// What commands and MCP servers of a package may do: what those of the program may, and read the package's files.
+    pub(super) fn of_children(&self, package: &Bundle) -> anyhow::Result<Grant> {
+        let folder = Root::resolve(Path::new("/"), &package.folder)?;
+        let reads = self.grant.readable().covers(&folder);
+        Ok(if reads { self.grant.clone() } else { self.grant.clone().with_read(folder) })
     }
 }
 
-/// What is left of what `[sandbox]` allows, where the program works as an agent of another.
-fn bound(grant: Grant, options: &Options, problems: &mut Vec<Problem>) -> Grant {
-    let Some(under) = &options.under else { return grant };
-    let withheld = under.withheld(&grant);
-    problems.extend((!withheld.is_empty()).then(|| withheld_from("`[sandbox]`", &withheld)));
-    under.narrowed(&grant)
+/// What is left of `wanted`, the grant of something from `origin`, where the program works as an agent of another one.
+fn bound(under: Option<&Under>, sealed: &Grant, wanted: &Grant, origin: &str) -> (Grant, Option<Problem>) {
+    let Some(under) = under else { return (wanted.clone().with_protected_paths_of(sealed), None) };
+    let withheld = under.withheld(wanted);
+    let problem = || {
+        let text = format!("tools of this agent ({origin}) may not {}", withheld.join(", "));
+        Problem::new(text).warning().hint("an agent gets no more than the program that calls it has")
+    };
+    let problem = (!withheld.is_empty()).then(problem);
+    (under.narrowed(wanted).with_protected_paths_of(sealed), problem)
 }
 
 /// Makes ready for children where there will be many; or why there cannot be any.

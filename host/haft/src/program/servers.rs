@@ -9,169 +9,169 @@ use async_trait::async_trait;
 use secrecy::SecretString;
 use tokio::task::JoinSet;
 
-use super::assembly::Assembly;
+use super::contribution::{Contribution, NewTool};
 use super::options::{Ask, Options};
 use super::packages::Installed;
-use super::pending_plugin::offers;
+use super::plugins::offers;
+use super::rights::Rights;
 use super::server_set::{Servers, Tracked, is_unknown};
-use super::{Dirs, grants, patterns};
-use haft_core::grant::{Grant, Root};
+use super::{grants, patterns};
+use haft_core::grant::Grant;
 use haft_core::manifest::{Manifest, McpServer, Package, SecretSource, TextOrSecret, Transport};
 use haft_core::report::{Problem, Span};
 use haft_core::secret::{Redactor, Secrets};
 use haft_mcp::client::{
     self, Config, Endpoint, Host, Rejected, RemoteTool, Server, ServerError, ServerTool, ToolList, Values,
 };
-use haft_sandbox::confine::Confiner;
 
 /// How long servers that were never asked what they have are waited for, all together. One that
 /// takes longer goes on starting, and is there the next time.
 const WAIT: Duration = Duration::from_secs(30);
 
 /// A declared server, and what it may do.
-pub(super) struct Declared<'a> {
-    pub(super) server: &'a McpServer,
+struct Declared<'a> {
+    server: &'a McpServer,
     /// The program.toml that declares it.
-    pub(super) manifest: Arc<Manifest>,
+    manifest: Arc<Manifest>,
     /// What holds it, where it is a child.
-    pub(super) grant: Grant,
+    grant: Grant,
     /// Where the program names it, or the package that it comes with.
-    pub(super) span: Span,
+    span: Span,
     /// The package that it comes with, if it does.
-    pub(super) package: Option<&'a Package>,
+    package: Option<&'a Package>,
+}
+
+/// The servers of a program, and their tools.
+pub(super) async fn contribution(rights: &Rights<'_>) -> anyhow::Result<Contribution> {
+    let Rights { options, dirs, confiner, .. } = rights;
+    let (declared, problems) = without_duplicates(declared(rights)?);
+    let own = |declared: &Declared<'_>| {
+        let host = Host {
+            confiner: confiner.clone(),
+            grant: declared.grant.clone(),
+            elicitor: options.person.clone(),
+            cache: Some(dirs.cache.join("servers")),
+        };
+        let config = declared.config(&dirs.home, &options.redactor);
+        let running = options.servers.same(&config, &host);
+        let server = running.unwrap_or_else(|| Server::new(config, host));
+        Tracked { changes: server.changes(), server }
+    };
+    let mut servers: Vec<_> = declared.iter().map(own).collect();
+    let lists = lists(&servers, options).await;
+    // Before what is known is read: a list that comes later than it was waited for is a change.
+    servers.iter_mut().for_each(|own| own.changes.mark_unchanged());
+    let each = declared.iter().zip(&servers).zip(lists);
+    let mut found: Contribution =
+        each.map(|((declared, own), list)| of_one(rights, declared, &own.server, list)).collect();
+    found.problems.extend(problems);
+    found.problems.extend(declared.iter().flat_map(Declared::withheld));
+    found.servers = Servers(servers);
+    Ok(found)
+}
+
+/// The servers that run in this process: the program's own and, of installed packages, all, since installing one included
+/// consent to each of its servers. They have the rights of the program's commands, and caches of their own.
+fn declared<'a>(rights: &Rights<'a>) -> anyhow::Result<Vec<Declared<'a>>> {
+    let Rights { manifest, dirs, placement, .. } = rights;
+    let mut all = enabled(manifest, &rights.grant);
+    all.retain(|declared| placement.runs(&declared.server.on));
+    for Installed { declared: package, bundle, .. } in
+        rights.installed.iter().filter(|_| !placement.is_worker())
+    {
+        let (span, package) = (package.name.span, Some(*package));
+        let enabled = enabled(&bundle.manifest, &rights.of_children(bundle)?);
+        all.extend(enabled.into_iter().map(|server| Declared { span, package, ..server }));
+    }
+    for one in &mut all {
+        if let Transport::Stdio { command, .. } = &one.server.transport {
+            let own = Some((one.server.name.as_str(), command.value.as_slice()));
+            one.grant = grants::with_caches(one.grant.clone(), manifest.sandbox.mode, dirs, own)?;
+        }
+    }
+    Ok(all)
 }
 
 /// The servers that a program.toml declares and has not switched off.
-pub(super) fn declared<'a>(manifest: &'a Manifest, grant: &Grant) -> Vec<Declared<'a>> {
+fn enabled<'a>(manifest: &'a Manifest, grant: &Grant) -> Vec<Declared<'a>> {
     let shared = Arc::new(manifest.clone());
-    let enabled = manifest.mcp_servers.iter().filter(|server| server.enabled);
-    let declared = enabled.map(|server| Declared {
+    let declared = |server: &'a McpServer| Declared {
         server,
         manifest: shared.clone(),
         grant: grant.clone(),
         span: server.name.span,
         package: None,
-    });
-    declared.collect()
-}
-
-/// Those of installed packages: installing one included consent to each of its servers. They have the rights of the
-/// program's commands, and read the package's files.
-pub(super) fn of_packages<'a>(
-    installed: &'a [Installed<'_>],
-    grant: &Grant,
-) -> anyhow::Result<Vec<Declared<'a>>> {
-    let mut all = Vec::new();
-    for Installed { declared: package, bundle, .. } in installed {
-        let folder = Root::resolve(Path::new("/"), &bundle.folder)?;
-        let reads = grant.readable().covers(&folder);
-        let grant = if reads { grant.clone() } else { grant.clone().with_read(folder) };
-        let enabled = declared(&bundle.manifest, &grant);
-        let span = package.name.span;
-        all.extend(enabled.into_iter().map(|server| Declared { span, package: Some(package), ..server }));
-    }
-    Ok(all)
-}
-
-/// Puts the tools of `declared` into the toolbox.
-pub(super) async fn start(
-    assembly: &mut Assembly<'_>,
-    declared: Vec<Declared<'_>>,
-    options: &Options,
-    dirs: &Dirs,
-    confiner: &Confiner,
-) -> anyhow::Result<Servers> {
-    let mut declared = without_duplicates(assembly, declared);
-    for one in &mut declared {
-        if let Transport::Stdio { command, .. } = &one.server.transport {
-            let own = Some((one.server.name.as_str(), command.value.as_slice()));
-            one.grant = grants::with_caches(one.grant.clone(), assembly.manifest.sandbox.mode, dirs, own)?;
-        }
-    }
-    let host = |declared: &Declared<'_>| Host {
-        confiner: confiner.clone(),
-        grant: declared.grant.clone(),
-        elicitor: options.person.clone(),
-        cache: Some(dirs.cache.join("servers")),
     };
-    let config = |declared: &Declared<'_>| declared.config(&dirs.home, &options.redactor);
-    assembly.problems.extend(declared.iter().flat_map(Declared::withheld));
-    let own = |declared: &Declared<'_>| {
-        let (config, host) = (config(declared), host(declared));
-        let running = options.servers.same(&config, &host);
-        let server = running.unwrap_or_else(|| Server::new(config, host));
-        Tracked { changes: server.changes(), server }
-    };
-    let mut servers = Servers(declared.iter().map(own).collect());
-    let lists = lists(&servers, options).await;
-    // Before what is known is read: a list that comes later than it was waited for is a change.
-    servers.0.iter_mut().for_each(|own| own.changes.mark_unchanged());
-    for ((declared, server), list) in declared.iter().zip(servers.iter()).zip(lists) {
-        let problems = assembly.problems.len();
-        let may_have_more = list.is_none() && server.config().problem().is_none();
-        if let Some(problem) = server.config().problem() {
-            assembly.problems.push(problem.at(declared.span, "this server"));
-        } else if let Some(Err(error)) = &list {
-            assembly.problems.push(declared.problem(error));
-        }
-        // What it had is better than nothing, where it cannot be asked now.
-        if let Some((listed, _)) = server.remembered() {
-            add_tools(assembly, declared, server, &listed)?;
-        } else {
-            assembly.is_complete &= !may_have_more;
-            let why = format!("it is not known which tools MCP server `{}` has", declared.name());
-            assembly.unseen.note(patterns::server_prefix(declared.name()), why);
-        }
-        if options.only.as_ref().is_some_and(|tool| !client::owns(declared.name(), tool)) {
-            // Nothing is said of what is not used.
-            assembly.problems.truncate(problems);
-        }
-    }
-    Ok(servers)
+    manifest.mcp_servers.iter().filter(|server| server.enabled).map(declared).collect()
 }
 
 /// Those whose names are their own; of two the first, and the other is a problem.
-fn without_duplicates<'d>(assembly: &mut Assembly<'_>, declared: Vec<Declared<'d>>) -> Vec<Declared<'d>> {
-    let mut kept: Vec<Declared<'d>> = Vec::new();
+fn without_duplicates(declared: Vec<Declared<'_>>) -> (Vec<Declared<'_>>, Vec<Problem>) {
+    let (mut kept, mut problems) = (Vec::<Declared<'_>>::new(), Vec::new());
     for server in declared {
         if kept.iter().any(|other| other.name() == server.name()) {
             let text = format!("MCP server `{}` is left out: another one is called so", server.name());
-            assembly.problems.push(Problem::new(text).at(server.span, "this server"));
+            problems.push(Problem::new(text).at(server.span, "this server"));
         } else {
             kept.push(server);
         }
     }
-    kept
+    (kept, problems)
 }
 
-fn add_tools(
-    assembly: &mut Assembly<'_>,
+/// What one server adds. `list` is what it has, where it was asked.
+fn of_one(
+    rights: &Rights<'_>,
     declared: &Declared<'_>,
     server: &Arc<Server>,
-    listed: &ToolList,
-) -> anyhow::Result<()> {
-    let place = assembly.manifest.source.place(declared.span);
-    let origin = match declared.package {
-        None => format!("MCP server `{}` at {place}", declared.name()),
-        Some(package) => {
-            format!("MCP server `{}` of package `{}` at {place}", declared.name(), package.name.as_str())
-        }
-    };
-    for tool in listed.tools.iter().filter(|tool| declared.offers(&tool.name)) {
-        let tool = ServerTool::new(server, tool);
-        let limits = client::limits(server.config());
-        let on = &declared.server.on;
-        assembly.insert_on(on, (Arc::new(tool), &declared.grant), limits, origin.clone(), None)?;
+    list: Option<Result<Arc<ToolList>, ServerError>>,
+) -> Contribution {
+    let mut found = Contribution::default();
+    let unusable = server.config().problem();
+    let may_have_more = list.is_none() && unusable.is_none();
+    match (unusable, &list) {
+        (Some(problem), _) => found.problems.push(problem.at(declared.span, "this server")),
+        (None, Some(Err(error))) => found.problems.push(declared.problem(error)),
+        _ => {}
     }
-    assembly.problems.extend(listed.rejected.iter().map(|rejected| declared.rejection(rejected)));
-    assembly.problems.extend(declared.idle_patterns(listed));
-    Ok(())
+    // What it had is better than nothing, where it cannot be asked now.
+    if let Some((listed, _)) = server.remembered() {
+        found.tools = declared.tools(rights.manifest, server, &listed);
+        found.problems.extend(listed.rejected.iter().map(|rejected| declared.rejection(rejected)));
+        found.problems.extend(declared.idle_patterns(&listed));
+    } else {
+        found.is_partial = may_have_more;
+        let why = format!("it is not known which tools MCP server `{}` has", declared.name());
+        found.unseen.note(patterns::server_prefix(declared.name()), why);
+    }
+    if rights.options.only.as_ref().is_some_and(|tool| !client::owns(declared.name(), tool)) {
+        // Nothing is said of what is not used.
+        found.problems.clear();
+    }
+    found
 }
 
 impl Declared<'_> {
     /// What its tools' names begin with, after `mcp__`.
     fn name(&self) -> &str {
         self.server.name.as_str()
+    }
+
+    fn tools(&self, program: &Manifest, server: &Arc<Server>, listed: &ToolList) -> Vec<NewTool> {
+        let place = program.source.place(self.span);
+        let package = self.package.map(|package| format!(" of package `{}`", package.name.as_str()));
+        let origin = format!("MCP server `{}`{} at {place}", self.name(), package.unwrap_or_default());
+        let limits = client::limits(server.config());
+        let new = |tool: &RemoteTool| NewTool {
+            on: self.server.on.clone(),
+            ..NewTool::new(
+                Arc::new(ServerTool::new(server, tool)),
+                self.grant.clone(),
+                limits,
+                origin.clone(),
+            )
+        };
+        listed.tools.iter().filter(|tool| self.offers(&tool.name)).map(new).collect()
     }
 
     fn config(&self, home: &Path, redactor: &Redactor) -> Config {
@@ -266,10 +266,10 @@ impl Declared<'_> {
 }
 
 /// The tools of each server that was asked; `None` where the cached list will do, or none is needed.
-async fn lists(servers: &Servers, options: &Options) -> Vec<Option<Result<Arc<ToolList>, ServerError>>> {
+async fn lists(servers: &[Tracked], options: &Options) -> Vec<Option<Result<Arc<ToolList>, ServerError>>> {
     let mut asking = JoinSet::new();
-    for (index, server) in servers.iter().enumerate().filter(|(_, server)| must_ask(server, options)) {
-        let server = server.clone();
+    for (index, own) in servers.iter().enumerate().filter(|(_, own)| must_ask(&own.server, options)) {
+        let server = own.server.clone();
         asking.spawn(async move {
             let late = |_| ServerError::TimedOut { method: "tools/list", limit: WAIT, noise: String::new() };
             (index, tokio::time::timeout(WAIT, server.list()).await.unwrap_or_else(|e| Err(late(e))))

@@ -30,22 +30,18 @@ pub async fn answer_at(address: SocketAddr) -> io::Result<SocketAddr> {
     Ok(address)
 }
 
-/// Where the calls of a program are told. What keeps telemetry from being sent is a problem, and stops no call.
-pub(super) async fn of(loaded: &Loaded, problems: &mut Vec<Problem>) -> Trace {
+/// Where the calls of a program are told, and what keeps telemetry from being sent, which stops no call.
+pub(super) async fn of(loaded: &Loaded) -> (Trace, Option<Problem>) {
     if let Some(started) = STARTED.get() {
-        return started.trace();
+        return (started.trace(), None);
     }
     match start(loaded).await {
-        Ok(None) => Trace::default(),
-        Ok(Some(telemetry)) => STARTED.get_or_init(|| telemetry).trace(),
+        Ok(None) => (Trace::default(), None),
+        Ok(Some(telemetry)) => (STARTED.get_or_init(|| telemetry).trace(), None),
         Err(why) => {
-            let problem = Problem::new(why).warning();
-            let span = loaded.manifest.telemetry.as_ref().map(|table| table.endpoint.span);
-            problems.push(match span {
-                Some(span) => problem.at(span, "to be sent here"),
-                None => problem,
-            });
-            Trace::default()
+            let span = loaded.manifest.telemetry.iter().map(|table| table.endpoint.span);
+            let problem = span.fold(Problem::new(why).warning(), |it, span| it.at(span, "to be sent here"));
+            (Trace::default(), Some(problem))
         }
     }
 }

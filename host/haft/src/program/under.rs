@@ -4,13 +4,18 @@
 
 use std::path::PathBuf;
 
-use super::approvals;
 use super::watching::Watching;
 use haft_core::grant::{Grant, Root};
 use haft_core::manifest::Manifest;
 use haft_core::tool::{Bounds, Entry, Rules, Toolbox};
 use haft_sandbox::BackendConfig;
 use haft_sandbox::native::deny;
+
+/// The line of program.toml that has a person asked before `bash` runs a command.
+pub(super) const SHELL_CONFIRM: &str = "`shell_confirm = true` in `[builtins]`";
+
+/// The line that has a person asked before `fetch_url` asks for an address.
+pub(super) const FETCH_CONFIRM: &str = "`fetch_confirm = true` in `[builtins]`";
 
 /// What binds a program that works as an agent of another.
 #[derive(Clone, Debug)]
@@ -104,11 +109,13 @@ impl Under {
 /// What a program says of the calls of its agents.
 fn own_bounds(manifest: &Manifest, rules: Rules) -> Bounds {
     let builtins = &manifest.builtins;
-    let line = |asks: bool, setting: fn() -> String| asks.then(|| approvals::of_caller(&setting()).into());
+    let line = |asks: bool, setting: &str| {
+        asks.then(|| format!("{setting} of the program that calls this agent").into())
+    };
     Bounds {
         rules,
-        commands: line(builtins.shell_confirm, approvals::for_bash),
-        addresses: line(builtins.fetch_confirm, approvals::for_fetch),
+        commands: line(builtins.shell_confirm, SHELL_CONFIRM),
+        addresses: line(builtins.fetch_confirm, FETCH_CONFIRM),
     }
 }
 

@@ -2,34 +2,36 @@
 
 use std::sync::Arc;
 
-use super::assembly::Assembly;
+use super::contribution::{Contribution, NewTool};
 use super::machines::elsewhere;
 use super::options::{Ask, Options};
 use super::patterns;
+use super::rights::Rights;
 use haft_core::grant::Grant;
 use haft_core::limit::Limits;
-use haft_core::manifest::{McpServer, ToolPattern};
+use haft_core::manifest::{Manifest, McpServer, ToolPattern};
 use haft_core::report::Problem;
 use haft_mcp::client;
 use haft_nats::{Gate, Known, NatsTool};
 
-/// Puts in what workers have of the MCP servers that live there. Only they know what those have.
-pub(super) async fn add(assembly: &mut Assembly<'_>, options: &Options) -> anyhow::Result<()> {
-    let (manifest, placement) = (assembly.manifest, assembly.placement.clone());
+/// What workers have of the MCP servers that live there. Only they know what those have.
+pub(super) async fn contribution(rights: &Rights<'_>) -> Contribution {
+    let Rights { options, manifest, placement, .. } = rights;
+    let mut found = Contribution::default();
     let remote = manifest.mcp_servers.iter().filter(|server| server.enabled && !server.on.is_empty());
     for server in remote.filter(|server| !placement.runs(&server.on)) {
         let prefix = patterns::server_prefix(server.name.as_str());
-        match placement.gate().cloned() {
-            Some(gate) if is_asked(server, options) => add_tools(assembly, server, &gate).await?,
+        match placement.gate() {
+            Some(gate) if is_asked(server, options) => found.append(of_one(manifest, server, gate).await),
             Some(_) => {
-                assembly.is_complete &= !options.known_only;
-                assembly.unseen.note(prefix, "no worker was asked what its MCP servers have");
+                found.is_partial |= options.known_only;
+                found.unseen.note(prefix, "no worker was asked what its MCP servers have");
             }
             None if placement.is_worker() => {}
-            None => assembly.unseen.note(prefix, elsewhere(&server.on)),
+            None => found.unseen.note(prefix, elsewhere(&server.on)),
         }
     }
-    Ok(())
+    found
 }
 
 /// Whether workers are asked for the tools of `server`.
@@ -38,27 +40,24 @@ fn is_asked(server: &McpServer, options: &Options) -> bool {
     may_be_called && !options.known_only && (options.ask != Ask::Never || options.many_calls)
 }
 
-async fn add_tools(assembly: &mut Assembly<'_>, server: &McpServer, gate: &Arc<Gate>) -> anyhow::Result<()> {
-    let name = server.name.as_str();
-    let tools = match gate.tools(&server.on, |tool| client::owns(name, tool)).await {
-        Ok(tools) => tools,
-        Err(error) => {
-            let problem = Problem::new(format!("the tools of MCP server `{name}` are not known: {error}"));
-            assembly.problems.push(problem.at(server.name.span, "lives on workers").warning());
-            Vec::new()
-        }
-    };
+async fn of_one(manifest: &Manifest, server: &McpServer, gate: &Arc<Gate>) -> Contribution {
+    let (name, mut found) = (server.name.as_str(), Contribution::default());
+    let tools = gate.tools(&server.on, |tool| client::owns(name, tool)).await.unwrap_or_else(|error| {
+        let problem = Problem::new(format!("the tools of MCP server `{name}` are not known: {error}"));
+        found.problems.push(problem.at(server.name.span, "lives on workers").warning());
+        Vec::new()
+    });
     if tools.is_empty() {
-        assembly.unseen.note(patterns::server_prefix(name), "no worker is there that has it");
+        found.unseen.note(patterns::server_prefix(name), "no worker is there that has it");
     }
-    let place = assembly.manifest.source.place(server.name.span);
-    for known in tools.iter().filter(|known| is_offered(server, known)) {
-        let (tool, origin) =
-            (NatsTool::known(gate, known, &server.on), format!("MCP server `{name}` at {place}, on workers"));
-        let limits = NatsTool::limits(Limits { time: server.timeout, ..Limits::default() });
-        assembly.insert(Arc::new(tool), &Grant::none(), limits, origin, None)?;
-    }
-    Ok(())
+    let origin = format!("MCP server `{name}` at {}, on workers", manifest.source.place(server.name.span));
+    let limits = NatsTool::limits(Limits { time: server.timeout, ..Limits::default() });
+    let new = |known: &Known| {
+        let tool = Arc::new(NatsTool::known(gate, known, &server.on));
+        NewTool::new(tool, Grant::none(), limits, origin.clone())
+    };
+    found.tools = tools.iter().filter(|known| is_offered(server, known)).map(new).collect();
+    found
 }
 
 /// Whether program.toml offers the tool here. The worker's own has had its say.

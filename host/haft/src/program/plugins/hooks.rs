@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::Program;
-use super::assembly::Assembly;
-use super::pending_plugin::PendingPlugin;
-use super::watching::Watching;
+use super::PendingPlugin;
+use crate::program::Program;
+use crate::program::contribution::Contribution;
+use crate::program::watching::Watching;
 use haft_core::call::ToolResult;
 use haft_core::manifest::{Located, Plugin as Declared, ToolPattern};
 use haft_core::report::Problem;
@@ -82,47 +82,39 @@ fn seen_by(declared: &Declared) -> Option<Vec<ToolPattern>> {
     declared.hooks.as_ref().map(seen)
 }
 
-/// Has every call that the plugin was to see refused, since it cannot be had.
-pub(super) fn absent(assembly: &mut Assembly<'_>, declared: &Declared, why: &str) {
-    if let Some(tools) = seen_by(declared) {
-        let (name, why) = (declared.name.as_str().to_owned(), why.to_owned());
-        assembly.hooks.push(Watching { tools, hook: Arc::new(Absent { name, why }), is_absent: true });
-    }
+/// What refuses every call that the plugin was to see, since it cannot be had; `None` where it is no hook.
+pub(super) fn absent(declared: &Declared, why: &str) -> Option<Watching> {
+    let (name, why) = (declared.name.as_str().to_owned(), why.to_owned());
+    seen_by(declared).map(|tools| Watching { tools, hook: Arc::new(Absent { name, why }), is_absent: true })
 }
 
-/// Takes a plugin that is a hook, or is to be one; whether it did, and the plugin's functions are no tools.
-pub(super) fn take(assembly: &mut Assembly<'_>, pending: &PendingPlugin<'_>, plugin: &Plugin) -> bool {
-    let Some(declared) = pending.declared else { return false };
+/// What a plugin adds that is a hook, or is to be one: its functions are no tools. `None` for any other.
+pub(super) fn contribution(pending: &PendingPlugin<'_>, plugin: &Plugin) -> Option<Contribution> {
+    let (declared, name, mut found) = (pending.declared?, &pending.name, Contribution::default());
     let is_hook = plugin.contract() == Contract::Hook;
     let span = pending.span().unwrap_or(declared.name.span);
-    let name = &pending.name;
     match (seen_by(declared).filter(|_| pending.package.is_none()), pending.package) {
-        (None, _) if !is_hook => false,
+        (None, _) if !is_hook => return None,
         (_, Some(package)) => {
-            assembly.left_out(
-                package,
-                format!("plugin `{name}` of a package is a hook; only a program has hooks"),
-            );
-            true
+            let text = format!("plugin `{name}` of a package is a hook; only a program has hooks");
+            found.problems.push(Problem::new(text).at(package.name.span, "this package"));
         }
         (None, None) => {
-            let problem = Problem::new(format!("plugin `{name}` is a hook, and sees no calls"))
-                .at(span, "this component");
-            assembly.problems.push(problem.hint("`hooks = [\"*\"]` in its table has it see every call"));
-            true
+            let problem = Problem::new(format!("plugin `{name}` is a hook, and sees no calls"));
+            let problem = problem.at(span, "this component");
+            found.problems.push(problem.hint("`hooks = [\"*\"]` in its table has it see every call"));
         }
         (Some(tools), None) => {
             if let Some(hook) = PluginHook::new(plugin, name, pending.grant.clone(), pending.limits) {
-                assembly.hooks.push(Watching { tools, hook: Arc::new(hook), is_absent: false });
+                found.hooks.push(Watching { tools, hook: Arc::new(hook), is_absent: false });
             } else {
                 let why = "it exports no `haft:plugin/hooks`";
                 let problem = Problem::new(format!("plugin `{name}` cannot be a hook: {why}"));
-                assembly
-                    .problems
-                    .push(problem.at(span, "this component").hint("remove `hooks` from its table"));
-                absent(assembly, declared, why);
+                let problem = problem.at(span, "this component");
+                found.problems.push(problem.hint("remove `hooks` from its table"));
+                found.hooks.extend(absent(declared, why));
             }
-            true
         }
     }
+    Some(found)
 }

@@ -1,8 +1,8 @@
 //! The plugins that haft carries in itself: which of them there are, and what each may do. Grants
 //! what `[sandbox]` and `[builtins]` say and not a thing more.
 
-use super::assembly::Assembly;
-use super::pending_plugin::PendingPlugin;
+use super::PendingPlugin;
+use crate::program::rights::Rights;
 use haft_core::grant::{Grant, HostPattern};
 use haft_core::limit::Limits;
 use haft_core::manifest::{Builtins, Label};
@@ -33,7 +33,7 @@ macro_rules! packed {
     };
 }
 
-const BUILTINS: &[Builtin] = include!("../../../../plugins/builtins.rs");
+const BUILTINS: &[Builtin] = include!("../../../../../plugins/builtins.rs");
 
 /// The digests of what was built, as `sha256sum` writes them.
 const SUMS: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../plugins/built/SHA256SUMS"));
@@ -79,19 +79,15 @@ pub fn builtin_names() -> impl Iterator<Item = &'static str> {
 /// The variable that tells `search` where to ask.
 const SEARCH_URL: &str = "SEARCH_URL";
 
-/// The built-in plugins that are switched on. They follow `[sandbox]`, of which `files` are the rights of the one for
-/// files; `time` needs no right.
-pub(super) fn enabled<'m>(
-    assembly: &mut Assembly<'m>,
-    sandbox: &Grant,
-    files: &Grant,
-) -> Vec<PendingPlugin<'m>> {
-    let (own, placement) = (&assembly.manifest.builtins, &assembly.placement);
+/// The built-in plugins that are switched on. They have the rights of `[sandbox]`; `time` needs no right.
+pub(super) fn enabled<'a>(rights: &Rights<'a>) -> Vec<PendingPlugin<'a>> {
+    let own = &rights.manifest.builtins;
     // A target has tools of its own for its files.
-    let switches = Builtins { files: own.files && !assembly.is_target, ..own.clone() };
-    let placed = BUILTINS.iter().filter(|builtin| placement.loads(builtin.on(own)));
+    let switches = Builtins { files: own.files && rights.target.is_none(), ..own.clone() };
+    let placed = BUILTINS.iter().filter(|builtin| rights.placement.loads(builtin.on(own)));
     let pending = placed.filter_map(|builtin| {
-        Some(PendingPlugin { on: builtin.on(own), ..pending(builtin, &switches, (sandbox, files))? })
+        let pending = pending(builtin, &switches, (&rights.grant, &rights.files))?;
+        Some(PendingPlugin { on: builtin.on(own), ..pending })
     });
     pending.collect()
 }

@@ -1,33 +1,81 @@
-//! What plugins keep, and what they read of their configuration. How much may be kept is their grant's affair; here is
-//! only to whom it belongs, and which values they are told.
+//! What a loaded plugin works with besides its grant: headers that haft adds to its requests, a place for what it keeps, and
+//! its configuration. How much may be kept is its grant's affair.
 
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Map, Value};
 
-use super::Dirs;
-use super::pending_plugin::PendingPlugin;
-use haft_core::grant::Grant;
-use haft_core::manifest::{Located, Manifest, Setting};
+use super::PendingPlugin;
+use crate::program::rights::Rights;
+use haft_core::manifest::{Located, PluginSecret, Setting};
 use haft_core::report::Problem;
 use haft_core::secret::Secrets;
 use haft_core::tool::Schema;
-use haft_plugin_host::{Config, Plugin, Storage};
+use haft_plugin_host::{Config, Injection, Plugin, Storage};
 use haft_state::Owner;
 
-/// Where the plugin keeps things, if it may: that of a built-in plugin, which keeps nothing, is nowhere.
-pub(super) fn storage(manifest: &Manifest, dirs: &Dirs, pending: &PendingPlugin<'_>) -> Option<Storage> {
-    let may_keep = |grant: &Grant| grant.state().or(grant.cache()).is_some();
-    if pending.declared.is_none() || !may_keep(&pending.grant) {
-        return None;
+/// The plugin with all of it, and what of it cannot be had. A built-in plugin works with nothing.
+pub(super) async fn equipped(
+    rights: &Rights<'_>,
+    pending: &PendingPlugin<'_>,
+    plugin: Plugin,
+) -> (Plugin, Vec<Problem>) {
+    let (mut plugin, mut problems) = (plugin, Vec::new());
+    let Some(declared) = pending.declared else { return (plugin, problems) };
+    let secrets = rights.loaded.secrets();
+    plugin = plugin.with_injections(injections(pending.secrets(), secrets, &mut problems).await);
+    if let Some(storage) = storage(rights, pending) {
+        plugin = plugin.with_storage(storage);
     }
+    if let Some(config) = config(pending, &plugin, secrets, &mut problems).await {
+        plugin = plugin.with_config(config);
+    }
+    // What a package asks for here is not its own to decide: the program opts in.
+    if let Some(reuse) = declared.reuse.filter(|_| pending.package.is_none()) {
+        plugin = plugin.with_reuse(reuse);
+    }
+    (plugin, problems)
+}
+
+/// The headers that haft adds to its requests. One whose value cannot be had is a problem, and the plugin works
+/// without it.
+async fn injections(
+    declared: Vec<&PluginSecret>,
+    secrets: Secrets<'_>,
+    problems: &mut Vec<Problem>,
+) -> Vec<Injection> {
+    let mut injections = Vec::new();
+    for secret in declared {
+        match injection(secret, secrets).await {
+            Ok(injection) => injections.push(injection),
+            Err(problem) => problems.push(problem),
+        }
+    }
+    injections
+}
+
+async fn injection(secret: &PluginSecret, secrets: Secrets<'_>) -> Result<Injection, Problem> {
+    let name = &secret.name.value;
+    let value = secrets.read(&secret.source).await.map_err(|error| {
+        let problem = Problem::new(format!("secret `{name}` cannot be had: {error}"));
+        error.hint().into_iter().fold(problem.at(secret.name.span, "this secret"), Problem::hint)
+    })?;
+    Injection::new(secret.host.clone(), &secret.header, &secret.prefix, value).map_err(|error| {
+        Problem::new(format!("secret `{name}` cannot be used: {error}")).at(secret.name.span, "this secret")
+    })
+}
+
+/// Where the plugin keeps things, if it may.
+fn storage(rights: &Rights<'_>, pending: &PendingPlugin<'_>) -> Option<Storage> {
+    pending.grant.state().or(pending.grant.cache())?;
     let package = pending.package.map(|package| package.name.as_str());
-    Some(Storage::new(dirs.homes(), Owner::new(&manifest.path, package, &pending.name)))
+    let owner = Owner::new(&rights.manifest.path, package, &pending.name);
+    Some(Storage::new(rights.dirs.homes(), owner))
 }
 
 /// What the plugin is told of its configuration; `None` where program.toml says nothing of it. A value that cannot be had,
 /// or does not fit the schema that the component brings, is a problem: the plugin works without the former, and is told
 /// the latter as it is.
-pub(super) async fn config(
+async fn config(
     pending: &PendingPlugin<'_>,
     plugin: &Plugin,
     secrets: Secrets<'_>,
