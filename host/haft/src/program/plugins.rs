@@ -18,7 +18,9 @@ use haft_core::report::Problem;
 use haft_core::secret::Secrets;
 use haft_core::tool::{SubjectArgument, Tool, exposed_name};
 use haft_package::Kind;
-use haft_plugin_host::{Engine, GrantPlace, LoadError, Plugin, PluginOffer, PluginTool, Source, Uncallable};
+use haft_plugin_host::{
+    Engine, GrantPlace, LoadError, Plugin, PluginOffer, PluginOptions, PluginTool, Source, Uncallable,
+};
 
 /// The plugins that come with haft and those that the program declares, where they are enabled, with
 /// what each may do: `grants` are those of the declared ones.
@@ -78,19 +80,14 @@ pub(super) async fn load<'m>(
                 if let Some(declared) = pending.declared {
                     let own = pending.secrets();
                     let injections = injections::for_plugin(own, secrets, &mut assembly.problems).await;
-                    plugin = plugin.with_injections(injections);
-                    if let Some(storage) = kept::storage(assembly.manifest, dirs, pending) {
-                        plugin = plugin.with_storage(storage);
-                    }
-                    if let Some(config) =
-                        kept::config(pending, &plugin, secrets, &mut assembly.problems).await
-                    {
-                        plugin = plugin.with_config(config);
-                    }
-                    // What a package asks for here is not its own to decide: the program opts in.
-                    if let Some(reuse) = declared.reuse.filter(|_| pending.package.is_none()) {
-                        plugin = plugin.with_reuse(reuse);
-                    }
+                    plugin = plugin.with(PluginOptions {
+                        injections: injections.into_iter().collect(),
+                        storage: kept::storage(assembly.manifest, dirs, pending),
+                        config: kept::config(pending, &plugin, secrets, &mut assembly.problems).await,
+                        // What a package asks for here is not its own to decide: the program opts in.
+                        reuse: declared.reuse.filter(|_| pending.package.is_none()),
+                        responder: None,
+                    });
                 }
                 let named = |one: &Uncallable| format!("`{}` of `{}` {}", one.name, pending.name, one.reason);
                 assembly.uncallable.extend(plugin.uncallable().iter().map(named));
