@@ -8,7 +8,7 @@ use haft::call::{ToolCall, ToolResult};
 use haft::event::{Event, Events};
 use haft::grant::Grant;
 use haft::limit::Limits;
-use haft::plugin::{GrantPlace, Injection, Plugin, PluginTool, Source};
+use haft::plugin::{GrantPlace, Injection, Plugin, PluginOptions, PluginTool, Source};
 use haft::tool::{Session, Toolbox};
 use serde_json::{Value, json};
 
@@ -62,7 +62,8 @@ impl Guest {
     pub(crate) async fn injecting(grant: Grant, injections: Vec<Injection>) -> Self {
         let limits = Limits::default();
         let plugin = Plugin::load(engine(), "guest", Source::File(hostile()), &limits).await.unwrap();
-        let plugin = plugin.with_injections(injections);
+        let injections = injections.into_iter().collect();
+        let plugin = plugin.with(PluginOptions { injections, ..PluginOptions::default() });
         let mut toolbox = Toolbox::default();
         for def in plugin.tools() {
             let tool = PluginTool::new(&plugin, def, def.name.clone(), GrantPlace::Plugin);

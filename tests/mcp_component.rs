@@ -15,7 +15,7 @@ use haft::event::Event;
 use haft::grant::{Grant, HostPattern, Root};
 use haft::limit::Limits;
 use haft::manifest::Reuse;
-use haft::plugin::{Contract, GrantPlace, LoadError, Plugin, PluginTool, Source};
+use haft::plugin::{Contract, GrantPlace, LoadError, Plugin, PluginOptions, PluginTool, Source};
 use haft::tool::Toolbox;
 use serde_json::json;
 use tempfile::TempDir;
@@ -112,7 +112,8 @@ async fn progress_is_told() {
 #[tokio::test]
 async fn a_session_lasts_as_long_as_its_instance() {
     for (mode, expected) in [("session", ["1", "2", "3"]), ("plain", ["1", "1", "1"])] {
-        let plugin = load(mode).await.unwrap().with_reuse(REUSE);
+        let reused = PluginOptions { reuse: Some(REUSE), ..PluginOptions::default() };
+        let plugin = load(mode).await.unwrap().with(reused);
         let mut toolbox = Toolbox::default();
         for def in plugin.tools() {
             let tool = PluginTool::new(&plugin, def, def.name.clone(), GrantPlace::Plugin);

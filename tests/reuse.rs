@@ -10,7 +10,7 @@ use haft::event::{Event, Events};
 use haft::grant::Grant;
 use haft::limit::Limits;
 use haft::manifest::Reuse;
-use haft::plugin::{GrantPlace, Plugin, PluginTool, Source};
+use haft::plugin::{GrantPlace, Plugin, PluginOptions, PluginTool, Source};
 use haft::tool::inline::{self, ThreadLoad};
 use haft::tool::{Session, Toolbox};
 use serde_json::{Value, json};
@@ -25,7 +25,7 @@ const USUAL: Reuse = Reuse { max_calls: 100, max_idle: Duration::from_mins(5), m
 async fn plugin(reuse: Reuse) -> Plugin {
     let source = Source::File(hostile());
     let plugin = Plugin::load(engine(), "guest", source, &Limits::default()).await.unwrap();
-    plugin.with_reuse(reuse)
+    plugin.with(PluginOptions { reuse: Some(reuse), ..PluginOptions::default() })
 }
 
 /// The tools of `plugin` with a grant of their own, as an agent may have them.

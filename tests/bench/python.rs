@@ -29,7 +29,7 @@ use haft::event::{Event, Events};
 use haft::grant::Grant;
 use haft::limit::Limits;
 use haft::manifest::Reuse;
-use haft::plugin::{Engine, EngineOptions, GrantPlace, Plugin, PluginTool, Source};
+use haft::plugin::{Engine, EngineOptions, GrantPlace, Plugin, PluginOptions, PluginTool, Source};
 use haft::tool::{Session, Toolbox};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
@@ -116,7 +116,7 @@ fn calls(runtime: &Runtime, component: &Path, cache: &Path) -> [f64; 2] {
     let once = load(runtime, &engine(cache, false, Events::none()), component);
     let name = fresh.tools()[0].name.clone();
     let reuse = Reuse { max_calls: Reuse::MAX_CALLS, ..Reuse::default() };
-    let kept = toolbox(&fresh.clone().with_reuse(reuse));
+    let kept = toolbox(&fresh.with(PluginOptions { reuse: Some(reuse), ..PluginOptions::default() }));
     let (fresh, once) = (toolbox(&fresh), toolbox(&once));
     let arguments = json!({ "text": "one two three two one" });
     let mut table = Table::new("one call of a component with a Python inside, 30 ms after the one before");

@@ -1,15 +1,15 @@
-//! The contract of a component: by which exported functions haft lists and calls its tools. This file holds the data;
-//! `dispatch` picks the implementation (`haft_world`, `act`, `mcp`, `command` or `typed`, which serves hooks too) for each
-//! contract.
+//! The contract of a component: by which exported functions haft lists and calls its tools. `guest` says what each
+//! contract has to say, and `linked` lists them: `haft_world`, `act`, `mcp`, `command` and `typed`, which serves hooks too.
 
 pub(crate) mod act;
 pub(crate) mod answer;
 pub(crate) mod bindings;
 pub(crate) mod command;
-pub(crate) mod dispatch;
 pub(crate) mod floats;
+pub(crate) mod guest;
 pub(crate) mod haft_host;
 pub(crate) mod haft_world;
+pub(crate) mod linked;
 pub(crate) mod mcp;
 pub(crate) mod offers;
 pub(crate) mod typed;
@@ -63,11 +63,10 @@ pub(crate) enum Arguments {
 impl Arguments {
     /// `arguments` for a component of `contract`.
     pub(crate) fn new(contract: Contract, arguments: &Value) -> Self {
-        match contract {
-            Contract::Plugin => Self::Text(arguments.to_string()),
-            Contract::Act | Contract::Mcp | Contract::Command | Contract::Hook | Contract::Typed => {
-                Self::Value(arguments.clone())
-            }
+        if contract == Contract::Plugin {
+            Self::Text(arguments.to_string())
+        } else {
+            Self::Value(arguments.clone())
         }
     }
 

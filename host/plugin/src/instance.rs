@@ -17,14 +17,16 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 use wasmtime::{AsContextMut, Store, UpdateDeadline};
 
-use super::contract::dispatch::{GuestInstance, LinkedComponent};
+use super::contract::guest::Guest;
+use super::contract::linked::LinkedComponent;
 use super::contract::{Contract, Request};
 use super::engine::Engine;
 use super::failure::{End, LoadError, Stop, describe};
 use crate::component::listing::Listed;
 use crate::contract::answer::Output;
 use crate::debug::Recorder;
-use crate::instance::state::{Belongings, GuestState, MAX_HANDLES, Run};
+use crate::instance::state::{GuestState, MAX_HANDLES, Run};
+use crate::options::Belongings;
 use crate::storage;
 use crate::threads::writable::Writable;
 use crate::wasi::files::RelativePaths;
@@ -45,7 +47,7 @@ const MAX_CONCURRENT: usize = 3 * MAX_HANDLES;
 /// An instance, between its calls.
 pub(super) struct Instance {
     store: Store<GuestState>,
-    guest: GuestInstance,
+    guest: Box<dyn Guest>,
     limits: Limits,
     pub(super) made: Instant,
     calls: u32,
@@ -78,7 +80,7 @@ impl Instance {
         limits: &Limits,
         (run, writable): (Run, Option<Writable>),
     ) -> Result<Self, End> {
-        let http = Http::new(engine.client().clone(), grant.clone(), belongings.outbound.clone());
+        let http = Http::new(engine.client().clone(), grant.clone(), &belongings.options);
         let protected_paths = engine.protected_paths(&grant);
         let mut store = Store::new(
             component.component().engine(),

@@ -16,6 +16,7 @@ mod failure;
 mod hook;
 mod instance;
 mod offer;
+mod options;
 mod plugin;
 mod storage;
 mod threads;
@@ -33,9 +34,12 @@ pub use self::engine::{Engine, EngineOptions};
 pub use self::failure::LoadError;
 pub use self::hook::PluginHook;
 pub use self::offer::PluginOffer;
+pub use self::options::PluginOptions;
 pub use self::plugin::Plugin;
 pub use self::storage::Storage;
 pub use self::threads::landlock::LandlockState;
 pub use self::tool::PluginTool;
 pub use self::wasi::config::Config;
-pub use self::wasi::http::{CannedResponse, Injection, InjectionError, OutgoingRequest, Responder};
+pub use self::wasi::http::{
+    CannedResponse, Injection, InjectionError, Injections, OutgoingRequest, Responder,
+};

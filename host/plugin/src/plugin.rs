@@ -22,14 +22,11 @@ use crate::component::record;
 use crate::component::source::{Digest, Source};
 use crate::debug::symbols::Symbols;
 use crate::instance::reuse::Reuse;
-use crate::instance::state::Belongings;
 use crate::instance::warm_pool::WarmPool;
-use crate::storage::Storage;
+use crate::options::{Belongings, PluginOptions};
 use crate::threads::shares::Tenant;
-use crate::wasi::config::Config;
-use crate::wasi::http::{Injection, Injections, Responder};
 use haft_core::call::{Offers, ToolDef};
-use haft_core::limit::{self, Limits};
+use haft_core::limit::Limits;
 use haft_core::sync::Lock;
 
 /// A component whose tools are known. Clones share everything.
@@ -42,7 +39,7 @@ pub(super) struct PluginShared {
     /// Identifies the plugin where plugins share permits.
     pub(super) number: u64,
     pub(super) engine: Engine,
-    pub(super) discovered: Discovered,
+    pub(super) discovered: Arc<Discovered>,
     code: OnceLock<Result<Code, String>>,
     /// The same, optimized, where that was compiled quickly.
     optimized: OnceLock<Code>,
@@ -63,7 +60,6 @@ pub(super) struct PluginShared {
 }
 
 /// What has been found out about a component.
-#[derive(Clone)]
 pub(super) struct Discovered {
     source: Source,
     digest: Digest,
@@ -118,77 +114,51 @@ impl Plugin {
         discovered: Discovered,
         code: OnceLock<Result<Code, String>>,
     ) -> Self {
-        let (engine, name) = (engine.clone(), Arc::from(name));
-        let (warm_pool, calls) = (WarmPool::new(engine.ahead()), AtomicU64::new(0));
-        let classes = discovered.listing.classes.as_slice().into();
-        let belongings = Belongings { classes, ..Belongings::default() };
-        let (is_prewarming, is_expiring, is_discarding) = <(AtomicBool, AtomicBool, AtomicBool)>::default();
+        let optimized = OnceLock::new();
+        Self::given(
+            engine,
+            Arc::from(name),
+            Arc::new(discovered),
+            (code, optimized),
+            PluginOptions::default(),
+        )
+    }
+
+    /// The same component with what a program gives it, in the place of what it had, and with no instance yet.
+    #[must_use]
+    pub fn with(&self, options: PluginOptions) -> Self {
+        let PluginShared { engine, name, discovered, code, optimized, .. } = &*self.0;
+        let code = (code.clone(), optimized.clone());
+        Self::given(engine, name.clone(), discovered.clone(), code, options)
+    }
+
+    fn given(
+        engine: &Engine,
+        name: Arc<str>,
+        discovered: Arc<Discovered>,
+        (code, optimized): (OnceLock<Result<Code, String>>, OnceLock<Code>),
+        options: PluginOptions,
+    ) -> Self {
+        let reuse = options.reuse.map(|settings| Arc::new(Reuse::new(settings)));
+        let belongings = Belongings { options, classes: discovered.listing.classes.as_slice().into() };
         Self(Arc::new(PluginShared {
             name,
             number: Tenant::plugin(),
-            engine,
+            engine: engine.clone(),
             discovered,
             code,
-            optimized: OnceLock::new(),
+            optimized,
             is_optimizing: AtomicBool::default(),
             belongings,
             symbols: Symbols::default(),
-            reuse: None,
-            warm_pool,
-            calls,
-            is_prewarming,
-            is_expiring,
+            reuse,
+            warm_pool: WarmPool::new(engine.ahead()),
+            calls: AtomicU64::new(0),
+            is_prewarming: AtomicBool::default(),
+            is_expiring: AtomicBool::default(),
             discarded: Lock::default(),
-            is_discarding,
+            is_discarding: AtomicBool::default(),
         }))
-    }
-
-    /// The same plugin, with headers that haft adds to its requests and the plugin never sees.
-    /// They grant nothing: a host must be granted as well.
-    #[must_use]
-    pub fn with_injections(self, injections: impl IntoIterator<Item = Injection>) -> Self {
-        let injections = Injections::from_iter(injections);
-        // Most plugins have none: nothing of theirs is made twice.
-        if injections.is_empty() && self.0.belongings.outbound.injections.is_empty() {
-            return self;
-        }
-        self.with_change(|inner| inner.belongings.outbound.injections = injections)
-    }
-
-    /// The same plugin, whose requests `responder` answers: none leaves this machine.
-    #[must_use]
-    pub fn with_responder(self, responder: Arc<dyn Responder>) -> Self {
-        self.with_change(|inner| inner.belongings.outbound.responder = Some(responder))
-    }
-
-    /// The same plugin, which keeps things there as far as the grant of a call says so.
-    #[must_use]
-    pub fn with_storage(self, storage: Storage) -> Self {
-        self.with_change(|inner| inner.belongings.storage = Some(storage))
-    }
-
-    /// The same plugin with a configuration.
-    #[must_use]
-    pub fn with_config(self, config: Config) -> Self {
-        self.with_change(|inner| inner.belongings.config = Some(config))
-    }
-
-    /// The same plugin, whose instances serve several calls.
-    #[must_use]
-    pub fn with_reuse(self, reuse: limit::Reuse) -> Self {
-        self.with_change(|inner| inner.reuse = Some(Arc::new(Reuse::new(reuse))))
-    }
-
-    /// The same plugin with a change, and with no instance yet.
-    fn with_change(self, change: impl FnOnce(&mut PluginShared)) -> Self {
-        let own = &*self.0;
-        let same = Self::new(&own.engine, &own.name, own.discovered.clone(), own.code.clone());
-        let Some(mut inner) = Arc::into_inner(same.0) else { return self };
-        inner.optimized = own.optimized.clone();
-        inner.belongings = own.belongings.clone();
-        inner.reuse = own.reuse.as_ref().map(|reuse| Arc::new(Reuse::new(reuse.settings())));
-        change(&mut inner);
-        Self(Arc::new(inner))
     }
 
     /// How many instances wait for a call, made ahead of it ([`EngineOptions::ahead`]): at most twice that number.
@@ -299,16 +269,5 @@ mod tests {
         let plugins = loading.join_all().await;
         assert!(plugins.iter().all(|plugin| plugin.contract() == Contract::Hook));
         assert_eq!(plugins.iter().filter(|plugin| plugin.0.is_loaded()).count(), 1);
-    }
-
-    /// What most plugins are is not made a second time.
-    #[test]
-    fn no_injection_is_no_change() {
-        let engine = Engine::new(&EngineOptions::default());
-        let listing = Listing::new(Contract::Plugin);
-        let digest = Digest::compute(b"");
-        let discovered = Discovered { source: Source::Embedded(b""), key: digest.clone(), digest, listing };
-        let plugin = Plugin::new(&engine, "p", discovered, OnceLock::new());
-        assert!(Arc::ptr_eq(&plugin.0, &plugin.clone().with_injections([]).0));
     }
 }

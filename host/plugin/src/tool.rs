@@ -388,7 +388,7 @@ impl PluginShared {
             return Ok(Writable::open(grant, None));
         }
         Self::load_code(self).await?;
-        let (grant, storage) = (grant.clone(), self.belongings.storage.clone());
+        let (grant, storage) = (grant.clone(), self.belongings.options.storage.clone());
         self.engine.threads().own(move || Writable::open(&grant, storage.as_ref())).await
     }
 

@@ -20,7 +20,7 @@ use haft_core::limit::Limits;
 use haft_core::report::nearest;
 use haft_core::sync::Lock;
 use haft_core::tool::{Session, Toolbox};
-use haft_plugin_host::{GrantPlace, Plugin, PluginTool, Responder};
+use haft_plugin_host::{GrantPlace, Plugin, PluginOptions, PluginTool, Responder};
 
 /// A component under test.
 pub struct Bench {
@@ -121,7 +121,8 @@ impl Bench {
         grant: Grant,
         responder: Arc<dyn Responder>,
     ) -> anyhow::Result<(ToolResult, Vec<String>)> {
-        let plugin = self.plugin.clone().with_responder(responder);
+        let plugin =
+            self.plugin.with(PluginOptions { responder: Some(responder), ..PluginOptions::default() });
         let mut toolbox = Toolbox::default();
         for def in plugin.tools().iter().filter(|def| def.name == call.tool) {
             let tool = PluginTool::new(&plugin, def, def.name.clone(), GrantPlace::Plugin);

@@ -16,16 +16,15 @@ use crate::component::compile::Tier;
 use crate::component::listing::{self, Listed, Listing};
 use crate::component::offered;
 use crate::component::record;
-use crate::component::sections::{self, Sections, WIT_SECTION};
+use crate::component::sections;
 use crate::component::source::{Digest, Source};
 use crate::contract::act::DeclaredClass;
-use crate::contract::dispatch::LinkedComponent;
-use crate::contract::typed;
-use crate::contract::{Contract, command};
+use crate::contract::linked::LinkedComponent;
 use crate::engine::Engine;
 use crate::failure::{End, LoadError};
 use crate::instance::Instance;
-use crate::instance::state::{Belongings, Run};
+use crate::instance::state::Run;
+use crate::options::Belongings;
 use crate::threads::NoAnswer;
 use crate::threads::landlock;
 use crate::threads::shares::Tenant;
@@ -118,36 +117,11 @@ struct Compiled {
 fn compile(engine: &Engine, source: &Source, sibling_wit: Option<&str>) -> Result<Compiled, LoadError> {
     let bytes = source.read().map_err(|error| unreadable(source, error))?;
     let (component, code) = engine.compile(&bytes)?;
-    let linked = LinkedComponent::new(engine, &component)?;
+    let linked = LinkedComponent::new(engine, &component, None)?;
     let sections = sections::read(&bytes).unwrap_or_default();
-    let listing = match linked.contract() {
-        contract @ (Contract::Typed | Contract::Hook) => {
-            let exports = typed::Exports::from_component(component.engine(), &component);
-            let listing = typed::listing(&exports, &read_docs(&sections, sibling_wit))?;
-            Some(Listing { contract, ..listing })
-        }
-        Contract::Command => Some(command::listing(sections.label("description"))),
-        Contract::Plugin | Contract::Act | Contract::Mcp => None,
-    };
+    let listing = linked.listing(&sections, sibling_wit)?;
     let classes = sections.act.map(|about| about.classes).unwrap_or_default();
     Ok(Compiled { linked, listing, code, config: sections.config, classes })
-}
-
-/// The documentation of a component: from its own section, else from the WIT file beside it. A problem is logged, and
-/// the functions are listed without documentation.
-fn read_docs(sections: &Sections, sibling_wit: Option<&str>) -> typed::Docs {
-    let (docs, problems) = typed::Docs::decode(&sections.wit);
-    let problems = problems.iter().map(|problem| format!("its section `{WIT_SECTION}`: {problem}"));
-    for problem in sections.problems.iter().cloned().chain(problems) {
-        tracing::warn!("what is written about a plugin cannot be used: {problem}");
-    }
-    match sibling_wit.filter(|_| docs.is_empty()) {
-        Some(sibling_wit) => typed::Docs::parse(sibling_wit).unwrap_or_else(|problem| {
-            tracing::warn!("what is written beside a plugin cannot be used: {problem}");
-            typed::Docs::default()
-        }),
-        None => docs,
-    }
 }
 
 /// Asks a component for its tools, which may be known, and for what it offers beside them, granting nothing.

@@ -1,7 +1,7 @@
 //! Reads a component's file without running it: its exports, imports, sections and metadata.
 
 use crate::contract::Contract;
-use crate::contract::dispatch::detect_contract;
+use crate::contract::linked::detect_contract;
 use crate::failure::LoadError;
 
 pub use crate::component::sections::{Custom, Extern, ExternKind, Producer, Sections, SectionsError};

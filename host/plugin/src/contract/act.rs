@@ -15,6 +15,9 @@ mod stream;
 mod text;
 mod tool_list;
 
+use std::sync::Arc;
+
+use async_trait::async_trait;
 use wasmtime::Store;
 use wasmtime::component::{Component, ComponentExportIndex, Instance, InstancePre};
 
@@ -22,10 +25,11 @@ pub(crate) use self::declared::DeclaredClass;
 pub use self::metadata::{ActMetadata, Asked};
 use self::session::{Session, Sessions};
 use self::shapes::{CallResponse, CallTool, ListTools};
-use crate::component::listing::ListedTool;
-use crate::contract::Request;
+use crate::component::listing::{Listed, Listing};
 use crate::contract::answer::Output;
+use crate::contract::guest::{Guest, Kind, MakeGuest, unlisted};
 use crate::contract::version::exported_version;
+use crate::contract::{Contract, Request};
 use crate::failure::LoadError;
 use crate::instance::state::GuestState;
 use haft_core::tool::ToolError;
@@ -49,60 +53,46 @@ fn is_spoken(version: &str) -> bool {
 ///
 /// # Errors
 /// It is exported in an unsupported version only.
-pub(crate) fn is_exported(exports: &[&str]) -> Result<bool, LoadError> {
+fn is_exported(exports: &[&str]) -> Result<bool, LoadError> {
     exported_version(exports, INTERFACE, "act:tools", SUPPORTED, is_spoken)
 }
 
-/// A linked component of the world, with its two functions resolved.
-#[derive(Clone)]
-pub(crate) struct ActComponent {
-    component: InstancePre<GuestState>,
-    list: ComponentExportIndex,
-    call: ComponentExportIndex,
-    sessions: Option<Sessions>,
+/// The contract.
+pub(crate) const KIND: Kind =
+    Kind { contract: Contract::Act, is_exported, link, listing: unlisted, may_offer: false, result_cost: 0 };
+
+fn link(
+    linked: &InstancePre<GuestState>,
+    exports: &[&str],
+    _: Option<&Listing>,
+) -> Result<MakeGuest, LoadError> {
+    let is_provider = |name: &&&str| name.strip_prefix(INTERFACE).is_some_and(is_spoken);
+    let interface = exports.iter().find(is_provider).copied().unwrap_or(INTERFACE);
+    let missing = |name: &str| LoadError::Link(format!("`{interface}` has no function `{name}`"));
+    let component: &Component = linked.component();
+    let place = |name: &str| {
+        let provider = component.get_export_index(None, interface);
+        provider.and_then(|provider| component.get_export_index(Some(&provider), name))
+    };
+    let list = place("list-tools").ok_or_else(|| missing("list-tools"))?;
+    let call = place("call-tool").ok_or_else(|| missing("call-tool"))?;
+    let sessions = Sessions::of(component, exports);
+    Ok(Arc::new(move |_, instance| {
+        Ok(Box::new(ActGuest { instance, list, call, sessions: sessions.clone() }))
+    }))
 }
 
-/// One instance of it.
-pub(crate) struct ActGuest {
+/// One instance, and its two functions.
+struct ActGuest {
     instance: Instance,
     list: ComponentExportIndex,
     call: ComponentExportIndex,
     sessions: Option<Sessions>,
 }
 
-impl ActComponent {
-    /// A linked component that exports the world under one of these names.
-    pub(crate) fn new(linked: InstancePre<GuestState>, exports: &[&str]) -> Result<Self, LoadError> {
-        let is_provider = |name: &&&str| name.strip_prefix(INTERFACE).is_some_and(is_spoken);
-        let interface = exports.iter().find(is_provider).copied().unwrap_or(INTERFACE);
-        let missing = |name: &str| LoadError::Link(format!("`{interface}` has no function `{name}`"));
-        let component: &Component = linked.component();
-        let place = |name: &str| {
-            let provider = component.get_export_index(None, interface);
-            provider.and_then(|provider| component.get_export_index(Some(&provider), name))
-        };
-        let list = place("list-tools").ok_or_else(|| missing("list-tools"))?;
-        let call = place("call-tool").ok_or_else(|| missing("call-tool"))?;
-        let sessions = Sessions::of(component, exports);
-        Ok(Self { component: linked, list, call, sessions })
-    }
-
-    pub(crate) fn component(&self) -> &Component {
-        self.component.component()
-    }
-
-    pub(crate) async fn instantiate(&self, store: &mut Store<GuestState>) -> wasmtime::Result<ActGuest> {
-        let instance = self.component.instantiate_async(&mut *store).await?;
-        Ok(ActGuest { instance, list: self.list, call: self.call, sessions: self.sessions.clone() })
-    }
-}
-
-impl ActGuest {
-    /// Asks for the tools.
-    pub(crate) async fn list(
-        &self,
-        store: &mut Store<GuestState>,
-    ) -> wasmtime::Result<Result<Vec<ListedTool>, LoadError>> {
+#[async_trait]
+impl Guest for ActGuest {
+    async fn list(&self, store: &mut Store<GuestState>) -> wasmtime::Result<Result<Listed, LoadError>> {
         let list: ListTools = match self.instance.get_typed_func(&mut *store, self.list) {
             Ok(list) => list,
             Err(error) => return Ok(Err(LoadError::link(&error))),
@@ -112,13 +102,12 @@ impl ActGuest {
             Ok(listed) if listed.tools.is_empty() && self.sessions.is_some() => {
                 Err(LoadError::Listing(BRIDGE.to_owned()))
             }
-            Ok(listed) => Ok(listed.tools.into_iter().map(tool_list::tool).collect()),
+            Ok(listed) => Ok(Listed::tools(listed.tools.into_iter().map(tool_list::tool).collect())),
             Err(failure) => Err(LoadError::Listing(content::message(&failure))),
         })
     }
 
-    /// Runs a tool to its end.
-    pub(crate) async fn call(
+    async fn call(
         &self,
         store: &mut Store<GuestState>,
         request: &Request,
@@ -126,7 +115,7 @@ impl ActGuest {
         let call: CallTool = self.instance.get_typed_func(&mut *store, self.call)?;
         let arguments = cbor::encode(&request.arguments.value());
         let (session, refusal) = match &self.sessions {
-            Some(sessions) => match Box::pin(sessions.open(&self.instance, store)).await? {
+            Some(sessions) => match sessions.open(&self.instance, store).await? {
                 Ok(session) => (Some(session), None),
                 Err(refusal) => (None, Some(refusal)),
             },
@@ -139,7 +128,7 @@ impl ActGuest {
             CallResponse::Streaming(stream) => stream::collect(store, stream).await?,
         };
         if let Some(session) = session {
-            Box::pin(session.close(&self.instance, store)).await?;
+            session.close(&self.instance, store).await?;
         }
         Ok(content::answer(events, refusal.as_deref()))
     }

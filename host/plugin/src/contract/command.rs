@@ -2,15 +2,19 @@
 //! which takes the words of a command line and the standard input, and answers what the program writes. WASI tells
 //! success from failure; an exit code of its own is what few programs ask for.
 
+use std::sync::Arc;
+
+use async_trait::async_trait;
 use serde_json::{Value, json};
 use wasmtime::Store;
-use wasmtime::component::{Component, InstancePre};
+use wasmtime::component::InstancePre;
 use wasmtime_wasi::I32Exit;
 use wasmtime_wasi::p2::bindings as p2;
 use wasmtime_wasi::p3::bindings as p3;
 
 use crate::component::listing::{Listing, MAX_DESCRIPTION};
 use crate::contract::answer::{Output, Piece};
+use crate::contract::guest::{Guest, Kind, MakeGuest};
 use crate::contract::{Contract, Request};
 use crate::failure::LoadError;
 use crate::instance::state::GuestState;
@@ -30,17 +34,22 @@ const NAME: &str = "run";
 const DESCRIPTION: &str = "Runs this WebAssembly program with the words of a command line and the text of its standard \
                            input, and returns what it writes.";
 
-/// Whether components with these exports are commands.
-pub(crate) fn is_exported(exports: &[&str]) -> bool {
-    [INTERFACE, LATER].iter().any(|interface| is_among(exports, interface))
-}
+/// The contract.
+pub(crate) const KIND: Kind = Kind {
+    contract: Contract::Command,
+    is_exported: |exports| Ok([INTERFACE, LATER].iter().any(|interface| is_among(exports, interface))),
+    link,
+    listing: |_, sections, _| Ok(Some(listing(sections.label("description")))),
+    may_offer: false,
+    result_cost: 0,
+};
 
 fn is_among(exports: &[&str], interface: &str) -> bool {
     exports.iter().any(|name| name.starts_with(interface))
 }
 
 /// The one tool. `description`: what the component says of itself.
-pub(crate) fn listing(description: Option<&str>) -> Listing {
+fn listing(description: Option<&str>) -> Listing {
     let description = match description.map(str::trim).filter(|text| !text.is_empty()) {
         Some(text) => format!("{text}\n\n{DESCRIPTION}").chars().take(MAX_DESCRIPTION).collect(),
         None => DESCRIPTION.to_owned(),
@@ -71,43 +80,26 @@ fn parameters() -> Value {
     })
 }
 
-/// A linked command.
-#[derive(Clone)]
-pub(crate) enum CommandComponent {
-    Earlier(p2::CommandPre<GuestState>),
-    Later(p3::CommandPre<GuestState>),
+fn link(
+    linked: &InstancePre<GuestState>,
+    exports: &[&str],
+    _: Option<&Listing>,
+) -> Result<MakeGuest, LoadError> {
+    let failed = |error: wasmtime::Error| LoadError::link(&error);
+    if is_among(exports, INTERFACE) {
+        let command = p2::CommandIndices::new(linked).map_err(failed)?;
+        return Ok(Arc::new(move |store, instance| {
+            Ok(Box::new(CommandGuest::Earlier(command.load(store, &instance)?)))
+        }));
+    }
+    let command = p3::CommandIndices::new(linked).map_err(failed)?;
+    Ok(Arc::new(move |store, instance| Ok(Box::new(CommandGuest::Later(command.load(store, &instance)?)))))
 }
 
-/// One instance of it, which is run once.
-pub(crate) enum CommandGuest {
+/// One instance, which is run once.
+enum CommandGuest {
     Earlier(p2::Command),
     Later(p3::Command),
-}
-
-impl CommandComponent {
-    /// A linked component with these exports.
-    pub(crate) fn new(linked: InstancePre<GuestState>, exports: &[&str]) -> Result<Self, LoadError> {
-        let new = if is_among(exports, INTERFACE) {
-            p2::CommandPre::new(linked).map(Self::Earlier)
-        } else {
-            p3::CommandPre::new(linked).map(Self::Later)
-        };
-        new.map_err(|error| LoadError::link(&error))
-    }
-
-    pub(crate) fn component(&self) -> &Component {
-        match self {
-            Self::Earlier(linked) => linked.instance_pre().component(),
-            Self::Later(linked) => linked.instance_pre().component(),
-        }
-    }
-
-    pub(crate) async fn instantiate(&self, store: &mut Store<GuestState>) -> wasmtime::Result<CommandGuest> {
-        match self {
-            Self::Earlier(linked) => linked.instantiate_async(store).await.map(CommandGuest::Earlier),
-            Self::Later(linked) => linked.instantiate_async(store).await.map(CommandGuest::Later),
-        }
-    }
 }
 
 impl CommandGuest {
@@ -115,15 +107,16 @@ impl CommandGuest {
     async fn run(&self, store: &mut Store<GuestState>) -> wasmtime::Result<Result<(), ()>> {
         match self {
             Self::Earlier(guest) => guest.wasi_cli_run().call_run(store).await,
-            // On the heap: it would make the future of every call of a plugin larger.
             Self::Later(guest) => {
-                Box::pin(store.run_concurrent(async |store| guest.wasi_cli_run().call_run(store).await))
-                    .await?
+                store.run_concurrent(async |store| guest.wasi_cli_run().call_run(store).await).await?
             }
         }
     }
+}
 
-    pub(crate) async fn call(
+#[async_trait]
+impl Guest for CommandGuest {
+    async fn call(
         &self,
         store: &mut Store<GuestState>,
         request: &Request,
@@ -145,6 +138,11 @@ impl CommandGuest {
             0 => Ok(Output { pieces: vec![Piece::Text(text)], structured: None }),
             _ => Err(ToolError::ExecutionFailed(text)),
         })
+    }
+
+    /// A program has run to its end.
+    fn is_reusable(&self) -> bool {
+        false
     }
 }
 

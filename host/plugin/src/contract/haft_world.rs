@@ -1,15 +1,19 @@
 //! The `haft:plugin` world: the component lists its tools itself and gets arguments as JSON text. It is the only
 //! contract whose components can import haft's own host functions.
 
-use wasmtime::Store;
-use wasmtime::component::{Component, Instance, InstancePre};
+use std::sync::Arc;
 
-use crate::component::listing::ListedTool;
-use crate::contract::Request;
+use async_trait::async_trait;
+use wasmtime::Store;
+use wasmtime::component::InstancePre;
+
+use crate::component::listing::{Listed, ListedTool, Listing};
 use crate::contract::answer::{Output, Piece, Structured};
 use crate::contract::bindings::exports::haft::plugin::tools;
-use crate::contract::bindings::{Plugin as Bindings, PluginPre};
+use crate::contract::bindings::{Plugin as Bindings, PluginIndices};
+use crate::contract::guest::{Guest, Kind, MakeGuest, unlisted};
 use crate::contract::version::exported_version;
+use crate::contract::{Contract, Request};
 use crate::failure::LoadError;
 use crate::instance::state::GuestState;
 use haft_core::call::{Attachment, Hints};
@@ -28,7 +32,7 @@ const SUPPORTED: &str = "0.1.0";
 ///
 /// # Errors
 /// It is exported in an unsupported version only.
-pub(crate) fn is_exported(exports: &[&str]) -> Result<bool, LoadError> {
+fn is_exported(exports: &[&str]) -> Result<bool, LoadError> {
     exported_version(exports, INTERFACE, "haft:plugin", SUPPORTED, |version| version == SUPPORTED)
 }
 
@@ -40,56 +44,32 @@ pub(crate) fn is_hook_exported(exports: &[&str]) -> Result<bool, LoadError> {
     exported_version(exports, HOOKS, "haft:plugin", SUPPORTED, |version| version == SUPPORTED)
 }
 
-/// A linked component of the world, with its two functions resolved.
-#[derive(Clone)]
-pub(crate) struct HaftComponent {
-    tools: PluginPre<GuestState>,
-    has_offers: bool,
+/// The contract.
+pub(crate) const KIND: Kind = Kind {
+    contract: Contract::Plugin,
+    is_exported,
+    link,
+    listing: unlisted,
+    may_offer: true,
+    result_cost: 0,
+};
+
+fn link(linked: &InstancePre<GuestState>, _: &[&str], _: Option<&Listing>) -> Result<MakeGuest, LoadError> {
+    let tools = PluginIndices::new(linked).map_err(|error| LoadError::link(&error))?;
+    Ok(Arc::new(move |store, instance| Ok(Box::new(HaftGuest(tools.load(store, &instance)?)))))
 }
 
-/// One instance of it, and itself where it offers something beside its tools.
-pub(crate) struct HaftGuest(Bindings, Option<Instance>);
+/// One instance.
+struct HaftGuest(Bindings);
 
-impl HaftComponent {
-    pub(crate) fn new(linked: InstancePre<GuestState>, has_offers: bool) -> Result<Self, LoadError> {
-        let tools = PluginPre::new(linked).map_err(|error| LoadError::link(&error))?;
-        Ok(Self { tools, has_offers })
-    }
-
-    pub(crate) fn component(&self) -> &Component {
-        self.tools.instance_pre().component()
-    }
-
-    pub(crate) fn has_offers(&self) -> bool {
-        self.has_offers
-    }
-
-    pub(crate) async fn instantiate(&self, store: &mut Store<GuestState>) -> wasmtime::Result<HaftGuest> {
-        if self.has_offers {
-            // On the heap: the future of every call would have room for it.
-            return Box::pin(self.instantiate_offering(store)).await;
-        }
-        self.tools.instantiate_async(store).await.map(|tools| HaftGuest(tools, None))
-    }
-
-    async fn instantiate_offering(&self, store: &mut Store<GuestState>) -> wasmtime::Result<HaftGuest> {
-        let instance = self.tools.instance_pre().instantiate_async(&mut *store).await?;
-        Ok(HaftGuest(Bindings::new(store, &instance)?, Some(instance)))
-    }
-}
-
-impl HaftGuest {
-    /// The instance, where it offers something beside its tools.
-    pub(crate) fn offering(&self) -> Option<Instance> {
-        self.1
-    }
-
-    pub(crate) async fn list(&self, store: &mut Store<GuestState>) -> wasmtime::Result<Vec<ListedTool>> {
+#[async_trait]
+impl Guest for HaftGuest {
+    async fn list(&self, store: &mut Store<GuestState>) -> wasmtime::Result<Result<Listed, LoadError>> {
         let listed = self.0.haft_plugin_tools().call_list_tools(store).await?;
-        Ok(listed.into_iter().map(listed_tool).collect())
+        Ok(Ok(Listed::tools(listed.into_iter().map(listed_tool).collect())))
     }
 
-    pub(crate) async fn call(
+    async fn call(
         &self,
         store: &mut Store<GuestState>,
         request: &Request,

@@ -17,9 +17,10 @@ mod tool_list;
 
 use std::sync::{Arc, OnceLock};
 
+use async_trait::async_trait;
 use serde_json::{Map, Value, json};
 use wasmtime::Store;
-use wasmtime::component::{Component, InstancePre};
+use wasmtime::component::InstancePre;
 
 use self::inquiry::{Inquiry, Next};
 use self::manner::Manner;
@@ -27,9 +28,10 @@ use self::message::Failure;
 use self::news::News;
 use self::server::{LinkedServer, Server};
 use self::session::{Channel, Session};
-use crate::component::listing::Listed;
-use crate::contract::Request;
+use crate::component::listing::{Listed, Listing};
 use crate::contract::answer::Output;
+use crate::contract::guest::{Guest, Kind, MakeGuest, unlisted};
+use crate::contract::{Contract, Request};
 use crate::failure::LoadError;
 use crate::instance::state::GuestState;
 use haft_core::sync::Lock;
@@ -41,20 +43,31 @@ const MAX_PAGE: u64 = 8 << 20;
 /// Bytes of an answer beside what the limit of results is for: JSON's own, and a picture is longer in base64.
 const MAX_OVERHEAD: u64 = 1 << 20;
 
-/// Whether components with these exports serve HTTP. Whether that is MCP shows when they are asked.
-pub(crate) fn is_exported(exports: &[&str]) -> bool {
-    server::is_exported(exports)
-}
+/// The contract. Whether what a component serves is MCP shows when it is asked for its tools.
+pub(crate) const KIND: Kind = Kind {
+    contract: Contract::Mcp,
+    is_exported: |exports| Ok(server::is_exported(exports)),
+    link,
+    listing: unlisted,
+    may_offer: false,
+    result_cost: 0,
+};
 
-/// A linked server.
-#[derive(Clone)]
-pub(crate) struct McpComponent {
-    component: LinkedServer,
-    shared: Arc<Shared>,
+fn link(
+    linked: &InstancePre<GuestState>,
+    exports: &[&str],
+    listing: Option<&Listing>,
+) -> Result<MakeGuest, LoadError> {
+    let manner = listing.and_then(|listing| listing.manner.clone());
+    let shared = Shared { manner: manner.map(OnceLock::from).unwrap_or_default(), inquiry: Lock::default() };
+    let (server, shared) = (LinkedServer::new(linked, exports)?, Arc::new(shared));
+    Ok(Arc::new(move |store, instance| {
+        let guest = server.load(store, &instance)?;
+        Ok(Box::new(McpGuest { guest, shared: shared.clone(), session: Lock::default() }))
+    }))
 }
 
 /// What the instances of a component share.
-#[derive(Default)]
 struct Shared {
     manner: OnceLock<Manner>,
     /// How far the inquiry for its tools is.
@@ -62,40 +75,17 @@ struct Shared {
 }
 
 /// One instance of it.
-pub(crate) struct McpGuest {
+struct McpGuest {
     guest: Server,
     shared: Arc<Shared>,
     /// Its session between two calls.
     session: Lock<Option<Session>>,
 }
 
-impl McpComponent {
-    /// A linked component with these exports.
-    pub(crate) fn new(linked: InstancePre<GuestState>, exports: &[&str]) -> Result<Self, LoadError> {
-        Ok(Self { component: LinkedServer::new(linked, exports)?, shared: Arc::default() })
-    }
-
-    /// Takes note of how the server wants to be spoken to, as it was found out before.
-    pub(crate) fn note(&self, manner: &Manner) {
-        self.shared.manner.get_or_init(|| manner.clone());
-    }
-
-    pub(crate) fn component(&self) -> &Component {
-        self.component.component()
-    }
-
-    pub(crate) async fn instantiate(&self, store: &mut Store<GuestState>) -> wasmtime::Result<McpGuest> {
-        let guest = self.component.instantiate(store).await?;
-        Ok(McpGuest { guest, shared: self.shared.clone(), session: Lock::default() })
-    }
-}
-
-impl McpGuest {
+#[async_trait]
+impl Guest for McpGuest {
     /// Takes the inquiry for the tools one instance further.
-    pub(crate) async fn list(
-        &self,
-        store: &mut Store<GuestState>,
-    ) -> wasmtime::Result<Result<Listed, LoadError>> {
+    async fn list(&self, store: &mut Store<GuestState>) -> wasmtime::Result<Result<Listed, LoadError>> {
         let mut channel = Channel::new(&self.guest, News::none(), MAX_PAGE);
         let inquiry = std::mem::take(&mut *self.shared.inquiry.lock());
         match inquiry.go_on(&mut channel, store).await {
@@ -111,8 +101,7 @@ impl McpGuest {
         }
     }
 
-    /// Calls a tool.
-    pub(crate) async fn call(
+    async fn call(
         &self,
         store: &mut Store<GuestState>,
         request: &Request,
@@ -125,11 +114,13 @@ impl McpGuest {
         }
     }
 
-    /// Whether it may be called again: it has a session, and is not at work.
-    pub(crate) fn is_reusable(&self) -> bool {
+    /// Where it has a session, and is not at work.
+    fn is_reusable(&self) -> bool {
         self.session.lock().is_some()
     }
+}
 
+impl McpGuest {
     async fn request(
         &self,
         channel: &mut Channel<'_>,

@@ -3,14 +3,17 @@
 
 mod bindings;
 
+use async_trait::async_trait;
 use serde_json::Value;
 use wasmtime::Store;
 use wasmtime::component::Instance;
 
-use self::bindings::Offering;
+use self::bindings::Offering as Bindings;
 use self::bindings::exports::haft::plugin::offers as wit;
+use crate::component::listing::Listed;
 use crate::contract::Request;
 use crate::contract::answer::{Output, Piece, Structured};
+use crate::contract::guest::Guest;
 use crate::contract::version::exported_version;
 use crate::failure::LoadError;
 use crate::instance::state::GuestState;
@@ -48,39 +51,61 @@ pub(crate) fn is_exported(exports: &[&str]) -> Result<bool, LoadError> {
     exported_version(exports, INTERFACE, "haft:plugin", SUPPORTED, |version| version == SUPPORTED)
 }
 
-/// Whether a call is one of a prompt or of resources.
-pub(crate) fn is_meant(request: &Request) -> bool {
-    request.tool == READ || request.tool.starts_with(PROMPTS)
-}
-
-/// Asks an instance of a component that exports the interface for what it offers.
-pub(crate) async fn list(store: &mut Store<GuestState>, instance: Instance) -> wasmtime::Result<Offers> {
-    let guest = Offering::new(&mut *store, &instance)?;
-    let wit::Offered { prompts, resources, templates } =
-        guest.haft_plugin_offers().call_list_offers(store).await?;
-    let listed = |entries: Vec<wit::Entry>| entries.into_iter().map(resource).collect();
-    let resources = ResourceList { listed: listed(resources), templates: listed(templates) };
-    Ok(Offers { prompts: prompts.into_iter().map(prompt).collect(), resources })
-}
-
-/// Gets a prompt or reads a resource.
-pub(crate) async fn call(
-    store: &mut Store<GuestState>,
+/// A guest that offers something beside its tools.
+pub(crate) struct Offering {
+    guest: Box<dyn Guest>,
     instance: Instance,
-    request: &Request,
-) -> wasmtime::Result<Result<Output, ToolError>> {
-    let guest = Offering::new(&mut *store, &instance)?;
-    let (offers, id) = (guest.haft_plugin_offers(), request.id.as_str());
-    let arguments = request.arguments.value();
-    if let Some(name) = request.tool.strip_prefix(PROMPTS) {
-        let given: Vec<(&str, &str)> = texts(&arguments).collect();
-        let asked = wit::PromptRequest { id, name, arguments: &given };
-        let got = offers.call_get_prompt(store, asked).await?;
-        return Ok(got.map(messages).map_err(error));
+}
+
+impl Offering {
+    /// `guest`, which is `instance` of a component that exports the interface.
+    pub(crate) fn new(guest: Box<dyn Guest>, instance: Instance) -> Self {
+        Self { guest, instance }
     }
-    let path = texts(&arguments).find(|(name, _)| *name == PATH).map_or("", |(_, path)| path);
-    let got = offers.call_read_resource(store, wit::ReadRequest { id, path }).await?;
-    Ok(got.map(contents).map_err(error))
+}
+
+#[async_trait]
+impl Guest for Offering {
+    async fn list(&self, store: &mut Store<GuestState>) -> wasmtime::Result<Result<Listed, LoadError>> {
+        self.guest.list(store).await
+    }
+
+    async fn offers(&self, store: &mut Store<GuestState>) -> wasmtime::Result<Offers> {
+        let guest = Bindings::new(&mut *store, &self.instance)?;
+        let wit::Offered { prompts, resources, templates } =
+            guest.haft_plugin_offers().call_list_offers(store).await?;
+        let listed = |entries: Vec<wit::Entry>| entries.into_iter().map(resource).collect();
+        let resources = ResourceList { listed: listed(resources), templates: listed(templates) };
+        Ok(Offers { prompts: prompts.into_iter().map(prompt).collect(), resources })
+    }
+
+    /// Gets a prompt or reads a resource, or runs a tool.
+    async fn call(
+        &self,
+        store: &mut Store<GuestState>,
+        request: &Request,
+    ) -> wasmtime::Result<Result<Output, ToolError>> {
+        let prompt = request.tool.strip_prefix(PROMPTS);
+        if prompt.is_none() && request.tool != READ {
+            return self.guest.call(store, request).await;
+        }
+        let guest = Bindings::new(&mut *store, &self.instance)?;
+        let (offers, id) = (guest.haft_plugin_offers(), request.id.as_str());
+        let arguments = request.arguments.value();
+        if let Some(name) = prompt {
+            let given: Vec<(&str, &str)> = texts(&arguments).collect();
+            let asked = wit::PromptRequest { id, name, arguments: &given };
+            let got = offers.call_get_prompt(store, asked).await?;
+            return Ok(got.map(messages).map_err(error));
+        }
+        let path = texts(&arguments).find(|(name, _)| *name == PATH).map_or("", |(_, path)| path);
+        let got = offers.call_read_resource(store, wit::ReadRequest { id, path }).await?;
+        Ok(got.map(contents).map_err(error))
+    }
+
+    fn is_reusable(&self) -> bool {
+        self.guest.is_reusable()
+    }
 }
 
 /// The arguments that are texts, which was checked.

@@ -43,26 +43,53 @@ mod streams;
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
+use async_trait::async_trait;
 use wasmtime::Store;
 use wasmtime::component::{Component, ComponentExportIndex, Func, Instance, InstancePre, Val};
 
-use self::exports::Exported;
+use self::exports::{Exported, Exports};
 use self::model::{Returned, Signature};
-use crate::contract::Request;
+use crate::component::listing::Listing;
 use crate::contract::answer::Output;
+use crate::contract::guest::{Guest, Kind, MakeGuest};
+use crate::contract::{Contract, Request, haft_world};
+use crate::failure::LoadError;
 use crate::instance::state::GuestState;
 use haft_core::tool::ToolError;
 
-pub(crate) use self::docs::Docs;
-pub(crate) use self::exports::{Exports, is_hidden};
-pub(crate) use self::listed::listing;
+/// The contract of functions that are tools.
+pub(crate) const KIND: Kind = Kind {
+    contract: Contract::Typed,
+    is_exported: |exports| Ok(!exports.iter().all(|name| exports::is_hidden(name))),
+    link,
+    listing: |component, sections, wit| listed::listing(component, sections, wit).map(Some),
+    may_offer: true,
+    // wasmtime makes a `Val` of every element of a list, bytes included.
+    result_cost: size_of::<Val>(),
+};
 
-/// A component and its functions, by the names of their tools.
-#[derive(Clone)]
-pub(crate) struct TypedComponent {
-    component: InstancePre<GuestState>,
-    functions: Arc<HashMap<String, Function>>,
-    has_offers: bool,
+/// The contract of the two functions of a hook.
+pub(crate) const HOOK: Kind = Kind {
+    contract: Contract::Hook,
+    is_exported: haft_world::is_hook_exported,
+    listing: |component, sections, wit| {
+        let listing = listed::listing(component, sections, wit)?;
+        Ok(Some(Listing { contract: Contract::Hook, ..listing }))
+    },
+    ..KIND
+};
+
+fn link(linked: &InstancePre<GuestState>, _: &[&str], _: Option<&Listing>) -> Result<MakeGuest, LoadError> {
+    let component = linked.component().clone();
+    let exports = Exports::from_component(component.engine(), &component);
+    let named =
+        |exported: Exported| (exported.name.clone(), Function { exported, resolved: OnceLock::new() });
+    let functions: Arc<HashMap<String, Function>> =
+        Arc::new(exports.functions.into_iter().map(named).collect());
+    Ok(Arc::new(move |_, instance| {
+        let (component, functions) = (component.clone(), functions.clone());
+        Ok(Box::new(TypedGuest { component, instance, functions }))
+    }))
 }
 
 /// A function; its index and types are resolved at the first call.
@@ -76,47 +103,16 @@ struct ResolvedFunction {
     signature: Signature,
 }
 
-/// One instance of a component.
-pub(crate) struct TypedGuest {
+/// One instance, and its functions by the names of their tools.
+struct TypedGuest {
     component: Component,
     instance: Instance,
     functions: Arc<HashMap<String, Function>>,
-    has_offers: bool,
 }
 
-impl TypedComponent {
-    /// A linked component with these exports.
-    pub(crate) fn new(component: InstancePre<GuestState>, exports: Exports, has_offers: bool) -> Self {
-        let named =
-            |exported: Exported| (exported.name.clone(), Function { exported, resolved: OnceLock::new() });
-        let functions = Arc::new(exports.functions.into_iter().map(named).collect());
-        Self { component, functions, has_offers }
-    }
-
-    pub(crate) fn has_offers(&self) -> bool {
-        self.has_offers
-    }
-
-    pub(crate) fn component(&self) -> &Component {
-        self.component.component()
-    }
-
-    pub(crate) async fn instantiate(&self, store: &mut Store<GuestState>) -> wasmtime::Result<TypedGuest> {
-        let instance = self.component.instantiate_async(&mut *store).await?;
-        let component = self.component.component().clone();
-        let (functions, has_offers) = (self.functions.clone(), self.has_offers);
-        Ok(TypedGuest { component, instance, functions, has_offers })
-    }
-}
-
-impl TypedGuest {
-    /// The instance, where it offers something beside its functions.
-    pub(crate) fn offering(&self) -> Option<Instance> {
-        self.has_offers.then_some(self.instance)
-    }
-
-    /// Calls a function.
-    pub(crate) async fn call(
+#[async_trait]
+impl Guest for TypedGuest {
+    async fn call(
         &self,
         store: &mut Store<GuestState>,
         request: &Request,
@@ -148,10 +144,7 @@ async fn call_resolved(
     streams::open(store, &resolved.signature.params, &mut arguments)?;
     function.call_async(&mut *store, &arguments, &mut results).await?;
     match (&resolved.signature.returned, results.pop()) {
-        // On the heap: it would make the future of every call of a plugin larger.
-        (Returned::Streamed(streamed), Some(value)) => {
-            Box::pin(streams::receive(store, streamed, value, most)).await
-        }
+        (Returned::Streamed(streamed), Some(value)) => streams::receive(store, streamed, value, most).await,
         (returned, value) => Ok(answer::from_returned(returned, value)?),
     }
 }

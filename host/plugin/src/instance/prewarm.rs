@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::contract::dispatch::LinkedComponent;
+use crate::contract::linked::LinkedComponent;
 use crate::failure::End;
 use crate::instance::state::Run;
 use crate::instance::warm_pool::IDLE;

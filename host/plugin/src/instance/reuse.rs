@@ -84,11 +84,6 @@ impl Reuse {
         Self { settings, permits, waiting: AtomicUsize::new(0), idle_instances: Lock::default() }
     }
 
-    /// The settings from program.toml.
-    pub(crate) fn settings(&self) -> limit::Reuse {
-        self.settings
-    }
-
     /// Waits for a permit, for as long as the whole call may take.
     pub(crate) async fn acquire(
         &self,

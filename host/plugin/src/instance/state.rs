@@ -10,17 +10,15 @@ use wasmtime::{ResourceLimiter, StoreLimits, StoreLimitsBuilder};
 use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 use wasmtime_wasi_http::{WasiHttpCtxView, WasiHttpView};
 
-use crate::contract::act::DeclaredClass;
 use crate::denials::denied_access::DeniedAccess;
-use crate::storage::Storage;
+use crate::options::Belongings;
 use crate::threads::OwnThreads;
 use crate::threads::short_call::InlineTime;
 use crate::threads::turns::Turn;
 use crate::threads::writable::Writable;
-use crate::wasi::config::Config;
 use crate::wasi::disk_budget::{Disk, GoesOn};
 use crate::wasi::files::{PrivateDirectories, ProtectedPaths, RelativePaths};
-use crate::wasi::http::{Http, Outbound};
+use crate::wasi::http::Http;
 use crate::wasi::input::Input;
 use crate::wasi::network::address_check::{self, RefusedAddresses};
 use crate::wasi::output::Captured;
@@ -82,19 +80,6 @@ pub(crate) struct GuestState {
     pub(crate) stdin: Input,
     pub(crate) stdout: Captured,
     pub(crate) stderr: Captured,
-}
-
-/// What belongs to a plugin and grants nothing by itself.
-#[derive(Clone, Default)]
-pub(crate) struct Belongings {
-    /// What becomes of its requests.
-    pub(crate) outbound: Outbound,
-    /// Where it keeps things.
-    pub(crate) storage: Option<Storage>,
-    /// What it reads of its configuration.
-    pub(crate) config: Option<Config>,
-    /// The classes of actions that it declares.
-    pub(crate) classes: Arc<[DeclaredClass]>,
 }
 
 /// The call that a guest works for.

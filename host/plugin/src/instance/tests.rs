@@ -36,7 +36,7 @@ impl MismatchedGuest {
         }
         let engine = Engine::new(&EngineOptions::default());
         let component = include_bytes!("../../../../tests/guests/built/hostile.wasm");
-        let linked = LinkedComponent::new(&engine, &engine.compile(component).unwrap().0).unwrap();
+        let linked = LinkedComponent::new(&engine, &engine.compile(component).unwrap().0, None).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         Self { directory, engine, linked, runtime }
     }

@@ -12,7 +12,7 @@ use super::prewarm_code::{PrewarmCode, PrewarmComponent, SeparateComponent};
 use super::{Discovered, PluginShared};
 use crate::component::compile::Tier;
 use crate::component::discover;
-use crate::contract::dispatch::LinkedComponent;
+use crate::contract::linked::LinkedComponent;
 use crate::failure::LoadError;
 use crate::instance::allocator;
 use crate::threads::NoAnswer;
@@ -118,7 +118,7 @@ impl PluginShared {
     }
 
     fn load(&self) -> Result<Code, LoadError> {
-        let (engine, Discovered { source, digest, key, listing }) = (&self.engine, &self.discovered);
+        let (engine, Discovered { source, digest, key, listing }) = (&self.engine, &*self.discovered);
         let (component, tier) = match self.cached_component(engine.wasmtime()?) {
             Some(cached) => cached,
             None => discover::recompile(engine, source, (digest, key), listing)?,
@@ -131,7 +131,7 @@ impl PluginShared {
     }
 
     fn link(&self, component: &Component) -> Result<LinkedComponent, LoadError> {
-        Ok(LinkedComponent::new(&self.engine, component)?.listed_as(&self.discovered.listing))
+        LinkedComponent::new(&self.engine, component, Some(&self.discovered.listing))
     }
 
     /// Whether the code that calls run was compiled quickly.
@@ -178,7 +178,7 @@ impl PluginShared {
     }
 
     fn load_optimized(&self) -> Result<(), LoadError> {
-        let Discovered { source, digest, key, listing } = &self.discovered;
+        let Discovered { source, digest, key, listing } = &*self.discovered;
         let component = discover::optimize(&self.engine, source, (digest, key), listing)?;
         let code = self.code_of(&component, Tier::Optimized)?;
         // Now: the next to ask for it may be a guest's thread, which opens no file.

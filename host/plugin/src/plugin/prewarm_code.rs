@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use crate::contract::dispatch::LinkedComponent;
+use crate::contract::linked::LinkedComponent;
 use crate::engine::EngineAndImports;
 use haft_core::sync::Lock;
 

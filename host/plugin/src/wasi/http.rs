@@ -22,10 +22,10 @@ use wasmtime_wasi_http::{
 
 pub(crate) use self::client::Connector;
 use self::exchange::{Exchange, Sent, Timeouts};
-pub(crate) use self::injection::Injections;
-pub use self::injection::{Injection, InjectionError};
+pub use self::injection::{Injection, InjectionError, Injections};
 pub use self::responder::{CannedResponse, OutgoingRequest, Responder};
 use crate::denials::network_decisions::{NetworkDecisions, Refusal};
+use crate::options::PluginOptions;
 use haft_core::grant::{Destination, Grant};
 use haft_core::trace::TraceParent;
 
@@ -45,15 +45,6 @@ const REFUSED_METHODS: &[&str] = &["CONNECT", "TRACE", "TRACK"];
 /// Characters of a method in a decision. The longest registered one has 17.
 const MAX_METHOD: usize = 20;
 
-/// What becomes of a plugin's requests that may be made. Clones share everything.
-#[derive(Clone, Default)]
-pub(crate) struct Outbound {
-    /// Headers that are added to them.
-    pub(crate) injections: Injections,
-    /// What answers them in the place of their destinations.
-    pub(crate) responder: Option<Arc<dyn Responder>>,
-}
-
 /// What a guest has for requests.
 pub(crate) struct Http {
     context: WasiHttpCtx,
@@ -64,7 +55,10 @@ pub(crate) struct Http {
 struct Outgoing {
     client: Arc<Connector>,
     grant: Arc<Grant>,
-    outbound: Outbound,
+    /// Headers that are added to the requests.
+    injections: Injections,
+    /// What answers the requests in the place of their destinations.
+    responder: Option<Arc<dyn Responder>>,
     decisions: NetworkDecisions,
     open: Arc<Semaphore>,
     requests: usize,
@@ -74,9 +68,17 @@ struct Outgoing {
 
 impl Http {
     /// For a guest that may reach what `grant` says.
-    pub(crate) fn new(client: Arc<Connector>, grant: Arc<Grant>, outbound: Outbound) -> Self {
-        let (decisions, open) = (NetworkDecisions::default(), Arc::new(Semaphore::new(MAX_OPEN)));
-        let outgoing = Outgoing { client, grant, outbound, decisions, open, requests: 0, trace: None };
+    pub(crate) fn new(client: Arc<Connector>, grant: Arc<Grant>, options: &PluginOptions) -> Self {
+        let outgoing = Outgoing {
+            client,
+            grant,
+            injections: options.injections.clone(),
+            responder: options.responder.clone(),
+            decisions: NetworkDecisions::default(),
+            open: Arc::new(Semaphore::new(MAX_OPEN)),
+            requests: 0,
+            trace: None,
+        };
         Self { context: WasiHttpCtx::new(), outgoing }
     }
 
@@ -135,7 +137,7 @@ impl Outgoing {
         Ok(Exchange {
             client: self.client.clone(),
             grant: self.grant.clone(),
-            injections: self.outbound.injections.clone(),
+            injections: self.injections.clone(),
             decisions: self.decisions.clone(),
             open: self.open.clone(),
             destination,
@@ -172,7 +174,7 @@ impl WasiHttpHooks for Outgoing {
         options: Option<RequestOptions>,
         _processed: Box<dyn Future<Output = Result<()>> + Send>,
     ) -> Box<dyn Future<Output = Result<Sent>> + Send> {
-        let (exchange, responder) = (self.admit(&request), self.outbound.responder.clone());
+        let (exchange, responder) = (self.admit(&request), self.responder.clone());
         Box::new(async move {
             match responder {
                 Some(responder) => exchange?.answered_by(&*responder, request).await,

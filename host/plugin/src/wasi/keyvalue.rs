@@ -23,7 +23,7 @@ impl GuestState {
         work: impl FnOnce(&Store, &str) -> Result<T, StoreError> + Send + 'static,
     ) -> Answer<T> {
         let bucket = self.table.get(bucket)?.0.clone();
-        let Some((storage, quota)) = self.belongings.storage.clone().zip(self.grant.state()) else {
+        let Some((storage, quota)) = self.belongings.options.storage.clone().zip(self.grant.state()) else {
             return Ok(Err(self.refuse_state()));
         };
         let Ok(turn) = storage.turn().await else {
@@ -53,7 +53,7 @@ impl GuestState {
 
 impl Host for GuestState {
     async fn open(&mut self, identifier: String) -> Answer<Resource<Bucket>> {
-        if self.belongings.storage.is_none() || self.grant.state().is_none() {
+        if self.belongings.options.storage.is_none() || self.grant.state().is_none() {
             return Ok(Err(self.refuse_state()));
         }
         if identifier.len() > haft_state::MAX_KEY {

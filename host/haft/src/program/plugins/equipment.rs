@@ -10,7 +10,7 @@ use haft_core::manifest::{Located, PluginSecret, Setting};
 use haft_core::report::Problem;
 use haft_core::secret::Secrets;
 use haft_core::tool::Schema;
-use haft_plugin_host::{Config, Injection, Plugin, Storage};
+use haft_plugin_host::{Config, Injection, Plugin, PluginOptions, Storage};
 use haft_state::Owner;
 
 /// The plugin with all of it, and what of it cannot be had. A built-in plugin works with nothing.
@@ -19,21 +19,19 @@ pub(super) async fn equipped(
     pending: &PendingPlugin<'_>,
     plugin: Plugin,
 ) -> (Plugin, Vec<Problem>) {
-    let (mut plugin, mut problems) = (plugin, Vec::new());
+    let mut problems = Vec::new();
     let Some(declared) = pending.declared else { return (plugin, problems) };
     let secrets = rights.loaded.secrets();
-    plugin = plugin.with_injections(injections(pending.secrets(), secrets, &mut problems).await);
-    if let Some(storage) = storage(rights, pending) {
-        plugin = plugin.with_storage(storage);
-    }
-    if let Some(config) = config(pending, &plugin, secrets, &mut problems).await {
-        plugin = plugin.with_config(config);
-    }
-    // What a package asks for here is not its own to decide: the program opts in.
-    if let Some(reuse) = declared.reuse.filter(|_| pending.package.is_none()) {
-        plugin = plugin.with_reuse(reuse);
-    }
-    (plugin, problems)
+    let injections = injections(pending.secrets(), secrets, &mut problems).await;
+    let options = PluginOptions {
+        injections: injections.into_iter().collect(),
+        storage: storage(rights, pending),
+        config: config(pending, &plugin, secrets, &mut problems).await,
+        // The program decides on reuse; what a package asks for here does not count.
+        reuse: declared.reuse.filter(|_| pending.package.is_none()),
+        responder: None,
+    };
+    (plugin.with(options), problems)
 }
 
 /// The headers that haft adds to its requests. One whose value cannot be had is a problem, and the plugin works

@@ -181,7 +181,7 @@ fn listed(state: &mut GuestState) -> Vec<SecretInfo> {
     if !has_secrets(state) {
         return Vec::new();
     }
-    let config = state.belongings.config.iter();
+    let config = state.belongings.options.config.iter();
     let info = |key: &str| SecretInfo {
         key: key.to_owned(),
         kind: OPAQUE.into(),
@@ -197,7 +197,7 @@ fn secret(state: &mut GuestState, key: &str) -> Result<Secret, SecretError> {
         state.note_asked("the secret", key, Err("its component does not declare `act:credentials`"));
         return Err(SecretError::Denied);
     }
-    let Some(config) = &state.belongings.config else {
+    let Some(config) = &state.belongings.options.config else {
         state.denied.config = true;
         state.note_asked("the secret", key, Err("no configuration is granted"));
         return Err(SecretError::Denied);

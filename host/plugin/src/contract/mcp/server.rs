@@ -1,9 +1,9 @@
 //! A component that serves HTTP, by either of the interfaces that there are for it.
 
 use wasmtime::Store;
-use wasmtime::component::{Component, InstancePre};
-use wasmtime_wasi_http::p2::bindings::{Proxy, ProxyPre};
-use wasmtime_wasi_http::p3::bindings::{Service, ServicePre};
+use wasmtime::component::{Instance, InstancePre};
+use wasmtime_wasi_http::p2::bindings::{Proxy, ProxyIndices};
+use wasmtime_wasi_http::p3::bindings::{Service, ServiceIndices};
 
 use crate::failure::LoadError;
 use crate::instance::state::GuestState;
@@ -26,10 +26,9 @@ fn is_among(exports: &[&str], interface: &str) -> bool {
 }
 
 /// A linked component.
-#[derive(Clone)]
 pub(super) enum LinkedServer {
-    Incoming(ProxyPre<GuestState>),
-    Handler(ServicePre<GuestState>),
+    Incoming(ProxyIndices),
+    Handler(ServiceIndices),
 }
 
 /// One instance of it.
@@ -40,26 +39,24 @@ pub(super) enum Server {
 
 impl LinkedServer {
     /// Of two interfaces the one that more servers were tried with.
-    pub(super) fn new(linked: InstancePre<GuestState>, exports: &[&str]) -> Result<Self, LoadError> {
+    pub(super) fn new(linked: &InstancePre<GuestState>, exports: &[&str]) -> Result<Self, LoadError> {
         let new = if is_among(exports, INCOMING) {
-            ProxyPre::new(linked).map(Self::Incoming)
+            ProxyIndices::new(linked).map(Self::Incoming)
         } else {
-            ServicePre::new(linked).map(Self::Handler)
+            ServiceIndices::new(linked).map(Self::Handler)
         };
         new.map_err(|error| LoadError::link(&error))
     }
 
-    pub(super) fn component(&self) -> &Component {
+    /// The server that an instance is.
+    pub(super) fn load(
+        &self,
+        store: &mut Store<GuestState>,
+        instance: &Instance,
+    ) -> wasmtime::Result<Server> {
         match self {
-            Self::Incoming(linked) => linked.instance_pre().component(),
-            Self::Handler(linked) => linked.instance_pre().component(),
-        }
-    }
-
-    pub(super) async fn instantiate(&self, store: &mut Store<GuestState>) -> wasmtime::Result<Server> {
-        match self {
-            Self::Incoming(linked) => linked.instantiate_async(store).await.map(Server::Incoming),
-            Self::Handler(linked) => linked.instantiate_async(store).await.map(Server::Handler),
+            Self::Incoming(indices) => indices.load(store, instance).map(Server::Incoming),
+            Self::Handler(indices) => indices.load(store, instance).map(Server::Handler),
         }
     }
 }
@@ -72,10 +69,9 @@ impl Server {
         post: Post,
         reader: &mut impl ReadAnswer,
     ) -> wasmtime::Result<AfterAnswer> {
-        // On the heap: they would make the future of every call of a plugin larger.
         match self {
-            Self::Incoming(guest) => Box::pin(incoming::exchange(store, guest, post, reader)).await,
-            Self::Handler(guest) => Box::pin(handler::exchange(store, guest, post, reader)).await,
+            Self::Incoming(guest) => incoming::exchange(store, guest, post, reader).await,
+            Self::Handler(guest) => handler::exchange(store, guest, post, reader).await,
         }
     }
 }

@@ -13,6 +13,7 @@ use wit_parser::{
 use super::annotations::Annotations;
 use super::nesting::is_too_deep;
 use super::paragraphs::Paragraphs;
+use crate::component::sections::{Sections, WIT_SECTION};
 use haft_core::net::one_line;
 
 /// Type aliases that are followed before the search for documentation ends.
@@ -26,7 +27,7 @@ const MAX_FUNCTIONS: usize = 10_000;
 
 /// What is written about the functions of a component.
 #[derive(Default)]
-pub(crate) struct Docs {
+pub(super) struct Docs {
     sources: Vec<WitPackage>,
     /// Where each function is written about: by the interface's name with its version (none for a
     /// function of the world itself), and by the function's.
@@ -60,9 +61,26 @@ pub(super) struct TypeDocs<'a> {
 }
 
 impl Docs {
+    /// The documentation of a component: from its own sections, else from the WIT file beside it. A problem is logged, and
+    /// the functions are listed without documentation.
+    pub(super) fn read(sections: &Sections, sibling_wit: Option<&str>) -> Self {
+        let (docs, problems) = Self::decode(&sections.wit);
+        let problems = problems.iter().map(|problem| format!("its section `{WIT_SECTION}`: {problem}"));
+        for problem in sections.problems.iter().cloned().chain(problems) {
+            tracing::warn!("what is written about a plugin cannot be used: {problem}");
+        }
+        match sibling_wit.filter(|_| docs.is_empty()) {
+            Some(sibling_wit) => Self::parse(sibling_wit).unwrap_or_else(|problem| {
+                tracing::warn!("what is written beside a plugin cannot be used: {problem}");
+                Self::default()
+            }),
+            None => docs,
+        }
+    }
+
     /// Decodes WIT packages in binary form; of several that document a function the first counts. The second value
     /// lists what could not be decoded.
-    pub(crate) fn decode(packages: &[Vec<u8>]) -> (Self, Vec<String>) {
+    fn decode(packages: &[Vec<u8>]) -> (Self, Vec<String>) {
         let (mut docs, mut problems) = (Self::default(), Vec::new());
         for package in packages {
             match decode(package) {
@@ -74,7 +92,7 @@ impl Docs {
     }
 
     /// Reads a WIT package as people write it. Packages it refers to need not be there.
-    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+    fn parse(text: &str) -> Result<Self, String> {
         if is_too_deep(text) {
             return Err("it nests too deep".into());
         }
@@ -89,7 +107,7 @@ impl Docs {
     }
 
     /// Whether nothing is written.
-    pub(crate) fn is_empty(&self) -> bool {
+    fn is_empty(&self) -> bool {
         self.functions.is_empty()
     }
 

@@ -12,7 +12,7 @@ use crate::contract::offers;
 const MAX_FUNCTIONS: usize = 10_000;
 
 /// What a component exports that could be called.
-pub(crate) struct Exports {
+pub(super) struct Exports {
     pub(super) functions: Vec<Exported>,
     /// Resources, whose methods are no tools.
     pub(super) resources: Vec<Uncallable>,
@@ -33,7 +33,7 @@ pub(super) struct Exported {
 
 /// Whether an export is no tool's: a standard interface that hosts of other kinds call, what a
 /// toolchain needs for itself, or a method of a resource.
-pub(crate) fn is_hidden(name: &str) -> bool {
+pub(super) fn is_hidden(name: &str) -> bool {
     ["wasi:", "cabi_", "_", "["].iter().any(|beginning| name.starts_with(beginning))
         || offers::is_interface(name)
 }
@@ -48,7 +48,7 @@ fn starts_interpreter(name: &str, ty: &ComponentFunc) -> bool {
 
 impl Exports {
     /// Looks through the exports of a component.
-    pub(crate) fn from_component(engine: &wasmtime::Engine, component: &Component) -> Self {
+    pub(super) fn from_component(engine: &wasmtime::Engine, component: &Component) -> Self {
         let mut found = Self { functions: Vec::new(), resources: Vec::new(), beyond: 0 };
         let exports = component.component_type();
         for (name, item) in exports.exports(engine).filter(|(name, _)| !is_hidden(name)) {

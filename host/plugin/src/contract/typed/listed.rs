@@ -1,12 +1,14 @@
 //! The tools of typed functions: names, descriptions and schemas, or the reason why a function cannot be a tool.
 
 use serde_json::Value;
+use wasmtime::component::Component;
 
 use super::docs::{Docs, FunctionDocs};
 use super::exports::{Exported, Exports};
 use super::model::{Field, Returned, Signature, Type};
 use super::schema;
 use crate::component::listing::{Listing, MAX_DESCRIPTION, MAX_TITLE, MAX_TOOLS, Uncallable};
+use crate::component::sections::Sections;
 use crate::contract::Contract;
 use crate::failure::LoadError;
 use haft_core::call::{Hints, ToolDef};
@@ -20,7 +22,13 @@ const MAX_SCHEMA: usize = 64 << 10;
 const MAX_UNCALLABLE: usize = 100;
 
 /// The tools of a component's functions.
-pub(crate) fn listing(exports: &Exports, docs: &Docs) -> Result<Listing, LoadError> {
+pub(super) fn listing(
+    component: &Component,
+    sections: &Sections,
+    sibling_wit: Option<&str>,
+) -> Result<Listing, LoadError> {
+    let exports = Exports::from_component(component.engine(), component);
+    let docs = Docs::read(sections, sibling_wit);
     let (mut tools, mut uncallable) = (Vec::new(), exports.resources.clone());
     for exported in &exports.functions {
         let function_docs = docs.function(exported.interface.as_deref(), &exported.function);

@@ -30,7 +30,7 @@ pub(crate) fn link_earlier(linker: &mut Linker<GuestState>) -> wasmtime::Result<
 
 impl GuestState {
     fn config(&mut self) -> Result<&Config, Error> {
-        let Some(config) = &self.belongings.config else {
+        let Some(config) = &self.belongings.options.config else {
             self.denied.config = true;
             return Err(Error::Upstream(REFUSED.to_owned()));
         };

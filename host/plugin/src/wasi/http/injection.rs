@@ -90,7 +90,7 @@ impl fmt::Debug for Injection {
 
 /// Everything that is injected for one plugin. Clones share it.
 #[derive(Clone, Default)]
-pub(crate) struct Injections {
+pub struct Injections {
     all: Arc<[Injection]>,
     /// One mask of all secrets, for every response: one server may repeat a secret that was sent to another.
     mask: Option<Arc<Mask>>,
@@ -109,11 +109,6 @@ impl FromIterator<Injection> for Injections {
 }
 
 impl Injections {
-    /// Whether nothing is injected.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.all.is_empty()
-    }
-
     /// Adds what is for `destination`, and says whether anything is. Such a request is for a whole
     /// answer that can be read: in a compressed one, or in two halves, a secret could hide.
     pub(super) fn add(&self, destination: &Destination, headers: &mut HeaderMap) -> bool {

@@ -1,0 +1,111 @@
+//! A component linked to everything it may import, and the list of contracts that it may keep. Knows nothing of rights: a
+//! guest is given the store that holds them.
+
+use wasmtime::Store;
+use wasmtime::component::{Component, InstancePre};
+
+use crate::component::listing::Listing;
+use crate::component::sections::Sections;
+use crate::contract::guest::{Guest, Kind, MakeGuest};
+use crate::contract::offers::{self, Offering};
+use crate::contract::{Contract, act, command, haft_world, mcp, typed};
+use crate::engine::Engine;
+use crate::failure::LoadError;
+use crate::instance::state::GuestState;
+
+/// Every contract. The first that a component keeps is its own: typed functions come before a server and a command, which
+/// export nothing else, and a server before a command, since toolchains of servers export a `main` that does nothing.
+const KINDS: [&Kind; 6] =
+    [&haft_world::KIND, &act::KIND, &typed::HOOK, &typed::KIND, &mcp::KIND, &command::KIND];
+
+/// A component linked to everything it may import, with its exports resolved.
+#[derive(Clone)]
+pub(crate) struct LinkedComponent {
+    kind: &'static Kind,
+    linked: InstancePre<GuestState>,
+    make: MakeGuest,
+    has_offers: bool,
+}
+
+/// The contract of a component that exports these names.
+///
+/// # Errors
+/// A known contract in a version that is not supported, or nothing that could be called.
+pub(crate) fn detect_contract(exports: &[&str]) -> Result<Contract, LoadError> {
+    kind(exports).map(|kind| kind.contract)
+}
+
+fn kind(exports: &[&str]) -> Result<&'static Kind, LoadError> {
+    for kind in KINDS {
+        if (kind.is_exported)(exports)? {
+            return Ok(kind);
+        }
+    }
+    Err(LoadError::nothing(exports))
+}
+
+impl LinkedComponent {
+    /// Links a component and resolves its exports, once for all guests. `listing`: what was found out when its tools
+    /// were listed.
+    ///
+    /// # Errors
+    /// A missing import, or exports that fit no contract.
+    pub(crate) fn new(
+        engine: &Engine,
+        component: &Component,
+        listing: Option<&Listing>,
+    ) -> Result<Self, LoadError> {
+        let exports = component.component_type();
+        let names: Vec<&str> = exports.exports(component.engine()).map(|(name, _)| name).collect();
+        let has_offers = offers::is_exported(&names)?;
+        let kind = kind(&names)?;
+        if has_offers && !kind.may_offer {
+            let contract = kind.contract;
+            return Err(LoadError::Offer(format!(
+                "`haft:plugin/offers` stands beside tools of `haft:plugin` or typed functions, and this component is one of {contract}"
+            )));
+        }
+        let linked = engine.link(component)?;
+        let make = (kind.link)(&linked, &names, listing)?;
+        Ok(Self { kind, linked, make, has_offers })
+    }
+
+    /// The contract it keeps.
+    pub(crate) fn contract(&self) -> Contract {
+        self.kind.contract
+    }
+
+    /// The component that is linked.
+    pub(crate) fn component(&self) -> &Component {
+        self.linked.component()
+    }
+
+    /// Its tools, where they are known without asking an instance. `sibling_wit`: the WIT file beside it.
+    pub(crate) fn listing(
+        &self,
+        sections: &Sections,
+        sibling_wit: Option<&str>,
+    ) -> Result<Option<Listing>, LoadError> {
+        (self.kind.listing)(self.component(), sections, sibling_wit)
+    }
+
+    /// Bytes of overhead for each byte of a result while haft reads it.
+    pub(crate) fn result_cost(&self) -> usize {
+        self.kind.result_cost
+    }
+
+    /// Whether it offers prompts or resources.
+    pub(crate) fn has_offers(&self) -> bool {
+        self.has_offers
+    }
+
+    /// Makes an instance in `store`.
+    pub(crate) async fn instantiate(
+        &self,
+        store: &mut Store<GuestState>,
+    ) -> wasmtime::Result<Box<dyn Guest>> {
+        let instance = self.linked.instantiate_async(&mut *store).await?;
+        let guest = (self.make)(store, instance)?;
+        Ok(if self.has_offers { Box::new(Offering::new(guest, instance)) } else { guest })
+    }
+}
