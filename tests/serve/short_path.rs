@@ -1,7 +1,7 @@
 //! Requests over HTTP that are answered by the thread that read them, and those that it begins and others end.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::Stage;
 use super::http::{Reply, Site};
 use crate::common::HANG;
-use crate::common::wait::{until, until_some, within};
+use crate::common::wait::{until, within};
 
 /// Calls a tool in a session.
 fn call(site: &Site, session: &str, id: i64, params: &Value) -> Reply {
@@ -23,33 +23,67 @@ fn call(site: &Site, session: &str, id: i64, params: &Value) -> Reply {
     site.post(&own, &json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}))
 }
 
-/// Calls until an answer is one JSON object: the first call of a tool, and the one after one that took long, run
-/// elsewhere.
-fn until_short(what: impl Fn(i64) -> Reply) -> Reply {
-    let mut id = 10;
-    until_some("an answer is one object", || {
-        id += 1;
-        Some(what(id)).filter(|reply| reply.header("content-type") == Some("application/json"))
-    })
+/// The form of an answer.
+fn form(reply: &Reply) -> &str {
+    reply.header("content-type").unwrap_or_default()
 }
 
-/// C05: a short call is answered as one object, the same as in a stream of events, with a session and without.
+const OBJECT: &str = "application/json";
+const EVENTS: &str = "text/event-stream";
+
+/// HA2: an answer has the same form however long the call before took, in a session and without, with a progress token and
+/// without.
+#[test]
+fn an_answer_has_the_same_form_however_long_the_call_before_took() {
+    let stage = Stage::new("");
+    let site = Site::open(&stage);
+    let sessions = ["2025-03-26", "2025-06-18", "2025-11-25"].map(|version| {
+        let session = site.initialize(version).header("mcp-session-id").unwrap().to_owned();
+        (version, session)
+    });
+    for ms in [0, 0, 0, 0, 100, 100, 0, 0] {
+        let params = json!({"name": "guest__sleep", "arguments": {"ms": ms}});
+        for (version, session) in &sessions {
+            let own = [("mcp-session-id", session.as_str()), ("mcp-protocol-version", version)];
+            let call = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params});
+            let reply = site.post(&own, &call);
+            assert_eq!(form(&reply), EVENTS, "{version}, {ms} ms");
+            assert_eq!(reply.answer()["result"]["content"][0]["text"], format!("slept {ms} ms"));
+            assert_eq!(
+                form(&site.post(&own, &json!({"jsonrpc": "2.0", "id": 3, "method": "tools/list"}))),
+                OBJECT
+            );
+        }
+        assert_eq!(form(&site.modern(&[], "tools/call", params.clone())), OBJECT, "{ms} ms");
+        let mut asking = params;
+        asking["_meta"] = super::eras::meta(&json!({}));
+        asking["_meta"]["progressToken"] = json!("p");
+        let headers = [
+            ("mcp-protocol-version", "2026-07-28"),
+            ("mcp-method", "tools/call"),
+            ("mcp-name", "guest__sleep"),
+        ];
+        let call = json!({"jsonrpc": "2.0", "id": 4, "method": "tools/call", "params": asking});
+        assert_eq!(form(&site.post(&headers, &call)), EVENTS, "{ms} ms");
+    }
+}
+
+/// C05: a short call is answered at once, the same with a session and without.
 #[test]
 fn c05_short_calls_are_answered_at_once() {
     let stage = Stage::new("");
     let site = Site::open(&stage);
     let session = site.session();
     let echo = |text: &str| json!({"name": "guest__echo", "arguments": {"text": text}});
-    let in_stream = call(&site, &session, 7, &echo("same"));
-    assert_eq!(in_stream.header("content-type"), Some("text/event-stream"), "{in_stream:?}");
-    until_short(|id| call(&site, &session, id, &echo("short")));
-    let short = until_short(|_| call(&site, &session, 7, &echo("same")));
-    assert_eq!(short.answer(), in_stream.answer());
-    assert!(!short.body.contains("data:"), "{short:?}");
-    let modern = until_short(|_| site.modern(&[], "tools/call", echo("modern")));
+    let first = call(&site, &session, 7, &echo("same"));
+    for _ in 0..3 {
+        assert_eq!(call(&site, &session, 7, &echo("same")).answer(), first.answer());
+    }
+    let modern = site.modern(&[], "tools/call", echo("modern"));
     let answer = modern.answer();
     assert_eq!(answer["result"]["content"][0]["text"], "modern", "{answer}");
     assert_eq!(answer["result"]["resultType"], "complete", "{answer}");
+    assert!(!modern.body.contains("data:"), "{modern:?}");
     // What is wrong in a head is told as ever.
     for (name, value, status) in [
         ("mcp-name", "guest__other", 400),
@@ -76,15 +110,12 @@ fn c05_progress_of_short_calls_is_told_in_their_streams() {
         let reply = call(&site, &session, token, &params(json!(token)));
         assert_told(&reply, &json!(token));
     }
-    let quiet = json!({"name": "guest__flood_host", "arguments": {"calls": 5}});
-    until_short(|id| call(&site, &session, id, &quiet));
     assert_told(&call(&site, &session, 1, &params(json!("later"))), &json!("later"));
     // More than the client of one that was begun elsewhere would be sent meanwhile.
     let many =
         json!({"name": "guest__flood_host", "arguments": {"calls": 900}, "_meta": {"progressToken": "many"}});
     let reply = call(&site, &session, 2, &many);
     assert_eq!(reply.body.matches("notifications/progress").count(), 900);
-    until_short(|_| site.modern(&[], "tools/call", quiet.clone()));
     let mut meta = super::eras::meta(&json!({}));
     meta["progressToken"] = json!("m");
     let params = json!({"name": "guest__flood_host", "arguments": {"calls": 5}, "_meta": meta});
@@ -114,12 +145,12 @@ fn mc09_a_call_that_was_begun_as_a_short_one_is_as_every_other() {
     let session = site.session();
     let wait = |ms: u64| json!({"name": "guest__wait_cancel", "arguments": {"ms": ms}});
     let asleep = |ms: u64| json!({"name": "guest__sleep", "arguments": {"ms": ms}});
-    until_short(|id| call(&site, &session, id, &wait(0)));
+    call(&site, &session, 9, &wait(0));
     let slept = call(&site, &session, 1, &asleep(1));
     assert_eq!(slept.answer()["result"]["content"][0]["text"], "slept 1 ms", "{slept:?}");
     let own = [("mcp-session-id", session.as_str()), ("mcp-protocol-version", "2025-11-25")];
     let mut stream = site.connect();
-    until_short(|id| call(&site, &session, id, &asleep(0)));
+    call(&site, &session, 9, &asleep(0));
     let body = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": asleep(700)}).to_string();
     stream.write_all((site.head("POST", &own, body.len()) + &body).as_bytes()).unwrap();
     let mut first = String::new();
@@ -134,7 +165,7 @@ fn mc09_a_call_that_was_begun_as_a_short_one_is_as_every_other() {
     let answer = site.send("GET", &headers, b"").answer();
     assert_eq!(answer["result"]["content"][0]["text"], "slept 700 ms", "{answer}");
     let mut stream = site.connect();
-    until_short(|id| call(&site, &session, id, &wait(0)));
+    call(&site, &session, 9, &wait(0));
     let body =
         json!({"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": wait(600_000)}).to_string();
     stream.write_all((site.head("POST", &own, body.len()) + &body).as_bytes()).unwrap();
@@ -142,7 +173,7 @@ fn mc09_a_call_that_was_begun_as_a_short_one_is_as_every_other() {
     let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 3}});
     assert_eq!(site.post(&own, &cancel).status, 202);
     await_calls(&stage, 1, false);
-    until_short(|id| call(&site, &session, id, &wait(0)));
+    call(&site, &session, 9, &wait(0));
     let body = super::eras::modern("tools/call", 4, wait(600_000)).to_string();
     let headers = [
         ("mcp-protocol-version", "2026-07-28"),
@@ -257,7 +288,7 @@ fn wa03_a_ping_over_http_waits_for_no_other_thread() {
     let stop = CancellationToken::new();
     let serving = runtime.spawn(server.run(stop.clone()));
     let mut stream = TcpStream::connect(address).unwrap();
-    let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
+    let mut received = BufReader::new(stream.try_clone().unwrap());
     let mut send = |session: &str, message: Value| {
         let body = message.to_string();
         let head = format!(
@@ -268,15 +299,20 @@ fn wa03_a_ping_over_http_waits_for_no_other_thread() {
         stream.write_all(head.as_bytes()).unwrap();
     };
     send("", initialize());
-    let head: Vec<String> = lines.by_ref().map(Result::unwrap).take_while(|line| line != "0").collect();
-    let session = head.iter().find(|line| line.starts_with("mcp-session-id")).unwrap();
-    assert!(lines.next().unwrap().unwrap().is_empty());
+    let head: Vec<String> =
+        received.by_ref().lines().map(Result::unwrap).take_while(|line| !line.is_empty()).collect();
+    let value = |name: &str| head.iter().find(|line| line.starts_with(name)).unwrap();
+    let (session, length) = (value("mcp-session-id"), value("content-length: "));
+    let length = length.trim_start_matches("content-length: ").parse().unwrap();
+    received.read_exact(&mut vec![0; length]).unwrap();
     let session = format!("{session}\r\nmcp-protocol-version: 2025-11-25\r\n");
     let status = beside_busy_worker(&runtime, || {
         send(&session, json!({"jsonrpc": "2.0", "id": 2, "method": "ping"}));
-        lines.next().unwrap().unwrap()
+        let mut status = String::new();
+        received.read_line(&mut status).unwrap();
+        status
     });
-    assert_eq!(status, "HTTP/1.1 200 OK");
+    assert_eq!(status, "HTTP/1.1 200 OK\r\n");
     stop.cancel();
     runtime.block_on(within("the server ends", serving)).unwrap().unwrap();
 }

@@ -8,17 +8,17 @@
 //! self-contained requests (2026-07-28). All calls go through the toolbox.
 
 mod answer;
-mod begun;
-mod bounds;
 mod calls;
 mod elicitation;
 mod handler;
 pub mod http;
 mod listing;
+mod message;
 mod offers;
-mod parse;
+mod parameters;
 mod progress;
 mod questions;
+mod requester;
 #[cfg(test)]
 mod shared_map;
 mod snapshot;

@@ -87,6 +87,19 @@ pub fn poll_once<F: Future + ?Sized>(
     }
 }
 
+/// Ends where the calling thread does not run calls inline. On one that does, the future around this waits: what
+/// [`poll_once`] gives back is polled on by a runtime's own threads.
+pub async fn leave() {
+    std::future::poll_fn(|context| {
+        if is_enabled() {
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        Poll::Ready(())
+    })
+    .await;
+}
+
 /// Queues a cleanup for the next [`run_cleanups`] on the calling thread.
 pub fn defer_cleanup(cleanup: impl FnOnce(ThreadLoad) + 'static) {
     CLEANUPS.with_borrow_mut(|cleanups| cleanups.push(Box::new(cleanup)));

@@ -89,7 +89,7 @@ impl Toolbox {
         self.put(entry.asking(setting))
     }
 
-    /// Puts a prompt or resources in, which [`Toolbox::dispatch_offer`] calls. With `setting` a person is asked before.
+    /// Puts a prompt or resources in, which [`Toolbox::dispatch_to`] calls. With `setting` a person is asked before.
     ///
     /// # Errors
     /// There is one of this name.
@@ -279,10 +279,15 @@ impl Toolbox {
 
     /// The tool that `name` means: exactly, as an alias, or without regard to case.
     pub fn find(&self, name: &str) -> Option<&Entry> {
+        self.entry(name).map(Arc::as_ref)
+    }
+
+    /// The tool that [`Toolbox::find`] finds, to be kept for its call.
+    pub fn entry(&self, name: &str) -> Option<&Arc<Entry>> {
         let exact = self.names.get(name).and_then(|index| self.entries.get(*index));
         let is_it = |entry: &&Arc<Entry>| entry.def().name.eq_ignore_ascii_case(name);
         let search = self.offered.iter().map(|offered| &offered.search);
-        exact.or_else(|| self.entries.iter().chain(search).find(is_it)).map(Arc::as_ref)
+        exact.or_else(|| self.entries.iter().chain(search).find(is_it))
     }
 
     /// Runs a call and answers it, whatever happens: finds the tool, tells that the call begins, asks whether it
@@ -292,11 +297,9 @@ impl Toolbox {
         Self::answer(call, found, session).await
     }
 
-    /// The same for a call of a prompt or of resources.
-    pub async fn dispatch_offer(&self, call: ToolCall, session: &Session) -> ToolResult {
-        let unknown = || Ended::UnknownTool(format!("Unknown prompt or resource: {}", call.tool));
-        let found = self.find_offer(&call.tool).ok_or_else(unknown);
-        Self::answer(call, found, session).await
+    /// Runs a call of `entry`, which was found by the name in the call: a tool, a prompt or resources.
+    pub async fn dispatch_to(entry: &Entry, call: ToolCall, session: &Session) -> ToolResult {
+        Self::answer(call, Ok(entry), session).await
     }
 
     async fn answer(mut call: ToolCall, found: Result<&Entry, Ended>, session: &Session) -> ToolResult {

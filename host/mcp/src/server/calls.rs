@@ -1,7 +1,6 @@
 //! The number of running calls, so that shutting down can wait for them.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -61,22 +60,6 @@ impl RunningCalls {
 impl Drop for CallGuard {
     fn drop(&mut self) {
         self.0.running.send_modify(|count| *count -= 1);
-    }
-}
-
-/// One more, until it is dropped.
-pub(super) struct Counted<'c>(&'c AtomicUsize);
-
-impl<'c> Counted<'c> {
-    pub(super) fn new(count: &'c AtomicUsize) -> Self {
-        count.fetch_add(1, Ordering::Relaxed);
-        Self(count)
-    }
-}
-
-impl Drop for Counted<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -6,17 +6,16 @@ use std::io;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use rmcp::RoleServer;
 use rmcp::model::{
     CallToolRequestParams, ClientCapabilities, ElicitRequest, ElicitRequestParams, ElicitationAction,
     ElicitationCapability, ElicitationSchema, EnumSchema, ErrorData, FormElicitationCapability, InputRequest,
-    InputRequests, InputRequiredResult, ProtocolVersion,
+    InputRequests, InputRequiredResult,
 };
-use rmcp::service::RequestContext;
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::questions::{Fingerprint, QuestionHash, Questions, UnusableAnswer, fingerprint, question_hash};
+use super::requester::{Link, Requester};
 use haft_core::sync::Lock;
 use haft_core::tool::{Approver, Decision, Question};
 
@@ -34,7 +33,10 @@ const WRITTEN: &str = "always: write it to program.toml";
 pub(super) struct ElicitingApprover(Arc<ApprovalRequest>);
 
 struct ApprovalRequest {
-    context: RequestContext<RoleServer>,
+    link: Arc<dyn Link>,
+    /// Whether the client is asked by the answer to its call: it takes no requests (2026-07-28).
+    is_sessionless: bool,
+    shows_forms: bool,
     questions: Questions,
     /// Identifies the call.
     call: Fingerprint,
@@ -57,16 +59,17 @@ pub(super) enum ReplacementAnswer {
 }
 
 impl ElicitingApprover {
-    /// The person behind the client of `context`, who is `caller`, about the call in `request`.
+    /// The person behind the client of `requester`, who is `caller`, about the call in `request`.
     pub(super) async fn new(
-        context: &RequestContext<RoleServer>,
+        requester: &Requester,
         request: &CallToolRequestParams,
         questions: &Questions,
         caller: &str,
         fallback: Option<Arc<dyn Approver>>,
     ) -> Self {
         // A call of a session is asked about while it waits, and is not sent again.
-        let call = if is_without_requests(context) {
+        let is_sessionless = requester.is_sessionless();
+        let call = if is_sessionless {
             fingerprint(caller, &request.name, request.arguments.as_ref())
         } else {
             Fingerprint::default()
@@ -78,8 +81,17 @@ impl ElicitingApprover {
         let response = request.input_responses.as_ref().and_then(|responses| responses.get(APPROVE));
         // Such a call is asked about for itself alone.
         let answered = question_hash.zip(response.map(|response| decision(response, false)));
-        let (context, questions, replacement) = (context.clone(), questions.clone(), Lock::default());
-        Self(Arc::new(ApprovalRequest { context, questions, call, answered, refusal, replacement, fallback }))
+        Self(Arc::new(ApprovalRequest {
+            link: requester.link.clone(),
+            is_sessionless,
+            shows_forms: requester.shows_forms(),
+            questions: questions.clone(),
+            call,
+            answered,
+            refusal,
+            replacement: Lock::default(),
+            fallback,
+        }))
     }
 
     /// Why the call is refused as it is: it brings an answer to a question that was never asked about it,
@@ -130,20 +142,19 @@ impl ApprovalRequest {
     }
 
     async fn ask_client(&self, question: &Question) -> Decision {
-        let Self { context, questions, call, answered, .. } = self;
+        let Self { questions, call, answered, .. } = self;
         let hash = question_hash(question);
         // An answer to other words is none: program.toml may say another command by now.
         if let Some((_, decision)) = answered.as_ref().filter(|(answered, _)| *answered == hash) {
             return decision.clone();
         }
-        let is_without_requests = is_without_requests(context);
-        if !has_forms(context) {
-            if is_without_requests {
+        if !self.shows_forms {
+            if self.is_sessionless {
                 self.set_replacement(ReplacementAnswer::Missing(missing(question)));
             }
             return Decision::Unasked("the client cannot ask anybody (it has no elicitation)".into());
         }
-        if is_without_requests {
+        if self.is_sessionless {
             let state = match questions.create_state(call, &hash).await {
                 Ok(state) => state,
                 Err(error) => return Decision::Unasked(error.to_string()),
@@ -152,7 +163,7 @@ impl ApprovalRequest {
             self.set_replacement(ReplacementAnswer::Question(input_required));
             return Decision::Unasked("the person is being asked".into());
         }
-        match context.peer.create_elicitation(form(question)).await {
+        match self.link.ask(form(question)).await {
             Ok(result) => {
                 let response = serde_json::to_value(result).unwrap_or_default();
                 decision(&response, question.written_by.is_some())
@@ -171,17 +182,6 @@ fn from_claim(
         Ok(Err(unusable)) => (None, Some(ErrorData::invalid_params(unusable.to_string(), None))),
         Err(error) => (None, Some(ErrorData::internal_error(format!("{error}; nothing ran"), None))),
     }
-}
-
-/// Whether the client shows forms. One that says nothing of kinds of elicitation does.
-fn has_forms(context: &RequestContext<RoleServer>) -> bool {
-    let capabilities = context.client_capabilities();
-    let elicitation = capabilities.and_then(|capabilities| capabilities.elicitation);
-    elicitation.is_some_and(|kinds| kinds.form.is_some() || kinds.url.is_none())
-}
-
-fn is_without_requests(context: &RequestContext<RoleServer>) -> bool {
-    context.protocol_version().is_some_and(|version| version >= ProtocolVersion::V_2026_07_28)
 }
 
 /// What later revisions answer to a client that lacks what a call needs.

@@ -2,18 +2,19 @@
 //! foreign web pages, are refused before their body is read. Time, sizes and numbers are bounded.
 
 mod admission;
-mod batch;
 mod body;
+mod connection;
+mod endpoint;
+mod events;
 mod gate;
-mod message;
+mod home;
 mod origin;
 mod public;
-mod refusal;
+mod response;
+mod revision;
+mod session;
 mod sessions;
-mod short_path;
 mod slots;
-mod stand_in;
-mod stream;
 mod token;
 
 use std::convert::Infallible;
@@ -31,17 +32,19 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 pub use self::admission::Admission;
+use self::connection::WriteTimeoutStream;
+use self::endpoint::Endpoint;
 use self::gate::{Gate, HttpConnection};
+use self::home::Home;
 use self::public::Public;
 pub use self::public::Readiness;
-use self::sessions::Home;
 use self::slots::{ConnectionSlot, ConnectionSlots};
-use self::stream::WriteTimeoutStream;
 pub use self::token::{Token, TokenError};
 use super::handler::ServerShared;
 use super::snapshot::ToolSnapshots;
 use super::stdio::GRACE;
 use haft_core::tool::inline::InlineThreads;
+use haft_core::trace::Wire;
 
 /// The path that is served.
 pub const PATH: &str = "/mcp";
@@ -151,10 +154,10 @@ impl Server {
         let address = listener.local_addr()?;
         hosts.extend(url.as_deref().and_then(origin::host_of));
         let public = Public::new(snapshots.clone(), url, readiness);
-        let shared = ServerShared::new(snapshots, admission.caller_id()).over_http();
+        let shared = ServerShared::new(snapshots, admission.caller_id(), Wire::Http);
         let home = shared.snapshots.machine().map(|machine| Home::named(machine, address.port()));
-        let sessions = (room.sessions, home);
-        let gate = Arc::new(Gate::new(&shared, (admission, public), hosts, sessions, patience.body));
+        let endpoint = Endpoint::new(room.sessions, home);
+        let gate = Arc::new(Gate::new(&shared, (admission, public), hosts, endpoint, patience.body));
         let slots = ConnectionSlots::new(within_file_limit(room.connections));
         let threads = InlineThreads::start("haft-http", 0)?;
         Ok(Self { listener, address, acceptor: Acceptor { gate, shared, patience, slots, threads }, drain })

@@ -1,5 +1,5 @@
-//! Sends a tool's events to the client that made the call: progress notifications where it asked for them, and log
-//! messages. Notifications beyond the queue's bound are dropped, so a client that does not read never slows a tool.
+//! Tells the client that made a call of it: progress notifications where it asked for them, and log messages. What there is
+//! no room for is dropped, so a client that does not read never slows a tool.
 
 #![expect(
     deprecated,
@@ -8,44 +8,23 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
-use rmcp::RoleServer;
-use rmcp::model::{LoggingLevel, LoggingMessageNotificationParam, ProgressNotificationParam, ProgressToken};
-use rmcp::service::{Peer, RequestContext};
+use rmcp::model::{
+    LoggingLevel, LoggingMessageNotification, LoggingMessageNotificationParam, ProgressNotification,
+    ProgressNotificationParam, ProgressToken, ServerNotification,
+};
 use serde_json::json;
-use tokio::runtime::Handle;
-use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
 
-use super::begun::LaterPeer;
+use super::requester::Requester;
 use haft_core::event::{Event, Events};
 use haft_core::sync::Lock;
 
-/// Notifications of one call that wait to be sent: all that a plugin may tell in a call, which may do so before its client
-/// is known.
-const QUEUE: usize = 1024;
-
-/// Of those, pieces of what a process prints or of an answer, which are long.
-const MAX_PIECES: usize = 256;
-
-/// How long an answer waits for the notifications before it.
-const FLUSH: Duration = Duration::from_secs(2);
-
 /// Sends the notifications of one call. To be ended before the call is answered.
-pub(super) struct ProgressNotifier(Option<(Events, Arc<Sender>)>);
-
-/// Sends notifications in the background, started by the first one: most calls emit none.
-struct Sender {
-    peer: Peer<RoleServer>,
-    /// Where the peer is only known later.
-    later: Option<LaterPeer>,
-    runtime: Handle,
-    sending: Lock<Option<Sending>>,
-    dropped: AtomicUsize,
+pub(super) struct ProgressNotifier {
+    events: Events,
+    /// Notifications that there was no room for.
+    dropped: Arc<AtomicUsize>,
 }
-
-type Sending = (mpsc::Sender<Notification>, JoinHandle<()>);
 
 /// Which notifications a client wants.
 pub(super) struct NotificationFilter {
@@ -55,89 +34,38 @@ pub(super) struct NotificationFilter {
     pub(super) log: Option<LoggingLevel>,
 }
 
-enum Notification {
-    Progress(ProgressNotificationParam),
-    Log(LoggingMessageNotificationParam),
-}
-
 impl ProgressNotifier {
-    /// Sends the client of `context` the notifications of a call of `tool` that pass `filter`.
-    pub(super) fn begin(
-        context: &RequestContext<RoleServer>,
-        tool: &str,
-        filter: NotificationFilter,
-    ) -> Self {
+    /// Sends the client of `requester` the notifications of a call of `tool` that pass `filter`.
+    pub(super) fn begin(requester: &Requester, tool: &str, filter: NotificationFilter) -> Self {
+        let dropped = Arc::<AtomicUsize>::default();
         if filter.progress.is_none() && filter.log.is_none() {
-            return Self(None);
+            return Self { events: Events::default(), dropped };
         }
-        let (peer, later) = (context.peer.clone(), context.extensions.get::<LaterPeer>().cloned());
-        let (runtime, sending, dropped) = (Handle::current(), Lock::default(), AtomicUsize::new(0));
-        let sender = Arc::new(Sender { peer, later, runtime, sending, dropped });
-        let (tool, last_progress, own) = (tool.to_owned(), Lock::new(f64::NEG_INFINITY), sender.clone());
+        let (link, tool) = (requester.link.clone(), tool.to_owned());
+        let (last_progress, count) = (Lock::new(f64::NEG_INFINITY), dropped.clone());
         let events = Events::during_calls(move |event| {
-            if let Some(notification) = notification_of(event, &tool, &filter, &last_progress) {
-                own.send(notification, is_piece(event));
+            if let Some(notification) = notification_of(event, &tool, &filter, &last_progress)
+                && !link.tell(notification, is_piece(event))
+            {
+                count.fetch_add(1, Ordering::Relaxed);
             }
         });
-        Self(Some((events, sender)))
+        Self { events, dropped }
     }
 
     /// The events of the call.
     pub(super) fn events(&self) -> Events {
-        self.0.as_ref().map(|(events, _)| events.clone()).unwrap_or_default()
+        self.events.clone()
     }
 
-    /// Sends the queued notifications, and stops; later events are dropped.
-    pub(super) async fn end(self) {
-        let Some((_, sender)) = self.0 else { return };
-        let taken = sender.sending.lock().take();
-        let Some((queue, sending)) = taken else { return };
-        drop(queue);
-        let dropped = sender.dropped.load(Ordering::Relaxed);
+    /// Says what there was no room for.
+    pub(super) fn end(self) {
+        let dropped = self.dropped.load(Ordering::Relaxed);
         if dropped > 0 {
             tracing::warn!(
                 dropped,
                 "notifications of a call were dropped: its client does not read them in time"
             );
-        }
-        let stop = sending.abort_handle();
-        if tokio::time::timeout(FLUSH, sending).await.is_err() {
-            stop.abort();
-        }
-    }
-}
-
-impl Sender {
-    fn send(&self, notification: Notification, is_piece: bool) {
-        let mut sending = self.sending.lock();
-        let (queue, _) = sending.get_or_insert_with(|| {
-            let (queue, receiver) = mpsc::channel(QUEUE);
-            (queue, self.runtime.spawn(send(self.peer.clone(), self.later.clone(), receiver)))
-        });
-        // A client that does not read misses what does not fit.
-        let has_room = !is_piece || queue.capacity() > QUEUE - MAX_PIECES;
-        if !has_room || queue.try_send(notification).is_err() {
-            self.dropped.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-}
-
-async fn send(
-    mut peer: Peer<RoleServer>,
-    later: Option<LaterPeer>,
-    mut receiver: mpsc::Receiver<Notification>,
-) {
-    if let Some(later) = later {
-        let Some(known) = later.get().await else { return };
-        peer = known;
-    }
-    while let Some(notification) = receiver.recv().await {
-        let sent = match notification {
-            Notification::Progress(progress) => peer.notify_progress(progress).await,
-            Notification::Log(message) => peer.notify_logging_message(message).await,
-        };
-        if sent.is_err() {
-            return;
         }
     }
 }
@@ -152,17 +80,17 @@ fn notification_of(
     tool: &str,
     filter: &NotificationFilter,
     last_progress: &Lock<f64>,
-) -> Option<Notification> {
+) -> Option<ServerNotification> {
     match event {
         Event::Progress { done, total, message, .. } => {
             let token = filter.progress.clone()?;
-            progress(token, *done, *total, message, last_progress).map(Notification::Progress)
+            progress(token, *done, *total, message, last_progress)
         }
         Event::Partial { text, .. } => {
             let token = filter.progress.clone()?;
             // Whatever a tool counts itself, one piece is more.
             let done = last_progress.lock().max(0.0) + 1.0;
-            progress(token, done, None, text, last_progress).map(Notification::Progress)
+            progress(token, done, None, text, last_progress)
         }
         Event::Info { message, .. } => log(tool, filter, LoggingLevel::Info, json!(message)),
         Event::Stdout { chunk, .. } => log(tool, filter, LoggingLevel::Debug, json!({ "stdout": chunk })),
@@ -179,7 +107,7 @@ fn progress(
     total: Option<f64>,
     message: &str,
     last_progress: &Lock<f64>,
-) -> Option<ProgressNotificationParam> {
+) -> Option<ServerNotification> {
     let mut last_progress = last_progress.lock();
     if !done.is_finite() || done <= *last_progress {
         return None;
@@ -188,7 +116,7 @@ fn progress(
     let mut progress = ProgressNotificationParam::new(token, done);
     progress.total = total.filter(|total| total.is_finite());
     progress.message = Some(message.to_owned()).filter(|message| !message.is_empty());
-    Some(progress)
+    Some(ServerNotification::ProgressNotification(ProgressNotification::new(progress)))
 }
 
 fn log(
@@ -196,14 +124,16 @@ fn log(
     filter: &NotificationFilter,
     level: LoggingLevel,
     data: serde_json::Value,
-) -> Option<Notification> {
+) -> Option<ServerNotification> {
     let least = filter.log?;
-    (rank(level) >= rank(least))
-        .then(|| Notification::Log(LoggingMessageNotificationParam::new(level, data).with_logger(tool)))
+    (rank(level) >= rank(least)).then(|| {
+        let message = LoggingMessageNotificationParam::new(level, data).with_logger(tool);
+        ServerNotification::LoggingMessageNotification(LoggingMessageNotification::new(message))
+    })
 }
 
 /// Severity, after RFC 5424.
-pub(super) fn rank(level: LoggingLevel) -> u8 {
+fn rank(level: LoggingLevel) -> u8 {
     match level {
         LoggingLevel::Debug => 0,
         LoggingLevel::Info => 1,
@@ -242,8 +172,10 @@ mod tests {
         let piece = Event::Partial { call: "1".into(), text: "a piece".into() };
         for expected in [1.0, 2.0] {
             let notification = notification_of(&piece, "t", &filter(None), &last_progress);
-            let Some(Notification::Progress(sent)) = notification else { panic!("no progress") };
-            assert_eq!((sent.progress, sent.message.as_deref()), (expected, Some("a piece")));
+            let Some(ServerNotification::ProgressNotification(sent)) = notification else {
+                panic!("no progress")
+            };
+            assert_eq!((sent.params.progress, sent.params.message.as_deref()), (expected, Some("a piece")));
         }
     }
 

@@ -14,7 +14,7 @@ use super::offers::ClientOffers;
 use super::questions::Questions;
 use super::tasks::Tasks;
 use haft_core::replicas::Replicas;
-use haft_core::tool::{Approver, Session, Toolbox, Widening};
+use haft_core::tool::{Approver, Entry, Session, Toolbox, Widening};
 
 /// How long a first answer waits for plugins that were never seen before and MCP servers whose
 /// tools are not known yet: what fits in the ten seconds that the least patient clients give a
@@ -36,6 +36,16 @@ pub struct ToolSnapshot {
     is_complete: bool,
     /// What there is for each caller, by its name, where callers are told apart.
     views: HashMap<String, Arc<ToolSnapshot>>,
+}
+
+/// What a client means by the name of a tool.
+pub(super) struct FoundTool {
+    /// The tool, where there is one.
+    pub(super) entry: Option<Arc<Entry>>,
+    /// Its name in the toolbox, or the one that nothing there has.
+    pub(super) own: String,
+    /// Its place in the list that clients see, where it is listed.
+    pub(super) listed: Option<usize>,
 }
 
 /// How the server presents itself to clients.
@@ -157,19 +167,15 @@ impl ToolSnapshot {
         &self.info
     }
 
-    /// The tool as clients see it.
-    pub(super) fn tool(&self, name: &str) -> Option<&Tool> {
-        self.tools.get(*self.places.get(name)?)
-    }
-
-    /// The name in the toolbox of what a client calls `exposed`.
-    pub(super) fn own_name(&self, exposed: &str) -> String {
+    /// What a client calls `exposed`.
+    fn find(&self, exposed: &str) -> FoundTool {
+        let listed = self.places.get(exposed).copied();
         let own = format!("{}{exposed}", self.prefix);
-        if self.toolbox.find(&own).is_some() { own } else { exposed.to_owned() }
-    }
-
-    fn has(&self, exposed: &str) -> bool {
-        self.toolbox.find(&self.own_name(exposed)).is_some()
+        if let Some(entry) = self.toolbox.entry(&own) {
+            return FoundTool { entry: Some(entry.clone()), own, listed };
+        }
+        let entry = self.toolbox.entry(exposed).filter(|_| !self.prefix.is_empty()).cloned();
+        FoundTool { entry, own: exposed.to_owned(), listed }
     }
 }
 
@@ -288,10 +294,16 @@ impl ToolSnapshots {
         }
     }
 
-    /// A snapshot with the tool `name`, where one comes in time.
-    pub(super) async fn with_tool(&self, name: &str) -> Arc<ToolSnapshot> {
+    /// A snapshot with the tool `name`, where one comes in time, and the tool in it.
+    pub(super) async fn with_tool(&self, name: &str) -> (Arc<ToolSnapshot>, FoundTool) {
         let now = self.now();
-        if now.is_complete || now.has(name) { now } else { self.complete().await }
+        let found = now.find(name);
+        if now.is_complete || found.entry.is_some() {
+            return (now, found);
+        }
+        let complete = self.complete().await;
+        let found = complete.find(name);
+        (complete, found)
     }
 
     /// Waits until clients would see other tools than `seen`; nothing when none will come any more.
@@ -371,9 +383,12 @@ mod tests {
         for (seen, snapshot) in [(["p__a", "p__b", "other"], &whole), (["a", "b", "other"], &short)] {
             assert_eq!(snapshot.tools().len(), seen.len());
             for name in seen {
-                assert_eq!(snapshot.tool(name).map(|tool| tool.name.as_ref()), Some(name));
+                let found = snapshot.find(name);
+                let listed = found.listed.and_then(|place| snapshot.tools().get(place));
+                assert_eq!(listed.map(|tool| tool.name.as_ref()), Some(name));
+                assert!(found.entry.is_some_and(|entry| entry.def().name.ends_with(name)));
             }
         }
-        assert!(short.tool("p__a").is_none() && whole.tool("a").is_none());
+        assert!(short.find("p__a").listed.is_none() && whole.find("a").listed.is_none());
     }
 }

@@ -9,10 +9,11 @@ use rmcp::ServiceExt;
 use rmcp::service::ServerInitializeError;
 use tokio_util::sync::CancellationToken;
 
-use super::handler::{Handler, ServerShared};
+use super::handler::ServerShared;
 use super::snapshot::{PATIENCE, ToolSnapshots};
-use super::stdio_transport::{Hangup, StdioTransport};
+use super::stdio_transport::{Hangup, StdioClient, StdioService, StdioTransport};
 pub use super::stdio_transport::{Input, Output};
+use haft_core::trace::Wire;
 
 /// How long answers may take to what was asked right before standard input ended: as long as plugins that
 /// were never seen before are waited for, and two seconds for the call.
@@ -42,10 +43,10 @@ pub async fn serve(
     output: impl Output,
     stop: CancellationToken,
 ) -> io::Result<()> {
-    let (shared, hangup) = (ServerShared::new(snapshots, CALLER), Hangup::default());
-    let (calls, handler) = (shared.calls.clone(), Arc::new(shared.handler()));
-    let lines = StdioTransport::new(input, output, Arc::downgrade(&handler), (&hangup, stop.clone()))?;
-    let mut serving = std::pin::pin!(tokio::spawn(converse(handler, lines)));
+    let (shared, hangup) = (ServerShared::new(snapshots, CALLER, Wire::Streams), Hangup::default());
+    let (calls, client) = (shared.calls.clone(), Arc::new(StdioClient::new(shared.handler())));
+    let lines = StdioTransport::new(input, output, Arc::downgrade(&client), (&hangup, stop.clone()))?;
+    let mut serving = std::pin::pin!(tokio::spawn(converse(StdioService(client), lines)));
     let flush = tokio::select! {
         served = &mut serving => return served.map_err(io::Error::other)?,
         flush = ending(&hangup, &stop) => flush,
@@ -78,9 +79,9 @@ async fn last_words(hangup: &Hangup, stop: &CancellationToken) {
     }
 }
 
-async fn converse(handler: Arc<Handler>, lines: StdioTransport) -> io::Result<()> {
+async fn converse(service: StdioService, lines: StdioTransport) -> io::Result<()> {
     // On the heap: it has room for the largest request.
-    match Box::pin(handler.serve(lines)).await {
+    match Box::pin(service.serve(lines)).await {
         Ok(running) => running.waiting().await.map(|_| ()).map_err(io::Error::other),
         // A client that connects and leaves is no failure.
         Err(ServerInitializeError::ConnectionClosed(_) | ServerInitializeError::Cancelled) => Ok(()),

@@ -5,6 +5,7 @@
 //! standard input ended are answered before the session ends. Short calls are polled once on the reader's thread
 //! first (`fast_path`).
 
+mod client;
 mod fast_path;
 mod hangup;
 mod incoming;
@@ -26,6 +27,7 @@ use serde_json::json;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+pub(super) use self::client::{StdioClient, StdioService};
 use self::fast_path::FastPath;
 pub(super) use self::hangup::Hangup;
 use self::incoming::Incoming;
@@ -33,9 +35,8 @@ use self::pending::{AdmissionError, PendingRequest, PendingRequests};
 pub use self::reader::Input;
 pub use self::writer::Output;
 use self::writer::Writer;
-use super::bounds;
 use super::calls::RunningCalls;
-use super::handler::Handler;
+use super::message;
 
 /// How long closing waits for calls that were read here: as long as rmcp waits for its own. A caller with less
 /// patience cancels them first.
@@ -59,17 +60,20 @@ pub(super) struct StdioTransport {
 }
 
 impl StdioTransport {
-    /// Reads `input` and writes `output`; `handler` answers the calls that the reader's thread polls first.
+    /// Reads `input` and writes `output`; `client` answers the calls that the reader's thread polls first.
     /// `hangup` records what the client does; once `stop` is cancelled, nothing more is read.
     pub(super) fn new(
         input: impl Input,
         output: impl Output,
-        handler: Weak<Handler>,
+        client: Weak<StdioClient>,
         (hangup, stop): (&Hangup, CancellationToken),
     ) -> io::Result<Self> {
         let (pending, running_calls) = <(Arc<PendingRequests>, RunningCalls)>::default();
         let writer = Writer::start(output, hangup.clone())?;
-        let fast_path = FastPath::new(handler, writer.downgrade(), pending.clone(), running_calls.clone());
+        if let Some(client) = client.upgrade() {
+            client.connect(writer.downgrade());
+        }
+        let fast_path = FastPath::new(client, writer.downgrade(), pending.clone(), running_calls.clone());
         let incoming = reader::start(input, fast_path, hangup.clone())?;
         Ok(Self {
             incoming,
@@ -146,7 +150,7 @@ impl StdioTransport {
 
     fn refuse(&self, id: Option<RequestId>, error: ErrorData) {
         // A client that is gone gets no answer.
-        let _ = self.writer.post(&bounds::refusal(id, error, self.is_stateless));
+        let _ = self.writer.post(&message::refusal(id, error, self.is_stateless));
     }
 }
 

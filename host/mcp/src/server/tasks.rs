@@ -9,14 +9,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rmcp::RoleServer;
 use rmcp::model::{CallToolResponse, CreateTaskResult, ErrorData, GetTaskResult, Task};
-use rmcp::service::RequestContext;
 use sha2::{Digest, Sha256};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use self::record::{Record, State};
+use super::requester::Requester;
 use haft_core::encoding::hex;
 use haft_core::random;
 use haft_core::replicas::{Cancelled, KEPT, Replicas};
@@ -85,17 +84,17 @@ impl Tasks {
     pub(super) async fn run<F>(
         &self,
         caller: &str,
-        mut context: RequestContext<RoleServer>,
-        call: impl FnOnce(RequestContext<RoleServer>) -> F,
+        mut requester: Requester,
+        call: impl FnOnce(Requester) -> F,
     ) -> CallAnswer
     where
         F: Future<Output = CallAnswer> + Send + 'static,
     {
-        let Ok(place) = self.places.clone().try_acquire_owned() else { return call(context).await };
+        let Ok(place) = self.places.clone().try_acquire_owned() else { return call(requester).await };
         // The client takes its request back when it has its answer; the task goes on.
-        let (asked, stop) = (context.ct.clone(), CancellationToken::new());
-        context.ct = stop.clone();
-        let mut call = Box::pin(call(context));
+        let (asked, stop) = (requester.cancel.clone(), CancellationToken::new());
+        requester.cancel = stop.clone();
+        let mut call = Box::pin(call(requester));
         tokio::select! {
             biased;
             answer = &mut call => return answer,

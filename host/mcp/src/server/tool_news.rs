@@ -2,44 +2,51 @@
 
 use std::sync::{Arc, Weak};
 
-use rmcp::RoleServer;
-use rmcp::service::{Peer, ServiceError};
-use tokio_util::sync::{CancellationToken, DropGuard};
+use rmcp::model::{
+    PromptListChangedNotification, ResourceListChangedNotification, ServerNotification,
+    ToolListChangedNotification,
+};
 
+use super::requester::Link;
 use super::snapshot::{ToolSnapshot, ToolSnapshots};
 use haft_core::sync::Lock;
 
-/// The news of one client.
+/// The news of one client: the tools that it knows or was told of last. Nothing before them is told of.
 #[derive(Debug, Default)]
-pub(super) struct ToolNews {
-    /// The tools that it knows or was told of last; nothing before it is told of any.
-    seen: Arc<Lock<Option<Weak<ToolSnapshot>>>>,
-    telling: Lock<Option<DropGuard>>,
-}
+pub(super) struct ToolNews(Lock<Option<Weak<ToolSnapshot>>>);
 
 impl ToolNews {
-    /// Tells `peer` of changes from now on, and that there was one where it missed it, until `life` ends or
-    /// [`ToolNews::end`].
-    pub(super) fn tell(&self, snapshots: &ToolSnapshots, peer: Peer<RoleServer>, life: &CancellationToken) {
-        let (end, seen, snapshots) = (life.child_token(), self.seen.clone(), snapshots.clone());
-        *self.telling.lock() = Some(end.clone().drop_guard());
-        tokio::spawn(async move {
-            tokio::select! { () = tell(&snapshots, &peer, &seen) => {} () = end.cancelled() => {} }
-        });
+    /// Notes that the client knows the tools of `snapshots`, unless it knew others before.
+    pub(super) fn begin(&self, snapshots: &ToolSnapshots) {
+        self.0.lock().get_or_insert_with(|| Arc::downgrade(&snapshots.now()));
     }
 
-    /// Tells nobody of anything any more.
-    pub(super) fn end(&self) {
-        self.telling.lock().take();
+    /// Tells the client at `link` of every change, and first that there was one where it missed it. May be dropped and begun
+    /// again; of several only one tells of a change.
+    pub(super) async fn tell(&self, snapshots: &ToolSnapshots, link: &dyn Link) {
+        let mut now = snapshots.now();
+        loop {
+            let before = self.0.lock().replace(Arc::downgrade(&now));
+            if let Some(before) = before {
+                // What is not there any more was replaced, and perhaps by the same.
+                let all = Differences { tools: true, offers: !now.offers().is_empty() };
+                let missed = before.upgrade().map_or(all, |before| differences(&before, &now));
+                for notification in notifications(missed) {
+                    link.tell(notification, false);
+                }
+            }
+            let Some(other) = snapshots.other_than(&now).await else { return };
+            now = other;
+        }
     }
 }
 
 /// What clients see another of.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Differences {
-    pub(super) tools: bool,
+    tools: bool,
     /// Prompts or resources.
-    pub(super) offers: bool,
+    offers: bool,
 }
 
 /// What differs between two snapshots.
@@ -47,34 +54,17 @@ pub(super) fn differences(before: &ToolSnapshot, after: &ToolSnapshot) -> Differ
     Differences { tools: before.tools() != after.tools(), offers: before.offers() != after.offers() }
 }
 
-async fn tell(snapshots: &ToolSnapshots, peer: &Peer<RoleServer>, seen: &Lock<Option<Weak<ToolSnapshot>>>) {
-    let mut last = snapshots.now();
-    let before = seen.lock().replace(Arc::downgrade(&last));
-    if let Some(before) = before {
-        // What is not there any more was replaced, and perhaps by the same.
-        let all = Differences { tools: true, offers: !last.offers().is_empty() };
-        let missed = before.upgrade().map_or(all, |before| differences(&before, &last));
-        if tell_of(peer, missed).await.is_err() {
-            return;
-        }
-    }
-    while let Some(other) = snapshots.other_than(&last).await {
-        *seen.lock() = Some(Arc::downgrade(&other));
-        let differs = differences(&last, &other);
-        last = other;
-        if tell_of(peer, differs).await.is_err() {
-            return;
-        }
-    }
-}
-
-async fn tell_of(peer: &Peer<RoleServer>, differs: Differences) -> Result<(), ServiceError> {
-    if differs.tools {
-        peer.notify_tool_list_changed().await?;
-    }
-    if differs.offers {
-        peer.notify_prompt_list_changed().await?;
-        peer.notify_resource_list_changed().await?;
-    }
-    Ok(())
+/// What a client is told of these differences.
+pub(super) fn notifications(differs: Differences) -> impl Iterator<Item = ServerNotification> {
+    let (tools, prompts, resources) = (
+        ToolListChangedNotification::default(),
+        PromptListChangedNotification::default(),
+        ResourceListChangedNotification::default(),
+    );
+    let tools = differs.tools.then_some(ServerNotification::ToolListChangedNotification(tools));
+    let offers = [
+        ServerNotification::PromptListChangedNotification(prompts),
+        ServerNotification::ResourceListChangedNotification(resources),
+    ];
+    tools.into_iter().chain(offers.into_iter().filter(move |_| differs.offers))
 }

@@ -1,29 +1,21 @@
 //! One call of a client, of a tool, a prompt or a resource: its quota, who approves of it, what its client is told
 //! meanwhile, and the way through the toolbox.
 
+use rmcp::ErrorData;
 use rmcp::model::{CallToolRequestParams, CallToolResponse, InputRequiredResult, ProtocolVersion};
-use rmcp::service::RequestContext;
-use rmcp::{ErrorData, RoleServer};
 use serde_json::Value;
 
-use super::{Handler, is_sessionless};
+use super::{Answer, Handler};
 use crate::server::answer;
 use crate::server::elicitation::{ElicitingApprover, ReplacementAnswer};
+use crate::server::parameters;
 use crate::server::progress::ProgressNotifier;
-use crate::server::snapshot::{Fallback, ToolSnapshot};
+use crate::server::requester::Requester;
+use crate::server::snapshot::{Fallback, FoundTool, ToolSnapshot};
 use haft_callers::{CallPermit, Caller};
 use haft_core::call::{ToolCall, ToolResult};
-use haft_core::tool::{Entry, Session, Widening};
+use haft_core::tool::{Entry, Session, Toolbox, Widening, inline};
 use haft_core::trace::{Operation, Span, TraceParent};
-
-/// What a call is for.
-pub(super) struct Target<'a> {
-    pub(super) entry: Option<&'a Entry>,
-    /// The name in the toolbox, which may know none of this name.
-    pub(super) own: String,
-    /// Whether it is a prompt or resources.
-    pub(super) is_offer: bool,
-}
 
 /// What a call is answered with.
 pub(super) enum Answered {
@@ -34,26 +26,23 @@ pub(super) enum Answered {
 
 impl Handler {
     /// Asks the person behind the client, for a tool that asks for approval or a call that brings an answer.
-    async fn approver(
-        &self,
-        request: &CallToolRequestParams,
-        context: &RequestContext<RoleServer>,
-    ) -> ElicitingApprover {
+    async fn approver(&self, request: &CallToolRequestParams, requester: &Requester) -> ElicitingApprover {
         let snapshots = &self.shared.snapshots;
         let choose = |fallback: &Fallback| {
-            if is_sessionless(context) { fallback.once.clone() } else { fallback.in_session.clone() }
+            if requester.is_sessionless() { fallback.once.clone() } else { fallback.in_session.clone() }
         };
         let fallback = snapshots.fallback().map(choose);
         let (questions, caller) = (snapshots.questions(), &self.shared.caller);
-        ElicitingApprover::new(context, request, questions, caller, fallback).await
+        ElicitingApprover::new(requester, request, questions, caller, fallback).await
     }
 
     /// A call begins, as a part of what its client says that it is a part of.
-    fn begin(&self, snapshot: &ToolSnapshot, context: &RequestContext<RoleServer>, tool: &str) -> Span {
-        let parent = || TraceParent::parse(context.meta.get_traceparent()?, context.meta.get_tracestate());
+    fn begin(&self, snapshot: &ToolSnapshot, requester: &Requester, tool: &str) -> Span {
+        let parent =
+            || TraceParent::parse(requester.meta.get_traceparent()?, requester.meta.get_tracestate());
         let trace = &snapshot.session().trace;
         let (request, protocol) = if trace.is_told() {
-            (context.id.to_string(), context.protocol_version())
+            (requester.id.to_string(), requester.version())
         } else {
             Default::default()
         };
@@ -72,51 +61,49 @@ impl Handler {
         permit.map_err(|exhausted| exhausted.to_string())
     }
 
-    /// Runs a call of what `target` says.
+    /// Runs a call: of `entry`, or of a name in the toolbox that none has.
     pub(super) async fn run(
         &self,
         snapshot: &ToolSnapshot,
-        target: Target<'_>,
+        (entry, own): (Option<&Entry>, String),
         request: CallToolRequestParams,
-        context: &RequestContext<RoleServer>,
+        requester: &Requester,
     ) -> Result<Answered, ErrorData> {
-        let Target { entry, own, is_offer } = target;
-        let (is_known, asks) = (entry.is_some(), entry.is_some_and(Entry::asks));
         // Of later revisions the call would have to run again with the answer.
-        let widening = if is_sessionless(context) { Widening::default() } else { self.widening.clone() };
+        let widening = if requester.is_sessionless() { Widening::default() } else { self.widening.clone() };
+        let asks = entry.is_some_and(Entry::asks);
         let approver = if asks || widening.is_possible() || request.request_state.is_some() {
             // On the heap: the future of every call would have room for it.
-            Some(Box::pin(self.approver(&request, context)).await)
+            Some(Box::pin(self.approver(&request, requester)).await)
         } else {
             None
         };
         if let Some(refusal) = approver.as_ref().and_then(ElicitingApprover::refusal) {
             return Err(refusal);
         }
-        let notifier = ProgressNotifier::begin(context, &request.name, self.notification_filter(context));
-        let span = self.begin(snapshot, context, if is_known { &own } else { "" });
+        let notifier = ProgressNotifier::begin(requester, &request.name, self.notification_filter(requester));
+        let span = self.begin(snapshot, requester, if entry.is_some() { &own } else { "" });
         let session = Session {
             trace: span.of_call(),
             events: notifier.events(),
-            cancel: context.ct.clone(),
+            cancel: requester.cancel.clone(),
             approvals: approver.clone().map(|approver| self.approvals.asking(approver)).unwrap_or_default(),
             widening,
-            client: self.client(context),
-            via: self.client_name(context).or_else(|| snapshot.session().via.clone()),
+            client: self.client(requester),
+            via: self.client_name(requester).or_else(|| snapshot.session().via.clone()),
             caller: self.shared.known.as_ref().map(|caller| caller.id().clone()),
             ..snapshot.session().clone()
         };
         let arguments = Value::Object(request.arguments.unwrap_or_default());
-        let call = ToolCall { id: context.id.to_string(), tool: own, arguments };
-        let result = if is_offer {
-            // On the heap: the future of every call of a tool would have room for it too.
-            Box::pin(snapshot.toolbox().dispatch_offer(call, &session)).await
-        } else {
-            snapshot.toolbox().dispatch(call, &session).await
+        let call = ToolCall { id: requester.id.to_string(), tool: own, arguments };
+        let result = match entry {
+            Some(entry) => Toolbox::dispatch_to(entry, call, &session).await,
+            // On the heap: the future of every call would have room for it too.
+            None => Box::pin(snapshot.toolbox().dispatch(call, &session)).await,
         };
         drop(session);
         span.end(&result.is_error.into());
-        notifier.end().await;
+        notifier.end();
         match approver.and_then(|approver| approver.replacement()) {
             Some(ReplacementAnswer::Question(question)) => Ok(Answered::Question(question)),
             Some(ReplacementAnswer::Missing(error)) => Err(error),
@@ -124,23 +111,49 @@ impl Handler {
         }
     }
 
-    /// Calls a tool.
-    pub(super) async fn call(
+    /// Calls a tool; a call that takes long becomes a task where its client takes one.
+    pub(super) async fn call_or_begin_task(
         &self,
         request: CallToolRequestParams,
-        context: RequestContext<RoleServer>,
+        requester: Requester,
+    ) -> Answer {
+        let tasks = self.shared.snapshots.tasks();
+        let Some(tasks) = tasks.filter(|_| requester.is_sessionless() && requester.takes_tasks()) else {
+            return self.while_open(self.call(request, requester)).await.map(Into::into);
+        };
+        // It may outlive the request that this handler is for.
+        let own = self.shared.handler();
+        let call = |requester| async move { own.while_open(own.call(request, requester)).await };
+        // On the heap: the future of every call would have room for it.
+        Box::pin(tasks.run(&self.shared.caller, requester, call)).await.map(Into::into)
+    }
+
+    /// Calls a tool. May leave a thread that runs calls inline: where the tool may not run there, the journal still has to
+    /// be opened, or a person has answered a question of the call.
+    async fn call(
+        &self,
+        request: CallToolRequestParams,
+        requester: Requester,
     ) -> Result<CallToolResponse, ErrorData> {
         let _permit = match self.permit() {
             Ok(permit) => permit,
             Err(refusal) => return Ok(answer::call_result(ToolResult::error(refusal), false).into()),
         };
-        let snapshot = self.shared.snapshots.with_tool(&request.name).await;
-        let own = snapshot.own_name(&request.name);
-        let entry = snapshot.toolbox().find(&own);
+        let (snapshot, found) = self.shared.snapshots.with_tool(&request.name).await;
+        let may_run_inline = found.entry.as_ref().is_some_and(|entry| entry.may_run_inline())
+            && request.request_state.is_none()
+            && snapshot.session().journal.is_settled();
+        if !may_run_inline {
+            inline::leave().await;
+        }
+        let FoundTool { entry, own, listed } = found;
+        let tool = listed.and_then(|place| snapshot.tools().get(place));
+        if let Some((headers, tool)) = requester.parameters.as_ref().zip(tool) {
+            parameters::check(headers, &tool.input_schema, request.arguments.as_ref())?;
+        }
         let is_known = entry.is_some() || snapshot.toolbox().withheld(&own).is_some();
-        let has_schema = snapshot.tool(&request.name).is_some_and(|tool| tool.output_schema.is_some());
-        let target = Target { entry, own, is_offer: false };
-        match self.run(&snapshot, target, request, &context).await? {
+        let has_schema = tool.is_some_and(|tool| tool.output_schema.is_some());
+        match self.run(&snapshot, (entry.as_deref(), own), request, &requester).await? {
             Answered::Question(question) => Ok(question.into()),
             Answered::Result(result) if !is_known => Err(ErrorData::invalid_params(result.content, None)),
             Answered::Result(result) => Ok(answer::call_result(result, has_schema).into()),

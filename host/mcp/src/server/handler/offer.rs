@@ -1,16 +1,13 @@
 //! Prompts and resources of plugins, for clients. Each is a call through the toolbox, as one of a tool is.
 
-use rmcp::model::{
-    CallToolRequestParams, GetPromptRequestParams, GetPromptResponse, ReadResourceRequestParams,
-    ReadResourceResponse,
-};
-use rmcp::service::RequestContext;
-use rmcp::{ErrorData, RoleServer};
+use rmcp::ErrorData;
+use rmcp::model::{CallToolRequestParams, GetPromptRequestParams, ReadResourceRequestParams};
 use serde_json::json;
 
-use super::call::{Answered, Target};
-use super::{Handler, bounded_text};
+use super::call::Answered;
+use super::{Answer, Handler, bounded_text};
 use crate::server::offers;
+use crate::server::requester::Requester;
 use crate::server::snapshot::ToolSnapshot;
 use haft_core::call::ToolResult;
 use haft_core::tool::Entry;
@@ -20,11 +17,7 @@ const WRONG: &str = "invalid arguments: ";
 
 impl Handler {
     /// Gets a prompt.
-    pub(super) async fn get(
-        &self,
-        request: GetPromptRequestParams,
-        context: RequestContext<RoleServer>,
-    ) -> Result<GetPromptResponse, ErrorData> {
+    pub(super) async fn get(&self, request: GetPromptRequestParams, requester: Requester) -> Answer {
         let snapshot = self.shared.snapshots.complete().await;
         let Some((entry, prompt)) = snapshot.offers().prompt(snapshot.toolbox(), &request.name) else {
             let name = bounded_text(&request.name);
@@ -34,8 +27,8 @@ impl Handler {
         let mut call = CallToolRequestParams::new(entry.def().name.clone());
         (call.arguments, call.input_responses, call.request_state) =
             (arguments, input_responses, request_state);
-        match self.offered(&snapshot, entry, call, &context).await? {
-            Answered::Question(question) => Ok(GetPromptResponse::InputRequired(question)),
+        match self.offered(&snapshot, entry, call, &requester).await? {
+            Answered::Question(question) => Ok(question.into()),
             Answered::Result(result) => {
                 let description = prompt.description.clone();
                 succeeded(result)
@@ -46,11 +39,7 @@ impl Handler {
     }
 
     /// Reads a resource.
-    pub(super) async fn read(
-        &self,
-        request: ReadResourceRequestParams,
-        context: RequestContext<RoleServer>,
-    ) -> Result<ReadResourceResponse, ErrorData> {
+    pub(super) async fn read(&self, request: ReadResourceRequestParams, requester: Requester) -> Answer {
         let snapshot = self.shared.snapshots.complete().await;
         let Some((entry, listed)) = offers::resource(snapshot.toolbox(), &request.uri) else {
             let uri = bounded_text(&request.uri);
@@ -60,8 +49,8 @@ impl Handler {
         let mut call = CallToolRequestParams::new(entry.def().name.clone());
         call.arguments = json!({ "uri": uri }).as_object().cloned();
         (call.input_responses, call.request_state) = (input_responses, request_state);
-        match self.offered(&snapshot, entry, call, &context).await? {
-            Answered::Question(question) => Ok(ReadResourceResponse::InputRequired(question)),
+        match self.offered(&snapshot, entry, call, &requester).await? {
+            Answered::Question(question) => Ok(question.into()),
             Answered::Result(result) => {
                 succeeded(result).and_then(|result| offers::read_result(result, uri, listed)).map(Into::into)
             }
@@ -74,11 +63,10 @@ impl Handler {
         snapshot: &ToolSnapshot,
         entry: &Entry,
         call: CallToolRequestParams,
-        context: &RequestContext<RoleServer>,
+        requester: &Requester,
     ) -> Result<Answered, ErrorData> {
         let _permit = self.permit().map_err(|refusal| ErrorData::internal_error(refusal, None))?;
-        let target = Target { entry: Some(entry), own: entry.def().name.clone(), is_offer: true };
-        self.run(snapshot, target, call, context).await
+        self.run(snapshot, (Some(entry), entry.def().name.clone()), call, requester).await
     }
 }
 

@@ -5,7 +5,7 @@ use hyper::header::{AUTHORIZATION, HeaderValue};
 use hyper::{HeaderMap, StatusCode};
 use tokio::runtime::Handle;
 
-use super::refusal::Refusal;
+use super::response::Refusal;
 use super::token::Token;
 use crate::server::handler::ServerShared;
 use haft_callers::{Caller, Callers, Denied};

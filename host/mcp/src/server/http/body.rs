@@ -11,7 +11,7 @@ use hyper::body::Incoming;
 use hyper::{HeaderMap, StatusCode, header};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::refusal::Refusal;
+use super::response::Refusal;
 use haft_core::json;
 
 /// Bytes of a body: a file to be written, in JSON.

@@ -4,18 +4,16 @@
 
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use haft_core::sync::Lock;
-use http_body_util::{BodyExt, Full};
-use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HOST, HeaderValue};
-use hyper::{HeaderMap, Method, Request, Response, StatusCode};
+use hyper::header::{ALLOW, CACHE_CONTROL, HOST, HeaderValue};
+use hyper::{HeaderMap, Method, Request, StatusCode};
 use serde_json::json;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::PATH;
 use super::admission::Admission;
-use super::refusal::HttpResponse;
+use super::response::{self, HttpResponse};
 use crate::server::snapshot::ToolSnapshots;
 
 /// Whether haft lives: that it answers says so.
@@ -149,9 +147,7 @@ impl Public {
         if let Some(metadata) = metadata.as_object_mut().filter(|_| !scopes.is_empty()) {
             metadata.insert("scopes_supported".to_owned(), json!(scopes));
         }
-        let mut answer = Response::new(Full::new(Bytes::from(metadata.to_string())).boxed());
-        answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        Some(answer)
+        Some(response::whole(StatusCode::OK, response::JSON, metadata.to_string()))
     }
 }
 
@@ -172,9 +168,7 @@ fn for_readers<B>(request: &Request<B>, answer: HttpResponse) -> HttpResponse {
 }
 
 fn plain(status: StatusCode, text: String) -> HttpResponse {
-    let mut answer = Response::new(Full::new(Bytes::from(text)).boxed());
-    *answer.status_mut() = status;
-    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    let mut answer = response::whole(status, "text/plain; charset=utf-8", text);
     answer.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     answer
 }

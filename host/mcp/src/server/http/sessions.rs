@@ -1,352 +1,254 @@
 //! Sessions of clients (revisions up to 2025-11-25), kept in memory: after a restart clients get 404 and open new ones.
 //! Their number is bounded. A new session may replace only one that has been idle for long. Where there are other replicas,
-//! the id of a session says where it lives (`home`).
-//!
-//! rmcp has a session, with a task and channels of its own (60 KiB), for as long as it has messages for it. After that
-//! the session rests: what is left is how it was opened and its handler, and rmcp opens it again from
-//! that when it has to (as it does for a session of another server, by a `SessionStore`).
+//! the id of a session says where it lives (`home`). An idle session is its client's handler and some small tables: no task
+//! and no channel.
 
-mod home;
-mod resting;
-mod session_use;
-
-use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
-use std::future::Future;
-use std::io;
-use std::sync::{Arc, MutexGuard};
+use std::ops::Deref;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-pub(super) use self::home::Home;
-use self::session_use::{IDLE, KEPT, Opening, SessionUse};
-use crate::server::handler::{Handler, ServerShared};
-use haft_core::sync::Lock;
-use rmcp::model::{
-    ClientJsonRpcMessage, JsonRpcMessage, ProtocolVersion, ServerJsonRpcMessage, ServerResult,
-};
-use rmcp::transport::streamable_http_server::SessionManager;
-use rmcp::transport::streamable_http_server::session::local::{
-    LocalSessionManager, LocalSessionManagerError,
-};
-use rmcp::transport::streamable_http_server::session::{RestoreOutcome, ServerSseMessage, SessionId};
+use hyper::StatusCode;
 use tokio::sync::Notify;
-use tokio_stream::{Stream, StreamExt};
 
-/// How long a new session waits for its first message.
-const OPENING: Duration = Duration::from_secs(10);
+use super::home::Home;
+use super::response::Refusal;
+use super::session::Session;
+use crate::server::handler::Handler;
+use crate::server::requester::Agreed;
+use haft_core::random;
+use haft_core::sync::Lock;
 
-/// Answered requests whose answers can be asked for again, for this long, after a connection broke.
-const REPEATABLE: Duration = Duration::from_secs(30);
+/// How long a session may be left alone: a person comes back from lunch to the same one.
+const IDLE: Duration = Duration::from_hours(1);
 
-/// Messages of one stream that wait to be sent.
-const WAITING: usize = 8;
+/// How long a session has to have been left alone to be closed for a new one, where all places are taken.
+const ABANDONED: Duration = Duration::from_mins(10);
 
-/// After how long a client asks again for a stream that broke.
-pub(super) const RETRY: Duration = Duration::from_secs(3);
+/// The same bound for a session whose client sent nothing after opening it; clients send something at once.
+const UNUSED: Duration = Duration::from_mins(1);
 
-/// The id of the event that begins a stream of a client without a request.
-const FIRST_EVENT: &str = "0";
+/// How often is looked for what is over.
+const SWEEP: Duration = Duration::from_secs(10);
 
 /// What is said of a session that is not there.
-pub(super) const MISSING: &str = "there is no such session";
-
-tokio::task_local! {
-    static REQUEST: Observed;
-}
-
-/// What is noted of a request while rmcp answers it.
-#[derive(Default)]
-struct Observed {
-    /// Whom it comes from.
-    client: Option<ServerShared>,
-    /// Whether a session was refused for want of room: rmcp has one answer to whatever keeps a session from being made.
-    is_refused: Cell<bool>,
-    /// The handler that was made: rmcp makes it before the session that is its own.
-    made: RefCell<Option<Arc<Handler>>>,
-    /// The handler of a session that is opened again, which rmcp is to take.
-    kept: RefCell<Option<Arc<Handler>>>,
-}
+const MISSING: &str = "there is no such session";
 
 /// The sessions of a server.
 pub(super) struct Sessions {
-    manager: LocalSessionManager,
     most: usize,
     /// Where they live, where there are other replicas.
     home: Option<Home>,
-    uses: Lock<HashMap<SessionId, SessionUse>>,
+    all: Lock<HashMap<Arc<str>, Entry>>,
     /// Told of each that is opened.
     opened: Notify,
+}
+
+/// A session and how it is used.
+struct Entry {
+    id: Arc<str>,
+    session: Arc<Session>,
+    /// The caller that opened it; nobody else uses it.
+    owner: Arc<str>,
+    /// Requests and streams under way.
+    open: usize,
+    last: Instant,
+    /// Whether its client came back after it was opened.
+    came_back: bool,
 }
 
 /// A session in use. Dropped, it is not.
 pub(super) struct SessionGuard {
     sessions: Arc<Sessions>,
-    id: SessionId,
-    handler: Option<Arc<Handler>>,
-}
-
-/// Why there is no session.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum SessionError {
-    #[error("all sessions are in use")]
-    Full,
-    #[error(transparent)]
-    Local(#[from] LocalSessionManagerError),
-    #[error(transparent)]
-    System(#[from] io::Error),
+    id: Arc<str>,
+    session: Arc<Session>,
 }
 
 impl Sessions {
     /// At most `most` sessions at once, whose ids say `home` where there is one.
-    pub(super) fn new(most: usize, home: Option<Home>) -> Self {
-        let mut manager = LocalSessionManager::default();
-        manager.session_config.channel_capacity = WAITING;
-        // rmcp does not see short calls: a client that made the last of them right before `KEPT` has all of `IDLE` too.
-        manager.session_config.keep_alive = Some(IDLE.saturating_add(KEPT));
-        manager.session_config.init_timeout = Some(OPENING);
-        manager.session_config.completed_cache_ttl = REPEATABLE;
-        manager.session_config.sse_retry = Some(RETRY);
-        Self { manager, most, home, uses: Lock::default(), opened: Notify::new() }
+    pub(super) fn new(most: usize, home: Option<Home>) -> Arc<Self> {
+        Arc::new(Self { most, home, all: Lock::default(), opened: Notify::new() })
     }
 
-    fn uses(&self) -> MutexGuard<'_, HashMap<SessionId, SessionUse>> {
-        self.uses.lock()
-    }
-
-    /// Whether there is such a session.
-    pub(super) fn has(&self, id: &str) -> bool {
-        self.uses().contains_key(id)
-    }
-
-    /// Why `caller` cannot have the session `id` here, where another caller opened it, or another replica.
-    pub(super) fn refusal(&self, id: &str, caller: &str) -> Option<String> {
-        match self.uses().get(id) {
-            // As of one that is not there: who else has which sessions is nobody's business.
-            Some(own) => (*own.owner != *caller).then(|| MISSING.to_owned()),
-            None => self.home.as_ref()?.refusal(id),
+    /// Opens a session of `owner`, whose requests `handler` answers; its id.
+    ///
+    /// # Errors
+    /// All places are taken by sessions in use, or the system gives no random numbers.
+    pub(super) fn open(
+        &self,
+        owner: Arc<str>,
+        handler: Handler,
+        agreed: Agreed,
+    ) -> Result<Arc<str>, Refusal> {
+        let id = self.home.as_ref().map_or_else(random::name::<{ random::KEY }>, Home::session_id);
+        let id: Arc<str> =
+            id.map_err(|error| Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?.into();
+        let session = Arc::new(Session::new(handler, agreed));
+        let (own, last) = (id.clone(), Instant::now());
+        let entry = Entry { id: own, session, owner, open: 0, last, came_back: false };
+        let mut all = self.all.lock();
+        if all.len() >= self.most {
+            let idle = all.iter().filter(|(_, own)| own.gives_way());
+            let oldest = idle.min_by_key(|(_, own)| own.last).map(|(id, _)| id.clone());
+            let Some(oldest) = oldest else {
+                let why = "all sessions are in use; try again later";
+                return Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, why));
+            };
+            tracing::debug!("the session that was left alone for longest is closed for a new one");
+            all.remove(&oldest);
         }
-    }
-
-    /// Notes that a session is used; nothing for one that is not there. `comes_back`: by a client that
-    /// knows it, not by the one it is just being opened for.
-    pub(super) fn enter(self: &Arc<Self>, id: &str, comes_back: bool) -> Option<SessionGuard> {
-        let mut uses = self.uses();
-        let own = uses.get_mut(id)?;
-        own.open += 1;
-        own.came_back |= comes_back;
-        let handler = own.quick_handler();
-        Some(SessionGuard { sessions: self.clone(), id: SessionId::from(id), handler })
-    }
-
-    /// Notes that rmcp gets a message of a session.
-    fn keep(&self, id: &SessionId) {
-        if let Some(own) = self.uses().get_mut(id) {
-            own.kept = Instant::now();
-        }
-    }
-
-    /// A handler for rmcp: that of the session that is opened again for a request, else a new one for whom it comes
-    /// from, which is that of the session that is opened next for it.
-    pub(super) fn handler() -> io::Result<Arc<Handler>> {
-        let handler = REQUEST.try_with(|request| {
-            let make = || request.client.as_ref().map(|client| Arc::new(client.handler()));
-            let handler = request.kept.take().or_else(make)?;
-            request.made.replace(Some(handler.clone()));
-            Some(handler)
-        });
-        handler.ok().flatten().ok_or_else(|| io::Error::other("a request without a caller, a defect of haft"))
-    }
-
-    /// Forgets a session that its client ends.
-    pub(super) fn forget(&self, id: &str) {
-        self.uses().remove(id);
-    }
-
-    /// Answers a request of `client` by `answer`. Whether a session was refused for it for want of room, too.
-    pub(super) async fn observe_refusal<T>(
-        client: Option<ServerShared>,
-        answer: impl Future<Output = T>,
-    ) -> (T, bool) {
-        let answered = async {
-            let answer = answer.await;
-            (answer, REQUEST.with(|request| request.is_refused.get()))
-        };
-        REQUEST.scope(Observed { client, ..Observed::default() }, answered).await
-    }
-
-    /// Takes a place for the session `id`, where there is one. The session that has to be closed for it.
-    fn reserve(&self, id: &SessionId) -> Result<Option<SessionId>, SessionError> {
-        let mut uses = self.uses();
-        let mut closed = None;
-        if uses.len() >= self.most {
-            let idle = uses.iter().filter(|(_, used)| used.gives_way());
-            let oldest = idle.min_by_key(|(_, used)| used.last).map(|(id, _)| id.clone());
-            let oldest = oldest.ok_or(SessionError::Full)?;
-            uses.remove(&oldest);
-            closed = Some(oldest);
-        }
-        let handler = REQUEST.try_with(|request| request.made.take()).ok().flatten();
-        let owner = |request: &Observed| request.client.as_ref().map(|client| client.caller().clone());
-        let owner = REQUEST.try_with(owner).ok().flatten().unwrap_or_default();
-        uses.insert(id.clone(), SessionUse { handler, ..SessionUse::new(owner) });
+        all.insert(id.clone(), entry);
+        drop(all);
         self.opened.notify_one();
-        Ok(closed)
+        Ok(id)
     }
 
-    /// Whether events without data may be sent to the client of a session.
-    fn primes(&self, id: &SessionId) -> bool {
-        self.uses().get(id).is_some_and(|used| used.primes)
+    /// The session `id` for a request of `caller`.
+    ///
+    /// # Errors
+    /// There is none: another caller opened it, or it lives at another replica.
+    pub(super) fn enter(self: &Arc<Self>, id: &str, caller: &str) -> Result<SessionGuard, Refusal> {
+        let mut all = self.all.lock();
+        let own = all.get_mut(id);
+        let is_here = own.is_some();
+        if let Some(own) = own.filter(|own| *own.owner == *caller) {
+            own.open += 1;
+            own.came_back = true;
+            let (id, session) = (own.id.clone(), own.session.clone());
+            return Ok(SessionGuard { sessions: self.clone(), id, session });
+        }
+        drop(all);
+        // Of another caller's as of one that is not there: who else has which sessions is nobody's business.
+        let elsewhere = self.home.as_ref().filter(|_| !is_here).and_then(|home| home.refusal(id));
+        Err(Refusal::new(StatusCode::NOT_FOUND, elsewhere.unwrap_or_else(|| MISSING.to_owned())))
     }
 
-    /// What the client of `id` gets of `events`: before 2025-11-25 every event was a message, and
-    /// clients report one that is none as an error.
-    fn visible_events<S>(&self, id: &SessionId, events: S) -> impl Stream<Item = ServerSseMessage> + use<S>
-    where
-        S: Stream<Item = ServerSseMessage> + Send + Sync + 'static,
-    {
-        let primes = self.primes(id);
-        events.filter(move |event| primes || event.message.is_some())
+    /// Ends a session that its client ends.
+    pub(super) fn end(&self, session: &SessionGuard) {
+        self.all.lock().remove(&session.id);
+        session.end();
+    }
+
+    /// Ends what is over, until it is dropped.
+    pub(super) async fn tidy(self: Arc<Self>) {
+        loop {
+            let opened = self.opened.notified();
+            if self.all.lock().is_empty() {
+                opened.await;
+            }
+            tokio::time::sleep(SWEEP).await;
+            self.sweep();
+        }
+    }
+
+    fn sweep(&self) {
+        self.all.lock().retain(|_, own| {
+            own.session.forget_old();
+            own.open > 0 || own.last.elapsed() < IDLE
+        });
     }
 }
 
-impl SessionManager for Sessions {
-    type Error = SessionError;
-    type Transport = <LocalSessionManager as SessionManager>::Transport;
-
-    async fn create_session(&self) -> Result<(SessionId, Self::Transport), SessionError> {
-        let (id, transport) = match &self.home {
-            Some(home) => home.open(&self.manager).await?,
-            None => self.manager.create_session().await?,
-        };
-        match self.reserve(&id) {
-            Ok(None) => {}
-            Ok(Some(evicted)) => {
-                tracing::debug!("the session that was left alone for longest is closed for a new one");
-                self.manager.close_session(&evicted).await?;
-            }
-            Err(error) => {
-                let _ = REQUEST.try_with(|request| request.is_refused.set(true));
-                self.manager.close_session(&id).await?;
-                return Err(error);
-            }
-        }
-        Ok((id, transport))
-    }
-
-    async fn initialize_session(
-        &self,
-        id: &SessionId,
-        message: ClientJsonRpcMessage,
-    ) -> Result<ServerJsonRpcMessage, SessionError> {
-        let opening = Opening::of(&message);
-        let answer = self.manager.initialize_session(id, message).await?;
-        if let JsonRpcMessage::Response(response) = &answer
-            && let ServerResult::InitializeResult(result) = &response.result
-            && let Some(own) = self.uses().get_mut(id)
-        {
-            own.primes = result.protocol_version >= ProtocolVersion::V_2025_11_25;
-            own.opening = opening;
-        }
-        Ok(answer)
-    }
-
-    async fn has_session(&self, id: &SessionId) -> Result<bool, SessionError> {
-        Ok(self.has(id) && self.manager.has_session(id).await?)
-    }
-
-    async fn close_session(&self, id: &SessionId) -> Result<(), SessionError> {
-        if self.has_only_gone_to_rest(id) {
-            return Ok(());
-        }
-        self.uses().remove(id);
-        Ok(self.manager.close_session(id).await?)
-    }
-
-    async fn restore_session(&self, id: SessionId) -> Result<RestoreOutcome<Self::Transport>, SessionError> {
-        let handler = match self.uses().get(&id) {
-            Some(own) => own.handler.clone(),
-            None => return Ok(RestoreOutcome::NotSupported),
-        };
-        let restored = self.manager.restore_session(id.clone()).await?;
-        if let Some(used) = self.uses().get_mut(&id) {
-            (used.is_awake, used.kept) = (true, Instant::now());
-        }
-        let _ = REQUEST.try_with(|request| request.kept.replace(handler));
-        Ok(restored)
-    }
-
-    async fn create_stream(
-        &self,
-        id: &SessionId,
-        message: ClientJsonRpcMessage,
-    ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, SessionError> {
-        self.keep(id);
-        let events = self.manager.create_stream(id, message).await?;
-        Ok(self.visible_events(id, events))
-    }
-
-    async fn accept_message(
-        &self,
-        id: &SessionId,
-        message: ClientJsonRpcMessage,
-    ) -> Result<(), SessionError> {
-        self.keep(id);
-        Ok(self.manager.accept_message(id, message).await?)
-    }
-
-    async fn create_standalone_stream(
-        &self,
-        id: &SessionId,
-    ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, SessionError> {
-        let events = self.manager.create_standalone_stream(id).await?;
-        let first = ServerSseMessage::priming(FIRST_EVENT, RETRY);
-        Ok(self.visible_events(id, tokio_stream::once(first).chain(events)))
-    }
-
-    async fn resume(
-        &self,
-        id: &SessionId,
-        last_event_id: String,
-    ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, SessionError> {
-        let events = self.manager.resume(id, last_event_id).await?;
-        Ok(self.visible_events(id, events))
+impl Entry {
+    /// Whether it may be closed for a new one.
+    fn gives_way(&self) -> bool {
+        let enough = if self.came_back { ABANDONED } else { UNUSED };
+        self.open == 0 && self.last.elapsed() >= enough
     }
 }
 
-impl SessionGuard {
-    /// What handles its requests; nothing where rmcp has to have the next one.
-    pub(super) fn handler(&self) -> Option<Arc<Handler>> {
-        self.handler.clone()
+impl Drop for Entry {
+    fn drop(&mut self) {
+        self.session.end();
+    }
+}
+
+impl Deref for SessionGuard {
+    type Target = Arc<Session>;
+
+    fn deref(&self) -> &Arc<Session> {
+        &self.session
     }
 }
 
 impl Drop for SessionGuard {
     fn drop(&mut self) {
-        if let Some(used) = self.sessions.uses().get_mut(&self.id) {
-            used.open = used.open.saturating_sub(1);
-            used.last = Instant::now();
+        if let Some(own) = self.sessions.all.lock().get_mut(&self.id) {
+            own.open = own.open.saturating_sub(1);
+            own.last = Instant::now();
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::session_use::ABANDONED;
-    use super::*;
+    use rmcp::model::ProtocolVersion;
 
-    /// C05: places are reserved before the first await, so that no two sessions take the same.
-    #[tokio::test]
-    async fn c05_a_full_house_takes_nobody_in_and_turns_nobody_out() {
-        let sessions = Arc::new(Sessions::new(2, None));
-        let (first, _first) = sessions.create_session().await.unwrap();
-        let (second, _second) = sessions.create_session().await.unwrap();
-        let (third, is_refused) = Sessions::observe_refusal(None, sessions.create_session()).await;
-        assert!(matches!(third.err().unwrap(), SessionError::Full) && is_refused);
-        assert!(sessions.has(&first) && sessions.has(&second));
-        assert_eq!(sessions.manager.sessions.read().await.len(), 2, "the refused one is closed");
-        sessions.uses().get_mut(&second).unwrap().last = Instant::now().checked_sub(ABANDONED).unwrap();
-        let (third, is_refused) = Sessions::observe_refusal(None, sessions.create_session()).await;
-        assert!(third.is_ok() && !is_refused);
-        assert!(sessions.has(&first) && !sessions.has(&second), "the one that was left has gone");
+    use super::*;
+    use crate::server::handler::ServerShared;
+    use crate::server::{Publisher, ServerInfo, ToolSnapshot};
+    use haft_core::tool::{Session as Accompanied, Toolbox};
+    use haft_core::trace::Wire;
+
+    fn ago(time: Duration) -> Instant {
+        Instant::now().checked_sub(time).unwrap()
+    }
+
+    fn handler() -> Handler {
+        let snapshot =
+            ToolSnapshot::new(Toolbox::default(), Accompanied::default(), ServerInfo::default(), true);
+        ServerShared::new(Publisher::new(snapshot).1, "test", Wire::Http).handler()
+    }
+
+    fn agreed() -> Agreed {
+        Agreed { version: ProtocolVersion::V_2025_11_25, shows_forms: false }
+    }
+
+    /// C05: no two sessions take the same place, and only the one that was left gives its place up.
+    #[test]
+    fn c05_a_full_house_takes_nobody_in_and_turns_nobody_out() {
+        let sessions = Sessions::new(2, None);
+        let open = || sessions.open("ada".into(), handler(), agreed());
+        let (first, second) = (open().unwrap(), open().unwrap());
+        assert_eq!(open().unwrap_err().into_response().status(), StatusCode::SERVICE_UNAVAILABLE);
+        let is_there = |id: &str| sessions.enter(id, "ada").is_ok();
+        assert!(is_there(&first) && is_there(&second) && sessions.enter(&first, "bob").is_err());
+        let in_use = sessions.enter(&second, "ada").unwrap();
+        sessions.all.lock().values_mut().for_each(|own| own.last = ago(ABANDONED));
+        assert!(open().is_ok() && !is_there(&first) && is_there(&second));
+        sessions.end(&in_use);
+        drop(in_use);
+        assert!(!is_there(&second) && sessions.all.lock().len() == 1);
+    }
+
+    /// C05: a client that is being served keeps its session.
+    #[test]
+    fn c05_only_a_session_that_was_left_gives_way() {
+        let long = ago(ABANDONED + UNUSED);
+        for (gives_way, last, came_back, open) in [
+            (true, long, true, 0),
+            (true, ago(UNUSED), false, 0),
+            (false, ago(UNUSED), true, 0),
+            (false, long, false, 1),
+            (false, Instant::now(), false, 0),
+        ] {
+            let session = Arc::new(Session::new(handler(), agreed()));
+            let (id, owner) = ("id".into(), "ada".into());
+            let own = Entry { id, session, owner, open, last, came_back };
+            assert_eq!(own.gives_way(), gives_way);
+        }
+    }
+
+    /// C05: a session ends when nobody has used it for long, and not before.
+    #[test]
+    fn c05_a_session_that_nobody_uses_ends() {
+        let sessions = Sessions::new(2, None);
+        let [left, used] = [(); 2].map(|()| sessions.open("ada".into(), handler(), agreed()).unwrap());
+        sessions.sweep();
+        assert_eq!(sessions.all.lock().len(), 2);
+        let _used = sessions.enter(&used, "ada").unwrap();
+        sessions.all.lock().values_mut().for_each(|own| own.last = ago(IDLE));
+        sessions.sweep();
+        assert!(sessions.enter(&left, "ada").is_err() && sessions.enter(&used, "ada").is_ok());
     }
 }

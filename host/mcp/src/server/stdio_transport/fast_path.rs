@@ -1,20 +1,14 @@
-//! Where the first poll of a call happens: on the reader's thread, for tools that say they may run there, and for
-//! `ping`.
-//!
-//! There is one way to run a call: the future of `Handler::handle_request`, the same that rmcp drives. Here it is
-//! polled once before it is given to the runtime. If that poll ends the call, no thread had to wake another; if not,
-//! the runtime polls the same future on. Any other message goes to rmcp unchanged.
+//! The first poll of a call, on the reader's thread. A request is answered by one future, which rmcp drives otherwise. If
+//! the first poll ends it, no thread had to wake another; if not, the runtime polls it on: what may not run on this thread
+//! leaves it. Any message but a call of a tool and `ping` goes to rmcp.
 
 use std::sync::{Arc, Weak};
 
-use rmcp::Service;
-use rmcp::model::{
-    ClientRequest, GetExtensions, GetMeta, JsonRpcMessage, JsonRpcRequest, ServerJsonRpcMessage,
-};
+use rmcp::model::{ClientRequest, GetMeta, JsonRpcMessage, JsonRpcRequest, ServerJsonRpcMessage};
 use tokio::runtime::Handle;
 
 use super::super::calls::RunningCalls;
-use super::super::handler::Handler;
+use super::client::StdioClient;
 use super::incoming::Incoming;
 use super::pending::{self, PendingRequests};
 use super::writer::{WeakWriter, Writer};
@@ -22,7 +16,7 @@ use haft_core::tool::inline::{self, ThreadLoad};
 
 /// What the reader's thread needs to begin a call and to have it answered.
 pub(super) struct FastPath {
-    handler: Weak<Handler>,
+    client: Weak<StdioClient>,
     writer: WeakWriter,
     pending: Arc<PendingRequests>,
     /// Calls that were given to the runtime, which closing waits for.
@@ -45,23 +39,23 @@ pub(super) struct ReadAhead {
 type Request = JsonRpcRequest<ClientRequest>;
 
 impl FastPath {
-    /// Calls of `handler`, answered through `writer`.
+    /// Calls of `client`, answered through `writer`.
     pub(super) fn new(
-        handler: Weak<Handler>,
+        client: Weak<StdioClient>,
         writer: WeakWriter,
         pending: Arc<PendingRequests>,
         running_calls: RunningCalls,
     ) -> Self {
-        Self { handler, writer, pending, running_calls, runtime: Handle::current() }
+        Self { client, writer, pending, running_calls, runtime: Handle::current() }
     }
 
-    /// Begins the call that `incoming` is, if it may run on this thread; else returns `incoming`, for rmcp.
+    /// Begins the call that `incoming` is; else returns `incoming`, for rmcp.
     /// `read_ahead` says what the thread does after it.
     pub(super) fn try_begin(&self, incoming: Incoming, read_ahead: ReadAhead) -> Option<Incoming> {
         let incoming = match incoming {
             Incoming::Message(message, bytes) => match *message {
                 JsonRpcMessage::Request(request)
-                    if bytes <= MAX_FAST_PATH_BYTES && self.may_run_inline(&request) =>
+                    if bytes <= MAX_FAST_PATH_BYTES && is_begun_here(&request.request) =>
                 {
                     let returned = self.begin(request, bytes, read_ahead.ahead);
                     inline::run_cleanups(read_ahead.load);
@@ -89,38 +83,24 @@ impl FastPath {
         }
     }
 
-    fn may_run_inline(&self, request: &Request) -> bool {
-        match &request.request {
-            // A client that asks whether haft lives is told even where everything else is busy.
-            ClientRequest::PingRequest(_) => true,
-            ClientRequest::CallToolRequest(call) => {
-                self.handler.upgrade().is_some_and(|handler| handler.may_run_inline(&call.params))
-            }
-            _ => false,
-        }
-    }
-
     /// Begins the call and polls it once. Returns the request where the server is ending or too many requests are
     /// pending: rmcp then answers it.
     fn begin(&self, mut request: Request, bytes: usize, ahead: usize) -> Option<Request> {
-        let Some((handler, writer)) = self.handler.upgrade().zip(self.writer.upgrade()) else {
+        let Some((client, writer)) = self.client.upgrade().zip(self.writer.upgrade()) else {
             return Some(request);
         };
-        let Some(mut context) = handler.context(&request.id) else { return Some(request) };
-        let begun = pending::PendingRequest {
-            bytes,
-            stop: Some(context.ct.clone()),
-            ..pending::PendingRequest::default()
+        let Some((requester, stop)) = client.begin(&request.id, &mut request.request) else {
+            return Some(request);
         };
+        let begun = pending::PendingRequest { bytes, stop: Some(stop), ..pending::PendingRequest::default() };
         if self.pending.begin(&request.id, begun).is_err() {
+            *request.request.get_meta_mut() = requester.meta;
             return Some(request);
         }
-        std::mem::swap(&mut context.meta, request.request.get_meta_mut());
-        std::mem::swap(&mut context.extensions, request.request.extensions_mut());
         let pending = self.pending.clone();
         let JsonRpcRequest { id, request, .. } = request;
         let call = async move {
-            let answer = match handler.handle_request(request, context).await {
+            let answer = match client.answer(request, requester).await {
                 Ok(result) => JsonRpcMessage::response(result, id.clone()),
                 Err(error) => JsonRpcMessage::error(error, Some(id.clone())),
             };
@@ -158,4 +138,9 @@ impl FastPath {
             }
         }
     }
+}
+
+/// Whether the reader's thread begins it. A client that asks whether haft lives is told even where everything else is busy.
+fn is_begun_here(request: &ClientRequest) -> bool {
+    matches!(request, ClientRequest::PingRequest(_) | ClientRequest::CallToolRequest(_))
 }

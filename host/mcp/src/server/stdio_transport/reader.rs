@@ -10,14 +10,11 @@ use std::io::{self, BufRead, BufReader, Read};
 
 use rmcp::model::{ErrorData, JsonRpcMessage, RequestId};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use serde::Deserialize;
-use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 
 use self::platform::HUNG_UP;
-use super::super::bounds::{self, CALL, MAX_BATCH, MAX_LINE};
-use super::super::parse;
+use super::super::message::{self, MAX_BATCH, MAX_LINE};
 use super::fast_path::{FastPath, ReadAhead};
 use super::hangup::{Burst, Hangup};
 use super::incoming::Incoming;
@@ -98,7 +95,7 @@ impl<I: Input> Reader<I> {
             }
             let goes_on = if line.len() > MAX_LINE {
                 let id = self.id_of_long(std::mem::take(&mut line))?;
-                self.forward(Incoming::Invalid(id, bounds::too_long()))
+                self.forward(Incoming::Invalid(id, message::too_long()))
             } else {
                 // A last line without a newline is half a message, or a whole one of a careless client.
                 messages(line.trim_ascii()).into_iter().all(|incoming| self.forward(incoming))
@@ -160,7 +157,7 @@ fn messages(line: &[u8]) -> Vec<Incoming> {
         return Vec::new();
     }
     let scan = Scan::from_message(line);
-    if scan.is_batch() && bounds::excess(&scan).is_none() {
+    if scan.is_batch() && message::excess(&scan).is_none() {
         return batch(line);
     }
     within_bounds(line, &scan).into_iter().collect()
@@ -168,10 +165,10 @@ fn messages(line: &[u8]) -> Vec<Incoming> {
 
 /// The message, or the answer to one that is beyond the bounds of its method.
 fn within_bounds(line: &[u8], scan: &Scan) -> Option<Incoming> {
-    match bounds::excess(scan) {
+    match message::excess(scan) {
         // An answer is not answered.
         Some(error) => (!scan.is_answer()).then(|| Incoming::Invalid(scan.id(), error)),
-        None => message(line, scan),
+        None => read(line, scan),
     }
 }
 
@@ -193,42 +190,14 @@ fn batch(line: &[u8]) -> Vec<Incoming> {
 }
 
 /// The message, or the answer to what is none.
-fn message(line: &[u8], scan: &Scan) -> Option<Incoming> {
-    let is_call = scan.method() == Some(CALL);
-    if is_call && let Some(call) = parse::call(line) {
-        return Some(Incoming::Message(Box::new(JsonRpcMessage::Request(call)), line.len()));
-    }
-    if is_call && let Some(error) = bounds::excess_of_other(scan) {
-        return Some(Incoming::Invalid(scan.id(), error));
-    }
-    if let Ok(message) = serde_json::from_slice(line) {
-        return Some(Incoming::Message(Box::new(message), line.len()));
-    }
-    // What is no character is replaced, and may be all that was wrong.
-    let value = match json::read(line) {
-        Ok(value) => value,
-        Err(error) => {
-            tracing::debug!(%error, "a line that is not JSON");
-            return Some(Incoming::Invalid(scan.id().filter(|_| !scan.is_answer()), not_json(error)));
-        }
-    };
-    match serde_json::from_value(value.clone()) {
+fn read(line: &[u8], scan: &Scan) -> Option<Incoming> {
+    match message::parse(line, scan) {
         Ok(message) => Some(Incoming::Message(Box::new(message), line.len())),
-        Err(_) => invalid(&value),
+        Err(invalid) if invalid.is_notification => None,
+        Err(invalid) => Some(Incoming::Invalid(invalid.id, invalid.error)),
     }
 }
 
 fn not_json(error: NoJson) -> ErrorData {
     ErrorData::parse_error(error.to_string(), None)
-}
-
-fn invalid(value: &Value) -> Option<Incoming> {
-    let id = value.get("id").and_then(|id| RequestId::deserialize(id).ok());
-    let is_notification = id.is_none() && value.get("method").is_some();
-    let error = if let Some(method) = value.get("method").and_then(Value::as_str) {
-        ErrorData::invalid_params(format!("these are no parameters of `{method}`"), None)
-    } else {
-        ErrorData::invalid_request("not a message of JSON-RPC 2.0", None)
-    };
-    (!is_notification).then_some(Incoming::Invalid(id, error))
 }

@@ -21,6 +21,9 @@ use haft_core::sync::Lock;
 /// cannot make haft grow. What is under way then is answered all the same.
 const MAX_UNWRITTEN: usize = 32 << 20;
 
+/// Bytes that wait to be written before no piece of what a process prints is added to them.
+const MAX_PIECES: usize = 1 << 20;
+
 /// What a waiting message takes besides its bytes, so that many small ones count too.
 const OVERHEAD: usize = 128;
 
@@ -59,6 +62,7 @@ pub(super) struct Writer {
 }
 
 /// A [`Writer`] that does not keep the writing side from ending.
+#[derive(Clone)]
 pub(super) struct WeakWriter(
     Arc<WriterShared>,
     Option<mpsc::WeakUnboundedSender<Vec<u8>>>,
@@ -120,6 +124,12 @@ impl Writer {
         let line = line(message)?;
         self.shared.unwritten.has_room().await;
         self.send(line)
+    }
+
+    /// Posts a notification, unless too much is unwritten. Returns whether it was posted.
+    pub(super) fn tell(&self, message: &ServerJsonRpcMessage, is_piece: bool) -> bool {
+        let most = if is_piece { MAX_PIECES } else { MAX_UNWRITTEN };
+        self.shared.unwritten.bytes.load(Ordering::SeqCst) < most && self.post(message).is_ok()
     }
 
     /// Posts an answer that may be held back while its thread runs the next of `ahead` calls, so that the client is

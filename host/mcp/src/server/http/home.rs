@@ -3,12 +3,6 @@
 
 use std::io;
 
-use rmcp::transport::streamable_http_server::SessionManager;
-use rmcp::transport::streamable_http_server::session::RestoreOutcome;
-use rmcp::transport::streamable_http_server::session::SessionId;
-use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
-
-use super::SessionError;
 use haft_core::random;
 
 /// What stands in an id between what nobody guesses and where the session lives.
@@ -17,28 +11,21 @@ const AT: char = '@';
 /// Characters of the name of a machine that stand in an id.
 const MAX_NAME: usize = 64;
 
-/// What opens a session of a replica, and the other end of it.
-type Opened = (SessionId, <LocalSessionManager as SessionManager>::Transport);
-
 /// The name of a replica: of its machine, and its port there.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in super::super) struct Home(String);
+pub(super) struct Home(String);
 
 impl Home {
     /// The replica that listens at `port` of `machine`.
-    pub(in super::super) fn named(machine: &str, port: u16) -> Self {
+    pub(super) fn named(machine: &str, port: u16) -> Self {
         let plain = |c: char| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' };
         let machine: String = machine.chars().take(MAX_NAME).map(plain).collect();
         Self(format!("{machine}-{port}"))
     }
 
-    /// Opens a session whose id says that it lives here.
-    pub(super) async fn open(&self, manager: &LocalSessionManager) -> Result<Opened, SessionError> {
-        let id = SessionId::from(format!("{}{AT}{}", random::name::<{ random::KEY }>()?, self.0));
-        match manager.restore_session(id.clone()).await? {
-            RestoreOutcome::Restored(transport) => Ok((id, transport)),
-            _ => Err(io::Error::other("a session with this id is there already").into()),
-        }
+    /// A new id of a session that lives here.
+    pub(super) fn session_id(&self) -> io::Result<String> {
+        Ok(format!("{}{AT}{}", random::name::<{ random::KEY }>()?, self.0))
     }
 
     /// Why a session is not here, where its id says that it lives elsewhere.
@@ -60,10 +47,10 @@ impl Home {
 mod tests {
     use super::*;
 
-    #[tokio::test]
-    async fn rp02_an_id_says_where_its_session_lives() {
+    #[test]
+    fn rp02_an_id_says_where_its_session_lives() {
         let (one, two) = (Home::named("web 1.example", 8080), Home::named("web-2", 8080));
-        let (id, _transport) = one.open(&LocalSessionManager::default()).await.unwrap();
+        let id = one.session_id().unwrap();
         assert!(id.ends_with("@web-1.example-8080"), "{id}");
         assert_eq!(one.refusal(&id), None);
         let refusal = two.refusal(&id).unwrap();

@@ -1,0 +1,432 @@
+//! The endpoint of MCP: what POST, GET and DELETE do. A message is parsed here, and its request answered by a handler.
+//!
+//! The form of an answer follows from its request alone. In a session a call (of a tool, a prompt or a resource) is answered
+//! in a stream of events, anything else by one JSON object. Without a session (2026-07-28) the answer is an object, unless the
+//! request asks for what comes before it: a stream. Whether the thread that read a request ends it or another one does
+//! changes nothing of that.
+
+mod batch;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use hyper::header::{ALLOW, HeaderName, HeaderValue};
+use hyper::{HeaderMap, Method, StatusCode};
+use rmcp::ErrorData;
+use rmcp::model::{
+    ClientJsonRpcMessage, ClientNotification, ClientRequest, ErrorCode, GetMeta, JsonRpcMessage,
+    JsonRpcNotification, JsonRpcRequest, ProtocolVersion, RequestId, ServerJsonRpcMessage, ServerResult,
+};
+use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::events::{EventStream, Ids, LastEvent};
+use super::home::Home;
+use super::response::{self, HttpResponse, JSON, Refusal};
+use super::revision;
+use super::session::Session;
+use super::sessions::{SessionGuard, Sessions};
+use crate::server::handler::{Answer, ServerShared, agreed_version};
+use crate::server::message;
+use crate::server::parameters;
+use crate::server::requester::{Agreed, Link, NoLink, Requester, shows_forms};
+use haft_core::scan::Scan;
+use haft_core::tool::inline::{self, ThreadLoad};
+
+const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
+
+/// Bytes of a request that is polled first on the thread that read it: checking arguments takes longer for larger ones.
+const MAX_SHORT: usize = 64 << 10;
+
+type Request = JsonRpcRequest<ClientRequest>;
+
+/// What a call came to where it was begun, or the rest of it.
+type Begun<T> = Result<T, JoinHandle<T>>;
+
+/// The endpoint.
+pub(super) struct Endpoint {
+    sessions: Arc<Sessions>,
+    /// haft's own, on which everything runs that takes time.
+    runtime: Handle,
+    /// Ends every stream.
+    closing: CancellationToken,
+    _tidying: DropGuard,
+}
+
+impl Endpoint {
+    /// With room for `most` sessions, which live at `home` where there are other replicas. What takes time runs on the runtime
+    /// of the caller.
+    pub(super) fn new(most: usize, home: Option<Home>) -> Self {
+        let (sessions, runtime) = (Sessions::new(most, home), Handle::current());
+        let tidying = CancellationToken::new();
+        runtime.spawn(tidying.clone().run_until_cancelled_owned(sessions.clone().tidy()));
+        Self { sessions, runtime, closing: CancellationToken::new(), _tidying: tidying.drop_guard() }
+    }
+
+    /// Ends every stream.
+    pub(super) fn close(&self) {
+        self.closing.cancel();
+    }
+
+    /// Answers a request of `caller`.
+    pub(super) async fn answer(
+        &self,
+        method: &Method,
+        headers: &HeaderMap,
+        body: &Bytes,
+        caller: ServerShared,
+    ) -> Result<HttpResponse, Refusal> {
+        match *method {
+            Method::POST => self.post(headers, body, caller).await,
+            Method::GET => {
+                revision::check_takes_events(headers)?;
+                let Some(session) = self.session_of_head(headers, &caller)? else { return Ok(only_post()) };
+                Ok(self.stream(headers, session))
+            }
+            Method::DELETE => {
+                let Some(session) = self.session_of_head(headers, &caller)? else { return Ok(only_post()) };
+                self.sessions.end(&session);
+                // Some clients take "accepted" for a failure.
+                Ok(response::empty(StatusCode::NO_CONTENT))
+            }
+            _ => Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "expected GET, POST or DELETE")),
+        }
+    }
+
+    async fn post(
+        &self,
+        headers: &HeaderMap,
+        body: &Bytes,
+        caller: ServerShared,
+    ) -> Result<HttpResponse, Refusal> {
+        revision::check_types(headers)?;
+        let scan = Scan::from_message(body);
+        if let Some(error) = message::excess(&scan) {
+            return Err(Refusal::error(StatusCode::BAD_REQUEST, scan.id(), error));
+        }
+        if scan.is_batch() && revision::may_have_batches(headers) && headers.contains_key(SESSION) {
+            let session = self.session(headers, &caller)?;
+            if let Some(messages) = batch::messages(body) {
+                return self.answer_batch(&session, &messages).await;
+            }
+        }
+        let message = parsed(body, &scan)?;
+        let is_short = body.len() <= MAX_SHORT;
+        if !revision::is_of_session(headers, Some(&message))? {
+            return self.answer_alone(headers, message, caller, is_short).await;
+        }
+        let opens = |request: &Request| matches!(request.request, ClientRequest::InitializeRequest(_));
+        match message {
+            JsonRpcMessage::Request(request) if !headers.contains_key(SESSION) && opens(&request) => {
+                self.open(headers, request, &caller)
+            }
+            JsonRpcMessage::Request(request) => {
+                self.answer_in(self.session(headers, &caller)?, request, is_short).await
+            }
+            message => {
+                let session = self.session(headers, &caller)?;
+                take(&session, message);
+                Ok(response::empty(StatusCode::ACCEPTED))
+            }
+        }
+    }
+
+    /// The session that a head names.
+    fn session(&self, headers: &HeaderMap, caller: &ServerShared) -> Result<SessionGuard, Refusal> {
+        let id = headers.get(SESSION).and_then(|id| id.to_str().ok()).ok_or_else(without_session)?;
+        self.sessions.enter(id, caller.caller())
+    }
+
+    /// The session of a request without a body; `None`: it is of a revision that has none.
+    fn session_of_head(
+        &self,
+        headers: &HeaderMap,
+        caller: &ServerShared,
+    ) -> Result<Option<SessionGuard>, Refusal> {
+        let is_of_session = revision::is_of_session(headers, None)?;
+        is_of_session.then(|| self.session(headers, caller)).transpose()
+    }
+
+    /// Opens a session.
+    fn open(
+        &self,
+        headers: &HeaderMap,
+        request: Request,
+        caller: &ServerShared,
+    ) -> Result<HttpResponse, Refusal> {
+        revision::check_repeated(headers, &request)?;
+        let ClientRequest::InitializeRequest(initialize) = request.request else {
+            return Err(without_session());
+        };
+        let (handler, params) = (caller.handler(), initialize.params);
+        let (version, shows_forms) =
+            (agreed_version(&params.protocol_version), shows_forms(&params.capabilities));
+        let result = handler.initialize(&params);
+        let id = self.sessions.open(caller.caller().clone(), handler, Agreed { version, shows_forms })?;
+        let message = written(Ok(ServerResult::InitializeResult(result)), request.id);
+        let mut answer = response::whole(StatusCode::OK, JSON, message);
+        // Ids are letters, digits and a few signs.
+        answer.headers_mut().extend(HeaderValue::from_str(&id).ok().map(|id| (SESSION, id)));
+        Ok(answer)
+    }
+
+    /// Answers a request in a session.
+    async fn answer_in(
+        &self,
+        session: SessionGuard,
+        request: Request,
+        is_short: bool,
+    ) -> Result<HttpResponse, Refusal> {
+        let has_stream = is_call(&request.request);
+        let (begun, stream) = self.begin_in(&session, request, has_stream, is_short);
+        let Some(stream) = stream else {
+            // A client that hangs up has not taken its request back.
+            return Ok(response::whole(StatusCode::OK, JSON, ended(begun).await?));
+        };
+        let primes = session.primes();
+        let whole = begun.is_ok().then(|| stream.whole(primes)).flatten();
+        Ok(whole.unwrap_or_else(|| stream.response(primes, self.end(session))))
+    }
+
+    /// Begins a request in a session, which is answered in a stream too where it `has_stream`.
+    fn begin_in(
+        &self,
+        session: &SessionGuard,
+        request: Request,
+        has_stream: bool,
+        is_short: bool,
+    ) -> (Begun<Bytes>, Option<Arc<EventStream>>) {
+        let JsonRpcRequest { id, mut request, .. } = request;
+        let running = session.begin(id.clone(), has_stream);
+        let requester = Requester {
+            id: id.clone(),
+            meta: std::mem::take(request.get_meta_mut()),
+            cancel: running.cancel.clone(),
+            session: Some(session.agreed.clone()),
+            parameters: None,
+            link: running.link(),
+        };
+        let (own, stream) = ((**session).clone(), running.stream.clone());
+        let call = async move {
+            let message = written(own.handler.answer(request, requester).await, id);
+            if let Some(stream) = &running.stream {
+                stream.answer(message.clone(), StatusCode::OK);
+            }
+            drop(running);
+            message
+        };
+        (self.begin(call, is_short), stream)
+    }
+
+    /// Answers a message that is of no session.
+    async fn answer_alone(
+        &self,
+        headers: &HeaderMap,
+        message: ClientJsonRpcMessage,
+        caller: ServerShared,
+        is_short: bool,
+    ) -> Result<HttpResponse, Refusal> {
+        let request = match message {
+            JsonRpcMessage::Request(request) => request,
+            JsonRpcMessage::Notification(_) => return Ok(response::empty(StatusCode::ACCEPTED)),
+            JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => {
+                let error = ErrorData::invalid_request("no question waits for an answer", None);
+                return Err(Refusal::error(StatusCode::BAD_REQUEST, None, error));
+            }
+        };
+        revision::check_repeated(headers, &request)?;
+        let stream = wants_events(&request.request).then(|| EventStream::new(Ids::None));
+        let JsonRpcRequest { id, mut request, .. } = request;
+        let meta = std::mem::take(request.get_meta_mut());
+        let is_whole = meta.missing_required_keys(&ProtocolVersion::V_2026_07_28).is_empty();
+        let (cancel, parameters) = (CancellationToken::new(), Some(parameters::of(headers)));
+        let link: Arc<dyn Link> = match &stream {
+            Some(stream) => stream.clone(),
+            None => Arc::new(NoLink),
+        };
+        let stops = cancel.clone().drop_guard();
+        let requester = Requester { id: id.clone(), meta, cancel, session: None, parameters, link };
+        let (handler, own) = (caller.handler(), stream.clone());
+        let call = async move {
+            let answer = handler.answer(request, requester).await;
+            let (status, message) = (status_of(&answer, is_whole), written(answer, id));
+            if let Some(stream) = own {
+                stream.answer(message.clone(), status);
+            }
+            (status, message)
+        };
+        let begun = self.begin(call, is_short);
+        let Some(stream) = stream else {
+            let (status, message) = ended(begun).await?;
+            return Ok(response::whole(status, JSON, message));
+        };
+        if let Err(call) = begun {
+            self.runtime.spawn(end_with(call, stream.clone()));
+        }
+        if let Some(failure) = stream.failure().await {
+            return Ok(failure);
+        }
+        // A client that hangs up stops its request.
+        Ok(stream.whole(false).unwrap_or_else(|| stream.response(false, self.end(stops))))
+    }
+
+    /// The stream of a session, or what came after the event that the client has last.
+    fn stream(&self, headers: &HeaderMap, session: SessionGuard) -> HttpResponse {
+        let Some(last) = headers.get(LAST_EVENT) else {
+            return session.events.clone().response(session.primes(), self.news(session));
+        };
+        let last = last.to_str().ok().and_then(LastEvent::parse);
+        let Some((stream, last)) = last.and_then(|last| Some((session.stream(&last)?, last))) else {
+            // Clients ask again and again after an error.
+            let nothing = EventStream::new(Ids::None);
+            nothing.end();
+            return nothing.response(false, std::future::pending());
+        };
+        stream.resume(&last);
+        match last.request {
+            Some(_) => stream.response(false, self.end(session)),
+            None => stream.response(false, self.news(session)),
+        }
+    }
+
+    /// Ends when every stream does, and holds something until then.
+    fn end<H: Send + 'static>(&self, held: H) -> impl Future<Output = ()> + Send + use<H> {
+        let closing = self.closing.clone();
+        async move {
+            closing.cancelled().await;
+            drop(held);
+        }
+    }
+
+    /// The same, which tells the client of a session of other tools.
+    fn news(&self, session: SessionGuard) -> impl Future<Output = ()> + Send + use<> {
+        let closing = self.closing.clone();
+        let telling = async move {
+            let link = session.link();
+            session.news.tell(&session.handler.shared.snapshots, &link).await;
+            std::future::pending::<()>().await;
+        };
+        async move {
+            tokio::select! { () = telling => {} () = closing.cancelled() => {} }
+        }
+    }
+
+    /// Polls `call` once on this thread where it `is_short` and this thread runs calls inline. The runtime polls it on.
+    ///
+    /// # Errors
+    /// The call, where it goes on.
+    fn begin<F>(&self, call: F, is_short: bool) -> Begun<F::Output>
+    where
+        F: Future<Output: Send> + Send + 'static,
+    {
+        if !is_short || !inline::is_enabled() {
+            return Err(self.runtime.spawn(call));
+        }
+        let polled = inline::poll_once(Box::pin(call), &self.runtime);
+        // What is left is cleared when this thread has nothing else to do (`threads`).
+        inline::run_cleanups(ThreadLoad::Busy);
+        polled.map_err(|call| self.runtime.spawn(call))
+    }
+}
+
+/// The answer to a request of a session that names none.
+fn without_session() -> Refusal {
+    Refusal::new(StatusCode::BAD_REQUEST, "expected `Mcp-Session-Id`: `initialize` opens a session")
+}
+
+/// What a call that was begun comes to.
+async fn ended<T>(begun: Begun<T>) -> Result<T, Refusal> {
+    match begun {
+        Ok(output) => Ok(output),
+        Err(call) => call.await.map_err(|_| {
+            let why = "haft could not handle the request; this is a defect of haft";
+            Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, why)
+        }),
+    }
+}
+
+/// Ends a stream when its call is over, also where that came to no answer.
+async fn end_with<T>(call: JoinHandle<T>, stream: Arc<EventStream>) {
+    let _ = call.await;
+    stream.end();
+}
+
+/// The message that a body is.
+fn parsed(body: &[u8], scan: &Scan) -> Result<ClientJsonRpcMessage, Refusal> {
+    let refused =
+        |invalid: message::Invalid| Refusal::error(StatusCode::BAD_REQUEST, invalid.id, invalid.error);
+    message::parse(body, scan).map_err(refused)
+}
+
+/// Takes a message in a session that is not answered.
+fn take(session: &Session, message: ClientJsonRpcMessage) {
+    match message {
+        JsonRpcMessage::Notification(JsonRpcNotification { notification, .. }) => match notification {
+            ClientNotification::CancelledNotification(cancelled) => {
+                cancelled.params.request_id.iter().for_each(|id| session.cancel(id));
+            }
+            ClientNotification::InitializedNotification(_) => {
+                session.news.begin(&session.handler.shared.snapshots);
+            }
+            _ => {}
+        },
+        JsonRpcMessage::Response(response) => session.answered(&response.id, Ok(response.result)),
+        JsonRpcMessage::Error(error) => {
+            if let Some(id) = &error.id {
+                session.answered(id, Err(error.error.clone()));
+            }
+        }
+        JsonRpcMessage::Request(_) => {}
+    }
+}
+
+/// Whether a request is a call: of a tool, a prompt or a resource.
+fn is_call(request: &ClientRequest) -> bool {
+    matches!(
+        request,
+        ClientRequest::CallToolRequest(_)
+            | ClientRequest::GetPromptRequest(_)
+            | ClientRequest::ReadResourceRequest(_)
+    )
+}
+
+/// Whether a request without a session asks for what comes before its answer.
+fn wants_events(request: &ClientRequest) -> bool {
+    let meta = request.get_meta();
+    let asks = || meta.get_progress_token().is_some() || meta.log_level().is_some();
+    matches!(request, ClientRequest::SubscriptionsListenRequest(_)) || (is_call(request) && asks())
+}
+
+/// The status of an answer to a request without a session, which `is_whole` where it brings all that it has to.
+fn status_of(answer: &Answer, is_whole: bool) -> StatusCode {
+    let Err(error) = answer else { return StatusCode::OK };
+    match error.code {
+        ErrorCode::UNSUPPORTED_PROTOCOL_VERSION
+        | ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY
+        | ErrorCode::HEADER_MISMATCH => StatusCode::BAD_REQUEST,
+        ErrorCode::INVALID_PARAMS if !is_whole => StatusCode::BAD_REQUEST,
+        ErrorCode::METHOD_NOT_FOUND => StatusCode::NOT_FOUND,
+        _ => StatusCode::OK,
+    }
+}
+
+/// An answer as text.
+fn written(answer: Answer, id: RequestId) -> Bytes {
+    let message: ServerJsonRpcMessage = match answer {
+        Ok(result) => JsonRpcMessage::response(result, id),
+        Err(error) => JsonRpcMessage::error(error, Some(id)),
+    };
+    // An answer is strings and JSON values: it can be written.
+    serde_json::to_vec(&message).unwrap_or_default().into()
+}
+
+/// The answer to what is of sessions alone, in a revision without.
+fn only_post() -> HttpResponse {
+    let mut answer = response::empty(StatusCode::METHOD_NOT_ALLOWED);
+    answer.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
+    answer
+}

@@ -1,0 +1,137 @@
+use http_body_util::BodyExt;
+use hyper::header::{ACCEPT, CONTENT_TYPE};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+use super::*;
+use crate::server::{Publisher, ServerInfo, ToolSnapshot};
+use haft_core::tool::{Session, Toolbox};
+use haft_core::trace::Wire;
+
+/// So long something takes only where it hangs.
+const HANG: Duration = Duration::from_mins(5);
+
+fn no_tools() -> ToolSnapshot {
+    ToolSnapshot::new(Toolbox::default(), Session::default(), ServerInfo::default(), true)
+}
+
+/// An endpoint, and a session of `version` behind it.
+struct Opened {
+    endpoint: Endpoint,
+    caller: ServerShared,
+    publisher: Publisher,
+    headers: HeaderMap,
+}
+
+impl Opened {
+    async fn new(version: &'static str) -> Self {
+        let (publisher, snapshots) = Publisher::new(no_tools());
+        let (endpoint, caller) = (Endpoint::new(8, None), ServerShared::new(snapshots, "test", Wire::Http));
+        let mut headers = HeaderMap::new();
+        headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        let mut opened = Self { endpoint, caller, publisher, headers };
+        let client = json!({"name": "test", "version": "0"});
+        let open = json!({"protocolVersion": version, "capabilities": {}, "clientInfo": client});
+        let answer =
+            opened.post(&json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": open})).await;
+        opened.headers.insert(SESSION, answer.headers()[SESSION].clone());
+        opened.headers.insert("mcp-protocol-version", HeaderValue::from_static(version));
+        let initialized = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+        assert_eq!(opened.post(&initialized).await.status(), StatusCode::ACCEPTED);
+        opened
+    }
+
+    async fn send(&self, method: Method, body: &str) -> Result<HttpResponse, Refusal> {
+        let body = Bytes::from(body.to_owned());
+        self.endpoint.answer(&method, &self.headers, &body, self.caller.clone()).await
+    }
+
+    async fn post(&self, message: &Value) -> HttpResponse {
+        self.send(Method::POST, &message.to_string()).await.unwrap()
+    }
+
+    /// What is read of a stream until it says `end`.
+    async fn read_until(answer: HttpResponse, end: &str) -> String {
+        let (mut body, mut told) = (answer.into_body(), String::new());
+        let reading = async {
+            while !told.contains(end) {
+                let frame = body.frame().await.unwrap().unwrap();
+                told += std::str::from_utf8(frame.data_ref().unwrap()).unwrap();
+            }
+            told
+        };
+        tokio::time::timeout(HANG, reading).await.unwrap()
+    }
+}
+
+/// A client that has no stream is told of other tools once it has one, and once.
+#[tokio::test]
+async fn news_that_a_client_missed_are_told_in_its_next_stream() {
+    let opened = Opened::new("2025-11-25").await;
+    opened.publisher.publish(no_tools());
+    const CHANGED: &str = "notifications/tools/list_changed";
+    let stream = opened.send(Method::GET, "").await.unwrap();
+    let told = Opened::read_until(stream, CHANGED).await;
+    assert!(told.starts_with("id: 0\nretry: 3000\ndata: \n\nid: 1\n"), "{told}");
+    let again = opened.send(Method::GET, "").await.unwrap();
+    assert_eq!(opened.send(Method::DELETE, "").await.unwrap().status(), StatusCode::NO_CONTENT);
+    let rest = again.into_body().collect().await.unwrap().to_bytes();
+    assert!(!std::str::from_utf8(&rest).unwrap().contains(CHANGED), "{rest:?}");
+    let over =
+        opened.send(Method::POST, &json!({"jsonrpc": "2.0", "id": 2, "method": "ping"}).to_string()).await;
+    assert_eq!(over.unwrap_err().into_response().status(), StatusCode::NOT_FOUND);
+}
+
+/// The form of an answer follows from the request: in a session a call has a stream, everything else is an object.
+#[tokio::test]
+async fn the_form_of_an_answer_follows_from_its_request() {
+    const OBJECT: &str = "application/json";
+    for (version, primes) in [("2024-11-05", false), ("2025-06-18", false), ("2025-11-25", true)] {
+        let opened = Opened::new(version).await;
+        for (method, params, form) in [
+            ("ping", json!({}), OBJECT),
+            ("tools/list", json!({"_meta": {"progressToken": 1}}), OBJECT),
+            ("prompts/list", json!({}), OBJECT),
+            ("logging/setLevel", json!({"level": "debug"}), OBJECT),
+            ("no/such", json!({}), OBJECT),
+            ("tools/call", json!({"name": "none"}), "text/event-stream"),
+            ("prompts/get", json!({"name": "none"}), "text/event-stream"),
+            ("resources/read", json!({"uri": "none:"}), "text/event-stream"),
+        ] {
+            let message = json!({"jsonrpc": "2.0", "id": 7, "method": method, "params": params});
+            let answer = opened.post(&message).await;
+            assert_eq!(
+                (answer.status(), &answer.headers()[CONTENT_TYPE]),
+                (StatusCode::OK, &HeaderValue::from_static(form)),
+                "{version} {method}"
+            );
+            let body = answer.into_body().collect().await.unwrap().to_bytes();
+            let text = std::str::from_utf8(&body).unwrap();
+            assert!(text.contains("\"id\":7"), "{version} {method}: {text}");
+            assert_eq!(text.contains("data: \n"), primes && form != OBJECT, "{version} {method}: {text}");
+        }
+    }
+}
+
+/// MC09: an answer that was given to a connection can be had again by another one, for a while.
+#[tokio::test]
+async fn mc09_an_answer_that_was_sent_can_be_had_again() {
+    let mut opened = Opened::new("2025-11-25").await;
+    let call =
+        |id: usize| json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": "none"}});
+    for id in 0..20 {
+        let body = opened.post(&call(id)).await.into_body().collect().await.unwrap().to_bytes();
+        assert!(std::str::from_utf8(&body).unwrap().starts_with(&format!("id: 0/{id}\n")), "{body:?}");
+    }
+    for (last, expected) in
+        [("0/19", Some("\"id\":19")), ("0/10", Some("\"id\":10")), ("0/0", None), ("1/19", None), ("x", None)]
+    {
+        opened.headers.insert(LAST_EVENT, HeaderValue::from_static(last));
+        let answer = opened.send(Method::GET, "").await.unwrap();
+        assert_eq!(answer.status(), StatusCode::OK);
+        let body = answer.into_body().collect().await.unwrap().to_bytes();
+        let text = std::str::from_utf8(&body).unwrap();
+        assert!(expected.map_or(text.is_empty(), |expected| text.contains(expected)), "{last}: {text}");
+    }
+}

@@ -1,0 +1,407 @@
+//! Streams of events: what a client gets before the answer to its request, and the answer; or at any time of its session.
+//! Events of a session have ids. A client whose connection broke names the last one that it has (`Last-Event-ID`), and gets
+//! what came after it.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use http_body_util::BodyExt;
+use hyper::body::{Body, Frame};
+use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
+use hyper::{Response, StatusCode};
+use rmcp::model::{
+    ElicitRequestParams, ElicitResult, JsonRpcMessage, ServerJsonRpcMessage, ServerNotification,
+};
+use serde::Serialize;
+use tokio::sync::Notify;
+
+use super::response::{self, HttpResponse};
+use crate::server::requester::Link;
+use haft_core::sync::Lock;
+
+/// The type of a body that is a stream of events.
+const EVENTS: &str = "text/event-stream";
+
+/// Has a proxy pass events on as they come.
+const UNBUFFERED: HeaderName = HeaderName::from_static("x-accel-buffering");
+
+/// Events of a stream that wait to be read: all that a plugin may tell in a call.
+const WAITING: usize = 1024;
+
+/// Of those, pieces of what a process prints or of an answer, which are long.
+const PIECES: usize = 256;
+
+/// Events of a stream that are kept after they were read, and those that wait where nobody reads.
+const KEPT: usize = 8;
+
+/// How long a stream says nothing before it says that it is there: proxies close what is silent for longer.
+const PING: Duration = Duration::from_secs(15);
+
+/// After how long a client asks again for a stream that broke.
+const RETRY: Duration = Duration::from_secs(3);
+
+/// What says that a stream is there: a comment.
+const COMMENT: &[u8] = b":\n\n";
+
+/// One stream. Whoever tells something appends to it, and one connection at a time reads it.
+pub(super) struct EventStream {
+    ids: Ids,
+    state: Lock<State>,
+    changed: Notify,
+}
+
+/// The ids of the events of a stream.
+#[derive(Clone, Copy)]
+pub(super) enum Ids {
+    /// None: nothing can be had again.
+    None,
+    /// Of the stream of a session without a request.
+    Session,
+    /// Of the stream of the request with this number in its session.
+    Request(u64),
+}
+
+#[derive(Default)]
+struct State {
+    /// Events in order: those that are kept, and those that wait.
+    events: VecDeque<Bytes>,
+    /// How many there were before these.
+    gone: u64,
+    /// How many were read.
+    read: u64,
+    /// Readers that there were. Only the last of a request's stream reads.
+    readers: u64,
+    is_over: bool,
+    /// The status of an answer that is the whole stream.
+    status: StatusCode,
+}
+
+/// What a client named as the last event that it has.
+pub(super) struct LastEvent {
+    /// The number of the request whose stream it is of.
+    pub(super) request: Option<u64>,
+    event: u64,
+}
+
+impl LastEvent {
+    /// That of a header.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let (event, request) = match text.split_once('/') {
+            Some((event, request)) => (event, Some(request.parse().ok()?)),
+            None => (text, None),
+        };
+        Some(Self { request, event: event.parse().ok()? })
+    }
+}
+
+impl EventStream {
+    pub(super) fn new(ids: Ids) -> Arc<Self> {
+        Arc::new(Self { ids, state: Lock::default(), changed: Notify::new() })
+    }
+
+    /// Appends a message, unless too many wait. `is_piece`: one of many. Returns whether there was room.
+    pub(super) fn append(&self, message: &impl Serialize, is_piece: bool) -> bool {
+        // Messages are strings and JSON values: they can be written, and have no line breaks.
+        let text = serde_json::to_vec(message).unwrap_or_default();
+        let mut state = self.state.lock();
+        let most = if is_piece { PIECES } else { WAITING };
+        let has_room = !state.is_over && state.waiting() < most;
+        if has_room {
+            state.push(text.into());
+        }
+        drop(state);
+        self.changed.notify_waiters();
+        has_room
+    }
+
+    /// Appends the answer, and ends the stream. `status` is that of a response that is nothing but the answer.
+    pub(super) fn answer(&self, text: Bytes, status: StatusCode) {
+        let mut state = self.state.lock();
+        if !state.is_over {
+            state.push(text);
+            state.status = status;
+        }
+        state.is_over = true;
+        drop(state);
+        self.changed.notify_waiters();
+    }
+
+    /// Ends the stream.
+    pub(super) fn end(&self) {
+        self.state.lock().is_over = true;
+        self.changed.notify_waiters();
+    }
+
+    /// Keeps no more than is worth it where nobody reads.
+    pub(super) fn forget_old(&self) {
+        let mut state = self.state.lock();
+        while state.waiting() > KEPT {
+            state.read += 1;
+        }
+        state.forget();
+    }
+
+    /// Bytes of its events.
+    pub(super) fn size(&self) -> usize {
+        self.state.lock().events.iter().map(Bytes::len).sum()
+    }
+
+    /// Goes on after the event `last`, where that is kept.
+    pub(super) fn resume(&self, last: &LastEvent) {
+        let mut state = self.state.lock();
+        state.read = last.event.clamp(state.gone, state.read.max(state.gone));
+    }
+
+    /// All events, where the stream is over and nobody reads it: its whole body. `primes`: as [`EventStream::response`].
+    pub(super) fn whole(&self, primes: bool) -> Option<HttpResponse> {
+        let mut state = self.state.lock();
+        if !state.is_over {
+            return None;
+        }
+        let mut text = if primes { self.priming(state.read) } else { Vec::new() };
+        while let Some(event) = state.next() {
+            self.frame(state.read, &event, &mut text);
+        }
+        drop(state);
+        Some(headers(response::whole(StatusCode::OK, EVENTS, text)))
+    }
+
+    /// A response that reads the stream from now on, until `end` at most, which is polled as long as it is read. `primes`: it
+    /// begins with an event without data, whose id says what to ask for.
+    pub(super) fn response(
+        self: Arc<Self>,
+        primes: bool,
+        end: impl Future<Output = ()> + Send + 'static,
+    ) -> HttpResponse {
+        let mut state = self.state.lock();
+        state.readers += 1;
+        let (reader, read) = (state.readers, state.read);
+        drop(state);
+        self.changed.notify_waiters();
+        let first = primes.then(|| self.priming(read).into());
+        let body = EventBody { stream: self, reader, first, next: None, end: Box::pin(end) };
+        let mut answer = Response::new(body.boxed_unsync());
+        answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(EVENTS));
+        headers(answer)
+    }
+
+    /// Waits for the first event, or the end. The answer, where that is all and no success.
+    pub(super) async fn failure(&self) -> Option<HttpResponse> {
+        loop {
+            let mut changed = std::pin::pin!(self.changed.notified());
+            // Registered before the check, so that no notification is missed.
+            changed.as_mut().enable();
+            if let Some(begun) = self.begun() {
+                return begun;
+            }
+            changed.await;
+        }
+    }
+
+    /// As [`EventStream::failure`], where there is an event or the end.
+    fn begun(&self) -> Option<Option<HttpResponse>> {
+        let state = self.state.lock();
+        if !state.is_over && state.events.is_empty() {
+            return None;
+        }
+        let failure =
+            state.events.front().filter(|_| state.events.len() == 1 && state.status != StatusCode::OK);
+        Some(failure.map(|text| response::whole(state.status, response::JSON, text.clone())))
+    }
+
+    /// The next event for `reader`; nothing where there is none any more.
+    async fn next(self: Arc<Self>, reader: u64) -> Option<Bytes> {
+        loop {
+            let mut changed = std::pin::pin!(self.changed.notified());
+            changed.as_mut().enable();
+            if let Some(next) = self.ready(reader) {
+                return next;
+            }
+            changed.await;
+        }
+    }
+
+    /// As [`EventStream::next`], where that does not take waiting.
+    fn ready(&self, reader: u64) -> Option<Option<Bytes>> {
+        let mut state = self.state.lock();
+        if matches!(self.ids, Ids::Request(_)) && state.readers != reader {
+            return Some(None);
+        }
+        if let Some(event) = state.next() {
+            let mut text = Vec::with_capacity(event.len() + 32);
+            self.frame(state.read, &event, &mut text);
+            return Some(Some(text.into()));
+        }
+        state.is_over.then_some(None)
+    }
+
+    fn priming(&self, read: u64) -> Vec<u8> {
+        let id = self.id(read).unwrap_or_default();
+        format!("{id}retry: {}\ndata: \n\n", RETRY.as_millis()).into_bytes()
+    }
+
+    /// Writes the event `number` as text.
+    fn frame(&self, number: u64, event: &[u8], text: &mut Vec<u8>) {
+        text.extend(self.id(number).unwrap_or_default().into_bytes());
+        text.extend_from_slice(b"data: ");
+        text.extend_from_slice(event);
+        text.extend_from_slice(b"\n\n");
+    }
+
+    fn id(&self, number: u64) -> Option<String> {
+        match self.ids {
+            Ids::None => None,
+            Ids::Session => Some(format!("id: {number}\n")),
+            Ids::Request(request) => Some(format!("id: {number}/{request}\n")),
+        }
+    }
+}
+
+impl State {
+    fn waiting(&self) -> usize {
+        usize::try_from(self.gone + self.events.len() as u64 - self.read).unwrap_or(usize::MAX)
+    }
+
+    fn push(&mut self, event: Bytes) {
+        self.events.push_back(event);
+        self.forget();
+    }
+
+    /// Forgets events that were read long ago.
+    fn forget(&mut self) {
+        while self.gone + (KEPT as u64) < self.read {
+            self.events.pop_front();
+            self.gone += 1;
+        }
+    }
+
+    /// The next event, which counts as read.
+    fn next(&mut self) -> Option<Bytes> {
+        let place = usize::try_from(self.read - self.gone).ok()?;
+        let event = self.events.get(place)?.clone();
+        self.read += 1;
+        Some(event)
+    }
+}
+
+#[async_trait]
+impl Link for EventStream {
+    fn tell(&self, notification: ServerNotification, is_piece: bool) -> bool {
+        let message: ServerJsonRpcMessage = JsonRpcMessage::notification(notification);
+        self.append(&message, is_piece)
+    }
+
+    async fn ask(&self, _: ElicitRequestParams) -> Result<ElicitResult, String> {
+        Err("it takes no questions".into())
+    }
+}
+
+fn headers(mut answer: HttpResponse) -> HttpResponse {
+    answer.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    answer.headers_mut().insert(UNBUFFERED, HeaderValue::from_static("no"));
+    answer
+}
+
+/// The body of a response that reads a stream.
+struct EventBody {
+    stream: Arc<EventStream>,
+    reader: u64,
+    first: Option<Bytes>,
+    next: Option<Pin<Box<dyn Future<Output = Option<Bytes>> + Send>>>,
+    end: Pin<Box<dyn Future<Output = ()> + Send>>,
+}
+
+impl Body for EventBody {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        if let Some(first) = self.first.take() {
+            return Poll::Ready(Some(Ok(Frame::data(first))));
+        }
+        if self.end.as_mut().poll(context).is_ready() {
+            return Poll::Ready(None);
+        }
+        let (stream, reader) = (self.stream.clone(), self.reader);
+        let next = self.next.get_or_insert_with(|| Box::pin(next_or_ping(stream, reader)));
+        let event = ready!(next.as_mut().poll(context));
+        self.next = None;
+        Poll::Ready(event.map(|event| Ok(Frame::data(event))))
+    }
+}
+
+async fn next_or_ping(stream: Arc<EventStream>, reader: u64) -> Option<Bytes> {
+    let next = tokio::time::timeout(PING, stream.next(reader)).await;
+    next.unwrap_or(Some(Bytes::from_static(COMMENT)))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Ten minutes at most: something hangs.
+    const HANG: Duration = Duration::from_mins(10);
+
+    /// All that is read of a response until it ends.
+    async fn read(response: HttpResponse) -> String {
+        let body = tokio::time::timeout(HANG, response.into_body().collect()).await.unwrap().unwrap();
+        String::from_utf8(body.to_bytes().into()).unwrap()
+    }
+
+    /// MC09: what came after the event that a client has comes again, in order, and nothing else.
+    #[tokio::test]
+    async fn mc09_a_stream_goes_on_after_the_last_event() {
+        let stream = EventStream::new(Ids::Request(7));
+        let first = stream.clone().response(true, std::future::pending());
+        for number in 1..=3 {
+            assert!(stream.append(&json!(number), false));
+        }
+        stream.answer("\"answer\"".into(), StatusCode::OK);
+        let all = "id: 1/7\ndata: 1\n\nid: 2/7\ndata: 2\n\nid: 3/7\ndata: 3\n\nid: 4/7\ndata: \"answer\"\n\n";
+        assert_eq!(read(first).await, format!("id: 0/7\nretry: 3000\ndata: \n\n{all}"));
+        let last = LastEvent::parse("2/7").unwrap();
+        assert_eq!(last.request, Some(7));
+        stream.resume(&last);
+        let rest = read(stream.clone().response(false, std::future::pending())).await;
+        assert_eq!(rest, all[all.find("id: 3/7").unwrap()..]);
+        assert!(["", "x", "1/", "1/x", "/7", "-1"].iter().all(|text| LastEvent::parse(text).is_none()));
+    }
+
+    /// A client that reads again takes the place of its old connection.
+    #[tokio::test]
+    async fn the_last_reader_of_a_request_reads() {
+        let stream = EventStream::new(Ids::Request(1));
+        let old = stream.clone().response(false, std::future::pending());
+        let new = stream.clone().response(false, std::future::pending());
+        stream.answer("1".into(), StatusCode::OK);
+        assert_eq!((read(old).await, read(new).await), (String::new(), "id: 1/1\ndata: 1\n\n".into()));
+    }
+
+    /// S11: what nobody reads is bounded, and the answer has room all the same.
+    #[tokio::test]
+    async fn s11_events_that_nobody_reads_are_bounded() {
+        let stream = EventStream::new(Ids::None);
+        let told = (0..2 * WAITING).filter(|number| stream.append(number, number % 2 == 0)).count();
+        assert_eq!(told, WAITING);
+        stream.answer("\"answer\"".into(), StatusCode::OK);
+        let text = read(stream.whole(false).unwrap()).await;
+        assert!(text.ends_with("data: \"answer\"\n\n") && !text.contains("id:"));
+        let left = EventStream::new(Ids::Session);
+        (0..100).for_each(|number| assert!(left.append(&number, false)));
+        left.forget_old();
+        left.end();
+        let text = read(left.response(false, std::future::pending())).await;
+        assert_eq!((text.matches("data:").count(), text.contains("data: 99\n")), (KEPT, true));
+    }
+}

@@ -1,0 +1,238 @@
+//! One session: what answers its requests, the streams that its client reads, the requests under way, and the questions
+//! that its client has not answered.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use rmcp::model::{
+    ClientResult, ElicitRequest, ElicitRequestParams, ElicitResult, ErrorData, JsonRpcMessage,
+    ProtocolVersion, RequestId, ServerJsonRpcMessage, ServerNotification, ServerRequest,
+};
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+
+use super::events::{EventStream, Ids, LastEvent};
+use crate::server::handler::Handler;
+use crate::server::requester::{Agreed, Link};
+use crate::server::tool_news::ToolNews;
+use haft_core::sync::Lock;
+
+/// How long an answer can be asked for again.
+const REPEATABLE: Duration = Duration::from_secs(30);
+
+/// Answers of a session that can be asked for again: as many calls as a client makes at one time.
+const KEPT: usize = 16;
+
+/// Bytes of their streams. One alone may always be there.
+const MAX_KEPT: usize = 1 << 20;
+
+/// One session.
+pub(super) struct Session {
+    pub(super) handler: Handler,
+    pub(super) agreed: Agreed,
+    pub(super) news: ToolNews,
+    /// What its client reads without a request.
+    pub(super) events: Arc<EventStream>,
+    state: Lock<State>,
+    /// Cancelled when the session is over.
+    life: CancellationToken,
+}
+
+#[derive(Default)]
+struct State {
+    /// Requests that there were.
+    requests: u64,
+    /// Streams of calls, by the numbers of the requests.
+    streams: HashMap<u64, Arc<EventStream>>,
+    /// Those that are answered, in this order.
+    ended: VecDeque<Ended>,
+    /// The requests under way: their numbers, what stops them, and the streams of those that have one.
+    running: HashMap<RequestId, (u64, CancellationToken, Option<Arc<EventStream>>)>,
+    /// Where the answers to questions are waited for.
+    asked: HashMap<i64, oneshot::Sender<Result<ClientResult, ErrorData>>>,
+    next_question: i64,
+}
+
+/// A stream that is answered.
+struct Ended {
+    number: u64,
+    at: Instant,
+    bytes: usize,
+}
+
+/// A request under way. Dropped, it is over, and so is its stream.
+pub(super) struct Running {
+    session: Arc<Session>,
+    id: RequestId,
+    number: u64,
+    pub(super) cancel: CancellationToken,
+    /// The stream that it is answered in, where that is one.
+    pub(super) stream: Option<Arc<EventStream>>,
+}
+
+/// The way to the client of a session: by the stream of a request, or by that without one.
+struct SessionLink {
+    session: Arc<Session>,
+    stream: Arc<EventStream>,
+}
+
+impl Session {
+    pub(super) fn new(handler: Handler, agreed: Agreed) -> Self {
+        let (news, events) = (ToolNews::default(), EventStream::new(Ids::Session));
+        Self { handler, agreed, news, events, state: Lock::default(), life: CancellationToken::new() }
+    }
+
+    /// Whether its client takes events without data, as revisions from 2025-11-25 on have them. Earlier ones report an event
+    /// that is no message as an error.
+    pub(super) fn primes(&self) -> bool {
+        self.agreed.version >= ProtocolVersion::V_2025_11_25
+    }
+
+    /// Begins the request `id`, with a stream that its answer comes in where it `has_stream`.
+    pub(super) fn begin(self: &Arc<Self>, id: RequestId, has_stream: bool) -> Running {
+        let cancel = self.life.child_token();
+        let mut state = self.state.lock();
+        let number = state.requests;
+        state.requests += 1;
+        let stream = has_stream.then(|| EventStream::new(Ids::Request(number)));
+        state.streams.extend(stream.clone().map(|stream| (number, stream)));
+        state.running.insert(id.clone(), (number, cancel.clone(), stream.clone()));
+        drop(state);
+        Running { session: self.clone(), id, number, cancel, stream }
+    }
+
+    /// Stops a request that its client takes back: it is not answered.
+    pub(super) fn cancel(&self, id: &RequestId) {
+        let Some((_, cancel, stream)) = self.state.lock().running.remove(id) else { return };
+        cancel.cancel();
+        if let Some(stream) = stream {
+            stream.end();
+        }
+    }
+
+    /// Takes the client's answer to a question.
+    pub(super) fn answered(&self, id: &RequestId, answer: Result<ClientResult, ErrorData>) {
+        let number = match id {
+            RequestId::Number(number) => Some(*number),
+            // Some clients write every id as a text.
+            RequestId::String(text) => text.parse().ok(),
+        };
+        let waiting = number.and_then(|number| self.state.lock().asked.remove(&number));
+        if let Some(waiting) = waiting {
+            let _ = waiting.send(answer);
+        }
+    }
+
+    /// The way to the client by the stream that it reads without a request.
+    pub(super) fn link(self: &Arc<Self>) -> impl Link + use<> {
+        SessionLink { session: self.clone(), stream: self.events.clone() }
+    }
+
+    /// The stream of which `last` is an event.
+    pub(super) fn stream(&self, last: &LastEvent) -> Option<Arc<EventStream>> {
+        match last.request {
+            Some(number) => self.state.lock().streams.get(&number).cloned(),
+            None => Some(self.events.clone()),
+        }
+    }
+
+    /// Forgets what nobody asks for any more.
+    pub(super) fn forget_old(&self) {
+        self.events.forget_old();
+        let mut state = self.state.lock();
+        while state.ended.front().is_some_and(|ended| ended.at.elapsed() >= REPEATABLE) {
+            state.forget_oldest();
+        }
+    }
+
+    /// Ends the session: its requests are stopped, and its streams end.
+    pub(super) fn end(&self) {
+        self.life.cancel();
+        self.events.end();
+        let streams = std::mem::take(&mut self.state.lock().streams);
+        streams.values().for_each(|stream| stream.end());
+    }
+}
+
+impl State {
+    /// Notes that a stream is answered, and forgets older ones that are too many.
+    fn end_stream(&mut self, number: u64, bytes: usize) {
+        self.ended.push_back(Ended { number, at: Instant::now(), bytes });
+        let size = |ended: &VecDeque<Ended>| ended.iter().map(|ended| ended.bytes).sum::<usize>();
+        while self.ended.len() > KEPT || (self.ended.len() > 1 && size(&self.ended) > MAX_KEPT) {
+            self.forget_oldest();
+        }
+    }
+
+    fn forget_oldest(&mut self) {
+        if let Some(oldest) = self.ended.pop_front() {
+            self.streams.remove(&oldest.number);
+        }
+    }
+}
+
+impl Running {
+    /// The way to the client for what comes before the answer.
+    pub(super) fn link(&self) -> Arc<dyn Link> {
+        let stream = self.stream.as_ref().unwrap_or(&self.session.events).clone();
+        Arc::new(SessionLink { session: self.session.clone(), stream })
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let mut state = self.session.state.lock();
+        // The id may be that of another request by now.
+        if state.running.get(&self.id).is_some_and(|(number, ..)| *number == self.number) {
+            state.running.remove(&self.id);
+        }
+        if let Some(stream) = &self.stream {
+            stream.end();
+            state.end_stream(self.number, stream.size());
+        }
+    }
+}
+
+#[async_trait]
+impl Link for SessionLink {
+    fn tell(&self, notification: ServerNotification, is_piece: bool) -> bool {
+        self.stream.tell(notification, is_piece)
+    }
+
+    async fn ask(&self, form: ElicitRequestParams) -> Result<ElicitResult, String> {
+        let (sender, answer) = oneshot::channel();
+        let number = {
+            let mut state = self.session.state.lock();
+            state.next_question += 1;
+            let number = state.next_question;
+            state.asked.insert(number, sender);
+            number
+        };
+        let question = ServerRequest::ElicitRequest(ElicitRequest::new(form));
+        let message: ServerJsonRpcMessage = JsonRpcMessage::request(question, RequestId::Number(number));
+        let _asked = Asked { session: &self.session, number };
+        if !self.stream.append(&message, false) {
+            return Err("it does not read what it is sent".into());
+        }
+        match answer.await {
+            Ok(Ok(ClientResult::ElicitResult(result))) => Ok(result),
+            Ok(Ok(_)) => Err("it answered what it was not asked".into()),
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(_) => Err("its session is over".into()),
+        }
+    }
+}
+
+/// A question that waits for its answer. Dropped, it does not.
+struct Asked<'s> {
+    session: &'s Session,
+    number: i64,
+}
+
+impl Drop for Asked<'_> {
+    fn drop(&mut self) {
+        self.session.state.lock().asked.remove(&self.number);
+    }
+}
