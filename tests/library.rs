@@ -173,14 +173,14 @@ async fn pl03_a_package_is_installed_with_the_consent_of_the_embedding_program()
     }
     let place = tempfile::tempdir().unwrap();
     let (folder, program) = (place.path().join("greetings"), place.path().join("program.toml"));
-    std::fs::create_dir(&folder).unwrap();
-    std::fs::write(
+    fs::create_dir(&folder).unwrap();
+    fs::write(
         folder.join("program.toml"),
         "[program]\nname = \"greetings\"\nversion = \"1.0.0\"\n\n[[tools]]\nname = \"greet\"\n\
          description = \"Greets.\"\ncommand = [\"echo\", \"hello\"]\n",
     )
     .unwrap();
-    std::fs::write(folder.join("SKILL.md"), "---\nname: greetings\n---\nGreet everybody.\n").unwrap();
+    fs::write(folder.join("SKILL.md"), "---\nname: greetings\n---\nGreet everybody.\n").unwrap();
     let store = || Some(Store::new(place.path().join("store")));
 
     assert!(install::install(&program, &folder, store(), &No).await.unwrap().is_none());
