@@ -116,7 +116,7 @@ fn command(
     })?;
     let (limits, name) = (command.limits(), command.name());
     let asking = tool.confirm.then(|| format!("`confirm = true` of `{name}` in `[[tools]]`"));
-    Ok(NewTool { alias, asking, ..NewTool::new(Arc::new(command), grant, limits, origin) })
+    Ok(NewTool { asking, alias, ..NewTool::new(Arc::new(command), grant, limits, origin) })
 }
 
 /// What a command tool of program.toml runs.

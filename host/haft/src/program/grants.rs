@@ -12,7 +12,7 @@ use haft_core::tool::Widening;
 use haft_package::{Bundle, lock_path};
 
 /// `grant` with a right that somebody wrote: in a program.toml, on the command line, or as the answer to a refused call. No
-/// other function makes a grant of a written right. `directory` says what a path means.
+/// other function makes a grant of a [`Right`]. `directory` says what a path means.
 fn with_right<E>(
     grant: Grant,
     right: &Right,

@@ -60,10 +60,12 @@ pub(super) async fn contribution(rights: &Rights<'_>) -> anyhow::Result<Contribu
     let mut servers: Vec<_> = declared.iter().map(own).collect();
     let lists = lists(&servers, options).await;
     // Before what is known is read: a list that comes later than it was waited for is a change.
-    servers.iter_mut().for_each(|own| own.changes.mark_unchanged());
-    let each = declared.iter().zip(&servers).zip(lists);
+    for own in &mut servers {
+        own.changes.mark_unchanged();
+    }
+    let each = declared.iter().zip(&servers).zip(&lists);
     let mut found: Contribution =
-        each.map(|((declared, own), list)| of_one(rights, declared, &own.server, list)).collect();
+        each.map(|((declared, own), list)| of_one(rights, declared, &own.server, list.as_ref())).collect();
     found.problems.extend(problems);
     found.problems.extend(declared.iter().flat_map(Declared::withheld));
     found.servers = Servers(servers);
@@ -124,12 +126,12 @@ fn of_one(
     rights: &Rights<'_>,
     declared: &Declared<'_>,
     server: &Arc<Server>,
-    list: Option<Result<Arc<ToolList>, ServerError>>,
+    list: Option<&Result<Arc<ToolList>, ServerError>>,
 ) -> Contribution {
     let mut found = Contribution::default();
     let unusable = server.config().problem();
     let may_have_more = list.is_none() && unusable.is_none();
-    match (unusable, &list) {
+    match (unusable, list) {
         (Some(problem), _) => found.problems.push(problem.at(declared.span, "this server")),
         (None, Some(Err(error))) => found.problems.push(declared.problem(error)),
         _ => {}
