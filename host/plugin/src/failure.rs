@@ -10,13 +10,13 @@ use wasmtime::component::ResourceTableError;
 use wasmtime::{Store, Trap};
 use wasmtime_wasi::I32Exit;
 
+use crate::call::Stop;
 use crate::debug::frame::Frame;
 use crate::debug::symbols::{MAX_FRAMES, Stack};
 use crate::debug::words::{self, LastWords};
 use crate::instance::allocator::GUEST_STACK;
-use crate::instance::state::{
-    ExceededLimit, GuestState, MAX_HANDLES, MAX_RESOURCES, MAX_TABLE_ELEMENTS, bytes,
-};
+use crate::instance::state::{ExceededLimit, GuestState, MAX_HANDLES, MAX_TABLE_ELEMENTS};
+use crate::wasi::capability::MAX_RESOURCES;
 use haft_core::limit::Limits;
 use haft_core::net::one_line;
 
@@ -122,17 +122,6 @@ fn missing_import(text: &str) -> Option<String> {
     Some(quoted.next().map_or_else(|| format!("`{interface}`"), |name| format!("`{name}` of `{interface}`")))
 }
 
-/// Why haft ended a guest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Stop {
-    /// The caller wants no answer any more.
-    #[error("cancelled")]
-    Cancelled,
-    /// The time is over.
-    #[error("out of time")]
-    Deadline,
-}
-
 /// An answer of more bytes than haft reads of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("too long an answer")]
@@ -189,6 +178,13 @@ impl Limit {
             }
         }
     }
+}
+
+/// A size as program.toml writes it.
+pub(crate) fn bytes(count: u64) -> String {
+    const UNITS: [(&str, u32); 3] = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
+    let unit = UNITS.into_iter().find(|(_, shift)| count >> shift << shift == count && count >> shift > 0);
+    unit.map_or_else(|| format!("{count} bytes"), |(name, shift)| format!("{} {name}", count >> shift))
 }
 
 /// The line that allows so many bytes, where that is not too much.
@@ -264,11 +260,11 @@ fn reason(found: &[Frame]) -> (Option<&str>, &[Frame]) {
 const MAX_STDERR_EXCERPT: usize = 300;
 
 /// How the guest of `store` ended.
-pub(super) fn describe(error: &wasmtime::Error, store: &Store<GuestState>, limits: &Limits) -> End {
+pub(super) fn describe(error: &wasmtime::Error, store: &Store<GuestState>) -> End {
     tracing::debug!(error = format!("{error:?}"), "guest ended");
     let state = store.data();
-    let mut end = ending(error, state, limits, store.hostcall_fuel());
-    let stderr = state.stderr.text();
+    let mut end = ending(error, state, &state.shared.call.limits, store.hostcall_fuel());
+    let stderr = state.stdio.stderr.text();
     (end.stack, end.words) = (Stack::of(error), words::read(&stderr).map(Box::new));
     match &end.words {
         Some(words) if !words.is_panic && end.what == PANICKED => end.what = "failed".into(),

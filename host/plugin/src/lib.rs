@@ -7,6 +7,7 @@
 //! A *guest* is one instance of a component. Each call gets a fresh one, which may have been made ahead of the call.
 //! Where program.toml asks for it, an instance serves several calls with the same rights.
 
+mod call;
 mod component;
 mod contract;
 pub mod debug;

@@ -3,8 +3,7 @@
 use async_trait::async_trait;
 use serde_json::{Value, json};
 
-use crate::component::offered;
-use crate::contract::offers::{PATH, PROMPTS, READ};
+use crate::component::offered::{self, PATH, PROMPTS, READ};
 use crate::denials::grant_place::GrantPlace;
 use crate::plugin::Plugin;
 use crate::tool::PluginTool;

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::contract::act::DeclaredClass;
+use crate::contract::act::declared::DeclaredClass;
 use crate::storage::Storage;
 use crate::wasi::config::Config;
-use crate::wasi::http::{Injections, Responder};
+use crate::wasi::http::injection::Injections;
+use crate::wasi::http::responder::Responder;
 use haft_core::limit;
 
 /// What a program gives a plugin. By default nothing.

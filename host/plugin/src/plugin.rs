@@ -62,10 +62,10 @@ pub(super) struct PluginShared {
 /// What has been found out about a component.
 pub(super) struct Discovered {
     source: Source,
-    digest: Digest,
+    pub(super) digest: Digest,
     /// The key of its record in the cache.
     key: Digest,
-    listing: Listing,
+    pub(super) listing: Listing,
 }
 
 impl Plugin {
@@ -81,13 +81,12 @@ impl Plugin {
     ) -> Result<Self, LoadError> {
         let identity = discover::identify(engine, &source)?;
         if let Some(listing) = discover::known(engine, &source, &identity) {
-            return Ok(Self::new(engine, name, Discovered::new(source, identity, listing), OnceLock::new()));
+            return Ok(Self::found(engine, name, Discovered::new(source, identity, listing), None));
         }
         let (listing, linked) =
             discover::compile_and_list(engine, name, (&source, &identity), limits).await?;
         let discovered = Discovered::new(source, identity, listing);
-        let code = linked.map(|(linked, tier)| OnceLock::from(Ok(Code::new(linked, tier))));
-        Ok(Self::new(engine, name, discovered, code.unwrap_or_default()))
+        Ok(Self::found(engine, name, discovered, linked.map(|(linked, tier)| Code::new(linked, tier))))
     }
 
     /// The plugin of a component whose tools came along with it or that the cache knows; `None` for any other.
@@ -97,9 +96,8 @@ impl Plugin {
     pub fn from_cache(engine: &Engine, name: &str, source: Source) -> Result<Option<Self>, LoadError> {
         let identity = discover::identify(engine, &source)?;
         let listing = discover::known(engine, &source, &identity);
-        Ok(listing.map(|listing| {
-            Self::new(engine, name, Discovered::new(source, identity, listing), OnceLock::new())
-        }))
+        let found = |listing| Self::found(engine, name, Discovered::new(source, identity, listing), None);
+        Ok(listing.map(found))
     }
 
     /// What can be called ([`Plugin::definitions`]) of the component with this SHA-256, in hexadecimal, as the cache has it;
@@ -108,20 +106,9 @@ impl Plugin {
         Some(engine.cache()?.lookup(&Digest::from_hex(digest))?.listing.definitions(name))
     }
 
-    fn new(
-        engine: &Engine,
-        name: &str,
-        discovered: Discovered,
-        code: OnceLock<Result<Code, String>>,
-    ) -> Self {
-        let optimized = OnceLock::new();
-        Self::given(
-            engine,
-            Arc::from(name),
-            Arc::new(discovered),
-            (code, optimized),
-            PluginOptions::default(),
-        )
+    fn found(engine: &Engine, name: &str, discovered: Discovered, code: Option<Code>) -> Self {
+        let code = (code.map(|code| OnceLock::from(Ok(code))).unwrap_or_default(), OnceLock::new());
+        Self::new(engine, name.into(), Arc::new(discovered), code, PluginOptions::default())
     }
 
     /// The same component with what a program gives it, in the place of what it had, and with no instance yet.
@@ -129,10 +116,10 @@ impl Plugin {
     pub fn with(&self, options: PluginOptions) -> Self {
         let PluginShared { engine, name, discovered, code, optimized, .. } = &*self.0;
         let code = (code.clone(), optimized.clone());
-        Self::given(engine, name.clone(), discovered.clone(), code, options)
+        Self::new(engine, name.clone(), discovered.clone(), code, options)
     }
 
-    fn given(
+    fn new(
         engine: &Engine,
         name: Arc<str>,
         discovered: Arc<Discovered>,

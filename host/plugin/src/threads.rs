@@ -60,9 +60,6 @@ pub(super) enum NoAnswer {
     /// The thread could not be restricted by Landlock, though earlier ones were.
     #[error("the thread could not be confined: {0}")]
     Unconfined(String),
-    /// There is no room for it.
-    #[error(transparent)]
-    NoPermit(#[from] NoPermit),
     /// Its thread ended without sending an answer.
     #[error("the thread panicked; this is a defect of haft")]
     Panicked,
@@ -99,13 +96,13 @@ impl Threads {
         bytes: impl FnOnce() -> usize,
         time: Duration,
         cancel: &CancellationToken,
-    ) -> Result<Permit, NoAnswer> {
-        Ok(self.permits.acquire(tenant, bytes, time, cancel).await?)
+    ) -> Result<Permit, NoPermit> {
+        self.permits.acquire(tenant, bytes, time, cancel).await
     }
 
     /// Polls `work` once on the calling thread, if calls may run inline there and `writable` is empty. `Pending`
     /// where it may not, or where `work` waits.
-    pub(super) fn begin<W: Future + ?Sized>(
+    pub(super) fn poll_inline<W: Future + ?Sized>(
         &self,
         writable: &Writable,
         work: Pin<&mut W>,
@@ -113,7 +110,7 @@ impl Threads {
         if !inline::is_enabled() || !writable.is_nowhere() {
             return Ok(Poll::Pending);
         }
-        self.pools.pool(writable)?.begin(work).map_err(NoAnswer::Unconfined)
+        self.pools.pool(writable)?.poll_inline(work).map_err(NoAnswer::Unconfined)
     }
 
     /// Runs `work` on a guest's thread that may write where `writable` says, and waits for what it

@@ -1,6 +1,8 @@
-//! A tool of a plugin: runs each call in a fresh, a prewarmed or, where `[plugins.reuse]` asks for it, a reused
-//! instance, and turns what the guest does into a tool result.
+//! A tool of a plugin. [`Tool::call`] of [`PluginTool`] reads from top to bottom as a call goes: it waits for its turn, its
+//! directories are opened, it is served on the thread that it came on or on a guest's, and what the guest did becomes a
+//! tool result. The instance is a fresh, a prewarmed or, where `[plugins.reuse]` asks for it, a reused one.
 
+use std::fmt::Display;
 use std::pin::Pin;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
@@ -10,100 +12,79 @@ use async_trait::async_trait;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::contract::{Arguments, Request, held};
 use super::failure::End;
-use super::instance::{Instance, Used};
+use super::instance::Instance;
 use super::threads::NoAnswer;
-use crate::contract::answer;
+use crate::call::{Arguments, Call, held};
+use crate::contract::answer::{self, Output};
 use crate::denials::grant_place::GrantPlace;
 use crate::denials::hints::{HintContext, with_hints};
 use crate::denials::journal_notes;
-use crate::instance::reuse::{InstancePermit, InstanceRights, NoInstance, Reuse};
-use crate::instance::state::{GuestState, Run};
+use crate::instance::reuse::{InstancePermit, InstanceRights, NoInstance};
+use crate::instance::state::GuestState;
 use crate::plugin::{Plugin, PluginShared};
 use crate::threads::epoch::EpochTicks;
 use crate::threads::permits::{NoPermit, Permit};
 use crate::threads::shares::Tenant;
-use crate::threads::short_call::{self, InlineTime, LastCalls};
+use crate::threads::short_call::{self, LastCalls};
 use crate::threads::writable::Writable;
 use crate::wasi::files::named;
 use haft_core::call::{ToolCall, ToolDef, ToolResult};
-use haft_core::event::Events;
 use haft_core::grant::{Grant, Reach};
-use haft_core::limit::Limits;
 use haft_core::tool::inline::{self, ThreadLoad};
-use haft_core::tool::{
-    Context, Notes, Preparation, Schema, Subject, SubjectArgument, Tool, ToolError, foreign,
-};
-use haft_core::trace::TraceParent;
-use haft_core::undo::Changes;
+use haft_core::tool::{Context, Preparation, Schema, Subject, SubjectArgument, Tool, ToolError, foreign};
 
 /// One tool of a plugin.
 pub struct PluginTool {
-    plugin: Plugin,
+    shared: Arc<ToolShared>,
+    about: SubjectArgument,
+}
+
+/// What the calls of a tool share.
+struct ToolShared {
+    plugin: Arc<PluginShared>,
     def: ToolDef,
     /// The name the plugin itself knows the tool by.
     own_name: String,
     grant_place: GrantPlace,
-    about: SubjectArgument,
     /// What its data must fit; compiled at the first call.
-    output: OnceLock<Option<Arc<Schema>>>,
-    last_calls: Arc<LastCalls>,
+    output: OnceLock<Option<Schema>>,
+    last_calls: LastCalls,
 }
 
-/// One call on its way to a guest.
-struct Job {
-    request: Request,
-    output: Option<Arc<Schema>>,
-    grant: Arc<Grant>,
-    writable: Writable,
-    limits: Limits,
-    events: Events,
-    cancel: CancellationToken,
-    notes: Notes,
-    grant_place: GrantPlace,
-    only_reads: bool,
-    /// Where the plugin's instances serve several calls.
-    instance_permit: Option<InstancePermit>,
-    /// Whether the guest begins on the thread that read the call.
-    runs_inline: bool,
-    /// What its requests are a part of.
-    trace: Option<TraceParent>,
-    /// Whether a person approved of it.
-    approved: bool,
-    caller: Option<Arc<str>>,
-    changes: Changes,
-}
+/// What a call came to.
+type Outcome = Result<ToolResult, Failure>;
 
 /// Why a call has no result.
-enum CallFailure {
+enum Failure {
     /// The guest returned an error.
     ByGuest(ToolError),
     /// The guest trapped, was stopped, or never began; with the lines of program.toml that would have allowed it more.
     ByHost(End, Vec<String>),
 }
 
-/// What a call came to.
-type CallOutcome = Result<ToolResult, CallFailure>;
-
-/// A call at work.
-type Work = Pin<Box<dyn Future<Output = (CallOutcome, Cleanup)> + Send>>;
-
-/// What is dropped once the caller has its answer.
-struct Cleanup {
+/// What a call leaves, to be dropped once the caller has its answer.
+struct Remains {
     plugin: Arc<PluginShared>,
-    job: Job,
+    call: Arc<Call>,
     instance: Option<Instance>,
+    /// Where the plugin's instances serve several calls.
+    instance_permit: Option<InstancePermit>,
     _ticking: EpochTicks,
 }
 
 impl PluginTool {
     /// The tool that `plugin` lists as `own`, under another name.
     pub fn new(plugin: &Plugin, own: &ToolDef, exposed: String, grant_place: GrantPlace) -> Self {
-        let def = ToolDef { name: exposed, ..own.clone() };
-        let (plugin, own_name, output) = (plugin.clone(), own.name.clone(), OnceLock::new());
-        let about = SubjectArgument::All;
-        Self { plugin, def, own_name, grant_place, about, output, last_calls: Arc::default() }
+        let shared = Arc::new(ToolShared {
+            plugin: plugin.0.clone(),
+            def: ToolDef { name: exposed, ..own.clone() },
+            own_name: own.name.clone(),
+            grant_place,
+            output: OnceLock::new(),
+            last_calls: LastCalls::default(),
+        });
+        Self { shared, about: SubjectArgument::All }
     }
 
     /// The same, whose calls are about what `about` says.
@@ -111,133 +92,12 @@ impl PluginTool {
     pub fn about(self, about: SubjectArgument) -> Self {
         Self { about, ..self }
     }
-
-    /// Waits until the plugin may serve one more call.
-    async fn acquire_instance(
-        &self,
-        reuse: &Reuse,
-        context: &Context<'_>,
-    ) -> Result<InstancePermit, ToolError> {
-        let instance_permit = reuse.acquire(context.limits, context.cancel).await;
-        instance_permit.map_err(|none| {
-            if matches!(none, NoInstance::Busy { .. }) {
-                context.notes.timed_out();
-            }
-            self.ended(&none.to_string())
-        })
-    }
-
-    /// Waits until one more guest of the plugin may be at work for the client.
-    async fn acquire_permit(&self, call: &ToolCall, context: &Context<'_>) -> Result<Permit, ToolError> {
-        let plugin = &self.plugin.0;
-        let tenant = Tenant { plugin: plugin.number, client: context.client };
-        let bytes = || held(&call.arguments);
-        let permit =
-            plugin.engine.threads().acquire(tenant, bytes, context.limits.time, context.cancel).await;
-        permit.map_err(|no_answer| {
-            if matches!(no_answer, NoAnswer::NoPermit(NoPermit::Busy { .. })) {
-                context.notes.timed_out();
-            }
-            self.no_answer_error(&no_answer)
-        })
-    }
-
-    /// Runs a job: inline on the calling thread where that is enabled and the call is short, else on a guests' thread.
-    async fn run(&self, job: Job, permit: Permit) -> Result<CallOutcome, NoAnswer> {
-        let (runs_inline, writable) = (job.runs_inline, job.writable.clone());
-        let mut work = self.work(job);
-        let threads = self.plugin.0.engine.threads();
-        if runs_inline {
-            if let Poll::Ready((answer, cleanup)) = threads.begin(&writable, work.as_mut())? {
-                inline::defer_cleanup(move |load| cleanup.clear_here(permit, load));
-                return Ok(answer);
-            }
-            // At once: until this call ends, others would take as long of the thread that read them.
-            self.last_calls.note(false);
-        }
-        let answered = threads.run(permit, writable, move |handle, sender| {
-            let (answer, cleanup) = handle.block_on(work);
-            cleanup.clear(sender.send(answer).is_ok());
-        });
-        answered.await
-    }
-
-    /// The rights of a call: a tool that says it only reads gets no right to write, which the journal records.
-    fn narrowed_grant(&self, context: &Context<'_>) -> Grant {
-        let only_reads = self.def.hints.read_only;
-        journal_notes::narrowed(context.notes, only_reads && *context.grant != context.grant.read_only());
-        if only_reads { context.grant.read_only() } else { context.grant.clone() }
-    }
-
-    fn job(
-        &self,
-        call: &ToolCall,
-        context: &Context<'_>,
-        (grant, writable): (Arc<Grant>, Writable),
-        (cancel, instance_permit): (CancellationToken, Option<InstancePermit>),
-    ) -> Job {
-        let (id, tool) = (call.id.clone(), self.own_name.clone());
-        let (arguments, paths) =
-            (Arguments::new(self.plugin.contract(), &call.arguments), named(&call.arguments));
-        Job {
-            request: Request { id, tool, arguments, paths, result_limit: context.limits.result },
-            output: self.output(),
-            grant,
-            writable,
-            limits: *context.limits,
-            events: context.events.clone(),
-            cancel,
-            notes: context.notes.clone(),
-            grant_place: self.grant_place.clone(),
-            only_reads: self.def.hints.read_only,
-            instance_permit,
-            runs_inline: self.may_run_inline(context.grant),
-            trace: context.caller.trace().parent().cloned(),
-            approved: context.approved,
-            caller: context.caller.name().map(Arc::from),
-            changes: context.caller.keeper().call(),
-        }
-    }
-
-    fn work(&self, mut job: Job) -> Work {
-        let (plugin, last_calls) = (self.plugin.0.clone(), self.last_calls.clone());
-        Box::pin(async move {
-            let ticking = plugin.engine.clock().run();
-            let ((answer, instance), is_short) = short_call::measure(Box::pin(plugin.answer(&job))).await;
-            if instance.is_none() {
-                // An instance that was kept may serve the next call before this one is cleaned up.
-                job.instance_permit = None;
-            }
-            last_calls.note(is_short);
-            (answer, Cleanup { plugin, job, instance, _ticking: ticking })
-        })
-    }
-
-    /// The error of a call whose guest sent no answer.
-    fn no_answer_error(&self, no_answer: &NoAnswer) -> ToolError {
-        match no_answer {
-            NoAnswer::NoPermit(none) => self.ended(&none.to_string()),
-            no_answer => self.ended(&format!("did not run: {no_answer}")),
-        }
-    }
-
-    /// An error of haft's own about this call.
-    fn ended(&self, end: &str) -> ToolError {
-        ToolError::Host(format!("`{}` {end}", self.def.name))
-    }
-
-    fn output(&self) -> Option<Arc<Schema>> {
-        // That it can be compiled was checked when it was listed.
-        let compile =
-            || self.def.output.as_ref().and_then(|schema| Schema::compile(schema).ok()).map(Arc::new);
-        self.output.get_or_init(compile).clone()
-    }
 }
 
 #[async_trait]
 impl Tool for PluginTool {
     fn def(&self) -> &ToolDef {
-        &self.def
+        &self.shared.def
     }
 
     fn file<'a>(&self, arguments: &'a Value) -> Option<&'a str> {
@@ -249,10 +109,9 @@ impl Tool for PluginTool {
     }
 
     fn may_run_inline(&self, grant: &Grant) -> bool {
-        let plugin = &self.plugin.0;
         // A guest with a directory can block on a disk or a pipe.
-        self.last_calls.were_short()
-            && plugin.is_loaded()
+        self.shared.last_calls.were_short()
+            && self.shared.plugin.is_loaded()
             && !Writable::needs_opening(grant)
             && grant.preopens().is_empty()
     }
@@ -261,7 +120,7 @@ impl Tool for PluginTool {
     /// fourth way out.
     fn may_have_effects(&self, grant: &Grant) -> bool {
         let may_write = !matches!(grant.writable(), Reach::Roots(roots) if roots.is_empty());
-        may_write && !self.def.hints.read_only || !grant.hosts().is_empty() || grant.state().is_some()
+        may_write && !self.def().hints.read_only || !grant.hosts().is_empty() || grant.state().is_some()
     }
 
     fn keeps_changes(&self) -> bool {
@@ -269,7 +128,7 @@ impl Tool for PluginTool {
     }
 
     fn preparation(&self) -> Option<Preparation<'_>> {
-        let plugin = &self.plugin.0;
+        let plugin = &self.shared.plugin;
         if plugin.is_loaded() {
             return None;
         }
@@ -278,144 +137,189 @@ impl Tool for PluginTool {
     }
 
     fn digest(&self) -> Option<&str> {
-        Some(self.plugin.digest())
+        Some(self.shared.plugin.discovered.digest.as_str())
     }
 
     async fn call(&self, call: &ToolCall, context: &Context<'_>) -> Result<ToolResult, ToolError> {
-        let grant = Arc::new(self.narrowed_grant(context));
+        let (tool, plugin) = (&self.shared, &self.shared.plugin);
+        let grant = tool.narrowed_grant(context);
         let cancel = context.cancel.child_token();
         // Dropping this future stops the guest.
         let _stops_with_this_future = cancel.clone().drop_guard();
-        let plugin = self.plugin.0.clone();
-        let instance_permit = match &plugin.reuse {
-            Some(reuse) => Some(self.acquire_instance(reuse, context).await?),
-            None => None,
-        };
+        let instance_permit = tool.wait_for_instance(context).await?;
         // Before anything is opened: a call that waits holds its arguments and no more.
-        let permit = self.acquire_permit(call, context).await?;
-        let writable = plugin.prepare(&grant).await.map_err(|no_answer| self.no_answer_error(&no_answer))?;
-        let job = self.job(call, context, (grant, writable), (cancel, instance_permit));
-        let ran = self.run(job, permit).await;
+        let permit = tool.wait_for_permit(call, context).await?;
+        let no_answer = |no_answer: NoAnswer| tool.ended(&format!("did not run: {no_answer}"));
+        let writable = plugin.open_directories(&grant).await.map_err(no_answer)?;
+        let begins_inline = self.may_run_inline(context.grant);
+        let call = Arc::new(tool.call(call, context, (grant, writable, cancel), begins_inline));
+        let outcome = tool.serve_on_thread(call, permit, instance_permit).await;
         plugin.name_profile().await;
-        match ran.map_err(|no_answer| self.no_answer_error(&no_answer))? {
+        match outcome.map_err(no_answer)? {
             Ok(result) => Ok(result),
-            Err(CallFailure::ByGuest(error)) => Err(error),
-            Err(CallFailure::ByHost(end, hints)) => {
-                Err(self.ended(&with_hints(plugin.told(&end).await, hints)))
+            Err(Failure::ByGuest(error)) => Err(error),
+            Err(Failure::ByHost(end, hints)) => Err(tool.ended(&with_hints(plugin.told(&end).await, hints))),
+        }
+    }
+}
+
+impl ToolShared {
+    /// The rights of a call: a tool that says it only reads gets no right to write, which the journal records.
+    fn narrowed_grant(&self, context: &Context<'_>) -> Arc<Grant> {
+        let only_reads = self.def.hints.read_only;
+        journal_notes::narrowed(context.notes, only_reads && *context.grant != context.grant.read_only());
+        Arc::new(if only_reads { context.grant.read_only() } else { context.grant.clone() })
+    }
+
+    /// Waits until the plugin may serve one more call, where its instances serve several.
+    async fn wait_for_instance(&self, context: &Context<'_>) -> Result<Option<InstancePermit>, ToolError> {
+        let Some(reuse) = &self.plugin.reuse else { return Ok(None) };
+        let permit = reuse.acquire(context.limits, context.cancel).await;
+        permit.map(Some).map_err(|none| self.waited(&none, matches!(none, NoInstance::Busy { .. }), context))
+    }
+
+    /// Waits until one more guest of the plugin may be at work for the client.
+    async fn wait_for_permit(&self, call: &ToolCall, context: &Context<'_>) -> Result<Permit, ToolError> {
+        let tenant = Tenant { plugin: self.plugin.number, client: context.client };
+        let (threads, bytes) = (self.plugin.engine.threads(), || held(&call.arguments));
+        let permit = threads.acquire(tenant, bytes, context.limits.time, context.cancel).await;
+        permit.map_err(|none| self.waited(&none, matches!(none, NoPermit::Busy { .. }), context))
+    }
+
+    /// The error of a call that waited in vain.
+    fn waited(&self, none: &dyn Display, is_timed_out: bool, context: &Context<'_>) -> ToolError {
+        if is_timed_out {
+            context.notes.timed_out();
+        }
+        self.ended(&none.to_string())
+    }
+
+    /// The call as its guest gets it.
+    fn call(
+        &self,
+        call: &ToolCall,
+        context: &Context<'_>,
+        (grant, writable, cancel): (Arc<Grant>, Writable, CancellationToken),
+        begins_inline: bool,
+    ) -> Call {
+        Call {
+            plugin: self.plugin.name.clone(),
+            id: call.id.clone(),
+            tool: self.own_name.clone(),
+            arguments: Arguments::new(self.plugin.discovered.listing.contract, &call.arguments),
+            paths: named(&call.arguments),
+            grant,
+            limits: *context.limits,
+            writable: Some(writable),
+            caller: context.caller.name().map(Arc::from),
+            approved: context.approved,
+            begins_inline,
+            cancel,
+            events: context.events.clone(),
+            notes: context.notes.clone(),
+            trace: context.caller.trace().parent().cloned(),
+            changes: context.caller.keeper().call(),
+        }
+    }
+
+    /// Serves a call: on the calling thread where that reads calls and this one is likely to be short, else on a guests'
+    /// thread, which waits for a short call that turns out to be long.
+    async fn serve_on_thread(
+        self: &Arc<Self>,
+        call: Arc<Call>,
+        permit: Permit,
+        instance_permit: Option<InstancePermit>,
+    ) -> Result<Outcome, NoAnswer> {
+        let threads = self.plugin.engine.threads();
+        let (writable, begins_inline) = (call.writable.clone().unwrap_or_default(), call.begins_inline);
+        let served = self.clone().serve(call, instance_permit);
+        let mut served: Pin<Box<dyn Future<Output = (Outcome, Remains)> + Send>> = Box::pin(served);
+        if begins_inline {
+            if let Poll::Ready((outcome, remains)) = threads.poll_inline(&writable, served.as_mut())? {
+                inline::defer_cleanup(move |load| remains.clear_here(permit, load));
+                return Ok(outcome);
             }
+            // At once: until this call ends, others would take as long of the thread that read them.
+            self.last_calls.note(false);
         }
-    }
-}
-
-impl Cleanup {
-    /// Drops the instance, and prewarms others if the caller received the answer.
-    fn clear(self, prewarm: bool) {
-        let Self { plugin, job, instance, _ticking } = self;
-        if prewarm {
-            // The caller may have been woken on this very processor: it goes first.
-            std::thread::yield_now();
-            PluginShared::prewarm_later(&plugin, job.grant, job.limits);
-        }
-        drop(instance);
-        // Now the next call may have an instance.
-        drop(job.instance_permit);
-    }
-
-    /// Drops the instance after an inline call: on this thread, or on another one if the next call is waiting and there
-    /// is a processor for it.
-    fn clear_here(self, permit: Permit, load: ThreadLoad) {
-        let Self { plugin, job, instance, _ticking } = self;
-        let to_drop = instance.into_iter().filter_map(|instance| match load {
-            ThreadLoad::Idle | ThreadLoad::Saturated => Some(instance),
-            ThreadLoad::Busy => PluginShared::discard_later(&plugin, instance, &job.grant, job.limits),
+        let sent = threads.run(permit, writable, move |handle, sender| {
+            let (outcome, remains) = handle.block_on(served);
+            remains.clear(sender.send(outcome).is_ok());
         });
-        drop((to_drop.last(), permit));
-        PluginShared::prewarm_here(&plugin, &job.grant, &job.limits, load);
+        sent.await
     }
-}
 
-impl PluginShared {
-    /// Runs one job. Returns its outcome, and the instance where it is to be dropped once the caller has its answer.
-    async fn answer(self: &Arc<Self>, job: &Job) -> (CallOutcome, Option<Instance>) {
-        let rights = || InstanceRights::for_call(job.caller.clone(), &job.grant, &job.writable);
-        let rights = job.instance_permit.as_ref().map(|_| rights());
-        let instance = match self.instance(job, rights.as_ref()).await {
+    /// Serves a call on the current thread.
+    async fn serve(
+        self: Arc<Self>,
+        call: Arc<Call>,
+        instance_permit: Option<InstancePermit>,
+    ) -> (Outcome, Remains) {
+        let plugin = self.plugin.clone();
+        let ticking = plugin.engine.clock().keep_ticking();
+        let worked = Box::pin(self.work(&call, instance_permit.is_some()));
+        let ((outcome, instance), is_short) = short_call::measure(worked).await;
+        self.last_calls.note(is_short);
+        // An instance that was kept may serve the next call before this one is cleaned up.
+        let instance_permit = instance_permit.filter(|_| instance.is_some());
+        (outcome, Remains { plugin, call, instance, instance_permit, _ticking: ticking })
+    }
+
+    /// Has a guest work for a call. Returns the instance too where it is to be dropped.
+    async fn work(&self, call: &Arc<Call>, is_reused: bool) -> (Outcome, Option<Instance>) {
+        let plugin = &self.plugin;
+        let rights = is_reused.then(|| InstanceRights::for_call(call));
+        let instance = match plugin.take_or_make(call, rights.as_ref()).await {
             Ok(instance) => instance,
-            Err(end) => return (Err(self.ended(end, None, job)), None),
+            Err(end) => return (Err(self.stopped(end, None, call)), None),
         };
-        let nth = self.calls.fetch_add(1, Ordering::Relaxed);
-        let _considered = Self::consider_optimizing(self, nth);
-        let Used { outcome, instance } =
-            instance.call(&job.request, (self.run(job), job.writable.clone())).await;
+        let nth = plugin.calls.fetch_add(1, Ordering::Relaxed);
+        let _considered = PluginShared::consider_optimizing(plugin, nth);
+        let (outcome, instance) = instance.call(call).await;
         let state = instance.state();
         // Before the caller has its answer: the next call may write there.
-        job.changes.end();
-        job.writable.release();
-        self.log_output(state);
-        state.http.decisions().emit_to(&job.request.id, &job.events);
-        journal_notes::used(&job.notes, state, job.only_reads);
+        call.changes.end();
+        call.writable.iter().for_each(Writable::release);
+        plugin.log_output(state);
+        state.shared.decisions.emit_to(&call.id, &call.events);
+        journal_notes::used(&call.notes, state, self.def.hints.read_only);
         let is_alive = outcome.is_ok();
-        let answer = match outcome {
-            Ok(Ok(output)) => answer::to_tool_result(output, job.output.as_deref(), &job.limits)
-                .map_err(|end| self.ended(end, None, job)),
-            Ok(Err(error)) => Err(CallFailure::ByGuest(self.refusal(error, state, job))),
-            Err(end) => Err(self.ended(end, Some(state), job)),
-        };
-        let (Some(reuse), Some(rights)) = (&self.reuse, rights.filter(|_| is_alive)) else {
-            return (answer, Some(instance));
-        };
-        (answer, reuse.keep((&self.engine, &self.name), instance, rights))
-    }
-
-    async fn instance(&self, job: &Job, rights: Option<&InstanceRights>) -> Result<Instance, End> {
-        let available = match (&self.reuse, rights) {
-            (Some(reuse), Some(rights)) => reuse.take(&job.grant, &job.limits, rights),
-            _ => self.warm_pool.take(&job.grant, &job.limits),
-        };
-        if let Some(instance) = available {
-            return Ok(instance);
+        let outcome = self.outcome(outcome, state, call);
+        match (&plugin.reuse, rights.filter(|_| is_alive)) {
+            (Some(reuse), Some(rights)) => (outcome, reuse.keep(&plugin.engine, instance, rights)),
+            _ => (outcome, Some(instance)),
         }
-        let linked = self.linked().map_err(End::new)?;
-        let call = (self.run(job), Some(job.writable.clone()));
-        let belongings = self.belongings.clone();
-        Instance::create(&self.engine, linked, job.grant.clone(), belongings, &job.limits, call).await
     }
 
-    /// Does what a call needs and its guest's thread may not do: loads the component, which may have to be compiled and
-    /// cached, and opens the writable directories.
-    async fn prepare(self: &Arc<Self>, grant: &Arc<Grant>) -> Result<Writable, NoAnswer> {
-        if self.is_loaded() && !Writable::needs_opening(grant) {
-            return Ok(Writable::open(grant, None));
+    /// What the end of a guest's work means for the caller.
+    fn outcome(
+        &self,
+        outcome: Result<Result<Output, ToolError>, End>,
+        state: &GuestState,
+        call: &Call,
+    ) -> Outcome {
+        match outcome {
+            Ok(Ok(output)) => answer::to_tool_result(output, self.output(), &call.limits)
+                .map_err(|end| self.stopped(end, None, call)),
+            Ok(Err(error)) => Err(Failure::ByGuest(self.refusal(error, state, call))),
+            Err(end) => Err(self.stopped(end, Some(state), call)),
         }
-        Self::load_code(self).await?;
-        let (grant, storage) = (grant.clone(), self.belongings.options.storage.clone());
-        self.engine.threads().own(move || Writable::open(&grant, storage.as_ref())).await
     }
 
-    fn run(&self, job: &Job) -> Run {
-        let (name, call) = (self.name.clone(), job.request.id.clone());
-        let run = Run::new(name, call, job.events.clone(), job.cancel.clone(), &job.limits);
-        let (trace, approved, changes) = (job.trace.clone(), job.approved, job.changes.clone());
-        Run { inline_time: job.runs_inline.then(InlineTime::begin), trace, approved, changes, ..run }
-    }
-
-    fn log_output(&self, state: &GuestState) {
-        for (stream, captured) in [("stdout", &state.stdout), ("stderr", &state.stderr)] {
-            let text = captured.text();
-            if !text.is_empty() {
-                tracing::info!(plugin = &*self.name, stream, "{text}");
-            }
-        }
+    fn output(&self) -> Option<&Schema> {
+        // That it can be compiled was checked when it was listed.
+        let compile = || self.def.output.as_ref().and_then(|schema| Schema::compile(schema).ok());
+        self.output.get_or_init(compile).as_ref()
     }
 
     /// A guest's own error, with the lines of program.toml that would have allowed what it tried.
-    fn refusal(&self, error: ToolError, state: &GuestState, job: &Job) -> ToolError {
+    fn refusal(&self, error: ToolError, state: &GuestState, call: &Call) -> ToolError {
         match error {
             ToolError::ExecutionFailed(message) => {
-                if state.run.warned {
-                    job.notes.timed_out();
+                if state.shared.call.warned {
+                    call.notes.timed_out();
                 }
-                let hints = self.hint_context(job).hints_for_error(state, &message);
+                let hints = self.hint_context(call).hints_for_error(state, &message);
                 ToolError::ExecutionFailed(with_hints(foreign(&message).into_owned(), hints))
             }
             ToolError::InvalidArguments(message) => {
@@ -425,19 +329,86 @@ impl PluginShared {
         }
     }
 
-    fn hint_context<'a>(&'a self, job: &'a Job) -> HintContext<'a> {
-        let Job { grant_place: place, limits, only_reads, .. } = job;
-        HintContext { plugin: &self.name, place, limits, only_reads: *only_reads }
-    }
-
     /// The failure of a guest that trapped or was stopped, or whose answer cannot be used.
-    fn ended(&self, end: End, state: Option<&GuestState>, job: &Job) -> CallFailure {
-        journal_notes::ended(&job.notes, &end);
-        let context = self.hint_context(job);
+    fn stopped(&self, end: End, state: Option<&GuestState>, call: &Call) -> Failure {
+        journal_notes::ended(&call.notes, &end);
+        let context = self.hint_context(call);
         let mut hints = Vec::from_iter(end.limit.and_then(|limit| context.raise_limit_hint(limit)));
         if let Some(state) = state.filter(|_| hints.is_empty()) {
             hints = context.hints_for_end(state);
         }
-        CallFailure::ByHost(end, hints)
+        Failure::ByHost(end, hints)
+    }
+
+    fn hint_context<'a>(&'a self, call: &'a Call) -> HintContext<'a> {
+        let Self { def, grant_place: place, .. } = self;
+        HintContext { plugin: &call.plugin, place, limits: &call.limits, only_reads: def.hints.read_only }
+    }
+
+    /// An error of haft's own about this call.
+    fn ended(&self, end: &str) -> ToolError {
+        ToolError::Host(format!("`{}` {end}", self.def.name))
+    }
+}
+
+impl Remains {
+    /// Drops the instance, and prewarms others if the caller received the answer.
+    fn clear(self, prewarm: bool) {
+        let Self { plugin, call, instance, instance_permit, _ticking } = self;
+        if prewarm {
+            // The caller may have been woken on this very processor: it goes first.
+            std::thread::yield_now();
+            PluginShared::prewarm_later(&plugin, call.grant.clone(), call.limits);
+        }
+        drop(instance);
+        // Now the next call may have an instance.
+        drop(instance_permit);
+    }
+
+    /// Drops the instance after an inline call: on this thread, or on another one if the next call is waiting and there
+    /// is a processor for it.
+    fn clear_here(self, permit: Permit, load: ThreadLoad) {
+        let Self { plugin, call, instance, _ticking, .. } = self;
+        let to_drop = instance.into_iter().filter_map(|instance| match load {
+            ThreadLoad::Idle | ThreadLoad::Saturated => Some(instance),
+            ThreadLoad::Busy => PluginShared::discard_later(&plugin, instance, &call.grant, call.limits),
+        });
+        drop((to_drop.last(), permit));
+        PluginShared::prewarm_here(&plugin, &call.grant, &call.limits, load);
+    }
+}
+
+impl PluginShared {
+    /// Does what a call needs and its guest's thread may not do: loads the component, which may have to be compiled and
+    /// cached, and opens the writable directories.
+    async fn open_directories(self: &Arc<Self>, grant: &Arc<Grant>) -> Result<Writable, NoAnswer> {
+        if self.is_loaded() && !Writable::needs_opening(grant) {
+            return Ok(Writable::open(grant, None));
+        }
+        Self::load_code(self).await?;
+        let (grant, storage) = (grant.clone(), self.belongings.options.storage.clone());
+        self.engine.threads().own(move || Writable::open(&grant, storage.as_ref())).await
+    }
+
+    /// An instance that waits for such a call, or a new one. `rights`: where instances serve several calls.
+    async fn take_or_make(&self, call: &Arc<Call>, rights: Option<&InstanceRights>) -> Result<Instance, End> {
+        let waiting = match (&self.reuse, rights) {
+            (Some(reuse), Some(rights)) => reuse.take(call, rights),
+            _ => self.warm_pool.take(&call.grant, &call.limits),
+        };
+        if let Some(instance) = waiting {
+            return Ok(instance);
+        }
+        let linked = self.linked().map_err(End::new)?;
+        Instance::create(&self.engine, linked, &self.belongings, call).await
+    }
+
+    fn log_output(&self, state: &GuestState) {
+        for (stream, captured) in [("stdout", &state.stdio.stdout), ("stderr", &state.stdio.stderr)] {
+            let text = captured.text();
+            if !text.is_empty() {
+                tracing::info!(plugin = &*self.name, stream, "{text}");
+            }
+        }
     }
 }

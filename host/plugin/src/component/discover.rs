@@ -11,6 +11,7 @@ use tokio::sync::OwnedMutexGuard;
 use tokio_util::sync::CancellationToken;
 use wasmtime::component::Component;
 
+use crate::call::Call;
 use crate::component::cache::CompiledCode;
 use crate::component::compile::Tier;
 use crate::component::listing::{self, Listed, Listing};
@@ -18,17 +19,15 @@ use crate::component::offered;
 use crate::component::record;
 use crate::component::sections;
 use crate::component::source::{Digest, Source};
-use crate::contract::act::DeclaredClass;
+use crate::contract::act::declared::DeclaredClass;
 use crate::contract::linked::LinkedComponent;
 use crate::engine::Engine;
 use crate::failure::{End, LoadError};
 use crate::instance::Instance;
-use crate::instance::state::Run;
 use crate::options::Belongings;
 use crate::threads::NoAnswer;
 use crate::threads::landlock;
 use crate::threads::shares::Tenant;
-use haft_core::call::Offers;
 use haft_core::grant::Grant;
 use haft_core::limit::Limits;
 
@@ -82,7 +81,7 @@ pub(crate) async fn compile_and_list(
     drop(compilation);
     let Compiled { linked, listing, code, config, classes } = compiled.map_err(no_answer)??;
     let listing = match listing {
-        Some(listing) if !linked.has_offers() => listing,
+        Some(listing) if !linked.has_offers => listing,
         listing => list_in_new_instance(engine, name, (&linked, listing), limits).await?,
     };
     let (listing, tier) = (Listing { classes, config, ..listing }.bounded()?, tier_of(code.as_ref()));
@@ -119,7 +118,7 @@ fn compile(engine: &Engine, source: &Source, sibling_wit: Option<&str>) -> Resul
     let (component, code) = engine.compile(&bytes)?;
     let linked = LinkedComponent::new(engine, &component, None)?;
     let sections = sections::read(&bytes).unwrap_or_default();
-    let listing = linked.listing(&sections, sibling_wit)?;
+    let listing = linked.kind.listing.map(|of| of(&component, &sections, sibling_wit)).transpose()?;
     let classes = sections.act.map(|about| about.classes).unwrap_or_default();
     Ok(Compiled { linked, listing, code, config: sections.config, classes })
 }
@@ -138,14 +137,19 @@ async fn list_in_new_instance(
         .threads()
         .acquire(Tenant::HAFT, || 0, limits.time, &CancellationToken::new())
         .await
-        .map_err(no_answer)?;
+        .map_err(|none| LoadError::Internal(none.to_string()))?;
     let listed = engine.threads().run(permit, landlock::write_nowhere(), move |handle, sender| {
         let listed = handle.block_on(async {
             let listing = match known {
                 Some(listing) => listing,
                 None => list(&own, &own_linked, own_name.clone(), &own_limits).await?,
             };
-            let offers = list_offers(&own, &own_linked, &own_name, &own_limits).await?;
+            if !own_linked.has_offers {
+                return Ok(listing);
+            }
+            let _ticking = own.clock().keep_ticking();
+            let asked = instance_to_ask(&own, &own_linked, &own_name, &own_limits).await?.offers().await;
+            let offers = offered::check(asked.map_err(|end| not_listed(&end))?)?;
             Ok(Listing { offers, ..listing })
         });
         // Dropped before the answer is sent, so that the receiver can drop the last reference to the code.
@@ -162,40 +166,30 @@ async fn list(
     name: Arc<str>,
     limits: &Limits,
 ) -> Result<Listing, LoadError> {
-    let _ticking = engine.clock().run();
-    let (grant, begun, mut left) = (Arc::new(Grant::none()), Instant::now(), *limits);
+    let _ticking = engine.clock().keep_ticking();
+    let (begun, mut left) = (Instant::now(), *limits);
     // Each of a server's answers may take an instance, all of them no longer than one may.
     for _ in 0..MAX_INSTANCES {
-        let call = (Run::idle(&name, &left), Some(landlock::write_nowhere()));
-        let instance = Instance::create(engine, linked, grant.clone(), Belongings::default(), &left, call)
-            .await
-            .map_err(|end| not_listed(&end))?;
-        if let Listed::Tools { tools, manner } =
-            instance.list().await.outcome.map_err(|end| not_listed(&end))??
-        {
-            return Ok(Listing { manner, ..listing::check(linked.contract(), tools)? });
+        let instance = instance_to_ask(engine, linked, &name, &left).await?;
+        if let Listed::Tools { tools, manner } = instance.list().await.map_err(|end| not_listed(&end))?? {
+            return Ok(Listing { manner, ..listing::check(linked.kind.contract, tools)? });
         }
         left.time = limits.time.saturating_sub(begun.elapsed());
     }
     Err(LoadError::Listing(format!("after {MAX_INSTANCES} answers there was more to ask")))
 }
 
-/// What a component offers beside its tools.
-async fn list_offers(
+/// An instance without any rights.
+async fn instance_to_ask(
     engine: &Engine,
     linked: &LinkedComponent,
     name: &Arc<str>,
     limits: &Limits,
-) -> Result<Offers, LoadError> {
-    if !linked.has_offers() {
-        return Ok(Offers::default());
-    }
-    let _ticking = engine.clock().run();
-    let (grant, belongings) = (Arc::new(Grant::none()), Belongings::default());
-    let call = (Run::idle(name, limits), Some(landlock::write_nowhere()));
-    let instance = Instance::create(engine, linked, grant, belongings, limits, call).await;
-    let asked = instance.map_err(|end| not_listed(&end))?.offers().await;
-    offered::check(asked.outcome.map_err(|end| not_listed(&end))?)
+) -> Result<Instance, LoadError> {
+    let writable = Some(landlock::write_nowhere());
+    let call = Arc::new(Call { writable, ..Call::none(name, &Arc::new(Grant::none()), limits) });
+    let instance = Instance::create(engine, linked, &Belongings::default(), &call).await;
+    instance.map_err(|end| not_listed(&end))
 }
 
 /// Compiles a component again whose compiled code was lost, unless it has become another one.

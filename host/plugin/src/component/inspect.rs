@@ -5,7 +5,7 @@ use crate::contract::linked::detect_contract;
 use crate::failure::LoadError;
 
 pub use crate::component::sections::{Custom, Extern, ExternKind, Producer, Sections, SectionsError};
-pub use crate::contract::act::{ActMetadata, Asked};
+pub use crate::contract::act::metadata::{ActMetadata, Asked};
 
 impl Sections {
     /// The contract of the component.

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::component::offered;
 pub(crate) use crate::component::texts::{MAX_DESCRIPTION, MAX_TITLE};
 use crate::contract::Contract;
-use crate::contract::act::DeclaredClass;
+use crate::contract::act::declared::DeclaredClass;
 use crate::contract::mcp::manner::Manner;
 use crate::failure::LoadError;
 use haft_core::call::{Hints, Offers, ToolDef};

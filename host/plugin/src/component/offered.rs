@@ -6,10 +6,18 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value, json};
 
 use crate::component::texts::{MAX_DESCRIPTION, MAX_TITLE};
-use crate::contract::offers::{PROMPTS, READ};
 use crate::failure::LoadError;
 use haft_core::call::{Hints, Offers, PromptDef, ResourceDef, ResourceList, ToolDef};
 use haft_core::tool::exposed_name;
+
+/// What the name of a prompt begins with, as the plugin's own.
+pub(crate) const PROMPTS: &str = "prompts/";
+
+/// The name of the one that reads resources, as the plugin's own.
+pub(crate) const READ: &str = "resources/read";
+
+/// The argument of [`READ`], as the component gets it.
+pub(crate) const PATH: &str = "path";
 
 /// Prompts of one plugin: as many as tools.
 const MAX_PROMPTS: usize = 256;

@@ -5,7 +5,7 @@ use serde_json::Value;
 use wasmparser::{ComponentExternalKind, CustomSectionReader, Parser, Payload};
 
 use crate::component::adapt;
-use crate::contract::act::ActMetadata;
+use crate::contract::act::metadata::ActMetadata;
 use crate::failure::LoadError;
 
 /// Custom section with the WIT package a component was built from, its documentation included

@@ -7,8 +7,8 @@
 mod cbor;
 pub(crate) mod consent;
 mod content;
-mod declared;
-mod metadata;
+pub(crate) mod declared;
+pub(crate) mod metadata;
 mod session;
 mod shapes;
 mod stream;
@@ -19,20 +19,17 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use wasmtime::Store;
-use wasmtime::component::{Component, ComponentExportIndex, Instance, InstancePre};
+use wasmtime::component::{Component, ComponentExportIndex, Instance};
 
-pub(crate) use self::declared::DeclaredClass;
-pub use self::metadata::{ActMetadata, Asked};
 use self::session::{Session, Sessions};
 use self::shapes::{CallResponse, CallTool, ListTools};
-use crate::component::listing::{Listed, Listing};
-use crate::contract::answer::Output;
-use crate::contract::guest::{Guest, Kind, MakeGuest, unlisted};
+use crate::call::Call;
+use crate::component::listing::Listed;
+use crate::contract::Contract;
+use crate::contract::guest::{Answer, Guest, Kind, Linked, MakeGuest};
 use crate::contract::version::exported_version;
-use crate::contract::{Contract, Request};
 use crate::failure::LoadError;
 use crate::instance::state::GuestState;
-use haft_core::tool::ToolError;
 
 /// The interface that makes a component one of this world; its version follows.
 const INTERFACE: &str = "act:tools/tool-provider@";
@@ -49,27 +46,21 @@ fn is_spoken(version: &str) -> bool {
     version.starts_with("0.1.") || version.starts_with("0.2.")
 }
 
-/// Whether the world is among `exports`.
-///
-/// # Errors
-/// It is exported in an unsupported version only.
-fn is_exported(exports: &[&str]) -> Result<bool, LoadError> {
-    exported_version(exports, INTERFACE, "act:tools", SUPPORTED, is_spoken)
-}
-
 /// The contract.
-pub(crate) const KIND: Kind =
-    Kind { contract: Contract::Act, is_exported, link, listing: unlisted, may_offer: false, result_cost: 0 };
+pub(crate) const KIND: Kind = Kind {
+    contract: Contract::Act,
+    is_exported: |exports| exported_version(exports, INTERFACE, "act:tools", SUPPORTED, is_spoken),
+    link,
+    listing: None,
+    may_offer: false,
+    result_cost: 0,
+};
 
-fn link(
-    linked: &InstancePre<GuestState>,
-    exports: &[&str],
-    _: Option<&Listing>,
-) -> Result<MakeGuest, LoadError> {
+fn link(Linked { pre, exports, .. }: &Linked<'_>) -> Result<MakeGuest, LoadError> {
     let is_provider = |name: &&&str| name.strip_prefix(INTERFACE).is_some_and(is_spoken);
     let interface = exports.iter().find(is_provider).copied().unwrap_or(INTERFACE);
     let missing = |name: &str| LoadError::Link(format!("`{interface}` has no function `{name}`"));
-    let component: &Component = linked.component();
+    let component: &Component = pre.component();
     let place = |name: &str| {
         let provider = component.get_export_index(None, interface);
         provider.and_then(|provider| component.get_export_index(Some(&provider), name))
@@ -107,13 +98,9 @@ impl Guest for ActGuest {
         })
     }
 
-    async fn call(
-        &self,
-        store: &mut Store<GuestState>,
-        request: &Request,
-    ) -> wasmtime::Result<Result<Output, ToolError>> {
-        let call: CallTool = self.instance.get_typed_func(&mut *store, self.call)?;
-        let arguments = cbor::encode(&request.arguments.value());
+    async fn call(&self, store: &mut Store<GuestState>, call: &Call) -> Answer {
+        let tool: CallTool = self.instance.get_typed_func(&mut *store, self.call)?;
+        let arguments = cbor::encode(&call.arguments.value());
         let (session, refusal) = match &self.sessions {
             Some(sessions) => match sessions.open(&self.instance, store).await? {
                 Ok(session) => (Some(session), None),
@@ -122,7 +109,7 @@ impl Guest for ActGuest {
             None => (None, None),
         };
         let metadata = session.as_ref().map(Session::metadata).unwrap_or_default();
-        let (answer,) = call.call_async(&mut *store, (request.tool.clone(), arguments, metadata)).await?;
+        let (answer,) = tool.call_async(&mut *store, (call.tool.clone(), arguments, metadata)).await?;
         let events = match answer {
             CallResponse::Immediate(events) => events,
             CallResponse::Streaming(stream) => stream::collect(store, stream).await?,

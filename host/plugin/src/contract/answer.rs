@@ -3,8 +3,7 @@
 
 use serde_json::Value;
 
-use crate::failure::End;
-use crate::instance::state::bytes;
+use crate::failure::{End, bytes};
 use haft_core::call::{Attachment, ToolResult};
 use haft_core::limit::Limits;
 use haft_core::tool::Schema;

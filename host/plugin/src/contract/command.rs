@@ -7,17 +7,18 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use wasmtime::Store;
-use wasmtime::component::InstancePre;
 use wasmtime_wasi::I32Exit;
 use wasmtime_wasi::p2::bindings as p2;
 use wasmtime_wasi::p3::bindings as p3;
 
+use crate::call::Call;
 use crate::component::listing::{Listing, MAX_DESCRIPTION};
+use crate::contract::Contract;
 use crate::contract::answer::{Output, Piece};
-use crate::contract::guest::{Guest, Kind, MakeGuest};
-use crate::contract::{Contract, Request};
+use crate::contract::guest::{Answer, Guest, Kind, Linked, MakeGuest};
 use crate::failure::LoadError;
 use crate::instance::state::GuestState;
+use crate::wasi::stdio::Stdio;
 use haft_core::call::{Hints, ToolDef};
 use haft_core::tool::ToolError;
 
@@ -39,7 +40,7 @@ pub(crate) const KIND: Kind = Kind {
     contract: Contract::Command,
     is_exported: |exports| Ok([INTERFACE, LATER].iter().any(|interface| is_among(exports, interface))),
     link,
-    listing: |_, sections, _| Ok(Some(listing(sections.label("description")))),
+    listing: Some(|_, sections, _| Ok(listing(sections.label("description")))),
     may_offer: false,
     result_cost: 0,
 };
@@ -80,19 +81,15 @@ fn parameters() -> Value {
     })
 }
 
-fn link(
-    linked: &InstancePre<GuestState>,
-    exports: &[&str],
-    _: Option<&Listing>,
-) -> Result<MakeGuest, LoadError> {
+fn link(Linked { pre, exports, .. }: &Linked<'_>) -> Result<MakeGuest, LoadError> {
     let failed = |error: wasmtime::Error| LoadError::link(&error);
     if is_among(exports, INTERFACE) {
-        let command = p2::CommandIndices::new(linked).map_err(failed)?;
+        let command = p2::CommandIndices::new(pre).map_err(failed)?;
         return Ok(Arc::new(move |store, instance| {
             Ok(Box::new(CommandGuest::Earlier(command.load(store, &instance)?)))
         }));
     }
-    let command = p3::CommandIndices::new(linked).map_err(failed)?;
+    let command = p3::CommandIndices::new(pre).map_err(failed)?;
     Ok(Arc::new(move |store, instance| Ok(Box::new(CommandGuest::Later(command.load(store, &instance)?)))))
 }
 
@@ -116,15 +113,11 @@ impl CommandGuest {
 
 #[async_trait]
 impl Guest for CommandGuest {
-    async fn call(
-        &self,
-        store: &mut Store<GuestState>,
-        request: &Request,
-    ) -> wasmtime::Result<Result<Output, ToolError>> {
-        let state = store.data_mut();
-        state.arguments = command_line(&state.run.plugin, &request.arguments.value());
-        state.stdin.fill(text(&request.arguments.value(), "stdin").to_owned().into_bytes());
-        state.stdout.keep_first(usize::try_from(request.result_limit).unwrap_or(usize::MAX));
+    async fn call(&self, store: &mut Store<GuestState>, call: &Call) -> Answer {
+        let GuestState { environment, stdio, .. } = store.data_mut();
+        environment.arguments = command_line(&call.plugin, &call.arguments.value());
+        stdio.stdin.fill(text(&call.arguments.value(), "stdin").to_owned().into_bytes());
+        stdio.stdout.keep_first(usize::try_from(call.limits.result).unwrap_or(usize::MAX));
         let code = match self.run(store).await {
             Ok(ended) => i32::from(ended.is_err()),
             Err(error) => match error.downcast_ref::<I32Exit>() {
@@ -132,8 +125,8 @@ impl Guest for CommandGuest {
                 None => return Err(error),
             },
         };
-        let state = store.data();
-        let text = written(&state.stdout.text(), &state.stderr.text(), code);
+        let Stdio { stdout, stderr, .. } = &store.data().stdio;
+        let text = written(&stdout.text(), &stderr.text(), code);
         Ok(match code {
             0 => Ok(Output { pieces: vec![Piece::Text(text)], structured: None }),
             _ => Err(ToolError::ExecutionFailed(text)),

@@ -7,10 +7,11 @@ use async_trait::async_trait;
 use wasmtime::Store;
 use wasmtime::component::{Component, Instance, InstancePre};
 
+use crate::call::Call;
 use crate::component::listing::{Listed, Listing};
 use crate::component::sections::Sections;
+use crate::contract::Contract;
 use crate::contract::answer::Output;
-use crate::contract::{Contract, Request};
 use crate::failure::LoadError;
 use crate::instance::state::GuestState;
 use haft_core::call::Offers;
@@ -21,15 +22,29 @@ pub(crate) struct Kind {
     pub(crate) contract: Contract,
     /// Whether a component with these exports keeps the contract. Fails where it does so in an unsupported version.
     pub(crate) is_exported: fn(&[&str]) -> Result<bool, LoadError>,
-    /// Resolves the exports of a linked component, once for all its guests. The listing is there once it is known.
-    pub(crate) link: fn(&InstancePre<GuestState>, &[&str], Option<&Listing>) -> Result<MakeGuest, LoadError>,
-    /// The tools of a component, where its types and sections, or the WIT file beside it, give them.
-    pub(crate) listing: fn(&Component, &Sections, Option<&str>) -> Result<Option<Listing>, LoadError>,
+    /// Resolves the exports of a linked component, once for all its guests.
+    pub(crate) link: fn(&Linked<'_>) -> Result<MakeGuest, LoadError>,
+    /// The tools of a component, where its types and sections, or the WIT file beside it, give them without asking it.
+    pub(crate) listing: Option<ListingOf>,
     /// Whether prompts and resources may stand beside its tools.
     pub(crate) may_offer: bool,
     /// Bytes of overhead for each byte of a result while haft reads it.
     pub(crate) result_cost: usize,
 }
+
+/// A component whose imports are linked.
+pub(crate) struct Linked<'a> {
+    pub(crate) pre: &'a InstancePre<GuestState>,
+    pub(crate) exports: &'a [&'a str],
+    /// What was found out when its tools were listed.
+    pub(crate) listing: Option<&'a Listing>,
+}
+
+/// What a call came to; the outer error ended the guest.
+pub(crate) type Answer = wasmtime::Result<Result<Output, ToolError>>;
+
+/// Reads the tools of a component.
+pub(crate) type ListingOf = fn(&Component, &Sections, Option<&str>) -> Result<Listing, LoadError>;
 
 /// Makes a guest of an instance.
 pub(crate) type MakeGuest =
@@ -49,19 +64,10 @@ pub(crate) trait Guest: Send + Sync {
     }
 
     /// Runs a tool to its end.
-    async fn call(
-        &self,
-        store: &mut Store<GuestState>,
-        request: &Request,
-    ) -> wasmtime::Result<Result<Output, ToolError>>;
+    async fn call(&self, store: &mut Store<GuestState>, call: &Call) -> Answer;
 
     /// Whether it may be called again.
     fn is_reusable(&self) -> bool {
         true
     }
-}
-
-/// The listing of a component that has to be asked for its tools.
-pub(crate) fn unlisted(_: &Component, _: &Sections, _: Option<&str>) -> Result<Option<Listing>, LoadError> {
-    Ok(None)
 }

@@ -1,8 +1,12 @@
 //! The host functions of `haft:plugin/host`: logging, progress, cancellation, and where the workspace is. None of them
 //! grants anything.
 
-use crate::contract::bindings::haft::plugin::host::{Host, Level};
-use crate::instance::state::GuestState;
+use tracing::Level;
+use wasmtime::component::Linker;
+
+use crate::call::ActiveCall;
+use crate::contract::bindings::haft::plugin::host::{self, Host};
+use crate::wasi::capability::{Capability, Has, HasCapability, NewGuest, View};
 use haft_core::event::Event;
 
 /// Messages of one call that are passed on; a guest in a loop could write for ever.
@@ -14,54 +18,76 @@ pub(crate) const MAX_MESSAGE: usize = 2000;
 /// The `tracing` target of messages that are also events, so that a subscriber that shows events can filter them out.
 pub const EVENT_TARGET: &str = "haft::told";
 
-impl GuestState {
+/// Of which a guest has nothing of its own.
+pub(crate) struct HostFunctions;
+
+impl Capability for HostFunctions {
+    fn new(_: &NewGuest<'_>) -> Self {
+        Self
+    }
+
+    fn link<S: HasCapability<Self>>(linker: &mut Linker<S>) -> wasmtime::Result<()> {
+        host::add_to_linker::<S, Has<Self>>(linker, S::view)
+    }
+}
+
+impl ActiveCall {
     /// `message`, cut to [`MAX_MESSAGE`] characters; `None` after [`MAX_MESSAGES`] messages of the call.
     fn bounded(&mut self, message: &str) -> Option<String> {
-        self.run.logged += 1;
-        (self.run.logged <= MAX_MESSAGES).then(|| message.chars().take(MAX_MESSAGE).collect())
+        self.logged += 1;
+        (self.logged <= MAX_MESSAGES).then(|| message.chars().take(MAX_MESSAGE).collect())
     }
 
     /// A line of the guest, as far as it says no more than [`MAX_MESSAGES`] of them.
     pub(crate) fn tell(&mut self, level: Level, message: &str) {
         let Some(message) = self.bounded(message) else { return };
-        let plugin = &*self.run.plugin;
+        let plugin = &*self.plugin;
         match level {
-            Level::Trace => tracing::trace!(plugin, "{message}"),
-            Level::Debug => tracing::debug!(plugin, "{message}"),
-            Level::Info => tracing::info!(target: EVENT_TARGET, plugin, "{message}"),
-            Level::Warn => tracing::warn!(target: EVENT_TARGET, plugin, "{message}"),
-            Level::Error => tracing::error!(target: EVENT_TARGET, plugin, "{message}"),
+            Level::TRACE => return tracing::trace!(plugin, "{message}"),
+            Level::DEBUG => return tracing::debug!(plugin, "{message}"),
+            Level::INFO => tracing::info!(target: EVENT_TARGET, plugin, "{message}"),
+            Level::WARN => tracing::warn!(target: EVENT_TARGET, plugin, "{message}"),
+            Level::ERROR => tracing::error!(target: EVENT_TARGET, plugin, "{message}"),
         }
-        let call = &self.run.call;
-        if matches!(level, Level::Info | Level::Warn | Level::Error) {
-            self.run.events.emit(|| Event::Info { call: call.clone(), message });
-        }
+        self.events.emit(|| Event::Info { call: self.id.clone(), message });
+    }
+
+    /// How far the guest says it is.
+    pub(crate) fn progress(&mut self, done: f64, total: Option<f64>, message: &str) {
+        let Some(message) = self.bounded(message) else { return };
+        self.events.emit(|| Event::Progress { call: self.id.clone(), done, total, message });
     }
 }
 
-impl Host for GuestState {
-    fn log(&mut self, level: Level, message: String) {
-        self.tell(level, &message);
+impl Host for View<'_, HostFunctions> {
+    fn log(&mut self, level: host::Level, message: String) {
+        let level = match level {
+            host::Level::Trace => Level::TRACE,
+            host::Level::Debug => Level::DEBUG,
+            host::Level::Info => Level::INFO,
+            host::Level::Warn => Level::WARN,
+            host::Level::Error => Level::ERROR,
+        };
+        self.shared.call.tell(level, &message);
     }
 
     fn progress(&mut self, done: f64, total: Option<f64>, message: String) {
-        let Some(message) = self.bounded(&message) else { return };
-        let call = &self.run.call;
-        self.run.events.emit(|| Event::Progress { call: call.clone(), done, total, message });
+        self.shared.call.progress(done, total, &message);
     }
 
     fn cancelled(&mut self) -> bool {
-        self.run.should_end()
+        self.shared.call.should_end()
     }
 
     fn workspace(&mut self) -> Option<String> {
-        let workspace = self.grant.base()?.path().to_string_lossy().into_owned();
-        self.relative.set_location_known();
+        let workspace = self.shared.call.grant.base()?.path().to_string_lossy().into_owned();
+        self.shared.is_location_known = true;
         Some(workspace)
     }
 
     fn home(&mut self) -> Option<String> {
-        if self.grant.base().is_none() && self.grant.preopens().is_empty() {
+        let grant = &self.shared.call.grant;
+        if grant.base().is_none() && grant.preopens().is_empty() {
             return None;
         }
         etcetera::home_dir().ok().map(|home| home.to_string_lossy().into_owned())

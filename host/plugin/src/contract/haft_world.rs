@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use wasmtime::Store;
-use wasmtime::component::InstancePre;
 
-use crate::component::listing::{Listed, ListedTool, Listing};
+use crate::call::Call;
+use crate::component::listing::{Listed, ListedTool};
+use crate::contract::Contract;
 use crate::contract::answer::{Output, Piece, Structured};
 use crate::contract::bindings::exports::haft::plugin::tools;
 use crate::contract::bindings::{Plugin as Bindings, PluginIndices};
-use crate::contract::guest::{Guest, Kind, MakeGuest, unlisted};
+use crate::contract::guest::{Answer, Guest, Kind, Linked, MakeGuest};
 use crate::contract::version::exported_version;
-use crate::contract::{Contract, Request};
 use crate::failure::LoadError;
 use crate::instance::state::GuestState;
 use haft_core::call::{Attachment, Hints};
@@ -22,40 +22,26 @@ use haft_core::tool::ToolError;
 /// The interface that makes a component one of this world; its version follows.
 const INTERFACE: &str = "haft:plugin/tools@";
 
-/// The interface of a hook; its version follows.
-const HOOKS: &str = "haft:plugin/hooks@";
-
 /// The version of `wit/` that is spoken here.
 const SUPPORTED: &str = "0.1.0";
 
-/// Whether the world is among `exports`.
-///
-/// # Errors
-/// It is exported in an unsupported version only.
-fn is_exported(exports: &[&str]) -> Result<bool, LoadError> {
-    exported_version(exports, INTERFACE, "haft:plugin", SUPPORTED, |version| version == SUPPORTED)
-}
-
-/// Whether the interface of hooks is among `exports`.
-///
-/// # Errors
-/// It is exported in an unsupported version only.
-pub(crate) fn is_hook_exported(exports: &[&str]) -> Result<bool, LoadError> {
-    exported_version(exports, HOOKS, "haft:plugin", SUPPORTED, |version| version == SUPPORTED)
+/// Whether an interface of the world's package is among `exports`.
+pub(super) fn has(exports: &[&str], interface: &str) -> Result<bool, LoadError> {
+    exported_version(exports, interface, "haft:plugin", SUPPORTED, |version| version == SUPPORTED)
 }
 
 /// The contract.
 pub(crate) const KIND: Kind = Kind {
     contract: Contract::Plugin,
-    is_exported,
+    is_exported: |exports| has(exports, INTERFACE),
     link,
-    listing: unlisted,
+    listing: None,
     may_offer: true,
     result_cost: 0,
 };
 
-fn link(linked: &InstancePre<GuestState>, _: &[&str], _: Option<&Listing>) -> Result<MakeGuest, LoadError> {
-    let tools = PluginIndices::new(linked).map_err(|error| LoadError::link(&error))?;
+fn link(Linked { pre, .. }: &Linked<'_>) -> Result<MakeGuest, LoadError> {
+    let tools = PluginIndices::new(pre).map_err(|error| LoadError::link(&error))?;
     Ok(Arc::new(move |store, instance| Ok(Box::new(HaftGuest(tools.load(store, &instance)?)))))
 }
 
@@ -69,13 +55,9 @@ impl Guest for HaftGuest {
         Ok(Ok(Listed::tools(listed.into_iter().map(listed_tool).collect())))
     }
 
-    async fn call(
-        &self,
-        store: &mut Store<GuestState>,
-        request: &Request,
-    ) -> wasmtime::Result<Result<Output, ToolError>> {
-        let call =
-            tools::ToolCall { id: &request.id, tool: &request.tool, arguments: &request.arguments.text() };
+    async fn call(&self, store: &mut Store<GuestState>, call: &Call) -> Answer {
+        let Call { id, tool, arguments, .. } = call;
+        let call = tools::ToolCall { id, tool, arguments: &arguments.text() };
         let called = self.0.haft_plugin_tools().call_call_tool(store, call).await?;
         Ok(called.map(output).map_err(|error| match error {
             tools::ToolError::InvalidArguments(message) => ToolError::InvalidArguments(message),

@@ -5,8 +5,7 @@ use wasmtime::Store;
 use wasmtime::component::{Component, InstancePre};
 
 use crate::component::listing::Listing;
-use crate::component::sections::Sections;
-use crate::contract::guest::{Guest, Kind, MakeGuest};
+use crate::contract::guest::{Guest, Kind, Linked, MakeGuest};
 use crate::contract::offers::{self, Offering};
 use crate::contract::{Contract, act, command, haft_world, mcp, typed};
 use crate::engine::Engine;
@@ -21,10 +20,12 @@ const KINDS: [&Kind; 6] =
 /// A component linked to everything it may import, with its exports resolved.
 #[derive(Clone)]
 pub(crate) struct LinkedComponent {
-    kind: &'static Kind,
+    /// The contract that it keeps.
+    pub(crate) kind: &'static Kind,
     linked: InstancePre<GuestState>,
     make: MakeGuest,
-    has_offers: bool,
+    /// Whether it offers prompts or resources.
+    pub(crate) has_offers: bool,
 }
 
 /// The contract of a component that exports these names.
@@ -66,37 +67,13 @@ impl LinkedComponent {
             )));
         }
         let linked = engine.link(component)?;
-        let make = (kind.link)(&linked, &names, listing)?;
+        let make = (kind.link)(&Linked { pre: &linked, exports: &names, listing })?;
         Ok(Self { kind, linked, make, has_offers })
-    }
-
-    /// The contract it keeps.
-    pub(crate) fn contract(&self) -> Contract {
-        self.kind.contract
     }
 
     /// The component that is linked.
     pub(crate) fn component(&self) -> &Component {
         self.linked.component()
-    }
-
-    /// Its tools, where they are known without asking an instance. `sibling_wit`: the WIT file beside it.
-    pub(crate) fn listing(
-        &self,
-        sections: &Sections,
-        sibling_wit: Option<&str>,
-    ) -> Result<Option<Listing>, LoadError> {
-        (self.kind.listing)(self.component(), sections, sibling_wit)
-    }
-
-    /// Bytes of overhead for each byte of a result while haft reads it.
-    pub(crate) fn result_cost(&self) -> usize {
-        self.kind.result_cost
-    }
-
-    /// Whether it offers prompts or resources.
-    pub(crate) fn has_offers(&self) -> bool {
-        self.has_offers
     }
 
     /// Makes an instance in `store`.

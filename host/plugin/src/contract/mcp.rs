@@ -20,7 +20,6 @@ use std::sync::{Arc, OnceLock};
 use async_trait::async_trait;
 use serde_json::{Map, Value, json};
 use wasmtime::Store;
-use wasmtime::component::InstancePre;
 
 use self::inquiry::{Inquiry, Next};
 use self::manner::Manner;
@@ -28,14 +27,13 @@ use self::message::Failure;
 use self::news::News;
 use self::server::{LinkedServer, Server};
 use self::session::{Channel, Session};
-use crate::component::listing::{Listed, Listing};
-use crate::contract::answer::Output;
-use crate::contract::guest::{Guest, Kind, MakeGuest, unlisted};
-use crate::contract::{Contract, Request};
+use crate::call::Call;
+use crate::component::listing::Listed;
+use crate::contract::Contract;
+use crate::contract::guest::{Answer, Guest, Kind, Linked, MakeGuest};
 use crate::failure::LoadError;
 use crate::instance::state::GuestState;
 use haft_core::sync::Lock;
-use haft_core::tool::ToolError;
 
 /// Bytes of a page of tools; all that they say of themselves may have half as many.
 const MAX_PAGE: u64 = 8 << 20;
@@ -48,19 +46,15 @@ pub(crate) const KIND: Kind = Kind {
     contract: Contract::Mcp,
     is_exported: |exports| Ok(server::is_exported(exports)),
     link,
-    listing: unlisted,
+    listing: None,
     may_offer: false,
     result_cost: 0,
 };
 
-fn link(
-    linked: &InstancePre<GuestState>,
-    exports: &[&str],
-    listing: Option<&Listing>,
-) -> Result<MakeGuest, LoadError> {
+fn link(Linked { pre, exports, listing }: &Linked<'_>) -> Result<MakeGuest, LoadError> {
     let manner = listing.and_then(|listing| listing.manner.clone());
     let shared = Shared { manner: manner.map(OnceLock::from).unwrap_or_default(), inquiry: Lock::default() };
-    let (server, shared) = (LinkedServer::new(linked, exports)?, Arc::new(shared));
+    let (server, shared) = (LinkedServer::new(pre, exports)?, Arc::new(shared));
     Ok(Arc::new(move |store, instance| {
         let guest = server.load(store, &instance)?;
         Ok(Box::new(McpGuest { guest, shared: shared.clone(), session: Lock::default() }))
@@ -101,14 +95,10 @@ impl Guest for McpGuest {
         }
     }
 
-    async fn call(
-        &self,
-        store: &mut Store<GuestState>,
-        request: &Request,
-    ) -> wasmtime::Result<Result<Output, ToolError>> {
-        let most = request.result_limit.saturating_mul(2).saturating_add(MAX_OVERHEAD);
-        let mut channel = Channel::new(&self.guest, News::of(&store.data().run), most);
-        match self.request(&mut channel, store, params(request)).await {
+    async fn call(&self, store: &mut Store<GuestState>, call: &Call) -> Answer {
+        let most = call.limits.result.saturating_mul(2).saturating_add(MAX_OVERHEAD);
+        let mut channel = Channel::new(&self.guest, News::of(call), most);
+        match self.request(&mut channel, store, params(call)).await {
             Ok(result) => Ok(content::answer(&result)),
             Err(failure) => failure.while_calling(),
         }
@@ -142,10 +132,10 @@ impl McpGuest {
 }
 
 /// What `tools/call` is sent with. The call's own id is the token of its progress.
-fn params(request: &Request) -> Map<String, Value> {
-    let arguments = request.arguments.value().into_owned();
-    let meta = json!({ "progressToken": request.id });
-    [("name", request.tool.as_str().into()), ("arguments", arguments), ("_meta", meta)]
+fn params(call: &Call) -> Map<String, Value> {
+    let arguments = call.arguments.value().into_owned();
+    let meta = json!({ "progressToken": call.id });
+    [("name", call.tool.as_str().into()), ("arguments", arguments), ("_meta", meta)]
         .map(|(name, value)| (name.to_owned(), value))
         .into_iter()
         .collect()

@@ -10,11 +10,12 @@ use wasmtime::component::Instance;
 
 use self::bindings::Offering as Bindings;
 use self::bindings::exports::haft::plugin::offers as wit;
+use crate::call::Call;
 use crate::component::listing::Listed;
-use crate::contract::Request;
+use crate::component::offered::{PATH, PROMPTS, READ};
 use crate::contract::answer::{Output, Piece, Structured};
-use crate::contract::guest::Guest;
-use crate::contract::version::exported_version;
+use crate::contract::guest::{Answer, Guest};
+use crate::contract::haft_world;
 use crate::failure::LoadError;
 use crate::instance::state::GuestState;
 use haft_core::call::{
@@ -26,29 +27,14 @@ use haft_core::tool::ToolError;
 /// The interface; its version follows.
 const INTERFACE: &str = "haft:plugin/offers@";
 
-/// The version of `wit/` that is spoken here.
-const SUPPORTED: &str = "0.1.0";
-
-/// What the name of a prompt begins with, as the plugin's own.
-pub(crate) const PROMPTS: &str = "prompts/";
-
-/// The name of the one that reads resources, as the plugin's own.
-pub(crate) const READ: &str = "resources/read";
-
-/// The argument of [`READ`], as the component gets it.
-pub(crate) const PATH: &str = "path";
-
 /// Whether an export is the interface, in whatever version.
 pub(crate) fn is_interface(name: &str) -> bool {
     name.starts_with(INTERFACE)
 }
 
-/// Whether the interface is among `exports`.
-///
-/// # Errors
-/// It is exported in an unsupported version only.
+/// Whether the interface is among `exports`. Fails where it is exported in an unsupported version only.
 pub(crate) fn is_exported(exports: &[&str]) -> Result<bool, LoadError> {
-    exported_version(exports, INTERFACE, "haft:plugin", SUPPORTED, |version| version == SUPPORTED)
+    haft_world::has(exports, INTERFACE)
 }
 
 /// A guest that offers something beside its tools.
@@ -80,18 +66,14 @@ impl Guest for Offering {
     }
 
     /// Gets a prompt or reads a resource, or runs a tool.
-    async fn call(
-        &self,
-        store: &mut Store<GuestState>,
-        request: &Request,
-    ) -> wasmtime::Result<Result<Output, ToolError>> {
-        let prompt = request.tool.strip_prefix(PROMPTS);
-        if prompt.is_none() && request.tool != READ {
-            return self.guest.call(store, request).await;
+    async fn call(&self, store: &mut Store<GuestState>, call: &Call) -> Answer {
+        let prompt = call.tool.strip_prefix(PROMPTS);
+        if prompt.is_none() && call.tool != READ {
+            return self.guest.call(store, call).await;
         }
         let guest = Bindings::new(&mut *store, &self.instance)?;
-        let (offers, id) = (guest.haft_plugin_offers(), request.id.as_str());
-        let arguments = request.arguments.value();
+        let (offers, id) = (guest.haft_plugin_offers(), call.id.as_str());
+        let arguments = call.arguments.value();
         if let Some(name) = prompt {
             let given: Vec<(&str, &str)> = texts(&arguments).collect();
             let asked = wit::PromptRequest { id, name, arguments: &given };

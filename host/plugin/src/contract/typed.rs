@@ -45,24 +45,26 @@ use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
 use wasmtime::Store;
-use wasmtime::component::{Component, ComponentExportIndex, Func, Instance, InstancePre, Val};
+use wasmtime::component::{Component, ComponentExportIndex, Func, Instance, Val};
 
 use self::exports::{Exported, Exports};
 use self::model::{Returned, Signature};
+use crate::call::Call;
 use crate::component::listing::Listing;
-use crate::contract::answer::Output;
-use crate::contract::guest::{Guest, Kind, MakeGuest};
-use crate::contract::{Contract, Request, haft_world};
-use crate::failure::LoadError;
+use crate::contract::guest::{Answer, Guest, Kind, Linked, MakeGuest};
+use crate::contract::{Contract, haft_world};
 use crate::instance::state::GuestState;
 use haft_core::tool::ToolError;
+
+/// The interface of a hook; its version follows.
+const HOOKS: &str = "haft:plugin/hooks@";
 
 /// The contract of functions that are tools.
 pub(crate) const KIND: Kind = Kind {
     contract: Contract::Typed,
     is_exported: |exports| Ok(!exports.iter().all(|name| exports::is_hidden(name))),
-    link,
-    listing: |component, sections, wit| listed::listing(component, sections, wit).map(Some),
+    link: |linked| Ok(link(linked)),
+    listing: Some(listed::listing),
     may_offer: true,
     // wasmtime makes a `Val` of every element of a list, bytes included.
     result_cost: size_of::<Val>(),
@@ -71,25 +73,25 @@ pub(crate) const KIND: Kind = Kind {
 /// The contract of the two functions of a hook.
 pub(crate) const HOOK: Kind = Kind {
     contract: Contract::Hook,
-    is_exported: haft_world::is_hook_exported,
-    listing: |component, sections, wit| {
-        let listing = listed::listing(component, sections, wit)?;
-        Ok(Some(Listing { contract: Contract::Hook, ..listing }))
-    },
+    is_exported: |exports| haft_world::has(exports, HOOKS),
+    listing: Some(|component, sections, sibling_wit| {
+        let listing = listed::listing(component, sections, sibling_wit)?;
+        Ok(Listing { contract: Contract::Hook, ..listing })
+    }),
     ..KIND
 };
 
-fn link(linked: &InstancePre<GuestState>, _: &[&str], _: Option<&Listing>) -> Result<MakeGuest, LoadError> {
-    let component = linked.component().clone();
+fn link(Linked { pre, .. }: &Linked<'_>) -> MakeGuest {
+    let component = pre.component().clone();
     let exports = Exports::from_component(component.engine(), &component);
     let named =
         |exported: Exported| (exported.name.clone(), Function { exported, resolved: OnceLock::new() });
     let functions: Arc<HashMap<String, Function>> =
         Arc::new(exports.functions.into_iter().map(named).collect());
-    Ok(Arc::new(move |_, instance| {
+    Arc::new(move |_, instance| {
         let (component, functions) = (component.clone(), functions.clone());
         Ok(Box::new(TypedGuest { component, instance, functions }))
-    }))
+    })
 }
 
 /// A function; its index and types are resolved at the first call.
@@ -112,22 +114,15 @@ struct TypedGuest {
 
 #[async_trait]
 impl Guest for TypedGuest {
-    async fn call(
-        &self,
-        store: &mut Store<GuestState>,
-        request: &Request,
-    ) -> wasmtime::Result<Result<Output, ToolError>> {
-        let resolved =
-            self.functions.get(&request.tool).and_then(|function| function.resolve(&self.component));
+    async fn call(&self, store: &mut Store<GuestState>, call: &Call) -> Answer {
+        let resolved = self.functions.get(&call.tool).and_then(|function| function.resolve(&self.component));
         let found = resolved
             .and_then(|resolved| Some((resolved, self.instance.get_func(&mut *store, resolved.index)?)));
         let Some((resolved, function)) = found else {
-            return Err(wasmtime::Error::msg(format!("no function `{}` any more", request.tool)));
+            return Err(wasmtime::Error::msg(format!("no function `{}` any more", call.tool)));
         };
-        match decode::arguments(&resolved.signature.params, &request.arguments.value()) {
-            Ok(arguments) => {
-                call_resolved(store, resolved, function, (arguments, request.result_limit)).await
-            }
+        match decode::arguments(&resolved.signature.params, &call.arguments.value()) {
+            Ok(arguments) => call_resolved(store, resolved, function, (arguments, call.limits.result)).await,
             Err(wrong) => Ok(Err(ToolError::InvalidArguments(wrong.to_string()))),
         }
     }
@@ -138,7 +133,7 @@ async fn call_resolved(
     resolved: &ResolvedFunction,
     function: Func,
     (mut arguments, most): (Vec<Val>, u64),
-) -> wasmtime::Result<Result<Output, ToolError>> {
+) -> Answer {
     let has_result = resolved.signature.returned != Returned::Nothing;
     let mut results = vec![Val::Bool(false); usize::from(has_result)];
     streams::open(store, &resolved.signature.params, &mut arguments)?;

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use crate::denials::access::{AccessKind, Protection};
 use crate::denials::grant_place::GrantPlace;
 use crate::denials::network_decisions::Refusal;
-use crate::failure::Limit;
-use crate::instance::state::{ExceededLimit, GuestState, bytes};
+use crate::failure::{Limit, bytes};
+use crate::instance::state::{ExceededLimit, GuestState};
 use haft_core::grant::{AddressError, Destination, Grant, Proposal, Right};
 use haft_core::limit::Limits;
 use haft_core::report::plain;
@@ -41,7 +41,7 @@ impl HintContext<'_> {
         if hints.is_empty() {
             hints.extend(unnamed_paths(self, state, message));
         }
-        if state.grant.is_planning() {
+        if state.shared.call.grant.is_planning() {
             return hints;
         }
         if self.is_installed() {
@@ -50,7 +50,7 @@ impl HintContext<'_> {
         if state.budget.exceeded == Some(ExceededLimit::Memory) {
             hints.extend(self.raise_limit_hint(Limit::Memory));
         }
-        if state.run.warned {
+        if state.shared.call.warned {
             hints.extend(self.raise_limit_hint(Limit::Time));
         }
         hints.truncate(MAX_HINTS);
@@ -60,16 +60,17 @@ impl HintContext<'_> {
     /// The hints for a guest that trapped or was stopped. Leaves out the environment: every Rust panic reads it for
     /// `RUST_BACKTRACE`.
     pub(crate) fn hints_for_end(&self, state: &GuestState) -> Vec<String> {
-        if state.grant.is_planning() {
+        if state.shared.call.grant.is_planning() {
             return of_plan_mode(self, state);
         }
-        let mut hints: Vec<String> = state.disk.is_exceeded().then(|| self.disk()).into_iter().collect();
+        let mut hints: Vec<String> =
+            state.files.disk.is_exceeded().then(|| self.disk()).into_iter().collect();
         hints.extend(files(self, state));
         if self.is_installed() {
             hints.extend(kept(self, state));
             hints.extend(network(self, state));
         }
-        hints.extend(state.http.decisions().refusals().iter().map(|refusal| request(self, refusal)));
+        hints.extend(state.shared.decisions.refusals().iter().map(|refusal| request(self, refusal)));
         hints.truncate(MAX_HINTS);
         hints
     }
@@ -143,8 +144,8 @@ const DEFAULT_STATE: &str = "10MiB";
 
 /// The rights to files that would have allowed what a guest was refused, where those are proposed.
 pub(crate) fn rights(state: &GuestState) -> Vec<Right> {
-    let writes = state.denied.writes.paths().map(|path| Proposal::for_path(path).right(Right::Write));
-    let reads = state.denied.reads.paths().map(|path| Proposal::for_path(path).right(Right::Read));
+    let writes = state.shared.denied.writes.paths().map(|path| Proposal::for_path(path).right(Right::Write));
+    let reads = state.shared.denied.reads.paths().map(|path| Proposal::for_path(path).right(Right::Read));
     let rights: Option<Vec<Right>> = writes.chain(reads).collect();
     let mut rights = rights.unwrap_or_default();
     rights.dedup();
@@ -152,9 +153,12 @@ pub(crate) fn rights(state: &GuestState) -> Vec<Right> {
 }
 
 fn files(context: &HintContext<'_>, state: &GuestState) -> Vec<String> {
-    let (denied, table) = (&state.denied, context.table());
-    let mut hints: Vec<String> =
-        denied.protected.iter().flat_map(|refused| protected(refused, &state.grant, &table)).collect();
+    let (denied, table) = (&state.shared.denied, context.table());
+    let mut hints: Vec<String> = denied
+        .protected
+        .iter()
+        .flat_map(|refused| protected(refused, &state.shared.call.grant, &table))
+        .collect();
     if context.only_reads && !denied.writes.is_empty() {
         hints.push("the tool says that it only reads, and is held to it".into());
     } else {
@@ -178,8 +182,8 @@ fn files(context: &HintContext<'_>, state: &GuestState) -> Vec<String> {
 
 /// What a guest may not do in plan mode no line of program.toml allows; what it may read one does.
 fn of_plan_mode(context: &HintContext<'_>, state: &GuestState) -> Vec<String> {
-    let (denied, connected) = (&state.denied, !state.refused_addresses.connections().is_empty());
-    let requested = !state.http.decisions().refusals().is_empty();
+    let (denied, connected) = (&state.shared.denied, !state.sockets.refused.connections().is_empty());
+    let requested = !state.shared.decisions.refusals().is_empty();
     let is_stopped = !denied.writes.is_empty() || denied.state || denied.names || connected || requested;
     let reads = proposals("read", denied.reads.paths(), &context.table());
     is_stopped.then(|| PLAN_HINT.to_owned()).into_iter().chain(reads).take(MAX_HINTS).collect()
@@ -193,8 +197,8 @@ fn proposals<'p>(right: &str, paths: impl Iterator<Item = &'p Path>, table: &str
 
 /// The hint for a path that the guest's message names though no argument does.
 fn unnamed_paths(context: &HintContext<'_>, state: &GuestState, message: &str) -> Vec<String> {
-    let Some((what_for, path)) = state.denied.named_in(message) else { return Vec::new() };
-    if state.grant.is_planning() && *what_for == AccessKind::Write {
+    let Some((what_for, path)) = state.shared.denied.named_in(message) else { return Vec::new() };
+    if state.shared.call.grant.is_planning() && *what_for == AccessKind::Write {
         return vec![PLAN_HINT.to_owned()];
     }
     let right = match what_for {
@@ -234,7 +238,7 @@ fn protected(
 
 /// What is kept between calls, and the configuration.
 fn kept(context: &HintContext<'_>, state: &GuestState) -> Vec<String> {
-    let (denied, table) = (&state.denied, context.table());
+    let (denied, table) = (&state.shared.denied, context.table());
     let mut hints = Vec::new();
     if denied.state {
         hints.push(format!("to let it keep keys and values, add `state = \"{DEFAULT_STATE}\"` to {table}"));
@@ -242,11 +246,16 @@ fn kept(context: &HintContext<'_>, state: &GuestState) -> Vec<String> {
     let quotas = [
         (
             "state",
-            state.grant.state(),
-            denied.full_state || state.private.is_full(Kept::State),
+            state.shared.call.grant.state(),
+            denied.full_state || state.files.private.is_full(Kept::State),
             Limits::MAX_STATE,
         ),
-        ("cache", state.grant.cache(), state.private.is_full(Kept::Cache), Limits::MAX_CACHE),
+        (
+            "cache",
+            state.shared.call.grant.cache(),
+            state.files.private.is_full(Kept::Cache),
+            Limits::MAX_CACHE,
+        ),
     ];
     for (name, quota, is_full, most) in quotas {
         let Some(quota) = quota.filter(|_| is_full) else { continue };
@@ -265,16 +274,16 @@ fn kept(context: &HintContext<'_>, state: &GuestState) -> Vec<String> {
 fn network(context: &HintContext<'_>, state: &GuestState) -> Vec<String> {
     let table = context.table();
     let mut hints: Vec<String> = Vec::new();
-    for address in state.refused_addresses.connections() {
+    for address in state.sockets.refused.connections() {
         hints.push(format!("to allow the connection, add `hosts = [\"{address}\"]` to {table}"));
     }
-    if state.denied.names {
+    if state.shared.denied.names {
         hints.push(format!("no plugin looks names up; to allow connections to an address, add `hosts = [\"ADDRESS:PORT\"]` to {table} and connect to that address"));
     }
-    if state.refused_addresses.listening() {
+    if state.sockets.refused.listening() {
         hints.push("no plugin can be connected to; nothing in program.toml allows it".into());
     }
-    if state.denied.datagrams {
+    if state.shared.denied.datagrams {
         hints.push("plugins have TCP and no UDP; nothing in program.toml allows it".into());
     }
     hints
@@ -303,7 +312,7 @@ fn request(context: &HintContext<'_>, refusal: &Refusal) -> String {
 /// The hint for a missing variable. Which one is not known: WASI hands over all of them at once.
 fn environment(context: &HintContext<'_>, state: &GuestState, message: &str) -> Option<String> {
     let (plugin, table) = (context.plugin, context.table());
-    let is_about_one = state.denied.environment && message.to_lowercase().contains(VARIABLE);
+    let is_about_one = state.shared.denied.environment && message.to_lowercase().contains(VARIABLE);
     is_about_one.then(|| {
         format!("`{plugin}` sees no environment variable; to show it one, add `env = [\"NAME\"]` to {table}")
     })

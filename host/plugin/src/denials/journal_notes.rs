@@ -17,8 +17,9 @@ pub(crate) fn narrowed(notes: &Notes, only_reads: bool) {
 /// After it ran: what it did not get.
 pub(crate) fn used(notes: &Notes, state: &GuestState, only_reads: bool) {
     notes.memory(state.budget.used());
-    let (mut proposed, denied) = (hints::rights(state), &state.denied);
-    if !proposed.is_empty() || !denied.writes.is_empty() || !denied.reads.is_empty() {
+    let denied = &state.shared.denied;
+    if !denied.writes.is_empty() || !denied.reads.is_empty() {
+        let mut proposed = hints::rights(state);
         // More than reading is given to no tool that says that it only reads.
         proposed.retain(|right| !only_reads || !matches!(right, Right::Write(_)));
         notes.refused(proposed);
@@ -29,22 +30,22 @@ pub(crate) fn used(notes: &Notes, state: &GuestState, only_reads: bool) {
     for path in denied.escaping_links.iter() {
         notes.decision(|| format!("refused: `{path}`, a link out of what is granted"));
     }
-    if state.disk.is_exceeded() {
+    if state.files.disk.is_exceeded() {
         notes.decision(|| "refused: to write more than the disk limit".into());
     }
     for (is_so, what) in [
         (denied.config, "refused: a configuration"),
         (denied.state, "refused: to keep keys and values"),
         (denied.full_state, "refused: more keys and values than `state` allows"),
-        (state.private.is_full(Kept::State), "refused: more files than `state` allows"),
-        (state.private.is_full(Kept::Cache), "refused: more files than `cache` allows"),
+        (state.files.private.is_full(Kept::State), "refused: more files than `state` allows"),
+        (state.files.private.is_full(Kept::Cache), "refused: more files than `cache` allows"),
     ] {
         if is_so {
             notes.decision(|| what.into());
         }
     }
-    state.run.asked.iter().for_each(|asked| notes.decision(|| asked.clone()));
-    for decision in state.http.decisions().list() {
+    state.shared.call.asked.iter().for_each(|asked| notes.decision(|| asked.clone()));
+    for decision in state.shared.decisions.list() {
         notes.decision(|| decision);
     }
     if denied.names {

@@ -9,14 +9,13 @@ use std::time::Duration;
 
 use tokio::sync::OwnedSemaphorePermit;
 
+use crate::call::Call;
 use crate::contract::linked::LinkedComponent;
 use crate::failure::End;
-use crate::instance::state::Run;
 use crate::instance::warm_pool::IDLE;
 use crate::instance::{Instance, allocator};
 use crate::plugin::PluginShared;
 use crate::threads::landlock;
-use crate::threads::short_call::InlineTime;
 use haft_core::grant::Grant;
 use haft_core::limit::Limits;
 use haft_core::tool::inline::ThreadLoad;
@@ -152,13 +151,12 @@ impl PluginShared {
             return;
         }
         let Some(spare) = plugin.waiting_slot(linked) else { return };
-        let _ticking = plugin.engine.clock().run();
-        let run = Run { inline_time: Some(InlineTime::begin()), ..Run::idle(&plugin.name, limits) };
-        let (grant, belongings) = (grant.clone(), plugin.belongings.clone());
-        let making = Instance::create(&plugin.engine, linked, grant, belongings, limits, (run, None));
+        let _ticking = plugin.engine.clock().keep_ticking();
+        let call = Arc::new(Call { begins_inline: true, ..Call::none(&plugin.name, grant, limits) });
+        let making = Instance::create(&plugin.engine, linked, &plugin.belongings, &call);
         // An instance whose start-up waits or takes long is made by its call.
         if let Ok(Poll::Ready(Ok(instance))) =
-            plugin.engine.threads().begin(&landlock::write_nowhere(), pin!(making))
+            plugin.engine.threads().poll_inline(&landlock::write_nowhere(), pin!(making))
             && plugin.put_aside(instance, spare)
         {
             Self::expire_later(plugin);
@@ -172,7 +170,7 @@ impl PluginShared {
     }
 
     async fn prewarm(&self, grant: &Arc<Grant>, limits: &Limits) {
-        let _ticking = self.engine.clock().run();
+        let _ticking = self.engine.clock().keep_ticking();
         let (Ok(linked), Some(component)) = (self.linked(), self.prewarm_component()) else { return };
         while self.warm_pool.has_room(grant, limits) {
             let Some(spare) = self.waiting_slot(linked) else { return };
@@ -210,8 +208,8 @@ impl PluginShared {
         grant: &Arc<Grant>,
         limits: &Limits,
     ) -> Result<Instance, End> {
-        let (run, belongings) = (Run::idle(&self.name, limits), self.belongings.clone());
-        Instance::create(&self.engine, linked, grant.clone(), belongings, limits, (run, None)).await
+        let call = Arc::new(Call::none(&self.name, grant, limits));
+        Instance::create(&self.engine, linked, &self.belongings, &call).await
     }
 }
 

@@ -3,7 +3,6 @@
 //! trap, a time-out or a cancel, when it left something open, and when it is old or idle. Its memory is not cleared
 //! between calls.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -11,10 +10,10 @@ use tokio::runtime;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
+use crate::call::Call;
 use crate::engine::Engine;
 use crate::instance::Instance;
-use crate::threads::writable::{DirectoryId, Writable};
-use haft_core::grant::Grant;
+use crate::threads::writable::DirectoryId;
 use haft_core::limit::{self, Limits};
 use haft_core::sync::Lock;
 
@@ -25,7 +24,7 @@ const MAX_WAITING: usize = 256;
 pub(crate) struct Reuse {
     settings: limit::Reuse,
     permits: Arc<Semaphore>,
-    waiting: AtomicUsize,
+    waiting: Semaphore,
     idle_instances: Lock<IdleList>,
 }
 
@@ -71,9 +70,10 @@ pub(crate) enum NoInstance {
 
 impl InstanceRights {
     /// The rights of a call on the current thread, which is a guest's.
-    pub(crate) fn for_call(caller: Option<Arc<str>>, grant: &Grant, writable: &Writable) -> Self {
-        let (runtime, directories) = (runtime::Handle::current().id(), writable.identities(grant));
-        Self { caller, runtime, directories }
+    pub(crate) fn for_call(call: &Call) -> Self {
+        let directories = call.writable.as_ref().map(|writable| writable.identities(&call.grant));
+        let (caller, runtime) = (call.caller.clone(), runtime::Handle::current().id());
+        Self { caller, runtime, directories: directories.unwrap_or_default() }
     }
 }
 
@@ -81,7 +81,7 @@ impl Reuse {
     /// Without instances yet.
     pub(crate) fn new(settings: limit::Reuse) -> Self {
         let permits = Arc::new(Semaphore::new(settings.max_concurrent as usize));
-        Self { settings, permits, waiting: AtomicUsize::new(0), idle_instances: Lock::default() }
+        Self { settings, permits, waiting: Semaphore::new(MAX_WAITING), idle_instances: Lock::default() }
     }
 
     /// Waits for a permit, for as long as the whole call may take.
@@ -90,7 +90,7 @@ impl Reuse {
         limits: &Limits,
         cancel: &CancellationToken,
     ) -> Result<InstancePermit, NoInstance> {
-        let _waiting = QueuedCall::enter(&self.waiting).ok_or(NoInstance::Crowded)?;
+        let _waiting = self.waiting.try_acquire().map_err(|_| NoInstance::Crowded)?;
         let busy = NoInstance::Busy { instances: self.settings.max_concurrent, time: limits.time };
         tokio::select! {
             biased;
@@ -103,10 +103,10 @@ impl Reuse {
 
     /// Takes an idle instance with exactly these rights. Where there is none, the oldest give
     /// way to one that is to be made. The caller holds a permit.
-    pub(crate) fn take(&self, grant: &Grant, limits: &Limits, rights: &InstanceRights) -> Option<Instance> {
+    pub(crate) fn take(&self, call: &Call, rights: &InstanceRights) -> Option<Instance> {
         let mut idle_instances = self.idle_instances.lock();
         let fits = |idle: &Idle| {
-            idle.rights == *rights && idle.instance.is_for(grant, limits) && !self.is_stale(idle)
+            idle.rights == *rights && idle.instance.is_for(&call.grant, &call.limits) && !self.is_stale(idle)
         };
         if let Some(place) = idle_instances.idle.iter().rposition(fits) {
             return Some(idle_instances.idle.remove(place).instance);
@@ -123,7 +123,7 @@ impl Reuse {
     /// comes back.
     pub(crate) fn keep(
         self: &Arc<Self>,
-        (engine, plugin): (&Engine, &Arc<str>),
+        engine: &Engine,
         mut instance: Instance,
         rights: InstanceRights,
     ) -> Option<Instance> {
@@ -132,7 +132,7 @@ impl Reuse {
         }
         let Some(spare) = engine.idle_slot() else { return Some(instance) };
         instance.set_aside(spare);
-        instance.renew(plugin);
+        instance.renew();
         let mut idle_instances = self.idle_instances.lock();
         idle_instances.idle.push(Idle { instance, rights, since: Instant::now() });
         if !std::mem::replace(&mut idle_instances.is_watched, true) {
@@ -165,22 +165,5 @@ async fn expire_in_background(reuse: Weak<Reuse>, first: Duration) {
         let next = reuse.upgrade().and_then(|reuse| reuse.expire());
         let Some(next) = next else { return };
         wait = next;
-    }
-}
-
-/// A call that waits; it no longer does when it is dropped.
-struct QueuedCall<'a>(&'a AtomicUsize);
-
-impl<'a> QueuedCall<'a> {
-    /// One more, if there is room.
-    fn enter(waiting: &'a AtomicUsize) -> Option<Self> {
-        let waiting = Self(waiting);
-        (waiting.0.fetch_add(1, Ordering::Relaxed) < MAX_WAITING).then_some(waiting)
-    }
-}
-
-impl Drop for QueuedCall<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -5,14 +5,17 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
+use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::contract::Arguments;
+use crate::call::Arguments;
 use crate::threads::Threads;
 use crate::threads::shares::Tenant;
+use crate::threads::writable::Writable;
 use crate::wasi::files::named;
 use crate::{EngineOptions, LandlockState};
 use haft_core::grant::Root;
@@ -54,28 +57,22 @@ impl MismatchedGuest {
         let grant = |root| Grant::none().with_write(root);
         let narrow = Root::resolve(Path::new("/"), &self.path("granted")).unwrap();
         let (own, wide) = (Writable::open(&grant(narrow), None), Arc::new(grant(Root::everything())));
-        let (id, sent) = (String::new(), Arguments::Value(arguments.clone()));
-        let request = Request {
-            id,
-            tool: tool.into(),
-            arguments: sent,
-            paths: named(arguments),
-            result_limit: Limits::default().result,
-        };
-        let (engine, linked, limits) = (self.engine.clone(), self.linked.clone(), Limits::default());
+        let (tool, sent, paths) = (tool.into(), Arguments::Value(arguments.clone()), named(arguments));
+        let (engine, linked) = (self.engine.clone(), self.linked.clone());
         let guest = async move {
-            let run = || Run::idle(&"guest".into(), &limits);
-            let all = Writable::open(&wide, None);
-            let made =
-                Instance::create(&engine, &linked, wide, Belongings::default(), &limits, (run(), None)).await;
+            let writable = Some(Writable::open(&wide, None));
+            let none = || Call::none(&"guest".into(), &wide, &Limits::default());
+            let made = Instance::create(&engine, &linked, &Belongings::default(), &Arc::new(none())).await;
             let Ok(instance) = made else { panic!("no instance") };
-            matches!(instance.call(&request, (run(), all)).await.outcome, Ok(Ok(_)))
+            let call = Arc::new(Call { tool, arguments: sent, paths, writable, ..none() });
+            matches!(instance.call(&call).await.0, Ok(Ok(_)))
         };
         let threads = self.threads();
         let done = async move {
             let permit = threads
                 .acquire(Tenant::HAFT, || 0, Duration::from_mins(1), &CancellationToken::new())
-                .await?;
+                .await
+                .unwrap();
             threads.run(permit, own, |handle, sender| sender.send(handle.block_on(guest)).unwrap()).await
         };
         self.runtime.block_on(done).unwrap()

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use wasmtime::component::Component;
 
-use super::prewarm_code::{PrewarmCode, PrewarmComponent, SeparateComponent};
+use super::prewarm_code::{PrewarmCode, PrewarmComponent};
 use super::{Discovered, PluginShared};
 use crate::component::compile::Tier;
 use crate::component::discover;
@@ -79,9 +79,9 @@ impl PluginShared {
             let linked = self.link(&component);
             let linked =
                 linked.inspect_err(|error| tracing::debug!(%error, "component not linked twice")).ok()?;
-            Some(PrewarmComponent::Separate(Arc::new(SeparateComponent::new(linked, engine))))
+            Some((linked, engine))
         };
-        code.prewarm.load(|| separate().unwrap_or(PrewarmComponent::OfCalls));
+        code.prewarm.load(|| PrewarmComponent { separate: separate() });
     }
 
     /// Gives back what was kept for prewarmed instances. Takes a while, and is not to be called on a guest's thread.

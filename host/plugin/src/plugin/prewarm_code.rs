@@ -12,34 +12,17 @@ use haft_core::sync::Lock;
 #[derive(Clone, Default)]
 pub(super) struct PrewarmCode(Arc<Lock<Option<PrewarmComponent>>>);
 
-/// What prewarmed instances are made of.
-#[derive(Clone)]
-pub(crate) enum PrewarmComponent {
-    /// The component that calls have.
-    OfCalls,
-    /// One for them alone.
-    Separate(Arc<SeparateComponent>),
-}
-
-/// A component in an engine that is there while such a component is.
-pub(crate) struct SeparateComponent {
-    linked: LinkedComponent,
-    _engine: Arc<EngineAndImports>,
-}
-
-impl SeparateComponent {
-    pub(super) fn new(linked: LinkedComponent, engine: Arc<EngineAndImports>) -> Self {
-        Self { linked, _engine: engine }
-    }
+/// What prewarmed instances are made of: the component that calls have, or one for them alone, in an engine that is there
+/// while such a component is.
+#[derive(Clone, Default)]
+pub(crate) struct PrewarmComponent {
+    pub(super) separate: Option<(LinkedComponent, Arc<EngineAndImports>)>,
 }
 
 impl PrewarmComponent {
     /// The component, where it is not the one that calls have.
     pub(crate) fn separate(&self) -> Option<&LinkedComponent> {
-        match self {
-            Self::OfCalls => None,
-            Self::Separate(separate) => Some(&separate.linked),
-        }
+        self.separate.as_ref().map(|(linked, _)| linked)
     }
 }
 
@@ -58,6 +41,6 @@ impl PrewarmCode {
     /// is slow.
     pub(super) fn release(&self) -> impl Sized + Send + 'static {
         let mut loaded = self.0.lock();
-        loaded.take_if(|loaded| matches!(loaded, PrewarmComponent::Separate(_)))
+        loaded.take_if(|loaded| loaded.separate.is_some())
     }
 }

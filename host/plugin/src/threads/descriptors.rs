@@ -3,8 +3,8 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::instance::state::MAX_RESOURCES;
 use crate::threads::permits::MAX_GUESTS;
+use crate::wasi::capability::MAX_RESOURCES;
 use haft_core::limit::open_files;
 
 /// What all guests may open together, and as much as one of them for haft itself: a guest that

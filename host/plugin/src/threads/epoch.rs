@@ -60,7 +60,7 @@ impl EpochClock {
     }
 
     /// Keeps the clock going until the answer is dropped.
-    pub(crate) fn run(&self) -> EpochTicks {
+    pub(crate) fn keep_ticking(&self) -> EpochTicks {
         let mut state = self.0.state.lock();
         state.running += 1;
         if std::mem::take(&mut state.stands) {

@@ -133,7 +133,10 @@ impl Pool {
     ///
     /// # Errors
     /// The reason why the thread cannot be restricted.
-    pub(crate) fn begin<W: Future + ?Sized>(&self, work: Pin<&mut W>) -> Result<Poll<W::Output>, String> {
+    pub(crate) fn poll_inline<W: Future + ?Sized>(
+        &self,
+        work: Pin<&mut W>,
+    ) -> Result<Poll<W::Output>, String> {
         let Some(runtime) = &self.runtime else { return Ok(Poll::Pending) };
         self.confinement.enter()?;
         let _inside = runtime.enter();

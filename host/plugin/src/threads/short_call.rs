@@ -62,7 +62,7 @@ pub(crate) struct InlineTime {
 
 impl InlineTime {
     /// That of a call which begins now, on this thread.
-    pub(crate) fn begin() -> Self {
+    pub(crate) fn from_now() -> Self {
         Self { end: processor_time().saturating_add(SHORT_CALL) }
     }
 
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn time_that_others_had_the_processor_is_no_inline_time() {
-        let time = InlineTime::begin();
+        let time = InlineTime::from_now();
         preempted();
         assert!(!time.is_over());
         while processor_time() < time.end {}

@@ -1,46 +1,87 @@
-//! `wasi:cli/environment` as guests see it: the granted variables, and the words of a command line for commands alone. Reading an empty environment is
-//! recorded for hints. `state` collects the values.
+//! `wasi:cli/environment`: the granted variables, and the words of a command line for commands alone. Reading an empty
+//! environment is recorded for hints.
 
-use wasmtime::component::HasData;
+use wasmtime::component::Linker;
+use wasmtime_wasi::WasiCtxBuilder;
 use wasmtime_wasi::cli::WasiCliCtxView;
-use wasmtime_wasi::p2::bindings::cli::environment;
+use wasmtime_wasi::p2::bindings::cli::environment::{self, Host};
+use wasmtime_wasi::p3::bindings::cli::environment as later;
 
-use crate::denials::denied_access::DeniedAccess;
-use crate::instance::state::GuestState;
+use crate::call::Call;
+use crate::wasi::capability::{Capability, Has, HasCapability, NewGuest, View};
+use haft_core::limit::Limits;
 
-/// The type under which wasmtime finds [`Environment`] in a store.
-pub(crate) struct HasEnvironment;
-
-/// A guest's view of its environment.
-pub(crate) struct Environment<'a> {
-    inner: WasiCliCtxView<'a>,
-    granted_none: bool,
-    arguments: &'a [String],
-    denied: &'a mut DeniedAccess,
+/// What a guest has of its environment beside the granted variables, which wasmtime keeps.
+#[derive(Default)]
+pub(crate) struct Environment {
+    /// The words of a command's command line, its name first; none for all other guests.
+    pub(crate) arguments: Vec<String>,
 }
 
-impl HasData for HasEnvironment {
-    type Data<'a> = Environment<'a>;
+impl Capability for Environment {
+    fn new(_: &NewGuest<'_>) -> Self {
+        Self::default()
+    }
+
+    fn link<S: HasCapability<Self>>(linker: &mut Linker<S>) -> wasmtime::Result<()> {
+        environment::add_to_linker::<S, Has<Self>>(linker, S::view)
+    }
+
+    fn link_later<S: HasCapability<Self>>(linker: &mut Linker<S>) -> wasmtime::Result<()> {
+        later::add_to_linker::<S, Has<Self>>(linker, S::view)
+    }
+
+    fn configure(&self, wasi: &mut WasiCtxBuilder, call: &Call) {
+        for name in call.grant.env() {
+            if let Some(value) = std::env::var_os(name) {
+                wasi.env(name, value.to_string_lossy());
+            }
+        }
+        for (name, value) in call.grant.values() {
+            wasi.env(name, value);
+        }
+        if let Some(workspace) = call.grant.base() {
+            wasi.initial_cwd(workspace.path().to_string_lossy());
+        }
+    }
+
+    fn renew(&mut self, _: &Limits) {
+        self.arguments.clear();
+    }
 }
 
-/// The view of one store.
-pub(crate) fn view(state: &mut GuestState) -> Environment<'_> {
-    let inner = WasiCliCtxView { ctx: state.wasi.cli(), table: &mut state.table };
-    let granted_none = state.grant.env().is_empty() && state.grant.values().is_empty();
-    Environment { inner, granted_none, arguments: &state.arguments, denied: &mut state.denied }
+impl View<'_, Environment> {
+    fn inner(&mut self) -> WasiCliCtxView<'_> {
+        WasiCliCtxView { ctx: self.shared.wasi.cli(), table: &mut self.shared.table }
+    }
 }
 
-impl environment::Host for Environment<'_> {
+impl Host for View<'_, Environment> {
     fn get_environment(&mut self) -> wasmtime::Result<Vec<(String, String)>> {
-        self.denied.environment = self.granted_none;
-        self.inner.get_environment()
+        let grant = &self.shared.call.grant;
+        self.shared.denied.environment = grant.env().is_empty() && grant.values().is_empty();
+        Host::get_environment(&mut self.inner())
     }
 
     fn get_arguments(&mut self) -> wasmtime::Result<Vec<String>> {
-        Ok(self.arguments.to_vec())
+        Ok(self.own.arguments.clone())
     }
 
     fn initial_cwd(&mut self) -> wasmtime::Result<Option<String>> {
-        self.inner.initial_cwd()
+        Host::initial_cwd(&mut self.inner())
+    }
+}
+
+impl later::Host for View<'_, Environment> {
+    fn get_environment(&mut self) -> wasmtime::Result<Vec<(String, String)>> {
+        Host::get_environment(self)
+    }
+
+    fn get_arguments(&mut self) -> wasmtime::Result<Vec<String>> {
+        Host::get_arguments(self)
+    }
+
+    fn get_initial_cwd(&mut self) -> wasmtime::Result<Option<String>> {
+        Host::initial_cwd(self)
     }
 }

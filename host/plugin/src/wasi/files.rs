@@ -35,10 +35,11 @@ use view::links;
 
 mod enter;
 mod entries;
+mod later;
 mod open;
 mod preopens;
 mod private;
-mod protected;
+pub(crate) mod protected;
 mod refuse;
 mod relative;
 mod replace;
@@ -46,10 +47,9 @@ mod resolve;
 mod stand_in;
 mod view;
 
-pub(crate) use private::PrivateDirectories;
 pub(crate) use protected::{ProtectedPaths, ProtectedPathsCache};
-pub(crate) use relative::{RelativePaths, named};
-pub(crate) use view::{Files, HasFiles, guest_files};
+pub(crate) use relative::named;
+pub(crate) use view::{FileState, Files, HasFiles};
 
 /// Why reading or writing an open file failed.
 pub(crate) fn io_error_code(error: &wasmtime::Error) -> ErrorCode {

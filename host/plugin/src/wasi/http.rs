@@ -3,19 +3,19 @@
 //! connection is reused.
 
 mod body;
-mod client;
+pub(crate) mod client;
 mod exchange;
 pub(crate) mod handler;
 pub(crate) mod incoming;
-mod injection;
+pub(crate) mod injection;
 mod mask;
-mod responder;
+pub(crate) mod responder;
 
 use std::sync::Arc;
 
 use hyper::{Method, Request, Uri};
 use tokio::sync::Semaphore;
-use wasmtime::component::ResourceTable;
+use wasmtime::component::{Linker, ResourceTable};
 use wasmtime_wasi_http::{
     Error, RequestOptions, Result, WasiBody, WasiHttpCtx, WasiHttpCtxView, WasiHttpHooks,
 };
@@ -24,9 +24,11 @@ pub(crate) use self::client::Connector;
 use self::exchange::{Exchange, Sent, Timeouts};
 pub use self::injection::{Injection, InjectionError, Injections};
 pub use self::responder::{CannedResponse, OutgoingRequest, Responder};
+use crate::call::ActiveCall;
 use crate::denials::network_decisions::{NetworkDecisions, Refusal};
-use crate::options::PluginOptions;
+use crate::wasi::capability::{Capability, HasCapability, NewGuest};
 use haft_core::grant::{Destination, Grant};
+use haft_core::limit::Limits;
 use haft_core::trace::TraceParent;
 
 /// Requests of one call. A tool makes a handful, one that walks through the pages of an API some
@@ -66,15 +68,15 @@ struct Outgoing {
     trace: Option<TraceParent>,
 }
 
-impl Http {
-    /// For a guest that may reach what `grant` says.
-    pub(crate) fn new(client: Arc<Connector>, grant: Arc<Grant>, options: &PluginOptions) -> Self {
+impl Capability for Http {
+    fn new(guest: &NewGuest<'_>) -> Self {
+        let options = &guest.belongings.options;
         let outgoing = Outgoing {
-            client,
-            grant,
+            client: guest.connector.clone(),
+            grant: guest.call.grant.clone(),
             injections: options.injections.clone(),
             responder: options.responder.clone(),
-            decisions: NetworkDecisions::default(),
+            decisions: guest.decisions.clone(),
             open: Arc::new(Semaphore::new(MAX_OPEN)),
             requests: 0,
             trace: None,
@@ -82,26 +84,26 @@ impl Http {
         Self { context: WasiHttpCtx::new(), outgoing }
     }
 
-    /// Begins to count anew, for another call.
-    pub(crate) fn renew(&mut self) {
+    fn link<S: HasCapability<Self>>(linker: &mut Linker<S>) -> wasmtime::Result<()> {
+        wasmtime_wasi_http::p2::add_only_http_to_linker_async(linker)
+    }
+
+    fn link_later<S: HasCapability<Self>>(linker: &mut Linker<S>) -> wasmtime::Result<()> {
+        wasmtime_wasi_http::p3::add_to_linker(linker)
+    }
+
+    fn begin(&mut self, call: &ActiveCall) {
+        self.outgoing.trace.clone_from(&call.trace);
+    }
+
+    fn renew(&mut self, _: &Limits) {
         self.outgoing.requests = 0;
-        self.outgoing.decisions.clear();
     }
+}
 
-    /// What was decided about the guest's requests.
-    pub(crate) fn decisions(&self) -> &NetworkDecisions {
-        &self.outgoing.decisions
-    }
-
-    /// `trace` is what requests are a part of.
-    pub(crate) fn view<'a>(
-        &'a mut self,
-        table: &'a mut ResourceTable,
-        trace: Option<&TraceParent>,
-    ) -> WasiHttpCtxView<'a> {
-        if self.outgoing.trace.as_ref() != trace {
-            self.outgoing.trace = trace.cloned();
-        }
+impl Http {
+    /// As wasmtime sees it.
+    pub(crate) fn context<'a>(&'a mut self, table: &'a mut ResourceTable) -> WasiHttpCtxView<'a> {
         WasiHttpCtxView { hooks: &mut self.outgoing, table, ctx: &mut self.context }
     }
 }

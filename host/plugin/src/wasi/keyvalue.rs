@@ -5,31 +5,59 @@
 pub(crate) mod bucket;
 
 use haft_state::{Change, Store, StoreError};
-use wasmtime::component::Resource;
+use wasmtime::component::{Linker, Resource};
 
-use crate::instance::state::GuestState;
-use crate::wasi::drafts::wasi::keyvalue::store::{Error, Host, HostBucket, KeyResponse};
+use crate::storage::Storage;
+use crate::threads::OwnThreads;
+use crate::wasi::capability::{Capability, Has, HasCapability, NewGuest, View};
+use crate::wasi::drafts::wasi::keyvalue::store::{self, Error, Host, HostBucket, KeyResponse};
 use crate::wasi::drafts::wasi::keyvalue::{atomics, batch};
 use crate::wasi::keyvalue::bucket::Bucket;
 
 /// What a call of the interface comes to: the outer error ends the guest.
 type Answer<T> = wasmtime::Result<Result<T, Error>>;
 
-impl GuestState {
+/// Where a guest's plugin keeps its keys and values.
+pub(crate) struct KeyValues {
+    storage: Option<Storage>,
+    own_threads: OwnThreads,
+}
+
+impl Capability for KeyValues {
+    fn new(guest: &NewGuest<'_>) -> Self {
+        Self { storage: guest.belongings.options.storage.clone(), own_threads: guest.own_threads.clone() }
+    }
+
+    fn link<S: HasCapability<Self>>(linker: &mut Linker<S>) -> wasmtime::Result<()> {
+        store::add_to_linker::<S, Has<Self>>(linker, S::view)?;
+        atomics::add_to_linker::<S, Has<Self>>(linker, S::view)?;
+        batch::add_to_linker::<S, Has<Self>>(linker, S::view)
+    }
+}
+
+impl View<'_, KeyValues> {
+    /// Where the plugin keeps its keys and values, if it may: with how much room.
+    fn storage(&mut self) -> Result<(Storage, u64), Error> {
+        let storage = self.own.storage.clone().zip(self.shared.call.grant.state());
+        self.shared.denied.state |= storage.is_none();
+        storage.ok_or(Error::AccessDenied)
+    }
+
     /// Does `work` with the plugin's store, when no other call of this process does.
     async fn with_store<T: Send + 'static>(
         &mut self,
         bucket: &Resource<Bucket>,
         work: impl FnOnce(&Store, &str) -> Result<T, StoreError> + Send + 'static,
     ) -> Answer<T> {
-        let bucket = self.table.get(bucket)?.0.clone();
-        let Some((storage, quota)) = self.belongings.options.storage.clone().zip(self.grant.state()) else {
-            return Ok(Err(self.refuse_state()));
+        let bucket = self.shared.table.get(bucket)?.0.clone();
+        let (storage, quota) = match self.storage() {
+            Ok(storage) => storage,
+            Err(refused) => return Ok(Err(refused)),
         };
         let Ok(turn) = storage.turn().await else {
             return Ok(Err(self.failed(&StoreError::Busy(haft_state::WAIT))));
         };
-        let worked = self.own.run(move || {
+        let worked = self.own.own_threads.run(move || {
             // Until the work is done, also where nobody waits for it any more.
             let _turn = turn;
             work(&storage.store(quota), &bucket)
@@ -40,30 +68,25 @@ impl GuestState {
         })
     }
 
-    fn refuse_state(&mut self) -> Error {
-        self.denied.state = true;
-        Error::AccessDenied
-    }
-
     fn failed(&mut self, error: &StoreError) -> Error {
-        self.denied.full_state |= matches!(error, StoreError::Full { .. });
+        self.shared.denied.full_state |= matches!(error, StoreError::Full { .. });
         Error::Other(error.to_string())
     }
 }
 
-impl Host for GuestState {
+impl Host for View<'_, KeyValues> {
     async fn open(&mut self, identifier: String) -> Answer<Resource<Bucket>> {
-        if self.belongings.options.storage.is_none() || self.grant.state().is_none() {
-            return Ok(Err(self.refuse_state()));
+        if let Err(refused) = self.storage() {
+            return Ok(Err(refused));
         }
         if identifier.len() > haft_state::MAX_KEY {
             return Ok(Err(Error::NoSuchStore));
         }
-        Ok(Ok(self.table.push(Bucket(identifier))?))
+        Ok(Ok(self.shared.table.push(Bucket(identifier))?))
     }
 }
 
-impl HostBucket for GuestState {
+impl HostBucket for View<'_, KeyValues> {
     async fn get(&mut self, bucket: Resource<Bucket>, key: String) -> Answer<Option<Vec<u8>>> {
         let found = self.with_store(&bucket, move |store, bucket| store.get(bucket, &[key])).await?;
         Ok(found.map(|values| values.into_iter().flatten().next()))
@@ -90,18 +113,18 @@ impl HostBucket for GuestState {
     }
 
     async fn drop(&mut self, bucket: Resource<Bucket>) -> wasmtime::Result<()> {
-        self.table.delete(bucket)?;
+        self.shared.table.delete(bucket)?;
         Ok(())
     }
 }
 
-impl atomics::Host for GuestState {
+impl atomics::Host for View<'_, KeyValues> {
     async fn increment(&mut self, bucket: Resource<Bucket>, key: String, delta: u64) -> Answer<u64> {
         self.with_store(&bucket, move |store, bucket| store.increment(bucket, &key, delta)).await
     }
 }
 
-impl batch::Host for GuestState {
+impl batch::Host for View<'_, KeyValues> {
     async fn get_many(
         &mut self,
         bucket: Resource<Bucket>,

@@ -1,43 +1,54 @@
 //! `wasi:logging`: lines of a guest, which go where those of `haft:plugin/host` go. Grants nothing.
 
+use tracing::Level;
 use wasmtime::StoreContextMut;
 use wasmtime::component::Linker;
 
-use crate::contract::bindings::haft::plugin::host::Level;
-use crate::instance::state::GuestState;
+use crate::wasi::capability::{Capability, Has, HasCapability, NewGuest, View};
 use crate::wasi::drafts::wasi::logging::logging;
 
 /// What the interface is called without a version.
 const UNVERSIONED: &str = "wasi:logging/logging";
 
-/// Links the interface under its name without a version.
-pub(crate) fn link_unversioned(linker: &mut Linker<GuestState>) -> wasmtime::Result<()> {
-    let mut interface = linker.instance(UNVERSIONED)?;
-    interface.func_wrap(
-        "log",
-        |mut store: StoreContextMut<'_, GuestState>, line: (logging::Level, String, String)| {
-            store.data_mut().tell_line(line);
-            Ok(())
-        },
-    )
-}
+/// Of which a guest has nothing of its own.
+pub(crate) struct Logging;
 
-impl GuestState {
-    fn tell_line(&mut self, (level, context, message): (logging::Level, String, String)) {
-        let level = match level {
-            logging::Level::Trace => Level::Trace,
-            logging::Level::Debug => Level::Debug,
-            logging::Level::Info => Level::Info,
-            logging::Level::Warn => Level::Warn,
-            logging::Level::Error | logging::Level::Critical => Level::Error,
-        };
-        self.tell(level, &if context.is_empty() { message } else { format!("{context}: {message}") });
+impl Capability for Logging {
+    fn new(_: &NewGuest<'_>) -> Self {
+        Self
+    }
+
+    fn link<S: HasCapability<Self>>(linker: &mut Linker<S>) -> wasmtime::Result<()> {
+        logging::add_to_linker::<S, Has<Self>>(linker, S::view)?;
+        let mut unversioned = linker.instance(UNVERSIONED)?;
+        unversioned.func_wrap(
+            "log",
+            |mut store: StoreContextMut<'_, S>,
+             (level, context, message): (logging::Level, String, String)| {
+                store.data_mut().view().tell(level, &context, message);
+                Ok(())
+            },
+        )
     }
 }
 
-impl logging::Host for GuestState {
+impl View<'_, Logging> {
+    fn tell(&mut self, level: logging::Level, context: &str, message: String) {
+        let level = match level {
+            logging::Level::Trace => Level::TRACE,
+            logging::Level::Debug => Level::DEBUG,
+            logging::Level::Info => Level::INFO,
+            logging::Level::Warn => Level::WARN,
+            logging::Level::Error | logging::Level::Critical => Level::ERROR,
+        };
+        let line = if context.is_empty() { message } else { format!("{context}: {message}") };
+        self.shared.call.tell(level, &line);
+    }
+}
+
+impl logging::Host for View<'_, Logging> {
     async fn log(&mut self, level: logging::Level, context: String, message: String) -> wasmtime::Result<()> {
-        self.tell_line((level, context, message));
+        self.tell(level, &context, message);
         Ok(())
     }
 }

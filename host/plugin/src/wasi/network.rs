@@ -1,97 +1,148 @@
-//! `wasi:sockets` as guests see it: TCP connections to granted addresses (`address_check`), and neither UDP nor name
-//! lookup. Attempts at the latter two are recorded for hints.
+//! `wasi:sockets`: TCP connections to granted addresses (`address_check`), and neither UDP nor name lookup. Attempts at the
+//! latter two are recorded for hints.
 
 pub(crate) mod address_check;
 
-use wasmtime::component::{HasData, Resource};
+use wasmtime::StoreContextMut;
+use wasmtime::component::{Accessor, Linker, Resource};
 use wasmtime_wasi::p2::bindings::sockets::ip_name_lookup::{
-    Host, HostResolveAddressStream, ResolveAddressStream,
+    self, Host, HostResolveAddressStream, ResolveAddressStream,
 };
 use wasmtime_wasi::p2::bindings::sockets::network::{
-    self, ErrorCode, HostNetwork, IpAddress, IpAddressFamily, Network,
+    self, ErrorCode, HostNetwork, IpAddress, IpAddressFamily, LinkOptions, Network,
 };
 use wasmtime_wasi::p2::bindings::sockets::udp_create_socket::{self, UdpSocket};
+use wasmtime_wasi::p2::bindings::sockets::{instance_network, tcp, tcp_create_socket, udp};
 use wasmtime_wasi::p2::{DynPollable, SocketError};
-use wasmtime_wasi::sockets::WasiSocketsCtxView;
+use wasmtime_wasi::p3::bindings::sockets as later;
+use wasmtime_wasi::sockets::{WasiSockets, WasiSocketsCtxView, WasiSocketsView};
+use wasmtime_wasi::{WasiCtxBuilder, p3};
 
-use crate::denials::denied_access::DeniedAccess;
-use crate::instance::state::GuestState;
+use self::address_check::RefusedAddresses;
+use crate::call::Call;
+use crate::wasi::capability::{Capability, Has, HasCapability, NewGuest, View};
+use haft_core::limit::Limits;
 
-/// The type under which wasmtime finds [`Lookup`] in a store.
-pub(crate) struct HasLookup;
+/// What a guest gets that makes a UDP socket.
+type Created = Result<Resource<wasmtime_wasi::sockets::UdpSocket>, later::types::ErrorCode>;
 
-/// A guest's view of what it is always refused: names and datagrams.
-pub(crate) struct Lookup<'a> {
-    inner: WasiSocketsCtxView<'a>,
-    denied: &'a mut DeniedAccess,
+/// What a guest has for connections.
+pub(crate) struct Sockets {
+    pub(crate) refused: RefusedAddresses,
 }
 
-impl HasData for HasLookup {
-    type Data<'a> = Lookup<'a>;
+impl Capability for Sockets {
+    fn new(guest: &NewGuest<'_>) -> Self {
+        Self { refused: RefusedAddresses::new(&guest.decisions) }
+    }
+
+    /// As wasmtime implements them, but for names and the creation of UDP sockets.
+    fn link<S: HasCapability<Self>>(linker: &mut Linker<S>) -> wasmtime::Result<()> {
+        tcp::add_to_linker::<_, WasiSockets>(linker, S::sockets)?;
+        tcp_create_socket::add_to_linker::<_, WasiSockets>(linker, S::sockets)?;
+        udp::add_to_linker::<_, WasiSockets>(linker, S::sockets)?;
+        instance_network::add_to_linker::<_, WasiSockets>(linker, S::sockets)?;
+        network::add_to_linker::<_, WasiSockets>(linker, &LinkOptions::default(), S::sockets)?;
+        udp_create_socket::add_to_linker::<S, Has<Self>>(linker, S::view)?;
+        ip_name_lookup::add_to_linker::<S, Has<Self>>(linker, S::view)
+    }
+
+    fn link_later<S: HasCapability<Self>>(linker: &mut Linker<S>) -> wasmtime::Result<()> {
+        p3::sockets::add_to_linker(linker)?;
+        later::ip_name_lookup::add_to_linker::<S, Has<Self>>(linker, S::view)?;
+        // Without this function none of the others for UDP can be called.
+        linker.instance("wasi:sockets/types@0.3.0")?.func_wrap(
+            "[static]udp-socket.create",
+            |mut store: StoreContextMut<'_, S>, _: (later::types::IpAddressFamily,)| {
+                store.data_mut().view().shared.denied.datagrams = true;
+                Ok((Created::Err(later::types::ErrorCode::AccessDenied),))
+            },
+        )
+    }
+
+    fn configure(&self, wasi: &mut WasiCtxBuilder, call: &Call) {
+        address_check::allow_granted(wasi, &call.grant, &self.refused);
+    }
+
+    fn renew(&mut self, _: &Limits) {
+        self.refused.clear();
+    }
 }
 
-/// The view of one store.
-pub(crate) fn view(state: &mut GuestState) -> Lookup<'_> {
-    let inner = WasiSocketsCtxView { ctx: state.wasi.sockets(), table: &mut state.table };
-    Lookup { inner, denied: &mut state.denied }
+impl View<'_, Sockets> {
+    fn inner(&mut self) -> WasiSocketsCtxView<'_> {
+        WasiSocketsCtxView { ctx: self.shared.wasi.sockets(), table: &mut self.shared.table }
+    }
 }
 
-impl network::Host for Lookup<'_> {
+impl network::Host for View<'_, Sockets> {
     fn convert_error_code(&mut self, error: SocketError) -> wasmtime::Result<ErrorCode> {
-        self.inner.convert_error_code(error)
+        self.inner().convert_error_code(error)
     }
 
     fn network_error_code(
         &mut self,
         error: Resource<wasmtime::Error>,
     ) -> wasmtime::Result<Option<ErrorCode>> {
-        self.inner.network_error_code(error)
+        self.inner().network_error_code(error)
     }
 }
 
-impl HostNetwork for Lookup<'_> {
+impl HostNetwork for View<'_, Sockets> {
     fn drop(&mut self, network: Resource<Network>) -> wasmtime::Result<()> {
-        HostNetwork::drop(&mut self.inner, network)
+        HostNetwork::drop(&mut self.inner(), network)
     }
 }
 
-impl Host for Lookup<'_> {
+impl Host for View<'_, Sockets> {
     fn resolve_addresses(
         &mut self,
         network: Resource<Network>,
         name: String,
     ) -> Result<Resource<ResolveAddressStream>, SocketError> {
-        self.denied.names = true;
-        self.inner.resolve_addresses(network, name)
+        self.shared.denied.names = true;
+        self.inner().resolve_addresses(network, name)
     }
 }
 
-impl udp_create_socket::Host for Lookup<'_> {
-    async fn create_udp_socket(
-        &mut self,
-        family: IpAddressFamily,
-    ) -> Result<Resource<UdpSocket>, SocketError> {
-        self.denied.datagrams = true;
-        self.inner.create_udp_socket(family).await
-    }
-}
-
-impl HostResolveAddressStream for Lookup<'_> {
+impl HostResolveAddressStream for View<'_, Sockets> {
     fn resolve_next_address(
         &mut self,
         stream: Resource<ResolveAddressStream>,
     ) -> Result<Option<IpAddress>, SocketError> {
-        self.inner.resolve_next_address(stream)
+        self.inner().resolve_next_address(stream)
     }
 
     fn subscribe(
         &mut self,
         stream: Resource<ResolveAddressStream>,
     ) -> wasmtime::Result<Resource<DynPollable>> {
-        self.inner.subscribe(stream)
+        self.inner().subscribe(stream)
     }
 
     fn drop(&mut self, stream: Resource<ResolveAddressStream>) -> wasmtime::Result<()> {
-        HostResolveAddressStream::drop(&mut self.inner, stream)
+        HostResolveAddressStream::drop(&mut self.inner(), stream)
+    }
+}
+
+impl udp_create_socket::Host for View<'_, Sockets> {
+    async fn create_udp_socket(
+        &mut self,
+        family: IpAddressFamily,
+    ) -> Result<Resource<UdpSocket>, SocketError> {
+        self.shared.denied.datagrams = true;
+        self.inner().create_udp_socket(family).await
+    }
+}
+
+impl later::ip_name_lookup::Host for View<'_, Sockets> {}
+
+impl<S: HasCapability<Sockets>> later::ip_name_lookup::HostWithStore<S> for Has<Sockets> {
+    async fn resolve_addresses(
+        store: &Accessor<S, Self>,
+        _: String,
+    ) -> wasmtime::Result<Result<Vec<later::types::IpAddress>, later::ip_name_lookup::ErrorCode>> {
+        store.with(|mut access| access.get().shared.denied.names = true);
+        Ok(Err(later::ip_name_lookup::ErrorCode::PermanentResolverFailure))
     }
 }

@@ -10,13 +10,18 @@
 //!
 //! A secret is a value of `[plugins.config]`. Every answer is in the journal, and no refusal says why to the component.
 
+use std::sync::Arc;
+
 use ciborium::Value;
+use tracing::Level;
 use wasmtime::component::{Accessor, ComponentType, Lift, Linker, Lower};
 
 use super::cbor::{self, field};
+use super::declared::DeclaredClass;
 use super::shapes::Metadata;
-use crate::contract::bindings::haft::plugin::host::Level;
-use crate::instance::state::GuestState;
+use crate::call::Call;
+use crate::options::Belongings;
+use crate::wasi::capability::{Capability, HasCapability, NewGuest, View};
 use crate::wasi::config::Config;
 use haft_core::grant::Reach;
 use haft_core::report::plain;
@@ -110,113 +115,98 @@ enum SecretError {
     Unavailable(String),
 }
 
-/// Whether an interface is one of these.
-pub(crate) fn is_interface(name: &str) -> bool {
-    [CONSENT, CREDENTIALS].contains(&name)
+/// What the component of a guest declares, and its configuration.
+pub(crate) struct Consent {
+    classes: Arc<[DeclaredClass]>,
+    pub(super) config: Option<Config>,
 }
 
-/// Links both interfaces.
-pub(crate) fn add_to_linker(linker: &mut Linker<GuestState>) -> wasmtime::Result<()> {
-    linker.instance(CONSENT)?.func_wrap_concurrent(
-        "request",
-        |store: &Accessor<GuestState>, (request, _): (ConsentRequest, Metadata)| {
-            let decision = store.with(|mut access| decide(access.data_mut(), &request));
-            Box::pin(async move { Ok((decision,)) })
-        },
-    )?;
-    let mut credentials = linker.instance(CREDENTIALS)?;
-    credentials.func_wrap_concurrent(
-        "list-secrets",
-        |store: &Accessor<GuestState>, _: (Option<String>,)| {
-            let listed = store.with(|mut access| listed(access.data_mut()));
+impl Capability for Consent {
+    fn new(guest: &NewGuest<'_>) -> Self {
+        let Belongings { options, classes } = guest.belongings;
+        Self { classes: classes.clone(), config: options.config.clone() }
+    }
+
+    fn has_later(interface: &str) -> bool {
+        [CONSENT, CREDENTIALS].contains(&interface)
+    }
+
+    fn link_later<S: HasCapability<Self>>(linker: &mut Linker<S>) -> wasmtime::Result<()> {
+        linker.instance(CONSENT)?.func_wrap_concurrent(
+            "request",
+            |store: &Accessor<S>, (request, _): (ConsentRequest, Metadata)| {
+                let decision = store.with(|mut access| access.data_mut().view().decide(&request));
+                Box::pin(async move { Ok((decision,)) })
+            },
+        )?;
+        let mut credentials = linker.instance(CREDENTIALS)?;
+        credentials.func_wrap_concurrent("list-secrets", |store: &Accessor<S>, _: (Option<String>,)| {
+            let listed = store.with(|mut access| access.data_mut().view().listed());
             Box::pin(async move { Ok((Ok::<_, SecretError>(listed),)) })
-        },
-    )?;
-    credentials.func_wrap_concurrent(
-        "get-secret",
-        |store: &Accessor<GuestState>, (_, request): (String, SecretRequest)| {
-            let secret = store.with(|mut access| secret(access.data_mut(), &request.key));
-            Box::pin(async move { Ok((secret,)) })
-        },
-    )
-}
-
-/// Answers a question for leave, in the order of the specification: what is not declared is never looked at further.
-fn decide(state: &mut GuestState, request: &ConsentRequest) -> Decision {
-    let ConsentRequest { class, key, args, .. } = request;
-    let declared = state.belongings.classes.iter().find(|declared| declared.class == *class);
-    let leave = match declared {
-        None => Err("its component does not declare the class"),
-        Some(declared) if !declared.admits(key, args) => {
-            Err("its component declares the class for other actions")
-        }
-        Some(_) => granted(state, class, args),
-    };
-    state.note_asked("leave for", &format!("{class} {key}"), leave);
-    if leave.is_ok() { Decision::Allow } else { Decision::Deny }
-}
-
-/// What program.toml and whoever approved of the call say of an action of a declared class; the reason.
-fn granted(state: &GuestState, class: &str, args: &[u8]) -> Result<&'static str, &'static str> {
-    let has_any = |reach: &Reach| !matches!(reach, Reach::Roots(roots) if roots.is_empty());
-    let only_reads = || {
-        let args = cbor::read(args);
-        args.as_ref().and_then(|args| field(args, "mode")).and_then(Value::as_text) == Some("ro")
-    };
-    let (is_so, why) = match class {
-        FILES if only_reads() => (has_any(&state.grant.readable()), "what may be read is granted"),
-        FILES => (has_any(state.grant.writable()), "what may be written is granted"),
-        HTTP | SOCKETS => (!state.grant.hosts().is_empty(), "hosts are granted"),
-        _ => (state.run.approved, "a person approved of the call"),
-    };
-    match (is_so, class) {
-        (true, _) => Ok(why),
-        (false, FILES | HTTP | SOCKETS) => Err("nothing of the kind is granted"),
-        (false, _) => Err("nobody approved of the call; `confirm` has a person asked"),
+        })?;
+        credentials.func_wrap_concurrent(
+            "get-secret",
+            |store: &Accessor<S>, (_, request): (String, SecretRequest)| {
+                let secret = store.with(|mut access| access.data_mut().view().secret(&request.key));
+                Box::pin(async move { Ok((secret,)) })
+            },
+        )
     }
 }
 
-/// The names of what the component may ask for.
-fn listed(state: &mut GuestState) -> Vec<SecretInfo> {
-    if !has_secrets(state) {
-        return Vec::new();
+impl View<'_, Consent> {
+    /// Answers a question for leave, in the order of the specification: what is not declared is never looked at further.
+    fn decide(&mut self, request: &ConsentRequest) -> Decision {
+        let ConsentRequest { class, key, args, .. } = request;
+        let declared = self.own.classes.iter().find(|declared| declared.class == *class);
+        let leave = match declared {
+            None => Err("its component does not declare the class"),
+            Some(declared) if !declared.admits(key, args) => {
+                Err("its component declares the class for other actions")
+            }
+            Some(_) => granted(&self.shared.call, class, args),
+        };
+        self.note_asked("leave for", &format!("{class} {key}"), leave);
+        if leave.is_ok() { Decision::Allow } else { Decision::Deny }
     }
-    let config = state.belongings.options.config.iter();
-    let info = |key: &str| SecretInfo {
-        key: key.to_owned(),
-        kind: OPAQUE.into(),
-        description: None,
-        expires_at: None,
-    };
-    config.flat_map(Config::keys).map(info).collect()
-}
 
-/// The value of `[plugins.config]` that is called `key`.
-fn secret(state: &mut GuestState, key: &str) -> Result<Secret, SecretError> {
-    if !has_secrets(state) {
-        state.note_asked("the secret", key, Err("its component does not declare `act:credentials`"));
-        return Err(SecretError::Denied);
+    /// The names of what the component may ask for.
+    fn listed(&self) -> Vec<SecretInfo> {
+        let config = self.own.config.iter().filter(|_| self.has_secrets());
+        let info = |key: &str| SecretInfo {
+            key: key.to_owned(),
+            kind: OPAQUE.into(),
+            description: None,
+            expires_at: None,
+        };
+        config.flat_map(Config::keys).map(info).collect()
     }
-    let Some(config) = &state.belongings.options.config else {
-        state.denied.config = true;
-        state.note_asked("the secret", key, Err("no configuration is granted"));
-        return Err(SecretError::Denied);
-    };
-    let Some(value) = config.get(key) else {
-        state.note_asked("the secret", key, Err("`[plugins.config]` has no such key"));
-        return Err(SecretError::NotFound);
-    };
-    state.note_asked("the secret", key, Ok("`[plugins.config]` has it"));
-    let value = cbor::encode(&serde_json::Value::String(value));
-    Ok(Secret { kind: OPAQUE.into(), fields: vec![(VALUE.into(), value)] })
-}
 
-/// Whether the component says that it asks for secrets.
-fn has_secrets(state: &GuestState) -> bool {
-    state.belongings.classes.iter().any(|declared| declared.class == CLASS_OF_SECRETS)
-}
+    /// The value of `[plugins.config]` that is called `key`.
+    fn secret(&mut self, key: &str) -> Result<Secret, SecretError> {
+        let found = match &self.own.config {
+            _ if !self.has_secrets() => {
+                Err(("its component does not declare `act:credentials`", SecretError::Denied))
+            }
+            None => {
+                self.shared.denied.config = true;
+                Err(("no configuration is granted", SecretError::Denied))
+            }
+            Some(config) => {
+                config.get(key).ok_or(("`[plugins.config]` has no such key", SecretError::NotFound))
+            }
+        };
+        let why = found.as_ref().map(|_| "`[plugins.config]` has it").map_err(|(why, _)| *why);
+        self.note_asked("the secret", key, why);
+        let value = cbor::encode(&serde_json::Value::String(found.map_err(|(_, error)| error)?));
+        Ok(Secret { kind: OPAQUE.into(), fields: vec![(VALUE.into(), value)] })
+    }
 
-impl GuestState {
+    /// Whether the component says that it asks for secrets.
+    fn has_secrets(&self) -> bool {
+        self.own.classes.iter().any(|declared| declared.class == CLASS_OF_SECRETS)
+    }
+
     /// Notes what a component asked for and what it was answered, with the reason, for the journal and, where that is no,
     /// for the log.
     fn note_asked(&mut self, what: &str, subject: &str, answer: Result<&str, &str>) {
@@ -225,11 +215,32 @@ impl GuestState {
             Ok(why) => ("given", why),
             Err(why) => ("refused", why),
         };
+        let call = &mut self.shared.call;
         if answer.is_err() {
-            self.tell(Level::Warn, &format!("asked for {what} `{subject}`, which is refused: {why}"));
+            call.tell(Level::WARN, &format!("asked for {what} `{subject}`, which is refused: {why}"));
         }
-        if self.run.asked.len() < MAX_NOTED {
-            self.run.asked.push(format!("{word}: {what} `{subject}`: {why}"));
+        if call.asked.len() < MAX_NOTED {
+            call.asked.push(format!("{word}: {what} `{subject}`: {why}"));
         }
+    }
+}
+
+/// What program.toml and whoever approved of the call say of an action of a declared class; the reason.
+fn granted(call: &Call, class: &str, args: &[u8]) -> Result<&'static str, &'static str> {
+    let has_any = |reach: &Reach| !matches!(reach, Reach::Roots(roots) if roots.is_empty());
+    let only_reads = || {
+        let args = cbor::read(args);
+        args.as_ref().and_then(|args| field(args, "mode")).and_then(Value::as_text) == Some("ro")
+    };
+    let (is_so, why) = match class {
+        FILES if only_reads() => (has_any(&call.grant.readable()), "what may be read is granted"),
+        FILES => (has_any(call.grant.writable()), "what may be written is granted"),
+        HTTP | SOCKETS => (!call.grant.hosts().is_empty(), "hosts are granted"),
+        _ => (call.approved, "a person approved of the call"),
+    };
+    match (is_so, class) {
+        (true, _) => Ok(why),
+        (false, FILES | HTTP | SOCKETS) => Err("nothing of the kind is granted"),
+        (false, _) => Err("nobody approved of the call; `confirm` has a person asked"),
     }
 }

@@ -49,7 +49,7 @@ impl Sessions {
         store: &mut Store<GuestState>,
     ) -> wasmtime::Result<Result<Session<'a>, String>> {
         let open: OpenSession = instance.get_typed_func(&mut *store, self.open)?;
-        let config = store.data().belongings.options.config.as_ref().map(Config::all);
+        let config = store.data().consent.config.as_ref().map(Config::all);
         let argument = |(key, value): (String, String)| (key, cbor::encode(&value.into()));
         let arguments = config.unwrap_or_default().into_iter().map(argument).collect();
         let (opened,) = open.call_async(&mut *store, (arguments, Vec::new())).await?;

@@ -11,7 +11,6 @@ use wasmtime::{AsContextMut, Store, StoreContextMut};
 
 use super::shapes::{Event, Part};
 use crate::contract::act::tool_list::annotation;
-use crate::contract::bindings::haft::plugin::host::Host;
 use crate::instance::state::GuestState;
 use haft_core::sync::Lock;
 
@@ -93,6 +92,6 @@ fn progress(state: &mut GuestState, event: &Event) {
         _ => None,
     };
     if let Some(done) = number("std:progress") {
-        state.progress(done, number("std:progress-total"), String::new());
+        state.shared.call.progress(done, number("std:progress-total"), "");
     }
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::call::Call;
 use crate::contract::haft_host::{EVENT_TARGET, MAX_MESSAGE, MAX_MESSAGES};
-use crate::instance::state::Run;
 use haft_core::event::{Event, Events};
 
 /// Where the news of one call go.
@@ -20,8 +20,8 @@ pub(super) struct News {
 
 impl News {
     /// The news of a call.
-    pub(super) fn of(run: &Run) -> Self {
-        let (plugin, call, events) = (run.plugin.clone(), run.call.clone(), run.events.clone());
+    pub(super) fn of(call: &Call) -> Self {
+        let (plugin, events, call) = (call.plugin.clone(), call.events.clone(), call.id.clone());
         Self { plugin, call, events, told: 0, done: f64::NEG_INFINITY }
     }
 

@@ -76,9 +76,8 @@ impl Fixture {
     ) -> Result<T, NoAnswer> {
         let threads = &self.threads;
         self.runtime.block_on(async {
-            let permit = threads
-                .acquire(Tenant::HAFT, || 0, Duration::from_mins(1), &CancellationToken::new())
-                .await?;
+            let (time, cancel) = (Duration::from_mins(1), CancellationToken::new());
+            let permit = threads.acquire(Tenant::HAFT, || 0, time, &cancel).await.unwrap();
             threads.run(permit, writable.clone(), |_, sender| drop(sender.send(work()))).await
         })
     }
@@ -434,7 +433,7 @@ fn wa02_a_thread_that_runs_calls_inline_writes_nothing() {
         let inline_thread = scope.spawn(|| {
             let begin = |writable: &Writable| {
                 let work = std::pin::pin!(async { all_changes(&own) });
-                fixture.threads.begin(writable, work).unwrap()
+                fixture.threads.poll_inline(writable, work).unwrap()
             };
             assert!(begin(&write_nowhere()).is_pending(), "not enabled");
             inline::enable();

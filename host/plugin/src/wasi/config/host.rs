@@ -4,9 +4,9 @@
 use wasmtime::StoreContextMut;
 use wasmtime::component::Linker;
 
-use crate::instance::state::GuestState;
+use crate::wasi::capability::{Capability, Has, HasCapability, NewGuest, View};
 use crate::wasi::config::Config;
-use crate::wasi::drafts::wasi::config::store::{Error, Host};
+use crate::wasi::drafts::wasi::config::store::{self, Error, Host};
 
 /// What a guest is told that has no configuration.
 const REFUSED: &str = "no configuration is granted";
@@ -14,31 +14,37 @@ const REFUSED: &str = "no configuration is granted";
 /// What the interface is called in earlier drafts, whose functions and types are the same.
 const EARLIER: [&str; 2] = ["wasi:config/store@0.2.0-draft", "wasi:config/runtime@0.2.0-draft"];
 
-/// Links the interface under its earlier names.
-pub(crate) fn link_earlier(linker: &mut Linker<GuestState>) -> wasmtime::Result<()> {
-    for name in EARLIER {
-        let mut interface = linker.instance(name)?;
-        interface.func_wrap("get", |mut store: StoreContextMut<'_, GuestState>, (key,): (String,)| {
-            Ok((store.data_mut().config().map(|config| config.get(&key)),))
-        })?;
-        interface.func_wrap("get-all", |mut store: StoreContextMut<'_, GuestState>, (): ()| {
-            Ok((store.data_mut().config().map(Config::all),))
-        })?;
+/// The configuration of a guest's plugin, if it has one.
+pub(crate) struct Configuration(pub(crate) Option<Config>);
+
+impl Capability for Configuration {
+    fn new(guest: &NewGuest<'_>) -> Self {
+        Self(guest.belongings.options.config.clone())
     }
-    Ok(())
+
+    fn link<S: HasCapability<Self>>(linker: &mut Linker<S>) -> wasmtime::Result<()> {
+        store::add_to_linker::<S, Has<Self>>(linker, S::view)?;
+        for name in EARLIER {
+            let mut interface = linker.instance(name)?;
+            interface.func_wrap("get", |mut store: StoreContextMut<'_, S>, (key,): (String,)| {
+                Ok((store.data_mut().view().config().map(|config| config.get(&key)),))
+            })?;
+            interface.func_wrap("get-all", |mut store: StoreContextMut<'_, S>, (): ()| {
+                Ok((store.data_mut().view().config().map(Config::all),))
+            })?;
+        }
+        Ok(())
+    }
 }
 
-impl GuestState {
+impl View<'_, Configuration> {
     fn config(&mut self) -> Result<&Config, Error> {
-        let Some(config) = &self.belongings.options.config else {
-            self.denied.config = true;
-            return Err(Error::Upstream(REFUSED.to_owned()));
-        };
-        Ok(config)
+        self.shared.denied.config |= self.own.0.is_none();
+        self.own.0.as_ref().ok_or_else(|| Error::Upstream(REFUSED.to_owned()))
     }
 }
 
-impl Host for GuestState {
+impl Host for View<'_, Configuration> {
     async fn get(&mut self, key: String) -> wasmtime::Result<Result<Option<String>, Error>> {
         Ok(self.config().map(|config| config.get(&key)))
     }

@@ -3,21 +3,25 @@
 use std::fs::File;
 use std::sync::Arc;
 
-use wasmtime::component::{HasData, Resource};
+use wasmtime::component::{HasData, Linker, Resource};
 use wasmtime_wasi::filesystem::{Descriptor, Dir, File as WasiFile, WasiFilesystemCtxView};
-use wasmtime_wasi::p2::bindings::filesystem::types::{ErrorCode, Filesize, PathFlags};
+use wasmtime_wasi::p2::bindings::filesystem::preopens;
+use wasmtime_wasi::p2::bindings::filesystem::types::{self, ErrorCode, Filesize, PathFlags};
 use wasmtime_wasi::p2::{DynOutputStream, FsResult};
+use wasmtime_wasi::p3::bindings::filesystem as later;
 use wasmtime_wasi::{FsPerms, OpenMode};
 
-use super::private::{PrivateDisks, PrivateHandles};
+use super::private::{PrivateDirectories, PrivateDisks, PrivateHandles};
 use super::protected::ProtectedPaths;
 use super::relative::RelativePaths;
 use super::resolve::{Bounds, Links};
+use crate::call::ActiveCall;
 use crate::denials::denied_access::DeniedAccess;
-use crate::instance::state::GuestState;
 use crate::threads::writable::Writable;
+use crate::wasi::capability::{Capability, HasCapability, NewGuest, View};
 use crate::wasi::disk_budget::Disk;
 use haft_core::grant::{Grant, Reach};
+use haft_core::limit::Limits;
 use haft_core::undo::Changes;
 use haft_state::Kept;
 
@@ -26,7 +30,7 @@ pub(crate) struct HasFiles;
 
 /// A guest's view of the file system.
 pub(crate) struct Files<'a> {
-    pub(super) inner: WasiFilesystemCtxView<'a>,
+    pub(crate) inner: WasiFilesystemCtxView<'a>,
     pub(super) grant: &'a Grant,
     pub(super) protected_paths: &'a ProtectedPaths,
     /// What the call may write; nothing while there is no call.
@@ -40,29 +44,76 @@ pub(crate) struct Files<'a> {
     pub(super) inside: Option<Kept>,
     /// Keeps what is changed.
     changes: &'a Changes,
+    /// As many as there are streams of WASI 0.3 from and into files, and one.
+    pub(crate) open_streams: &'a Arc<()>,
 }
 
 impl HasData for HasFiles {
     type Data<'a> = Files<'a>;
 }
 
+/// What a guest has for its files.
+pub(crate) struct FileState {
+    protected_paths: Arc<ProtectedPaths>,
+    pub(crate) disk: Arc<Disk>,
+    /// The directories of its own, opened for the call.
+    pub(crate) private: PrivateDirectories,
+    relative: RelativePaths,
+    /// As many as there are streams of WASI 0.3 from and into files, and one.
+    open_streams: Arc<()>,
+}
+
+impl Capability for FileState {
+    fn new(guest: &NewGuest<'_>) -> Self {
+        Self {
+            protected_paths: guest.protected_paths.clone(),
+            disk: Arc::new(Disk::new(guest.call.limits.disk)),
+            private: PrivateDirectories::default(),
+            relative: RelativePaths::new(guest.can_ask),
+            open_streams: Arc::default(),
+        }
+    }
+
+    fn link<S: HasCapability<Self>>(linker: &mut Linker<S>) -> wasmtime::Result<()> {
+        types::add_to_linker::<S, HasFiles>(linker, |store| files(store.view()))?;
+        preopens::add_to_linker::<S, HasFiles>(linker, |store| files(store.view()))
+    }
+
+    fn link_later<S: HasCapability<Self>>(linker: &mut Linker<S>) -> wasmtime::Result<()> {
+        later::types::add_to_linker::<S, HasFiles>(linker, |store| files(store.view()))?;
+        later::preopens::add_to_linker::<S, HasFiles>(linker, |store| files(store.view()))
+    }
+
+    fn begin(&mut self, call: &ActiveCall) {
+        let private = call.writable.as_ref().map(Writable::private).unwrap_or_default();
+        self.private.begin(private, &self.disk, &call.goes_on());
+        self.relative.set_named(call.paths.clone());
+    }
+
+    fn renew(&mut self, limits: &Limits) {
+        self.private.end();
+        self.disk.renew(limits.disk);
+    }
+}
+
 /// The view of one store.
-pub(crate) fn guest_files(state: &mut GuestState) -> Files<'_> {
-    let inner = WasiFilesystemCtxView { ctx: state.wasi.filesystem(), table: &mut state.table };
-    let writable = state.writable.as_ref();
-    let (denied, relative) = (&mut state.denied, &mut state.relative);
+fn files(View { shared, own }: View<'_, FileState>) -> Files<'_> {
+    if shared.is_location_known {
+        own.relative.set_location_known();
+    }
     Files {
-        inner,
-        grant: &state.grant,
-        protected_paths: &state.protected_paths,
-        writable,
-        denied,
-        relative,
-        disk: &state.disk,
-        private_disks: &state.private.disks,
-        private_handles: &mut state.private.handles,
+        inner: WasiFilesystemCtxView { ctx: shared.wasi.filesystem(), table: &mut shared.table },
+        grant: &shared.call.grant,
+        protected_paths: &own.protected_paths,
+        writable: shared.call.writable.as_ref(),
+        denied: &mut shared.denied,
+        relative: &mut own.relative,
+        disk: &own.disk,
+        private_disks: &own.private.disks,
+        private_handles: &mut own.private.handles,
         inside: None,
-        changes: &state.run.changes,
+        changes: &shared.call.changes,
+        open_streams: &own.open_streams,
     }
 }
 

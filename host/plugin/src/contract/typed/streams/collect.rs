@@ -81,7 +81,7 @@ impl<T: Item> StreamConsumer<GuestState> for Collector<T> {
             received.add_cost(T::COST);
             item.add_to(&mut received);
         }
-        this.teller.tell(store.data(), &received);
+        this.teller.tell(&store.data().shared.call, &received);
         let is_over = received.size() > this.most;
         Poll::Ready(Ok(if is_over { StreamResult::Dropped } else { StreamResult::Completed }))
     }

@@ -1,7 +1,7 @@
 //! Tells what of a stream has come, as far as it is text: characters are not cut in two.
 
 use super::received::Received;
-use crate::instance::state::GuestState;
+use crate::call::Call;
 use haft_core::event::Event;
 
 /// Pieces of one answer that are told; a guest that makes more makes them for nobody who reads.
@@ -19,21 +19,20 @@ pub(super) struct Teller {
 
 impl Teller {
     /// Tells what is new.
-    pub(super) fn tell(&mut self, state: &GuestState, received: &Received) {
-        if self.pieces >= MAX_PIECES || !state.run.events.has_listener() {
+    pub(super) fn tell(&mut self, call: &Call, received: &Received) {
+        if self.pieces >= MAX_PIECES || !call.events.has_listener() {
             return;
         }
-        let call = &state.run.call;
         let text = self.new_text(received.bytes()) + &self.new_values(received);
         if !text.is_empty() {
             self.pieces += 1;
-            state.run.events.emit(|| Event::Partial { call: call.clone(), text });
+            call.events.emit(|| Event::Partial { call: call.id.clone(), text });
         } else if self.is_binary {
             self.pieces += 1;
             #[expect(clippy::cast_precision_loss, reason = "a count for display")]
             let done = received.bytes().len() as f64;
-            let (call, message) = (call.clone(), String::new());
-            state.run.events.emit(|| Event::Progress { call, done, total: None, message });
+            let (id, message) = (call.id.clone(), String::new());
+            call.events.emit(|| Event::Progress { call: id, done, total: None, message });
         }
     }
 

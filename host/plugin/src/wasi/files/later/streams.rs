@@ -19,8 +19,8 @@ use wasmtime_wasi::p3::bindings::filesystem::types::{DirectoryEntry, ErrorCode};
 
 use super::convert::later;
 use super::{Ended, at_once, error};
-use crate::instance::state::{GuestState, MAX_RESOURCES};
-use crate::wasi::files::{HasFiles, guest_files, io_error_code};
+use crate::wasi::capability::MAX_RESOURCES;
+use crate::wasi::files::{Files, HasFiles, io_error_code};
 
 /// Bytes that are read or written at once, as in WASI 0.2.
 const CHUNK: usize = 64 << 10;
@@ -43,23 +43,23 @@ pub(super) struct Writing {
 }
 
 /// The token of one more open stream.
-fn open(state: &GuestState) -> FsResult<Arc<()>> {
-    // One is the state's own.
-    if Arc::strong_count(&state.open_streams) > MAX_RESOURCES {
+fn open(files: &Files<'_>) -> FsResult<Arc<()>> {
+    // One is no stream's.
+    if Arc::strong_count(files.open_streams) > MAX_RESOURCES {
         return Err(FsError::trap(ResourceTableError::Full));
     }
-    Ok(state.open_streams.clone())
+    Ok(files.open_streams.clone())
 }
 
 impl Reading {
     pub(super) fn open(
-        state: &mut GuestState,
+        files: &mut Files<'_>,
         fd: Resource<Descriptor>,
         at: u64,
     ) -> FsResult<(Self, oneshot::Receiver<Result<(), ErrorCode>>)> {
-        let open = open(state)?;
-        let stream = guest_files(state).read_via_stream(fd, at)?;
-        let stream = state.table.delete(stream)?;
+        let open = open(files)?;
+        let stream = files.read_via_stream(fd, at)?;
+        let stream = files.inner.table.delete(stream)?;
         let (sender, receiver) = oneshot::channel();
         Ok((Self { stream, end: Some(sender), _open: open }, receiver))
     }
@@ -68,25 +68,24 @@ impl Reading {
 impl Writing {
     /// Writes from a place on, or at the end of the file.
     pub(super) fn open(
-        state: &mut GuestState,
+        files: &mut Files<'_>,
         fd: Resource<Descriptor>,
         at: Option<u64>,
     ) -> FsResult<(Self, oneshot::Receiver<Result<(), ErrorCode>>)> {
-        let open = open(state)?;
-        let mut files = guest_files(state);
+        let open = open(files)?;
         let stream = match at {
             Some(at) => files.write_via_stream(fd, at)?,
             None => files.append_via_stream(fd)?,
         };
-        let stream = state.table.delete(stream)?;
+        let stream = files.inner.table.delete(stream)?;
         let (sender, receiver) = oneshot::channel();
         Ok((Self { stream, end: Some(sender), _open: open }, receiver))
     }
 }
 
 /// Writes what comes from a guest into what was opened, or tells it why not.
-pub(super) fn write(
-    mut access: Access<'_, GuestState, HasFiles>,
+pub(super) fn write<S: 'static>(
+    mut access: Access<'_, S, HasFiles>,
     mut data: StreamReader<u8>,
     opened: FsResult<(Writing, oneshot::Receiver<Result<(), ErrorCode>>)>,
 ) -> wasmtime::Result<Ended> {
@@ -105,12 +104,12 @@ pub(super) fn write(
 
 /// The entries of a directory, and why there are no more of them.
 pub(super) fn entries(
-    state: &mut GuestState,
+    files: &mut Files<'_>,
     fd: Resource<Descriptor>,
 ) -> wasmtime::Result<(Vec<DirectoryEntry>, Option<FsError>)> {
-    let listed = at_once(guest_files(state).read_directory(fd))?;
+    let listed = at_once(files.read_directory(fd))?;
     let stream = match listed {
-        Ok(stream) => state.table.delete(stream)?,
+        Ok(stream) => files.inner.table.delete(stream)?,
         Err(refused) => return Ok((Vec::new(), Some(refused))),
     };
     let mut entries = Vec::new();
@@ -149,14 +148,14 @@ impl Drop for Writing {
     }
 }
 
-impl StreamProducer<GuestState> for Reading {
+impl<S: 'static> StreamProducer<S> for Reading {
     type Item = u8;
     type Buffer = Bytes;
 
     fn poll_produce<'a>(
         self: Pin<&mut Self>,
         _: &mut Context<'_>,
-        store: StoreContextMut<'a, GuestState>,
+        store: StoreContextMut<'a, S>,
         mut destination: Destination<'a, u8, Bytes>,
         _: bool,
     ) -> Poll<wasmtime::Result<StreamResult>> {
@@ -175,13 +174,13 @@ impl StreamProducer<GuestState> for Reading {
     }
 }
 
-impl StreamConsumer<GuestState> for Writing {
+impl<S: 'static> StreamConsumer<S> for Writing {
     type Item = u8;
 
     fn poll_consume(
         self: Pin<&mut Self>,
         _: &mut Context<'_>,
-        store: StoreContextMut<'_, GuestState>,
+        store: StoreContextMut<'_, S>,
         source: Source<'_, u8>,
         _: bool,
     ) -> Poll<wasmtime::Result<StreamResult>> {

@@ -21,11 +21,10 @@ use wasmtime_wasi::p3::bindings::filesystem::types::{
 use wasmtime_wasi::p3::filesystem::{FilesystemError, FilesystemResult};
 
 use self::convert::{earlier, later};
-use crate::instance::state::GuestState;
 use crate::wasi::files::{Files, HasFiles};
 
 /// What a guest does with its files, by way of the store.
-type Guest = Accessor<GuestState, HasFiles>;
+type Guest<S> = Accessor<S, HasFiles>;
 
 /// The end of a stream, and how it ended.
 type Ended = FutureReader<Result<(), ErrorCode>>;
@@ -39,8 +38,8 @@ fn at_once<T>(work: impl Future<Output = T>) -> wasmtime::Result<T> {
 }
 
 /// Does `work` for a guest.
-fn with_files<T>(
-    guest: &Guest,
+fn with_files<S: 'static, T>(
+    guest: &Guest<S>,
     work: impl AsyncFnOnce(&mut Files<'_>) -> FsResult<T>,
 ) -> FilesystemResult<T> {
     guest.with(|mut access| {
@@ -60,7 +59,7 @@ fn error(error: FsError) -> FilesystemError {
 
 /// A stream of these items, and its end, both of which are known.
 fn known<T>(
-    mut store: impl AsContextMut<Data = GuestState>,
+    mut store: impl AsContextMut,
     items: Vec<T>,
     end: Result<(), ErrorCode>,
 ) -> wasmtime::Result<(StreamReader<T>, Ended)>
@@ -89,13 +88,13 @@ impl HostDescriptor for Files<'_> {
     }
 }
 
-impl HostDescriptorWithStore<GuestState> for HasFiles {
+impl<S: 'static> HostDescriptorWithStore<S> for HasFiles {
     fn read_via_stream(
-        mut access: Access<'_, GuestState, Self>,
+        mut access: Access<'_, S, Self>,
         fd: Resource<Descriptor>,
         at: Filesize,
     ) -> wasmtime::Result<(StreamReader<u8>, Ended)> {
-        match streams::Reading::open(access.data_mut(), fd, at) {
+        match streams::Reading::open(&mut access.get(), fd, at) {
             Ok((reading, end)) => {
                 let stream = StreamReader::new(&mut access, reading)?;
                 Ok((stream, FutureReader::new(&mut access, end)?))
@@ -105,35 +104,35 @@ impl HostDescriptorWithStore<GuestState> for HasFiles {
     }
 
     fn write_via_stream(
-        mut access: Access<'_, GuestState, Self>,
+        mut access: Access<'_, S, Self>,
         fd: Resource<Descriptor>,
         data: StreamReader<u8>,
         at: Filesize,
     ) -> wasmtime::Result<Ended> {
-        let opened = streams::Writing::open(access.data_mut(), fd, Some(at));
+        let opened = streams::Writing::open(&mut access.get(), fd, Some(at));
         streams::write(access, data, opened)
     }
 
     fn append_via_stream(
-        mut access: Access<'_, GuestState, Self>,
+        mut access: Access<'_, S, Self>,
         fd: Resource<Descriptor>,
         data: StreamReader<u8>,
     ) -> wasmtime::Result<Ended> {
-        let opened = streams::Writing::open(access.data_mut(), fd, None);
+        let opened = streams::Writing::open(&mut access.get(), fd, None);
         streams::write(access, data, opened)
     }
 
     fn read_directory(
-        mut access: Access<'_, GuestState, Self>,
+        mut access: Access<'_, S, Self>,
         fd: Resource<Descriptor>,
     ) -> wasmtime::Result<(StreamReader<DirectoryEntry>, Ended)> {
-        let entries = streams::entries(access.data_mut(), fd)?;
+        let entries = streams::entries(&mut access.get(), fd)?;
         let end = entries.1.map_or(Ok(Ok(())), |stopped| error(stopped).downcast().map(Err))?;
         known(access, entries.0, end)
     }
 
     async fn advise(
-        guest: &Guest,
+        guest: &Guest<S>,
         fd: Resource<Descriptor>,
         at: Filesize,
         length: Filesize,
@@ -142,24 +141,24 @@ impl HostDescriptorWithStore<GuestState> for HasFiles {
         with_files(guest, async |files| Earlier::advise(files, fd, at, length, earlier::advice(advice)).await)
     }
 
-    async fn sync_data(guest: &Guest, fd: Resource<Descriptor>) -> FilesystemResult<()> {
+    async fn sync_data(guest: &Guest<S>, fd: Resource<Descriptor>) -> FilesystemResult<()> {
         with_files(guest, async |files| Earlier::sync_data(files, fd).await)
     }
 
-    async fn get_flags(guest: &Guest, fd: Resource<Descriptor>) -> FilesystemResult<DescriptorFlags> {
+    async fn get_flags(guest: &Guest<S>, fd: Resource<Descriptor>) -> FilesystemResult<DescriptorFlags> {
         with_files(guest, async |files| Earlier::get_flags(files, fd).await).map(later::descriptor_flags)
     }
 
-    async fn get_type(guest: &Guest, fd: Resource<Descriptor>) -> FilesystemResult<DescriptorType> {
+    async fn get_type(guest: &Guest<S>, fd: Resource<Descriptor>) -> FilesystemResult<DescriptorType> {
         with_files(guest, async |files| Earlier::get_type(files, fd).await).map(later::descriptor_type)
     }
 
-    async fn set_size(guest: &Guest, fd: Resource<Descriptor>, size: Filesize) -> FilesystemResult<()> {
+    async fn set_size(guest: &Guest<S>, fd: Resource<Descriptor>, size: Filesize) -> FilesystemResult<()> {
         with_files(guest, async |files| Earlier::set_size(files, fd, size).await)
     }
 
     async fn set_times(
-        guest: &Guest,
+        guest: &Guest<S>,
         fd: Resource<Descriptor>,
         accessed: NewTimestamp,
         modified: NewTimestamp,
@@ -168,24 +167,24 @@ impl HostDescriptorWithStore<GuestState> for HasFiles {
         with_files(guest, async |files| Earlier::set_times(files, fd, accessed, modified).await)
     }
 
-    async fn sync(guest: &Guest, fd: Resource<Descriptor>) -> FilesystemResult<()> {
+    async fn sync(guest: &Guest<S>, fd: Resource<Descriptor>) -> FilesystemResult<()> {
         with_files(guest, async |files| Earlier::sync(files, fd).await)
     }
 
     async fn create_directory_at(
-        guest: &Guest,
+        guest: &Guest<S>,
         fd: Resource<Descriptor>,
         path: String,
     ) -> FilesystemResult<()> {
         with_files(guest, async |files| Earlier::create_directory_at(files, fd, path).await)
     }
 
-    async fn stat(guest: &Guest, fd: Resource<Descriptor>) -> FilesystemResult<DescriptorStat> {
+    async fn stat(guest: &Guest<S>, fd: Resource<Descriptor>) -> FilesystemResult<DescriptorStat> {
         with_files(guest, async |files| Earlier::stat(files, fd).await).map(later::stat)
     }
 
     async fn stat_at(
-        guest: &Guest,
+        guest: &Guest<S>,
         fd: Resource<Descriptor>,
         flags: PathFlags,
         path: String,
@@ -195,7 +194,7 @@ impl HostDescriptorWithStore<GuestState> for HasFiles {
     }
 
     async fn set_times_at(
-        guest: &Guest,
+        guest: &Guest<S>,
         fd: Resource<Descriptor>,
         flags: PathFlags,
         path: String,
@@ -210,7 +209,7 @@ impl HostDescriptorWithStore<GuestState> for HasFiles {
     }
 
     async fn link_at(
-        guest: &Guest,
+        guest: &Guest<S>,
         fd: Resource<Descriptor>,
         flags: PathFlags,
         old_path: String,
@@ -222,7 +221,7 @@ impl HostDescriptorWithStore<GuestState> for HasFiles {
     }
 
     async fn open_at(
-        guest: &Guest,
+        guest: &Guest<S>,
         fd: Resource<Descriptor>,
         path_flags: PathFlags,
         path: String,
@@ -236,12 +235,16 @@ impl HostDescriptorWithStore<GuestState> for HasFiles {
         })
     }
 
-    async fn readlink_at(guest: &Guest, fd: Resource<Descriptor>, path: String) -> FilesystemResult<String> {
+    async fn readlink_at(
+        guest: &Guest<S>,
+        fd: Resource<Descriptor>,
+        path: String,
+    ) -> FilesystemResult<String> {
         with_files(guest, async |files| Earlier::readlink_at(files, fd, path).await)
     }
 
     async fn remove_directory_at(
-        guest: &Guest,
+        guest: &Guest<S>,
         fd: Resource<Descriptor>,
         path: String,
     ) -> FilesystemResult<()> {
@@ -249,7 +252,7 @@ impl HostDescriptorWithStore<GuestState> for HasFiles {
     }
 
     async fn rename_at(
-        guest: &Guest,
+        guest: &Guest<S>,
         fd: Resource<Descriptor>,
         old_path: String,
         new_fd: Resource<Descriptor>,
@@ -259,7 +262,7 @@ impl HostDescriptorWithStore<GuestState> for HasFiles {
     }
 
     async fn symlink_at(
-        guest: &Guest,
+        guest: &Guest<S>,
         fd: Resource<Descriptor>,
         target: String,
         path: String,
@@ -267,12 +270,16 @@ impl HostDescriptorWithStore<GuestState> for HasFiles {
         with_files(guest, async |files| Earlier::symlink_at(files, fd, target, path).await)
     }
 
-    async fn unlink_file_at(guest: &Guest, fd: Resource<Descriptor>, path: String) -> FilesystemResult<()> {
+    async fn unlink_file_at(
+        guest: &Guest<S>,
+        fd: Resource<Descriptor>,
+        path: String,
+    ) -> FilesystemResult<()> {
         with_files(guest, async |files| Earlier::unlink_file_at(files, fd, path).await)
     }
 
     async fn is_same_object(
-        guest: &Guest,
+        guest: &Guest<S>,
         fd: Resource<Descriptor>,
         other: Resource<Descriptor>,
     ) -> wasmtime::Result<bool> {
@@ -282,12 +289,15 @@ impl HostDescriptorWithStore<GuestState> for HasFiles {
         })
     }
 
-    async fn metadata_hash(guest: &Guest, fd: Resource<Descriptor>) -> FilesystemResult<MetadataHashValue> {
+    async fn metadata_hash(
+        guest: &Guest<S>,
+        fd: Resource<Descriptor>,
+    ) -> FilesystemResult<MetadataHashValue> {
         with_files(guest, async |files| Earlier::metadata_hash(files, fd).await).map(later::metadata_hash)
     }
 
     async fn metadata_hash_at(
-        guest: &Guest,
+        guest: &Guest<S>,
         fd: Resource<Descriptor>,
         flags: PathFlags,
         path: String,

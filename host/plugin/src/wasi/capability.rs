@@ -1,0 +1,96 @@
+//! What a capability is: something that guests import, held to their grant. Each has one file with its data, its
+//! interfaces, which are implemented for a [`View`] of a guest's store, and its [`Capability`]. `instance/state.rs` lists
+//! them. A capability knows neither the other ones nor the store.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use wasmtime::component::{HasData, Linker, ResourceTable};
+use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiView};
+use wasmtime_wasi_http::WasiHttpView;
+
+use crate::call::{ActiveCall, Call};
+use crate::denials::denied_access::DeniedAccess;
+use crate::denials::network_decisions::NetworkDecisions;
+use crate::options::Belongings;
+use crate::threads::OwnThreads;
+use crate::wasi::files::protected::ProtectedPaths;
+use crate::wasi::http::client::Connector;
+use haft_core::limit::Limits;
+
+/// Open files, streams and pollables of one guest. A tool needs a few dozen; each open file is one of haft's own file
+/// descriptors.
+pub(crate) const MAX_RESOURCES: usize = 1000;
+
+/// What a guest imports, and what it has of it.
+pub(crate) trait Capability: Sized + Send + 'static {
+    /// That of a new guest.
+    fn new(guest: &NewGuest<'_>) -> Self;
+
+    /// Links its interfaces, but for those of [`has_later`](Self::has_later).
+    fn link<S: HasCapability<Self>>(_: &mut Linker<S>) -> wasmtime::Result<()> {
+        Ok(())
+    }
+
+    /// Whether an interface is one of those that few components import and that are linked for these alone.
+    fn has_later(_: &str) -> bool {
+        false
+    }
+
+    /// Links these.
+    fn link_later<S: HasCapability<Self>>(_: &mut Linker<S>) -> wasmtime::Result<()> {
+        Ok(())
+    }
+
+    /// Grants what wasmtime itself keeps of it.
+    fn configure(&self, _: &mut WasiCtxBuilder, _: &Call) {}
+
+    /// A call begins.
+    fn begin(&mut self, _: &ActiveCall) {}
+
+    /// The call is over, and the guest may serve another one.
+    fn renew(&mut self, _: &Limits) {}
+}
+
+/// A store's data with a capability.
+pub(crate) trait HasCapability<C>: WasiView + WasiHttpView + Send + 'static {
+    fn view(&mut self) -> View<'_, C>;
+}
+
+/// What a capability sees of a guest's store.
+pub(crate) struct View<'a, C> {
+    pub(crate) shared: &'a mut Shared,
+    pub(crate) own: &'a mut C,
+}
+
+/// The type under which wasmtime finds [`View`] in a store.
+pub(crate) struct Has<C>(PhantomData<C>);
+
+impl<C: Send + 'static> HasData for Has<C> {
+    type Data<'a> = View<'a, C>;
+}
+
+/// What the capabilities of a guest share.
+pub(crate) struct Shared {
+    pub(crate) wasi: WasiCtx,
+    pub(crate) table: ResourceTable,
+    /// What the guest works for.
+    pub(crate) call: ActiveCall,
+    pub(crate) denied: DeniedAccess,
+    pub(crate) decisions: NetworkDecisions,
+    /// Whether the guest was told where its workspace is. Its library keeps it for as long as the instance lives.
+    pub(crate) is_location_known: bool,
+}
+
+/// What a guest is made of.
+pub(crate) struct NewGuest<'a> {
+    pub(crate) call: &'a Arc<Call>,
+    pub(crate) belongings: &'a Belongings,
+    /// Whether the guest can ask haft where its workspace is.
+    pub(crate) can_ask: bool,
+    /// Where haft does work for the guest that the guest's thread may not do.
+    pub(crate) own_threads: OwnThreads,
+    pub(crate) connector: &'a Arc<Connector>,
+    pub(crate) protected_paths: Arc<ProtectedPaths>,
+    pub(crate) decisions: NetworkDecisions,
+}
