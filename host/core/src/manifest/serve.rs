@@ -10,7 +10,7 @@ use super::section::Section;
 /// `[serve]`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Serve {
-    /// Sessions at once, of clients up to 2025-11-25. An idle one holds about 60 KiB, most of it rmcp's channels.
+    /// Sessions at once, of clients up to 2025-11-25. An idle one holds 1 to 2 KiB.
     pub max_sessions: u32,
     /// Connections at once.
     pub max_connections: u32,
