@@ -15,19 +15,20 @@ use std::sync::Arc;
 
 use rmcp::ErrorData;
 use rmcp::model::{
-    CancelTaskMethod, ClientRequest, CompleteRequestMethod, ConstString, DiscoverResult, ErrorCode,
-    GetTaskMethod, Implementation, InitializeRequestParams, InitializeResult, ListPromptsRequestMethod,
-    ListPromptsResult, ListResourceTemplatesRequestMethod, ListResourceTemplatesResult,
-    ListResourcesRequestMethod, ListResourcesResult, ListToolsResult, LoggingLevel, PaginatedRequestParams,
-    PingRequestMethod, ProtocolVersion, ServerConfig, ServerResult, SetLevelRequestMethod, UpdateTaskMethod,
+    CancelTaskMethod, ClientRequest, CompleteRequestMethod, CompleteResult, ConstString, DiscoverResult,
+    ErrorCode, GetTaskMethod, Implementation, InitializeRequestParams, InitializeResult,
+    ListPromptsRequestMethod, ListPromptsResult, ListResourceTemplatesRequestMethod,
+    ListResourceTemplatesResult, ListResourcesRequestMethod, ListResourcesResult, ListToolsResult,
+    LoggingLevel, PaginatedRequestParams, PingRequestMethod, ProtocolVersion, ServerConfig, ServerResult,
+    SetLevelRequestMethod, UpdateTaskMethod,
 };
 
 pub(super) use self::protocol::agreed_version;
-use self::protocol::{Era, bounded_text, custom, none, server_config, tasks_are_missing};
+use self::protocol::{Era, bounded_text, custom, server_config, tasks_are_missing};
 use super::calls::RunningCalls;
 use super::progress::NotificationFilter;
 use super::requester::Requester;
-use super::snapshot::ToolSnapshots;
+use super::snapshot::{ToolSnapshot, ToolSnapshots};
 use super::tasks::Tasks;
 use haft_callers::Caller;
 use haft_core::report::shortened;
@@ -149,13 +150,20 @@ impl Handler {
             ClientRequest::ReadResourceRequest(request) => {
                 self.while_open(self.read(request.params, requester)).await
             }
-            ClientRequest::ListPromptsRequest(request) => self.list_prompts(request.params, era).await,
-            ClientRequest::ListResourcesRequest(request) => self.list_resources(request.params, era).await,
+            ClientRequest::ListPromptsRequest(request) => {
+                let snapshot = self.offers::<ListPromptsRequestMethod>(request.params, era).await?;
+                Ok(ListPromptsResult::with_all_items(snapshot.offers().prompts().to_vec()).into())
+            }
+            ClientRequest::ListResourcesRequest(request) => {
+                let snapshot = self.offers::<ListResourcesRequestMethod>(request.params, era).await?;
+                Ok(ListResourcesResult::with_all_items(snapshot.offers().resources().to_vec()).into())
+            }
             ClientRequest::ListResourceTemplatesRequest(request) => {
-                self.list_templates(request.params, era).await
+                let snapshot = self.offers::<ListResourceTemplatesRequestMethod>(request.params, era).await?;
+                Ok(ListResourceTemplatesResult::with_all_items(snapshot.offers().templates().to_vec()).into())
             }
             ClientRequest::CompleteRequest(_) => {
-                none::<_, CompleteRequestMethod>(era, ServerResult::CompleteResult)
+                era.is_earlier::<CompleteRequestMethod>().map(|()| CompleteResult::default().into())
             }
             ClientRequest::SubscriptionsListenRequest(request) if !era.has_session => {
                 self.listen(request.params.notifications, requester).await
@@ -193,34 +201,19 @@ impl Handler {
         config
     }
 
-    async fn list_prompts(&self, request: Option<PaginatedRequestParams>, era: Era) -> Answer {
+    /// What is offered beside tools. Many clients ask for it where there is nothing, and take an error for a broken server;
+    /// later revisions are strict.
+    async fn offers<M: ConstString>(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        era: Era,
+    ) -> Result<Arc<ToolSnapshot>, ErrorData> {
         one_page(request)?;
         let snapshot = self.shared.snapshots.complete().await;
         if snapshot.offers().is_empty() {
-            return none::<_, ListPromptsRequestMethod>(era, ServerResult::ListPromptsResult);
+            era.is_earlier::<M>()?;
         }
-        Ok(ListPromptsResult::with_all_items(snapshot.offers().prompts().to_vec()).into())
-    }
-
-    async fn list_resources(&self, request: Option<PaginatedRequestParams>, era: Era) -> Answer {
-        one_page(request)?;
-        let snapshot = self.shared.snapshots.complete().await;
-        if snapshot.offers().is_empty() {
-            return none::<_, ListResourcesRequestMethod>(era, ServerResult::ListResourcesResult);
-        }
-        Ok(ListResourcesResult::with_all_items(snapshot.offers().resources().to_vec()).into())
-    }
-
-    async fn list_templates(&self, request: Option<PaginatedRequestParams>, era: Era) -> Answer {
-        one_page(request)?;
-        let snapshot = self.shared.snapshots.complete().await;
-        if snapshot.offers().is_empty() {
-            return none::<_, ListResourceTemplatesRequestMethod>(
-                era,
-                ServerResult::ListResourceTemplatesResult,
-            );
-        }
-        Ok(ListResourceTemplatesResult::with_all_items(snapshot.offers().templates().to_vec()).into())
+        Ok(snapshot)
     }
 
     /// The tasks, where replicas share them and the client knows them.

@@ -70,10 +70,10 @@ pub(super) struct Invalid {
 ///
 /// # Errors
 /// They are none.
-pub(super) fn parse(bytes: &[u8], scan: &Scan) -> Result<ClientJsonRpcMessage, Invalid> {
+pub(super) fn parse(bytes: &[u8], scan: &Scan) -> Result<ClientJsonRpcMessage, Box<Invalid>> {
     let invalid = |error| {
         let id = scan.id().filter(|_| !scan.is_answer());
-        Invalid { id, error, is_notification: false }
+        Box::new(Invalid { id, error, is_notification: false })
     };
     if scan.method() == Some(CALL) {
         if let Ok(call) = serde_json::from_slice::<Call>(bytes) {
@@ -89,7 +89,7 @@ pub(super) fn parse(bytes: &[u8], scan: &Scan) -> Result<ClientJsonRpcMessage, I
     // What is no character is replaced, and may be all that was wrong.
     let value =
         text::read(bytes).map_err(|error| invalid(ErrorData::parse_error(error.to_string(), None)))?;
-    serde_json::from_value(value.clone()).map_err(|_| Invalid::of(&value))
+    serde_json::from_value(value.clone()).map_err(|_| Box::new(Invalid::of(&value)))
 }
 
 impl Call {

@@ -95,13 +95,13 @@ mod tests {
 
     use super::*;
 
-    fn object(value: Value) -> JsonObject {
+    fn object(value: &Value) -> JsonObject {
         value.as_object().unwrap().clone()
     }
 
     #[test]
     fn a_header_repeats_an_argument_at_any_depth() {
-        let schema = object(json!({"properties": {
+        let schema = object(&json!({"properties": {
             "a": {"type": "string", "x-mcp-header": "A"},
             "b": {"properties": {"c": {"type": "integer", "x-mcp-header": "C"}}},
         }}));
@@ -125,7 +125,7 @@ mod tests {
                 map.append(name, HeaderValue::from_static(value));
             }
             map.append("mcp-method", HeaderValue::from_static("tools/call"));
-            let checked = check(&of(&map), &schema, Some(&object(arguments.clone())));
+            let checked = check(&of(&map), &schema, Some(&object(&arguments)));
             assert_eq!(checked.is_ok(), fits, "{arguments}: {checked:?}");
         }
     }

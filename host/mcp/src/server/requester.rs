@@ -78,17 +78,3 @@ pub(super) fn shows_forms(capabilities: &ClientCapabilities) -> bool {
     let elicitation = capabilities.elicitation.as_ref();
     elicitation.is_some_and(|kinds| kinds.form.is_some() || kinds.url.is_none())
 }
-
-/// The way to a client that is told nothing before its answer.
-pub(super) struct NoLink;
-
-#[async_trait]
-impl Link for NoLink {
-    fn tell(&self, _: ServerNotification, _: bool) -> bool {
-        true
-    }
-
-    async fn ask(&self, _: ElicitRequestParams) -> Result<ElicitResult, String> {
-        Err("it takes no questions".into())
-    }
-}

@@ -12,9 +12,9 @@ use crate::server::tool_news::{differences, notifications};
 
 impl Handler {
     /// Tells the client of what it subscribes to, until it takes the request back or haft ends.
-    pub(super) async fn listen(&self, requested: SubscriptionFilter, requester: Requester) -> Answer {
+    pub(super) async fn listen(&self, filter: SubscriptionFilter, requester: Requester) -> Answer {
         let config = self.config();
-        let accepted = requested.supported_by(&config.capabilities);
+        let accepted = filter.supported_by(&config.capabilities);
         let params = SubscriptionsAcknowledgedNotificationParams::new(accepted.clone());
         let acknowledged = SubscriptionsAcknowledgedNotification::new(params);
         tell(&requester, ServerNotification::SubscriptionsAcknowledgedNotification(acknowledged));
@@ -35,7 +35,7 @@ impl Handler {
             changes.filter(|change| is_accepted(accepted, change)).for_each(|change| tell(requester, change));
             seen = other;
         }
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 

@@ -8,7 +8,7 @@
 use rmcp::ErrorData;
 use rmcp::model::{
     ClientCapabilities, ClientRequest, ConstString, ErrorCode, Implementation, ProtocolVersion,
-    ServerCapabilities, ServerConfig, ServerResult,
+    ServerCapabilities, ServerConfig,
 };
 
 use super::Answer;
@@ -90,7 +90,7 @@ impl Era {
 
     /// An error where the method `M` is one of earlier revisions alone.
     pub(super) fn is_earlier<M: ConstString>(self) -> Result<(), ErrorData> {
-        if !self.is_later { Ok(()) } else { Err(ErrorData::method_not_found::<M>()) }
+        if self.is_later { Err(ErrorData::method_not_found::<M>()) } else { Ok(()) }
     }
 
     /// An answer with what its era has in it, and without what it has not.
@@ -116,12 +116,6 @@ impl Era {
 pub(in crate::server) fn agreed_version(asked: &ProtocolVersion) -> ProtocolVersion {
     let is_spoken = asked.has_initialize() && ProtocolVersion::KNOWN_VERSIONS.contains(asked);
     if is_spoken { asked.clone() } else { ProtocolVersion::LATEST_WITH_INITIALIZE }
-}
-
-/// The answer to requests for unsupported lists: an empty one, since many clients ask anyway and take an error for a
-/// broken server; later revisions are strict.
-pub(super) fn none<T: Default, M: ConstString>(era: Era, list: impl FnOnce(T) -> ServerResult) -> Answer {
-    era.is_earlier::<M>().map(|()| list(T::default()))
 }
 
 /// The answer to what is no request that rmcp knows: another method, or one of these with other parameters.

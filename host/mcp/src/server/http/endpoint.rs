@@ -32,7 +32,7 @@ use super::sessions::{SessionGuard, Sessions};
 use crate::server::handler::{Answer, ServerShared, agreed_version};
 use crate::server::message;
 use crate::server::parameters;
-use crate::server::requester::{Agreed, Link, NoLink, Requester, shows_forms};
+use crate::server::requester::{Agreed, Requester, shows_forms};
 use haft_core::scan::Scan;
 use haft_core::tool::inline::{self, ThreadLoad};
 
@@ -239,39 +239,32 @@ impl Endpoint {
             }
         };
         revision::check_repeated(headers, &request)?;
-        let stream = wants_events(&request.request).then(|| EventStream::new(Ids::None));
+        let (has_stream, stream) = (wants_events(&request.request), EventStream::new(Ids::None));
         let JsonRpcRequest { id, mut request, .. } = request;
         let meta = std::mem::take(request.get_meta_mut());
         let is_whole = meta.missing_required_keys(&ProtocolVersion::V_2026_07_28).is_empty();
         let (cancel, parameters) = (CancellationToken::new(), Some(parameters::of(headers)));
-        let link: Arc<dyn Link> = match &stream {
-            Some(stream) => stream.clone(),
-            None => Arc::new(NoLink),
-        };
-        let stops = cancel.clone().drop_guard();
+        // A client that hangs up stops its request.
+        let (stops, link) = (cancel.clone().drop_guard(), stream.clone());
         let requester = Requester { id: id.clone(), meta, cancel, session: None, parameters, link };
         let (handler, own) = (caller.handler(), stream.clone());
         let call = async move {
             let answer = handler.answer(request, requester).await;
             let (status, message) = (status_of(&answer, is_whole), written(answer, id));
-            if let Some(stream) = own {
-                stream.answer(message.clone(), status);
-            }
+            own.answer(message.clone(), status);
             (status, message)
         };
         let begun = self.begin(call, is_short);
-        let Some(stream) = stream else {
+        if !has_stream {
             let (status, message) = ended(begun).await?;
             return Ok(response::whole(status, JSON, message));
-        };
+        }
         if let Err(call) = begun {
             self.runtime.spawn(end_with(call, stream.clone()));
         }
-        if let Some(failure) = stream.failure().await {
-            return Ok(failure);
-        }
-        // A client that hangs up stops its request.
-        Ok(stream.whole(false).unwrap_or_else(|| stream.response(false, self.end(stops))))
+        let failure = stream.failure().await;
+        let answer = failure.or_else(|| stream.whole(false));
+        Ok(answer.unwrap_or_else(|| stream.response(false, self.end(stops))))
     }
 
     /// The stream of a session, or what came after the event that the client has last.
@@ -358,7 +351,7 @@ async fn end_with<T>(call: JoinHandle<T>, stream: Arc<EventStream>) {
 /// The message that a body is.
 fn parsed(body: &[u8], scan: &Scan) -> Result<ClientJsonRpcMessage, Refusal> {
     let refused =
-        |invalid: message::Invalid| Refusal::error(StatusCode::BAD_REQUEST, invalid.id, invalid.error);
+        |invalid: Box<message::Invalid>| Refusal::error(StatusCode::BAD_REQUEST, invalid.id, invalid.error);
     message::parse(body, scan).map_err(refused)
 }
 

@@ -193,52 +193,48 @@ impl EventStream {
 
     /// Waits for the first event, or the end. The answer, where that is all and no success.
     pub(super) async fn failure(&self) -> Option<HttpResponse> {
-        loop {
-            let mut changed = std::pin::pin!(self.changed.notified());
-            // Registered before the check, so that no notification is missed.
-            changed.as_mut().enable();
-            if let Some(begun) = self.begun() {
-                return begun;
-            }
-            changed.await;
-        }
+        self.until(|| self.begun()).await
     }
 
-    /// As [`EventStream::failure`], where there is an event or the end.
-    fn begun(&self) -> Option<Option<HttpResponse>> {
+    fn begun(&self) -> Poll<Option<HttpResponse>> {
         let state = self.state.lock();
         if !state.is_over && state.events.is_empty() {
-            return None;
+            return Poll::Pending;
         }
-        let failure =
-            state.events.front().filter(|_| state.events.len() == 1 && state.status != StatusCode::OK);
-        Some(failure.map(|text| response::whole(state.status, response::JSON, text.clone())))
+        let is_failure = state.events.len() == 1 && state.status != StatusCode::OK;
+        let only = state.events.front().filter(|_| is_failure);
+        Poll::Ready(only.map(|text| response::whole(state.status, response::JSON, text.clone())))
     }
 
     /// The next event for `reader`; nothing where there is none any more.
     async fn next(self: Arc<Self>, reader: u64) -> Option<Bytes> {
-        loop {
-            let mut changed = std::pin::pin!(self.changed.notified());
-            changed.as_mut().enable();
-            if let Some(next) = self.ready(reader) {
-                return next;
-            }
-            changed.await;
-        }
+        self.until(|| self.poll_next(reader)).await
     }
 
-    /// As [`EventStream::next`], where that does not take waiting.
-    fn ready(&self, reader: u64) -> Option<Option<Bytes>> {
+    fn poll_next(&self, reader: u64) -> Poll<Option<Bytes>> {
         let mut state = self.state.lock();
         if matches!(self.ids, Ids::Request(_)) && state.readers != reader {
-            return Some(None);
+            return Poll::Ready(None);
         }
         if let Some(event) = state.next() {
             let mut text = Vec::with_capacity(event.len() + 32);
             self.frame(state.read, &event, &mut text);
-            return Some(Some(text.into()));
+            return Poll::Ready(Some(text.into()));
         }
-        state.is_over.then_some(None)
+        if state.is_over { Poll::Ready(None) } else { Poll::Pending }
+    }
+
+    /// Waits for what `poll` comes to, which changes with the stream.
+    async fn until<T>(&self, poll: impl Fn() -> Poll<T>) -> T {
+        loop {
+            let mut changed = std::pin::pin!(self.changed.notified());
+            // Registered before the check, so that no notification is missed.
+            changed.as_mut().enable();
+            if let Poll::Ready(found) = poll() {
+                return found;
+            }
+            changed.await;
+        }
     }
 
     fn priming(&self, read: u64) -> Vec<u8> {
@@ -374,7 +370,7 @@ mod tests {
         assert_eq!(last.request, Some(7));
         stream.resume(&last);
         let rest = read(stream.clone().response(false, std::future::pending())).await;
-        assert_eq!(rest, all[all.find("id: 3/7").unwrap()..]);
+        assert_eq!(Some(rest.as_str()), all.find("id: 3/7").and_then(|at| all.get(at..)));
         assert!(["", "x", "1/", "1/x", "/7", "-1"].iter().all(|text| LastEvent::parse(text).is_none()));
     }
 

@@ -67,9 +67,10 @@ impl Refusal {
 
     pub(super) fn into_response(self) -> HttpResponse {
         tracing::info!(status = self.status.as_u16(), why = self.why, "request refused");
-        let mut answer = match self.is_message {
-            true => whole(self.status, JSON, self.why),
-            false => whole(self.status, "", self.why + "\n"),
+        let mut answer = if self.is_message {
+            whole(self.status, JSON, self.why)
+        } else {
+            whole(self.status, "", self.why + "\n")
         };
         if let Some(challenge) = self.challenge {
             answer.headers_mut().insert(WWW_AUTHENTICATE, challenge);

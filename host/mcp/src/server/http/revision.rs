@@ -97,15 +97,13 @@ pub(super) fn is_of_session(
 /// The revision that a head names. `may_be_unknown`: the request names one too, and is told itself which there are.
 fn named_version(headers: &HeaderMap, may_be_unknown: bool) -> Result<Option<ProtocolVersion>, Refusal> {
     let Some(value) = headers.get(VERSION) else { return Ok(None) };
-    let named = value.to_str().ok().and_then(|text| serde_json::from_value(text.into()).ok());
-    match named.filter(|named| may_be_unknown || ProtocolVersion::KNOWN_VERSIONS.contains(named)) {
-        Some(named) => Ok(Some(named)),
-        None => {
-            let why =
-                format!("unsupported MCP-Protocol-Version: {}", String::from_utf8_lossy(value.as_bytes()));
-            Err(Refusal::new(StatusCode::BAD_REQUEST, why))
-        }
-    }
+    let named =
+        value.to_str().ok().and_then(|text| serde_json::from_value::<ProtocolVersion>(text.into()).ok());
+    let known = named.filter(|named| may_be_unknown || ProtocolVersion::KNOWN_VERSIONS.contains(named));
+    known.map(Some).ok_or_else(|| {
+        let why = format!("unsupported MCP-Protocol-Version: {}", String::from_utf8_lossy(value.as_bytes()));
+        Refusal::new(StatusCode::BAD_REQUEST, why)
+    })
 }
 
 /// Checks that the head of a request which opens a session names the revision that it asks for, if any.
@@ -201,7 +199,7 @@ mod tests {
         pairs.collect()
     }
 
-    fn call(meta: Value) -> ClientJsonRpcMessage {
+    fn call(meta: &Value) -> ClientJsonRpcMessage {
         let params = json!({"name": "x", "_meta": meta});
         let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
         serde_json::from_value(call).unwrap()
@@ -242,7 +240,7 @@ mod tests {
             (None, None, later),
         ] {
             let own: Vec<_> = named.into_iter().map(|named| (VERSION, named)).collect();
-            let found = is_of_session(&headers(&own), Some(&call(meta.clone())));
+            let found = is_of_session(&headers(&own), Some(&call(&meta)));
             assert_eq!(found.ok(), expected, "{named:?} {meta}");
         }
     }

@@ -152,7 +152,9 @@ impl Session {
         self.life.cancel();
         self.events.end();
         let streams = std::mem::take(&mut self.state.lock().streams);
-        streams.values().for_each(|stream| stream.end());
+        for stream in streams.values() {
+            stream.end();
+        }
     }
 }
 

@@ -33,7 +33,7 @@ impl Endpoint {
                 }
                 Ok(message) => take(session, message),
                 Err(invalid) => {
-                    answers.push(message::refusal(invalid.id, invalid.error, false).to_string().into())
+                    answers.push(message::refusal(invalid.id, invalid.error, false).to_string().into());
                 }
             }
         }

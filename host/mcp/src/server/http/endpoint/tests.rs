@@ -65,12 +65,13 @@ impl Opened {
     }
 }
 
+const CHANGED: &str = "notifications/tools/list_changed";
+
 /// A client that has no stream is told of other tools once it has one, and once.
 #[tokio::test]
 async fn news_that_a_client_missed_are_told_in_its_next_stream() {
     let opened = Opened::new("2025-11-25").await;
     opened.publisher.publish(no_tools());
-    const CHANGED: &str = "notifications/tools/list_changed";
     let stream = opened.send(Method::GET, "").await.unwrap();
     let told = Opened::read_until(stream, CHANGED).await;
     assert!(told.starts_with("id: 0\nretry: 3000\ndata: \n\nid: 1\n"), "{told}");
