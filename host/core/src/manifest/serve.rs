@@ -7,12 +7,11 @@ use super::entry::Entry;
 use super::table::table;
 use super::values::URL;
 
-<<<<<<< HEAD
 table! {
     /// How many clients `haft serve --http` takes, and who they may be.
     #[derive(Clone, Debug, PartialEq)]
     pub struct Serve = "[serve]" {
-        // Of clients up to 2025-11-25; at most more than a process has memory for.
+        // Of clients up to 2025-11-25: an idle one holds 1 to 2 KiB; at most more than a process has memory for.
         /// sessions at once; default 2048
         #[read(count 1..=1_000_000)]
         #[also("sessions")]
@@ -37,26 +36,6 @@ table! {
         #[read(Vec::<CallerTable>::KIND, callers)]
         #[also("caller", "users", "tokens", "auth")]
         pub callers: Vec<CallerTable> = Vec::new(),
-=======
-/// `[serve]`.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Serve {
-    /// Sessions at once, of clients up to 2025-11-25. An idle one holds 1 to 2 KiB.
-    pub max_sessions: u32,
-    /// Connections at once.
-    pub max_connections: u32,
-    /// Where clients find it, as `https://tools.example.org/mcp`; `None`: at the host that their requests name.
-    pub url: Option<String>,
-    /// How long calls are still taken once it is told to end: as long as a balancer takes to notice.
-    pub drain: Duration,
-    /// `[[serve.callers]]`, in the order of the file; their names are unique. Empty: whoever has the token calls all.
-    pub callers: Vec<CallerTable>,
-}
-
-impl Default for Serve {
-    fn default() -> Self {
-        Self { max_sessions: 2048, max_connections: 8192, url: None, drain: Self::DRAIN, callers: Vec::new() }
->>>>>>> http
     }
 }
 
