@@ -14,7 +14,7 @@ use std::time::Duration;
 use haft::event::Event;
 use haft::grant::{Grant, HostPattern, Root};
 use haft::limit::Limits;
-use haft::manifest::Reuse;
+use haft::limit::Reuse;
 use haft::plugin::{Contract, GrantPlace, LoadError, Plugin, PluginOptions, PluginTool, Source};
 use haft::tool::Toolbox;
 use serde_json::json;

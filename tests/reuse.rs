@@ -9,7 +9,7 @@ use haft::call::ToolCall;
 use haft::event::{Event, Events};
 use haft::grant::Grant;
 use haft::limit::Limits;
-use haft::manifest::Reuse;
+use haft::limit::Reuse;
 use haft::plugin::{GrantPlace, Plugin, PluginOptions, PluginTool, Source};
 use haft::tool::inline::{self, ThreadLoad};
 use haft::tool::{Session, Toolbox};

@@ -28,7 +28,7 @@ use haft::call::ToolCall;
 use haft::event::{Event, Events};
 use haft::grant::Grant;
 use haft::limit::Limits;
-use haft::manifest::Reuse;
+use haft::limit::Reuse;
 use haft::plugin::{Engine, EngineOptions, GrantPlace, Plugin, PluginOptions, PluginTool, Source};
 use haft::tool::{Session, Toolbox};
 use serde_json::{Value, json};
