@@ -1,41 +1,43 @@
-//! The journal: what was called, by whose leave, and what came of it, as JSON lines in a directory
-//! that no tool may look into. It refuses to be in the way: what cannot be written is said once and
-//! the call goes on.
-//!
-//! - **Two lines a call:** one before the tool runs, with everything known by then and the outcome
-//!   `started`, and one at the end with the same `id` and all the rest, which replaces the first. So a
-//!   call that takes haft down with it is on record too.
-//! - **Written at once:** the first line of a call that may have effects is on file before it runs. Where
-//!   many calls come ([`Journal::gather`]) all other lines wait for 5 ms and are written together; a call that is
-//!   over by then has only its last line (`merged`). Nothing is lost when haft ends and [`write_through`] was called,
-//!   or the journal dropped; when haft is killed, what came in the last 5 ms of calls without effects, and of ends.
-//!   Nothing is synced to disk: when the machine itself goes down, the last seconds may be missing.
-//! - **Several processes** write at the same time: each group is one `write` of whole lines to the end of the file.
-//! - **Bounded:** at `[journal] size` a file is put aside, and goes when there are `[journal] keep` of newer ones.
+//! What tools know of the journal: the record of a call, and where its lines go. The crate `haft-journal` writes and reads
+//! the files.
 
 mod arguments;
-mod file;
-mod reader;
 mod record;
-mod writer;
 
-use std::path::Path;
+use std::fmt;
 use std::sync::Arc;
 
-pub use self::reader::{Bookmark, Calls, Followed, Found, Last, NewLine, Outline, View, read};
 pub use self::record::{Granted, Outcome, Program, Record};
-use self::writer::Writer;
-pub use self::writer::write_through;
-use crate::limit::KeptJournal;
+
+/// Bytes of a line; many times those of the longest record. What is longer is none.
+pub const MAX_LINE: usize = 1 << 20;
+
+/// Where the lines of calls go.
+pub trait Lines: fmt::Debug + Send + Sync {
+    /// Has lines that may wait written in groups from now on, where many calls are to come.
+    fn gather(&self);
+
+    /// Whether the next lines can be written without opening or moving a file, and without starting a thread.
+    fn is_settled(&self) -> bool;
+
+    /// Notes that a call begins, before it returns or, where the line `may_wait`, a moment later.
+    fn begin(&self, record: &Arc<Record>, may_wait: bool);
+
+    /// Takes back the first line of the call `id` where it still waits; whether it did.
+    fn forget(&self, id: &str) -> bool;
+
+    /// Notes that a call has ended.
+    fn end(&self, record: &Record);
+}
 
 /// Where calls are noted down. Clones write to the same file.
 #[derive(Clone, Debug, Default)]
-pub struct Journal(Option<Arc<Inner>>);
+pub struct Journal(Option<Arc<Inner<dyn Lines>>>);
 
 #[derive(Debug)]
-struct Inner {
+struct Inner<L: ?Sized> {
     program: Program,
-    writer: Arc<Writer>,
+    lines: L,
 }
 
 impl Journal {
@@ -44,22 +46,16 @@ impl Journal {
         Self::default()
     }
 
-    /// The journal in `directory`, of the calls of `program`. Nothing is made or opened before the
-    /// first call.
-    pub fn new(directory: &Path, program: Program) -> Self {
-        Self::with(directory, program, KeptJournal::default())
-    }
-
-    /// The same, of which is kept what `table` says.
-    pub fn with(directory: &Path, program: Program, table: KeptJournal) -> Self {
-        Self(Some(Arc::new(Inner { program, writer: Arc::new(Writer::new(directory, table)) })))
+    /// The journal of the calls of `program`, whose lines go to `lines`.
+    pub fn of(program: Program, lines: impl Lines + 'static) -> Self {
+        Self(Some(Arc::new(Inner { program, lines })))
     }
 
     /// Has lines that may wait written in groups from now on, where many calls are to come. What waits at the end of
-    /// the process is written by [`write_through`], or when the journal is dropped.
+    /// the process is written by `haft_journal::write_through`, or when the journal is dropped.
     pub fn gather(&self) {
         if let Some(inner) = &self.0 {
-            inner.writer.gather();
+            inner.lines.gather();
         }
     }
 
@@ -75,26 +71,22 @@ impl Journal {
 
     /// Whether the next lines can be written without opening or moving a file, and without starting a thread.
     pub fn is_settled(&self) -> bool {
-        self.0.as_ref().is_none_or(|inner| inner.writer.is_settled())
+        self.0.as_ref().is_none_or(|inner| inner.lines.is_settled())
     }
 
-    /// Notes that a call begins, before it returns or, where the line `may_wait`, within 5 ms.
+    /// Notes that a call begins, before it returns or, where the line `may_wait`, a moment later.
     pub(crate) fn begin(&self, record: &Arc<Record>, may_wait: bool) {
         if let Some(inner) = &self.0 {
-            inner.writer.begin(record, may_wait);
+            inner.lines.begin(record, may_wait);
         }
     }
 
     /// Notes that a call has ended, and what `ended` adds to its record.
     pub(crate) fn end(&self, begun: Arc<Record>, ended: impl FnOnce(Record) -> Record) {
         if let Some(inner) = &self.0 {
-            inner.writer.end(begun, ended);
+            let merged = inner.lines.forget(&begun.id);
+            // No other owner is left, but for a moment.
+            inner.lines.end(&Record { merged, ..ended(Arc::unwrap_or_clone(begun)) });
         }
-    }
-}
-
-impl Drop for Inner {
-    fn drop(&mut self) {
-        self.writer.stop();
     }
 }

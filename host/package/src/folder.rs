@@ -11,7 +11,7 @@ use super::MAX_SIZE;
 use super::inventory::{Inventory, MANIFEST, Unfit};
 use super::listing::{TreeError, io_error, joined, open, refuse_special};
 use super::parts::{is_left_out, parts};
-use haft_core::manifest::Manifest;
+use haft_manifest::Manifest;
 
 /// Copies what belongs to the package in the folder `from` to `to`, which is made. Returns the paths of the
 /// files that do not, without histories and what tools can make again.

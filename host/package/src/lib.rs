@@ -42,8 +42,8 @@ pub use self::progress::{Progress, Step};
 pub use self::project::{Change, Project, ProjectEntry, ProjectError, Unchanged};
 pub use self::request::{Limit, Request, more};
 pub use self::store::{Held, Installing, Store, StoreError, SweepError, Swept, SweptEntry};
-pub use haft_core::manifest::{PackageSource, SourceError};
 pub use haft_core::skill::Skill;
+pub use haft_manifest::{PackageSource, SourceError};
 
 /// The largest file that is fetched, and the most that the files of one package may have together:
 /// ten times a component with a whole Python inside.

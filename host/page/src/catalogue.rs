@@ -1,7 +1,7 @@
 //! What the page is told of the tools of a program, by whoever has one.
 
 use async_trait::async_trait;
-use haft_core::journal::Granted;
+use haft_journal::Granted;
 use serde::Serialize;
 
 /// Knows the tools of the program that the page was opened for.

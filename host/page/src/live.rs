@@ -13,8 +13,8 @@ use tokio::sync::{broadcast, watch};
 
 use crate::desk::{Desk, Waiting};
 use crate::history::Row;
-use haft_core::journal::{Followed, NewLine, View};
 use haft_core::sync::Lock;
+use haft_journal::{Followed, NewLine, View};
 
 /// How often it is looked at what was added: with the 5 ms that a line waits for being written and a frame of the
 /// browser less than the tenth of a second in which a row has to be there.

@@ -9,7 +9,7 @@ use jiff::{SignedDuration, Timestamp, Zoned};
 use serde::Serialize;
 
 use crate::history::{Hint, Row, is_alive, who};
-use haft_core::journal::{Outcome, Outline, Record, View};
+use haft_journal::{Outcome, Outline, Record, View};
 
 /// Lines that are read, the last ones: a second's work. Where they end the answer says so.
 const MAX_LINES: usize = 200_000;

@@ -8,7 +8,7 @@ use std::path::Path;
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
-use haft_core::journal::{Granted, Outcome, Outline, View};
+use haft_journal::{Granted, Outcome, Outline, View};
 
 /// Calls that are counted: the last ones. Fifty a minute for a day, or a busy server's last seconds.
 const MAX_CALLS: usize = 100_000;
@@ -127,7 +127,7 @@ fn first(tools: &HashMap<String, Called>, until: Timestamp) -> Option<Timestamp>
 }
 
 impl Called {
-    fn of(last: Option<haft_core::journal::Record>) -> Self {
+    fn of(last: Option<haft_journal::Record>) -> Self {
         let last = last.map(|record| ToolFigures {
             origin: record.origin,
             digest: record.digest,

@@ -12,8 +12,8 @@ use toml::Spanned;
 use super::snapshot;
 use haft_core::grant::HostPattern;
 use haft_core::limit::Limits;
-use haft_core::manifest::units;
 use haft_core::report::Span;
+use haft_manifest::units;
 
 /// The longest that a case may take.
 const MAX_TIME: Duration = Duration::from_mins(10);

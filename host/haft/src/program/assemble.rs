@@ -11,7 +11,7 @@ use super::pending_plugin::{self, PendingPlugin};
 use super::rights::Rights;
 use super::server_set::Servers;
 use super::{Dirs, backend, children, plugins, required_tools, servers, worker_servers};
-use haft_core::secret::Secrets;
+use haft_manifest::Secrets;
 use haft_plugin_host::Engine;
 use haft_sandbox::Backend;
 

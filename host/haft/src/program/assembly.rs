@@ -10,9 +10,9 @@ use super::under::Under;
 use super::watching::Watching;
 use haft_core::grant::Grant;
 use haft_core::limit::Limits;
-use haft_core::manifest::{Label, Manifest, Package};
 use haft_core::report::Problem;
 use haft_core::tool::{DuplicateTool, Tool, Toolbox};
+use haft_manifest::{Label, Manifest, Package};
 use haft_nats::NatsTool;
 use haft_package::lock_path;
 

@@ -5,8 +5,8 @@ use super::assembly::Assembly;
 use super::pending_plugin::PendingPlugin;
 use haft_core::grant::{Grant, HostPattern};
 use haft_core::limit::Limits;
-use haft_core::manifest::{Builtins, Label};
 use haft_core::tool::SubjectArgument;
+use haft_manifest::{Builtins, Label};
 use haft_plugin_host::{GrantPlace, Source};
 
 /// A component that comes with haft. The list of them is `plugins/builtins.rs`.

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use super::allow::Allow;
 use super::{Dirs, start_up};
 use haft_core::grant::{Closed, CredentialStore, Grant, Reach, Right, Root, SandboxMode, Why};
-use haft_core::manifest::{GrantTable, Located, Manifest, Package, Plugin, Seal};
 use haft_core::report::{Problem, Report, nearest};
 use haft_core::tool::Widening;
+use haft_manifest::{GrantTable, Located, Manifest, Package, Plugin, Seal};
 use haft_package::{Bundle, lock_path};
 
 /// Adds a right; relative paths start where the program is run, as on any command line.

@@ -1,8 +1,8 @@
 //! The headers that haft adds to plugins' requests, with their values. Nothing is sent from here.
 
-use haft_core::manifest::PluginSecret;
 use haft_core::report::Problem;
-use haft_core::secret::Secrets;
+use haft_manifest::PluginSecret;
+use haft_manifest::Secrets;
 use haft_plugin_host::Injection;
 
 /// The headers of a plugin. One whose value cannot be had is a problem, and the plugin works

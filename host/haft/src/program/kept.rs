@@ -7,10 +7,10 @@ use serde_json::{Map, Value};
 use super::Dirs;
 use super::pending_plugin::PendingPlugin;
 use haft_core::grant::Grant;
-use haft_core::manifest::{Located, Manifest, Setting};
 use haft_core::report::Problem;
-use haft_core::secret::Secrets;
 use haft_core::tool::Schema;
+use haft_manifest::Secrets;
+use haft_manifest::{Located, Manifest, Setting};
 use haft_plugin_host::{Config, Plugin, Storage};
 use haft_state::Owner;
 

@@ -9,9 +9,10 @@ use super::options::Options;
 use super::pins::Pinned;
 use super::trust::{Agreement, LeftOut, Trust, Untrusted};
 use super::under::Under;
-use haft_core::manifest::Manifest;
 use haft_core::report::{Problem, Report};
-use haft_core::secret::{Redactor, Secrets};
+use haft_core::secret::Redactor;
+use haft_manifest::Manifest;
+use haft_manifest::Secrets;
 use haft_package::{Lock, Project, Store, lock_path};
 
 /// What is written about a program: its files, as they are on this machine. Grants nothing.

@@ -9,12 +9,13 @@ use secrecy::SecretString;
 use serde_json::json;
 
 use super::passenger::CallerAndTrace;
-use haft_core::manifest::{Label, Manifest, NatsLogin, NatsUrl, SecretSource, TextOrSecret, Transport};
 use haft_core::report::Problem;
-use haft_core::secret::{Redactor, Secrets};
+use haft_core::secret::Redactor;
 use haft_core::sync::Lock;
 use haft_core::tool::Tool;
 use haft_core::trace::Trace;
+use haft_manifest::Secrets;
+use haft_manifest::{Label, Manifest, NatsLogin, NatsUrl, SecretSource, TextOrSecret, Transport};
 use haft_nats::{Gate, Identity, LinkError, Login, NatsTool, Server, Settings, Tls};
 
 /// What this process is to other machines, and where it meets them. Clones share one gate.

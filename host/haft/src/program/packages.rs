@@ -12,10 +12,10 @@ use super::pending_plugin::{PendingPlugin, offers};
 use super::pins::{Agreed, Pinned, agreed, not_installed};
 use super::{Dirs, approvals, grants, patterns};
 use haft_core::grant::{Grant, Right, Root};
-use haft_core::manifest::{Manifest, Package as Declared};
 use haft_core::report::Problem;
 use haft_core::skill::Shelved;
 use haft_core::tool::SubjectArgument;
+use haft_manifest::{Manifest, Package as Declared};
 use haft_package::{Bundle, Kind, StoreError};
 use haft_plugin_host::{GrantPlace, Source};
 use haft_sandbox::confine::Confiner;
@@ -226,7 +226,7 @@ fn add_command(
     assembly: &mut Assembly<'_>,
     declared: &Declared,
     bundle: &Bundle,
-    tool: &haft_core::manifest::CommandTool,
+    tool: &haft_manifest::CommandTool,
     confiner: &Confiner,
     grant: &Grant,
 ) {

@@ -5,9 +5,9 @@ use super::pins::Agreed;
 use haft_core::call::ToolDef;
 use haft_core::grant::Grant;
 use haft_core::limit::Limits;
-use haft_core::manifest::{Component, Label, Located, Package, Plugin as Declared, PluginSecret, ToolName};
 use haft_core::report::Span;
 use haft_core::tool::SubjectArgument;
+use haft_manifest::{Component, Label, Located, Package, Plugin as Declared, PluginSecret, ToolName};
 use haft_package::disclosure::Disclosure;
 use haft_plugin_host::{GrantPlace, PluginOffer, Source};
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use haft_core::manifest::Located;
 use haft_core::report::{Problem, Span};
+use haft_manifest::Located;
 use haft_package::{Digest, Kind, Lock, PackageSource, Pin, Store};
 
 /// What pins say of entries, and where what they pin is kept.

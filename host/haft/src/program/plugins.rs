@@ -13,10 +13,10 @@ use super::pending_plugin::{PendingPlugin, described};
 use super::pins::{Pinned, agreed, not_installed};
 use super::{Dirs, approvals, builtins, hooks, injections, kept, machines, patterns};
 use haft_core::grant::Grant;
-use haft_core::manifest::{Component, Located, Manifest, Plugin as Declared, ToolPattern};
 use haft_core::report::Problem;
-use haft_core::secret::Secrets;
 use haft_core::tool::{SubjectArgument, Tool, exposed_name};
+use haft_manifest::Secrets;
+use haft_manifest::{Component, Located, Manifest, Plugin as Declared, ToolPattern};
 use haft_package::Kind;
 use haft_plugin_host::{Engine, GrantPlace, LoadError, Plugin, PluginOffer, PluginTool, Source, Uncallable};
 

@@ -1,8 +1,8 @@
 //! `[requires_tools]`: tools that an agent of this program needs.
 
 use super::assembly::Assembly;
-use haft_core::manifest::Located;
 use haft_core::report::Problem;
+use haft_manifest::Located;
 
 /// Notes each that is not there as a problem.
 pub(super) fn check(assembly: &mut Assembly<'_>) {

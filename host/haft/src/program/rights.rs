@@ -10,8 +10,8 @@ use super::options::Options;
 use super::packages::{self, Installed};
 use super::under::Under;
 use haft_core::grant::{Grant, Root};
-use haft_core::manifest::Prewarm;
 use haft_core::report::Problem;
+use haft_manifest::Prewarm;
 use haft_plugin_host::{Engine, EngineOptions};
 use haft_sandbox::confine::{Confiner, Layers};
 

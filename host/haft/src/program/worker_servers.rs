@@ -8,8 +8,8 @@ use super::options::{Ask, Options};
 use super::patterns;
 use haft_core::grant::Grant;
 use haft_core::limit::Limits;
-use haft_core::manifest::{McpServer, ToolPattern};
 use haft_core::report::Problem;
+use haft_manifest::{McpServer, ToolPattern};
 use haft_mcp::client;
 use haft_nats::{Gate, Known, NatsTool};
 

@@ -7,7 +7,7 @@
 use std::path::Path;
 
 use crate::listing::Listing;
-use haft_core::manifest::{Manifest, Transport};
+use haft_manifest::{Manifest, Transport};
 
 /// The command lines of its command tools and of the MCP servers that it starts.
 pub(super) fn all(manifest: &Manifest) -> impl Iterator<Item = &Vec<String>> {

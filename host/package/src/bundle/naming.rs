@@ -1,7 +1,7 @@
 //! What things are called: packages under another name than their own, components by whatever they say.
 
 use super::{Bundle, BundleError};
-use haft_core::manifest::Name;
+use haft_manifest::Name;
 
 impl Bundle {
     /// The package under the name that the user gave it. Where that is another than its own, it stands before the names of

@@ -10,7 +10,7 @@ use crate::{
     Digest, Fetched, Fetching, Installing, Kind, Offered, PackageSource, Pin, ProjectEntry, Request,
     StoreError, fetch,
 };
-use haft_core::manifest::Name;
+use haft_manifest::Name;
 
 /// What is known of a thing before it is fetched.
 #[derive(Clone, Debug)]

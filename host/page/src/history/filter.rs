@@ -1,7 +1,7 @@
 //! Which calls are shown.
 
 use super::who;
-use haft_core::journal::{Outcome, Outline, Record};
+use haft_journal::{Outcome, Outline, Record};
 
 /// What is looked for; an empty text lets everything through.
 #[derive(Clone, Debug, Default)]

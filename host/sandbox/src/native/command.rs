@@ -16,8 +16,8 @@ use crate::process::{self, Output, ProcessSpec};
 use haft_core::call::{Hints, ToolCall, ToolDef, ToolResult};
 use haft_core::limit::Limits;
 use haft_core::lookup::{find_on_path, is_executable};
-use haft_core::manifest::Argument;
 use haft_core::tool::{Context, Subject, Tool, ToolError};
+use haft_manifest::Argument;
 
 /// How long a command may take where its program says nothing.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_mins(2);

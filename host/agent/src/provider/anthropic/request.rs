@@ -11,7 +11,7 @@ use crate::provider::dialect::Terms;
 use crate::provider::files::{DOCUMENTS, Kind, PICTURES, Takes};
 use crate::provider::{Ask, Exchange, Message, Reply, schema};
 use haft_core::call::{Attachment, ToolDef, ToolResult};
-use haft_core::manifest::Effort;
+use haft_core::model::Effort;
 
 /// The default `max_tokens` of an answer, since the API requires a number: of what the models of the fourth generation
 /// and later write at most, the least, so that a long file is written in one call.

@@ -10,8 +10,8 @@ use haft_acp::{Conversation, Failure, Model, Turn};
 use haft_agent::Outcome;
 use haft_agent::provider::{Message, Prompt};
 use haft_core::grant::Root;
-use haft_core::manifest::Route;
 use haft_core::tool::Session;
+use haft_manifest::Route;
 
 /// A dialogue with its id.
 pub(super) struct Talk {
