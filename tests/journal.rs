@@ -9,6 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
+use haft::limit::KeptJournal;
 use haft::program::{Options, Program};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -359,8 +360,11 @@ fn the_log_can_be_followed() {
 #[tokio::test]
 async fn a_dropped_call_is_noted_as_cancelled() {
     let folder = tempfile::tempdir().unwrap();
-    let journal =
-        haft::journal::Journal::new(&folder.path().join("journal"), haft::journal::Program::default());
+    let journal = haft::journal::open(
+        &folder.path().join("journal"),
+        haft::journal::Program::default(),
+        KeptJournal::default(),
+    );
     let options = Options {
         trust: haft::program::Trust::Everything,
         no_journal: true,

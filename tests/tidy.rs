@@ -103,11 +103,12 @@ const HOMES: &[(&str, &[&str])] = &[
     ("async_nats::", &["nats/src"]),
     ("agent_client_protocol_schema::", &["acp/src"]),
     ("similar::", &["package/src/disclosure", "author/src/suite", "core/src/tool/difference.rs"]),
-    ("linux_keyutils::", &["core/src/secret/keyring"]),
+    ("linux_keyutils::", &["manifest/src/secrets/keyring"]),
     (
         "jiff::",
         &[
-            "core/src/journal",
+            "core/src/journal/record.rs",
+            "journal/src",
             "core/src/net/retry.rs",
             "agent/src/session",
             "mcp/src/server/tasks",
@@ -121,7 +122,7 @@ const HOMES: &[(&str, &[&str])] = &[
     (
         "process::Command",
         &[
-            "core/src/secret/keyring/service.rs",
+            "manifest/src/secrets/keyring/service.rs",
             "sandbox/src/confine/helper.rs",
             "sandbox/src/confine/session.rs",
             "sandbox/src/process/detached.rs",

@@ -25,8 +25,8 @@ use std::time::{Duration, Instant};
 
 use haft::call::ToolCall;
 use haft::grant::{Grant, Root};
-use haft::journal::{Journal, Program};
-use haft::limit::Limits;
+use haft::journal::{self, Program};
+use haft::limit::{KeptJournal, Limits};
 use haft::plugin::{Engine, EngineOptions, GrantPlace, Plugin, PluginTool, Source};
 use haft::secret::Redactor;
 use haft::tool::{Session, Toolbox};
@@ -99,7 +99,7 @@ fn journal() {
     let toolbox = toolbox(&runtime, &engine(EngineOptions::DEFAULT_AHEAD, true), "hello", &Grant::none());
     let redactor = Redactor::default();
     redactor.add(&[1, 2, 3, 4, 5].map(|n| SecretString::from(format!("sk-{n}{}", "Ab9_x".repeat(18)))));
-    let journal = Journal::new(directory.path(), Program::default());
+    let journal = journal::open(directory.path(), Program::default(), KeptJournal::default());
     let bare = Session::default();
     let redacted = Session { redactor: redactor.clone(), ..Session::default() };
     let journalled = Session { redactor, journal, ..Session::default() };

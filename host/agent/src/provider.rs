@@ -55,7 +55,7 @@ pub(crate) use self::too_long::TooLong;
 pub use self::turn::{Reply, RequestedCall, Stop, Turn};
 use haft_core::call::Attachment;
 use haft_core::event::Events;
-pub use haft_core::manifest::{ApiFormat, Effort};
+pub use haft_core::model::{ApiFormat, Effort};
 pub use haft_core::net::Retry;
 pub use haft_core::usage::{Cost, Usage};
 

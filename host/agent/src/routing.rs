@@ -3,7 +3,7 @@
 
 use crate::provider::{Ask, Message, Provider, Usage};
 use haft_core::event::Events;
-use haft_core::manifest::Route;
+use haft_core::model::Route;
 use haft_core::tool::Session;
 
 /// The maximum number of characters of the task in the question: its beginning shows the subject.

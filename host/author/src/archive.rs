@@ -11,8 +11,8 @@ use flate2::{Compression, GzBuilder};
 use tar::{Builder, EntryType, Header};
 
 use super::declaration;
-use haft_core::manifest::{Component, Manifest};
 use haft_core::report::{Problem, Report};
+use haft_manifest::{Component, Manifest};
 use haft_package::{MAX_SIZE, parts};
 
 /// Limit on the files of one package; the installer has the same limit.

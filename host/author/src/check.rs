@@ -5,9 +5,9 @@ use serde_json::Value;
 
 use super::pack::{MAX_COMPONENT, size};
 use haft_core::call::ToolDef;
-use haft_core::manifest::GrantTable;
 use haft_core::report::Problem;
 use haft_core::tool::{self, exposed_name};
+use haft_manifest::GrantTable;
 use haft_plugin_host::inspect::Sections;
 use haft_plugin_host::{Contract, LoadError, Plugin};
 

@@ -6,7 +6,7 @@ use anyhow::Context;
 use toml::{Table, Value};
 use toml_edit::DocumentMut;
 
-use haft_core::manifest::Plugin;
+use haft_manifest::Plugin;
 
 /// Keys of `[[plugins]]` with a plugin's requests. The other keys are for the program that uses it.
 const OF_PLUGIN: &[&str] = &["name", "grant", "limits", "secrets"];
@@ -64,7 +64,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use haft_core::manifest::Manifest;
+    use haft_manifest::Manifest;
 
     const WHOLE: &str = r#"
 # planted-comment

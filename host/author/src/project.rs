@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use super::declaration;
 use super::wit::Wit;
-use haft_core::manifest::{self, Component, Manifest, Plugin};
 use haft_core::report::{Problem, Report};
+use haft_manifest::{self as manifest, Component, Manifest, Plugin};
 
 /// The name of a program file.
 const FILE_NAME: &str = "program.toml";

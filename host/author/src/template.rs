@@ -12,8 +12,8 @@ use rustix::io::Errno;
 
 use super::file::File;
 use super::language::{Language, Style};
-use haft_core::manifest::Name;
 use haft_core::report::{Problem, Report};
+use haft_manifest::Name;
 
 /// The functions of the example, in every language.
 pub(crate) const WORLD: File = File { path: "wit/world.wit", text: include_str!("templates/wit/world.wit") };

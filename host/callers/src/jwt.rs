@@ -5,7 +5,7 @@ mod signature;
 
 use std::time::Duration;
 
-use haft_core::manifest::JwtAlgorithm;
+use haft_manifest::JwtAlgorithm;
 use jsonwebtoken::{Algorithm, Header, Validation, decode, decode_header, get_current_timestamp};
 use serde::Deserialize;
 use serde_json::Value;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use haft_core::manifest::JwtAlgorithm;
+use haft_manifest::JwtAlgorithm;
 use secrecy::SecretString;
 
 /// A caller.

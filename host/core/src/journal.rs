@@ -1,40 +1,42 @@
-//! The journal: calls, decisions and outcomes as JSON lines, in a directory that no tool may read. It never blocks
-//! work: a write error is reported once, and the call goes on.
-//!
-//! - **Two lines a call:** one before the tool runs, with everything known by then and the outcome `started`, and
-//!   one at the end with the same `id` and all other fields, which replaces the first. So a call that crashes haft
-//!   is on record too.
-//! - **Written at once:** the first line of a call that may have effects is in the file before the call runs. In a
-//!   server with many calls ([`Journal::gather`]), all other lines wait for 5 ms and are written together; a call
-//!   that has ended by then has only its last line (`merged`). Nothing is lost if [`write_through`] is called
-//!   before haft ends, or the journal is dropped; if haft is killed, the last 5 ms of calls without effects, and of
-//!   ends, are lost. Nothing is synced to the disk: if the machine itself crashes, the last seconds may be missing.
-//! - **Several processes** write concurrently: each group is one `write` of whole lines to the end of the file.
-//! - **Bounded:** at `[journal] size` a file is rotated, and removed when there are `[journal] keep` of newer ones.
+//! The record of a call, and the destination of its lines. The crate `haft-journal` writes and reads the files.
 
 mod arguments;
-mod file;
-mod reader;
 mod record;
-mod writer;
 
-use std::path::Path;
+use std::fmt;
 use std::sync::Arc;
 
-pub use self::reader::{Bookmark, Calls, Followed, Found, Last, NewLine, Outline, View, read};
 pub use self::record::{Granted, Outcome, Program, Record};
-use self::writer::Writer;
-pub use self::writer::write_through;
-use crate::limit::KeptJournal;
+
+/// The maximum size of a line in bytes: many times that of the longest record. A longer line is invalid.
+pub const MAX_LINE: usize = 1 << 20;
+
+/// The destination of the lines of calls.
+pub trait Lines: fmt::Debug + Send + Sync {
+    /// Writes lines that may wait in groups from now on, for many calls.
+    fn gather(&self);
+
+    /// Whether the next lines can be written without opening or moving a file, and without starting a thread.
+    fn is_settled(&self) -> bool;
+
+    /// Records the start of a call, before it returns or, if the line `may_wait`, within 5 ms.
+    fn begin(&self, record: &Arc<Record>, may_wait: bool);
+
+    /// Drops the first line of the call `id` if it still waits. Returns whether it did.
+    fn forget(&self, id: &str) -> bool;
+
+    /// Records the end of a call.
+    fn end(&self, record: &Record);
+}
 
 /// The journal of calls. Clones write to the same file.
 #[derive(Clone, Debug, Default)]
-pub struct Journal(Option<Arc<Inner>>);
+pub struct Journal(Option<Arc<Inner<dyn Lines>>>);
 
 #[derive(Debug)]
-struct Inner {
+struct Inner<L: ?Sized> {
     program: Program,
-    writer: Arc<Writer>,
+    lines: L,
 }
 
 impl Journal {
@@ -43,22 +45,16 @@ impl Journal {
         Self::default()
     }
 
-    /// Returns the journal in `directory` for the calls of `program`. Nothing is created or opened before the first
-    /// call.
-    pub fn new(directory: &Path, program: Program) -> Self {
-        Self::with(directory, program, KeptJournal::default())
+    /// Returns the journal of the calls of `program`, which writes to `lines`.
+    pub fn of(program: Program, lines: impl Lines + 'static) -> Self {
+        Self(Some(Arc::new(Inner { program, lines })))
     }
 
-    /// Returns such a journal with the limits of `table`.
-    pub fn with(directory: &Path, program: Program, table: KeptJournal) -> Self {
-        Self(Some(Arc::new(Inner { program, writer: Arc::new(Writer::new(directory, table)) })))
-    }
-
-    /// Writes lines that may wait in groups from now on, for many calls. [`write_through`] or dropping the journal
-    /// writes the last group.
+    /// Writes lines that may wait in groups from now on, for many calls. `haft_journal::write_through` or dropping the
+    /// journal writes the last group.
     pub fn gather(&self) {
         if let Some(inner) = &self.0 {
-            inner.writer.gather();
+            inner.lines.gather();
         }
     }
 
@@ -74,26 +70,22 @@ impl Journal {
 
     /// Whether the next lines can be written without opening or moving a file, and without starting a thread.
     pub fn is_settled(&self) -> bool {
-        self.0.as_ref().is_none_or(|inner| inner.writer.is_settled())
+        self.0.as_ref().is_none_or(|inner| inner.lines.is_settled())
     }
 
     /// Records the start of a call, before it returns or, if the line `may_wait`, within 5 ms.
     pub(crate) fn begin(&self, record: &Arc<Record>, may_wait: bool) {
         if let Some(inner) = &self.0 {
-            inner.writer.begin(record, may_wait);
+            inner.lines.begin(record, may_wait);
         }
     }
 
     /// Records the end of a call, with the fields that `ended` adds.
     pub(crate) fn end(&self, begun: Arc<Record>, ended: impl FnOnce(Record) -> Record) {
         if let Some(inner) = &self.0 {
-            inner.writer.end(begun, ended);
+            let merged = inner.lines.forget(&begun.id);
+            // No other owner is left, but for a moment.
+            inner.lines.end(&Record { merged, ..ended(Arc::unwrap_or_clone(begun)) });
         }
-    }
-}
-
-impl Drop for Inner {
-    fn drop(&mut self) {
-        self.writer.stop();
     }
 }

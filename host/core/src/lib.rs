@@ -43,8 +43,6 @@ pub mod rule;
 
 pub mod model;
 
-pub mod manifest;
-
 pub mod secret;
 
 pub mod replace;

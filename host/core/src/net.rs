@@ -3,6 +3,7 @@
 
 mod frames;
 mod retry;
+#[cfg(feature = "tls")]
 mod tls;
 
 use std::error::Error;
@@ -10,6 +11,7 @@ use std::net::{IpAddr, Ipv6Addr};
 
 pub use self::frames::{Frames, Framing, TooLong};
 pub use self::retry::{Retry, retry_after};
+#[cfg(feature = "tls")]
 pub use self::tls::tls;
 
 /// The beginnings of HTTP client errors without information.

@@ -26,7 +26,7 @@ pub enum UnitError {
 }
 
 /// The units of sizes, in bytes.
-pub(crate) const SIZES: &[(&str, u64)] = &[
+pub const SIZES: &[(&str, u64)] = &[
     ("B", 1),
     ("KiB", 1 << 10),
     ("MiB", 1 << 20),
@@ -37,7 +37,7 @@ pub(crate) const SIZES: &[(&str, u64)] = &[
 ];
 
 /// The units of durations, in milliseconds.
-pub(crate) const TIMES: &[(&str, u64)] =
+pub const TIMES: &[(&str, u64)] =
     &[("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
 
 /// Parses a size such as `64MiB` or `500KB` into bytes.

@@ -38,9 +38,9 @@ pub use haft_agent as agent;
 pub use haft_agent::provider;
 pub use haft_author as author;
 pub use haft_callers as callers;
-pub use haft_core::{
-    call, event, grant, journal, limit, lookup, manifest, replicas, report, secret, skill, tool, trace, usage,
-};
+pub use haft_core::{call, event, grant, limit, lookup, replicas, report, secret, skill, tool, trace, usage};
+pub use haft_journal as journal;
+pub use haft_manifest as manifest;
 pub use haft_mcp as mcp;
 pub use haft_package as package;
 pub use haft_plugin_host as plugin;

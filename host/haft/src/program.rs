@@ -72,13 +72,14 @@ use self::watching::Watching;
 use haft_agent::{Begun, Sessions};
 use haft_core::event::Events;
 use haft_core::grant::Grant;
-use haft_core::journal::{self, Journal};
-use haft_core::manifest::{Manifest, ToolPattern};
 use haft_core::report::{Problem, Report};
-use haft_core::secret::{Redactor, Secrets};
+use haft_core::secret::Redactor;
 use haft_core::skill::Shelved;
 use haft_core::tool::{Session, Toolbox, Widening};
 use haft_core::trace::Trace;
+use haft_journal::{self as journal, Journal};
+use haft_manifest::Secrets;
+use haft_manifest::{Manifest, ToolPattern};
 use haft_nats::{Identity, LinkError, Reading, Server, Shipper, Worker, WorkerSettings};
 use haft_sandbox::Backend;
 use haft_sandbox::confine::Confiner;
@@ -223,7 +224,7 @@ impl Program {
     pub fn of_worker(self, name: &str) -> Self {
         let journal = if self.journal.is_kept() {
             let program = self.journal.program().on_worker(name);
-            Journal::with(&self.dirs.journal(), program, self.manifest.journal)
+            journal::open(&self.dirs.journal(), program, self.manifest.journal)
         } else {
             Journal::none()
         };
@@ -351,5 +352,5 @@ async fn sources(rights: &Rights<'_>, known: Contribution) -> anyhow::Result<(Me
 fn journal(manifest: &Manifest, dirs: &Dirs) -> Journal {
     let name = manifest.program.as_ref().map(|program| program.name.as_str());
     let path = Some(manifest.path.as_path()).filter(|path| !path.as_os_str().is_empty());
-    Journal::with(&dirs.journal(), journal::Program::new(name, path), manifest.journal)
+    journal::open(&dirs.journal(), journal::Program::new(name, path), manifest.journal)
 }

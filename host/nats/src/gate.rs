@@ -16,9 +16,9 @@ use std::time::Duration;
 
 use async_nats::StatusCode;
 use bytes::Bytes;
-use haft_core::manifest::Label;
 use haft_core::sync::Lock;
 use haft_core::trace::{Gauge, Trace};
+use haft_manifest::Label;
 use tokio::sync::{OnceCell, watch};
 use tokio::task::JoinSet;
 use tokio_stream::StreamExt;

@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime};
 use async_nats::HeaderMap;
 use async_nats::jetstream::consumer::{DeliverPolicy, pull};
 use bytes::Bytes;
-use haft_core::journal::{Bookmark, Followed, Outcome, Record, View};
+use haft_journal::{Bookmark, Followed, Outcome, Record, View};
 use tokio_stream::StreamExt;
 use tokio_util::sync::CancellationToken;
 

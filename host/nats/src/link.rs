@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use async_nats::jetstream::{self, kv};
 use async_nats::{Client, ConnectErrorKind, ConnectOptions, Event, ServerError};
-use haft_core::manifest::NatsStorage;
 use haft_core::sync::Lock;
+use haft_manifest::NatsStorage;
 use secrecy::ExposeSecret;
 use tokio::sync::{OnceCell, watch};
 

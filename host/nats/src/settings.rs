@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use async_trait::async_trait;
-use haft_core::manifest::NatsStorage;
+use haft_manifest::NatsStorage;
 use secrecy::SecretString;
 
 use super::error::LinkError;

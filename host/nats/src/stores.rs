@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use async_nats::jetstream::stream::{Config, DiscardPolicy, StorageType, Stream};
 use async_nats::jetstream::{kv, object_store};
-use haft_core::manifest::NatsStorage;
 use haft_core::replicas::KEPT;
+use haft_manifest::NatsStorage;
 use serde::Serialize;
 
 use super::error::LinkError;

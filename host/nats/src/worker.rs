@@ -13,9 +13,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_nats::{Message, Subscriber};
-use haft_core::manifest::Label;
 use haft_core::sync::Lock;
 use haft_core::trace::{Gauge, Trace};
+use haft_manifest::Label;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio_stream::StreamExt;

@@ -17,9 +17,9 @@ use super::request::{self, Request};
 use super::{Content, Digest, MAX_SIZE};
 use haft_core::limit::Limits;
 use haft_core::lookup::find_on_path;
-use haft_core::manifest::{self, Component, Located, Manifest, Name, NameError, Plugin};
 use haft_core::report::Report;
 use haft_core::skill::{FILE as SKILL, MAX_FILE, Skill, server_keys};
+use haft_manifest::{self as manifest, Component, Located, Manifest, Name, NameError, Plugin};
 use haft_plugin_host::inspect::{self, Sections, SectionsError};
 
 /// A package: its program.toml and the files beside it.

@@ -8,7 +8,7 @@ use toml_edit::{Array, ArrayOfTables, Document, DocumentMut, InlineTable, Item, 
 use super::kind::Kind;
 use super::request::Request;
 use haft_core::grant::{CredentialStore, Right};
-use haft_core::manifest::{Name, PluginSecret, SecretSource};
+use haft_manifest::{Name, PluginSecret, SecretSource};
 
 /// Reasons why an entry cannot be changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -11,7 +11,7 @@ use super::MAX_SIZE;
 use super::inventory::{Inventory, MANIFEST, Unfit};
 use super::listing::{TreeError, io_error, joined, open, refuse_special};
 use super::parts::{is_left_out, parts};
-use haft_core::manifest::Manifest;
+use haft_manifest::Manifest;
 
 /// Copies the package's files from the folder `from` to the new folder `to`. Returns the paths of the other
 /// files, without version control data and generated files.

@@ -43,8 +43,8 @@ pub use self::progress::{Progress, Step};
 pub use self::project::{Change, Project, ProjectEntry, ProjectError, Unchanged};
 pub use self::request::{Limit, Request, more};
 pub use self::store::{Held, Installing, Store, StoreError, SweepError, Swept, SweptEntry};
-pub use haft_core::manifest::{PackageSource, SourceError};
 pub use haft_core::skill::Skill;
+pub use haft_manifest::{PackageSource, SourceError};
 
 /// Limit on the bytes of one fetched file, and of all files of one package: ten times a component that contains
 /// a Python interpreter.

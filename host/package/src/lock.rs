@@ -14,7 +14,7 @@ use super::disclosure::DisclosureDigests;
 use super::kind::Kind;
 use super::oci::{Reference, SCHEME};
 use super::signature::Signer;
-use haft_core::manifest::Name;
+use haft_manifest::Name;
 
 /// The version of the file format that is written, and the newest that is read.
 const VERSION: u32 = 2;

@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use std::io::Read;
 use std::path::{Component as Part, Path};
 
-use haft_core::manifest::{Component, Manifest, Transport};
 use haft_core::skill;
+use haft_manifest::{Component, Manifest, Transport};
 
 /// Files that belong to a package if they exist: texts for models and people.
 const READ: &[&str] = &[skill::FILE, "README.md", "README", "README.txt", "CHANGELOG.md"];

@@ -20,8 +20,8 @@ use self::new::{New, take_back};
 use super::edit::EditError;
 use super::lock::{Lock, LockError, lock_path};
 use super::store::{Store, StoreError};
-use haft_core::manifest::{MAX_FILE, Manifest, folder_of};
 use haft_core::report::{Report, plain};
+use haft_manifest::{MAX_FILE, Manifest, folder_of};
 
 /// Time limit for a change that waits for another haft's change.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
@@ -257,7 +257,7 @@ impl Project {
 }
 
 fn read(path: &Path) -> Result<Option<String>, ProjectError> {
-    match haft_core::manifest::read_bounded(path) {
+    match haft_manifest::read_bounded(path) {
         Ok(bytes) if bytes.len() > MAX_FILE => Err(Manifest::parse_bytes(&bytes, path).err().map_or_else(
             || failed("read", path)(io::ErrorKind::FileTooLarge.into()),
             ProjectError::Manifest,

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use haft_core::grant::Right;
 use haft_core::limit::Limits;
-use haft_core::manifest::units::{self, format_duration, format_size};
-use haft_core::manifest::{
+use haft_manifest::units::{self, format_duration, format_size};
+use haft_manifest::{
     CommandTool, GrantTable, McpServer, PluginSecret, SecretSource, TextOrSecret, Transport,
 };
 use haft_plugin_host::inspect::Asked;

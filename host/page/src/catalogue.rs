@@ -1,7 +1,7 @@
 //! The interface through which the page gets the tools of a program.
 
 use async_trait::async_trait;
-use haft_core::journal::Granted;
+use haft_journal::Granted;
 use serde::Serialize;
 
 /// Provides the tools of the program that the page was opened for.

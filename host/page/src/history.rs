@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 pub(crate) use self::filter::Filter;
 pub(crate) use self::row::{Hint, Row, arguments, is_alive, who};
-use haft_core::journal::{Found, Outcome, Record, View};
+use haft_journal::{Found, Outcome, Record, View};
 
 /// The maximum number of rows of a response: more than anybody reads.
 const MAX_ROWS: usize = 500;

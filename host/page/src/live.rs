@@ -13,8 +13,8 @@ use tokio::sync::{broadcast, watch};
 
 use crate::desk::{Desk, Waiting};
 use crate::history::Row;
-use haft_core::journal::{Followed, NewLine, View};
 use haft_core::sync::Lock;
+use haft_journal::{Followed, NewLine, View};
 
 /// How often new lines are read: together with the 5 ms that a line waits to be written and one frame of the
 /// browser, less than the tenth of a second within which a row must appear.

@@ -9,7 +9,7 @@ use jiff::{SignedDuration, Timestamp, Zoned};
 use serde::Serialize;
 
 use crate::history::{Hint, Row, is_alive, who};
-use haft_core::journal::{Outcome, Outline, Record, View};
+use haft_journal::{Outcome, Outline, Record, View};
 
 /// The maximum number of lines read, from the end: a second's work. The response reports that it was reached.
 const MAX_LINES: usize = 200_000;

@@ -8,7 +8,7 @@ use std::path::Path;
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
-use haft_core::journal::{Granted, Outcome, Outline, View};
+use haft_journal::{Granted, Outcome, Outline, View};
 
 /// The maximum number of calls counted, from the end: fifty a minute for a day, or the last seconds of a busy
 /// server.
@@ -128,7 +128,7 @@ fn first(tools: &HashMap<String, Called>, until: Timestamp) -> Option<Timestamp>
 }
 
 impl Called {
-    fn of(last: Option<haft_core::journal::Record>) -> Self {
+    fn of(last: Option<haft_journal::Record>) -> Self {
         let last = last.map(|record| ToolFigures {
             origin: record.origin,
             digest: record.digest,

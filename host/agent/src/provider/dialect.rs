@@ -11,7 +11,7 @@ use super::output::Formats;
 pub(super) use super::thoughts::Piece;
 use super::thoughts::said;
 use super::{Ask, Reply, Stop, Turn, Usage};
-use haft_core::manifest::Effort;
+use haft_core::model::Effort;
 use haft_core::net::Framing;
 
 /// The parameters of a request beside its content.

@@ -21,7 +21,7 @@ use super::output::Formats;
 use super::schema::{self, Subset};
 use super::{Ask, Exchange, Message, Reply, RequestedCall, Turn, Usage};
 use haft_core::call::{Attachment, ToolDef};
-use haft_core::manifest::Effort;
+use haft_core::model::Effort;
 use haft_core::net::Framing;
 
 /// The name in [`PROVIDERS`](super::PROVIDERS).

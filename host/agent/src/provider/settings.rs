@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::patience::Patience;
 use super::prices::Prices;
-use haft_core::manifest::{ApiFormat, Effort};
+use haft_core::model::{ApiFormat, Effort};
 
 /// The settings of a provider. `Debug` shows no secret.
 #[derive(Clone, Debug)]

@@ -12,8 +12,8 @@ use toml::Spanned;
 use super::snapshot;
 use haft_core::grant::HostPattern;
 use haft_core::limit::Limits;
-use haft_core::manifest::units;
 use haft_core::report::Span;
+use haft_manifest::units;
 
 /// Limit on the time of a case.
 const MAX_TIME: Duration = Duration::from_mins(10);

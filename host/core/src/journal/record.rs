@@ -242,7 +242,7 @@ impl Record {
     }
 
     /// Appends the line with its end.
-    pub(super) fn write_line(&self, lines: &mut Vec<u8>) -> serde_json::Result<()> {
+    pub fn write_line(&self, lines: &mut Vec<u8>) -> serde_json::Result<()> {
         serde_json::to_writer(&mut *lines, self)?;
         lines.push(b'\n');
         Ok(())
@@ -389,7 +389,7 @@ mod tests {
         let arguments = json!({ "a": long, "b": { "c": [long] } });
         let call = ToolCall { id: long.clone(), tool: long.clone(), arguments };
         let record = Record::begun(Program::default(), &call).answered(&long, true);
-        assert!(line(&record).len() < super::super::file::MAX_LINE / 2);
+        assert!(line(&record).len() < super::super::MAX_LINE / 2);
     }
 
     #[test]

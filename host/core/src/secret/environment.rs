@@ -6,7 +6,28 @@ use std::path::Path;
 use secrecy::SecretString;
 
 use super::Redactor;
-use crate::manifest::is_credential;
+
+/// Ends of names whose values are secrets.
+const CREDENTIALS: &[&str] = &[
+    "api_key",
+    "apikey",
+    "access_key",
+    "private_key",
+    "secret_key",
+    "token",
+    "secret",
+    "password",
+    "passwd",
+    "authorization",
+    "cookie",
+    "credentials",
+];
+
+/// Whether a value of this name is a secret, as far as a name can tell.
+pub fn is_credential(name: &str) -> bool {
+    let name = name.to_ascii_lowercase().replace('-', "_");
+    CREDENTIALS.iter().any(|end| name.ends_with(end))
+}
 
 impl Redactor {
     /// Redacts the secrets of the environment: every variable with a name typical of credentials, including the
@@ -54,5 +75,15 @@ mod tests {
         assert!(!secret("HOME", "0123456789"));
         assert!(!secret("GOOGLE_APPLICATION_CREDENTIALS", "/etc"));
         assert!(secret("GOOGLE_APPLICATION_CREDENTIALS", "/no/such/file/A1b2C3=="));
+    }
+
+    #[test]
+    fn credentials_are_told_by_their_names() {
+        for name in ["api_key", "OPENAI_API_KEY", "X-Api-Key", "Authorization", "GITHUB_TOKEN", "password"] {
+            assert!(is_credential(name), "{name}");
+        }
+        for name in ["max_tokens", "TOKENIZERS_PARALLELISM", "secrets", "key", "SORT_KEY"] {
+            assert!(!is_credential(name), "{name}");
+        }
     }
 }

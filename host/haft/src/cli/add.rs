@@ -14,8 +14,8 @@ use crate::cli::install_args::{Rights, parse_source};
 use crate::cli::install_consent::TerminalConsent;
 use crate::cli::install_session::{InstallSession, install_error, installed_json, signer};
 use haft::program::Agreement;
-use haft_core::manifest::Name;
 use haft_core::report::plain;
+use haft_manifest::Name;
 use haft_package::{Added, Addition, Digest, Expected, Installed, ProjectEntry, Restored, Updated};
 
 #[derive(Debug, Args)]

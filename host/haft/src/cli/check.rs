@@ -15,9 +15,9 @@ use super::terminal::Terminal;
 use super::{guidance, mended, trusted};
 use haft::program::{Ask, FILE_NAME, InstallContext, Options, Program};
 use haft_core::lookup::{find_on_path, is_executable};
-use haft_core::manifest::{CommandTool, McpServer, Transport};
 use haft_core::report::Problem;
 use haft_core::tool::{bytes, tokens};
+use haft_manifest::{CommandTool, McpServer, Transport};
 
 #[derive(Debug, Args)]
 pub(super) struct Check {
@@ -121,7 +121,7 @@ fn as_json(program: &Program, components: &[Checked], unknown: &[String]) -> Val
 fn missing(program: &Program) -> Vec<Problem> {
     let required = program.manifest.host_requirements.required.iter();
     let missing = required.filter(|name| find_on_path(name).is_none());
-    let problem = |name: &haft_core::manifest::Located<String>| {
+    let problem = |name: &haft_manifest::Located<String>| {
         let problem = Problem::new(format!("`{}` is not installed, and this program needs it", name.value));
         problem.at(name.span, "not found on PATH").hint("install it, or put the directory it is in on PATH")
     };

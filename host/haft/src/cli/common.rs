@@ -9,7 +9,7 @@ use super::terminal::Terminal;
 use super::trusted;
 use haft::program::{Allow, Ask, Dirs, FILE_NAME, Machines, Options, Program, Servers, Target};
 use haft_agent::{Begun, Saved};
-use haft_core::manifest::NatsUrl;
+use haft_manifest::NatsUrl;
 use haft_plugin_host::debug::Recorder;
 use haft_sandbox::confine::Confiner;
 

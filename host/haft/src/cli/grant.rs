@@ -12,9 +12,9 @@ use super::terminal::{DIM, Hinted, Terminal, new_lines};
 use haft::program::{Agreement, Dirs, FILE_NAME, Program};
 use haft_agent::Begun;
 use haft_core::grant::Right;
-use haft_core::manifest::Manifest;
 use haft_core::report::nearest;
 use haft_core::tool::Widening;
+use haft_manifest::Manifest;
 use haft_package::edit::{self, SandboxRight};
 use haft_package::{Change, Kind, Project, ProjectError, Request, Store};
 

@@ -10,7 +10,7 @@ use clap::Args;
 use super::Exit;
 use super::terminal::Terminal;
 use haft::program::{Agreement, FILE_NAME};
-use haft_core::manifest::Name;
+use haft_manifest::Name;
 
 /// What the first line of the program.toml names.
 const SCHEMA: &str = "program.schema.json";
@@ -50,7 +50,7 @@ impl Init {
         let schema = self.folder.join(SCHEMA);
         // One that is there may be of another haft; it is as good.
         if !schema.exists() {
-            let text = serde_json::to_string_pretty(&haft_core::manifest::json_schema())? + "\n";
+            let text = serde_json::to_string_pretty(&haft_manifest::json_schema())? + "\n";
             std::fs::write(&schema, text).with_context(|| format!("cannot write `{}`", schema.display()))?;
         }
         // What haft itself writes needs no other consent.

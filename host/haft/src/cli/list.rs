@@ -10,8 +10,8 @@ use super::Exit;
 use super::terminal::{Column, DIM, HEAD, Terminal, WARNING, rounded};
 use crate::cli::install_session::InstallSession;
 use haft_core::lookup::find_on_path;
-use haft_core::manifest::Manifest;
 use haft_core::report::plain;
+use haft_manifest::Manifest;
 use haft_package::{Kind, Offered, ProjectEntry, ToolLister};
 use haft_state::Usage;
 

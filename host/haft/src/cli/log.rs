@@ -23,8 +23,8 @@ use super::common::Common;
 use super::completions;
 use super::terminal::Terminal;
 use haft::program::Dirs;
-use haft_core::journal::{Followed, Found, Outline, Record, View};
-use haft_core::manifest::ToolPattern;
+use haft_journal::{Followed, Found, Outline, Record, View};
+use haft_manifest::ToolPattern;
 
 /// Calls that are shown where nothing is said: a screen or two.
 const DEFAULT_LINES: usize = 50;

@@ -6,8 +6,8 @@ use super::terminal::{Hinted, Terminal};
 use haft::program::{ModelChoice, Program};
 use haft_agent::provider::{Cost, Provider};
 use haft_agent::{AgentSettings, Budget};
-use haft_core::manifest::{Route, ToolPattern};
 use haft_core::tool::Toolbox;
+use haft_manifest::{Route, ToolPattern};
 
 /// Which model is asked, and what it may use.
 #[derive(Clone, Debug, Args)]

@@ -14,7 +14,7 @@ use super::terminal::{DIM, HEAD, Hinted, Terminal};
 use haft::program::{Ask, Listed, ModelChoice, Program};
 use haft_agent::provider::{ListedModel, ModelList, PROVIDERS, Prices, ProviderError};
 use haft_core::report::plain;
-use haft_core::secret::SecretError;
+use haft_manifest::SecretError;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\

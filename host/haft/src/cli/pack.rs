@@ -16,8 +16,8 @@ use haft_author::component::{self, Kind};
 use haft_author::declaration;
 use haft_author::pack::{self, Added};
 use haft_author::wit::Wit;
-use haft_core::manifest::{Component, Manifest, Plugin};
 use haft_core::report::{Problem, Report};
+use haft_manifest::{Component, Manifest, Plugin};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\

@@ -16,8 +16,8 @@ use crate::cli::install_session::{InstallSession, with_hint};
 use haft::program::FILE_NAME;
 use haft_author::archive::Package;
 use haft_author::pack;
-use haft_core::manifest::{self, Manifest};
 use haft_core::report::Report;
+use haft_manifest::{self as manifest, Manifest};
 use haft_package::oci::{Content, OciError, Publication, Pushed, Reference, push};
 use haft_plugin_host::inspect::Sections;
 

@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::Exit;
 use super::terminal::Terminal;
-use haft_core::manifest;
+use haft_manifest as manifest;
 
 #[derive(Debug, Args)]
 pub(super) struct Schema {}

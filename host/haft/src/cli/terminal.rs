@@ -38,8 +38,9 @@ pub(super) use self::typing::Typing;
 use haft_agent::provider::ProviderError;
 use haft_core::event::{Event, Events};
 use haft_core::report::{Problem, Report};
-use haft_core::secret::{Redactor, SecretError, Stream};
+use haft_core::secret::{Redactor, Stream};
 use haft_core::sync::Lock;
+use haft_manifest::SecretError;
 use haft_plugin_host::EVENT_TARGET;
 
 /// Where a person or a program reads what haft has to say.

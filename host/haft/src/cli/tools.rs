@@ -12,9 +12,9 @@ use super::terminal::{Column, Hinted, Style, Terminal};
 use super::trusted;
 use haft::program::{Ask, Options, Program};
 use haft_core::call::ToolDef;
-use haft_core::journal::Granted;
 use haft_core::report::{nearest, plain};
 use haft_core::tool::{Entry, Toolbox, bytes, tokens};
+use haft_journal::Granted;
 
 /// Characters of a description in the table.
 const MAX_DESCRIPTION: usize = 60;

@@ -14,8 +14,8 @@ use super::terminal::{Hinted, Terminal};
 use crate::cli::Exit;
 use haft::program::{Ask, Live, News, Options, Program};
 use haft_author::watch::Moment;
-use haft_core::journal;
-use haft_core::manifest::{Label, Name};
+use haft_journal as journal;
+use haft_manifest::{Label, Name};
 use haft_nats::WorkerSettings;
 
 /// Calls that a worker runs at one time unless it is told otherwise. Each may use the memory of its limits.

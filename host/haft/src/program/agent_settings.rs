@@ -3,8 +3,8 @@
 use super::Program;
 use haft_agent::provider::Cost;
 use haft_agent::{AgentSettings, Budget};
-use haft_core::manifest::Agent;
 use haft_core::tool::Toolbox;
+use haft_manifest::Agent;
 
 impl Program {
     /// What `[agent]` says, with what an agent that has `tools` is told.

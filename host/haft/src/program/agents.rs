@@ -20,10 +20,10 @@ use super::server_set::Servers;
 use super::under::{self, Said, Under};
 use super::{ModelChoice, call_rules, family, patterns, watching};
 use haft_core::limit::Limits;
-use haft_core::manifest::{AgentKind, AgentTool as Declared, ToolPattern};
 use haft_core::report::Problem;
 use haft_core::sync::Lock;
 use haft_core::tool::{Toolbox, exposed_name};
+use haft_manifest::{AgentKind, AgentTool as Declared, ToolPattern};
 
 /// What the names of the tools begin with.
 const PREFIX: &str = "agent";

@@ -7,8 +7,8 @@ use super::contribution::Contribution;
 use super::options::{Options, Target};
 use super::rights::Rights;
 use super::{Dirs, children};
-use haft_core::manifest::{BackendTable, ContainerEngine, Manifest};
 use haft_core::report::{Problem, Report};
+use haft_manifest::{BackendTable, ContainerEngine, Manifest};
 use haft_sandbox::native::is_of_target;
 use haft_sandbox::{self, Backend, BackendConfig, BackendError, Engine, HostContext, Place};
 

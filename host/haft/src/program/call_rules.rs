@@ -5,9 +5,9 @@ use std::path::Path;
 
 use super::Program;
 use super::patterns::Why;
-use haft_core::manifest::{Located, Manifest, RulePattern};
 use haft_core::report::{Problem, Report};
 use haft_core::tool::{Rule, Rules, Toolbox};
+use haft_manifest::{Located, Manifest, RulePattern};
 
 /// The rules of program.toml. `home` is what `~` means in them.
 pub(super) fn of(manifest: &Manifest, home: &Path) -> Rules {

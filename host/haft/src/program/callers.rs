@@ -2,9 +2,9 @@
 //! its own, whose grants are narrowed once, when the program is read, and not at each call.
 
 use haft_callers::{JwtRule, KeySource, Proof, Rule};
-use haft_core::manifest::{CallerProof, CallerTable, JwtTable, KeysAt};
 use haft_core::report::Problem;
 use haft_core::tool::Toolbox;
+use haft_manifest::{CallerProof, CallerTable, JwtTable, KeysAt};
 
 use super::Program;
 use super::grants::Grants;
@@ -63,7 +63,7 @@ pub(super) async fn rules(program: &Program) -> anyhow::Result<Vec<Rule>> {
     Ok(rules)
 }
 
-fn of_caller(caller: &CallerTable, error: &haft_core::secret::SecretError) -> anyhow::Error {
+fn of_caller(caller: &CallerTable, error: &haft_manifest::SecretError) -> anyhow::Error {
     let hint = error.hint().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
     anyhow::anyhow!("the token of caller `{}` cannot be had: {error}{hint}", caller.name.as_str())
 }

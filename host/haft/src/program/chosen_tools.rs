@@ -3,10 +3,10 @@
 
 use super::Program;
 use super::patterns::{Idle, OF_BUILTINS, Why, idle, near};
-use haft_core::manifest::ToolPattern;
 use haft_core::report::{Problem, Report};
 use haft_core::skill::ReadSkill;
 use haft_core::tool::Toolbox;
+use haft_manifest::ToolPattern;
 use haft_sandbox::native::NATIVE;
 
 impl Program {

@@ -11,9 +11,9 @@ use super::server_set::Servers;
 use super::watching::Watching;
 use haft_core::grant::Grant;
 use haft_core::limit::Limits;
-use haft_core::manifest::Label;
 use haft_core::report::{Problem, Span};
 use haft_core::tool::{DuplicateTool, Tool, Toolbox};
+use haft_manifest::Label;
 use haft_nats::NatsTool;
 use haft_sandbox::Backend;
 

@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 
 use super::grants::closing;
 use haft_core::grant::{Grant, Root};
-use haft_core::manifest::{AgentKind, AgentTool, Located, Manifest};
 use haft_core::report::{Problem, Report, Span};
-use haft_core::secret::{Redactor, Secrets};
+use haft_core::secret::Redactor;
+use haft_manifest::Secrets;
+use haft_manifest::{AgentKind, AgentTool, Located, Manifest};
 use haft_package::lock_path;
 
 /// The name of a program file.

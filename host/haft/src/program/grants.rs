@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use super::allow::Allow;
 use super::{Dirs, start_up};
 use haft_core::grant::{Closed, CredentialStore, Grant, Reach, Right, Root, SandboxMode, Why, in_home};
-use haft_core::manifest::{GrantTable, Located, Manifest, Package, Plugin, Seal};
 use haft_core::report::{Problem, Report, Span, nearest};
 use haft_core::tool::Widening;
+use haft_manifest::{GrantTable, Located, Manifest, Package, Plugin, Seal};
 use haft_package::{Bundle, lock_path};
 
 /// `grant` with a right that somebody wrote: in a program.toml, on the command line, or as the answer to a refused call. No

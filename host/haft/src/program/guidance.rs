@@ -10,11 +10,11 @@ use super::{call_rules, watching};
 use haft_agent::{with_agents_md, with_skills};
 use haft_core::grant::{Grant, Root};
 use haft_core::limit::Limits;
-use haft_core::manifest::ToolPattern;
 use haft_core::project::Project;
 use haft_core::project::agents_md::{self, AgentsMd, MAX_ALL};
 use haft_core::skill::{ReadSkill, Shelf, of_person, of_project};
 use haft_core::tool::Toolbox;
+use haft_manifest::ToolPattern;
 
 /// What a model is told besides its task.
 #[derive(Clone, Debug, Default)]

@@ -8,7 +8,7 @@ use super::options::Options;
 use super::{Dirs, rights};
 use haft_core::grant::Grant;
 use haft_core::lookup::HostPrograms;
-use haft_core::manifest::{Manifest, Prewarm};
+use haft_manifest::{Manifest, Prewarm};
 use haft_package::oci::{Access, CredentialFiles};
 use haft_package::{Installer, Progress, Project, Store};
 use haft_plugin_host::Engine;

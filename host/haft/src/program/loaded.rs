@@ -10,9 +10,10 @@ use super::family::Family;
 use super::options::Options;
 use super::trust::{Agreement, LeftOut, Trust, Untrusted};
 use super::under::Under;
-use haft_core::manifest::{Located, Manifest};
 use haft_core::report::{Problem, Report, Span};
-use haft_core::secret::{Redactor, Secrets};
+use haft_core::secret::Redactor;
+use haft_manifest::Secrets;
+use haft_manifest::{Located, Manifest};
 use haft_package::{Digest, Kind, Lock, PackageSource, Pin, Project, Store, lock_path};
 
 /// What is written about a program: its files, as they are on this machine. Grants nothing.

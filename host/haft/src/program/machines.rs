@@ -8,12 +8,13 @@ use async_trait::async_trait;
 use secrecy::SecretString;
 use serde_json::json;
 
-use haft_core::manifest::{Label, Manifest, NatsLogin, NatsUrl, SecretSource, TextOrSecret, Transport};
 use haft_core::report::Problem;
-use haft_core::secret::{Redactor, Secrets};
+use haft_core::secret::Redactor;
 use haft_core::sync::Lock;
 use haft_core::tool::{Context, Session, Tool};
 use haft_core::trace::{Trace, TraceParent};
+use haft_manifest::Secrets;
+use haft_manifest::{Label, Manifest, NatsLogin, NatsUrl, SecretSource, TextOrSecret, Transport};
 use haft_nats::{About, Gate, Identity, LinkError, Login, NatsTool, Passenger, Server, Settings, Tls};
 
 /// What this process is to other machines, and where it meets them. Clones share one gate.

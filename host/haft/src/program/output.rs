@@ -10,8 +10,8 @@ use serde_json::Value;
 
 use super::Program;
 use haft_agent::provider::{OutputSchema, OutputSchemaError};
-use haft_core::manifest::AnswerForm;
 use haft_core::report::Problem;
+use haft_manifest::AnswerForm;
 
 /// Bytes of a file that are read: a schema of a sixteenth of that is too large already.
 const MAX_FILE: u64 = 1 << 20;

@@ -3,9 +3,9 @@
 
 use super::loaded::{Agreed, Loaded, agreed, not_installed};
 use super::patterns::Unseen;
-use haft_core::manifest::{Manifest, Package as Declared};
 use haft_core::report::Problem;
 use haft_core::skill::Shelved;
+use haft_manifest::{Manifest, Package as Declared};
 use haft_package::{Bundle, Kind, StoreError};
 
 /// A package that is installed and can be used.

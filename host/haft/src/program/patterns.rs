@@ -3,9 +3,9 @@
 
 use std::fmt;
 
-use haft_core::manifest::{Located, Manifest, ToolPattern};
 use haft_core::report::{Problem, Span, nearest};
 use haft_core::tool::{Toolbox, exposed_name};
+use haft_manifest::{Located, Manifest, ToolPattern};
 
 /// The tools of the plugins that haft carries in itself. Which of them are on is the program's choice, and a
 /// list may name those for here and for a target.

@@ -23,11 +23,11 @@ use super::{machines, patterns, under};
 use haft_core::call::ToolDef;
 use haft_core::grant::Grant;
 use haft_core::limit::Limits;
-use haft_core::manifest::{
-    Component, Label, Located, Package, Plugin as Declared, PluginSecret, ToolName, ToolPattern,
-};
 use haft_core::report::{Problem, Span};
 use haft_core::tool::{SubjectArgument, Tool, exposed_name};
+use haft_manifest::{
+    Component, Label, Located, Package, Plugin as Declared, PluginSecret, ToolName, ToolPattern,
+};
 use haft_package::disclosure::Disclosure;
 use haft_package::{Digest, Kind};
 use haft_plugin_host::{Engine, GrantPlace, LoadError, Plugin, PluginOffer, PluginTool, Source, Uncallable};

@@ -11,9 +11,10 @@ use super::Program;
 use haft_agent::provider::{
     self, OLLAMA_HOST, Prices, Provider, ProviderKind, ProviderSettings, ollama_host,
 };
-use haft_core::manifest::{self, Manifest, Route, TextOrSecret};
 use haft_core::report::{Problem, Report};
-use haft_core::secret::{Redactor, SecretError, Secrets};
+use haft_core::secret::Redactor;
+use haft_manifest::{self as manifest, Manifest, Route, TextOrSecret};
+use haft_manifest::{SecretError, Secrets};
 
 /// What a person says about the model, in place of what program.toml says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

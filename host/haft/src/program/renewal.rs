@@ -9,9 +9,9 @@ use super::server_set::Tracked;
 use super::watching::{self, Watching};
 use super::{Program, call_rules, guidance};
 use haft_agent::ToolNews;
-use haft_core::manifest::ToolPattern;
 use haft_core::sync::Lock;
 use haft_core::tool::{Rules, Tool, Toolbox};
+use haft_manifest::ToolPattern;
 use haft_mcp::client::{Server, ServerTool, exposed, owns};
 
 /// What tells an agent of them.

@@ -17,9 +17,10 @@ use super::rights::Rights;
 use super::server_set::{Servers, Tracked, is_unknown};
 use super::{grants, patterns};
 use haft_core::grant::Grant;
-use haft_core::manifest::{Manifest, McpServer, Package, SecretSource, TextOrSecret, Transport};
 use haft_core::report::{Problem, Span};
-use haft_core::secret::{Redactor, Secrets};
+use haft_core::secret::Redactor;
+use haft_manifest::Secrets;
+use haft_manifest::{Manifest, McpServer, Package, SecretSource, TextOrSecret, Transport};
 use haft_mcp::client::{
     self, Config, Endpoint, Host, Rejected, RemoteTool, Server, ServerError, ServerTool, ToolList, Values,
 };

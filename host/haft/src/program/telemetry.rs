@@ -6,10 +6,10 @@ use std::net::SocketAddr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use haft_core::manifest::{SecretSource, TextOrSecret};
 use haft_core::report::Problem;
-use haft_core::secret::Secrets;
 use haft_core::trace::Trace;
+use haft_manifest::Secrets;
+use haft_manifest::{SecretSource, TextOrSecret};
 use haft_telemetry::{Scrapes, Settings, Telemetry};
 use secrecy::SecretString;
 

@@ -21,10 +21,10 @@ use super::Dirs;
 use super::family::{Family, canonical};
 use super::patterns::{plugin_prefix, server_prefix};
 use haft_core::encoding::hex;
-use haft_core::manifest::{AgentKind, BackendTable, Builtins, Manifest, NatsTable, Sandbox};
 use haft_core::project::agents_md;
 use haft_core::report::Problem;
 use haft_core::tool::exposed_name;
+use haft_manifest::{AgentKind, BackendTable, Builtins, Manifest, NatsTable, Sandbox};
 use haft_package::Lock;
 
 /// Bytes of a record: what the longest program.toml can ask for.

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use super::watching::Watching;
 use haft_core::grant::{Grant, Root};
-use haft_core::manifest::Manifest;
 use haft_core::tool::{Bounds, Entry, Rules, Toolbox};
+use haft_manifest::Manifest;
 use haft_sandbox::BackendConfig;
 use haft_sandbox::native::deny;
 

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use haft_core::manifest::ToolPattern;
 use haft_core::tool::{Hook, Toolbox};
+use haft_manifest::ToolPattern;
 
 /// A hook and the tools whose calls it sees.
 #[derive(Clone)]

@@ -9,8 +9,8 @@ use super::patterns;
 use super::rights::Rights;
 use haft_core::grant::Grant;
 use haft_core::limit::Limits;
-use haft_core::manifest::{Manifest, McpServer, ToolPattern};
 use haft_core::report::Problem;
+use haft_manifest::{Manifest, McpServer, ToolPattern};
 use haft_mcp::client;
 use haft_nats::{Gate, Known, NatsTool};
 

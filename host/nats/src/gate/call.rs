@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use haft_core::call::ToolResult;
-use haft_core::manifest::Label;
 use haft_core::tool::ToolError;
+use haft_manifest::Label;
 
 use super::Connected;
 use super::attempt::{Attempt, Ended};

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
-use haft_core::manifest::Label;
+use haft_manifest::Label;
 use serde::Serialize;
 
 use super::Gate;

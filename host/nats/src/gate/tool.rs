@@ -7,8 +7,8 @@ use async_trait::async_trait;
 use haft_core::call::{ToolCall, ToolDef, ToolResult};
 use haft_core::grant::Grant;
 use haft_core::limit::Limits;
-use haft_core::manifest::Label;
 use haft_core::tool::{Context, Subject, Tool, ToolError};
+use haft_manifest::Label;
 use serde_json::Value;
 
 use super::Gate;

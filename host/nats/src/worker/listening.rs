@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use async_nats::{Message, Subscriber};
-use haft_core::manifest::Label;
+use haft_manifest::Label;
 use tokio::task::JoinSet;
 use tokio_stream::{StreamExt, StreamMap};
 

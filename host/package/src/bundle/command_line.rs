@@ -7,7 +7,7 @@
 use std::path::Path;
 
 use crate::listing::Listing;
-use haft_core::manifest::{Manifest, Transport};
+use haft_manifest::{Manifest, Transport};
 
 /// Iterates over the command lines of the command tools and of the stdio MCP servers.
 pub(super) fn all(manifest: &Manifest) -> impl Iterator<Item = &Vec<String>> {

@@ -1,7 +1,7 @@
 //! Names of installed things: a package under another name than its own, a component under its declared name.
 
 use super::{Bundle, BundleError};
-use haft_core::manifest::Name;
+use haft_manifest::Name;
 
 impl Bundle {
     /// Returns the package under the name that the user gave it. A name other than the declared one becomes a

@@ -124,7 +124,7 @@ fn values_change_with_their_comments_kept() {
 #[test]
 fn secrets_and_limits_go_to_tables_of_their_own() {
     let secret = PluginSecret {
-        name: haft_core::manifest::Located { value: "key".into(), span: haft_core::report::Span::default() },
+        name: haft_manifest::Located { value: "key".into(), span: haft_core::report::Span::default() },
         host: "a.test".parse().unwrap(),
         header: "Authorization".into(),
         source: SecretSource::Env("TOKEN".parse().unwrap()),
@@ -134,7 +134,7 @@ fn secrets_and_limits_go_to_tables_of_their_own() {
     let granted = [limit, Request::Secret(None, secret), Request::Instructions];
     let entry = NewEntry { kind: Kind::Plugin, name: "w", source: "w.wasm", granted: &granted };
     let text = add("", &entry).unwrap();
-    let manifest = haft_core::manifest::Manifest::parse(&text, Path::new("program.toml")).unwrap();
+    let manifest = haft_manifest::Manifest::parse(&text, Path::new("program.toml")).unwrap();
     let plugin = &manifest.plugins[0];
     assert_eq!((plugin.limits.memory, plugin.secrets[0].header.as_str()), (128 << 20, "Authorization"));
 }

@@ -7,7 +7,7 @@ use super::{
 use crate::oci::Reference;
 use crate::signature::Trust;
 use crate::{Offered, PackageSource, ProjectEntry, ProjectError};
-use haft_core::manifest::Name;
+use haft_manifest::Name;
 
 /// The arguments of [`Installer::add`].
 #[derive(Clone, Debug)]

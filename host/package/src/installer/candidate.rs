@@ -10,7 +10,7 @@ use crate::{
     Digest, Fetched, Fetching, Installing, Kind, Offered, PackageSource, Pin, ProjectEntry, Request,
     StoreError, fetch,
 };
-use haft_core::manifest::Name;
+use haft_manifest::Name;
 
 /// The expected properties of content that is to be fetched.
 #[derive(Clone, Debug)]

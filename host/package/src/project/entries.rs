@@ -2,7 +2,7 @@
 
 use super::{Project, ProjectError};
 use crate::{Kind, PackageSource, Request};
-use haft_core::manifest::{GrantTable, Name};
+use haft_manifest::{GrantTable, Name};
 
 /// An installable entry of program.toml.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,7 +1,7 @@
 //! The filter of the list of calls.
 
 use super::who;
-use haft_core::journal::{Outcome, Outline, Record};
+use haft_journal::{Outcome, Outline, Record};
 
 /// The filter; an empty text matches everything.
 #[derive(Clone, Debug, Default)]

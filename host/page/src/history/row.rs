@@ -5,9 +5,9 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::outcome;
-use haft_core::journal::{Outline, Record};
 use haft_core::report::shortened;
 use haft_core::tool::{Difference, Keep, clip, in_a_line, in_full};
+use haft_journal::{Outline, Record};
 
 /// The maximum number of characters of the arguments in a row.
 const MAX_ARGUMENTS: usize = 240;

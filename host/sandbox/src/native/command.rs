@@ -15,8 +15,8 @@ use crate::process::{self, Output, ProcessSpec};
 use haft_core::call::{Hints, ToolCall, ToolDef, ToolResult};
 use haft_core::limit::Limits;
 use haft_core::lookup::{find_on_path, is_executable};
-use haft_core::manifest::Argument;
 use haft_core::tool::{Context, Subject, Tool, ToolError};
+use haft_manifest::Argument;
 
 /// The default time limit of a command.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_mins(2);
@@ -154,8 +154,8 @@ impl CommandTool {
             Binary::Named(name) => Some(name),
         };
         let others = self.spec.required.iter().filter(|name| Some(*name) != named);
-        let names = missing(named.into_iter().chain(others)).join(", ");
-        format!("the program `{program}` requires what is not on PATH: {names}; install it, then call again")
+        let listed = missing(named.into_iter().chain(others)).join(", ");
+        format!("the program `{program}` requires what is not on PATH: {listed}; install it, then call again")
     }
 }
 

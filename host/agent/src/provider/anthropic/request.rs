@@ -11,7 +11,7 @@ use crate::provider::dialect::Terms;
 use crate::provider::files::{DOCUMENTS, Kind, PICTURES, Takes};
 use crate::provider::{Ask, Exchange, Message, Reply, schema};
 use haft_core::call::{Attachment, ToolDef, ToolResult};
-use haft_core::manifest::Effort;
+use haft_core::model::Effort;
 
 /// The default `max_tokens`, since the API requires a number: the smallest output limit of the models of the fourth
 /// generation and later, so that a long file fits one call.

@@ -9,7 +9,7 @@ use crate::provider::dialect::Terms;
 use crate::provider::schema::{self, Subset};
 use crate::provider::{Ask, Exchange, Message, Reply};
 use haft_core::call::{Attachment, ToolDef, ToolResult};
-use haft_core::manifest::Effort;
+use haft_core::model::Effort;
 
 /// The vendor's `Schema`, a subset of `OpenAPI` 3.0.
 const SCHEMA: Subset = Subset {

@@ -83,7 +83,7 @@ fn the_form_stands_beside_what_else_the_same_key_says() {
     let messages = [Message::User("hi".into())];
     let ask = Ask { model: "claude-opus-4-7", messages: &messages, output: Some(&output), ..Ask::default() };
     let terms =
-        Terms { effort: Some(haft_core::manifest::Effort::Low), max_tokens: Some(9), ..Terms::default() };
+        Terms { effort: Some(haft_core::model::Effort::Low), max_tokens: Some(9), ..Terms::default() };
     let config = Value::from(anthropic::Anthropic.request(&ask, &terms))["output_config"].clone();
     assert_eq!(config, json!({ "effort": "low", "format": { "type": "json_schema", "schema": strict() } }));
     let ask = Ask { model: "gemini-3-pro", ..ask };

@@ -2,7 +2,7 @@ use super::*;
 use crate::provider::Stop;
 use crate::provider::{Exchange, Message, Prompt, Reply};
 use haft_core::call::{Attachment, ToolDef, ToolResult};
-use haft_core::manifest::Effort;
+use haft_core::model::Effort;
 
 fn ask<'a>(messages: &'a [Message], tools: &'a [&'a ToolDef]) -> Ask<'a> {
     Ask { model: "gpt-5", system: "be brief", messages, tools, output: None }

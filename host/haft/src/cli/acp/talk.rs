@@ -11,9 +11,9 @@ use haft_acp::{Command, Conversation, Failure, Model, Turn};
 use haft_agent::Outcome;
 use haft_agent::provider::{Message, Prompt};
 use haft_core::grant::Root;
-use haft_core::manifest::Route;
 use haft_core::tool::Session;
 use haft_core::undo::Which;
+use haft_manifest::Route;
 
 /// The commands of `haft chat` for which an editor has nothing of its own.
 const COMMANDS: &[Command] = &[

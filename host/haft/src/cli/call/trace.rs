@@ -6,9 +6,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::cli::terminal::{DIM, FAILED, HEAD, HostCall};
-use haft_core::manifest::units::format_size;
 use haft_core::report::shortened;
 use haft_core::tool::CallNotes;
+use haft_manifest::units::format_size;
 
 /// Lines for a person; whoever wants all of them reads the JSON.
 const MAX_LINES: usize = 200;

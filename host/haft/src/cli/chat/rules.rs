@@ -7,8 +7,8 @@ use super::super::terminal::{DIM, Hinted, Terminal, new_lines};
 use crate::cli::conversation::Conversation;
 use crate::cli::disclosure_sheet::Sheet;
 use haft::program::Dirs;
-use haft_core::manifest::RulePattern;
 use haft_core::tool::Entry;
+use haft_manifest::RulePattern;
 use haft_package::{Change, Project, ProjectError, Store, edit};
 
 /// Says what is allowed, and what asks.

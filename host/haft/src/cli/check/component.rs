@@ -14,8 +14,8 @@ use haft_author::check::{Findings, Subject, examine, summary_line, tokens};
 use haft_author::pack::size;
 use haft_core::call::ToolDef;
 use haft_core::limit::Limits;
-use haft_core::manifest::{Component, GrantTable, Manifest, Plugin as Declared};
 use haft_core::report::{Problem, Report};
+use haft_manifest::{Component, GrantTable, Manifest, Plugin as Declared};
 use haft_plugin_host::inspect::{Sections, read_sections};
 use haft_plugin_host::{Engine, LoadError, Plugin, Source};
 
@@ -176,7 +176,7 @@ impl Checked {
 }
 
 fn asks(asked: &GrantTable) -> Value {
-    let paths = |paths: &[haft_core::manifest::Located<PathBuf>]| -> Vec<String> {
+    let paths = |paths: &[haft_manifest::Located<PathBuf>]| -> Vec<String> {
         paths.iter().map(|path| path.display().to_string()).collect()
     };
     let hosts: Vec<String> = asked.hosts.iter().map(ToString::to_string).collect();

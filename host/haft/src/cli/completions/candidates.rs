@@ -7,10 +7,10 @@ use serde_json::Value;
 
 use super::known::Line;
 use haft::program::Dirs;
-use haft_core::journal::View;
-use haft_core::manifest::Manifest;
 use haft_core::report::{plain, shortened};
 use haft_core::tool::in_a_line;
+use haft_journal::View;
+use haft_manifest::Manifest;
 
 /// Characters of what is said of a candidate.
 const MAX_HELP: usize = 70;

@@ -9,7 +9,7 @@ use tokio::runtime::Builder;
 use super::bash;
 use crate::cli::trusted;
 use haft::program::{Ask, FILE_NAME, Options, Program};
-use haft_core::manifest::Manifest;
+use haft_manifest::Manifest;
 
 /// How long a user waits for an answer at most, whatever is slow.
 const PATIENCE: Duration = Duration::from_secs(1);

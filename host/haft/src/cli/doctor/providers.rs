@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use super::page::{Line, Mark};
 use haft::program::Program;
 use haft_agent::provider::{OLLAMA_HOST, PROVIDERS, ollama_host};
-use haft_core::manifest::{Provider, SecretSource};
+use haft_manifest::{Provider, SecretSource};
 
 /// How long a server of this machine may take to accept a connection.
 const BOUND: Duration = Duration::from_secs(1);

@@ -15,8 +15,8 @@ use super::page::{Line, Mark};
 use haft::program::{Dirs, Options, Program, Trust};
 use haft_core::call::ToolCall;
 use haft_core::event::Events;
-use haft_core::manifest::Seal::{self, Fixed, Hidden};
 use haft_core::tool::Session;
+use haft_manifest::Seal::{self, Fixed, Hidden};
 use haft_sandbox::confine::{Confiner, Layers, Verdict};
 
 /// Each kind of file that decides rights, the file that stands for it, and what tools may not do with it.

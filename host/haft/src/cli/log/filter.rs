@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 
 use super::outcome::is_unfinished;
-use haft_core::journal::Outline;
-use haft_core::manifest::ToolPattern;
+use haft_journal::Outline;
+use haft_manifest::ToolPattern;
 
 /// Which calls to show.
 #[derive(Clone)]

@@ -1,6 +1,6 @@
 //! How a call ended, as `haft log` says it.
 
-use haft_core::journal::{Outcome, Record};
+use haft_journal::{Outcome, Record};
 
 /// Whether haft ended before the call did, which the process `pid` made.
 pub(super) fn is_unfinished(outcome: Outcome, pid: u32) -> bool {

@@ -7,9 +7,9 @@ use jiff::tz::TimeZone;
 
 use super::outcome::outcome;
 use crate::cli::terminal::{Column, DIM, FAILED, Style, changed, first_lines, more_lines};
-use haft_core::journal::{Granted, Outcome, Record};
 use haft_core::report::shortened;
 use haft_core::tool::{Difference, in_a_line, in_full};
+use haft_journal::{Granted, Outcome, Record};
 
 /// Digits of an id that tell a call from the others, nearly always.
 const SHORT_ID: usize = 8;

@@ -6,7 +6,7 @@ use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp, ToSpan, Zoned};
 
-use haft_core::manifest::units::parse_duration;
+use haft_manifest::units::parse_duration;
 
 /// A moment in the past.
 #[derive(Clone, Copy, Debug)]

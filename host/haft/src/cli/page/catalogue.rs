@@ -10,9 +10,9 @@ use crate::cli::terminal::{Terminal, told};
 use crate::cli::{trusted, verify};
 use haft::program::{Ask, Options, Program};
 use haft_core::event::Events;
-use haft_core::journal::Granted;
 use haft_core::sync::Lock;
 use haft_core::tool::{Toolbox, bytes, tokens};
+use haft_journal::Granted;
 use haft_page::{Catalogue, Offer, Offered};
 
 /// How long what was found is shown: program.toml may change at any time, and installed files are all read to compare them.

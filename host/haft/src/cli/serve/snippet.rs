@@ -9,7 +9,7 @@ use clap::ValueEnum;
 use serde_json::{Map, Value, json};
 
 use haft::program::FILE_NAME;
-use haft_core::manifest::Manifest;
+use haft_manifest::Manifest;
 use haft_mcp::server::http::PATH;
 
 /// A client that can be told of haft.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::ready::Done;
 use haft_core::call::ToolResult;
-use haft_core::manifest::units::format_duration;
+use haft_manifest::units::format_duration;
 
 /// The answer to the call of `agent`, which ran out of `time` if that is given.
 pub(super) fn answered(agent: &str, done: &Done, time: Option<Duration>) -> ToolResult {

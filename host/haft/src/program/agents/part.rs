@@ -10,10 +10,10 @@ use crate::program::provider::Models;
 use crate::program::{ModelChoice, agent_settings};
 use haft_agent::{AgentSettings, Begun, Sessions};
 use haft_core::grant::{Grant, Root};
-use haft_core::manifest::{AgentKind, AgentTool as Declared, Manifest};
 use haft_core::secret::Redactor;
 use haft_core::sync::Lock;
 use haft_core::tool::Toolbox;
+use haft_manifest::{AgentKind, AgentTool as Declared, Manifest};
 
 /// A part of a program that is an agent of it.
 pub(super) struct Part {

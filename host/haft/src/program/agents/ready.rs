@@ -8,9 +8,9 @@ use crate::program::{ModelChoice, Program, call_rules, watching};
 use haft_agent::provider::Provider;
 use haft_agent::{Agent, AgentSettings, Begun, History, Outcome, Routed, SessionError, Sessions, route};
 use haft_core::grant::Grant;
-use haft_core::journal::Journal;
-use haft_core::manifest::{Route, ToolPattern};
 use haft_core::tool::{Session, Toolbox};
+use haft_journal::Journal;
+use haft_manifest::{Route, ToolPattern};
 
 /// An agent that can be asked.
 #[derive(Clone)]

@@ -20,10 +20,10 @@ use haft_agent::provider::{OutputSchema, Provider};
 use haft_core::call::{Hints, ToolCall, ToolDef, ToolResult};
 use haft_core::event::{Event, Events};
 use haft_core::grant::Grant;
-use haft_core::manifest::AgentTool as Declared;
 use haft_core::report::{Problem, Span};
 use haft_core::sync::Lock;
 use haft_core::tool::{Context, Session, Tool, ToolError};
+use haft_manifest::AgentTool as Declared;
 
 /// An agent as a tool.
 pub(super) struct AgentTool {

@@ -5,8 +5,8 @@ use super::PendingPlugin;
 use crate::program::rights::Rights;
 use haft_core::grant::{Grant, HostPattern};
 use haft_core::limit::Limits;
-use haft_core::manifest::{Builtins, Label};
 use haft_core::tool::SubjectArgument;
+use haft_manifest::{Builtins, Label};
 use haft_plugin_host::{GrantPlace, Source};
 
 /// A component that comes with haft. The list of them is `plugins/builtins.rs`.

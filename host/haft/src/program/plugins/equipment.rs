@@ -6,10 +6,10 @@ use serde_json::{Map, Value};
 
 use super::PendingPlugin;
 use crate::program::rights::Rights;
-use haft_core::manifest::{Located, PluginSecret, Setting};
 use haft_core::report::Problem;
-use haft_core::secret::Secrets;
 use haft_core::tool::Schema;
+use haft_manifest::Secrets;
+use haft_manifest::{Located, PluginSecret, Setting};
 use haft_plugin_host::{Config, Injection, Plugin, PluginOptions, Storage};
 use haft_state::Owner;
 

@@ -11,9 +11,9 @@ use crate::program::Program;
 use crate::program::contribution::Contribution;
 use crate::program::watching::Watching;
 use haft_core::call::ToolResult;
-use haft_core::manifest::{Located, Plugin as Declared, ToolPattern};
 use haft_core::report::Problem;
 use haft_core::tool::{Hook, Objection, Seen};
+use haft_manifest::{Located, Plugin as Declared, ToolPattern};
 use haft_plugin_host::{Contract, Plugin, PluginHook};
 
 /// A hook of a program.

@@ -1,7 +1,7 @@
 use std::path::Path;
 
 use super::*;
-use haft_core::manifest::Manifest;
+use haft_manifest::Manifest;
 
 /// A model and a fast one, or why there is none.
 type Chosen = Result<(String, String), String>;

@@ -7,7 +7,7 @@ use super::permission::{Part, Permission};
 use super::wording::{engine_name, pinned, place, shown, values, words};
 use haft_agent::provider;
 use haft_core::grant::{Root, SandboxMode};
-use haft_core::manifest::{
+use haft_manifest::{
     AgentKind, AgentTool, BackendTable, Builtins, CallerTable, CommandTool, Component, GrantTable, Located,
     Manifest, McpServer, NatsLogin, NatsTable, NatsUrl, Package, Plugin, PluginSecret, Provider, Sandbox,
     SecretSource, Serve, Setting, Settings, TelemetryTable, TextOrSecret, Transport,

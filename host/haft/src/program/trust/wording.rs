@@ -1,6 +1,6 @@
 //! How the parts of a permission are put into words: exact, so that another right is another text.
 
-use haft_core::manifest::{
+use haft_manifest::{
     Argument, CallerProof, ContainerEngine, KeysAt, SecretSource, TextOrSecret, is_credential,
 };
 use haft_package::{Kind, Lock};

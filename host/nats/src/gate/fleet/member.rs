@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use haft_core::manifest::Label;
+use haft_manifest::Label;
 use tokio_util::sync::CancellationToken;
 
 use super::{Wanted, token};

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::CommandError;
 use crate::process::MAX_ARGUMENT;
-use haft_core::manifest::{Argument, ArgumentType, EXTRA_ARGS};
+use haft_manifest::{Argument, ArgumentType, EXTRA_ARGS};
 
 /// Refuses two arguments with one name.
 pub(super) fn check_names(arguments: &[Argument]) -> Result<(), CommandError> {

@@ -1,0 +1,70 @@
+//! The journal: what was called, by whose leave, and what came of it, as JSON lines in a directory
+//! that no tool may look into. It refuses to be in the way: what cannot be written is said once and
+//! the call goes on.
+//!
+//! - **Two lines a call:** one before the tool runs, with everything known by then and the outcome
+//!   `started`, and one at the end with the same `id` and all the rest, which replaces the first. So a
+//!   call that takes haft down with it is on record too.
+//! - **Written at once:** the first line of a call that may have effects is on file before it runs. Where
+//!   many calls come ([`Journal::gather`]) all other lines wait for 5 ms and are written together; a call that is
+//!   over by then has only its last line (`merged`). Nothing is lost when haft ends and [`write_through`] was called,
+//!   or the journal dropped; when haft is killed, what came in the last 5 ms of calls without effects, and of ends.
+//!   Nothing is synced to disk: when the machine itself goes down, the last seconds may be missing.
+//! - **Several processes** write at the same time: each group is one `write` of whole lines to the end of the file.
+//! - **Bounded:** at `[journal] size` a file is put aside, and goes when there are `[journal] keep` of newer ones.
+
+mod file;
+mod reader;
+mod writer;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use haft_core::journal::Lines;
+pub use haft_core::journal::{Granted, Journal, Outcome, Program, Record};
+use haft_core::limit::KeptJournal;
+
+pub use self::reader::{Bookmark, Calls, Followed, Found, Last, NewLine, Outline, View, read};
+use self::writer::Writer;
+pub use self::writer::write_through;
+
+/// The journal in `directory`, of the calls of `program`, of which as much is kept as `kept` says. Nothing is made or
+/// opened before the first call.
+pub fn open(directory: &Path, program: Program, kept: KeptJournal) -> Journal {
+    Journal::of(program, Handle(Arc::new(Writer::new(directory, kept))))
+}
+
+/// The writer of one journal, which is stopped with the last clone of the journal.
+#[derive(Debug)]
+struct Handle(Arc<Writer>);
+
+impl Lines for Handle {
+    fn gather(&self) {
+        self.0.gather();
+    }
+
+    fn is_settled(&self) -> bool {
+        self.0.is_settled()
+    }
+
+    fn begin(&self, record: &Arc<Record>, may_wait: bool) {
+        self.0.begin(record, may_wait);
+    }
+
+    fn forget(&self, id: &str) -> bool {
+        self.0.forget(id)
+    }
+
+    fn end(&self, record: &Record) {
+        self.0.end(record);
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}
+
+#[cfg(test)]
+mod tests;

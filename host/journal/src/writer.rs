@@ -1,0 +1,243 @@
+//! Writes the lines. In a server with many calls, lines are gathered and a thread writes them in groups: one
+//! `write` for each [`INTERVAL`]. A line that must be in the file before its call runs is written with the lines
+//! gathered so far, so that lines stay in order.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+use std::thread::Thread;
+use std::time::Duration;
+
+use haft_core::limit::KeptJournal;
+use haft_core::sync::Lock;
+
+use super::Record;
+use super::file::File;
+
+/// How long a gathered line waits: too short for a person to notice, and fifty lines at ten thousand calls a
+/// second.
+pub(super) const INTERVAL: Duration = Duration::from_millis(5);
+
+/// The maximum size of the waiting lines in bytes, ten times the amount of one [`INTERVAL`]. The next line is
+/// written at once, with all others.
+const MAX_BYTES: usize = 256 << 10;
+
+/// The maximum number of started calls whose first line waits. A line can have 20 KiB.
+const MAX_BEGUN: usize = 64;
+
+/// The writers that gather lines, for [`write_through`].
+static GATHERING: Lock<Vec<Weak<Writer>>> = Lock::new(Vec::new());
+
+#[derive(Debug)]
+pub(super) struct Writer {
+    directory: PathBuf,
+    /// Locked before `gathered` if both are locked.
+    file: Lock<File>,
+    gathered: Lock<Gathered>,
+    /// Whether the next lines can be written without opening a file or starting a thread.
+    is_settled: AtomicBool,
+    /// The thread that writes groups, once started; `None` if it could not be started.
+    thread: OnceLock<Option<Thread>>,
+    /// Whether a write error was reported.
+    warned: AtomicBool,
+}
+
+/// Whether lines may wait.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Mode {
+    /// Lines are written at once, until gathering begins.
+    #[default]
+    AtOnce,
+    /// Lines may wait.
+    Gathering,
+    /// Lines are written at once for good: the process ends, and the thread may have ended.
+    Over,
+}
+
+/// The lines that wait.
+#[derive(Debug, Default)]
+struct Gathered {
+    mode: Mode,
+    /// Complete lines.
+    lines: Vec<u8>,
+    /// Calls that have started and not ended. A call that ends while it is here has only its last line.
+    begun: Vec<Arc<Record>>,
+}
+
+impl Writer {
+    pub(super) fn new(directory: &Path, table: KeptJournal) -> Self {
+        Self {
+            directory: directory.to_owned(),
+            file: Lock::new(File::new(directory, table)),
+            gathered: Lock::default(),
+            is_settled: AtomicBool::new(false),
+            thread: OnceLock::new(),
+            warned: AtomicBool::new(false),
+        }
+    }
+
+    /// Gathers lines from now on.
+    pub(super) fn gather(self: &Arc<Self>) {
+        let mut all = GATHERING.lock();
+        all.retain(|writer| writer.strong_count() > 0);
+        all.push(Arc::downgrade(self));
+        let mut gathered = self.gathered.lock();
+        if gathered.mode == Mode::AtOnce {
+            gathered.mode = Mode::Gathering;
+        }
+    }
+
+    /// Writes the waiting lines, and every later line at once.
+    pub(super) fn stop(&self) {
+        self.gathered.lock().mode = Mode::Over;
+        self.write(|_| Ok(()));
+        if let Some(Some(thread)) = self.thread.get() {
+            thread.unpark();
+        }
+    }
+
+    pub(super) fn is_settled(&self) -> bool {
+        let starts_none = || self.thread.get().is_some() || !self.gathered.lock().is_on();
+        self.is_settled.load(Ordering::Relaxed) && starts_none()
+    }
+
+    /// Records the start of a call: in the file on return, or, with `may_wait`, within [`INTERVAL`].
+    pub(super) fn begin(self: &Arc<Self>, record: &Arc<Record>, may_wait: bool) {
+        let is_gathered = may_wait && self.put(|gathered| gathered.begin(record));
+        if !is_gathered {
+            self.write_at_once(record);
+        }
+    }
+
+    /// Drops the first line of the call `id` if it still waits. Returns whether it did.
+    pub(super) fn forget(&self, id: &str) -> bool {
+        self.gathered.lock().forget(id)
+    }
+
+    /// Records the end of a call, within [`INTERVAL`] if lines are gathered.
+    pub(super) fn end(self: &Arc<Self>, record: &Record) {
+        if !self.put(|gathered| gathered.end(record)) {
+            self.write_at_once(record);
+        }
+    }
+
+    /// Lets `put` add to the waiting lines, if lines may wait and there is a thread that writes them.
+    fn put(&self, put: impl FnOnce(&mut Gathered) -> bool) -> bool {
+        let Some(Some(thread)) = self.thread.get() else { return false };
+        let mut gathered = self.gathered.lock();
+        let (is_first, is_put) = (gathered.is_empty(), gathered.is_on() && put(&mut gathered));
+        drop(gathered);
+        if is_first && is_put {
+            thread.unpark();
+        }
+        is_put
+    }
+
+    fn write_at_once(self: &Arc<Self>, record: &Record) {
+        if self.thread.get().is_none() && self.gathered.lock().is_on() {
+            self.start();
+        }
+        self.write(|lines| record.write_line(lines));
+    }
+
+    /// Writes the waiting lines, then those that `add` appends.
+    fn write(&self, add: impl FnOnce(&mut Vec<u8>) -> serde_json::Result<()>) {
+        let mut file = self.file.lock();
+        let Gathered { mut lines, begun, .. } = self.gathered.lock().take();
+        let listed = begun.iter().try_for_each(|record| record.write_line(&mut lines));
+        let listed = listed.and_then(|()| add(&mut lines)).map_err(io::Error::from);
+        if !lines.is_empty() {
+            let written = file.append(&lines);
+            self.is_settled.store(file.is_settled(), Ordering::Relaxed);
+            self.warn(listed.and(written));
+        }
+    }
+
+    fn warn(&self, written: io::Result<()>) {
+        if let Err(error) = written
+            && !self.warned.swap(true, Ordering::Relaxed)
+        {
+            let directory = self.directory.display();
+            tracing::warn!("calls are not noted in the journal `{directory}`: {error}");
+        }
+    }
+
+    /// Starts the thread, with the first line and not on a thread that runs guests: those are confined, and threads
+    /// that they start inherit that. Without a thread every line is written at once.
+    fn start(self: &Arc<Self>) {
+        self.thread.get_or_init(|| {
+            let writer = self.clone();
+            let started = std::thread::Builder::new().name("haft-journal".into()).spawn(move || writer.run());
+            started.ok().map(|thread| thread.thread().clone())
+        });
+    }
+
+    fn run(&self) {
+        loop {
+            let (mode, is_empty) = self.gathered.lock().state();
+            if !is_empty {
+                std::thread::sleep(INTERVAL);
+                self.write(|_| Ok(()));
+            } else if mode == Mode::Over {
+                return;
+            } else {
+                std::thread::park();
+            }
+        }
+    }
+}
+
+impl Gathered {
+    fn is_empty(&self) -> bool {
+        self.lines.is_empty() && self.begun.is_empty()
+    }
+
+    fn is_on(&self) -> bool {
+        self.mode == Mode::Gathering
+    }
+
+    fn state(&self) -> (Mode, bool) {
+        (self.mode, self.is_empty())
+    }
+
+    fn take(&mut self) -> Self {
+        let mode = self.mode;
+        std::mem::replace(self, Self { mode, ..Self::default() })
+    }
+
+    fn begin(&mut self, record: &Arc<Record>) -> bool {
+        let has_room = self.begun.len() < MAX_BEGUN;
+        if has_room {
+            self.begun.push(record.clone());
+        }
+        has_room
+    }
+
+    fn end(&mut self, record: &Record) -> bool {
+        let before = self.lines.len();
+        let is_written = before < MAX_BYTES && record.write_line(&mut self.lines).is_ok();
+        if !is_written {
+            self.lines.truncate(before);
+        }
+        is_written
+    }
+
+    /// Removes the first line of a call; returns whether it was waiting.
+    fn forget(&mut self, id: &str) -> bool {
+        let place = self.begun.iter().position(|record| record.id == id);
+        place.map(|index| self.begun.remove(index)).is_some()
+    }
+}
+
+/// Writes the gathered lines of all journals of the process, and makes every later line be written at once. For the
+/// end of the process, which no thread survives.
+pub fn write_through() {
+    let gathering = std::mem::take(&mut *GATHERING.lock());
+    for writer in gathering.iter().filter_map(Weak::upgrade) {
+        writer.stop();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,350 @@
+//! program.toml: parsed as written, checked key by key, built into plain values. It says what the
+//! file says and where it is, and nothing else: no path is opened, no variable read, no host looked up.
+//!
+//! - **Parse:** `syntax` makes a tree of TOML in which every value knows its place.
+//! - **Check:** one file a table declares its keys with `table!`, which makes the struct, the reader and the entry in
+//!   the catalogue of one list. A reader notes every mistake with its place and goes on.
+//! - **Build:** a [`Manifest`], if nothing was noted; else a [`Report`] with all of it.
+
+mod agent;
+mod agents;
+mod backend;
+mod build;
+mod builtins;
+mod caller;
+mod catalogue;
+mod config;
+mod entry;
+mod hint_table;
+mod journal;
+mod json;
+mod label;
+mod name;
+mod nats;
+mod package;
+mod plugin;
+mod prewarm;
+mod program;
+mod provider;
+mod rules;
+mod sandbox;
+mod schema;
+mod sealed;
+mod secret;
+mod secrets;
+mod section;
+mod serve;
+mod server;
+mod source;
+mod syntax;
+mod table;
+mod telemetry;
+mod tool;
+mod values;
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+pub use self::agent::{Agent, AnswerForm};
+pub use self::agents::{AgentKind, AgentTool};
+pub use self::backend::{BackendTable, ContainerEngine};
+pub use self::build::Build;
+pub use self::builtins::{Builtins, BuiltinsOn};
+pub use self::caller::{CallerProof, CallerTable, JwtAlgorithm, JwtTable, KeysAt};
+pub use self::config::{Setting, Settings};
+pub use self::entry::Located;
+pub use self::hint_table::HintTable;
+pub use self::label::Label;
+pub use self::name::{Name, NameError, ToolName, Variable};
+pub use self::nats::{NatsLogin, NatsStorage, NatsTable, NatsUrl};
+pub use self::package::Package;
+pub use self::plugin::{Component, GrantTable, Plugin, PluginSecret};
+pub use self::prewarm::Prewarm;
+pub use self::program::{HostRequirements, Program};
+pub use self::provider::{Price, Provider, ProviderName};
+pub use self::rules::RuleTable;
+pub use self::sandbox::Sandbox;
+pub use self::schema::json_schema;
+pub use self::sealed::Seal;
+pub use self::secret::{KeyringEntry, SecretSource, TextOrSecret};
+pub use self::secrets::{SecretError, Secrets};
+pub use self::serve::Serve;
+pub use self::server::{McpServer, Transport};
+pub use self::source::{PackageSource, SourceError};
+pub use self::telemetry::TelemetryTable;
+pub use self::tool::{Argument, ArgumentType, CommandTool, EXTRA_ARGS};
+
+use self::entry::Notes;
+use self::journal::JournalKeys;
+use self::program::RequiresTools;
+use self::section::Section;
+use self::table::{FromTable, table};
+pub use haft_core::limit::{KeptJournal, Reuse};
+pub use haft_core::model::{ApiFormat, Effort, Route};
+pub use haft_core::pattern::{ToolPattern, ToolPatternError};
+use haft_core::report::{Problem, Report, Source, Span};
+pub use haft_core::rule::{Effect, RulePattern, RulePatternError};
+pub use haft_core::secret::is_credential;
+pub use haft_core::units;
+
+/// 256 KiB: many times the longest program.toml written by hand.
+pub const MAX_FILE: usize = 256 << 10;
+
+/// The text of a program.toml. It may contain secrets: `Debug` does not show it.
+#[derive(Clone, Default)]
+pub struct Written(Arc<str>);
+
+impl Written {
+    /// All of it.
+    pub fn text(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Written {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes", self.0.len())
+    }
+}
+
+table! {
+    /// A haft program: tools, plugins, servers and what they may do.
+    #[derive(Clone, Debug)]
+    pub struct Manifest = "" {
+        /// Where the file is; empty without one.
+        #[read(rows &[], absent)]
+        pub path: PathBuf = PathBuf::new(),
+        /// The folder that the file is in, absolute: what its relative paths start from. Empty without a file.
+        #[read(rows &[], absent)]
+        pub folder: PathBuf = PathBuf::new(),
+        /// What the spans of [`Located`] point into; written secrets are masked in it.
+        #[read(rows &[], absent)]
+        pub source: Source = Source::default(),
+        /// The text of the file, for code that writes another file from it.
+        #[read(rows &[], absent)]
+        pub written: Written = Written::default(),
+        /// what this program is called
+        #[also("package", "name")]
+        pub program: Option<Program> = None,
+        /// command tools: programs that the model may start
+        #[read(Kind::NamedTables(&CommandTool::TABLE), tool::tools)]
+        #[also("tool", "commands")]
+        pub tools: Vec<CommandTool> = Vec::new(),
+        /// tool plugins: WebAssembly components
+        #[read(tables "plugins")]
+        #[also("plugin", "components")]
+        pub plugins: Vec<Plugin> = Vec::new(),
+        /// packages of other people: plugins, commands and servers
+        #[read(tables "packages")]
+        #[also("programs", "extensions")]
+        pub packages: Vec<Package> = Vec::new(),
+        /// how a plugin project is built from its source
+        #[also("source", "compile")]
+        pub build: Option<Build> = None,
+        /// programs that must be installed
+        #[also("requirements", "requires")]
+        pub host_requirements: HostRequirements = HostRequirements::default(),
+        /// tools that an agent of this program needs
+        #[read(RequiresTools::KIND, |entry| RequiresTools::from_value(entry).map(|required| required.names))]
+        #[key("requires_tools")]
+        #[also("dependencies")]
+        pub required_tools: Vec<Located<String>> = Vec::new(),
+        /// `[[mcp_servers]]`, then `[[mcp]]`, in the order of the file; their names are unique.
+        #[read(rows McpServer::ROWS, McpServer::read_all)]
+        pub mcp_servers: Vec<McpServer> = Vec::new(),
+        /// the model
+        #[also("model", "llm", "providers")]
+        pub provider: Option<Provider> = None,
+        /// how the agent works
+        pub agent: Agent = Agent::default(),
+        /// agents that the model may call as tools
+        #[read(tables "agents")]
+        #[also("subagents", "sub_agents", "workers")]
+        pub agents: Vec<AgentTool> = Vec::new(),
+        /// how many clients `haft serve --http` takes, and who they may be
+        #[also("server", "http")]
+        pub serve: Serve = Serve::default(),
+        /// how much of the record of calls is kept
+        #[read(JournalKeys::KIND, |entry| JournalKeys::from_value(entry).map(KeptJournal::from))]
+        #[also("log", "audit")]
+        pub journal: KeptJournal = KeptJournal::default(),
+        /// memory of plugins' instances that wait for a call
+        #[also("warm", "prewarmed", "instances", "pool")]
+        pub prewarm: Prewarm = Prewarm::default(),
+        /// where traces and metrics of calls are sent
+        #[also("otel", "opentelemetry", "tracing", "metrics")]
+        pub telemetry: Option<TelemetryTable> = None,
+        /// where workers on other machines are met
+        #[also("machines", "cluster", "queue")]
+        pub nats: NatsTable = NatsTable::default(),
+        /// how far tools reach on this machine
+        pub sandbox: Sandbox = Sandbox::default(),
+        /// where commands run: here, in a container, on another host
+        #[also("target", "ssh", "container", "tmux", "execution")]
+        pub backend: BackendTable = BackendTable::default(),
+        /// which built-in tools there are
+        #[also("built_ins", "builtin_tools")]
+        pub builtins: Builtins = Builtins::default(),
+    }
+}
+
+impl Manifest {
+    /// Reads and checks the file at `path`.
+    pub fn load(path: &Path) -> Result<Self, Report> {
+        let bytes = read_bounded(path).map_err(|error| unreadable(path, &error))?;
+        Self::parse_bytes(&bytes, path)
+    }
+
+    /// Checks `text`; `path` is what messages call it and what its relative paths start from.
+    pub fn parse(text: &str, path: &Path) -> Result<Self, Report> {
+        if text.len() > MAX_FILE {
+            return Err(too_large(path));
+        }
+        // Editors on Windows write a byte order mark; it is no part of the text.
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        let source = Source::new(path.display().to_string(), text);
+        let table = syntax::parse(text).map_err(|problems| {
+            Report::with_source(source.masked(&secret::suspected_secrets(text)), problems)
+        })?;
+        let source = source.masked(&secret::written_secrets(&table));
+        let notes = Notes::default();
+        let root = Section::root(&table, &Self::TABLE, &notes);
+        tool::note_missing_program(&root);
+        let read = Self::from_table(&root);
+        let problems = notes.into_problems();
+        match read.filter(|_| problems.is_empty()) {
+            Some(read) => {
+                let folder = folder_of(path).map_err(|error| unreadable(path, &error))?;
+                Ok(Self { path: path.to_owned(), folder, source, written: Written(text.into()), ..read })
+            }
+            None => Err(Report::with_source(source, problems)),
+        }
+    }
+
+    /// The same for what may not even be text.
+    pub fn parse_bytes(bytes: &[u8], path: &Path) -> Result<Self, Report> {
+        let text = std::str::from_utf8(bytes).map_err(|error| not_utf8(bytes, error.valid_up_to(), path))?;
+        Self::parse(text, path)
+    }
+
+    /// What `written`, a path of this file, means: below `home` where it begins with `~`, else
+    /// relative to the file's folder.
+    pub fn resolve(&self, written: &Path, home: &Path) -> PathBuf {
+        match written.strip_prefix("~") {
+            Ok(rest) => home.join(rest),
+            Err(_) => self.folder.join(written),
+        }
+    }
+
+    /// Whether this program starts processes.
+    pub fn has_children(&self) -> bool {
+        self.builtins.shell || self.has_commands()
+    }
+
+    /// Whether it declares processes: command tools, or MCP servers that are children.
+    pub fn has_commands(&self) -> bool {
+        let is_child = |server: &McpServer| matches!(server.transport, Transport::Stdio { .. });
+        !self.tools.is_empty() || self.mcp_servers.iter().any(|server| server.enabled && is_child(server))
+    }
+
+    /// Whether anything of it lives on workers.
+    pub fn has_workers(&self) -> bool {
+        self.builtins.on.is_any()
+            || self.tools.iter().any(|tool| !tool.on.is_empty())
+            || self.plugins.iter().any(|plugin| !plugin.on.is_empty())
+            || self.mcp_servers.iter().any(|server| !server.on.is_empty())
+    }
+
+    /// Where the secrets of this program are kept, all of them.
+    pub fn secrets(&self) -> Vec<&SecretSource> {
+        let provider = self.provider.iter();
+        let servers = self.mcp_servers.iter().flat_map(|server| match &server.transport {
+            Transport::Stdio { env, .. } => env,
+            Transport::Http { headers, .. } => headers,
+        });
+        let telemetry = self.telemetry.iter().flat_map(|telemetry| &telemetry.headers);
+        let texts = provider.clone().flat_map(|provider| &provider.headers).chain(servers).chain(telemetry);
+        let named = texts.filter_map(|(_, value)| match value {
+            TextOrSecret::Secret(source) => Some(source),
+            TextOrSecret::Text(_) => None,
+        });
+        let packages = self.packages.iter().flat_map(|package| &package.secrets);
+        let plugins = self.plugins.iter().flat_map(|plugin| &plugin.secrets).chain(packages);
+        let settings = self
+            .plugins
+            .iter()
+            .map(|plugin| &plugin.config)
+            .chain(self.packages.iter().map(|one| &one.config));
+        let settings = settings.flatten().flatten().filter_map(|(_, setting)| match setting {
+            Setting::Secret(source) => Some(source),
+            Setting::Value(_) => None,
+        });
+        let plugins = plugins.map(|secret| &secret.source).chain(settings);
+        let callers = self.serve.callers.iter().filter_map(|caller| match &caller.proof {
+            CallerProof::Token(source) => Some(source),
+            CallerProof::Jwt(_) => None,
+        });
+        let keys = provider.filter_map(|provider| provider.api_key.as_ref());
+        keys.chain(plugins).chain(callers).chain(named).chain(self.nats.secrets()).collect()
+    }
+
+    /// The files in which the secrets of this program are kept, as written.
+    pub fn secret_files(&self) -> Vec<&Path> {
+        self.secrets().into_iter().filter_map(SecretSource::file).collect()
+    }
+
+    /// A report of something that was found wrong later, with a value of this file as its place.
+    pub fn report(&self, problems: Vec<Problem>) -> Report {
+        Report::with_source(self.source.clone(), problems)
+    }
+}
+
+/// What the text of the file does not say.
+fn absent<T: Default>(_: &Section<'_>) -> T {
+    T::default()
+}
+
+/// The folder of the file at `path`, absolute. A link is not followed: its own folder is meant.
+pub fn folder_of(path: &Path) -> io::Result<PathBuf> {
+    // `program.toml` alone has a parent only once it is absolute.
+    let path = std::path::absolute(path)?;
+    Ok(path.parent().unwrap_or(&path).to_owned())
+}
+
+/// At most one byte more than allowed, so that a device or a pipe cannot fill the memory.
+pub fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(MAX_FILE as u64 + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn unreadable(path: &Path, error: &io::Error) -> Report {
+    let problem = Problem::new(format!("cannot read `{}`: {error}", path.display()));
+    let hint = match error.kind() {
+        io::ErrorKind::NotFound => "`haft init` writes one; without one the built-in tools are there",
+        io::ErrorKind::IsADirectory => "name the file itself, such as `program.toml` in this folder",
+        _ => return problem.into(),
+    };
+    problem.hint(hint).into()
+}
+
+fn too_large(path: &Path) -> Report {
+    let most = units::format_size(MAX_FILE as u64);
+    Problem::new(format!("`{}` is too large: a program.toml has at most {most}", path.display())).into()
+}
+
+fn not_utf8(bytes: &[u8], valid: usize, path: &Path) -> Report {
+    if bytes.len() > MAX_FILE {
+        return too_large(path);
+    }
+    let text = String::from_utf8_lossy(bytes.get(..valid).unwrap_or_default());
+    let place = Source::new(path.display().to_string(), text.as_ref())
+        .place(Span { start: text.len(), end: text.len() });
+    Problem::new(format!("not valid UTF-8: {place}")).hint("save the file as UTF-8").into()
+}
+
+#[cfg(test)]
+mod tests;

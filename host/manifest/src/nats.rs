@@ -1,0 +1,223 @@
+//! `[nats]`: where the machines of a program meet. Only what is written; nothing is connected to here.
+
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use super::entry::Located;
+use super::name::Name;
+use super::secret::{SecretSource, TextOrSecret};
+use super::section::Section;
+use super::table::{FromTable, Kind, table, texts};
+
+table! {
+    /// Where gates and workers of this program meet, and who this one is there.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct NatsTable = "[nats]" {
+        /// servers of one cluster, such as `tls://nats.example.com:4222`
+        #[also("url", "servers", "server")]
+        pub urls: Vec<NatsUrl> = Vec::new(),
+        /// what all subjects, buckets and streams begin with; default `haft`
+        #[also("subject", "subject_prefix", "namespace")]
+        pub prefix: Option<Name> = None,
+        /// Who this one is there.
+        #[read(rows LoginKeys::TABLE.rows, NatsLogin::read)]
+        pub login: Option<NatsLogin> = None,
+        /// certificates to trust; default those of the system
+        #[also("ca_file", "root")]
+        pub ca: Option<Located<PathBuf>> = None,
+        /// The certificate of the client and its key, as written.
+        #[read(rows CertificateKeys::TABLE.rows, certificate)]
+        pub certificate: Option<(PathBuf, PathBuf)> = None,
+        /// how much is kept there
+        #[also("sizes", "jetstream")]
+        pub storage: NatsStorage = NatsStorage::default(),
+    }
+}
+
+table! {
+    /// What each bucket and stream reserves of the server's storage, where haft makes it: from `1MiB` to `1024GiB`.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct NatsStorage = "[nats.storage]" {
+        // All defaults together are less than the 4 GB of a small volume. A claim or an approval that has no room is not
+        // made, and its call not run.
+        /// which calls ran, for 2 hours, 250 bytes each; default `256MiB`
+        #[read(size Self::SIZES)]
+        pub claims: u64 = 256 << 20,
+        /// arguments and answers that are too large for a message, for 10 minutes; default `1GiB`
+        #[read(size Self::SIZES)]
+        #[also("objects")]
+        pub payloads: u64 = 1 << 30,
+        /// what workers noted of calls, for 30 days; default `1GiB`
+        #[read(size Self::SIZES)]
+        #[also("log")]
+        pub journal: u64 = 1 << 30,
+        /// which approvals were used, for an hour, 250 bytes each; default `64MiB`
+        #[read(size Self::SIZES)]
+        pub approvals: u64 = 64 << 20,
+        /// tasks of MCP clients, for an hour; default `256MiB`
+        #[read(size Self::SIZES)]
+        pub tasks: u64 = 256 << 20,
+        /// long answers of tasks, for an hour; default `1GiB`
+        #[read(size Self::SIZES)]
+        pub answers: u64 = 1 << 30,
+    }
+}
+
+impl NatsStorage {
+    /// From room for some thousand claims or tasks to what a machine's disk holds.
+    const SIZES: RangeInclusive<u64> = 1 << 20..=1 << 40;
+}
+
+/// Who a client of NATS is.
+#[derive(Clone, Debug, PartialEq)]
+pub enum NatsLogin {
+    /// A user with a password.
+    User(TextOrSecret, SecretSource),
+    /// Whoever has the token.
+    Token(SecretSource),
+    /// A user's JWT and seed.
+    Credentials(SecretSource),
+    /// A user's seed.
+    Nkey(SecretSource),
+}
+
+/// Where a NATS server is: `nats://host:port`, or `tls://` for one that has to be encrypted. It holds no password.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NatsUrl(String);
+
+texts! { NatsUrl: Kind::Pattern("^(nats|tls)://[^/?#@]+$") }
+
+impl NatsUrl {
+    /// The URL as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for NatsUrl {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        const FORM: &str =
+            "expected a server such as `nats://127.0.0.1:4222` or `tls://nats.example.com:4222`";
+        let (scheme, rest) = text.split_once("://").ok_or(FORM)?;
+        if rest.contains('@') {
+            return Err("a URL must not contain a user, password or token: name them in `[nats]`, such as \
+                        `token = { env = \"NATS_TOKEN\" }`");
+        }
+        let is_host =
+            !rest.is_empty() && !rest.contains(['/', '?', '#']) && !rest.contains(char::is_whitespace);
+        if matches!(scheme, "nats" | "tls") && is_host { Ok(Self(text.to_owned())) } else { Err(FORM) }
+    }
+}
+
+impl NatsTable {
+    /// Where its secrets are kept.
+    pub(super) fn secrets(&self) -> Vec<&SecretSource> {
+        match &self.login {
+            None => Vec::new(),
+            Some(NatsLogin::User(user, password)) => match user {
+                TextOrSecret::Secret(user) => vec![user, password],
+                TextOrSecret::Text(_) => vec![password],
+            },
+            Some(NatsLogin::Token(kept) | NatsLogin::Credentials(kept) | NatsLogin::Nkey(kept)) => vec![kept],
+        }
+    }
+}
+
+table! {
+    struct LoginKeys = "" {
+        /// the user's name, beside `password`
+        #[read(Kind::TextOrSecret, |entry| entry.text_or_secret("user"))]
+        #[also("username")]
+        user: Option<TextOrSecret> = None,
+        /// where the user's password is kept
+        #[also("pass")]
+        password: Option<SecretSource> = None,
+        /// where the token is kept, where there are no users
+        token: Option<SecretSource> = None,
+        /// where the user's JWT and seed are kept: a `.creds` file
+        #[also("creds", "jwt")]
+        credentials: Option<SecretSource> = None,
+        /// where the user's seed is kept
+        #[also("seed")]
+        nkey: Option<SecretSource> = None,
+    }
+}
+
+table! {
+    struct CertificateKeys = "" {
+        /// the client's certificate, beside `key`
+        #[also("cert")]
+        certificate: Option<PathBuf> = None,
+        /// the private key of the client's certificate
+        #[also("private_key")]
+        key: Option<PathBuf> = None,
+    }
+}
+
+impl NatsLogin {
+    fn read(section: &Section<'_>) -> Option<Self> {
+        let LoginKeys { user, password, token, credentials, nkey } = LoginKeys::from_table(section)?;
+        let ways = ["user", "token", "credentials", "nkey"];
+        let mut named = ways.into_iter().filter(|key| section.has(key));
+        if let (Some(first), Some(second)) = (named.next(), named.next()) {
+            section.reject(second, format!("there is a `{first}` already; a client is one of them"));
+            return None;
+        }
+        note_alone(section, ["user", "password"]);
+        let user = user.zip(password).map(|(user, password)| Self::User(user, password));
+        user.or_else(|| token.map(Self::Token))
+            .or_else(|| credentials.map(Self::Credentials))
+            .or_else(|| nkey.map(Self::Nkey))
+    }
+}
+
+fn certificate(section: &Section<'_>) -> Option<(PathBuf, PathBuf)> {
+    let CertificateKeys { certificate, key } = CertificateKeys::from_table(section)?;
+    note_alone(section, ["certificate", "key"]);
+    certificate.zip(key)
+}
+
+/// Notes one of two keys that is there without the other.
+fn note_alone(section: &Section<'_>, [one, other]: [&str; 2]) {
+    for (has, lacks) in [(one, other), (other, one)] {
+        if section.has(has) && !section.has(lacks) {
+            section.reject(has, format!("needs a `{lacks}` beside it"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::Manifest;
+
+    fn parse(text: &str) -> Result<NatsTable, String> {
+        let parsed = Manifest::parse(text, Path::new("program.toml"));
+        parsed.map(|manifest| manifest.nats).map_err(|report| report.to_string())
+    }
+
+    #[test]
+    fn who_one_is_is_said_once_and_never_in_a_url() {
+        let table =
+            parse("[nats]\nurls = [\"tls://a:4222\"]\nuser = \"w\"\npassword = { env = \"PASSWORD\" }\n");
+        let table = table.unwrap();
+        assert!(matches!(table.login, Some(NatsLogin::User(..))));
+        assert_eq!(table.urls[0].as_str(), "tls://a:4222");
+        for (text, expected) in [
+            ("urls = [\"nats://me:secret@a:4222\"]", "must not contain a user, password or token"),
+            ("urls = [\"https://a\"]", "expected a server such as"),
+            ("user = \"w\"", "needs a `password`"),
+            ("token = { env = \"T\" }\nnkey = { env = \"N\" }", "there is a `token` already"),
+            ("token = \"abcdefgh\"", "a secret is named here, never written"),
+            ("ca = \"ca.pem\"\nkey = \"k.pem\"", "needs a `certificate`"),
+        ] {
+            let error = parse(&format!("[nats]\n{text}\n")).unwrap_err();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+}

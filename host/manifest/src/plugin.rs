@@ -1,0 +1,299 @@
+//! `[[plugins]]`: which components are loaded and what each is granted. An absent grant is no
+//! grant; nothing here opens, fetches or resolves anything.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use haft_core::grant::{CredentialStore, HostPattern, Right};
+use haft_core::limit::{Limits, Reuse};
+use haft_core::net::is_loopback;
+use haft_core::pattern::ToolPattern;
+
+use super::config::{SETTINGS, Settings, settings};
+use super::entry::{Entry, Located};
+use super::hint_table::HintTable;
+use super::label::{LABELS, Label};
+use super::name::{Name, ToolName};
+use super::secret::{SecretSource, check_header};
+use super::section::Section;
+use super::source::PackageSource;
+use super::table::{FromTable, FromValue, Kind, SHORTEST, table};
+use super::values::{VARIABLES, check_url, host_of};
+
+table! {
+    /// A tool plugin: a WebAssembly component, run with nothing but what is granted here.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct Plugin = "[[plugins]]" {
+        /// its tools are called `<name>__<tool>`
+        pub name: Located<Name>,
+        /// a file, an `https://` URL or an `oci://` reference
+        #[read(Kind::Text, |entry| entry.located(component))]
+        #[also("path", "file", "url", "wasm", "source")]
+        pub component: Located<Component>,
+        /// default true
+        #[also("disabled")]
+        pub enabled: bool = true,
+        /// which of its tools to offer, such as `get_*`; default all
+        pub tools: Option<Vec<ToolPattern>> = None,
+        /// descriptions of tools that bring none of their own
+        #[read(Kind::Map(&Kind::Text), texts_of_tools)]
+        #[also("description")]
+        pub descriptions: Vec<(Located<ToolName>, String)> = Vec::new(),
+        /// what tools are called where people choose them
+        #[read(Kind::Map(&Kind::Text), texts_of_tools)]
+        #[also("title")]
+        pub titles: Vec<(Located<ToolName>, String)> = Vec::new(),
+        /// how tools behave whose component does not say so
+        #[also("annotations", "hint")]
+        pub hints: HintTable = HintTable::default(),
+        /// which of its tools need a person's approval before every call; default none
+        #[also("approve")]
+        pub confirm: Vec<ToolPattern> = Vec::new(),
+        /// of which tools it sees the calls and may refuse them, where it is a hook, such as `bash`
+        #[also("hook", "watches", "guards")]
+        pub hooks: Option<Vec<Located<ToolPattern>>> = None,
+        /// what it may do; default nothing
+        #[also("grants", "permissions", "allow", "capabilities")]
+        pub grant: GrantTable = GrantTable::default(),
+        /// what one call may use
+        #[read(section LimitKeys::KIND, limits)]
+        #[also("limit")]
+        pub limits: Limits = Limits::default(),
+        /// keep instances for several calls; default a fresh one each
+        #[read(ReuseKeys::KIND, reuse)]
+        pub reuse: Option<Reuse> = None,
+        /// what it reads of its configuration (`wasi:config`); default it is refused
+        #[read(SETTINGS, settings)]
+        #[also("configuration", "settings", "options", "variables")]
+        pub config: Option<Settings> = None,
+        /// headers it sends but never sees
+        #[read(SECRETS, secrets)]
+        #[also("secret")]
+        pub secrets: Vec<PluginSecret> = Vec::new(),
+        /// labels of the workers that it lives on, `*` for any; default here
+        #[read(LABELS, Label::read_list)]
+        #[also("labels", "workers")]
+        pub on: Vec<Label> = Vec::new(),
+    }
+}
+
+/// Where a component comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Component {
+    /// A file, as written: relative to the program's folder, or below `~/`.
+    File(PathBuf),
+    /// An `https://` URL, or `http://` on this machine.
+    Url(String),
+    /// An OCI reference without its `oci://`: `ghcr.io/owner/name:tag`.
+    Oci(String),
+}
+
+impl Component {
+    /// The same as a source of a package.
+    pub fn source(&self) -> PackageSource {
+        match self {
+            Self::File(path) => PackageSource::Path(path.clone()),
+            Self::Url(url) => PackageSource::Url(url.clone()),
+            Self::Oci(reference) => PackageSource::Oci(reference.clone()),
+        }
+    }
+}
+
+table! {
+    /// What a plugin may do. What is not named is not allowed.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct GrantTable = "[plugins.grant]" {
+        /// directories it may read
+        #[also("dirs", "files", "paths", "preopens")]
+        pub read: Vec<Located<PathBuf>> = Vec::new(),
+        /// directories it may read and write
+        pub write: Vec<Located<PathBuf>> = Vec::new(),
+        /// files and directories that are closed, wherever they lie
+        #[also("hide", "hidden", "exclude")]
+        pub deny: Vec<Located<PathBuf>> = Vec::new(),
+        /// credential stores that are opened, such as `ssh` or `gh`; default none
+        #[also("secrets", "stores")]
+        pub credentials: Vec<CredentialStore> = Vec::new(),
+        /// `host`, `*.suffix`, `http://host:port` or `*` (every public host) it may reach
+        #[also("network", "net", "http", "urls")]
+        pub hosts: Vec<HostPattern> = Vec::new(),
+        /// variables of haft's environment that it may see
+        #[read(VARIABLES, Entry::variables)]
+        #[also("environment")]
+        pub env: Vec<String> = Vec::new(),
+        /// keys and values of its own (`wasi:keyvalue`), and the directory `/state`: what each may hold, from `64KiB`
+        /// to `1GiB`
+        #[read(size Limits::MIN_KEPT..=Limits::MAX_STATE)]
+        #[also("storage", "data", "keyvalue", "database")]
+        pub state: Option<u64> = None,
+        /// what the directory `/cache` of its own may hold, which haft may empty, from `64KiB` to `64GiB`
+        #[read(size Limits::MIN_KEPT..=Limits::MAX_CACHE)]
+        #[also("scratch", "temp")]
+        pub cache: Option<u64> = None,
+    }
+}
+
+table! {
+    /// What one call may use.
+    struct LimitKeys = "[plugins.limits]" {
+        // One page of WebAssembly memory: less is none.
+        /// default `64MiB`, at most `4GiB`
+        #[read(size 64 << 10..=Limits::MAX_MEMORY)]
+        #[also("ram", "memory_limit")]
+        memory: Option<u64> = None,
+        /// from call to answer; default `30s`, at most `1d`
+        #[read(time SHORTEST..=Limits::MAX_TIME)]
+        #[also("timeout", "deadline", "wall")]
+        time: Option<Duration> = None,
+        /// one answer; default `1MiB`, at most `64MiB`
+        #[read(size 1..=Limits::MAX_RESULT)]
+        #[also("output")]
+        result: Option<u64> = None,
+        /// written to files; default `256MiB`, at most `1024GiB`
+        #[read(size 0..=Limits::MAX_DISK)]
+        #[also("storage", "quota")]
+        disk: Option<u64> = None,
+    }
+}
+
+table! {
+    /// Keep instances of the plugin for several calls; what one call leaves behind the next one sees.
+    #[expect(clippy::struct_field_names, reason = "the keys are called so")]
+    struct ReuseKeys = "[plugins.reuse]" {
+        /// calls that one instance serves; default 100
+        #[read(count 1..=Reuse::MAX_CALLS)]
+        max_calls: u32 = Reuse::default().max_calls,
+        /// how long an unused instance is kept; default `5m`
+        #[read(time Duration::ZERO..=Limits::MAX_TIME)]
+        #[also("idle_timeout")]
+        max_idle: Duration = Reuse::default().max_idle,
+        // Each holds its memory while it waits.
+        /// instances at one time; default 1
+        #[read(count 1..=64)]
+        #[also("instances")]
+        max_concurrent: u32 = Reuse::default().max_concurrent,
+    }
+}
+
+table! {
+    // One that the plugin set itself is replaced. The host must be granted in `hosts` too; a secret grants nothing.
+    /// A header that haft adds to the plugin's requests to one host; the plugin never sees its value.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct PluginSecret = "" {
+        /// What it is called in messages.
+        #[read(rows &[], Section::head)]
+        pub name: Located<String>,
+        /// the only destination it is sent to
+        #[read(HostPattern::KIND, secret_host)]
+        #[also("hosts", "url")]
+        pub host: HostPattern,
+        /// the name of the header, such as `Authorization`
+        #[read(Kind::Pattern("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$"), header)]
+        pub header: String,
+        /// Where the value is kept.
+        #[read(flatten)]
+        pub source: SecretSource,
+        /// written before the secret, such as `Bearer `; default nothing
+        pub prefix: String = String::new(),
+    }
+}
+
+/// What [`secrets`] reads.
+pub(super) const SECRETS: Kind = Kind::Map(&PluginSecret::KIND);
+
+impl GrantTable {
+    /// Its rights one by one, the widest kind first.
+    pub fn rights(&self) -> Vec<Right> {
+        let text = |path: &Located<PathBuf>| path.value.to_string_lossy().into_owned();
+        let write = self.write.iter().map(|path| Right::Write(text(path)));
+        let read = self.read.iter().map(|path| Right::Read(text(path)));
+        let hosts = self.hosts.iter().cloned().map(Right::Host);
+        let env = self.env.iter().cloned().map(Right::Env);
+        let credentials = self.credentials.iter().copied().map(Right::Credentials);
+        let kept = self.state.map(Right::State).into_iter().chain(self.cache.map(Right::Cache));
+        write.chain(read).chain(credentials).chain(hosts).chain(env).chain(kept).collect()
+    }
+}
+
+/// A hook has other defaults.
+fn limits(section: &Section<'_>) -> Limits {
+    let default = if section.has("hooks") { Limits::for_hooks() } else { Limits::default() };
+    let keys = section.get("limits", LimitKeys::from_value).unwrap_or_default();
+    Limits {
+        memory: keys.memory.unwrap_or(default.memory),
+        time: keys.time.unwrap_or(default.time),
+        result: keys.result.unwrap_or(default.result),
+        disk: keys.disk.unwrap_or(default.disk),
+    }
+}
+
+fn reuse(entry: &Entry<'_>) -> Option<Reuse> {
+    let ReuseKeys { max_calls, max_idle, max_concurrent } = FromValue::from_value(entry)?;
+    Some(Reuse { max_calls, max_idle, max_concurrent })
+}
+
+fn component(entry: &Entry<'_>) -> Option<Component> {
+    entry.path()?;
+    let text = entry.text()?;
+    match text.split_once("://") {
+        None => Some(Component::File(text.into())),
+        Some(("oci", "")) => entry.reject("expected a reference such as `oci://ghcr.io/owner/name:1.0`"),
+        Some(("oci", reference)) if !reference.contains('/') || reference.contains(char::is_whitespace) => {
+            entry.reject("expected a reference such as `oci://ghcr.io/owner/name:1.0`")
+        }
+        Some(("oci", reference)) => Some(Component::Oci(reference.to_owned())),
+        Some(("https" | "http", rest)) => match check_url(&text) {
+            Err(why) => entry.reject(why),
+            Ok(()) if text.starts_with("http:") && !is_loopback(host_of(rest)) => {
+                entry.reject("a component is code: fetch it with `https://`")
+            }
+            Ok(()) => Some(Component::Url(text)),
+        },
+        Some(_) => entry.reject("expected a file, an `https://` URL or an `oci://` reference"),
+    }
+}
+
+fn texts_of_tools(entry: &Entry<'_>) -> Option<Vec<(Located<ToolName>, String)>> {
+    let mut all = Vec::new();
+    for (name, entry) in entry.entries()? {
+        match name.parse::<ToolName>() {
+            Ok(tool) => all.extend(entry.text().map(|text| (Located { value: tool, span: name.span }, text))),
+            Err(error) => entry.reject_name(&name, error.to_string()),
+        }
+    }
+    Some(all)
+}
+
+pub(super) fn secrets(entry: &Entry<'_>) -> Option<Vec<PluginSecret>> {
+    let entries = entry.entries()?;
+    Some(entries.iter().filter_map(|(name, entry)| secret(name, entry)).collect())
+}
+
+fn secret(name: &Located<String>, entry: &Entry<'_>) -> Option<PluginSecret> {
+    if entry.raw().is_str() {
+        return entry.reject_with_hint(
+            "a secret is named here, never written",
+            "write `{ env = \"NAME\", host = \"api.example.com\", header = \"Authorization\" }`",
+        );
+    }
+    PluginSecret::from_table(&entry.section_called(Some(name), &PluginSecret::TABLE)?)
+}
+
+/// A secret travels encrypted, or not at all.
+fn secret_host(entry: &Entry<'_>) -> Option<HostPattern> {
+    let host: HostPattern = entry.parse()?;
+    if host.is_any() {
+        return entry.reject("a secret goes to one destination, not to every host");
+    }
+    let shown = host.to_string();
+    match shown.strip_prefix("http://") {
+        Some(rest) if !is_loopback(host_of(rest)) => {
+            entry.reject("the secret would travel unencrypted: only `https` may carry it")
+        }
+        _ => Some(host),
+    }
+}
+
+fn header(entry: &Entry<'_>) -> Option<String> {
+    entry.parse_with(|text| check_header(text).map(|()| text.to_owned()))
+}

@@ -1,0 +1,212 @@
+//! The only reader of secrets. Reads are bounded, and a value is registered with the redactor before it is
+//! returned.
+
+mod error;
+#[cfg_attr(target_os = "linux", path = "secrets/keyring/linux.rs")]
+#[cfg_attr(target_os = "macos", path = "secrets/keyring/macos.rs")]
+mod keyring;
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+use haft_core::grant::{Grant, Root};
+use haft_core::lookup::HostPrograms;
+use haft_core::secret::{MIN_SECRET, Redactor};
+
+pub use self::error::SecretError;
+use super::{KeyringEntry, Manifest, SecretSource};
+use rustix::fs::OFlags;
+use secrecy::SecretString;
+
+/// 64 KiB: the largest certificate chain with its key is a tenth of that.
+const MAX_SECRET: usize = 64 << 10;
+
+/// Reads the secrets named in a program.toml.
+#[derive(Clone, Copy, Debug)]
+pub struct Secrets<'a> {
+    manifest: &'a Manifest,
+    home: &'a Path,
+    redactor: &'a Redactor,
+}
+
+impl<'a> Secrets<'a> {
+    /// Makes a reader for the secrets of `manifest`, whose `~` is `home`. `redactor` redacts every value that is
+    /// read.
+    pub fn new(manifest: &'a Manifest, home: &'a Path, redactor: &'a Redactor) -> Self {
+        Self { manifest, home, redactor }
+    }
+
+    /// Reads the value at `source`, without trailing newlines.
+    ///
+    /// A locked keyring prompts the user; the wait is bounded.
+    pub async fn read(&self, source: &SecretSource) -> Result<SecretString, SecretError> {
+        let bytes = match source {
+            SecretSource::Keyring(entry) => in_keyring(entry, &self.programs()).await?,
+            source => self.at_once(source)?,
+        };
+        self.known(source, bytes)
+    }
+
+    /// Registers every secret of the program that can be read without prompting the user, used or not, for
+    /// redaction. A secret in a keyring is not read here: it is not in this process before it is read.
+    pub fn learn(&self) {
+        for source in self.manifest.secrets() {
+            if !matches!(source, SecretSource::Keyring(_))
+                && let Ok(bytes) = self.at_once(source)
+                && let Err(error) = self.known(source, bytes)
+            {
+                tracing::debug!("{error}");
+            }
+        }
+    }
+
+    /// Returns the programs that may be run to read a secret: none that `bash` or a command may have written.
+    fn programs(&self) -> HostPrograms {
+        let sandbox = &self.manifest.sandbox;
+        let written = sandbox.workspace.iter().chain(&sandbox.write);
+        let written = written.map(|path| self.manifest.resolve(&path.value, self.home));
+        let roots = written
+            .chain([std::env::temp_dir(), self.home.join(".haft")])
+            .filter_map(|path| Root::resolve("/".as_ref(), &path).ok());
+        HostPrograms::of(&roots.fold(Grant::none(), Grant::with_write))
+    }
+
+    fn at_once(&self, source: &SecretSource) -> Result<Vec<u8>, SecretError> {
+        match source {
+            SecretSource::Env(name) => {
+                let value = std::env::var_os(name.as_str()).filter(|value| !value.is_empty());
+                let value = value.ok_or_else(|| SecretError::Unset(name.to_string()))?;
+                Ok(value.into_encoded_bytes())
+            }
+            SecretSource::File(path) => {
+                let path = self.manifest.resolve(path, self.home);
+                read_file(&path).map_err(|error| SecretError::File { path, error })
+            }
+            SecretSource::Keyring(_) => Ok(Vec::new()),
+        }
+    }
+
+    /// Checks a value and registers it for redaction.
+    fn known(&self, source: &SecretSource, bytes: Vec<u8>) -> Result<SecretString, SecretError> {
+        let unusable = |why| SecretError::Unusable { place: place(source), why };
+        if bytes.len() > MAX_SECRET {
+            return Err(unusable(SecretError::TOO_LONG));
+        }
+        let text = String::from_utf8(bytes).map_err(|_| unusable(SecretError::NOT_TEXT))?;
+        let text = text.trim_end_matches(['\r', '\n']);
+        if text.is_empty() {
+            return Err(unusable(SecretError::EMPTY));
+        }
+        if text.len() < MIN_SECRET {
+            tracing::info!("the secret in {} is too short to be left out of messages", place(source));
+        }
+        let secret = SecretString::from(text);
+        self.redactor.add([&secret]);
+        Ok(secret)
+    }
+}
+
+/// Returns the description of a source.
+fn place(source: &SecretSource) -> String {
+    match source {
+        SecretSource::Env(name) => format!("the environment variable `{name}`"),
+        SecretSource::File(path) => format!("the file `{}`", path.display()),
+        SecretSource::Keyring(entry) => format!("the keyring's entry `{entry}`"),
+    }
+}
+
+/// Reads at most one byte more than the maximum size of a secret.
+fn read_file(path: &Path) -> io::Result<Vec<u8>> {
+    // Opening a FIFO for reading would block until another process opens it for writing.
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    let file = File::options().read(true).custom_flags(flags).open(path)?;
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "expected a file"));
+    }
+    if metadata.mode() & 0o007 != 0 {
+        let path = path.display();
+        tracing::warn!(
+            "everybody on this machine can read the secret in `{path}`; `chmod 600 {path}` closes it"
+        );
+    }
+    let mut bytes = Vec::new();
+    file.take(MAX_SECRET as u64 + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Reads an entry of the user's keyring.
+async fn in_keyring(entry: &KeyringEntry, programs: &HostPrograms) -> Result<Vec<u8>, SecretError> {
+    match keyring::read(entry, programs).await {
+        Ok(Some(secret)) => Ok(secret),
+        Ok(None) => Err(SecretError::NotInKeyring(entry.clone())),
+        Err(why) => Err(SecretError::Keyring { entry: entry.clone(), why }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use secrecy::ExposeSecret;
+
+    use super::*;
+
+    async fn read(folder: &Path, source: &str) -> (Result<String, String>, Redactor) {
+        let text = format!("[provider]\nname = \"openai\"\napi_key = {source}\n");
+        let manifest = Manifest::parse(&text, &folder.join("program.toml")).unwrap();
+        let redactor = Redactor::default();
+        let secrets = Secrets::new(&manifest, folder, &redactor);
+        let read = secrets.read(manifest.secrets()[0]).await;
+        let read = read.map(|secret| secret.expose_secret().to_owned()).map_err(|error| error.to_string());
+        (read, redactor)
+    }
+
+    #[tokio::test]
+    async fn a_file_is_read_without_its_last_newline_and_left_out_afterwards() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("key"), "sk-4711-0815\r\n").unwrap();
+        for source in ["{ file = \"key\" }", "{ file = \"~/key\" }"] {
+            let (value, redactor) = read(folder.path(), source).await;
+            assert_eq!(value.unwrap(), "sk-4711-0815");
+            assert_eq!(redactor.redact("a sk-4711-0815"), "a ***");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_no_secret_is_refused_with_its_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, bytes: &[u8]| std::fs::write(folder.path().join(name), bytes).unwrap();
+        write("empty", b"\n\n");
+        write("binary", b"sk-\xff");
+        write("large", &vec![b'x'; MAX_SECRET + 10]);
+        rustix::fs::mkfifoat(rustix::fs::CWD, folder.path().join("pipe"), rustix::fs::Mode::RUSR).unwrap();
+        for (source, expected) in [
+            ("{ file = \"empty\" }", "the file `empty` is empty"),
+            ("{ file = \"binary\" }", "`binary` is not valid UTF-8"),
+            ("{ file = \"large\" }", "`large` is longer than any secret"),
+            ("{ file = \"pipe\" }", "expected a file"),
+            ("{ file = \"none\" }", "none`: No such file"),
+            ("{ env = \"HAFT_NO_SUCH_VARIABLE\" }", "`HAFT_NO_SUCH_VARIABLE` is not set"),
+        ] {
+            let error = read(folder.path(), source).await.0.unwrap_err();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_never_used_is_left_out_too() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("key");
+        std::fs::write(&path, "sk-4711-0815").unwrap();
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o600)).unwrap();
+        let text = "[[mcp_servers]]\nname = \"a\"\nurl = \"https://a.test\"\nheaders = { X = { file = \"key\" } }\n\
+                    [provider]\nname = \"openai\"\napi_key = { keyring = \"no/such\" }\n";
+        let manifest = Manifest::parse(text, &folder.path().join("program.toml")).unwrap();
+        let redactor = Redactor::default();
+        Secrets::new(&manifest, folder.path(), &redactor).learn();
+        assert_eq!(redactor.redact("a sk-4711-0815"), "a ***");
+    }
+}

@@ -1,0 +1,28 @@
+//! macOS: the generic passwords of the user's keychain. A locked keychain prompts its user.
+
+use haft_core::lookup::HostPrograms;
+
+use crate::KeyringEntry;
+use security_framework::base::Error;
+use security_framework::passwords::get_generic_password;
+
+/// `errSecItemNotFound` of Security's `SecBase.h`.
+const NOT_FOUND: i32 = -25300;
+
+/// Reads an entry: `None` if it does not exist, an error if the keychain is not available.
+pub(super) async fn read(entry: &KeyringEntry, _programs: &HostPrograms) -> Result<Option<Vec<u8>>, String> {
+    let KeyringEntry { service, user } = entry.clone();
+    // A locked keychain waits for the user.
+    let found = tokio::task::spawn_blocking(move || get_generic_password(&service, &user)).await;
+    match found.map_err(|error| error.to_string())? {
+        Ok(secret) => Ok(Some(secret)),
+        Err(error) if Error::code(error) == NOT_FOUND => Ok(None),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// Returns the command that stores an entry.
+pub(super) fn how_to_store(entry: &KeyringEntry, _keyring_answers: bool) -> String {
+    let KeyringEntry { service, user } = entry;
+    format!("`security add-generic-password -s '{service}' -a '{user}' -w` asks for it and stores it")
+}

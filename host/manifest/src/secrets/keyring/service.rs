@@ -1,0 +1,90 @@
+//! The desktop's keyring: the Secret Service (specification 0.2 of freedesktop.org), accessed through
+//! `secret-tool`, libsecret's own client. An entry is the item with the attributes `service` and `username`, as
+//! written by `secret-tool` and the keyring libraries of Python and Rust. Never stores an entry.
+
+use std::io;
+use std::process::Stdio;
+use std::time::Duration;
+
+use haft_core::lookup::HostPrograms;
+
+use crate::KeyringEntry;
+use crate::secrets::MAX_SECRET;
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::process::Command;
+use tokio::time::timeout;
+
+/// 2 minutes: as long as a person needs to find and type the password of the keyring.
+const PATIENCE: Duration = Duration::from_mins(2);
+
+const PROGRAM: &str = "secret-tool";
+
+/// Why the Secret Service cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ServiceError {
+    #[error("`{PROGRAM}`, which asks the desktop's keyring, is not on PATH (Debian: libsecret-tools)")]
+    Missing,
+    #[error("`{PROGRAM}` cannot be run: {0}")]
+    NotRun(#[from] io::Error),
+    #[error("the desktop's keyring cannot be asked: {0}")]
+    NotAsked(String),
+    #[error("the desktop's keyring is locked and was not opened")]
+    Locked,
+    #[error("the desktop's keyring did not answer within {} s", PATIENCE.as_secs())]
+    TimedOut,
+}
+
+/// The result of running the program.
+struct Answer {
+    succeeded: bool,
+    output: Vec<u8>,
+    complaint: String,
+}
+
+/// Returns the value of the entry; `None` if the service does not have it. A locked keyring prompts its user.
+pub(super) async fn read(
+    entry: &KeyringEntry,
+    programs: &HostPrograms,
+) -> Result<Option<Vec<u8>>, ServiceError> {
+    let read = async {
+        let found = ask(programs, "lookup", entry).await?;
+        match found {
+            Answer { succeeded: true, output, .. } => Ok(Some(output)),
+            Answer { complaint, .. } if !complaint.is_empty() => Err(ServiceError::NotAsked(complaint)),
+            // A search lists locked items too.
+            _ if ask(programs, "search", entry).await?.output.is_empty() => Ok(None),
+            _ => Err(ServiceError::Locked),
+        }
+    };
+    timeout(PATIENCE, read).await.unwrap_or(Err(ServiceError::TimedOut))
+}
+
+/// Runs a subcommand, unconfined: it is the user's own program and gets only the name of an entry. Reads at most
+/// one byte more than the maximum size of a secret; dropping the future kills the program.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "core stands below what confines children, which closes the service's socket to them"
+)]
+async fn ask(
+    programs: &HostPrograms,
+    subcommand: &str,
+    KeyringEntry { service, user }: &KeyringEntry,
+) -> Result<Answer, ServiceError> {
+    let program = programs.find(PROGRAM).ok_or(ServiceError::Missing)?;
+    let mut command = Command::new(program);
+    command.args([subcommand, "service", service, "username", user]).kill_on_drop(true);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn()?;
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let (output, complaint) = tokio::try_join!(bounded(stdout), bounded(stderr))?;
+    let complaint = String::from_utf8_lossy(&complaint).trim().to_owned();
+    Ok(Answer { succeeded: child.wait().await?.success(), output, complaint })
+}
+
+async fn bounded(pipe: Option<impl AsyncRead + Unpin>) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    if let Some(pipe) = pipe {
+        pipe.take(MAX_SECRET as u64 + 1).read_to_end(&mut bytes).await?;
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,258 @@
+//! `[[tools]]`: command tools. The command is words, never a text for a shell; what they do when
+//! they run is not known here.
+
+use std::time::Duration;
+
+use haft_core::limit::Limits;
+use haft_core::words;
+use serde_json::Value;
+use toml::de::DeValue;
+
+use super::entry::{Entry, Located};
+use super::json;
+use super::label::{LABELS, Label};
+use super::name::ToolName;
+use super::section::{Section, note_duplicates};
+use super::table::{FromTable, FromValue, SHORTEST, choices, table};
+use super::values::VARIABLES;
+
+table! {
+    /// A command tool: a program that the model may start, without a shell.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct CommandTool = "[[tools]]" {
+        /// the model sees `program__<program>__<name>`
+        #[read(section ToolName::KIND, name)]
+        pub name: Located<ToolName>,
+        /// what it does, written for the model
+        pub description: String,
+        // At least one word. A program of the latter kind lies below the program's folder.
+        /// split as a shell splits words and run without one, or an array of words;
+        /// the program is a bare name on PATH, or begins with `./`
+        #[read(Kind::Command, |entry| entry.located(command))]
+        #[also("cmd", "run", "exec")]
+        pub command: Located<Vec<String>>,
+        /// what the model may add to the command
+        #[read(Vec::<Argument>::KIND, arguments)]
+        #[also("args", "parameters", "params")]
+        pub arguments: Vec<Argument> = Vec::new(),
+        /// whether the model may add further words as `args`; default only where `arguments` is absent
+        #[read(section Kind::Flag, extra_args)]
+        #[also("any_args", "rest")]
+        pub extra_args: bool = false,
+        // Like `bash`. The whole process tree is stopped.
+        /// when it is stopped; default `120s`
+        #[read(time SHORTEST..=Limits::MAX_TIME)]
+        #[also("time", "time_limit")]
+        pub timeout: Duration = Duration::from_mins(2),
+        /// variables of haft's environment that it may see; default none
+        #[read(VARIABLES, Entry::variables)]
+        #[also("environment")]
+        pub env: Vec<String> = Vec::new(),
+        /// ask a person before every call; default false
+        #[also("approve")]
+        pub confirm: bool = false,
+        /// labels of the workers that it lives on, `*` for any; default here
+        #[read(LABELS, Label::read_list)]
+        #[also("labels", "workers")]
+        pub on: Vec<Label> = Vec::new(),
+    }
+}
+
+table! {
+    /// An argument of a command tool.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct Argument = "" {
+        /// the argument's name in a call
+        pub name: ToolName,
+        /// what it means, written for the model
+        pub description: String,
+        /// default `string`
+        #[read(section ArgumentType::KIND, kind)]
+        #[key("type")]
+        #[also("kind")]
+        pub kind: ArgumentType = ArgumentType::String,
+        /// default true, or false where there is a `default`
+        #[read(section Kind::Flag, required)]
+        #[also("optional")]
+        pub required: bool = true,
+        // Of type `kind`; absent where `required`.
+        /// the value of an argument that is left out
+        #[read(section Kind::Scalar, default)]
+        pub default: Option<Value> = None,
+        /// written before the value, such as `--title`, or `--title=` for one word;
+        /// without it the argument is positional
+        #[read(Kind::Pattern("^-[^\\s=]+=?$"), |entry| entry.parse_with(parse_flag))]
+        #[also("option", "switch")]
+        pub flag: Option<String> = None,
+    }
+}
+
+/// The argument of a call that takes any further words.
+pub const EXTRA_ARGS: &str = "args";
+
+words! {
+    /// What an argument's value must be, and how it becomes words. The types are called as in JSON Schema.
+    #[derive(Default)]
+    pub enum ArgumentType {
+        /// One word.
+        #[default]
+        String = "string",
+        /// A whole number, one word.
+        Integer = "integer",
+        /// Any number, one word.
+        Number = "number",
+        /// `true`: the flag alone, without a value; `false`: nothing. Always has a flag.
+        Boolean = "boolean",
+        /// Texts: a word each, each after the flag where there is one.
+        Array = "array",
+    }
+}
+
+choices! { ArgumentType }
+
+/// Both forms: an array of tables, or a table of tables whose heads hold the names.
+pub(super) fn tools(entry: &Entry<'_>) -> Option<Vec<CommandTool>> {
+    if !entry.raw().is_table() {
+        return entry.tables("tools");
+    }
+    Some(entry.entries()?.iter().filter_map(|(name, entry)| named(name, entry)).collect())
+}
+
+fn named(name: &Located<String>, entry: &Entry<'_>) -> Option<CommandTool> {
+    if let Err(error) = name.parse::<ToolName>() {
+        entry.reject_name(name, error.to_string());
+    }
+    CommandTool::from_table(&entry.section_called(Some(name), &CommandTool::TABLE)?)
+}
+
+fn name(section: &Section<'_>) -> Option<Located<ToolName>> {
+    match section.head() {
+        // What is wrong with a name in a head was noted with the head.
+        Some(head) => Some(Located { value: head.parse().ok()?, span: head.span }),
+        None => section.require("name", FromValue::from_value),
+    }
+}
+
+/// PR05: a program is found on PATH or shipped with the program.toml, never named by a path
+/// that means something else on every machine.
+fn command(entry: &Entry<'_>) -> Option<Vec<String>> {
+    let words = entry.command()?;
+    let program = words.first()?;
+    let is_own = program.starts_with("./") && !program.split('/').any(|part| part == "..");
+    if program.contains('/') && !is_own {
+        return entry
+            .reject("expected a bare name, which is looked up on PATH, or `./…` below the program's folder");
+    }
+    Some(words)
+}
+
+fn arguments(entry: &Entry<'_>) -> Option<Vec<Argument>> {
+    let sections = entry.sections(&Argument::TABLE)?;
+    let names = sections.iter().filter_map(|section| Some((section.span_of("name"), section.name()?)));
+    note_duplicates(entry.notes(), "arguments of one tool", names);
+    let arguments: Vec<_> =
+        sections.iter().filter_map(|section| Some((section, Argument::from_table(section)?))).collect();
+    note_shifting(&arguments);
+    Some(arguments.into_iter().map(|(_, argument)| argument).collect())
+}
+
+/// What is declared is all that a call may add, unless the program says otherwise.
+fn extra_args(tool: &Section<'_>) -> bool {
+    let extra = tool.get("extra_args", Entry::flag);
+    if extra == Some(true) && has_argument(tool, EXTRA_ARGS) {
+        tool.reject("extra_args", format!("an argument of the name `{EXTRA_ARGS}` is declared already"));
+    }
+    extra.unwrap_or(!tool.has("arguments"))
+}
+
+fn has_argument(tool: &Section<'_>, name: &str) -> bool {
+    let is_called = |argument: &DeValue<'_>| {
+        argument.get("name").and_then(|found| found.get_ref().as_str()) == Some(name)
+    };
+    let arguments = tool.get("arguments", |entry| entry.raw().as_array());
+    arguments.is_some_and(|arguments| arguments.iter().any(|argument| is_called(argument.get_ref())))
+}
+
+/// A positional argument that may be missing moves those after it into its place.
+fn note_shifting(arguments: &[(&Section<'_>, Argument)]) {
+    let mut positional = arguments.iter().filter(|(_, argument)| argument.flag.is_none()).peekable();
+    while let Some((section, argument)) = positional.next() {
+        let may_be_missing = !argument.required && argument.default.is_none();
+        if let Some((_, next)) = positional.peek().filter(|_| may_be_missing) {
+            section.reject(
+                "required",
+                format!(
+                    "`{}` would take its place: give this one a `flag` or a `default`, or put it last",
+                    next.name
+                ),
+            );
+        }
+    }
+}
+
+fn kind(section: &Section<'_>) -> ArgumentType {
+    let kind = section.get("type", ArgumentType::from_value).unwrap_or_default();
+    if kind == ArgumentType::Boolean && !section.has("flag") {
+        section.reject("type", "a boolean needs a `flag`, which is written where it is true");
+    }
+    kind
+}
+
+fn required(section: &Section<'_>) -> bool {
+    let required = section.get("required", Entry::flag);
+    if required == Some(true) && section.has("default") {
+        section.reject("default", "never used: the argument is required");
+    }
+    required.unwrap_or(!section.has("default"))
+}
+
+fn default(section: &Section<'_>) -> Option<Value> {
+    // A wrong type is noted where it is read itself.
+    let word = section.get("type", |entry| entry.raw().as_str()).unwrap_or_default();
+    let kind = ArgumentType::ALL.iter().find(|(name, _)| *name == word).map(|(_, kind)| *kind);
+    section.get("default", |entry| read_default(entry, kind.unwrap_or_default()))
+}
+
+fn parse_flag(text: &str) -> Result<String, &'static str> {
+    let name = text.strip_suffix('=').unwrap_or(text);
+    if !name.starts_with('-') || name.contains(|c: char| c == '=' || c.is_whitespace()) {
+        return Err("expected a flag such as `--title` or `--title=`");
+    }
+    Ok(text.to_owned())
+}
+
+fn read_default(entry: &Entry<'_>, kind: ArgumentType) -> Option<Value> {
+    let fits = match (kind, entry.raw()) {
+        (ArgumentType::Array, DeValue::Array(array)) => array.iter().all(|item| item.get_ref().is_str()),
+        (ArgumentType::String, value) => value.is_str(),
+        (ArgumentType::Integer, value) => value.is_integer(),
+        (ArgumentType::Number, value) => value.is_integer() || value.is_float(),
+        (ArgumentType::Boolean, value) => value.is_bool(),
+        (ArgumentType::Array, _) => false,
+    };
+    if fits {
+        json::value(entry)
+    } else {
+        entry.reject(format!("expected {}, as `type` says", describe(kind)))
+    }
+}
+
+fn describe(kind: ArgumentType) -> &'static str {
+    match kind {
+        ArgumentType::String => "a string",
+        ArgumentType::Integer => "a whole number",
+        ArgumentType::Number => "a number",
+        ArgumentType::Boolean => "`true` or `false`",
+        ArgumentType::Array => "an array of strings",
+    }
+}
+
+/// The reference form `program:p:t` and the exposed names both need the program's name.
+pub(super) fn note_missing_program(root: &Section<'_>) {
+    if root.has("tools") && !root.has("program") {
+        root.reject(
+            "tools",
+            "command tools are called `program__<program>__<tool>`: name the program in `[program]`",
+        );
+    }
+}

@@ -1,0 +1,143 @@
+//! Values that several tables have: paths, patterns, command lines, variables, URLs. They are
+//! checked as texts; no file, host or program is looked at.
+
+use std::path::PathBuf;
+
+use haft_core::grant::{CredentialStore, HostName, HostPattern, SandboxMode};
+use haft_core::model::{ApiFormat, Effort, Route};
+use haft_core::pattern::ToolPattern;
+use haft_core::report::Problem;
+use haft_core::rule::{Effect, RulePattern};
+
+use super::entry::{Entry, Located};
+use super::name::Variable;
+use super::section::Section;
+use super::table::{FromValue, Kind, choices, texts};
+
+/// What `http://` and `https://` URLs look like; [`Entry::url`] decides.
+pub(super) const URL: Kind = Kind::Pattern("^https?://[^/?#@]");
+
+/// What [`Entry::variables`] reads.
+pub(super) const VARIABLES: Kind = Kind::List(&Variable::KIND);
+
+texts! {
+    CredentialStore: Kind::OneOf(|| CredentialStore::all().map(CredentialStore::name).collect()),
+    HostName: Kind::Pattern("^([A-Za-z0-9_.-]+|\\[[0-9A-Fa-f:.]+\\])$"),
+    HostPattern: Kind::Pattern("^(https?://)?[^/?#@]+$"),
+    RulePattern: Kind::Pattern("^[A-Za-z0-9_:*-]+(\\(.+\\))?$"),
+    ToolPattern: Kind::Pattern("^[A-Za-z0-9_:*-]+$"),
+}
+
+choices! { ApiFormat, Effect, Effort, Route, SandboxMode }
+
+impl FromValue for PathBuf {
+    const KIND: Kind = Kind::Path;
+
+    fn from_value(entry: &Entry<'_>) -> Option<Self> {
+        entry.path()
+    }
+}
+
+/// Words of a shell that mean nothing where no shell runs.
+const OPERATORS: &[&str] = &["|", "||", "&&", "&", ";", ">", ">>", "<", "2>", "2>&1", "&>"];
+
+impl Entry<'_> {
+    /// A path as written. `~` stands for the home directory, at the beginning alone.
+    pub(super) fn path(&self) -> Option<PathBuf> {
+        let text = self.text()?;
+        if text.starts_with('~') && text != "~" && !text.starts_with("~/") {
+            return self
+                .reject("only `~` itself and `~/…` are understood; write other home directories in full");
+        }
+        Some(text.into())
+    }
+
+    /// The name of an environment variable.
+    pub(super) fn variable(&self) -> Option<String> {
+        self.parse::<Variable>().map(String::from)
+    }
+
+    /// Names of environment variables.
+    pub(super) fn variables(&self) -> Option<Vec<String>> {
+        self.list(Entry::variable)
+    }
+
+    /// A command: at least one word, the first not blank.
+    pub(super) fn command(&self) -> Option<Vec<String>> {
+        let words = if self.raw().is_array() { self.list(Entry::word)? } else { self.split_words()? };
+        match words.first() {
+            Some(program) if !program.trim().is_empty() => Some(words),
+            _ => self.reject("expected the name of a program"),
+        }
+    }
+
+    fn split_words(&self) -> Option<Vec<String>> {
+        let text = match self.raw().as_str() {
+            Some(_) => self.word()?,
+            None => return self.reject("expected a string, or an array of strings"),
+        };
+        let Ok(words) = shell_words::split(&text) else {
+            return self.reject("a quote is not closed");
+        };
+        match words.iter().find(|word| OPERATORS.contains(&word.as_str())) {
+            Some(operator) => self.reject_with_hint(
+                format!("no shell runs this: `{operator}` would be an argument"),
+                "write an array: `[\"sh\", \"-c\", \"…\"]` starts a shell",
+            ),
+            None => Some(words),
+        }
+    }
+
+    /// An `http://` or `https://` URL that paths are appended to.
+    pub(super) fn base_url(&self) -> Option<String> {
+        let url = self.url()?;
+        if url.contains('?') { self.reject("the URL must end with its path: no `?`") } else { Some(url) }
+    }
+
+    /// An `http://` or `https://` URL without a user or a fragment.
+    pub(super) fn url(&self) -> Option<String> {
+        let text = self.word()?;
+        check_url(&text).map_or_else(|why| self.reject(why), |()| Some(text))
+    }
+
+    /// Notes that the key, not its value, is wrong.
+    pub(super) fn reject_name(&self, name: &Located<String>, why: impl Into<String>) {
+        let problem = Problem::new(format!("invalid name `{}`", name.value)).at(name.span, why);
+        self.notes().add(problem);
+    }
+}
+
+impl Section<'_> {
+    /// Notes that the table as a whole is wrong.
+    pub(super) fn reject_whole(&self, why: impl Into<String>) {
+        let problem = Problem::new(format!("invalid `{}`", self.title())).at(self.span(), why);
+        self.notes().add(problem);
+    }
+}
+
+/// What a request can be sent to. The parts that may hold a secret are refused, because a URL
+/// is shown in errors and logs.
+pub(super) fn check_url(text: &str) -> Result<(), &'static str> {
+    let (_, rest) = text
+        .split_once("://")
+        .filter(|(scheme, _)| matches!(*scheme, "http" | "https"))
+        .ok_or("expected a URL that begins with `https://` or `http://`")?;
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    if authority.contains('@') {
+        return Err("a URL must not contain a user name or password");
+    }
+    if rest.contains('#') {
+        return Err("a URL that requests are sent to has no `#`");
+    }
+    if authority.is_empty() || text.contains(|c: char| c.is_whitespace() || c.is_control()) {
+        return Err("expected a URL with a host, such as `https://api.example.com/v1`");
+    }
+    Ok(())
+}
+
+/// The host of what follows `://`, without the port.
+pub(super) fn host_of(rest: &str) -> &str {
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let without_port = authority.rsplit_once(':').filter(|(_, port)| !port.contains(']'));
+    without_port.map_or(authority, |(host, _)| host)
+}
