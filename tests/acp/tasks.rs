@@ -312,7 +312,7 @@ fn a18_what_is_left_out_is_told_and_commands_are_done() {
         let told: Vec<_> = updates
             .iter()
             .filter(|update| update["sessionUpdate"] == kind)
-            .map(|update| update.to_string())
+            .map(ToString::to_string)
             .filter(|update| update.contains("left out") || update.contains("no/such/server"))
             .collect();
         assert_eq!(told.len(), 3, "{kind}: {updates:#?}");
