@@ -114,3 +114,36 @@ fn every_promise_has_a_test() {
         }
     }
 }
+
+/// Lines of code of a file, or of the files of a folder, without comments and tests; not those of macOS, which has a folder
+/// of its own.
+fn lines_of_code(path: &Path) -> usize {
+    if path.is_dir() {
+        let entries = fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path());
+        let is_counted = |path: &std::path::PathBuf| {
+            let name = path.file_stem().unwrap();
+            !["tests", "macos", "seatbelt"].iter().any(|other| name == *other)
+                && (path.is_dir() || path.extension().is_some_and(|end| end == "rs"))
+        };
+        return entries.filter(is_counted).map(|path| lines_of_code(&path)).sum();
+    }
+    let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let code = text.lines().map(str::trim).take_while(|line| *line != "#[cfg(test)]");
+    code.filter(|line| !line.is_empty() && !line.starts_with("//")).count()
+}
+
+/// What has to be right for the promises to hold is named, and small enough to be read.
+#[test]
+fn the_trusted_core_is_small() {
+    let page = read("SECURITY.md");
+    let (_, below) = page.split_once("## Trusted core\n").unwrap();
+    let section = below.split("\n## ").next().unwrap();
+    let named: Vec<_> = section.split('`').skip(1).step_by(2).collect();
+    let different: BTreeSet<_> = named.iter().collect();
+    assert!(named.len() > 40 && different.len() == named.len(), "{named:?}");
+    let lines: usize = named.iter().map(|path| lines_of_code(&repository().join(path))).sum();
+    assert!((10_000..=15_000).contains(&lines), "the trusted core has {lines} lines");
+    let (most, _) = section.split_once(" lines of code at most").expect("how many lines");
+    let most: usize = most.rsplit(' ').next().unwrap().replace(',', "").parse().unwrap();
+    assert!(lines <= most, "{lines} lines, and SECURITY.md says at most {most}");
+}
