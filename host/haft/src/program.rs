@@ -320,16 +320,17 @@ async fn sources(rights: &Rights<'_>, known: Contribution) -> anyhow::Result<(Me
         (rights.options.only.as_deref(), Merged::default(), Agents::default());
     let (pending, others) = plugins::pending(rights);
     let (now, later) = plugins::split(pending, only);
-    let all = [
+    let own = [
         known,
         others,
         backend::contribution(rights).await?,
         plugins::contribution(rights, &now).await,
         children::commands(rights)?,
-        servers::contribution(rights).await?,
-        worker_servers::contribution(rights).await,
     ];
-    merged.add(rights, all.into_iter().collect())?;
+    // Before servers are started: two tools of one name end the program.
+    merged.add(rights, own.into_iter().collect())?;
+    merged.add(rights, servers::contribution(rights).await?)?;
+    merged.add(rights, worker_servers::contribution(rights).await)?;
     for declared in rights.loaded.family.agents(rights.manifest) {
         merged.add(rights, agents.contribution(rights, declared, &merged))?;
     }

@@ -1,6 +1,7 @@
 //! What `--allow` adds to a grant for one run, as it is written. Grants nothing itself.
 
 use std::fmt;
+use std::path::Path;
 use std::str::FromStr;
 
 use haft_core::grant::{CredentialStoreError, HostPatternError, Right, RightError};
@@ -54,7 +55,7 @@ impl Allow {
     #[must_use]
     pub fn absolute(&self) -> Self {
         let whole = |path: &String| match std::path::absolute(path) {
-            Ok(whole) if !path.starts_with("~/") => whole.to_string_lossy().into_owned(),
+            Ok(whole) if !Path::new(path).starts_with("~") => whole.to_string_lossy().into_owned(),
             _ => path.clone(),
         };
         let right = match &self.right {

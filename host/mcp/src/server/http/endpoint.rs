@@ -23,7 +23,7 @@ use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::events::{EventStream, Ids, LastEvent};
+use super::events::{EventStream, Ids, LastEvent, PING};
 use super::home::Home;
 use super::response::{self, HttpResponse, JSON, Refusal};
 use super::revision;
@@ -84,16 +84,20 @@ impl Endpoint {
             Method::POST => self.post(headers, body, caller).await,
             Method::GET => {
                 revision::check_takes_events(headers)?;
-                let Some(session) = self.session_of_head(headers, &caller)? else { return Ok(only_post()) };
+                let Some(session) = self.session_of_head(headers, &caller)? else {
+                    return Ok(not_allowed("POST"));
+                };
                 Ok(self.stream(headers, session))
             }
             Method::DELETE => {
-                let Some(session) = self.session_of_head(headers, &caller)? else { return Ok(only_post()) };
+                let Some(session) = self.session_of_head(headers, &caller)? else {
+                    return Ok(not_allowed("POST"));
+                };
                 self.sessions.end(&session);
                 // Some clients take "accepted" for a failure.
                 Ok(response::empty(StatusCode::NO_CONTENT))
             }
-            _ => Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "expected GET, POST or DELETE")),
+            _ => Ok(not_allowed("GET, POST, DELETE")),
         }
     }
 
@@ -111,11 +115,14 @@ impl Endpoint {
         if scan.is_batch() && revision::may_have_batches(headers) && headers.contains_key(SESSION) {
             let session = self.session(headers, &caller)?;
             if let Some(messages) = batch::messages(body) {
-                return self.answer_batch(&session, &messages).await;
+                return self.answer_batch(headers, &session, body, &messages).await;
             }
         }
-        let message = parsed(body, &scan)?;
         let is_short = body.len() <= MAX_SHORT;
+        let message = self
+            .parsed(body.clone(), scan)
+            .await?
+            .map_err(|invalid| Refusal::error(StatusCode::BAD_REQUEST, invalid.id, invalid.error))?;
         if !revision::is_of_session(headers, Some(&message))? {
             return self.answer_alone(headers, message, caller, is_short).await;
         }
@@ -125,7 +132,12 @@ impl Endpoint {
                 self.open(headers, request, &caller)
             }
             JsonRpcMessage::Request(request) => {
-                self.answer_in(self.session(headers, &caller)?, request, is_short).await
+                let session = self.session(headers, &caller)?;
+                if opens(&request) {
+                    let error = ErrorData::invalid_request("the session is open already", None);
+                    return Err(Refusal::error(StatusCode::BAD_REQUEST, Some(request.id), error));
+                }
+                self.answer_in(session, request, is_short).await
             }
             message => {
                 let session = self.session(headers, &caller)?;
@@ -133,6 +145,19 @@ impl Endpoint {
                 Ok(response::empty(StatusCode::ACCEPTED))
             }
         }
+    }
+
+    /// The message that `body` is. The runtime parses a long one: that takes up to 0.2 s, and this thread has other
+    /// connections.
+    async fn parsed(
+        &self,
+        body: Bytes,
+        scan: Scan,
+    ) -> Result<Result<ClientJsonRpcMessage, Box<message::Invalid>>, Refusal> {
+        if body.len() <= MAX_SHORT {
+            return Ok(message::parse(&body, &scan));
+        }
+        ended(Err(self.runtime.spawn(async move { message::parse(&body, &scan) }))).await
     }
 
     /// The session that a head names.
@@ -181,8 +206,10 @@ impl Endpoint {
         request: Request,
         is_short: bool,
     ) -> Result<HttpResponse, Refusal> {
-        let has_stream = is_call(&request.request);
-        let (begun, stream) = self.begin_in(&session, request, has_stream, is_short);
+        let (id, has_stream) = (request.id.clone(), is_call(&request.request));
+        let begun = self.begin_in(&session, request, has_stream, is_short);
+        let (begun, stream) =
+            begun.map_err(|error| Refusal::error(StatusCode::BAD_REQUEST, Some(id), error))?;
         let Some(stream) = stream else {
             // A client that hangs up has not taken its request back.
             return Ok(response::whole(StatusCode::OK, JSON, ended(begun).await?));
@@ -199,9 +226,9 @@ impl Endpoint {
         request: Request,
         has_stream: bool,
         is_short: bool,
-    ) -> (Begun<Bytes>, Option<Arc<EventStream>>) {
+    ) -> Result<(Begun<Bytes>, Option<Arc<EventStream>>), ErrorData> {
         let JsonRpcRequest { id, mut request, .. } = request;
-        let running = session.begin(id.clone(), has_stream);
+        let running = session.begin(id.clone(), has_stream)?;
         let requester = Requester {
             id: id.clone(),
             meta: std::mem::take(request.get_meta_mut()),
@@ -219,7 +246,7 @@ impl Endpoint {
             drop(running);
             message
         };
-        (self.begin(call, is_short), stream)
+        Ok((self.begin(call, is_short), stream))
     }
 
     /// Answers a message that is of no session.
@@ -262,7 +289,8 @@ impl Endpoint {
         if let Err(call) = begun {
             self.runtime.spawn(end_with(call, stream.clone()));
         }
-        let failure = stream.failure().await;
+        // A head that comes later than a proxy waits is of no use.
+        let failure = tokio::time::timeout(PING, stream.failure()).await.ok().flatten();
         let answer = failure.or_else(|| stream.whole(false));
         Ok(answer.unwrap_or_else(|| stream.response(false, self.end(stops))))
     }
@@ -279,10 +307,9 @@ impl Endpoint {
             nothing.end();
             return nothing.response(false, std::future::pending());
         };
-        stream.resume(&last);
         match last.request {
-            Some(_) => stream.response(false, self.end(session)),
-            None => stream.response(false, self.news(session)),
+            Some(_) => stream.response_after(Some(&last), false, self.end(session)),
+            None => stream.response_after(Some(&last), false, self.news(session)),
         }
     }
 
@@ -348,13 +375,6 @@ async fn end_with<T>(call: JoinHandle<T>, stream: Arc<EventStream>) {
     stream.end();
 }
 
-/// The message that a body is.
-fn parsed(body: &[u8], scan: &Scan) -> Result<ClientJsonRpcMessage, Refusal> {
-    let refused =
-        |invalid: Box<message::Invalid>| Refusal::error(StatusCode::BAD_REQUEST, invalid.id, invalid.error);
-    message::parse(body, scan).map_err(refused)
-}
-
 /// Takes a message in a session that is not answered.
 fn take(session: &Session, message: ClientJsonRpcMessage) {
     match message {
@@ -417,9 +437,9 @@ fn written(answer: Answer, id: RequestId) -> Bytes {
     serde_json::to_vec(&message).unwrap_or_default().into()
 }
 
-/// The answer to what is of sessions alone, in a revision without.
-fn only_post() -> HttpResponse {
+/// The answer to a method other than `methods`.
+fn not_allowed(methods: &'static str) -> HttpResponse {
     let mut answer = response::empty(StatusCode::METHOD_NOT_ALLOWED);
-    answer.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
+    answer.headers_mut().insert(ALLOW, HeaderValue::from_static(methods));
     answer
 }

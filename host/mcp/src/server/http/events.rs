@@ -41,7 +41,7 @@ const PIECES: usize = 256;
 const KEPT: usize = 8;
 
 /// How long a stream says nothing before it says that it is there: proxies close what is silent for longer.
-const PING: Duration = Duration::from_secs(15);
+pub(super) const PING: Duration = Duration::from_secs(15);
 
 /// After how long a client asks again for a stream that broke.
 const RETRY: Duration = Duration::from_secs(3);
@@ -75,8 +75,11 @@ struct State {
     gone: u64,
     /// How many were read.
     read: u64,
-    /// Readers that there were. Only the last of a request's stream reads.
+    /// Readers that there were.
     readers: u64,
+    /// The first of them that still reads: of a request's stream the last one, of a session's those since a client that lost
+    /// its connection came back.
+    first_reader: u64,
     is_over: bool,
     /// The status of an answer that is the whole stream.
     status: StatusCode,
@@ -152,12 +155,6 @@ impl EventStream {
         self.state.lock().events.iter().map(Bytes::len).sum()
     }
 
-    /// Goes on after the event `last`, where that is kept.
-    pub(super) fn resume(&self, last: &LastEvent) {
-        let mut state = self.state.lock();
-        state.read = last.event.clamp(state.gone, state.read.max(state.gone));
-    }
-
     /// All events, where the stream is over and nobody reads it: its whole body. `primes`: as [`EventStream::response`].
     pub(super) fn whole(&self, primes: bool) -> Option<HttpResponse> {
         let mut state = self.state.lock();
@@ -179,13 +176,30 @@ impl EventStream {
         primes: bool,
         end: impl Future<Output = ()> + Send + 'static,
     ) -> HttpResponse {
+        self.response_after(None, primes, end)
+    }
+
+    /// Such a response, which begins after the event `last`, if that is kept.
+    pub(super) fn response_after(
+        self: Arc<Self>,
+        last: Option<&LastEvent>,
+        primes: bool,
+        end: impl Future<Output = ()> + Send + 'static,
+    ) -> HttpResponse {
         let mut state = self.state.lock();
         state.readers += 1;
+        if let Some(last) = last {
+            state.read = last.event.clamp(state.gone, state.read.max(state.gone));
+        }
+        if last.is_some() || matches!(self.ids, Ids::Request(_)) {
+            state.first_reader = state.readers;
+        }
         let (reader, read) = (state.readers, state.read);
         drop(state);
         self.changed.notify_waiters();
         let first = primes.then(|| self.priming(read).into());
-        let body = EventBody { stream: self, reader, first, next: None, end: Box::pin(end) };
+        let body =
+            EventBody { stream: self, reader, first, next: None, end: Box::pin(end), has_ended: false };
         let mut answer = Response::new(body.boxed_unsync());
         answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(EVENTS));
         headers(answer)
@@ -213,7 +227,7 @@ impl EventStream {
 
     fn poll_next(&self, reader: u64) -> Poll<Option<Bytes>> {
         let mut state = self.state.lock();
-        if matches!(self.ids, Ids::Request(_)) && state.readers != reader {
+        if reader < state.first_reader {
             return Poll::Ready(None);
         }
         if let Some(event) = state.next() {
@@ -311,6 +325,7 @@ struct EventBody {
     first: Option<Bytes>,
     next: Option<Pin<Box<dyn Future<Output = Option<Bytes>> + Send>>>,
     end: Pin<Box<dyn Future<Output = ()> + Send>>,
+    has_ended: bool,
 }
 
 impl Body for EventBody {
@@ -324,8 +339,13 @@ impl Body for EventBody {
         if let Some(first) = self.first.take() {
             return Poll::Ready(Some(Ok(Frame::data(first))));
         }
-        if self.end.as_mut().poll(context).is_ready() {
-            return Poll::Ready(None);
+        if !self.has_ended && self.end.as_mut().poll(context).is_ready() {
+            self.has_ended = true;
+        }
+        if self.has_ended {
+            // What waits is still sent.
+            let Poll::Ready(event) = self.stream.poll_next(self.reader) else { return Poll::Ready(None) };
+            return Poll::Ready(event.map(|event| Ok(Frame::data(event))));
         }
         let (stream, reader) = (self.stream.clone(), self.reader);
         let next = self.next.get_or_insert_with(|| Box::pin(next_or_ping(stream, reader)));
@@ -368,8 +388,7 @@ mod tests {
         assert_eq!(read(first).await, format!("id: 0/7\nretry: 3000\ndata: \n\n{all}"));
         let last = LastEvent::parse("2/7").unwrap();
         assert_eq!(last.request, Some(7));
-        stream.resume(&last);
-        let rest = read(stream.clone().response(false, std::future::pending())).await;
+        let rest = read(stream.clone().response_after(Some(&last), false, std::future::pending())).await;
         assert_eq!(Some(rest.as_str()), all.find("id: 3/7").and_then(|at| all.get(at..)));
         assert!(["", "x", "1/", "1/x", "/7", "-1"].iter().all(|text| LastEvent::parse(text).is_none()));
     }

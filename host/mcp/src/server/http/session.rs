@@ -6,15 +6,17 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
+use hyper::StatusCode;
 use rmcp::model::{
     ClientResult, ElicitRequest, ElicitRequestParams, ElicitResult, ErrorData, JsonRpcMessage,
     ProtocolVersion, RequestId, ServerJsonRpcMessage, ServerNotification, ServerRequest,
 };
-use tokio::sync::oneshot;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::events::{EventStream, Ids, LastEvent};
 use crate::server::handler::Handler;
+use crate::server::message::MAX_BATCH;
 use crate::server::requester::{Agreed, Link};
 use crate::server::tool_news::ToolNews;
 use haft_core::sync::Lock;
@@ -25,8 +27,11 @@ const REPEATABLE: Duration = Duration::from_secs(30);
 /// Answers of a session that can be asked for again: as many calls as a client makes at one time.
 const KEPT: usize = 16;
 
-/// Bytes of their streams. One alone may always be there.
+/// Bytes of their streams. One alone may be longer.
 const MAX_KEPT: usize = 1 << 20;
+
+/// Bytes of the streams of all sessions that can be asked for again: a larger one, and what comes then, is not kept.
+pub(super) const MAX_ALL_KEPT: usize = 64 << 20;
 
 /// One session.
 pub(super) struct Session {
@@ -36,6 +41,8 @@ pub(super) struct Session {
     /// What its client reads without a request.
     pub(super) events: Arc<EventStream>,
     state: Lock<State>,
+    /// Bytes that all sessions may keep.
+    room: Arc<Semaphore>,
     /// Cancelled when the session is over.
     life: CancellationToken,
 }
@@ -60,6 +67,7 @@ struct Ended {
     number: u64,
     at: Instant,
     bytes: usize,
+    _room: OwnedSemaphorePermit,
 }
 
 /// A request under way. Dropped, it is over, and so is its stream.
@@ -79,9 +87,10 @@ struct SessionLink {
 }
 
 impl Session {
-    pub(super) fn new(handler: Handler, agreed: Agreed) -> Self {
+    /// A session whose answers are kept as far as there is `room` for their bytes.
+    pub(super) fn new(handler: Handler, agreed: Agreed, room: Arc<Semaphore>) -> Self {
         let (news, events) = (ToolNews::default(), EventStream::new(Ids::Session));
-        Self { handler, agreed, news, events, state: Lock::default(), life: CancellationToken::new() }
+        Self { handler, agreed, news, events, state: Lock::default(), room, life: CancellationToken::new() }
     }
 
     /// Whether its client takes events without data, as revisions from 2025-11-25 on have them. Earlier ones report an event
@@ -91,16 +100,26 @@ impl Session {
     }
 
     /// Begins the request `id`, with a stream that its answer comes in where it `has_stream`.
-    pub(super) fn begin(self: &Arc<Self>, id: RequestId, has_stream: bool) -> Running {
+    ///
+    /// # Errors
+    /// A request of this id, or too many others, are under way.
+    pub(super) fn begin(self: &Arc<Self>, id: RequestId, has_stream: bool) -> Result<Running, ErrorData> {
         let cancel = self.life.child_token();
         let mut state = self.state.lock();
+        if state.running.contains_key(&id) {
+            return Err(ErrorData::invalid_request("a request of this id is under way", None));
+        }
+        if state.running.len() >= MAX_BATCH {
+            let why = format!("{MAX_BATCH} requests of this session are under way: try again later");
+            return Err(ErrorData::invalid_request(why, None));
+        }
         let number = state.requests;
         state.requests += 1;
         let stream = has_stream.then(|| EventStream::new(Ids::Request(number)));
         state.streams.extend(stream.clone().map(|stream| (number, stream)));
         state.running.insert(id.clone(), (number, cancel.clone(), stream.clone()));
         drop(state);
-        Running { session: self.clone(), id, number, cancel, stream }
+        Ok(Running { session: self.clone(), id, number, cancel, stream })
     }
 
     /// Stops a request that its client takes back: it is not answered.
@@ -138,9 +157,11 @@ impl Session {
         }
     }
 
-    /// Forgets what nobody asks for any more.
-    pub(super) fn forget_old(&self) {
-        self.events.forget_old();
+    /// Forgets what nobody asks for any more, and events that nobody reads where the session is not in use.
+    pub(super) fn forget_old(&self, is_in_use: bool) {
+        if !is_in_use {
+            self.events.forget_old();
+        }
         let mut state = self.state.lock();
         while state.ended.front().is_some_and(|ended| ended.at.elapsed() >= REPEATABLE) {
             state.forget_oldest();
@@ -159,9 +180,15 @@ impl Session {
 }
 
 impl State {
-    /// Notes that a stream is answered, and forgets older ones that are too many.
-    fn end_stream(&mut self, number: u64, bytes: usize) {
-        self.ended.push_back(Ended { number, at: Instant::now(), bytes });
+    /// Notes that a stream is answered, and forgets older ones that are too many; the stream itself where `room` has no
+    /// place for it. A connection that reads it goes on.
+    fn end_stream(&mut self, number: u64, bytes: usize, room: &Arc<Semaphore>) {
+        let permits = u32::try_from(bytes).unwrap_or(u32::MAX);
+        let Ok(permit) = room.clone().try_acquire_many_owned(permits) else {
+            self.streams.remove(&number);
+            return;
+        };
+        self.ended.push_back(Ended { number, at: Instant::now(), bytes, _room: permit });
         let size = |ended: &VecDeque<Ended>| ended.iter().map(|ended| ended.bytes).sum::<usize>();
         while self.ended.len() > KEPT || (self.ended.len() > 1 && size(&self.ended) > MAX_KEPT) {
             self.forget_oldest();
@@ -191,8 +218,15 @@ impl Drop for Running {
             state.running.remove(&self.id);
         }
         if let Some(stream) = &self.stream {
+            if !self.cancel.is_cancelled() {
+                // Of no effect where the request was answered.
+                let why = "haft could not handle the request; this is a defect of haft";
+                let error = ErrorData::internal_error(why, None);
+                let message: ServerJsonRpcMessage = JsonRpcMessage::error(error, Some(self.id.clone()));
+                stream.answer(serde_json::to_vec(&message).unwrap_or_default().into(), StatusCode::OK);
+            }
             stream.end();
-            state.end_stream(self.number, stream.size());
+            state.end_stream(self.number, stream.size(), &self.session.room);
         }
     }
 }

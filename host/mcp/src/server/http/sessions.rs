@@ -9,11 +9,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hyper::StatusCode;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 
 use super::home::Home;
 use super::response::Refusal;
-use super::session::Session;
+use super::session::{MAX_ALL_KEPT, Session};
 use crate::server::handler::Handler;
 use crate::server::requester::Agreed;
 use haft_core::random;
@@ -31,6 +31,9 @@ const UNUSED: Duration = Duration::from_mins(1);
 /// How often is looked for what is over.
 const SWEEP: Duration = Duration::from_secs(10);
 
+/// The part of all places that a caller may take before its idle sessions give way to those of others.
+const SHARE: usize = 8;
+
 /// What is said of a session that is not there.
 const MISSING: &str = "there is no such session";
 
@@ -42,6 +45,8 @@ pub(super) struct Sessions {
     all: Lock<HashMap<Arc<str>, Entry>>,
     /// Told of each that is opened.
     opened: Notify,
+    /// Bytes of answers that all of them may keep.
+    room: Arc<Semaphore>,
 }
 
 /// A session and how it is used.
@@ -67,7 +72,8 @@ pub(super) struct SessionGuard {
 impl Sessions {
     /// At most `most` sessions at once, whose ids say `home` where there is one.
     pub(super) fn new(most: usize, home: Option<Home>) -> Arc<Self> {
-        Arc::new(Self { most, home, all: Lock::default(), opened: Notify::new() })
+        let room = Arc::new(Semaphore::new(MAX_ALL_KEPT));
+        Arc::new(Self { most, home, all: Lock::default(), opened: Notify::new(), room })
     }
 
     /// Opens a session of `owner`, whose requests `handler` answers; its id.
@@ -83,12 +89,18 @@ impl Sessions {
         let id = self.home.as_ref().map_or_else(random::name::<{ random::KEY }>, Home::session_id);
         let id: Arc<str> =
             id.map_err(|error| Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?.into();
-        let session = Arc::new(Session::new(handler, agreed));
+        let session = Arc::new(Session::new(handler, agreed, self.room.clone()));
         let (own, last) = (id.clone(), Instant::now());
         let entry = Entry { id: own, session, owner, open: 0, last, came_back: false };
         let mut all = self.all.lock();
         if all.len() >= self.most {
-            let idle = all.iter().filter(|(_, own)| own.gives_way());
+            let mut counts: HashMap<&str, usize> = HashMap::new();
+            all.values().for_each(|entry| *counts.entry(&entry.owner).or_default() += 1);
+            let has_too_many = |entry: &Entry| {
+                let count = counts.get(&*entry.owner).copied().unwrap_or_default();
+                entry.owner != owner && entry.open == 0 && count > (self.most / SHARE).max(1)
+            };
+            let idle = all.iter().filter(|(_, entry)| entry.gives_way() || has_too_many(entry));
             let oldest = idle.min_by_key(|(_, own)| own.last).map(|(id, _)| id.clone());
             let Some(oldest) = oldest else {
                 let why = "all sessions are in use; try again later";
@@ -126,7 +138,6 @@ impl Sessions {
     /// Ends a session that its client ends.
     pub(super) fn end(&self, session: &SessionGuard) {
         self.all.lock().remove(&session.id);
-        session.end();
     }
 
     /// Ends what is over, until it is dropped.
@@ -143,7 +154,7 @@ impl Sessions {
 
     fn sweep(&self) {
         self.all.lock().retain(|_, own| {
-            own.session.forget_old();
+            own.session.forget_old(own.open > 0);
             own.open > 0 || own.last.elapsed() < IDLE
         });
     }
@@ -221,6 +232,19 @@ mod tests {
         assert!(!is_there(&second) && sessions.all.lock().len() == 1);
     }
 
+    /// A caller that has taken all places gives idle ones to others, and none to itself.
+    #[test]
+    fn no_caller_takes_all_places() {
+        let sessions = Sessions::new(3, None);
+        let open = |owner: &str| sessions.open(owner.into(), handler(), agreed());
+        let taken: Vec<_> = (0..3).map(|_| open("ada").unwrap()).collect();
+        assert!(open("ada").is_err() && open("bob").is_ok());
+        let left = taken.iter().filter(|id| sessions.enter(id, "ada").is_ok()).count();
+        assert_eq!((left, sessions.all.lock().len()), (2, 3));
+        assert!(open("eve").is_ok(), "ada still has more than her share");
+        assert!(open("dan").is_err(), "nobody has");
+    }
+
     /// C05: a client that is being served keeps its session.
     #[test]
     fn c05_only_a_session_that_was_left_gives_way() {
@@ -232,7 +256,8 @@ mod tests {
             (false, long, false, 1),
             (false, Instant::now(), false, 0),
         ] {
-            let session = Arc::new(Session::new(handler(), agreed()));
+            let room = Arc::new(Semaphore::new(0));
+            let session = Arc::new(Session::new(handler(), agreed(), room));
             let (id, owner) = ("id".into(), "ada".into());
             let own = Entry { id, session, owner, open, last, came_back };
             assert_eq!(own.gives_way(), gives_way);

@@ -1,12 +1,15 @@
 //! Batches of messages, which clients of 2025-03-26 may send: each is handled as if it had come alone, and what answers them
 //! is one list.
 
-use hyper::StatusCode;
-use rmcp::model::JsonRpcMessage;
+use bytes::Bytes;
+use hyper::{HeaderMap, StatusCode};
+use rmcp::ErrorData;
+use rmcp::model::{ClientJsonRpcMessage, ClientRequest, JsonRpcMessage};
 use serde_json::value::RawValue;
 
 use super::{Endpoint, ended, take};
 use crate::server::http::response::{self, HttpResponse, JSON, Refusal};
+use crate::server::http::revision;
 use crate::server::http::sessions::SessionGuard;
 use crate::server::message::{self, MAX_BATCH};
 use haft_core::scan::Scan;
@@ -21,20 +24,37 @@ impl Endpoint {
     /// Answers a batch in a session, message by message. What its calls tell comes in the stream without a request.
     pub(super) async fn answer_batch(
         &self,
+        headers: &HeaderMap,
         session: &SessionGuard,
+        body: &Bytes,
         messages: &[&RawValue],
     ) -> Result<HttpResponse, Refusal> {
-        let mut answers = Vec::new();
+        let mut answers: Vec<Bytes> = Vec::new();
         for text in messages {
-            let text = text.get().as_bytes();
-            match message::parse(text, &Scan::from_message(text)) {
+            let text = body.slice_ref(text.get().as_bytes());
+            let scan = Scan::from_message(&text);
+            let refusal = |id, error| message::refusal(id, error, false).to_string().into();
+            if let Some(error) = message::excess(&scan) {
+                answers.push(refusal(scan.id(), error));
+                continue;
+            }
+            let message = self.parsed(text, scan).await?;
+            // A request of another revision would wait for what no batch has.
+            if message.as_ref().is_ok_and(|message| !is_of_session(headers, message)) {
+                let id = message.ok().and_then(|message| message.into_request()).map(|(_, id)| id);
+                answers.push(refusal(id, ErrorData::invalid_request("no request of a batch", None)));
+                continue;
+            }
+            match message {
                 Ok(JsonRpcMessage::Request(request)) => {
-                    answers.push(ended(self.begin_in(session, request, false, false).0).await?);
+                    let id = request.id.clone();
+                    match self.begin_in(session, request, false, false) {
+                        Ok((begun, _)) => answers.push(ended(begun).await?),
+                        Err(error) => answers.push(refusal(Some(id), error)),
+                    }
                 }
                 Ok(message) => take(session, message),
-                Err(invalid) => {
-                    answers.push(message::refusal(invalid.id, invalid.error, false).to_string().into());
-                }
+                Err(invalid) => answers.push(refusal(invalid.id, invalid.error)),
             }
         }
         if answers.is_empty() {
@@ -43,4 +63,11 @@ impl Endpoint {
         let text = [&b"["[..], &answers.join(&b","[..]), b"]"].concat();
         Ok(response::whole(StatusCode::OK, JSON, text))
     }
+}
+
+/// Whether a message of a batch is one of the session: neither of a revision without sessions, nor one that opens a session.
+fn is_of_session(headers: &HeaderMap, message: &ClientJsonRpcMessage) -> bool {
+    let opens = |message: &ClientJsonRpcMessage| matches!(message, JsonRpcMessage::Request(request) if matches!(request.request, ClientRequest::InitializeRequest(_)));
+    !opens(message)
+        && revision::is_of_session(headers, Some(message)).is_ok_and(|is_of_session| is_of_session)
 }

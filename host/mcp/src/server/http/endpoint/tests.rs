@@ -136,3 +136,56 @@ async fn mc09_an_answer_that_was_sent_can_be_had_again() {
         assert!(expected.map_or(text.is_empty(), |expected| text.contains(expected)), "{last}: {text}");
     }
 }
+
+/// A batch has messages of its session alone, each within its own bounds, and comes to an end.
+#[tokio::test]
+async fn a_batch_has_requests_of_its_session_alone() {
+    let opened = Opened::new("2025-03-26").await;
+    let later = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    let listen = json!({"notifications": {}, "_meta": later});
+    let client = json!({"name": "test", "version": "0"});
+    let open = json!({"protocolVersion": "2025-03-26", "capabilities": {}, "clientInfo": client});
+    let many = vec![0; 20_000];
+    let batch = json!([
+        {"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": listen},
+        {"jsonrpc": "2.0", "id": 2, "method": "initialize", "params": open},
+        {"jsonrpc": "2.0", "id": 3, "method": "x", "params": {"many": many}},
+        {"jsonrpc": "2.0", "id": 4, "method": "ping"},
+    ]);
+    let answer = tokio::time::timeout(HANG, opened.post(&batch)).await.unwrap();
+    let body = answer.into_body().collect().await.unwrap().to_bytes();
+    let answers: Vec<Value> = serde_json::from_slice(&body).unwrap();
+    let found: Vec<_> = answers.iter().map(|one| (one["id"].as_u64(), one.get("error").is_some())).collect();
+    assert_eq!(found, [(Some(1), true), (Some(2), true), (Some(3), true), (Some(4), false)], "{answers:?}");
+}
+
+/// A session is opened once, and its endpoint says which methods it knows.
+#[tokio::test]
+async fn a_session_is_opened_once() {
+    let opened = Opened::new("2025-11-25").await;
+    let client = json!({"name": "test", "version": "0"});
+    let open = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client});
+    let again = json!({"jsonrpc": "2.0", "id": 2, "method": "initialize", "params": open});
+    let refused = opened.send(Method::POST, &again.to_string()).await.unwrap_err().into_response();
+    assert_eq!(refused.status(), StatusCode::BAD_REQUEST);
+    let unknown = opened.send(Method::PUT, "").await.unwrap();
+    assert_eq!(
+        (unknown.status(), &unknown.headers()[ALLOW]),
+        (StatusCode::METHOD_NOT_ALLOWED, &HeaderValue::from_static("GET, POST, DELETE"))
+    );
+}
+
+/// Requests under way have ids of their own, and are bounded.
+#[tokio::test]
+async fn requests_under_way_are_bounded() {
+    let opened = Opened::new("2025-11-25").await;
+    let session = opened.endpoint.session(&opened.headers, &opened.caller).unwrap();
+    let begin = |id: usize| session.begin(RequestId::Number(id.try_into().unwrap()), true);
+    let mut running: Vec<_> = (0..message::MAX_BATCH).map(|id| begin(id).unwrap()).collect();
+    assert!(begin(0).is_err() && begin(message::MAX_BATCH).is_err());
+    running.pop();
+    assert!(begin(0).is_err() && begin(message::MAX_BATCH).is_ok());
+}
