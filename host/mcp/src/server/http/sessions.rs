@@ -91,14 +91,14 @@ impl Sessions {
             id.map_err(|error| Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?.into();
         let session = Arc::new(Session::new(handler, agreed, self.room.clone()));
         let (own, last) = (id.clone(), Instant::now());
-        let entry = Entry { id: own, session, owner, open: 0, last, came_back: false };
+        let opened = Entry { id: own, session, owner, open: 0, last, came_back: false };
         let mut all = self.all.lock();
         if all.len() >= self.most {
             let mut counts: HashMap<&str, usize> = HashMap::new();
             all.values().for_each(|entry| *counts.entry(&entry.owner).or_default() += 1);
             let has_too_many = |entry: &Entry| {
                 let count = counts.get(&*entry.owner).copied().unwrap_or_default();
-                entry.owner != owner && entry.open == 0 && count > (self.most / SHARE).max(1)
+                entry.owner != opened.owner && entry.open == 0 && count > (self.most / SHARE).max(1)
             };
             let idle = all.iter().filter(|(_, entry)| entry.gives_way() || has_too_many(entry));
             let oldest = idle.min_by_key(|(_, own)| own.last).map(|(id, _)| id.clone());
@@ -109,7 +109,7 @@ impl Sessions {
             tracing::debug!("the session that was left alone for longest is closed for a new one");
             all.remove(&oldest);
         }
-        all.insert(id.clone(), entry);
+        all.insert(id.clone(), opened);
         drop(all);
         self.opened.notify_one();
         Ok(id)
