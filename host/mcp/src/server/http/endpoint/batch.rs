@@ -41,7 +41,7 @@ impl Endpoint {
             let message = self.parsed(text, scan).await?;
             // A request of another revision would wait for what no batch has.
             if message.as_ref().is_ok_and(|message| !is_of_session(headers, message)) {
-                let id = message.ok().and_then(|message| message.into_request()).map(|(_, id)| id);
+                let id = message.ok().and_then(JsonRpcMessage::into_request).map(|(_, id)| id);
                 answers.push(refusal(id, ErrorData::invalid_request("no request of a batch", None)));
                 continue;
             }
