@@ -42,7 +42,14 @@ fn a_client_that_nobody_here_wrote_drives_a_whole_task() {
         (&json!("It says 4711"), &json!(1), &json!(0))
     );
     assert_eq!((&report["replayed"], &report["listed"]), (&json!(["write it", "wait"]), &json!([true])));
-    let kinds = ["agent_message_chunk", "session_info_update", "tool_call", "tool_call_update"];
+    let kinds = [
+        "agent_message_chunk",
+        "available_commands_update",
+        "session_info_update",
+        "tool_call",
+        "tool_call_update",
+        "usage_update",
+    ];
     assert_eq!(report["kinds"], json!(kinds));
     until("the command is gone", || !lives(&words));
     place.model.assert_content();
