@@ -48,7 +48,7 @@ pub use self::children::command_spec;
 use self::contribution::{Contribution, Merged};
 pub use self::dirs::Dirs;
 pub use self::family::{FILE_NAME, MAX_DEPTH as MAX_AGENT_DEPTH};
-pub use self::grants::{mode_name, widening};
+pub use self::grants::widening;
 pub use self::guidance::Guidance;
 pub use self::install_context::InstallContext;
 pub use self::live::{Live, News, ToolChoice};

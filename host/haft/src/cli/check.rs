@@ -211,7 +211,7 @@ fn summary(program: &Program, is_all: bool) -> String {
         name => name,
     };
     let (tools, plugins) = (program.toolbox.entries().len(), program.manifest.plugins.len());
-    let mode = haft::program::mode_name(program.manifest.sandbox.mode);
+    let mode = program.manifest.sandbox.mode.as_str();
     let write: Vec<_> =
         program.grant.writable().roots().iter().map(|root| root.path().display().to_string()).collect();
     let commands = program

@@ -410,12 +410,3 @@ fn root(path: &Path) -> anyhow::Result<Root> {
     Root::resolve(Path::new("/"), path)
         .map_err(|error| anyhow::anyhow!("cannot resolve directory `{}`: {error}", path.display()))
 }
-
-/// How a mode is called in messages.
-pub fn mode_name(mode: SandboxMode) -> &'static str {
-    match mode {
-        SandboxMode::Sandbox => "sandbox",
-        SandboxMode::Rx => "rx",
-        SandboxMode::Rwx => "rwx",
-    }
-}

@@ -12,7 +12,7 @@ use self::audience::Audience;
 use super::callers::{self, View};
 use super::dirs::create_private;
 use super::replicas;
-use super::{Ask, Known, Options, Placement, Program, Running, Trust, Untrusted, mode_name};
+use super::{Ask, Known, Options, Placement, Program, Running, Trust, Untrusted};
 use haft_agent::Begun;
 use haft_author::watch::{FileWatch, Moment};
 use haft_callers::Callers;
@@ -411,7 +411,7 @@ fn about(program: &Program) -> ServerInfo {
             if instructions.is_empty() { "" } else { "\n\n" },
             workspace.path().display(),
             writable(program),
-            mode_name(program.manifest.sandbox.mode),
+            program.manifest.sandbox.mode.as_str(),
         );
     }
     instructions

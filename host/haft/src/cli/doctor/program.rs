@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::page::{Line, Mark};
-use haft::program::{Program, ProgramHook, mode_name};
+use haft::program::{Program, ProgramHook};
 use haft_core::grant::Reach;
 use haft_core::report::Report;
 
@@ -107,7 +107,7 @@ impl Rights {
             Reach::Roots(roots) => roots.iter().map(|root| root.path().display().to_string()).collect(),
         };
         Self {
-            mode: mode_name(program.manifest.sandbox.mode),
+            mode: program.manifest.sandbox.mode.as_str(),
             write,
             network: grant.network(),
             unix_sockets: grant.unix_sockets(),

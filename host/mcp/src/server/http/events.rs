@@ -21,12 +21,9 @@ use rmcp::model::{
 use serde::Serialize;
 use tokio::sync::Notify;
 
-use super::response::{self, HttpResponse};
+use super::response::{self, EVENTS, HttpResponse};
 use crate::server::requester::Link;
 use haft_core::sync::Lock;
-
-/// The type of a body that is a stream of events.
-const EVENTS: &str = "text/event-stream";
 
 /// Has a proxy pass events on as they come.
 const UNBUFFERED: HeaderName = HeaderName::from_static("x-accel-buffering");
@@ -133,6 +130,11 @@ impl EventStream {
         state.is_over = true;
         drop(state);
         self.changed.notify_waiters();
+    }
+
+    /// Whether the stream has ended.
+    pub(super) fn is_over(&self) -> bool {
+        self.state.lock().is_over
     }
 
     /// Ends the stream.

@@ -14,6 +14,9 @@ use crate::server::message;
 /// The type of a body that is one JSON object or list.
 pub(super) const JSON: &str = "application/json";
 
+/// The type of a body that is a stream of events.
+pub(super) const EVENTS: &str = "text/event-stream";
+
 /// The response to any request.
 pub(super) type HttpResponse = Response<UnsyncBoxBody<Bytes, Infallible>>;
 

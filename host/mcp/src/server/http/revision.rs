@@ -8,15 +8,12 @@ use rmcp::model::{
     ClientJsonRpcMessage, ClientRequest, GetMeta, JsonRpcMessage, JsonRpcRequest, ProtocolVersion,
 };
 
-use super::response::{JSON, Refusal};
+use super::response::{EVENTS, JSON, Refusal};
 use crate::server::parameters::repeats;
 
 const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 const METHOD: &str = "mcp-method";
 const NAME: &str = "mcp-name";
-
-/// The type of a stream of events.
-const EVENTS: &str = "text/event-stream";
 
 /// The revision of a request that names none: the last one whose requests name none.
 const UNNAMED: ProtocolVersion = ProtocolVersion::V_2025_03_26;

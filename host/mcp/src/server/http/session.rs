@@ -212,19 +212,20 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
+        if let Some(stream) =
+            self.stream.as_ref().filter(|stream| !stream.is_over() && !self.cancel.is_cancelled())
+        {
+            let why = "haft could not handle the request; this is a defect of haft";
+            let error = ErrorData::internal_error(why, None);
+            let message: ServerJsonRpcMessage = JsonRpcMessage::error(error, Some(self.id.clone()));
+            stream.answer(serde_json::to_vec(&message).unwrap_or_default().into(), StatusCode::OK);
+        }
         let mut state = self.session.state.lock();
         // The id may be that of another request by now.
         if state.running.get(&self.id).is_some_and(|(number, ..)| *number == self.number) {
             state.running.remove(&self.id);
         }
         if let Some(stream) = &self.stream {
-            if !self.cancel.is_cancelled() {
-                // Of no effect where the request was answered.
-                let why = "haft could not handle the request; this is a defect of haft";
-                let error = ErrorData::internal_error(why, None);
-                let message: ServerJsonRpcMessage = JsonRpcMessage::error(error, Some(self.id.clone()));
-                stream.answer(serde_json::to_vec(&message).unwrap_or_default().into(), StatusCode::OK);
-            }
             stream.end();
             state.end_stream(self.number, stream.size(), &self.session.room);
         }

@@ -189,3 +189,21 @@ async fn requests_under_way_are_bounded() {
     running.pop();
     assert!(begin(0).is_err() && begin(message::MAX_BATCH).is_ok());
 }
+
+/// A request that ends without an answer, as where haft panics, is answered by an error; one that its client takes back by nothing.
+#[tokio::test]
+async fn a_request_that_ends_without_an_answer_is_an_error() {
+    let opened = Opened::new("2025-11-25").await;
+    let session = opened.endpoint.session(&opened.headers, &opened.caller).unwrap();
+    for (is_taken_back, expected) in [(false, "-32603"), (true, "")] {
+        let running = session.begin(RequestId::Number(7), true).unwrap();
+        let stream = running.stream.clone().unwrap();
+        if is_taken_back {
+            session.cancel(&RequestId::Number(7));
+        }
+        drop(running);
+        let body = stream.whole(false).unwrap().into_body().collect().await.unwrap().to_bytes();
+        let text = std::str::from_utf8(&body).unwrap();
+        assert!(text.contains(expected) && text.is_empty() == is_taken_back, "{text}");
+    }
+}
