@@ -1,5 +1,4 @@
-//! What depends on the operating system is in files of the same functions, one a system, and the module that they are
-//! the code of chooses.
+//! Code that depends on the operating system is a whole item or a whole file of one system.
 
 use super::{code, sources};
 
@@ -10,7 +9,7 @@ const CONDITIONS: &[&str] = &["target_os", "cfg(unix", "cfg(windows", "cfg(not(u
 pub(super) const SYSTEMS: &[&str] = &["linux", "macos"];
 
 #[test]
-fn the_system_is_asked_for_by_the_paths_of_modules_alone() {
+fn only_whole_items_and_files_depend_on_the_system() {
     let mut wrong = Vec::new();
     let mut choices = 0;
     for (file, text) in sources() {
@@ -26,8 +25,11 @@ fn the_system_is_asked_for_by_the_paths_of_modules_alone() {
     assert!(choices > 10, "found only {choices} conditions");
 }
 
-/// Whether a line says which file is a module's code on `system`.
+/// Whether a line says that an item, or the file of a module, is the code of `system`. Within functions there are no
+/// such conditions: the indent of a method is the deepest.
 fn is_choice(line: &str, system: &str) -> bool {
-    line.starts_with(&format!("#[cfg_attr(target_os = \"{system}\", path = \""))
-        && line.ends_with(&format!("/{system}.rs\")]"))
+    let item = format!("#[cfg(target_os = \"{system}\")]");
+    line.strip_prefix("    ").unwrap_or(line) == item
+        || line.starts_with(&format!("#[cfg_attr(target_os = \"{system}\", path = \""))
+            && line.ends_with(&format!("/{system}.rs\")]"))
 }

@@ -9,7 +9,7 @@ use agent_client_protocol_schema::v1::{
 use async_trait::async_trait;
 
 use crate::client::Client;
-use crate::markdown::fenced;
+use crate::tool_call::fenced;
 use crate::updates::Updates;
 use haft_core::tool::{Approver, Decision, Question};
 

@@ -13,7 +13,6 @@ mod connection;
 mod content;
 mod host;
 mod input;
-mod markdown;
 mod message;
 mod modes;
 mod output;

@@ -11,7 +11,6 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::Value;
 
-use crate::markdown::fenced;
 use haft_core::call::{self, ToolResult};
 use haft_core::report::{plain, shortened};
 use haft_core::tool::{Keep, clip, in_a_line};
@@ -131,6 +130,13 @@ fn difference(call: &call::ToolCall, place: Option<&Path>) -> Option<ToolCallCon
     Some(ToolCallContent::Diff(Diff::new(place?, new).old_text(old)))
 }
 
+/// Returns a text as a fenced block.
+pub(crate) fn fenced(text: &str) -> String {
+    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or_default();
+    let fence = "`".repeat(longest.max(2) + 1);
+    format!("{fence}\n{text}\n{fence}")
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -166,5 +172,10 @@ mod tests {
         let write = value("write", json!({ "file_path": "a", "content": "x".repeat(MAX_DIFF + 1) }));
         assert_eq!(write["rawInput"], Value::Null);
         assert!(write["content"][0]["newText"].as_str().unwrap().chars().count() <= MAX_DIFF);
+    }
+
+    #[test]
+    fn what_would_run_cannot_end_its_fence() {
+        assert_eq!(fenced("a\n```\nb"), "````\na\n```\nb\n````");
     }
 }

@@ -8,7 +8,6 @@ mod history;
 mod loop_guard;
 mod outcome;
 mod output;
-mod plan;
 mod prompt;
 pub mod provider;
 mod routing;
@@ -29,8 +28,7 @@ pub use self::compact::CompactError;
 pub use self::history::History;
 pub use self::outcome::{End, Outcome};
 use self::output::{Answers, Verdict};
-pub use self::plan::{PLAN, planned};
-pub use self::prompt::{system_prompt, with_agents_md, with_skills};
+pub use self::prompt::{PLAN, planned, system_prompt, with_agents_md, with_skills};
 pub use self::routing::{Routed, route};
 pub use self::session::{
     Begun, Ended, Entry, Known, Line, Restored, Saved, SessionError, SessionLog, Sessions, Summarised,

@@ -1,10 +1,14 @@
-//! The default system prompt. It is short, because small models follow three rules and forget ten (of the wordings
-//! tried, this is the one with which a model of 1.5 billion parameters ends its tasks instead of calling tools for
-//! ever), and it is constant across runs, for prompt caches: no date, no list of tools.
+//! The default system prompt, and the line of plan mode. The system prompt is short, because small models
+//! follow three rules and forget ten (of the wordings tried, this is the one with which a model of 1.5
+//! billion parameters ends its tasks instead of calling tools for ever), and it is constant across runs, for
+//! prompt caches: no date, no list of tools. The line of plan mode gives and removes no right:
+//! [`Toolbox::planning`](haft_core::tool::Toolbox::planning) does.
 
 use std::fmt::Write;
 use std::path::Path;
 
+use crate::is_own_question;
+use crate::provider::{Message, Prompt};
 use haft_core::project::agents_md::AgentsMd;
 use haft_core::report::{enclosed, plain};
 use haft_core::skill::{ReadSkill, Shelf};
@@ -73,12 +77,35 @@ pub fn with_agents_md(mut prompt: String, files: &[AgentsMd]) -> String {
     prompt
 }
 
+/// The line that informs the model.
+pub const PLAN: &str = "[Plan mode: for this task the tools can read and do nothing else; nothing is written or sent. \
+     Find out what is needed, then answer with a plan. Only the user can lift this.]";
+
+/// Adds the plan mode line to a prompt.
+#[must_use]
+pub fn planned(prompt: impl Into<Prompt>) -> Prompt {
+    let prompt = prompt.into();
+    let text = if prompt.text.is_empty() { PLAN.to_owned() } else { format!("{}\n\n{PLAN}", prompt.text) };
+    Prompt { text, ..prompt }
+}
+
+/// Whether the last prompt of a person was given in plan mode. Of several prompts that were joined, one with the
+/// line is enough.
+pub(crate) fn is_planned(messages: &[Message]) -> bool {
+    let prompt = messages.iter().rev().find_map(|message| match message {
+        Message::User(prompt) if !is_own_question(prompt) => Some(prompt),
+        _ => None,
+    });
+    prompt.is_some_and(|prompt| prompt.text.lines().any(|line| line == PLAN))
+}
+
 #[cfg(test)]
 mod tests {
     use std::io;
     use std::sync::Arc;
 
     use super::*;
+    use crate::{AFTER_NOTHING, History};
     use haft_core::skill::{Shelved, Skill, SkillFiles};
 
     #[derive(Debug)]
@@ -140,5 +167,20 @@ mod tests {
     fn the_prompt_is_short_and_names_the_workspace() {
         assert!(system_prompt(None).len() < 500);
         assert!(system_prompt(Some(Path::new("/w"))).ends_with("workspace: /w"));
+    }
+
+    /// U11: a task begun in plan mode continues in plan mode, also after questions of haft.
+    #[test]
+    fn u11_a_task_of_plan_mode_is_known_as_one() {
+        let mut history = History::default();
+        assert!(!history.is_planned());
+        history.push_prompt(planned("look")).unwrap();
+        assert!(history.is_planned());
+        history.push_prompt(AFTER_NOTHING).unwrap();
+        assert!(history.is_planned());
+        let mut history = History::default();
+        history.push_prompt("do").unwrap();
+        assert!(!history.is_planned());
+        assert_eq!(planned("").text, PLAN);
     }
 }

@@ -14,7 +14,6 @@ mod error;
 mod files;
 mod gemini;
 mod mend;
-mod merge;
 mod models;
 mod ollama;
 mod openai;
@@ -27,14 +26,11 @@ mod prompt;
 mod reading;
 mod remote;
 mod responses;
-#[cfg(test)]
-mod rules;
 mod schema;
 mod settings;
 mod thoughts;
 mod too_long;
 mod turn;
-mod windows;
 
 use std::sync::Arc;
 
@@ -227,6 +223,9 @@ pub fn build(settings: ProviderSettings) -> Result<Arc<dyn Provider>, SettingsEr
     let kind = kind(&settings.kind)?;
     (kind.build)(kind, settings)
 }
+
+#[cfg(test)]
+mod rules;
 
 #[cfg(test)]
 mod tests {

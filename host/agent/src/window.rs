@@ -2,10 +2,8 @@
 //! the first and the last request of the person, to give one answer the room of all others, and to move the cut at
 //! every turn: the prompt cache of a provider ends at the cut.
 
-mod cut;
 mod files;
 mod head;
-mod said;
 mod share;
 mod shorten;
 mod size;
@@ -332,7 +330,7 @@ impl Window {
         let prompts =
             bytes(first.filter(|first| last != Some(*first)), shares.first) + bytes(last, shares.prompt);
         let summary = self.summary.as_ref().map_or(0, |summary| summary.text.len().min(shares.summary));
-        head::WORDS + summary + prompts + said::bytes(before, &self.said())
+        head::WORDS + summary + prompts + head::bytes(before, &self.said())
     }
 
     /// Returns the indices of the first and the last request of the person before the cut; no last one if a request
@@ -348,7 +346,7 @@ impl Window {
     fn said(&self) -> BTreeSet<usize> {
         let before = self.sizes.get(..self.from).unwrap_or_default();
         let besides: Vec<usize> = self.ends().into_iter().flatten().collect();
-        said::kept(before, &besides, self.shares().summary)
+        head::kept(before, &besides, self.shares().summary)
     }
 }
 

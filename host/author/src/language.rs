@@ -8,7 +8,6 @@ mod javascript;
 mod python;
 mod rust;
 mod shape;
-mod shared;
 mod venv;
 
 use std::fmt;
@@ -17,7 +16,6 @@ use std::path::{Path, PathBuf};
 use async_trait::async_trait;
 
 use super::build::Build;
-use super::file::File;
 use super::project::Project;
 use super::toolchain::Tool;
 use haft_core::report::{Problem, Report, nearest};
@@ -115,4 +113,13 @@ impl fmt::Debug for dyn Language {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
+}
+
+/// A file of a project template.
+#[derive(Clone, Copy, Debug)]
+pub struct File {
+    /// The path, relative to the project's folder.
+    pub path: &'static str,
+    /// The content.
+    pub text: &'static str,
 }

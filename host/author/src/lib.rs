@@ -15,7 +15,6 @@ mod build;
 pub mod check;
 pub mod component;
 pub mod declaration;
-mod file;
 pub mod language;
 pub mod pack;
 mod project;

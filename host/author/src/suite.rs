@@ -12,14 +12,14 @@ mod case;
 mod folder;
 mod http;
 pub mod property;
-mod snapshot;
 mod verdict;
 
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use tempfile::NamedTempFile;
 
 pub use self::bench::{Bench, Ran};
 pub use self::case::{Case, Grants, Http, OwnLimits, Wanted};
@@ -100,4 +100,37 @@ fn paths(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
 fn in_file(name: &str, text: &str, problems: Vec<(Span, String)>) -> Report {
     let problem = |(span, message): (Span, String)| Problem::new("not a test").at(span, message);
     Report::with_source(Source::new(name, text), problems.into_iter().map(problem).collect())
+}
+
+/// The folder below the tests' folder.
+const SNAPSHOTS: &str = "snapshots";
+
+/// Returns the path of the snapshot for the case `name` of the file `file`, below `tests`.
+fn snapshot_path(tests: &Path, file: &Path, name: &str) -> PathBuf {
+    let stem = file.file_stem().unwrap_or_default();
+    tests.join(SNAPSHOTS).join(stem).join(format!("{}.txt", snapshot_name(name)))
+}
+
+/// Returns the file name of the case `name`, without its extension.
+fn snapshot_name(name: &str) -> String {
+    let plain = |c: char| if c.is_alphanumeric() || matches!(c, '-' | '_' | '.' | ' ') { c } else { '_' };
+    name.chars().map(plain).map(|c| if c == ' ' { '-' } else { c }).collect()
+}
+
+/// Reads a snapshot; `None` if it does not exist.
+fn read_snapshot(path: &Path) -> io::Result<Option<String>> {
+    match fs::read_to_string(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        read => read.map(Some),
+    }
+}
+
+/// Writes a snapshot, completely or not at all.
+fn write_snapshot(path: &Path, answer: &str) -> io::Result<()> {
+    let folder = path.parent().ok_or(ErrorKind::InvalidFilename)?;
+    fs::create_dir_all(folder)?;
+    let mut file = NamedTempFile::new_in(folder)?;
+    file.write_all(answer.as_bytes())?;
+    file.persist(path)?;
+    Ok(())
 }

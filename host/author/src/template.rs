@@ -10,8 +10,7 @@ use anyhow::Context;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
-use super::file::File;
-use super::language::{Language, Style};
+use super::language::{File, Language, Style};
 use haft_core::report::{Problem, Report};
 use haft_manifest::Name;
 

@@ -3,17 +3,15 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use haft_core::sync::Lock;
 use secrecy::ExposeSecret;
 
-use super::caller::{Caller, Seat};
-use super::denied::Denied;
+use super::caller::{Caller, Denied, Seat};
 use super::jwt::{self, Unverified};
 use super::keys::Keys;
 use super::quota::Quota;
 use super::rule::{JwtRule, KeySource, Proof, Rule};
-use super::tokens::{TokenDigest, Tokens, digest};
-use super::verified::Verified;
+use super::tokens::{TokenDigest, Tokens, Verified, digest};
+use haft_core::sync::Lock;
 
 /// The callers of a server. Clones share the set, also after it is replaced.
 #[derive(Clone, Debug, Default)]

@@ -5,15 +5,15 @@ mod signature;
 
 use std::time::Duration;
 
-use haft_manifest::JwtAlgorithm;
 use jsonwebtoken::{Algorithm, Header, Validation, decode, decode_header, get_current_timestamp};
 use serde::Deserialize;
 use serde_json::Value;
 
 pub(crate) use self::signature::install;
-use super::denied::Denied;
+use super::caller::Denied;
 use super::keys::KeySet;
 use super::rule::JwtRule;
+use haft_manifest::JwtAlgorithm;
 
 /// The maximum size of a token in bytes: ten times that of a token with many groups.
 const MAX_TOKEN: usize = 16 << 10;

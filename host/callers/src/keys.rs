@@ -7,11 +7,10 @@ mod set;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use haft_core::sync::Lock;
-
 pub(crate) use self::set::KeySet;
-use super::denied::Denied;
+use super::caller::Denied;
 use super::rule::KeySource;
+use haft_core::sync::Lock;
 
 /// How long keys count as fresh.
 const FRESH: Duration = Duration::from_mins(5);

@@ -7,16 +7,13 @@
 
 mod caller;
 mod callers;
-mod denied;
 mod jwt;
 mod keys;
 mod quota;
 mod rule;
 mod tokens;
-mod verified;
 
-pub use self::caller::Caller;
+pub use self::caller::{Caller, Denied};
 pub use self::callers::{Callers, RuleError};
-pub use self::denied::Denied;
 pub use self::quota::{CallPermit, Exhausted};
 pub use self::rule::{JwtRule, KeySource, Proof, Rule};

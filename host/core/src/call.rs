@@ -1,13 +1,11 @@
-//! A tool's definition, a call of it and the answer: the same three values for models,
-//! MCP clients, the command line and plugins (`wit/` mirrors them). Holds no behaviour.
+//! A tool's definition, a call of the tool and the answer: the same three values for models, MCP clients, the
+//! command line and plugins (`wit/` mirrors them). Calls nothing.
 
-mod media_type;
 mod offer;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub use self::media_type::media_type_of;
 pub use self::offer::{
     Offers, PromptArgument, PromptDef, PromptMessage, PromptMessages, ResourceContents, ResourceDef,
     ResourceList,
@@ -180,6 +178,24 @@ impl ToolResult {
     }
 }
 
+/// How files of a kind begin.
+const MAGIC_NUMBERS: [(&[u8], &str); 5] = [
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF8", "image/gif"),
+    (b"%PDF-", "application/pdf"),
+    (b"PK\x03\x04", "application/zip"),
+];
+
+/// The media type of `bytes`, where their beginning tells it.
+pub fn media_type_of(bytes: &[u8]) -> Option<&'static str> {
+    if bytes.starts_with(b"RIFF") && bytes.get(8..12) == Some(b"WEBP") {
+        return Some("image/webp");
+    }
+    let known = MAGIC_NUMBERS.iter().find(|(beginning, _)| bytes.starts_with(beginning));
+    known.map(|(_, media_type)| *media_type)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -221,5 +237,13 @@ mod tests {
             assert!(!text(media_type), "{media_type}");
         }
         assert_eq!(Attachment::new("text/plain", vec![0xff]).text(), None);
+    }
+
+    #[test]
+    fn files_are_known_by_how_they_begin() {
+        assert_eq!(media_type_of(b"RIFF\0\0\0\0WEBPVP8 "), Some("image/webp"));
+        assert_eq!(media_type_of(b"RIFF\0\0\0\0WAVE"), None);
+        assert_eq!(media_type_of(b"%PDF-1.7"), Some("application/pdf"));
+        assert_eq!(media_type_of(b""), None);
     }
 }

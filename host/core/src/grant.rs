@@ -3,7 +3,6 @@
 //! the kernel resolves them, below a directory opened from a grant.
 
 mod address;
-mod authority;
 mod blocked;
 mod closed;
 mod credentials;
@@ -11,9 +10,6 @@ mod destination;
 mod folder;
 mod host;
 mod kept;
-#[cfg_attr(target_os = "linux", path = "grant/platform/linux.rs")]
-#[cfg_attr(target_os = "macos", path = "grant/platform/macos.rs")]
-mod platform;
 mod proposal;
 mod right;
 mod root;
@@ -21,8 +17,6 @@ mod root;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-
-use crate::words;
 
 pub use self::address::{AddressError, local};
 pub use self::blocked::{HostName, HostNameError};
@@ -33,11 +27,11 @@ pub use self::destination::{Destination, Scheme};
 pub use self::folder::{Content, Folder, Kind, Listed};
 pub use self::host::{HostPattern, HostPatternError};
 use self::kept::Kept;
-pub(crate) use self::platform::open_without_links;
 pub use self::proposal::{Proposal, TooWide};
 pub use self::right::{Right, RightError};
-pub use self::root::Root;
-pub use self::root::normalise;
+pub(crate) use self::root::open_without_links;
+pub use self::root::{Root, normalise};
+use crate::words;
 
 words! {
     /// The default rights of tools (`[sandbox] mode`).

@@ -1,8 +1,9 @@
 //! The limits of a call: values with defaults. `plugin` and `backend` enforce them.
 
-pub mod open_files;
-
+use std::sync::OnceLock;
 use std::time::Duration;
+
+use rustix::process::{Resource, getrlimit};
 
 /// The limits of a call. The defaults apply unless program.toml sets them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,4 +109,11 @@ impl Default for Limits {
             disk: Self::DEFAULT_DISK,
         }
     }
+}
+
+/// Returns the soft limit of open files at the first call; `None` for no limit. To be called before the limit is
+/// raised.
+pub fn original_open_files() -> Option<u64> {
+    static ORIGINAL: OnceLock<Option<u64>> = OnceLock::new();
+    *ORIGINAL.get_or_init(|| getrlimit(Resource::Nofile).current)
 }

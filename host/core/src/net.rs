@@ -1,18 +1,19 @@
-//! Shared network code: detection of loopback hosts, framing of streamed bodies, and display of errors and texts
-//! from other machines. Resolves no name and opens no connection.
+//! Shared network code: detection of loopback hosts, framing of streamed bodies, the TLS configuration of
+//! HTTP clients, and display of errors and texts from other machines. Resolves no name and opens no
+//! connection.
 
 mod frames;
 mod retry;
-#[cfg(feature = "tls")]
-mod tls;
 
 use std::error::Error;
 use std::net::{IpAddr, Ipv6Addr};
+use std::sync::Arc;
+
+use rustls::{ClientConfig, RootCertStore};
+use rustls_platform_verifier::BuilderVerifierExt;
 
 pub use self::frames::{Frames, Framing, TooLong};
 pub use self::retry::{Retry, retry_after};
-#[cfg(feature = "tls")]
-pub use self::tls::tls;
 
 /// The beginnings of HTTP client errors without information.
 const WORDLESS: &[&str] =
@@ -70,6 +71,22 @@ pub fn excerpt(text: &str, most: usize) -> String {
         shown.push('…');
     }
     shown
+}
+
+/// Returns a configuration with the system's certificates or, if only plain HTTP is used, with none: a local server
+/// must work on a machine without certificates.
+pub fn tls(secure: bool) -> Result<ClientConfig, rustls::Error> {
+    // Passed in, not installed: the embedding program chooses a process-wide provider.
+    let ring = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(ring).with_safe_default_protocol_versions()?;
+    let builder = if secure {
+        builder.with_platform_verifier()?
+    } else {
+        builder.with_root_certificates(RootCertStore::empty())
+    };
+    let mut config = builder.with_no_client_auth();
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(config)
 }
 
 #[cfg(test)]

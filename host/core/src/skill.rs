@@ -1,22 +1,21 @@
 //! Skills: instructions of a package, a project or a person for certain tasks, in a folder with a `SKILL.md`
-//! (<https://agentskills.io>). A model gets names and descriptions, and reads the rest when needed. Read as text;
-//! nothing in it is executed here.
+//! (<https://agentskills.io>), and the shelf of skills that a model can read by name. A model gets names and
+//! descriptions, and reads the rest when needed. haft reads skills as text and executes nothing in them.
 
 mod find;
 mod folder;
 mod head;
 mod read_skill;
-mod shelf;
 
 use std::fmt;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
 pub use self::find::{of_person, of_project};
 pub use self::folder::SkillFolder;
 pub use self::head::server_keys;
 pub use self::read_skill::ReadSkill;
-pub use self::shelf::{MAX_SKILLS, Shelf, Shelved};
 use crate::report::plain;
 
 /// The name of the file at the top of a skill's folder.
@@ -88,6 +87,76 @@ fn line(text: &str, most: usize) -> String {
 pub fn too_large(size: u64) -> io::Error {
     let text = format!("it has {size} bytes, and at most {MAX_FILE} are read");
     io::Error::new(io::ErrorKind::FileTooLarge, text)
+}
+
+/// The maximum number of skills. With more, models choose badly.
+pub const MAX_SKILLS: usize = 100;
+
+/// A skill with its files.
+#[derive(Clone, Debug)]
+pub struct Shelved {
+    /// The name and description.
+    pub skill: Skill,
+    /// The origin, for people.
+    pub origin: String,
+    /// The files.
+    pub files: Arc<dyn SkillFiles>,
+}
+
+/// The skills, in the order in which a model sees them.
+#[derive(Clone, Debug, Default)]
+pub struct Shelf {
+    skills: Vec<Shelved>,
+    problems: Vec<String>,
+}
+
+impl Shelf {
+    /// Appends a skill. Earlier skills of the same name stay, and so do the first [`MAX_SKILLS`].
+    pub fn put(&mut self, new: Shelved) {
+        let name = &new.skill.name;
+        // The same folder, found twice.
+        if self.skills.iter().any(|known| known.files.folder() == new.files.folder()) {
+            return;
+        }
+        if let Some(known) = self.find(name) {
+            self.problem(format!(
+                "the skill `{name}` of {} is left out: {} has one of that name, which is nearer",
+                new.origin, known.origin
+            ));
+        } else if self.skills.len() == MAX_SKILLS {
+            self.problem(format!(
+                "the skill `{name}` of {} is left out: there are {MAX_SKILLS} already",
+                new.origin
+            ));
+        } else {
+            self.skills.push(new);
+        }
+    }
+
+    /// Records a problem with a skill, on one line.
+    pub fn problem(&mut self, text: String) {
+        self.problems.push(text);
+    }
+
+    /// Returns the skill of this name, ignoring case.
+    pub fn find(&self, name: &str) -> Option<&Shelved> {
+        self.skills.iter().find(|known| known.skill.name.eq_ignore_ascii_case(name.trim()))
+    }
+
+    /// Returns the skills.
+    pub fn skills(&self) -> &[Shelved] {
+        &self.skills
+    }
+
+    /// Returns the problems with skills that are left out or not read completely.
+    pub fn problems(&self) -> &[String] {
+        &self.problems
+    }
+
+    /// Whether there are no skills.
+    pub fn is_empty(&self) -> bool {
+        self.skills.is_empty()
+    }
 }
 
 #[cfg(test)]

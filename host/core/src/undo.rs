@@ -6,7 +6,6 @@
 //! - **Opened early.** A guest's thread opens no file for writing: the file of the session is open before it begins.
 
 mod look;
-mod record;
 mod restore;
 
 use std::collections::BTreeMap;
@@ -19,8 +18,7 @@ use std::sync::Arc;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use self::look::{MAX_CONTENT, Seen, at, look};
-use self::record::{Record, State};
+use self::look::{MAX_CONTENT, Record, Seen, State, at, look};
 pub use self::restore::{Refusal, Undone, Which, undo};
 use crate::report::shortened;
 use crate::secret::Redactor;

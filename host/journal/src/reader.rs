@@ -1,14 +1,13 @@
 //! Reads the journal: every call once. Invalid lines are counted and skipped; nothing is repaired or written.
 //!
 //! A journal may have gigabytes. So the last calls are read from the end (`backward`), calls since a time from
-//! their position (`position`), and of a line only its [`Outline`] until it is known to be wanted. Memory holds one
+//! their position (`search`), and of a line only its [`Outline`] until it is known to be wanted. Memory holds one
 //! line, and the calls that have started and not ended.
 
 mod backward;
 mod calls;
 mod follow;
 mod outline;
-mod position;
 mod search;
 
 use std::fs::File;
@@ -88,7 +87,7 @@ impl View {
         is_wanted: impl Fn(&Outline) -> bool + 'static,
     ) -> io::Result<Calls> {
         let (first, offset) = match since {
-            Some(since) => position::of(self, since)?,
+            Some(since) => search::position_of(self, since)?,
             None => (0, 0),
         };
         Calls::new(self, (first, offset), since, Box::new(is_wanted))

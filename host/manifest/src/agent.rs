@@ -1,16 +1,22 @@
-//! `[agent]`: how the agent works. What the tools are called is not checked here, because
-//! plugins and servers bring their own; nor is a schema.
+//! `[agent]` and `[[agents]]`: how the agent works, its rules, and the agents that the model may call as
+//! tools. Checks no name of a tool, because plugins and servers bring their own, and no schema. Opens no
+//! other program.toml.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
-use haft_core::model::Route;
-use haft_core::pattern::ToolPattern;
 use serde_json::Value;
 
 use super::entry::{Entry, Located};
-use super::json;
-use super::rules::RuleTable;
-use super::table::{FromValue, Kind, table};
+use super::name::Name;
+use super::provider::ProviderName;
+use super::section::Section;
+use super::table::{FromTable, FromValue, Kind, SHORTEST, Table, table};
+use super::values::json_object;
+use haft_core::limit::Limits;
+use haft_core::model::Route;
+use haft_core::pattern::ToolPattern;
+use haft_core::rule::{Effect, RulePattern};
 
 /// What the answer of a task is to look like: a JSON Schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,7 +32,7 @@ impl FromValue for AnswerForm {
 
     fn from_value(entry: &Entry<'_>) -> Option<Self> {
         if entry.raw().is_table() {
-            return json::object(entry).map(|schema| Self::Table(schema.into()));
+            return json_object(entry).map(|schema| Self::Table(schema.into()));
         }
         if entry.raw().is_str() {
             return entry.path().map(Self::File);
@@ -95,4 +101,118 @@ impl Agent {
     pub(crate) const MAX_MAX_TURNS: u32 = 10_000;
     /// Tokens; larger than any model's context.
     const MAX_CONTEXT: u32 = 10_000_000;
+}
+
+table! {
+    /// `allow`, `ask`, `deny` and `otherwise` of `[agent]`.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct RuleTable = "" {
+        /// calls that run without a question, such as `bash(git status *)`
+        #[also("allowed", "permissions")]
+        pub allow: Vec<Located<RulePattern>> = Vec::new(),
+        /// calls that a person is asked about; stronger than `allow`
+        #[also("confirm", "approve")]
+        pub ask: Vec<Located<RulePattern>> = Vec::new(),
+        /// calls that never run; stronger than `ask` and `allow`
+        #[also("denied", "forbid", "block")]
+        pub deny: Vec<Located<RulePattern>> = Vec::new(),
+        // Where it is absent they run too, unless `confirm` and its like ask.
+        /// what becomes of calls that no rule names: `allow` (default), `ask` or `deny`
+        #[also("default", "rest")]
+        pub otherwise: Option<Located<Effect>> = None,
+    }
+}
+
+impl RuleTable {
+    /// Every rule with its effect, in the order in which they count: what refuses before what asks, before what allows.
+    pub fn all(&self) -> impl Iterator<Item = (Effect, &Located<RulePattern>)> {
+        let lists = [(Effect::Deny, &self.deny), (Effect::Ask, &self.ask), (Effect::Allow, &self.allow)];
+        lists.into_iter().flat_map(|(effect, rules)| rules.iter().map(move |rule| (effect, rule)))
+    }
+}
+
+table! {
+    /// An agent that the model may call as a tool: another program, or a part of this one.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct AgentTool = "[[agents]]" {
+        /// its tool is called `agent__<name>`
+        pub name: Located<Name>,
+        /// what it is for, written for the model that calls it
+        pub description: String,
+        /// What it is.
+        #[read(flatten)]
+        pub kind: AgentKind,
+        /// questions to its model in one call; default as in `[agent]`
+        #[read(count 1..=Agent::MAX_MAX_TURNS)]
+        #[also("max_steps", "max_iterations", "turns")]
+        pub max_turns: Option<u32> = None,
+        /// from call to answer; default `30m`
+        #[read(time SHORTEST..=Limits::MAX_TIME)]
+        #[also("time", "time_limit")]
+        pub timeout: Duration = Self::DEFAULT_TIMEOUT,
+        /// JSON Schema of its answer; default any words will do
+        #[read(Kind::Json, |entry| entry.located(|entry| json_object(entry).map(Value::Object)))]
+        #[also("schema", "output_schema")]
+        pub output: Option<Located<Value>> = None,
+        /// default true
+        #[also("disabled")]
+        pub enabled: bool = true,
+    }
+}
+
+/// What an agent is.
+#[derive(Clone, Debug, PartialEq)]
+pub enum AgentKind {
+    /// A program with a file of its own.
+    Program(Located<PathBuf>),
+    /// A part of this program.
+    Part {
+        /// What its model is told first; `None`: haft's own.
+        system_prompt: Option<String>,
+        /// Whose API, in the place of `[provider] name`.
+        provider: Option<ProviderName>,
+        /// The model; `fast` and `complex` are the program's.
+        model: Option<String>,
+        /// Which tools of the program it may use; `None`: all but agents.
+        tools: Option<Located<Vec<ToolPattern>>>,
+    },
+}
+
+table! {
+    struct KindKeys = "" {
+        /// its program.toml, with its own tools, provider and rights, which are at most those of this program;
+        /// without it the agent is a part of this program
+        #[also("path", "file")]
+        program: Option<Located<PathBuf>> = None,
+        /// what its model is told first; default haft's own
+        #[also("system", "prompt", "instructions")]
+        system_prompt: Option<String> = None,
+        /// whose API; default that of the program
+        provider: Option<ProviderName> = None,
+        /// the model, or `fast` or `complex` of the program; default the program's
+        model: Option<String> = None,
+        /// which tools of this program it may use; default all but agents
+        #[also("allowed_tools")]
+        tools: Option<Located<Vec<ToolPattern>>> = None,
+    }
+}
+
+impl AgentTool {
+    /// Half an hour: longer than a task that a model should wait for without being told to.
+    const DEFAULT_TIMEOUT: Duration = Duration::from_mins(30);
+}
+
+impl FromTable for AgentKind {
+    const TABLE: Table = KindKeys::TABLE;
+
+    fn from_table(section: &Section<'_>) -> Option<Self> {
+        let KindKeys { program, system_prompt, provider, model, tools } = KindKeys::from_table(section)?;
+        let Some(program) = program else {
+            return Some(Self::Part { system_prompt, provider, model, tools });
+        };
+        for key in ["system_prompt", "provider", "model", "tools"].iter().filter(|key| section.has(key)) {
+            section.reject(key, "the `program` of this agent says it");
+        }
+        Some(Self::Program(program))
+    }
 }

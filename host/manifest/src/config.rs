@@ -1,14 +1,14 @@
 //! `[plugins.config]`: what a plugin reads of its configuration, by `wasi:config`. Values stand here as they are written;
 //! of a secret, where it is kept.
 
-use haft_core::secret::is_credential;
 use serde_json::Value;
 use toml::de::DeValue;
 
 use super::entry::{Entry, Located};
-use super::json;
 use super::secret::SecretSource;
 use super::table::{FromValue, Kind};
+use super::values::json_value;
+use haft_core::secret::is_credential;
 
 /// Keys of one plugin: more than anybody writes by hand.
 const MAX_KEYS: usize = 256;
@@ -56,7 +56,7 @@ fn setting(key: &str, entry: &Entry<'_>) -> Option<Setting> {
         DeValue::String(_) => entry.word().map(|text| Setting::Value(text.into())),
         DeValue::Table(_) => SecretSource::from_value(entry).map(Setting::Secret),
         DeValue::Integer(_) | DeValue::Float(_) | DeValue::Boolean(_) => {
-            json::value(entry).map(Setting::Value)
+            json_value(entry).map(Setting::Value)
         }
         DeValue::Datetime(_) | DeValue::Array(_) => {
             entry.wrong_type("a string, a number, a flag, or where a secret is kept")

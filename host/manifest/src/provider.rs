@@ -3,17 +3,16 @@
 
 use std::time::Duration;
 
-use haft_core::limit::Limits;
-use haft_core::model::{ApiFormat, Effort};
-use haft_core::words;
 use serde_json::{Map, Value};
 
 use super::entry::{Entry, Located};
-use super::json;
 use super::secret::{HEADERS, SecretSource, TextOrSecret, headers};
 use super::section::Section;
 use super::table::{FromValue, SHORTEST, choices, table};
-use super::values::URL;
+use super::values::{URL, json_object};
+use haft_core::limit::Limits;
+use haft_core::model::{ApiFormat, Effort};
+use haft_core::words;
 
 words! {
     /// The vendor whose API is spoken.
@@ -65,7 +64,7 @@ table! {
         pub headers: Vec<(String, TextOrSecret)> = Vec::new(),
         // Laid over it, objects key by key.
         /// merged into every request's JSON, such as `temperature`
-        #[read(Kind::Json, json::object)]
+        #[read(Kind::Json, json_object)]
         #[also("extra", "options", "temperature", "body")]
         pub extra_body: Map<String, Value> = Map::new(),
         /// whether answers come in pieces as they are written; default true

@@ -1,11 +1,20 @@
-//! `[serve]`: how many clients `haft serve --http` takes, where they find it, and who they may be.
+//! `[serve]` and `[[serve.callers]]`: how many clients `haft serve --http` accepts, at which URL, and who may
+//! call which tools.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
-use super::caller::CallerTable;
-use super::entry::Entry;
-use super::table::table;
-use super::values::URL;
+use super::catalogue::Table;
+use super::entry::{Entry, Located};
+use super::name::Name;
+use super::plugin::GrantTable;
+use super::secret::SecretSource;
+use super::section::Section;
+use super::table::{FromTable, FromValue, choices, table};
+use super::values::{URL, host_of};
+use haft_core::net::is_loopback;
+use haft_core::pattern::ToolPattern;
+use haft_core::words;
 
 table! {
     /// How many clients `haft serve --http` takes, and who they may be.
@@ -44,4 +53,186 @@ fn callers(entry: &Entry<'_>) -> Option<Vec<CallerTable>> {
         entry.reject::<()>(format!("at most {} callers can be told apart", CallerTable::MAX_CALLERS));
     }
     entry.tables("callers")
+}
+
+table! {
+    /// Somebody who may call what `haft serve --http` serves.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct CallerTable = "[[serve.callers]]" {
+        /// what the journal calls it
+        #[also("id", "user")]
+        pub name: Located<Name>,
+        /// How it shows who it is.
+        #[read(flatten)]
+        pub proof: CallerProof,
+        /// which tools there are for it; `["*"]`: all
+        #[also("allowed_tools")]
+        pub tools: Located<Vec<ToolPattern>>,
+        /// the most that these tools may do for it; default as ever
+        #[read(Kind::Table(&CALLER_GRANT), |entry| entry.located(|entry| entry.table::<GrantTable>(&CALLER_GRANT)))]
+        #[also("rights", "permissions")]
+        pub grant: Option<Located<GrantTable>> = None,
+        // More than a server answers in a minute.
+        /// default any number
+        #[read(count 1..=10_000_000)]
+        #[also("rate", "rate_limit")]
+        pub calls_per_minute: Option<u32> = None,
+        // More than a server has places for.
+        /// calls at the same time; default any number
+        #[read(count 1..=100_000)]
+        #[also("max_concurrent", "concurrency")]
+        pub calls_at_once: Option<u32> = None,
+    }
+}
+
+static CALLER_GRANT: Table = Table {
+    header: "[serve.callers.grant]",
+    doc: "The most that tools may do for a caller. It only narrows; what is not named is not allowed.",
+    ..GrantTable::TABLE
+};
+
+/// How a caller shows who it is.
+#[derive(Clone, Debug, PartialEq)]
+pub enum CallerProof {
+    /// A token of its own.
+    Token(SecretSource),
+    /// A JSON Web Token that an authorization server issued for haft.
+    Jwt(JwtTable),
+}
+
+table! {
+    struct ProofKeys = "" {
+        /// where its token is kept; this or `jwt`
+        #[also("api_key", "secret", "key")]
+        token: Option<SecretSource> = None,
+        /// which JSON Web Tokens are its own; this or `token`
+        #[also("oauth", "oidc")]
+        jwt: Option<JwtTable> = None,
+    }
+}
+
+impl FromTable for CallerProof {
+    const TABLE: Table = ProofKeys::TABLE;
+
+    fn from_table(section: &Section<'_>) -> Option<Self> {
+        let ProofKeys { token, jwt } = ProofKeys::from_table(section)?;
+        if section.has("token") == section.has("jwt") {
+            section.reject_whole("a caller has either a `token` or a `jwt`");
+        }
+        token.map(Self::Token).or(jwt.map(Self::Jwt))
+    }
+}
+
+table! {
+    /// Which JSON Web Tokens (access tokens of OAuth) are a caller's.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct JwtTable = "[serve.callers.jwt]" {
+        /// the authorization server, exactly as `iss` says it
+        #[also("iss", "authority")]
+        pub issuer: String,
+        /// what has to be in `aud`: this server
+        #[also("aud")]
+        pub audience: String,
+        /// Where the public keys of the issuer are.
+        #[read(flatten)]
+        pub keys: KeysAt,
+        // What authorization servers sign with unless they are told otherwise.
+        /// with which tokens may be signed; default `RS256`, `ES256` and `EdDSA`
+        #[read(Vec::<JwtAlgorithm>::KIND, algorithms)]
+        #[also("alg", "algs")]
+        pub algorithms: Vec<JwtAlgorithm> = vec![JwtAlgorithm::RS256, JwtAlgorithm::ES256, JwtAlgorithm::EdDSA],
+        /// the only values of `sub` that are meant; default all
+        #[also("sub", "subject")]
+        pub subjects: Vec<String> = Vec::new(),
+        /// what has to be in `scope`; default nothing
+        #[read(Vec::<String>::KIND, |entry| entry.list(scope))]
+        #[also("scope", "scp")]
+        pub scopes: Vec<String> = Vec::new(),
+    }
+}
+
+/// Where public keys are (RFC 7517).
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum KeysAt {
+    /// At this address.
+    Url(String),
+    /// In a file, as written: relative to the program's folder, or below `~/`.
+    File(PathBuf),
+}
+
+table! {
+    struct KeysAtKeys = "" {
+        /// where its public keys are; this or `jwks_file`
+        #[read(URL, keys_url)]
+        #[also("jwks", "jwks_uri")]
+        jwks_url: Option<String> = None,
+        /// the file with its public keys
+        #[also("file", "keys")]
+        jwks_file: Option<PathBuf> = None,
+    }
+}
+
+words! {
+    /// An algorithm of signatures with a public key (RFC 7518, RFC 8037). There is none with a shared secret.
+    #[expect(missing_docs, reason = "the names are the registered ones")]
+    pub enum JwtAlgorithm {
+        RS256 = "RS256",
+        RS384 = "RS384",
+        RS512 = "RS512",
+        PS256 = "PS256",
+        PS384 = "PS384",
+        PS512 = "PS512",
+        ES256 = "ES256",
+        ES384 = "ES384",
+        EdDSA = "EdDSA",
+    }
+}
+
+choices! { JwtAlgorithm }
+
+impl CallerTable {
+    /// Each is compared with what a request shows, and has a list of tools of its own.
+    pub(super) const MAX_CALLERS: usize = 64;
+}
+
+impl FromTable for KeysAt {
+    const TABLE: Table = KeysAtKeys::TABLE;
+
+    fn from_table(section: &Section<'_>) -> Option<Self> {
+        let KeysAtKeys { jwks_url, jwks_file } = KeysAtKeys::from_table(section)?;
+        if section.has("jwks_url") == section.has("jwks_file") {
+            section.reject_whole("the issuer's keys are at either a `jwks_url` or a `jwks_file`");
+        }
+        jwks_url.map(Self::Url).or(jwks_file.map(Self::File))
+    }
+}
+
+fn algorithms(entry: &Entry<'_>) -> Option<Vec<JwtAlgorithm>> {
+    let algorithms: Vec<_> = FromValue::from_value(entry)?;
+    if algorithms.is_empty() {
+        return entry.reject("with none of them no token could be signed");
+    }
+    Some(algorithms)
+}
+
+/// Whoever changes keys on their way calls as anybody.
+fn keys_url(entry: &Entry<'_>) -> Option<String> {
+    let url = entry.url()?;
+    match url.strip_prefix("http://") {
+        Some(rest) if !is_loopback(host_of(rest)) => {
+            entry.reject("keys that come unencrypted are anybody's: fetch them with `https://`")
+        }
+        _ => Some(url),
+    }
+}
+
+/// One word of a `scope` (RFC 6749, section 3.3).
+fn scope(entry: &Entry<'_>) -> Option<String> {
+    let is_fine = |c: char| c.is_ascii_graphic() && c != '"' && c != '\\';
+    let text = entry.text()?;
+    if text.chars().all(is_fine) {
+        Some(text)
+    } else {
+        entry.reject("a scope has no white space and no quotes")
+    }
 }

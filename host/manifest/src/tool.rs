@@ -3,18 +3,17 @@
 
 use std::time::Duration;
 
-use haft_core::limit::Limits;
-use haft_core::words;
 use serde_json::Value;
 use toml::de::DeValue;
 
 use super::entry::{Entry, Located};
-use super::json;
 use super::label::{LABELS, Label};
 use super::name::ToolName;
 use super::section::{Section, note_duplicates};
 use super::table::{FromTable, FromValue, SHORTEST, choices, table};
-use super::values::VARIABLES;
+use super::values::{VARIABLES, json_value};
+use haft_core::limit::Limits;
+use haft_core::words;
 
 table! {
     /// A command tool: a program that the model may start, without a shell.
@@ -231,7 +230,7 @@ fn read_default(entry: &Entry<'_>, kind: ArgumentType) -> Option<Value> {
         (ArgumentType::Array, _) => false,
     };
     if fits {
-        json::value(entry)
+        json_value(entry)
     } else {
         entry.reject(format!("expected {}, as `type` says", describe(kind)))
     }

@@ -6,7 +6,6 @@ mod deaths;
 mod fleet;
 mod health;
 mod inbox;
-mod outgoing;
 mod tool;
 
 use std::collections::{BTreeSet, HashSet};
@@ -16,9 +15,6 @@ use std::time::Duration;
 
 use async_nats::StatusCode;
 use bytes::Bytes;
-use haft_core::sync::Lock;
-use haft_core::trace::{Gauge, Trace};
-use haft_manifest::Label;
 use tokio::sync::{OnceCell, watch};
 use tokio::task::JoinSet;
 use tokio_stream::StreamExt;
@@ -30,12 +26,15 @@ pub use self::tool::NatsTool;
 use crate::error::{LinkError, unusable};
 use crate::identity::Identity;
 use crate::link::Link;
+use crate::message::Passenger;
 use crate::message::{Ask, Beat, Known, WorkerId, encode, random_name};
-use crate::passenger::Passenger;
 use crate::payload::{Payload, received};
 use crate::settings::{Server, Settings};
 use crate::stores::{Kept, StoreHealth};
 use crate::subjects::{ANY, DISCONNECTS, Subjects, answers_to_gates};
+use haft_core::sync::Lock;
+use haft_core::trace::{Gauge, Trace};
+use haft_manifest::Label;
 
 /// How long a worker may take to answer a question: it answers at once.
 const ASKING: Duration = Duration::from_secs(2);

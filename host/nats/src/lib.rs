@@ -13,41 +13,26 @@
 //!
 //! docs/protocol.md specifies the protocol.
 
-mod error;
-
-mod identity;
-
-mod passenger;
-
-mod message;
-
-mod subjects;
-
-mod settings;
-
-mod link;
-
-mod stores;
-
-mod payload;
-
 mod claims;
-
-mod worker;
-
+mod error;
 mod gate;
-
+mod identity;
 mod journal;
-
+mod link;
+mod message;
+mod payload;
 mod replicas;
+mod settings;
+mod stores;
+mod subjects;
+mod worker;
 
 pub use self::error::LinkError;
 pub use self::gate::{Gate, Health, NatsTool, WorkerHealth};
 pub use self::identity::{Identity, definition};
 pub use self::journal::{Fetched, JournalError, Shipper, fetch};
 pub use self::link::Link;
-pub use self::message::Known;
-pub use self::passenger::{About, Passenger};
+pub use self::message::{About, Known, Passenger};
 pub use self::replicas::SharedState;
 pub use self::settings::{DEFAULT_PREFIX, Login, Server, Settings, Tls};
 pub use self::stores::StoreHealth;

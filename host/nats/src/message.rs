@@ -1,16 +1,18 @@
-//! The messages between gates and workers, as JSON. Unknown fields are ignored; every text from outside is bounded
-//! by the size of a message. No message contains a right.
+//! The messages between gates and workers, as JSON, and the data that travels with a call and is opaque to
+//! the protocol. Unknown fields are ignored; every text from outside is bounded by the size of a message. No
+//! message contains a right.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
-use haft_core::call::{Hints, ToolDef, ToolResult};
-use haft_core::encoding::hex;
-use haft_core::event::{Event, Events};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::error::{LinkError, unusable};
-use super::passenger::About;
+use haft_core::call::{Hints, ToolDef, ToolResult};
+use haft_core::encoding::hex;
+use haft_core::event::{Event, Events};
+use haft_core::tool::{Context, Session};
 
 /// A worker: its name, which the server may bind to its user, and the process.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -188,4 +190,35 @@ pub(crate) fn now() -> u64 {
 pub(crate) fn random_name() -> Result<String, LinkError> {
     let bytes = haft_core::random::bytes::<16>();
     bytes.map(|bytes| hex(&bytes)).map_err(|error| unusable("nothing can be named", &error))
+}
+
+/// The maximum size of the data in bytes: names and a trace context have some hundred.
+pub(crate) const MAX_ABOUT: usize = 4096;
+
+/// The data that travels with a call.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct About {
+    /// The caller, as known to the gate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub caller: Option<String>,
+    /// Other data, such as `traceparent`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub metadata: BTreeMap<String, String>,
+}
+
+impl About {
+    /// Whether the size is within the limit.
+    pub(crate) fn fits(&self) -> bool {
+        let metadata = self.metadata.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>();
+        metadata + self.caller.as_ref().map_or(0, String::len) <= MAX_ABOUT
+    }
+}
+
+/// Adds data to a call at the gate, and applies it at the worker.
+pub trait Passenger: Send + Sync {
+    /// Returns the data for an outgoing call.
+    fn outgoing(&self, context: &Context<'_>) -> About;
+
+    /// Returns the session for an incoming call.
+    fn incoming(&self, session: Session, about: About) -> Session;
 }

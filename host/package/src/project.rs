@@ -3,9 +3,6 @@
 
 mod entries;
 mod new;
-#[cfg_attr(target_os = "linux", path = "project/platform/linux.rs")]
-#[cfg_attr(target_os = "macos", path = "project/platform/macos.rs")]
-mod platform;
 
 use std::fs::{self, File};
 use std::io;

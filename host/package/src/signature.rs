@@ -21,8 +21,6 @@
 //!
 //! An invalid signature counts as one by another key. Of several signatures, one by the key is enough.
 
-mod bundle;
-mod certificate;
 mod cosign;
 mod key;
 mod minisign;
@@ -259,9 +257,9 @@ pub(crate) fn judge(
 /// Returns the claims of a statement about its signer.
 fn claim(statement: &Statement) -> String {
     match statement {
-        Statement::Cosign { certificate: Some(certificate), .. } => certificate::claim_of_pem(certificate),
+        Statement::Cosign { certificate: Some(certificate), .. } => cosign::claim_of_pem(certificate),
         Statement::Cosign { .. } => "with a key for cosign".to_owned(),
-        Statement::Bundle(bytes) => bundle::claim(bytes),
+        Statement::Bundle(bytes) => cosign::claim_of_bundle(bytes),
         Statement::Minisign(text) => minisign::claim(text),
     }
 }
@@ -276,7 +274,9 @@ fn verify(
         (Statement::Cosign { payload, signature, .. }, Subject::Manifest(digest)) => {
             Ok(cosign::verify(payload, signature, digest, key))
         }
-        (Statement::Bundle(bytes), Subject::Manifest(digest)) => Ok(bundle::verify(bytes, digest, key)),
+        (Statement::Bundle(bytes), Subject::Manifest(digest)) => {
+            Ok(cosign::verify_bundle(bytes, digest, key))
+        }
         (Statement::Minisign(text), Subject::File(path)) => minisign::verify(text, path, key),
         _ => Ok(Err("it is about something else".to_owned())),
     }

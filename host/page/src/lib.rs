@@ -8,8 +8,6 @@
 //! The page consists of static files, with uPlot and marked; all texts of tools, models and callers are sent to the
 //! browser as JSON and inserted as text.
 
-mod assets;
-mod catalogue;
 mod desk;
 mod history;
 mod live;
@@ -18,6 +16,48 @@ mod server;
 mod sessions;
 mod statistics;
 
-pub use self::catalogue::{Catalogue, Offer, Offered};
+use async_trait::async_trait;
+use serde::Serialize;
+
 pub use self::desk::{Desk, Origin, PageApprover};
 pub use self::server::{Link, Places, Server};
+use haft_journal::Granted;
+
+/// Provides the tools of the program that the page was opened for.
+#[async_trait]
+pub trait Catalogue: Send + Sync {
+    /// Returns the current tools. Called every few seconds while a browser shows them.
+    async fn offered(&self) -> Offered;
+}
+
+/// The tools of a program.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Offered {
+    /// The name of the program, or the path of its program.toml.
+    pub program: Option<String>,
+    /// The tools, in the order in which models see them.
+    pub tools: Vec<Offer>,
+    /// Differences between the installed and the approved versions, a line each.
+    pub changes: Vec<String>,
+    /// The reason if the program cannot be loaded.
+    pub problem: Option<String>,
+}
+
+/// A tool of a program.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Offer {
+    /// The name that models see.
+    pub name: String,
+    /// The description for models.
+    pub description: String,
+    /// The origin.
+    pub origin: String,
+    /// The SHA-256 of the component, if the tool is one.
+    pub digest: Option<String>,
+    /// The approximate tokens of its definition in a prompt.
+    pub tokens: usize,
+    /// Whether a person may have to approve a call.
+    pub asks: bool,
+    /// The rights.
+    pub grant: Granted,
+}

@@ -26,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 pub use self::keys::Link;
 pub use self::site::Places;
 use self::site::Site;
-use crate::catalogue::Catalogue;
+use crate::Catalogue;
 use haft_core::random;
 
 /// The maximum number of connections: a browser has six.

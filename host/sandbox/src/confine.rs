@@ -15,7 +15,6 @@
 //! ([`Confiner::prepare`]), which makes confinement almost free for the call.
 
 mod helper;
-mod identity;
 mod layers;
 mod living;
 mod policy;
@@ -32,13 +31,12 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use self::identity::{Identity, identity, meant};
 pub use self::layers::{Layers, Verdict};
 use self::living::Living;
 use self::policy::Policy;
 use self::program::Programs;
 pub use self::refusal::Refusal;
-use self::seals::Seals;
+use self::seals::{Identity, Seals, identity, meant};
 use self::session::HelperNotReady;
 pub(super) use self::session::{HelperEvent, HelperSession, Streams};
 pub(super) use self::wire::Command;

@@ -24,10 +24,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-pub use self::backend::connect::{BACKENDS, connect};
 pub use self::backend::files::Piece;
 pub use self::backend::pane::{Captured, Screen, Snapshot};
 pub use self::backend::target::{BackendConfig, Engine, Place};
+pub use self::backend::{BACKENDS, connect};
 use self::confine::Confiner;
 pub use self::error::BackendError;
 pub use self::process::{attached, service, start};

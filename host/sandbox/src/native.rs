@@ -1,15 +1,13 @@
 //! Native tools: they start processes, which no component can. A tool that can be a component must not be
 //! native.
 
+mod answer;
 pub mod bash;
 pub mod command;
 pub mod deny;
 pub mod files;
 pub mod run_shell;
 pub mod screen;
-
-mod answer;
-mod line;
 
 use std::sync::Arc;
 use std::time::Duration;

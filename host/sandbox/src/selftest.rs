@@ -1,17 +1,16 @@
 //! Tries to escape the sandbox in every known way, and reports which attempts were held. The attempts are made
 //! by this program, started like any command; changes of files are read from disk, not from its report.
 
-mod outcome;
-#[cfg_attr(target_os = "linux", path = "selftest/platform/linux.rs")]
-#[cfg_attr(target_os = "macos", path = "selftest/platform/macos.rs")]
+#[cfg(target_os = "linux")]
 mod platform;
 
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-pub use self::outcome::Outcome;
+#[cfg(target_os = "linux")]
 pub(crate) use self::platform::entry;
+#[cfg(target_os = "linux")]
 pub use self::platform::run;
 use crate::process::ProcessError;
 
@@ -69,4 +68,37 @@ impl SelfTest {
     fn outcomes(&self) -> impl Iterator<Item = &Outcome> {
         self.findings.iter().map(|finding| &finding.outcome)
     }
+}
+
+/// The outcome of an attempt.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "outcome", content = "how", rename_all = "lowercase")]
+pub enum Outcome {
+    /// The attempt was stopped; with the reason.
+    Held(String),
+    /// The attempt succeeded, in a way that the layers in use are known not to prevent.
+    Gap(String),
+    /// The attempt succeeded, although the layers in use promise to prevent it.
+    Escaped(String),
+    /// The attempt could not be made here; with the reason.
+    Untried(String),
+}
+
+/// Returns `None`: no process is started for attempts, which use mechanisms of Linux.
+#[cfg(target_os = "macos")]
+pub(crate) fn entry() -> Option<std::process::ExitCode> {
+    None
+}
+
+/// Returns the error that there are no attempts.
+///
+/// # Errors
+/// Always.
+#[cfg(target_os = "macos")]
+pub async fn run(
+    _: &crate::confine::Confiner,
+    _: &std::path::Path,
+    _: &std::path::Path,
+) -> Result<SelfTest, SelfTestError> {
+    Err(SelfTestError::NoAttempts("macOS"))
 }

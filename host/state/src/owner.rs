@@ -1,15 +1,13 @@
 //! The location of a plugin's data. An owner is a plugin's name and the path of its program.toml: a plugin of
 //! the same name in another program has other data, and an updated component finds the existing data.
 
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, DirBuilder, File, Metadata};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
 use sha2::{Digest, Sha256};
-
-use crate::size::size_of;
 
 /// The file in a program's folder with the path of its program.toml.
 const PROGRAM: &str = "program";
@@ -210,4 +208,41 @@ fn named(action: &str, path: &Path, error: &io::Error) -> io::Error {
 /// Reports whether an open file still has a name.
 pub(crate) fn is_linked(file: &File) -> bool {
     file.metadata().is_ok_and(|metadata| metadata.nlink() > 0)
+}
+
+/// Limit on the measured entries of a directory tree; more than any quota permits.
+const MAX_ENTRIES: u64 = 1 << 24;
+
+/// Bytes that are added for each file, and counted for each directory or link: a block.
+const BLOCK: u64 = 4096;
+
+/// Returns the bytes of the entries below `directory`, as a quota counts them, with a block for every entry.
+/// Does not follow links.
+pub(crate) fn size_of(directory: &Path) -> io::Result<u64> {
+    let (mut bytes, mut seen, mut work) = (0_u64, 0_u64, vec![directory.to_owned()]);
+    while let Some(directory) = work.pop() {
+        let entries = match fs::read_dir(&directory) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            entries => entries?,
+        };
+        for entry in entries {
+            let entry = entry?;
+            // The entry was removed during the walk.
+            let Ok(metadata) = entry.metadata() else { continue };
+            bytes = bytes.saturating_add(cost(&metadata));
+            seen += 1;
+            if metadata.is_dir() {
+                work.push(entry.path());
+            }
+            if seen > MAX_ENTRIES {
+                return Err(io::Error::other("too many files to be counted"));
+            }
+        }
+    }
+    Ok(bytes)
+}
+
+/// Returns the bytes that one entry counts.
+fn cost(metadata: &Metadata) -> u64 {
+    if metadata.is_file() { metadata.len().saturating_add(BLOCK) } else { BLOCK }
 }

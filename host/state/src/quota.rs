@@ -12,8 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
 
-use crate::owner::{Homes, Kept, Owner};
-use crate::size::size_of;
+use crate::owner::{Homes, Kept, Owner, size_of};
 
 /// The name of the lock file, beside the private directory.
 const LOCK: &str = "files.lock";

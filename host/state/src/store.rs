@@ -1,7 +1,6 @@
 //! The key-value store of one plugin: one file, which several processes may open. Write transactions of all
 //! processes are serialized; an acknowledged change is on disk (fsync), completely or not at all.
 
-pub(crate) mod bounds;
 pub(crate) mod error;
 mod file;
 
@@ -15,8 +14,7 @@ use redb::{
     TransactionError, WriteTransaction,
 };
 
-use self::bounds::{MAX_KEY, MAX_READ, MAX_VALUE, POLL, WAIT};
-use self::error::StoreError;
+use self::error::{MAX_KEY, MAX_READ, MAX_VALUE, POLL, StoreError, WAIT};
 use crate::owner::{Homes, Kept, Owner, is_linked};
 
 /// Bytes that an entry costs in addition to its bucket, key and value: the approximate overhead of the tree.

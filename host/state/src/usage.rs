@@ -2,8 +2,7 @@
 
 use std::path::Path;
 
-use crate::owner::{Homes, Kept, Owner};
-use crate::size::size_of;
+use crate::owner::{Homes, Kept, Owner, size_of};
 use crate::store::Store;
 
 /// The bytes that a plugin stores.

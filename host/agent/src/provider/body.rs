@@ -1,6 +1,7 @@
-//! JSON bodies, for all vendors. Refuses JSON that would need far more memory than its size.
+//! JSON bodies, for all vendors: parsing and merging. Refuses JSON that would need far more memory than its
+//! size.
 
-use serde_json::{Deserializer, Value};
+use serde_json::{Deserializer, Map, Value};
 
 use super::error::{Failure, excerpt};
 use haft_core::json::{read, whole_characters};
@@ -53,6 +54,19 @@ fn values(bytes: &[u8]) -> usize {
     count
 }
 
+/// Merges `over` into `under`: objects key by key, other values by replacement. The recursion is as deep as the
+/// values, whose depth is bounded by the parser.
+pub(super) fn lay_over(under: &mut Map<String, Value>, over: &Map<String, Value>) {
+    for (key, value) in over {
+        match (under.get_mut(key), value) {
+            (Some(Value::Object(below)), Value::Object(above)) => lay_over(below, above),
+            _ => {
+                under.insert(key.clone(), value.clone());
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -70,5 +84,13 @@ mod tests {
         assert!(parse(words.as_bytes()).is_ok());
         let deep = "[".repeat(100_000);
         assert!(matches!(parse(deep.as_bytes()), Err(Failure::Malformed(_))));
+    }
+
+    #[test]
+    fn objects_are_joined_and_everything_else_is_replaced() {
+        let mut under = json!({ "a": { "b": 1, "c": [1] }, "d": 1 }).as_object().unwrap().clone();
+        let over = json!({ "a": { "c": [2], "e": null }, "d": { "f": 1 } }).as_object().unwrap().clone();
+        lay_over(&mut under, &over);
+        assert_eq!(Value::from(under), json!({ "a": { "b": 1, "c": [2], "e": null }, "d": { "f": 1 } }));
     }
 }

@@ -1,22 +1,22 @@
 //! Gemini's `generateContent`: requests and responses, as pure functions. The parts of a response are sent back
 //! unmodified, with their signatures: newer models reject a conversation without them.
 
-mod files;
-mod format;
-mod reply;
 mod request;
 mod stream;
 
-use serde_json::{Map, Value};
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use serde_json::{Map, Value, json};
 
 use super::codes::reported_error;
 use super::dialect::{Dialect, End, Fold, Terms};
 use super::ends::{self, Ends};
 use super::error::{Failure, excerpt};
-use super::files::Takes;
+use super::files::{DOCUMENTS, Kind, Takes};
 use super::models::{GEMINI, Listing};
-use super::output::Formats;
+use super::output::{Formats, Narrow, OutputSchema};
 use super::{Ask, Reply, Turn, Usage};
+use haft_core::call::Attachment;
 
 /// The name in [`PROVIDERS`](super::PROVIDERS).
 pub(super) const NAME: &str = "gemini";
@@ -52,7 +52,7 @@ impl Dialect for Gemini {
     }
 
     fn formats(&self, model: &str, _is_vendor: bool) -> Formats {
-        format::formats(model)
+        formats(model)
     }
 
     fn vendor(&self) -> &'static str {
@@ -64,13 +64,13 @@ impl Dialect for Gemini {
     }
 
     fn files(&self, _terms: &Terms) -> &'static Takes {
-        &files::TAKES
+        &TAKES
     }
 
     fn request(&self, ask: &Ask<'_>, terms: &Terms) -> Map<String, Value> {
         let mut body = request::body(ask, terms);
         if let Some(output) = ask.format(self.formats(ask.model, terms.is_vendor)) {
-            format::add(&mut body, output);
+            add_schema(&mut body, output);
         }
         body
     }
@@ -84,7 +84,7 @@ impl Dialect for Gemini {
         let end = End { detail: &detail, ..self.end(text("finishReason").unwrap_or_default()) };
         // A turn that was cut off or filtered before its first word has no parts, or no content.
         let parts = candidate.pointer("/content/parts").and_then(Value::as_array);
-        let reply = reply::decode(parts.map(Vec::as_slice).unwrap_or_default(), end.is_cut(), ask.calls());
+        let reply = stream::decode(parts.map(Vec::as_slice).unwrap_or_default(), end.is_cut(), ask.calls());
         self.turn(ask, &body, reply, &end)
     }
 
@@ -131,6 +131,91 @@ fn own_id(reply: &Reply, index: usize) -> Option<&str> {
     let parts = reply.raw.get("parts")?.as_array()?;
     let mut calls = parts.iter().filter_map(|part| part.get("functionCall"));
     calls.nth(index)?.get("id")?.as_str()
+}
+
+/// The keywords that the vendor supports.
+const SCHEMA: Narrow = Narrow {
+    keywords: &[
+        "$defs",
+        "$ref",
+        "additionalProperties",
+        "anyOf",
+        "description",
+        "enum",
+        "format",
+        "items",
+        "maxItems",
+        "maximum",
+        "minItems",
+        "minimum",
+        "oneOf",
+        "properties",
+        "required",
+        "title",
+        "type",
+    ],
+    formats: &["date", "date-time", "time"],
+    min_items: u64::MAX,
+    is_closed: false,
+    plain_enums: true,
+};
+
+/// Generations of models that reject tools together with a schema for the answer.
+const APART: &[&str] = &["gemini-1", "gemini-2"];
+
+/// Returns when the schema is sent.
+fn formats(model: &str) -> Formats {
+    if APART.iter().any(|name| model.contains(name)) { Formats::Alone } else { Formats::BesideTools }
+}
+
+/// Adds the schema to a request, beside other members of `generationConfig`.
+fn add_schema(body: &mut Map<String, Value>, output: &OutputSchema) {
+    let Some(schema) = SCHEMA.translate(&output.object()) else { return };
+    let config = body.entry("generationConfig").or_insert_with(|| json!({}));
+    if let Value::Object(config) = config {
+        config.insert("responseMimeType".into(), "application/json".into());
+        config.insert("responseJsonSchema".into(), schema);
+    }
+}
+
+const PICTURES: &[&str] = &["image/png", "image/jpeg", "image/webp", "image/heic", "image/heif"];
+const SOUNDS: &[&str] =
+    &["audio/wav", "audio/mp3", "audio/mpeg", "audio/aiff", "audio/aac", "audio/ogg", "audio/flac"];
+const FILMS: &[&str] = &[
+    "video/mp4",
+    "video/mpeg",
+    "video/mov",
+    "video/avi",
+    "video/x-flv",
+    "video/mpg",
+    "video/webm",
+    "video/wmv",
+    "video/3gpp",
+];
+/// The published limits: 20 MB and 3,600 pictures a request.
+const TAKES: Takes = Takes {
+    kinds: &[
+        Kind { media_types: PICTURES, most: usize::MAX },
+        Kind { media_types: DOCUMENTS, most: usize::MAX },
+        Kind { media_types: SOUNDS, most: usize::MAX },
+        Kind { media_types: FILMS, most: usize::MAX },
+    ],
+    total: 18 << 20,
+    count: 3600,
+};
+/// The media types that the answer of a tool may contain, for models that accept files there.
+const IN_ANSWERS: &[&str] = &["image/png", "image/jpeg", "image/webp", "application/pdf"];
+
+/// Returns the part of a content, or of an answer.
+fn file_part(attachment: &Attachment) -> Value {
+    let data = BASE64_STANDARD.encode(&attachment.data);
+    json!({ "inlineData": { "mimeType": attachment.media_type, "data": data } })
+}
+
+/// Whether `model` accepts this file inside an answer: true from the third generation on.
+fn is_in_answer(model: &str, attachment: &Attachment) -> bool {
+    !["gemini-1", "gemini-2"].iter().any(|old| model.contains(old))
+        && IN_ANSWERS.contains(&attachment.media_type.as_str())
 }
 
 #[cfg(test)]

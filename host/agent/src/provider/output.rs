@@ -3,14 +3,12 @@
 //! to send with every request.
 
 mod narrow;
-mod strict;
 
 use std::fmt;
 
 use serde_json::{Map, Value, json};
 
 pub(super) use self::narrow::Narrow;
-pub(super) use self::strict::is_strict;
 use super::mend::{Renames, mend_schema};
 use haft_core::tool::{AnswerSchemaError, Schema};
 
@@ -146,5 +144,6 @@ impl Eq for OutputSchema {}
 
 #[cfg(test)]
 mod tests;
+
 #[cfg(test)]
 mod vendors;

@@ -5,7 +5,6 @@ mod answer;
 mod client;
 mod list;
 mod refused_files;
-mod refusing;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,21 +16,20 @@ use serde_json::{Map, Value};
 
 use self::answer::{Answer, Miss};
 use self::client::{below, client, headers, parse_base};
-use self::refused_files::{RefusedFiles, Search};
-use self::refusing::Refusing;
+use self::refused_files::{RefusedFiles, Refusing, Search};
+use super::body::lay_over;
 use super::conversation::Viewer;
 use super::dialect::{Dialect, Terms};
 use super::error::{Failure, ProviderError, SettingsError, excerpt};
 use super::files::fit;
 use super::mend::mend;
-use super::merge::lay_over;
 use super::models::ModelList;
 use super::output::Formats;
 use super::patience::Attempts;
 use super::reading::Reading;
 use super::{
     Ask, Message, Patience, Prices, Provider, ProviderKind, ProviderSettings, Timeouts, Turn, Usage, body,
-    windows,
+    prices,
 };
 use haft_core::call::{Attachment, ToolDef};
 use haft_core::event::{Event, Events};
@@ -195,7 +193,7 @@ impl<D: Dialect> Remote<D> {
 
     /// Returns the published context window of `model`, for the vendor itself.
     fn published_window(&self, model: &str) -> Option<u32> {
-        windows::context_window(model).filter(|_| self.terms.is_vendor)
+        prices::context_window(model).filter(|_| self.terms.is_vendor)
     }
 
     /// Returns when the schema of an answer is sent to `model`.

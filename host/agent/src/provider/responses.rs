@@ -2,7 +2,6 @@
 //! Nothing is stored at the vendor (`store = false`): the model's thinking comes back encrypted, and the next
 //! request contains it unmodified.
 
-mod reply;
 mod request;
 mod stream;
 
@@ -16,7 +15,8 @@ use super::files::Takes;
 use super::models::{Listing, OPENAI};
 use super::openai::{TAKES, format};
 use super::output::Formats;
-use super::{Ask, Turn, Usage};
+use super::{Ask, Reply, RequestedCall, Turn, Usage};
+use crate::provider::calls::{self, echo_arguments, echo_name, is_object_text, unique_id};
 
 /// The vendor of messages that are sent back unmodified; it differs from that of chat completions.
 pub(super) const VENDOR: &str = "openai-responses";
@@ -95,10 +95,10 @@ impl Dialect for Responses {
             return Err(Failure::Botched(format!("the response is `{status}`, and no error says why")));
         }
         let output = output.ok_or_else(|| Failure::Malformed("there is no list `output`".into()))?;
-        if end.ending == Ending::Done && output.iter().any(|item| reply::refusal(item).is_some()) {
+        if end.ending == Ending::Done && output.iter().any(|item| refusal(item).is_some()) {
             end.ending = Ending::Refused;
         }
-        let reply = reply::decode(output, end.is_cut(), ask.calls());
+        let reply = decode(output, end.is_cut(), ask.calls());
         self.turn(ask, &body, reply, &end)
     }
 
@@ -125,6 +125,99 @@ impl Dialect for Responses {
 /// Returns a message in the form that needs no id.
 fn message(role: &str, content: impl Into<Value>) -> Value {
     json!({ "role": role, "content": content.into() })
+}
+
+/// The separator between two messages of one response.
+const BETWEEN: &str = "\n\n";
+
+/// Reads `output`. `cut`: the limit of output tokens ended it. `earlier`: the number of calls already in the
+/// conversation, from which missing ids are generated.
+fn decode(output: &[Value], cut: bool, earlier: usize) -> Reply {
+    let mut calls: Vec<RequestedCall> = Vec::new();
+    let mut echoes = Vec::new();
+    for item in output.iter().filter_map(Value::as_object) {
+        match kind(item) {
+            "function_call" => {
+                let id = unique_id(item.get("call_id").and_then(Value::as_str), &calls, earlier);
+                let requested = requested_call(item, id);
+                echoes.push(echo_call(item, &requested));
+                calls.push(requested);
+            }
+            "reasoning" => echoes.extend(echo_reasoning(item)),
+            _ => echoes.push(without_nulls(item).into()),
+        }
+    }
+    if cut {
+        calls::cut_off(&mut calls);
+    }
+    // The API rejects reasoning that no item follows.
+    while echoes.last().and_then(Value::as_object).is_some_and(|item| kind(item) == "reasoning") {
+        echoes.pop();
+    }
+    let raw = json!({ "output": echoes });
+    Reply { text: text(output), calls, raw, vendor: VENDOR.into(), ..Reply::default() }
+}
+
+fn kind(item: &Map<String, Value>) -> &str {
+    item.get("type").and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Returns the text of all messages, or else the refusals.
+fn text(output: &[Value]) -> String {
+    let texts: Vec<String> = output.iter().map(|item| parts(item, "text").collect()).collect();
+    let texts: Vec<String> = texts.into_iter().filter(|text| !text.is_empty()).collect();
+    if texts.is_empty() { output.iter().filter_map(refusal).collect() } else { texts.join(BETWEEN) }
+}
+
+/// Returns the model's refusal in `item`, if any.
+fn refusal(item: &Value) -> Option<&str> {
+    parts(item, "refusal").find(|text| !text.is_empty())
+}
+
+/// Returns the parts of a message that have `key`.
+fn parts<'v>(item: &'v Value, key: &'static str) -> impl Iterator<Item = &'v str> {
+    let is_message = item.get("type").and_then(Value::as_str) == Some("message");
+    let content = item.get("content").filter(|_| is_message).and_then(Value::as_array);
+    content.into_iter().flatten().filter_map(move |part| part.get(key)?.as_str())
+}
+
+fn requested_call(item: &Map<String, Value>, id: String) -> RequestedCall {
+    let part = |name| item.get(name).unwrap_or(&Value::Null);
+    calls::requested_call(id, part("name").as_str().unwrap_or_default(), part("arguments"))
+}
+
+/// Returns the call to send back, corrected where the API would reject its own output.
+fn echo_call(item: &Map<String, Value>, requested: &RequestedCall) -> Value {
+    let mut echo = without_nulls(item);
+    echo.insert("call_id".into(), requested.call.id.as_str().into());
+    echo.insert("name".into(), echo_name(&requested.call.tool).into());
+    if requested.problem.is_some() || !echo.get("arguments").is_some_and(is_taken_back) {
+        echo.insert("arguments".into(), echo_arguments(requested).to_string().into());
+    }
+    echo.into()
+}
+
+/// Whether the API accepts these arguments back.
+fn is_taken_back(arguments: &Value) -> bool {
+    arguments.as_str().is_some_and(|text| text.trim().is_empty()) || is_object_text(arguments)
+}
+
+/// Returns a reasoning item with its content; an item with an id alone is not stored at the vendor.
+fn echo_reasoning(item: &Map<String, Value>) -> Option<Value> {
+    let mut echo = without_nulls(item);
+    echo.entry("summary").or_insert_with(|| json!([]));
+    let has = |key: &str| match echo.get(key) {
+        Some(Value::String(text)) => !text.is_empty(),
+        Some(Value::Array(parts)) => !parts.is_empty(),
+        _ => false,
+    };
+    (has("encrypted_content") || has("content")).then(|| echo.into())
+}
+
+fn without_nulls(item: &Map<String, Value>) -> Map<String, Value> {
+    let mut item = item.clone();
+    item.retain(|_, value| !value.is_null());
+    item
 }
 
 #[cfg(test)]

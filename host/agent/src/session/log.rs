@@ -1,17 +1,18 @@
-//! Writes the lines of a running session. Redacts secrets, and stops after a line that could not be written
-//! completely.
+//! Writes the lines of a running session, and stores the changes that its tools make in a separate file.
+//! Redacts secrets, and stops after a line that could not be written completely. A failure to store changes
+//! is logged and stops nothing.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::answers::{Answers, Kept, Place};
-use super::changes::{keeper, undone};
-use super::file::File;
+use super::answers::{Answers, Kept, Place, list, make_room};
+use super::file::{File, create_private};
 use super::{Entry, Line, SessionError};
 use haft_core::secret::Redactor;
 use haft_core::sync::Lock;
-use haft_core::undo::{Keeper, Undone, Which};
+use haft_core::undo::{self, Keeper, Undone, Which};
 
 /// An open session. Clones append to the same file.
 #[derive(Clone, Debug)]
@@ -92,6 +93,30 @@ pub(super) fn text(mut line: Line, redactor: &Redactor) -> String {
     let mut value = serde_json::to_value(line).unwrap_or_default();
     redactor.clean(&mut value);
     value.to_string()
+}
+
+/// The maximum size, in bytes, of the changes of all sessions; the oldest are removed.
+const MAX_ALL: u64 = 1 << 30;
+
+/// Returns the file of the session `id` below `all`.
+pub(super) fn changes_of(all: &Path, id: &str) -> PathBuf {
+    all.join(format!("{id}.jsonl"))
+}
+
+/// Opens the file at `path` to store changes from now on.
+pub(super) fn keeper(path: &Path, redactor: &Redactor) -> io::Result<Keeper> {
+    let all = path.parent().unwrap_or(path);
+    create_private(all)?;
+    make_room(list(all)?, usize::MAX, MAX_ALL);
+    Keeper::open(path, redactor.clone())
+}
+
+/// Reverts the changes stored in the file at `path`, if it exists.
+pub(super) fn undone(path: &Path, which: Which) -> Result<Option<Undone>, SessionError> {
+    match undo::undo(path, which) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        undone => undone.map(Some).map_err(SessionError::file("read", path)),
+    }
 }
 
 #[cfg(test)]

@@ -11,9 +11,9 @@ use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
 use super::answers::Answers;
-use super::changes::{self, undone};
 use super::file::{self, File};
 use super::line::Line;
+use super::log::{changes_of, undone};
 use super::{Begun, Entry, Restored, SessionError, SessionLog, log};
 use crate::provider::Prompt;
 use haft_core::secret::Redactor;
@@ -82,7 +82,7 @@ impl Sessions {
     }
 
     fn changes(&self, id: &str) -> Option<PathBuf> {
-        self.changes.as_ref().map(|all| changes::of(all, id))
+        self.changes.as_ref().map(|all| changes_of(all, id))
     }
 
     fn answers(&self, id: &str) -> Option<Answers> {

@@ -1,10 +1,8 @@
 //! The sizes of files in a conversation: text files are sent, counted and shortened like text. Of other files,
 //! which cannot be shortened, only the size is read; a file beyond its share is replaced by a note.
 
+use super::share::{Share, cut};
 use haft_core::call::Attachment;
-
-use super::cut::cut;
-use super::share::Share;
 
 /// The minimum size of an image or another file in bytes: a large image takes about 1,600 tokens at every vendor.
 const FILE: usize = 1600 * super::BYTES_OF_100 / 100;

@@ -2,9 +2,11 @@
 //! of the person, and short prompts between them, verbatim. It stays unchanged until the next cut, for prompt
 //! caches.
 
-use super::cut::cut;
-use super::share::Shares;
+use std::collections::BTreeSet;
+
+use super::share::{Shares, cut};
 use super::shorten::{self, PROMPT_CUT};
+use super::size::Size;
 use crate::provider::Prompt;
 use crate::session::Summary;
 
@@ -63,5 +65,71 @@ impl Head<'_> {
         parts.push(asked.text.clone());
         parts.extend(self.question.map(|question| cut(&question.text, shares.prompt.text, PROMPT_CUT)));
         parts.join("\n\n")
+    }
+}
+
+/// The maximum size of a short prompt in bytes: about five lines.
+const SHORT: usize = 400;
+/// The size of the separator between two prompts in bytes.
+const SEPARATOR: usize = 3;
+
+/// Returns the indices of the messages `before` the cut that are kept: all if they take at most `room` bytes,
+/// otherwise the oldest and the newest in equal parts. `besides`: messages that are sent anyway.
+pub(super) fn kept(before: &[Size], besides: &[usize], room: usize) -> BTreeSet<usize> {
+    let short: Vec<(usize, usize)> = before
+        .iter()
+        .enumerate()
+        .filter(|(index, size)| size.is_asked && !besides.contains(index))
+        .filter_map(|(index, size)| Some((index, size.words().filter(|bytes| *bytes <= SHORT)? + SEPARATOR)))
+        .collect();
+    let newest = short.iter().rev();
+    let mut kept = within(short.iter(), room / 2);
+    kept.extend(within(newest, room - room / 2));
+    let all: usize = short.iter().map(|(_, bytes)| bytes).sum();
+    if all <= room { short.iter().map(|(index, _)| *index).collect() } else { kept }
+}
+
+/// Returns the size of the `kept` messages in bytes.
+pub(super) fn bytes(before: &[Size], kept: &BTreeSet<usize>) -> usize {
+    kept.iter().filter_map(|index| before.get(*index)?.words()).map(|bytes| bytes + SEPARATOR).sum()
+}
+
+/// Returns the first of `short` that together take at most `room`.
+fn within<'a>(short: impl Iterator<Item = &'a (usize, usize)>, room: usize) -> BTreeSet<usize> {
+    let mut left = room;
+    let fits = |(_, bytes): &&(usize, usize)| {
+        let rest = left.checked_sub(*bytes);
+        left = rest.unwrap_or(0);
+        rest.is_some()
+    };
+    short.take_while(fits).map(|(index, _)| *index).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::provider::{Message, Prompt};
+
+    fn sizes(lengths: &[usize]) -> Vec<Size> {
+        lengths.iter().map(|bytes| Size::new(&Message::User("x".repeat(*bytes).into()))).collect()
+    }
+
+    #[test]
+    fn short_prompts_stay_and_pasted_ones_do_not() {
+        let before = sizes(&[10, 20, 5000, 30, 40]);
+        let all = kept(&before, &[0, 4], 1000);
+        assert_eq!(all, BTreeSet::from([1, 3]));
+        assert_eq!(bytes(&before, &all), 20 + 30 + 2 * SEPARATOR);
+        let file = haft_core::call::Attachment::new("text/plain", b"x".to_vec());
+        let with_file = [Size::new(&Message::User(Prompt { text: "x".into(), attachments: vec![file] }))];
+        assert!(kept(&with_file, &[], 1000).is_empty(), "what comes with a file says little without it");
+    }
+
+    #[test]
+    fn of_too_many_the_oldest_and_the_newest_stay() {
+        let before = sizes(&[97; 100]);
+        let some = kept(&before, &[0], 1000);
+        assert_eq!(some, BTreeSet::from([1, 2, 3, 4, 5, 95, 96, 97, 98, 99]));
+        assert!(kept(&before, &[0], 50).is_empty());
     }
 }

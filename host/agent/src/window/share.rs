@@ -1,4 +1,7 @@
-//! The shares of the room for single messages.
+//! The shares of the room for single messages, and the cut of a longer text in the middle, with a note of its
+//! full length.
+
+use haft_core::tool::{Keep, clip};
 
 /// The maximum sizes of one message in bytes.
 #[derive(Clone, Copy, Debug)]
@@ -28,4 +31,15 @@ impl Shares {
     /// No limits.
     pub(super) const WHOLE: Self =
         Self { prompt: Self::ALL, first: Self::ALL, answer: Self::ALL, summary: usize::MAX };
+}
+
+/// Returns the beginning and the end of a text longer than `share` bytes, with a note.
+pub(super) fn cut(text: &str, share: usize, why: &str) -> String {
+    if text.len() <= share {
+        return text.to_owned();
+    }
+    let characters = text.chars().count();
+    // The number of characters that have that many bytes.
+    let room = share.saturating_mul(characters) / text.len();
+    format!("[haft: this text of {} bytes {why}.]\n{}", text.len(), clip(text, room, Keep::Ends))
 }

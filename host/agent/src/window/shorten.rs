@@ -1,9 +1,8 @@
 //! Shortens texts beyond their share in the middle, and states where the full text is. Names a file only if the
 //! model has a tool that opens it.
 
-use super::cut::cut;
 use super::files::{self, cut_files, texts};
-use super::share::{Share, Shares};
+use super::share::{Share, Shares, cut};
 use crate::provider::{Exchange, Message, Prompt, RequestedCall};
 use crate::session::{Kept, Place};
 use haft_core::call::{Attachment, ToolResult};

@@ -1,11 +1,10 @@
 //! The sizes of messages. Reads only lengths.
 
-use haft_core::call::Attachment;
-
 use super::files::{self, texts};
 use super::share::{Share, Shares};
 use crate::is_own_question;
 use crate::provider::{Exchange, Message};
+use haft_core::call::Attachment;
 
 /// The sizes of texts, which may be shortened, and the counted sizes of other files, in bytes.
 #[derive(Clone, Debug, Default)]

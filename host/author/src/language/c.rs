@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use async_trait::async_trait;
 
-use super::{Language, Style, shared, venv};
+use super::{Language, Style, venv};
 use crate::bindings::{self, Generator};
-use crate::file::File;
+use crate::language::File;
 use crate::{Build, Need, Tool};
 use haft_core::lookup::find_on_path;
 use haft_core::report::{Problem, Report};
@@ -127,7 +127,7 @@ async fn zig(build: &Build<'_>) -> anyhow::Result<Tool> {
         let looked = "looked for it on PATH, and for `ziglang` in `.venv` and in `python3`";
         return Err(Report::from(ZIG.missing(looked)).into());
     }
-    shared::ensure(build).await?;
+    venv::ensure_shared(build).await?;
     let python = venv::program(build, "python").context("`.venv` has no Python")?;
     let installed = known(build, module(python)).await?;
     installed.ok_or_else(|| Report::from(Problem::new("`ziglang` of `.venv` does not run")).into())

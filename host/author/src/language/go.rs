@@ -10,9 +10,9 @@ use async_trait::async_trait;
 use wit_bindgen_go::{Format, Opts};
 use wit_parser::WorldKey;
 
-use super::{Language, Style, shared, venv};
+use super::{Language, Style, venv};
 use crate::bindings::{self, Generator};
-use crate::file::File;
+use crate::language::File;
 use crate::wit::Wit;
 use crate::{Build, Need, Tool};
 use haft_core::lookup::find_on_path;
@@ -128,7 +128,7 @@ async fn go(build: &Build<'_>) -> anyhow::Result<PathBuf> {
     let in_project = || venv::program(build, GO.program);
     let mut found = find_on_path(GO.program).or_else(in_project);
     if found.is_none() && venv::names(build, PACKAGE) {
-        shared::ensure(build).await?;
+        venv::ensure_shared(build).await?;
         found = in_project();
     }
     let found = found.ok_or_else(|| Report::from(GO.missing("looked for it on PATH and in `.venv`")))?;

@@ -12,7 +12,7 @@ use super::extend::{self, Extended};
 use super::shape::{self, camel};
 use super::{Language, Style};
 use crate::bindings::write_changed;
-use crate::file::File;
+use crate::language::File;
 use crate::wit::Wit;
 use crate::{Build, Need, Tool};
 use haft_core::lookup::{find_on_path, is_executable};

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 
 use super::{Language, Style, extend, venv};
 use crate::bindings::write_changed;
-use crate::file::File;
+use crate::language::File;
 use crate::wit::Wit;
 use crate::{Build, Need, Tool};
 use haft_core::lookup::find_on_path;

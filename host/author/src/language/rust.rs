@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{Language, Style};
 use crate::bindings::{self, Generator};
-use crate::file::File;
+use crate::language::File;
 use crate::{Build, Need, Tool};
 use haft_core::lookup::{find_on_path, is_executable};
 use haft_core::report::{Problem, Report};

@@ -12,7 +12,7 @@ use super::case::{Case, Wanted};
 use super::folder::CaseFolder;
 use super::http::Replies;
 use super::verdict::{Outcome, judge};
-use super::{FOLDER, snapshot};
+use super::{FOLDER, read_snapshot, snapshot_path, write_snapshot};
 use haft_core::call::{ToolCall, ToolDef, ToolResult};
 use haft_core::event::{Event, Events};
 use haft_core::grant::Grant;
@@ -83,15 +83,15 @@ impl Bench {
         let (result, decisions) = self.call(call, grant, replies.clone()).await?;
         let (time, result) =
             (begun.elapsed(), ToolResult { content: folder.masked(&result.content), ..result });
-        let path = snapshot::path(&self.tests, file, &case.name);
+        let path = snapshot_path(&self.tests, file, &case.name);
         let blessed = bless && case.wanted == Wanted::Snapshot && !result.is_error;
         if blessed {
-            snapshot::write(&path, &result.content)
+            write_snapshot(&path, &result.content)
                 .with_context(|| format!("cannot write `{}`", path.display()))?;
         }
         let kept = match &case.wanted {
             Wanted::Snapshot => {
-                snapshot::read(&path).with_context(|| format!("cannot read `{}`", path.display()))?
+                read_snapshot(&path).with_context(|| format!("cannot read `{}`", path.display()))?
             }
             _ => None,
         };

@@ -9,7 +9,7 @@ use serde::de::Error;
 use serde_json::{Map, Value};
 use toml::Spanned;
 
-use super::snapshot;
+use super::snapshot_name;
 use haft_core::grant::HostPattern;
 use haft_core::limit::Limits;
 use haft_core::report::Span;
@@ -207,8 +207,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<Case>, Vec<Mistake>> {
     let (mut cases, mut mistakes) = (Vec::<Case>::new(), Vec::new());
     for written in file.test {
         let (span, name) = (Span::from(written.span()), written.get_ref().name.clone());
-        let is_same =
-            |case: &Case| snapshot::file_name(&case.name) == snapshot::file_name(name.get_ref().trim());
+        let is_same = |case: &Case| snapshot_name(&case.name) == snapshot_name(name.get_ref().trim());
         if cases.iter().any(is_same) {
             mistakes.push((
                 name.span().into(),

@@ -1,10 +1,6 @@
 //! Watches a few files for changes, including files that do not exist yet. Reports that a file changed, but not
 //! which.
 
-#[cfg_attr(target_os = "linux", path = "files/platform/linux.rs")]
-#[cfg_attr(target_os = "macos", path = "files/platform/macos.rs")]
-mod platform;
-
 use std::collections::HashSet;
 use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
@@ -12,9 +8,8 @@ use std::path::{Path, PathBuf};
 
 use notify::event::{AccessKind, AccessMode, ModifyKind};
 use notify::{Event, EventKind};
-use rustix::time::{Timespec, clock_gettime};
+use rustix::time::{ClockId, Timespec, clock_gettime};
 
-use self::platform::FILE_CLOCK;
 use super::Events;
 
 /// A point in time, by the clock of file timestamps.
@@ -83,6 +78,14 @@ fn is_change(event: &Event, files: &HashSet<PathBuf>) -> bool {
     };
     is_written && event.paths.iter().any(|path| files.contains(path))
 }
+
+/// The clock of file timestamps.
+#[cfg(target_os = "linux")]
+const FILE_CLOCK: ClockId = ClockId::RealtimeCoarse;
+
+/// The clock of file timestamps.
+#[cfg(target_os = "macos")]
+const FILE_CLOCK: ClockId = ClockId::Realtime;
 
 #[cfg(test)]
 mod tests {

@@ -7,8 +7,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use super::Grant;
-use super::authority::host_name;
-use super::destination::Destination;
+use super::destination::{Destination, host_name};
 
 /// A host, for every scheme: a name, or an address (IPv6 in brackets).
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,8 +5,7 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
-use super::authority::{host_name, split_port};
-use super::destination::{Destination, Scheme};
+use super::destination::{Destination, Scheme, host_name, split_port};
 
 /// A pattern of network destinations.
 ///

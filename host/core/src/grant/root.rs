@@ -3,9 +3,15 @@
 
 use std::fs::File;
 use std::io;
+#[cfg(target_os = "linux")]
+use std::os::fd::OwnedFd;
 use std::path::{Component, Path, PathBuf};
 
-use super::platform;
+use rustix::fs::{CWD, Mode, OFlags, openat};
+#[cfg(target_os = "linux")]
+use rustix::fs::{ResolveFlags, openat2};
+#[cfg(target_os = "linux")]
+use rustix::io::Errno;
 
 /// A directory of a grant; a closed one may also be a file. It need not exist yet.
 ///
@@ -53,7 +59,7 @@ impl Root {
     /// Opens the directory. Fails if any component of the resolved path is a symbolic link: it was created after
     /// the grant, and following it would move the grant.
     pub fn open(&self) -> io::Result<File> {
-        platform::open_without_links(&self.real)
+        open_without_links(&self.real)
     }
 }
 
@@ -127,6 +133,42 @@ fn parts(path: &Path) -> impl Iterator<Item = PathBuf> {
     named.map(|part| PathBuf::from(part.as_os_str()))
 }
 
+#[cfg(target_os = "linux")]
+const DIRECTORY: OFlags = OFlags::DIRECTORY.union(OFlags::RDONLY).union(OFlags::CLOEXEC);
+
+/// Opens the directory at an absolute path. Fails if any component of the path is a symbolic link.
+#[cfg(target_os = "linux")]
+pub(crate) fn open_without_links(path: &Path) -> io::Result<File> {
+    let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    match openat2(CWD, path, DIRECTORY, Mode::empty(), resolve) {
+        // Not supported by the kernel, or denied by the sandbox that haft itself runs in.
+        Err(Errno::NOSYS | Errno::PERM) => Ok(by_parts(path)?.into()),
+        opened => Ok(opened?.into()),
+    }
+}
+
+/// Opens a directory component by component, none of which may be a symbolic link.
+#[cfg(target_os = "linux")]
+fn by_parts(path: &Path) -> rustix::io::Result<OwnedFd> {
+    let step = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut directory = openat(CWD, "/", step, Mode::empty())?;
+    for part in path.components().skip(1) {
+        directory = openat(&directory, part.as_os_str(), step, Mode::empty())?;
+    }
+    openat(&directory, ".", DIRECTORY, Mode::empty())
+}
+
+/// No component of the path may be a symbolic link. rustix does not define the flag.
+#[cfg(target_os = "macos")]
+const NOFOLLOW_ANY: OFlags = OFlags::from_bits_retain(libc::O_NOFOLLOW_ANY.cast_unsigned());
+
+/// Opens the directory at an absolute path. Fails if any component of the path is a symbolic link.
+#[cfg(target_os = "macos")]
+pub(crate) fn open_without_links(path: &Path) -> io::Result<File> {
+    let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC | NOFOLLOW_ANY;
+    Ok(openat(CWD, path, flags, Mode::empty())?.into())
+}
+
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::symlink;
@@ -142,5 +184,19 @@ mod tests {
         std::fs::create_dir(folder.join("real")).unwrap();
         symlink("real", folder.join("link")).unwrap();
         assert_eq!(links(&folder.join("link/file")), [folder.join("link")]);
+    }
+
+    #[test]
+    fn a_directory_opened_by_parts_is_the_same_and_never_behind_a_link() {
+        let directory = tempfile::tempdir().unwrap();
+        let place = directory.path().canonicalize().unwrap();
+        std::fs::create_dir_all(place.join("a/b")).unwrap();
+        symlink("a", place.join("link")).unwrap();
+        let inode = |file: &OwnedFd| rustix::fs::fstat(file).unwrap().st_ino;
+        let opened = by_parts(&place.join("a/b")).unwrap();
+        let direct = open_without_links(&place.join("a/b")).unwrap();
+        assert_eq!(inode(&opened), inode(&direct.into()));
+        assert_eq!(by_parts(&place.join("link/b")).unwrap_err(), Errno::NOTDIR);
+        assert_eq!(by_parts(&place.join("a/c")).unwrap_err(), Errno::NOENT);
     }
 }

@@ -1,6 +1,5 @@
-//! What a program says of the calls of agents that work for it: its rules, and what it has a person asked about. It counts
-//! besides what the agents say themselves: the strictest of all does. It grants nothing, and lifts nothing that an agent
-//! says.
+//! The rules and approvals that a program sets for the calls of its agents. They apply in addition to those
+//! of the agents: the strictest one counts. They grant no right, and remove no rule of an agent.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -64,4 +63,163 @@ impl ToolBounds {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use async_trait::async_trait;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::call::{ToolCall, ToolDef, ToolResult};
+    use crate::grant::Grant;
+    use crate::limit::Limits;
+    use crate::tool::{
+        Approvals, Approver, Context, Decision, Question, Rule, Session, Tool, ToolError, Toolbox,
+    };
+
+    /// A tool whose calls are about its one argument.
+    struct Fake(ToolDef);
+
+    #[async_trait]
+    impl Tool for Fake {
+        fn def(&self) -> &ToolDef {
+            &self.0
+        }
+
+        fn subject(&self, arguments: &Value) -> Subject {
+            let text = arguments["about"].as_str().unwrap_or_default().to_owned();
+            match self.0.name.as_str() {
+                "bash" => Subject::Command(text),
+                "fetch_url" => Subject::Address(text),
+                _ => Subject::arguments(arguments),
+            }
+        }
+
+        fn may_run_inline(&self, _: &Grant) -> bool {
+            true
+        }
+
+        async fn call(&self, _: &ToolCall, _: &Context<'_>) -> Result<ToolResult, ToolError> {
+            Ok(ToolResult::success("ran"))
+        }
+    }
+
+    /// Says yes to everything, and counts.
+    #[derive(Clone, Default)]
+    struct Yes(Arc<std::sync::Mutex<usize>>);
+
+    #[async_trait]
+    impl Approver for Yes {
+        async fn ask(&self, _: &Question) -> Decision {
+            *self.0.lock().unwrap() += 1;
+            Decision::Approved
+        }
+    }
+
+    fn rules(written: &[(Effect, &str)], otherwise: Option<Effect>) -> Rules {
+        let rule = |(effect, pattern): &(Effect, &str)| Rule {
+            effect: *effect,
+            pattern: pattern.parse().unwrap(),
+            place: "program.toml:1:1".into(),
+            base: None,
+        };
+        let otherwise = otherwise.map(|it| (it, "here".into()));
+        Rules { rules: written.iter().map(rule).collect(), otherwise, home: None }
+    }
+
+    /// Bounds that ask about commands where `asks` says so.
+    fn bounds(rules: Rules, asks: bool) -> Bounds {
+        Bounds { rules, commands: asks.then(|| "the caller's `shell_confirm`".into()), addresses: None }
+    }
+
+    /// An agent's tools, which have rules of their own; `bash` asks where `asks` says so.
+    fn toolbox(own: &Rules, asks: bool, bounds: &[Bounds]) -> Toolbox {
+        let mut toolbox = Toolbox::default();
+        for name in ["bash", "fetch_url", "guest__echo"] {
+            let parameters = json!({"type": "object"});
+            let tool = Arc::new(Fake(ToolDef { name: name.into(), parameters, ..ToolDef::default() }));
+            let (grant, limits) = (Grant::none(), Limits::default());
+            if asks && name == "bash" {
+                toolbox.insert_asking(tool, grant, limits, "test", "its own `shell_confirm`").unwrap();
+            } else {
+                toolbox.insert(tool, grant, limits, "test").unwrap();
+            }
+        }
+        toolbox.ruled(own).bounded(bounds)
+    }
+
+    /// Whether a call ran, and whether a person was asked.
+    async fn dispatched(toolbox: &Toolbox, tool: &str, about: &str) -> (bool, bool) {
+        let person = Yes::default();
+        let session = Session { approvals: Approvals::by(person.clone()), ..Session::default() };
+        let call = ToolCall { id: "1".into(), tool: tool.into(), arguments: json!({"about": about}) };
+        let content = toolbox.dispatch(call, &session).await.content;
+        let asked = *person.0.lock().unwrap();
+        (content == "ran", asked > 0)
+    }
+
+    const RUNS: (bool, bool) = (true, false);
+    const ASKS: (bool, bool) = (true, true);
+    const REFUSED: (bool, bool) = (false, false);
+
+    /// What a caller allows answers its own `otherwise` and setting, and nothing that the agent says.
+    #[tokio::test]
+    async fn a_caller_s_allow_lifts_nothing_of_the_agent() {
+        let allow = [(Effect::Allow, "bash(git *)")];
+        let caller = bounds(rules(&allow, Some(Effect::Ask)), true);
+        let agent = toolbox(&Rules::default(), true, std::slice::from_ref(&caller));
+        assert_eq!(dispatched(&agent, "bash", "git status").await, ASKS, "its own setting asks");
+        let free = toolbox(&Rules::default(), false, std::slice::from_ref(&caller));
+        assert_eq!(dispatched(&free, "bash", "git status").await, RUNS);
+        assert_eq!(dispatched(&free, "bash", "ls").await, ASKS);
+        let denied = toolbox(&rules(&[], Some(Effect::Deny)), false, &[caller]);
+        assert_eq!(dispatched(&denied, "bash", "git status").await, REFUSED);
+    }
+
+    /// What an agent allows answers its own setting, and nothing that a caller says, near or far.
+    #[tokio::test]
+    async fn an_agent_s_allow_lifts_nothing_of_its_callers() {
+        let own = rules(&[(Effect::Allow, "*")], None);
+        for outer in [
+            vec![bounds(Rules::default(), true)],
+            vec![bounds(rules(&[(Effect::Allow, "*")], None), false), bounds(Rules::default(), true)],
+            vec![bounds(rules(&[], Some(Effect::Ask)), false)],
+            vec![bounds(rules(&[(Effect::Ask, "bash")], None), false)],
+        ] {
+            assert_eq!(
+                dispatched(&toolbox(&own, true, &outer), "bash", "git status").await,
+                ASKS,
+                "{outer:?}"
+            );
+        }
+        let denying = [
+            bounds(rules(&[(Effect::Ask, "*")], None), true),
+            bounds(rules(&[(Effect::Deny, "bash")], None), false),
+        ];
+        assert_eq!(dispatched(&toolbox(&own, true, &denying), "bash", "ls").await, REFUSED);
+        assert_eq!(dispatched(&toolbox(&own, true, &[]), "bash", "ls").await, RUNS);
+    }
+
+    /// What is asked about commands is not asked about addresses, and the other way round.
+    #[tokio::test]
+    async fn a_setting_is_for_what_it_names() {
+        let commands = [bounds(Rules::default(), true)];
+        let addresses = [Bounds { addresses: Some("`fetch_confirm`".into()), ..Bounds::default() }];
+        for (outer, asking) in [(&commands, "bash"), (&addresses, "fetch_url")] {
+            let agent = toolbox(&Rules::default(), false, outer);
+            for tool in ["bash", "fetch_url", "guest__echo"] {
+                let expected = if tool == asking { ASKS } else { RUNS };
+                assert_eq!(dispatched(&agent, tool, "http://127.0.0.1/").await, expected, "{tool}");
+            }
+            assert!(!agent.find(asking).unwrap().may_run_inline(), "a person may be asked");
+        }
+    }
+
+    /// Nobody is there to ask: the answer says whose line it is. Selections keep what binds.
+    #[tokio::test]
+    async fn the_answer_names_the_caller_s_line() {
+        let agent = toolbox(&Rules::default(), false, &[bounds(Rules::default(), true)]);
+        let agent = agent.select(&["*".parse().unwrap()], Some(&Grant::none())).ruled(&Rules::default());
+        let call = ToolCall { id: "1".into(), tool: "bash".into(), arguments: json!({"about": "ls"}) };
+        let content = agent.dispatch(call, &Session::default()).await.content;
+        assert!(content.contains("remove the caller's `shell_confirm`"), "{content}");
+    }
+}

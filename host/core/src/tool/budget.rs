@@ -4,8 +4,7 @@
 
 use std::sync::Arc;
 
-use super::offered::Offered;
-use super::toolbox::Toolbox;
+use super::toolbox::{Offered, Toolbox};
 use super::{generic, search};
 use crate::call::ToolDef;
 

@@ -1,8 +1,12 @@
-//! Who made a call, as its tool may know it: what an agent needs that is itself a tool and makes calls of its own. Their
-//! caller's approvals, journal and redactor are theirs; they get no others.
+//! The caller of a tool, as far as the tool may know it: an agent that is a tool makes calls of its own with
+//! its caller's approvals, journal and redactor, and gets no others.
 
-use super::{Context, Ledger, Lineage, Session, Whole};
+use tokio_util::sync::CancellationToken;
+
+use super::{Client, Context, Ledger, Lineage, Notes, Session, Whole};
 use crate::event::{Event, Events};
+use crate::grant::Grant;
+use crate::limit::Limits;
 use crate::trace::Trace;
 use crate::undo::Keeper;
 
@@ -67,5 +71,25 @@ impl Context<'_> {
             trace: trace.clone(),
             ..session.clone()
         }
+    }
+}
+
+/// The default limits, without listeners, cancellation or a journal.
+#[derive(Debug, Default)]
+pub struct Own {
+    limits: Limits,
+    events: Events,
+    cancel: CancellationToken,
+    notes: Notes,
+    whole: Whole,
+    session: Session,
+}
+
+impl Own {
+    /// With these rights.
+    pub fn context<'a>(&'a self, grant: &'a Grant) -> Context<'a> {
+        let Self { limits, events, cancel, notes, whole, session } = self;
+        let (client, caller, approved) = (Client::default(), Caller::new(session), false);
+        Context { grant, limits, events, cancel, notes, whole, client, caller, approved }
     }
 }

@@ -1,5 +1,5 @@
-//! Hooks: what sees the calls of tools, and may refuse them. A hook changes nothing of a call, and one that cannot answer
-//! refuses: a guard that is not there lets nobody through.
+//! Hooks, which see the calls of tools and may refuse them. A hook changes nothing in a call. A hook that
+//! fails to answer refuses the call.
 
 use std::time::Duration;
 
@@ -91,4 +91,166 @@ pub(super) async fn after(
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::call::ToolDef;
+    use crate::grant::Grant;
+    use crate::limit::Limits;
+    use crate::tool::{Approvals, Approver, Context, Decision, Question, Session, Tool, ToolError, Toolbox};
+
+    struct Fast(ToolDef);
+
+    #[async_trait]
+    impl Tool for Fast {
+        fn def(&self) -> &ToolDef {
+            &self.0
+        }
+
+        fn may_run_inline(&self, _: &Grant) -> bool {
+            true
+        }
+
+        async fn call(&self, _: &ToolCall, _: &Context<'_>) -> Result<ToolResult, ToolError> {
+            Ok(ToolResult::success("ran"))
+        }
+    }
+
+    /// Answers every call with the same, and takes down what it sees.
+    struct Watcher(Result<(), Objection>, Mutex<Vec<String>>);
+
+    impl Watcher {
+        fn new(answer: Result<(), Objection>) -> Arc<Self> {
+            Arc::new(Self(answer, Mutex::default()))
+        }
+
+        fn seen(&self) -> Vec<String> {
+            self.1.lock().unwrap().clone()
+        }
+    }
+
+    #[async_trait]
+    impl Hook for Watcher {
+        fn name(&self) -> &'static str {
+            "watcher"
+        }
+
+        async fn before(&self, seen: &Seen<'_>) -> Result<(), Objection> {
+            self.1
+                .lock()
+                .unwrap()
+                .push(format!("{} {} {}", seen.call.tool, seen.call.arguments, seen.origin));
+            self.0.clone()
+        }
+
+        async fn after(&self, seen: &Seen<'_>, result: &ToolResult, _: Duration) -> Result<(), String> {
+            let stopped = if seen.cancel.is_cancelled() { " (cancelled)" } else { "" };
+            self.1.lock().unwrap().push(format!("{} ended: {}{stopped}", seen.call.tool, result.content));
+            Err("it fails".into())
+        }
+    }
+
+    /// A person who must not be asked.
+    struct Nobody;
+
+    #[async_trait]
+    impl Approver for Nobody {
+        async fn ask(&self, _: &Question) -> Decision {
+            panic!("what a hook refuses is not worth a person's time")
+        }
+    }
+
+    fn toolbox(asks: bool) -> Toolbox {
+        let mut toolbox = Toolbox::default();
+        let def = |name: &str| ToolDef {
+            name: name.into(),
+            parameters: json!({"type": "object"}),
+            ..ToolDef::default()
+        };
+        let (one, grant, limits) = (Arc::new(Fast(def("one"))), Grant::none(), Limits::default());
+        if asks {
+            toolbox.insert_asking(one, grant.clone(), limits, "the test", "`confirm`").unwrap();
+        } else {
+            toolbox.insert(one, grant.clone(), limits, "the test").unwrap();
+        }
+        toolbox.insert(Arc::new(Fast(def("two"))), grant, limits, "the test").unwrap();
+        toolbox
+    }
+
+    async fn dispatched(toolbox: &Toolbox, tool: &str, session: &Session) -> String {
+        let call =
+            ToolCall { id: "1".into(), tool: tool.into(), arguments: json!({"key": "hunter2-hunter2"}) };
+        toolbox.dispatch(call, session).await.content
+    }
+
+    fn hooked(toolbox: &Toolbox, tools: &str, watcher: &Arc<Watcher>) -> Toolbox {
+        let hook: Arc<dyn Hook> = watcher.clone();
+        toolbox.hooked(&[tools.parse().unwrap()], &hook)
+    }
+
+    /// A hook sees what it was told to, once, however the call is written, and no secret.
+    #[tokio::test]
+    async fn a_hook_sees_its_calls_without_secrets() {
+        let watcher = Watcher::new(Ok(()));
+        let toolbox = hooked(&hooked(&toolbox(false), "one", &watcher), "o*", &watcher);
+        let session = Session::default();
+        session.redactor.add([&secrecy::SecretString::from("hunter2-hunter2")]);
+        assert_eq!(dispatched(&toolbox, "ONE", &session).await, "ran", "an error afterwards changes nothing");
+        assert_eq!(dispatched(&toolbox, "two", &session).await, "ran");
+        let seen = watcher.seen();
+        assert_eq!(seen.len(), 2, "{seen:?}");
+        assert!(seen[0].starts_with("one {\"key\":") && seen[0].ends_with(" the test"), "{seen:?}");
+        assert!(!seen[0].contains("hunter2") && seen[1] == "one ended: ran", "{seen:?}");
+    }
+
+    /// The cancel of a call is not for the hook that is told of it.
+    #[tokio::test]
+    async fn a_hook_is_told_of_a_call_that_was_stopped() {
+        let watcher = Watcher::new(Ok(()));
+        let toolbox = hooked(&toolbox(false), "one", &watcher);
+        let session = Session::default();
+        session.cancel.cancel();
+        assert!(dispatched(&toolbox, "one", &session).await.contains("`one` was cancelled"));
+        let seen = watcher.seen();
+        assert!(seen.len() == 1 && seen[0].ends_with("`one` was cancelled"), "{seen:?}");
+    }
+
+    #[tokio::test]
+    async fn what_a_hook_does_not_let_run_says_whose_words_they_are() {
+        let session = Session { approvals: Approvals::by(Nobody), ..Session::default() };
+        for (answer, expected) in [
+            (
+                Objection::Refused("not today".into()),
+                "`one` did not run: the hook `watcher` refuses the call and says: not today",
+            ),
+            (
+                Objection::Failed("it traps".into()),
+                "`one` did not run: the hook `watcher` sees its calls and gave no answer: it traps",
+            ),
+        ] {
+            let watcher = Watcher::new(Err(answer));
+            let toolbox = hooked(&toolbox(true), "*", &watcher);
+            assert_eq!(dispatched(&toolbox, "one", &session).await, expected);
+            assert_eq!(
+                watcher.seen().last().unwrap(),
+                &format!("one ended: {expected}"),
+                "it is told of that too"
+            );
+        }
+    }
+
+    /// Selections and rules keep hooks, and what is seen never runs on the thread that reads calls.
+    #[test]
+    fn a_hook_stays_and_makes_slow() {
+        let toolbox = hooked(&toolbox(false), "one", &Watcher::new(Ok(())));
+        let is_fast = |toolbox: &Toolbox, name: &str| toolbox.find(name).unwrap().may_run_inline();
+        assert!(!is_fast(&toolbox, "one") && is_fast(&toolbox, "two"));
+        let rest = toolbox
+            .select(&["*".parse().unwrap()], Some(&Grant::none()))
+            .ruled(&crate::tool::Rules::default());
+        assert!(!is_fast(&rest, "one") && is_fast(&rest, "two"));
+    }
+}

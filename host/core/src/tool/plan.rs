@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use super::entry::Entry;
-use super::offered::Offered;
 use super::search;
-use super::toolbox::Toolbox;
+use super::toolbox::{Offered, Toolbox};
 
 /// What stands in the place of hints about program.toml, where a call in plan mode was refused.
 pub const PLAN_HINT: &str = "plan mode: nothing is written or sent until the user lifts it";

@@ -1,13 +1,14 @@
 //! Tools by name, and the only way to call them: [`Toolbox::dispatch`] resolves the tool, begins the call's record,
 //! admits the call, runs it and ends the record. Whatever happens becomes an answer; it never fails.
 
+mod resolve;
+
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Instant;
 
 use super::bounds::Bounds;
 use super::entry::Entry;
-use super::offered::Offered;
 use super::rules::Rules;
 use super::session::Session;
 use super::watch::{Ended, Watch};
@@ -17,8 +18,6 @@ use crate::grant::Grant;
 use crate::limit::Limits;
 use crate::pattern::ToolPattern;
 use crate::trace::Operation;
-
-mod resolve;
 
 /// Tools by name, in the order they were put in.
 #[derive(Clone, Default)]
@@ -348,6 +347,17 @@ impl std::fmt::Debug for Toolbox {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_list().entries(self.entries().map(|entry| &entry.def().name)).finish()
     }
+}
+
+/// What models are told of where not everything fits.
+#[derive(Clone)]
+pub(super) struct Offered {
+    /// How many tools, from the first on.
+    pub(super) first: usize,
+    /// Finds the others.
+    pub(super) search: Arc<Entry>,
+    /// Calls them.
+    pub(super) generic: ToolDef,
 }
 
 #[cfg(test)]

@@ -9,8 +9,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use rustix::fs::{AtFlags, Mode, OFlags, RawMode, fchmod, mkdirat, openat, renameat, symlinkat, unlinkat};
 
-use super::look::{Seen, parent};
-use super::record::{Record, State};
+use super::look::{Record, Seen, State, parent};
 use crate::random;
 
 /// Which changes are reverted.

@@ -1,24 +1,22 @@
-//! One attempt at a call: sent to one worker, until it answers or is gone. Asks for the status of a call whose
-//! answer may have been lost.
+//! One attempt at a call: sent to one worker, until it answers or is gone. Asks for the status of a call
+//! whose answer may have been lost.
 
 use std::borrow::Cow;
 use std::time::Duration;
 
 use async_nats::{Message, StatusCode};
-use haft_core::call::ToolResult;
-use haft_core::tool::ToolError;
 use tokio::sync::watch;
 
-use super::Connected;
-use super::fleet::{Fleet, Lease};
+use super::fleet::{Fleet, Lease, Wanted};
 use super::inbox::Expected;
-use super::outgoing::Outgoing;
+use super::{Connected, Gate};
 use crate::claims::Claim;
 use crate::error::LinkError;
 use crate::link::{Link, State};
-use crate::message::{Ask, Reply, Request, Status, Told, encode, now, random_name};
-use crate::passenger::About;
+use crate::message::{About, Ask, Reply, Request, Status, Told, encode, now, random_name};
 use crate::payload::{MAX_PAYLOAD, Payload, received};
+use haft_core::call::{ToolCall, ToolResult};
+use haft_core::tool::{Context, ToolError};
 
 /// How often a worker is asked for the status of a call: an answer is lost only if a connection broke.
 const AFTER: Duration = Duration::from_secs(5);
@@ -245,5 +243,20 @@ impl Drop for Withdrawn {
         {
             runtime.spawn(async move { cancel_at(&link, subject, &id).await });
         }
+    }
+}
+
+/// A call to a worker.
+pub(super) struct Outgoing<'a> {
+    pub(super) gate: &'a Gate,
+    pub(super) wanted: &'a Wanted,
+    pub(super) call: &'a ToolCall,
+    pub(super) context: &'a Context<'a>,
+}
+
+impl Outgoing<'_> {
+    /// Returns an error of haft about this call.
+    pub(super) fn error(&self, end: &str) -> ToolError {
+        ToolError::Host(format!("`{}` {end}", self.wanted.tool))
     }
 }

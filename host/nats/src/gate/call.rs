@@ -3,17 +3,15 @@
 
 use std::time::Duration;
 
+use super::Connected;
+use super::attempt::{Attempt, Ended, Outgoing};
+use super::fleet::{Lease, NoPlace};
+use crate::claims::{Claim, ClaimState};
+use crate::error::LinkError;
+use crate::message::About;
 use haft_core::call::ToolResult;
 use haft_core::tool::ToolError;
 use haft_manifest::Label;
-
-use super::Connected;
-use super::attempt::{Attempt, Ended};
-use super::fleet::{Lease, NoPlace};
-use super::outgoing::Outgoing;
-use crate::claims::{Claim, ClaimState};
-use crate::error::LinkError;
-use crate::passenger::About;
 
 /// How many times a call is sent again if it certainly did not run: its worker rejected it or went away first. Each
 /// time another place was free.

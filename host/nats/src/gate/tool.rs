@@ -4,18 +4,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use serde_json::Value;
+
+use super::Gate;
+use super::attempt::Outgoing;
+use super::fleet::Wanted;
+use crate::identity::definition;
+use crate::message::Known;
 use haft_core::call::{ToolCall, ToolDef, ToolResult};
 use haft_core::grant::Grant;
 use haft_core::limit::Limits;
 use haft_core::tool::{Context, Subject, Tool, ToolError};
 use haft_manifest::Label;
-use serde_json::Value;
-
-use super::Gate;
-use super::fleet::Wanted;
-use super::outgoing::Outgoing;
-use crate::identity::definition;
-use crate::message::Known;
 
 /// The extra time of a call at the gate: for waiting for a place, and for the network.
 const MARGIN: Duration = Duration::from_secs(30);

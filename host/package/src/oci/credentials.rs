@@ -10,8 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::credential::{Credential, Secret};
-use super::helper;
+use super::credential::{Credential, Secret, stored_secret};
 use super::reference::Reference;
 use haft_core::lookup::HostPrograms;
 
@@ -77,7 +76,7 @@ impl CredentialFiles {
                     return Ok(Some(Credential { secret, place: format!("`{}`", path.display()) }));
                 }
                 Some(Found::Helper { name, server }) => {
-                    if let Some(secret) = helper::stored_secret(programs, &name, &server).await? {
+                    if let Some(secret) = stored_secret(programs, &name, &server).await? {
                         return Ok(Some(Credential { secret, place: format!("`docker-credential-{name}`") }));
                     }
                 }

@@ -3,9 +3,13 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, Permissions};
 use std::io::{self, Write};
+#[cfg(target_os = "linux")]
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+#[cfg(target_os = "linux")]
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, openat};
 use tempfile::NamedTempFile;
 
 use super::{ProjectError, failed, parent_of};
@@ -31,8 +35,7 @@ enum Draft {
 
 impl Draft {
     fn beside(path: &Path) -> io::Result<Self> {
-        super::platform::unnamed(parent_of(path))
-            .map_or_else(|| named(path).map(Self::Named), |file| Ok(Self::Unnamed(file)))
+        unnamed(parent_of(path)).map_or_else(|| named(path).map(Self::Named), |file| Ok(Self::Unnamed(file)))
     }
 
     fn file(&mut self) -> &mut File {
@@ -60,7 +63,7 @@ impl Draft {
                 let name = beside(path);
                 // A killed haft may have left this file.
                 let _ = fs::remove_file(&name);
-                super::platform::give_name(&file, &name)?;
+                give_name(&file, &name)?;
                 fs::rename(&name, path).inspect_err(|_| _ = fs::remove_file(&name))
             }
             Self::Named(file) => file.persist(path).map(drop).map_err(|error| error.error),
@@ -124,6 +127,32 @@ pub(super) fn take_back(place: &Path, before: Option<&[u8]>) {
     if let Err(error) = put {
         tracing::warn!("a pin without its entry is left: {error}");
     }
+}
+
+/// Opens an unnamed file in `folder`, if the file system supports it.
+#[cfg(target_os = "linux")]
+fn unnamed(folder: &Path) -> Option<File> {
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    openat(CWD, folder, flags, Mode::RUSR | Mode::WUSR).ok().map(File::from)
+}
+
+/// Links an unnamed file to the free path `name`.
+#[cfg(target_os = "linux")]
+fn give_name(file: &File, name: &Path) -> io::Result<()> {
+    let descriptor = format!("/proc/self/fd/{}", file.as_raw_fd());
+    Ok(linkat(CWD, descriptor, CWD, name, AtFlags::SYMLINK_FOLLOW)?)
+}
+
+/// Returns `None`.
+#[cfg(target_os = "macos")]
+fn unnamed(_: &Path) -> Option<File> {
+    None
+}
+
+/// Never called, since [`unnamed`] returns no file.
+#[cfg(target_os = "macos")]
+fn give_name(_: &File, _: &Path) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
 }
 
 #[cfg(test)]

@@ -1,9 +1,12 @@
-//! Signatures that cosign makes with a key over a payload that names a manifest ("simple signing"). A payload
-//! about another manifest is refused, even with a valid signature.
+//! Signatures that cosign makes: with a key over a payload that names a manifest ("simple signing"), or in a
+//! Sigstore bundle, a DSSE envelope around a statement that names a manifest. A payload about another
+//! manifest is refused, even with a valid signature. The claims of a certificate are shown as claims only:
+//! the issuer is not checked, so anyone could have made the certificate.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::PublicKey;
 use crate::Digest;
@@ -47,4 +50,153 @@ pub(super) fn verify(
         return Err("it is about another manifest".to_owned());
     }
     Ok(())
+}
+
+/// The payload type of an in-toto statement.
+const PAYLOAD_TYPE: &str = "application/vnd.in-toto+json";
+/// The predicate type of a signature.
+const PREDICATE: &str = "https://sigstore.dev/cosign/sign/v1";
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Envelope {
+    payload: String,
+    payload_type: String,
+    signatures: Vec<Signature>,
+}
+
+#[derive(Deserialize)]
+struct Signature {
+    sig: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct InToto {
+    predicate_type: String,
+    subject: Vec<InTotoSubject>,
+}
+
+#[derive(Deserialize)]
+struct InTotoSubject {
+    digest: std::collections::BTreeMap<String, String>,
+}
+
+/// Returns the claims of the bundle about its signer.
+pub(super) fn claim_of_bundle(bytes: &[u8]) -> String {
+    let bundle: Value = serde_json::from_slice(bytes).unwrap_or_default();
+    let certificate = [
+        "/verificationMaterial/certificate/rawBytes",
+        "/verificationMaterial/x509CertificateChain/certificates/0/rawBytes",
+    ]
+    .iter()
+    .find_map(|path| bundle.pointer(path)?.as_str());
+    match certificate.and_then(|text| STANDARD.decode(text).ok()) {
+        Some(der) => claim_of_certificate(&der),
+        None => "with a key for cosign".to_owned(),
+    }
+}
+
+/// Verifies that `key` signed the statement, and that the statement is a signature of this manifest.
+pub(super) fn verify_bundle(bytes: &[u8], manifest: &Digest, key: &PublicKey) -> Result<(), String> {
+    let bundle: Value = serde_json::from_slice(bytes).map_err(|_| "it is not a bundle")?;
+    let envelope = bundle.get("dsseEnvelope").ok_or("it holds no statement about a manifest")?;
+    let envelope = Envelope::deserialize(envelope).map_err(|_| "its envelope is not one")?;
+    let payload = STANDARD.decode(&envelope.payload).map_err(|_| "its payload is not base64")?;
+    let signed = encoding(&envelope.payload_type, &payload);
+    let is_right = |signature: &Signature| {
+        STANDARD.decode(&signature.sig).is_ok_and(|signature| key.has_signed(&signed, &signature))
+    };
+    if !envelope.signatures.iter().any(is_right) {
+        return Err("it was made with another key".to_owned());
+    }
+    if envelope.payload_type != PAYLOAD_TYPE {
+        return Err("its payload is for something else".to_owned());
+    }
+    let statement: InToto = serde_json::from_slice(&payload).map_err(|_| "its payload is not a statement")?;
+    if statement.predicate_type != PREDICATE {
+        return Err("it states something else than a signature".to_owned());
+    }
+    let is_manifest =
+        |subject: &InTotoSubject| subject.digest.get("sha256").is_some_and(|hex| hex == manifest.hex());
+    if !statement.subject.iter().any(is_manifest) {
+        return Err("it is about another manifest".to_owned());
+    }
+    Ok(())
+}
+
+/// Returns the signed bytes of an envelope: the type and the payload, each with its length (DSSE, "PAE").
+pub(super) fn encoding(payload_type: &str, payload: &[u8]) -> Vec<u8> {
+    let mut bytes = format!("DSSEv1 {} {payload_type} {} ", payload_type.len(), payload.len()).into_bytes();
+    bytes.extend_from_slice(payload);
+    bytes
+}
+
+/// The DER object identifier of the extension with the subject's names (RFC 5280, 4.2.1.6).
+const SUBJECT: &[u8] = &[0x06, 0x03, 0x55, 0x1d, 0x11];
+/// The DER object identifier of Fulcio's extension with the identity provider (1.3.6.1.4.1.57264.1.1).
+const ISSUER: &[u8] = &[0x06, 0x0a, 0x2b, 0x06, 0x01, 0x04, 0x01, 0x83, 0xbf, 0x30, 0x01, 0x01];
+
+/// DER tags: an octet string, a sequence, and two kinds of names: an e-mail address and a URI.
+const OCTETS: u8 = 0x04;
+const SEQUENCE: u8 = 0x30;
+const EMAIL: u8 = 0x81;
+const URI: u8 = 0x86;
+/// `critical: true`, which may precede an extension's value.
+const CRITICAL: &[u8] = &[0x01, 0x01, 0xff];
+
+/// Limit on the characters of a name that are shown.
+const MAX_NAME: usize = 200;
+
+/// Returns the claims of a certificate in PEM.
+pub(super) fn claim_of_pem(pem: &str) -> String {
+    let body = pem.split("-----").nth(2).unwrap_or_default();
+    let body: String = body.split_ascii_whitespace().collect();
+    claim_of_certificate(&STANDARD.decode(body).unwrap_or_default())
+}
+
+/// Returns the claims of a certificate in DER.
+pub(super) fn claim_of_certificate(der: &[u8]) -> String {
+    let issuer = extension(der, ISSUER).and_then(name);
+    let issuer = issuer.map(|issuer| format!(" (known to `{issuer}`)")).unwrap_or_default();
+    match extension(der, SUBJECT).and_then(subject) {
+        Some(subject) => format!("keylessly by `{subject}`{issuer}, which haft cannot verify"),
+        None => "keylessly by somebody, which haft cannot verify".to_owned(),
+    }
+}
+
+/// Returns the value of the first extension with this identifier, at any position.
+fn extension<'a>(der: &'a [u8], identifier: &[u8]) -> Option<&'a [u8]> {
+    let at = der.windows(identifier.len()).position(|window| window == identifier)?;
+    let rest = der.get(at + identifier.len()..)?;
+    value(rest.strip_prefix(CRITICAL).unwrap_or(rest), OCTETS)
+}
+
+/// Returns the first name in a list of names.
+fn subject(list: &[u8]) -> Option<String> {
+    let names = value(list, SEQUENCE)?;
+    value(names, EMAIL).or_else(|| value(names, URI)).and_then(name)
+}
+
+/// Returns the value with the tag `tag` at the start of `der`.
+fn value(der: &[u8], tag: u8) -> Option<&[u8]> {
+    let (found, rest) = der.split_first()?;
+    if *found != tag {
+        return None;
+    }
+    let (length, rest) = rest.split_first()?;
+    let (length, rest) = match length {
+        0..=0x7f => (usize::from(*length), rest),
+        0x81 => rest.split_first().map(|(length, rest)| (usize::from(*length), rest))?,
+        0x82 => (usize::from(u16::from_be_bytes([*rest.first()?, *rest.get(1)?])), rest.get(2..)?),
+        _ => return None,
+    };
+    rest.get(..length)
+}
+
+/// Returns a name that is safe to show.
+fn name(bytes: &[u8]) -> Option<String> {
+    let text = std::str::from_utf8(bytes).ok()?;
+    let is_plain = !text.is_empty() && !text.contains(|c: char| c.is_control() || c == '`');
+    is_plain.then(|| text.chars().take(MAX_NAME).collect())
 }

@@ -1,5 +1,7 @@
-//! The responses of the page. Their common headers forbid the browser to load anything from elsewhere, to interpret
-//! text as HTML, to cache anything, and to embed the page in another one.
+//! The responses of the page and its embedded files: one HTML page, its style and its code, uPlot, which
+//! draws the curves, and marked, which parses Markdown. The common headers forbid the browser to load
+//! anything from elsewhere, to interpret text as HTML, to cache anything, and to embed the page in another
+//! one.
 
 use std::convert::Infallible;
 
@@ -9,8 +11,6 @@ use http_body_util::{BodyExt, Full};
 use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
 use serde::Serialize;
-
-use crate::assets::{Asset, HTML};
 
 /// The response to any request.
 pub(super) type Reply = Response<BoxBody<Bytes, Infallible>>;
@@ -78,4 +78,39 @@ pub(super) fn json(value: &impl Serialize) -> Reply {
 pub(super) fn refused(status: StatusCode, why: &str) -> Reply {
     tracing::info!(status = status.as_u16(), why, "request to the page refused");
     whole(status, "text/plain; charset=utf-8", format!("{why}\n"))
+}
+
+/// A file.
+pub(crate) struct Asset {
+    pub(crate) path: &'static str,
+    pub(crate) media_type: &'static str,
+    pub(crate) bytes: &'static [u8],
+}
+
+/// All files.
+const ASSETS: &[Asset] = &[
+    Asset { path: "/", media_type: HTML, bytes: include_bytes!("../../assets/page.html") },
+    Asset { path: "/page.css", media_type: CSS, bytes: include_bytes!("../../assets/page.css") },
+    Asset { path: "/detail.js", media_type: SCRIPT, bytes: include_bytes!("../../assets/detail.js") },
+    Asset { path: "/live.js", media_type: SCRIPT, bytes: include_bytes!("../../assets/live.js") },
+    Asset { path: "/markdown.js", media_type: SCRIPT, bytes: include_bytes!("../../assets/markdown.js") },
+    Asset { path: "/marked.js", media_type: SCRIPT, bytes: include_bytes!("../../assets/marked.js") },
+    Asset { path: "/overview.js", media_type: SCRIPT, bytes: include_bytes!("../../assets/overview.js") },
+    Asset { path: "/page.js", media_type: SCRIPT, bytes: include_bytes!("../../assets/page.js") },
+    Asset { path: "/sessions.js", media_type: SCRIPT, bytes: include_bytes!("../../assets/sessions.js") },
+    Asset { path: "/text.js", media_type: SCRIPT, bytes: include_bytes!("../../assets/text.js") },
+    Asset { path: "/tools.js", media_type: SCRIPT, bytes: include_bytes!("../../assets/tools.js") },
+    Asset { path: "/waiting.js", media_type: SCRIPT, bytes: include_bytes!("../../assets/waiting.js") },
+    Asset { path: "/icon.svg", media_type: "image/svg+xml", bytes: include_bytes!("../../assets/icon.svg") },
+    Asset { path: "/uplot.css", media_type: CSS, bytes: include_bytes!("../../assets/uplot.css") },
+    Asset { path: "/uplot.js", media_type: SCRIPT, bytes: include_bytes!("../../assets/uplot.js") },
+];
+
+pub(crate) const HTML: &str = "text/html; charset=utf-8";
+const CSS: &str = "text/css; charset=utf-8";
+const SCRIPT: &str = "text/javascript; charset=utf-8";
+
+/// Returns the file at `path`.
+pub(crate) fn find_asset(path: &str) -> Option<&'static Asset> {
+    ASSETS.iter().find(|asset| asset.path == path)
 }

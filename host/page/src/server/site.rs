@@ -18,12 +18,12 @@ use super::gate;
 use super::keys::{Keys, OPEN};
 use super::reply::{self, Reply};
 use super::stream::Events;
-use crate::catalogue::Catalogue;
+use crate::Catalogue;
 use crate::desk::{Answer, Desk, Presence};
 use crate::history::{self, Filter};
 use crate::live::Live;
 use crate::sessions::{self, Listing};
-use crate::{assets, overview, statistics};
+use crate::{overview, statistics};
 use haft_agent::Sessions;
 
 /// The maximum number of event streams: a tab has one.
@@ -121,7 +121,7 @@ impl Site {
         if *request.method() == Method::POST {
             return if path == "/api/answer" { self.decide(request).await } else { Err(nothing()) };
         }
-        match assets::find(&path) {
+        match reply::find_asset(&path) {
             Some(asset) => Ok(reply::asset(asset)),
             None => self.data(&path, &query(request.uri().query().unwrap_or_default())).await,
         }

@@ -8,11 +8,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::HostContext;
-use crate::backend::message::joined_lines;
 use crate::backend::target::Engine;
 use crate::backend::transport::{Line, RunAs, Transport, shell, transport_line};
 use crate::confine::Confiner;
 use crate::error::BackendError;
+use crate::error::joined_lines;
 use crate::process::{self, ExitReason, Output, ProcessSpec};
 use haft_core::lookup::HostPrograms;
 use haft_core::tool::Own;

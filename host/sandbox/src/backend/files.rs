@@ -5,11 +5,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::backend::message::no_directory;
 use crate::backend::remote_script::{self, Feed, Report};
 use crate::backend::script::{FILE, READ, Script, WRITE, quoted, unguessable};
 use crate::backend::transport::{RunAs, Transport};
 use crate::error::BackendError;
+use crate::error::no_directory;
 use crate::{OutputSink, Stream};
 use haft_core::sync::Lock;
 use haft_core::tool::Context;

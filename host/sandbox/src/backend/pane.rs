@@ -121,7 +121,7 @@ impl Paned {
         let status = started.map_err(|_| self.late())?.map_err(watch("start tmux"))?;
         let status = String::from_utf8_lossy(&status.stderr).into_owned();
         let last = status.rsplit_once(script.nonce()).map(|(_, last)| last.trim().to_owned());
-        self.made(&last.ok_or_else(|| self.failed(&crate::backend::message::joined_lines(&status)))?)
+        self.made(&last.ok_or_else(|| self.failed(&crate::error::joined_lines(&status)))?)
     }
 
     /// Stores the pane that was found or created.

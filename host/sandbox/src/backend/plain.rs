@@ -8,12 +8,12 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use crate::backend::files::{Files, Piece};
-use crate::backend::message::no_directory;
 use crate::backend::remote_script::{self, Feed, Report};
 use crate::backend::script::{PLAIN, Script, quoted, unguessable};
 use crate::backend::target::{BackendConfig, Place};
 use crate::backend::transport::{RunAs, Transport};
 use crate::error::BackendError;
+use crate::error::no_directory;
 use crate::{Backend, CommandEnd, CommandOutcome, OutputSink, Task};
 use haft_core::tool::Context;
 

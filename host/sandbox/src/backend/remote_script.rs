@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::backend::marker::Marker;
-use crate::backend::preamble::Preamble;
+use crate::backend::marker::Preamble;
 use crate::backend::script::Script;
 use crate::backend::transport::{Line, RunAs, Transport};
 use crate::confine::{HelperEvent, HelperSession};

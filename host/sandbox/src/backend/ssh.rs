@@ -15,12 +15,12 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use crate::HostContext;
-use crate::backend::message::joined_lines;
 use crate::backend::remote_script::{self, Feed, Nowhere, Report};
 use crate::backend::script::{BOOT, Script, quoted, unguessable};
 use crate::backend::transport::{Line, RunAs, Transport, transport_line};
 use crate::confine::Confiner;
 use crate::error::BackendError;
+use crate::error::joined_lines;
 use crate::process::service::{self, Life, ServiceSpec};
 use haft_core::lookup::HostPrograms;
 

@@ -1,11 +1,10 @@
 //! The layers of the kernel's sandbox: those that this machine offers, and whether they are sufficient. Never
 //! accepts weaker layers silently.
 
-#[cfg_attr(target_os = "linux", path = "layers/platform/linux.rs")]
-#[cfg_attr(target_os = "macos", path = "layers/platform/macos.rs")]
-mod platform;
-
 use serde::{Deserialize, Serialize};
+
+#[cfg(target_os = "linux")]
+use crate::confine::sys::platform::landlock_version;
 
 /// The optional layers of a child's confinement. Other measures always apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,8 +26,17 @@ pub struct Layers {
 impl Layers {
     /// Returns the layers that this system offers. Whether namespaces are available shows when they are first
     /// created.
+    #[cfg(target_os = "linux")]
     pub fn offered() -> Self {
-        platform::offered()
+        let seccomp = cfg!(any(target_arch = "x86_64", target_arch = "aarch64"));
+        let landlock = landlock_version();
+        Self { namespaces: true, landlock, seccomp, capabilities: true, seatbelt: false }
+    }
+
+    /// Returns Seatbelt alone, which every macOS has.
+    #[cfg(target_os = "macos")]
+    pub fn offered() -> Self {
+        Self { seatbelt: true, ..Self::NONE }
     }
 
     /// No layers: the child is supervised, not confined.

@@ -5,9 +5,8 @@
 //! the sealed paths wake it; for its first 250 ms, which most calls do not outlive, it polls instead, since
 //! removing a watch takes longer than a short call.
 
-#[cfg_attr(target_os = "linux", path = "living/platform/linux.rs")]
-#[cfg_attr(target_os = "macos", path = "living/platform/macos.rs")]
-mod platform;
+#[cfg(target_os = "linux")]
+mod events;
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -18,7 +17,8 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{Shutdown, shutdown};
 
-use self::platform::Events;
+#[cfg(target_os = "linux")]
+use self::events::Events;
 use super::seals::Seals;
 use haft_core::sync::Lock;
 
@@ -209,4 +209,28 @@ fn is_gone(control: &OwnedFd, limit: Duration) -> bool {
 
 fn timespec(duration: Duration) -> Timespec {
     Timespec { tv_sec: duration.as_secs().cast_signed(), tv_nsec: duration.subsec_nanos().into() }
+}
+
+/// Events, which macOS does not need: Seatbelt denies by path, whichever file is there.
+#[cfg(target_os = "macos")]
+#[derive(Debug)]
+pub(super) enum Events {}
+
+#[cfg(target_os = "macos")]
+impl Events {
+    fn new<'a>(_: impl Iterator<Item = &'a Path>) -> io::Result<Self> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn add<'a>(&self, _: impl Iterator<Item = &'a Path>) -> io::Result<()> {
+        match *self {}
+    }
+
+    fn add_again<'a>(&self, _: impl Iterator<Item = &'a Path>) -> io::Result<()> {
+        match *self {}
+    }
+
+    fn wait(&self, _: Duration) -> bool {
+        match *self {}
+    }
 }

@@ -1,17 +1,17 @@
 //! The rights of one child, as they are sent to the helper: a [`Grant`] with resolved paths, and the layers
 //! that enforce it. Refuses a policy that the layers cannot enforce.
 
-#[cfg_attr(target_os = "linux", path = "policy/platform/linux.rs")]
-#[cfg_attr(target_os = "macos", path = "policy/platform/macos.rs")]
-mod platform;
+#[cfg(target_os = "linux")]
+mod aliases;
 
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use self::platform::with_aliases;
-use super::identity::meant;
+#[cfg(target_os = "linux")]
+use self::aliases::with_aliases;
 use super::layers::Layers;
+use super::seals::meant;
 use haft_core::grant::{Grant, Reach, Root, Why};
 
 /// The policy of a child's confinement.
@@ -46,7 +46,7 @@ impl Policy {
             network: grant.network(),
             unix_sockets: grant.unix_sockets(),
             terminal: false,
-            open_files: haft_core::limit::open_files::original(),
+            open_files: haft_core::limit::original_open_files(),
         }
     }
 
@@ -109,4 +109,10 @@ fn outermost(reach: &Reach) -> Option<Vec<PathBuf>> {
     }
     let outer = roots.iter().filter(|root| !inner(root)).map(|root| root.real().to_owned());
     Some(outer.collect())
+}
+
+/// Returns `paths`: macOS mounts a file system only once.
+#[cfg(target_os = "macos")]
+fn with_aliases(paths: Vec<PathBuf>) -> Vec<PathBuf> {
+    paths
 }

@@ -1,13 +1,11 @@
 //! The program of a helper: haft itself, or the small program beside it, which starts in half the time. Refuses
 //! a program that was built from other sources, and one that tools may write.
 
-#[cfg_attr(target_os = "linux", path = "program/platform/linux.rs")]
-#[cfg_attr(target_os = "macos", path = "program/platform/macos.rs")]
-mod platform;
-
 use std::fs::File;
 use std::io;
-use std::path::PathBuf;
+#[cfg(target_os = "linux")]
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::policy::Policy;
@@ -50,7 +48,7 @@ impl Programs {
             let path = executable.canonicalize().ok()?.with_file_name(SMALL).canonicalize().ok()?;
             Some(Small { file: File::open(&path).ok()?, path })
         });
-        let itself = IS_ABLE.load(Ordering::Relaxed).then(platform::this_program).flatten();
+        let itself = IS_ABLE.load(Ordering::Relaxed).then(this_program).flatten();
         Self { itself, small }
     }
 
@@ -63,9 +61,7 @@ impl Programs {
     /// kernel protects the file of a running program.
     pub(super) fn for_policy(&self, policy: &Policy) -> io::Result<PathBuf> {
         match &self.small {
-            Some(small) if !policy.may_write(&small.path) => {
-                Ok(platform::opened_program(&small.file, &small.path))
-            }
+            Some(small) if !policy.may_write(&small.path) => Ok(opened_program(&small.file, &small.path)),
             _ => self.itself.clone().ok_or_else(|| {
                 io::Error::other(
                     "this program does not call `haft::backend::entry()` first thing in its `main`, \
@@ -87,6 +83,31 @@ pub(super) const SOURCES: u64 = match u64::from_str_radix(env!("HAFT_CONFINE_SOU
     Ok(digest) => digest,
     Err(_) => panic!("`build.rs` writes a number"),
 };
+
+/// Returns this program, even if its file was replaced since its start.
+#[cfg(target_os = "linux")]
+#[expect(clippy::unnecessary_wraps, reason = "the same signature as on macOS, where it may fail")]
+fn this_program() -> Option<PathBuf> {
+    Some("/proc/self/exe".into())
+}
+
+/// Returns the opened program, even if its path was replaced.
+#[cfg(target_os = "linux")]
+fn opened_program(file: &File, _path: &Path) -> PathBuf {
+    Path::new("/proc/self/fd").join(file.as_raw_fd().to_string())
+}
+
+/// Returns this program. Its file must not have been replaced since its start.
+#[cfg(target_os = "macos")]
+fn this_program() -> Option<PathBuf> {
+    std::env::current_exe().ok()
+}
+
+/// Returns the program at `path`: an open file cannot be executed.
+#[cfg(target_os = "macos")]
+fn opened_program(_file: &File, path: &Path) -> PathBuf {
+    path.to_owned()
+}
 
 #[cfg(test)]
 mod tests {

@@ -7,8 +7,7 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 
 use super::answer::{self, answer, character_limit};
-use super::deny::Denied;
-use super::line::{self, command};
+use super::deny::{self, Denied, command};
 use crate::confine::Confiner;
 use crate::process::{self, MAX_ARGUMENT, Output, ProcessSpec};
 use haft_core::call::{Hints, ToolCall, ToolDef, ToolResult};
@@ -115,7 +114,7 @@ impl Tool for Bash {
     }
 
     fn refusal(&self, arguments: &Value) -> Option<ToolError> {
-        line::refusal(arguments, &self.denied)
+        deny::refusal(arguments, &self.denied)
     }
 
     fn has_fixed_rights(&self) -> bool {

@@ -1,8 +1,10 @@
-//! Commands that are always refused, before approval: a guard against mistakes. It matches the text of a
-//! command, which can be written in many ways in a shell; the protection against harm is the sandbox, the
-//! container or the account.
+//! The checks of a model's command line, and the commands that are always refused, before approval: a guard
+//! against mistakes. It matches the text of a command, which can be written in many ways in a shell; the
+//! protection against harm is the sandbox, the container or the account.
 
-use haft_core::tool::may_run;
+use serde_json::Value;
+
+use haft_core::tool::{ToolError, may_run};
 
 /// The default patterns.
 pub const DEFAULT: &[&str] = &[
@@ -101,6 +103,27 @@ fn matches(pattern: &str, word: &str) -> bool {
         Some(beginning) => word.starts_with(beginning),
         None => pattern == word,
     }
+}
+
+/// Returns the argument `command`, of at most `most` bytes. `instead` is the hint for a longer one.
+pub(super) fn command<'a>(arguments: &'a Value, most: usize, instead: &str) -> Result<&'a str, ToolError> {
+    let command = arguments.get("command").and_then(Value::as_str).unwrap_or_default();
+    let problem = if command.trim().is_empty() {
+        "`command` is required: the command line to run".to_owned()
+    } else if command.contains('\0') {
+        "`command` holds a NUL character, which no command line can".to_owned()
+    } else if command.len() > most {
+        format!("`command` has {} bytes, at most {most} can be run: {instead}", command.len())
+    } else {
+        return Ok(command);
+    };
+    Err(ToolError::InvalidArguments(problem))
+}
+
+/// Returns the reason why a command is refused, whether it was approved or not.
+pub(super) fn refusal(arguments: &Value, denied: &Denied) -> Option<ToolError> {
+    let command = arguments.get("command").and_then(Value::as_str)?;
+    denied.refusal(command).map(ToolError::ExecutionFailed)
 }
 
 #[cfg(test)]

@@ -12,8 +12,7 @@ use serde_json::{Value, json};
 
 use self::answer::{Fate, Streams, ended};
 use self::wait::Wait;
-use super::deny::Denied;
-use super::line::{self, command};
+use super::deny::{self, Denied, command};
 use crate::{Backend, BackendError, MAX_COMMAND, Task};
 use haft_core::call::{Hints, ToolCall, ToolDef, ToolResult};
 use haft_core::limit::Limits;
@@ -122,7 +121,7 @@ impl Tool for RunShell {
     }
 
     fn refusal(&self, arguments: &Value) -> Option<ToolError> {
-        line::refusal(arguments, &self.denied)
+        deny::refusal(arguments, &self.denied)
     }
 
     fn has_fixed_rights(&self) -> bool {

@@ -1,8 +1,7 @@
-//! Errors of a key-value store. Their texts are sent to guests: they contain no path of this machine.
+//! The limits and the errors of a key-value store. The texts of errors are sent to guests: they contain no
+//! path of this machine.
 
 use std::time::Duration;
-
-use super::bounds::{MAX_KEY, MAX_READ, MAX_VALUE, WAIT};
 
 /// Reasons why a transaction failed.
 #[derive(Debug, thiserror::Error)]
@@ -59,3 +58,18 @@ impl From<std::io::Error> for StoreError {
         Self::engine(redb::Error::Io(error))
     }
 }
+
+/// Limit on the bytes of a key, and of a bucket's name.
+pub const MAX_KEY: usize = 1024;
+
+/// Limit on the bytes of a value: the host holds it in memory during a read or write.
+pub const MAX_VALUE: usize = 8 << 20;
+
+/// Limit on the bytes of all values in one read.
+pub const MAX_READ: usize = 16 << 20;
+
+/// Time limit for a transaction that waits for other processes. Each transaction takes some milliseconds.
+pub const WAIT: Duration = Duration::from_secs(5);
+
+/// Interval between two attempts to lock.
+pub(super) const POLL: Duration = Duration::from_millis(2);

@@ -12,8 +12,7 @@ use redb::backends::FileBackend;
 use redb::{BackendError, StorageBackend};
 use rustix::fs::OFlags;
 
-use super::bounds::{POLL, WAIT};
-use super::error::StoreError;
+use super::error::{POLL, StoreError, WAIT};
 use crate::owner::is_linked;
 
 /// The file's name.

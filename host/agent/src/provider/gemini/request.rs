@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{NAME, files, own_id};
+use super::{NAME, file_part, is_in_answer, own_id};
 use crate::provider::calls::{echo_arguments, echo_name, is_own};
 use crate::provider::dialect::Terms;
 use crate::provider::schema::{self, Subset};
@@ -120,7 +120,7 @@ fn contents(ask: &Ask<'_>) -> Vec<Value> {
         match message {
             Message::User(prompt) => {
                 let text = json!({ "text": prompt.text });
-                let parts = std::iter::once(text).chain(prompt.attachments.iter().map(files::part));
+                let parts = std::iter::once(text).chain(prompt.attachments.iter().map(file_part));
                 contents.push(json!({ "role": "user", "parts": parts.collect::<Vec<_>>() }));
             }
             Message::Turn(exchange) => push_exchange(&mut contents, exchange, ask.model),
@@ -141,11 +141,11 @@ fn push_exchange(contents: &mut Vec<Value>, exchange: &Exchange, model: &str) {
         let id = Some(reply).filter(|_| is_own).and_then(|reply| own_id(reply, index));
         let name = echo_name(&requested.call.tool);
         let (inside, beside): (Vec<_>, Vec<_>) =
-            result.attachments.iter().partition(|attachment| files::is_in_answer(model, attachment));
+            result.attachments.iter().partition(|attachment| is_in_answer(model, attachment));
         parts.push(answer(id, &name, result, &inside));
         if !beside.is_empty() {
             others.push(json!({ "text": format!("[Files of the answer of `{name}`:]") }));
-            others.extend(beside.into_iter().map(files::part));
+            others.extend(beside.into_iter().map(file_part));
         }
     }
     // The files follow all answers: the vendor expects as many leading parts as there were calls.
@@ -175,7 +175,7 @@ fn answer(id: Option<&str>, name: &str, result: &ToolResult, inside: &[&Attachme
             answer.insert("id".into(), id.into());
         }
         if !inside.is_empty() {
-            answer.insert("parts".into(), inside.iter().copied().map(files::part).collect());
+            answer.insert("parts".into(), inside.iter().copied().map(file_part).collect());
         }
     }
     json!({ "functionResponse": answer })

@@ -51,29 +51,6 @@ fn a_schema_that_cannot_be_used_is_refused() {
 }
 
 #[test]
-fn strict_is_what_openai_lists_and_nothing_else() {
-    let closed = |properties: Value, required: Value| json!({ "type": "object", "properties": properties, "required": required, "additionalProperties": false });
-    let number = json!({ "type": ["integer", "null"], "minimum": 0 });
-    assert!(is_strict(&closed(json!({ "n": number }), json!(["n"]))));
-    let nested = closed(json!({ "n": number }), json!(["n"]));
-    assert!(is_strict(&closed(json!({ "all": { "type": "array", "items": nested } }), json!(["all"]))));
-    for (properties, required) in [
-        (json!({ "n": number }), json!([])),
-        (json!({ "n": { "type": "string", "minLength": 2 } }), json!(["n"])),
-        (json!({ "n": { "type": "string", "format": "color" } }), json!(["n"])),
-        (json!({ "n": { "oneOf": [number] } }), json!(["n"])),
-        (json!({ "n": { "type": "object", "properties": {} } }), json!(["n"])),
-        (json!({ "n": {} }), json!(["n"])),
-    ] {
-        let schema = closed(properties, required);
-        assert!(!is_strict(&schema), "{schema}");
-    }
-    assert!(!is_strict(&json!({ "type": "array", "items": nested })));
-    let deep = (0..12).fold(number, |inner, _| closed(json!({ "n": inner }), json!(["n"])));
-    assert!(!is_strict(&deep));
-}
-
-#[test]
 fn what_a_vendor_has_no_words_for_is_left_out_or_not_said() {
     let narrow = Narrow {
         keywords: &[

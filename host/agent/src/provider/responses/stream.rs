@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::reply::{BETWEEN, kind};
+use super::{BETWEEN, kind};
 use crate::provider::codes::reported_error;
 use crate::provider::dialect::{Fold, Piece};
 use crate::provider::error::Failure;

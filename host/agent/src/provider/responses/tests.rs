@@ -116,7 +116,7 @@ fn what_cannot_go_back_does_not() {
 /// A reply of another vendor becomes items with valid ids.
 #[test]
 fn a_foreign_turn_is_told_in_items() {
-    let requested = crate::provider::calls::requested_call("c1".into(), "fun.ction", &json!({ "b": 2 }));
+    let requested = calls::requested_call("c1".into(), "fun.ction", &json!({ "b": 2 }));
     let reply = Reply {
         text: "let me".into(),
         calls: vec![requested],

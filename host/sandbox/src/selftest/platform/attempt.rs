@@ -1,9 +1,8 @@
 //! The list of escape attempts, in order. A row has the promise, the attempt and the check of its result; their
 //! bodies are in other files.
 
-use super::brief::Brief;
 use super::fixture::{self, Fixture};
-use super::tried::Tried;
+use super::tried::{Brief, Tried};
 use super::{files, processes, system};
 use crate::confine::Layers;
 

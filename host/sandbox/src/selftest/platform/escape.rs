@@ -9,7 +9,7 @@ use rustix::process::Pid;
 use serde::{Deserialize, Serialize};
 
 use super::attempt::ATTEMPTS;
-use super::brief::Brief;
+use super::tried::Brief;
 use crate::selftest::Outcome;
 
 /// The only argument of the process, which identifies it.

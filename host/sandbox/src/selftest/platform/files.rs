@@ -8,10 +8,8 @@ use std::time::SystemTime;
 
 use rustix::fs::{CWD, FileType, Mode, OFlags, XattrFlags, mknodat, setxattr};
 
-use super::brief::Brief;
-use super::fixture;
-use super::raw;
-use super::tried::Tried;
+use super::tried::{Brief, Tried};
+use super::{fixture, raw};
 
 /// Limit on the device files that are checked in one directory; a large machine has some hundreds.
 const MAX_DEVICES: usize = 1000;

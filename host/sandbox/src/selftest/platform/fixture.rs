@@ -13,8 +13,8 @@ use rustix::fs::{FlockOperation, OFlags, flock, getxattr};
 use rustix::io::{Errno, FdFlags, fcntl_setfd};
 use tempfile::{Builder, TempDir};
 
-use super::brief::Brief;
 use super::raw;
+use super::tried::Brief;
 use haft_core::grant::{Grant, Root, SandboxMode};
 
 /// A file in the workspace that is created first, to show that writes work.

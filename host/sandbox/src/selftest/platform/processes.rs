@@ -9,10 +9,8 @@ use std::time::Duration;
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Signal, WaitOptions, kill_process, setsid, test_kill_process, waitpid};
 
-use super::brief::Brief;
-use super::fixture;
-use super::raw;
-use super::tried::Tried;
+use super::tried::{Brief, Tried};
+use super::{fixture, raw};
 use crate::confine::sys::{self, Fork};
 
 /// The lifetime of a process that outlives the call.

@@ -10,11 +10,9 @@ use rustix::io::Errno;
 use rustix::mount::{FsOpenFlags, MountFlags, UnmountFlags, fsopen};
 use rustix::thread::{UnshareFlags, capabilities, no_new_privs};
 
-use super::brief::Brief;
-use super::fixture;
 use super::processes::in_a_copy;
-use super::raw;
-use super::tried::Tried;
+use super::tried::{Brief, Tried};
+use super::{fixture, raw};
 use crate::confine::sys::platform as sys;
 
 /// Checks this process's capabilities, and whether a started program could gain privileges.

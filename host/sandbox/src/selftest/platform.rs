@@ -1,7 +1,6 @@
-//! Linux: the attempts are made by this program itself, started like any command.
+//! The attempts on Linux, made by this program itself, started like any command.
 
 mod attempt;
-mod brief;
 mod escape;
 mod files;
 mod fixture;

@@ -1,4 +1,4 @@
-//! Linux: inotify on every directory above a sealed path.
+//! inotify events of every directory above a sealed path.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};

@@ -1,0 +1,166 @@
+//! The tables about this machine: `[sandbox]` (how far tools reach), `[backend]` (where commands run),
+//! `[journal]`, `[prewarm]` and `[telemetry]`. Opens and resolves nothing. `[sandbox]` applies to `bash`,
+//! command tools, MCP servers and the built-in plugins; a declared plugin has its own grant.
+
+use std::path::PathBuf;
+
+use super::entry::Located;
+use super::secret::{HEADERS, TextOrSecret, headers};
+use super::section::Section;
+use super::table::{choices, table};
+use super::values::{URL, host_of};
+use haft_core::grant::{CredentialStore, SandboxMode};
+use haft_core::limit::{KeptJournal, PREWARMED_MEMORY};
+use haft_core::net::is_loopback;
+use haft_core::words;
+
+table! {
+    /// How far tools reach on this machine.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct Sandbox = "[sandbox]" {
+        /// `sandbox` (default) and `rx` write only below the workspace and the temporary directory,
+        /// `rwx` anywhere
+        pub mode: SandboxMode = SandboxMode::Sandbox,
+        /// where tools work; default this folder, without a program.toml the current one
+        #[also("dir", "directory", "cwd")]
+        pub workspace: Option<Located<PathBuf>> = None,
+        /// the only directories that may be read, besides the workspace; default all
+        pub read: Option<Vec<Located<PathBuf>>> = None,
+        /// more directories that may be written, and files in the workspace that programs run by themselves, such as
+        /// `.git/config`
+        pub write: Vec<Located<PathBuf>> = Vec::new(),
+        /// files and directories that are closed, wherever they lie
+        #[also("hide", "hidden", "exclude")]
+        pub deny: Vec<Located<PathBuf>> = Vec::new(),
+        /// credential stores that are opened, such as `ssh` or `gh`; default none
+        #[also("secrets", "stores")]
+        pub credentials: Vec<CredentialStore> = Vec::new(),
+        /// whether child processes reach the network; default true
+        #[also("net")]
+        pub network: bool = true,
+        /// whether child processes reach unix sockets; default false
+        pub unix_sockets: bool = false,
+    }
+}
+
+words! {
+    /// What runs containers.
+    pub enum ContainerEngine {
+        /// Docker.
+        Docker = "docker",
+        /// Podman.
+        Podman = "podman",
+    }
+}
+
+choices! { ContainerEngine }
+
+table! {
+    /// Where commands run: on this machine, in a container or on another host, in a pane of tmux or not.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct BackendTable = "[backend]" {
+        /// a running container, by name or identifier
+        #[also("docker", "podman")]
+        pub container: Option<String> = None,
+        /// whose container it is, `docker` or `podman`; found out where it is left out
+        pub engine: Option<ContainerEngine> = None,
+        // Not to be used where there is a container too.
+        /// a host as `ssh` is told it; keys that need no password
+        #[also("host")]
+        pub ssh: Option<Located<String>> = None,
+        /// the configuration of ssh; default your own
+        pub ssh_config: Option<Located<PathBuf>> = None,
+        /// a pane that can be watched; default on other hosts that have tmux
+        pub tmux: Option<bool> = None,
+        /// the session of tmux; default `haft`
+        #[read(Kind::Pattern("^[A-Za-z0-9][A-Za-z0-9_-]{0,47}$"), Entry::text)]
+        pub session: Option<String> = None,
+        /// the shell of the pane; default the usual one
+        pub shell: Option<String> = None,
+        /// where commands start on the target; default where its shells start
+        #[also("dir", "cwd", "workdir", "workspace")]
+        pub directory: Option<String> = None,
+        /// the only directories of the target that `read_file` and `write_file` touch; default all but the
+        /// system's own and those with keys
+        #[also("files_allowed_paths", "allow", "read", "write")]
+        pub files: Option<Vec<String>> = None,
+        /// offer `run_shell`, `read_file` and `write_file` on this machine, in the place of `bash`, `read`,
+        /// `write` and `edit`; default false
+        pub target_tools: bool = false,
+    }
+}
+
+table! {
+    /// How much of the journal is kept: no less than without this table.
+    pub(super) struct JournalKeys = "[journal]" {
+        // Fewer bytes make so many files that finding one takes longer than reading it; more are too much to be
+        // removed at once when a file goes.
+        /// of a file before it is put aside; default `64MiB`, from `1MiB` to `1GiB`
+        #[read(size 1 << 20..=1 << 30)]
+        #[also("max_size", "file_size", "rotate")]
+        size: u64 = KeptJournal::DEFAULT_SIZE,
+        // At most what a machine's disk holds.
+        /// newer files before one that was put aside is removed; default `512MiB`, at least that, at most
+        /// `1024GiB`
+        #[read(size KeptJournal::DEFAULT_KEEP..=1 << 40)]
+        #[also("max_total", "retention", "total")]
+        keep: u64 = KeptJournal::DEFAULT_KEEP,
+    }
+}
+
+/// Files that make up what is kept: each time one is put aside all are looked at.
+const MAX_FILES: u64 = 1024;
+
+impl From<JournalKeys> for KeptJournal {
+    fn from(JournalKeys { size, keep }: JournalKeys) -> Self {
+        Self { size: size.max(keep / MAX_FILES), keep }
+    }
+}
+
+table! {
+    /// Instances of plugins that are made before they are called, by a process that makes many calls.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Prewarm = "[prewarm]" {
+        /// of all instances that wait for a call, given back when there was none for half a minute; `0MiB` for no such
+        /// instances, default `256MiB`, at most `64GiB`
+        #[read(size 0..=64 << 30)]
+        #[also("max_memory", "size", "limit")]
+        pub memory: u64 = PREWARMED_MEMORY,
+    }
+}
+
+table! {
+    /// Where traces and metrics of calls are sent (OpenTelemetry, OTLP over HTTP). Absent: nowhere, unless
+    /// `OTEL_EXPORTER_OTLP_ENDPOINT` says so. `OTEL_…` variables count more than this table.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct TelemetryTable = "[telemetry]" => Self::checked {
+        // `/v1/traces` and `/v1/metrics` are below it.
+        /// where OTLP is taken over HTTP, as `http://127.0.0.1:4318`
+        #[read(URL, |entry| entry.located(Entry::url))]
+        #[also("url", "otlp", "collector")]
+        pub endpoint: Located<String>,
+        /// sent with everything
+        #[read(HEADERS, headers)]
+        #[also("header")]
+        pub headers: Vec<(String, TextOrSecret)> = Vec::new(),
+        /// what this service is called; default `haft`
+        #[also("service", "name")]
+        pub service_name: Option<String> = None,
+    }
+}
+
+impl TelemetryTable {
+    fn checked(self, section: &Section<'_>) -> Self {
+        let is_secret = |(_, value): &(String, TextOrSecret)| matches!(value, TextOrSecret::Secret(_));
+        if self.headers.iter().any(is_secret) && is_open(&self.endpoint) {
+            section
+                .reject("endpoint", "a secret would travel unencrypted: use `https://`, or no secret header");
+        }
+        self
+    }
+}
+
+/// Whether others on the way read what is sent there.
+fn is_open(url: &str) -> bool {
+    url.strip_prefix("http://").is_some_and(|rest| !is_loopback(host_of(rest)))
+}
