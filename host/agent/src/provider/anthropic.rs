@@ -10,51 +10,46 @@ use serde_json::{Map, Value, json};
 
 use self::request::{NO_WORDS, is_by_budget};
 use super::codes::reported_error;
-use super::dialect::{Dialect, Fold, Terms};
-use super::ends::{self, Ends};
+use super::dialect::{Api, Dialect, Fold, Terms};
+use super::ends;
 use super::error::Failure;
 use super::files::Takes;
-use super::models::{ANTHROPIC, Listing};
+use super::models::ANTHROPIC;
 use super::output::{Formats, Narrow, OutputSchema};
 use super::{Ask, Turn, Usage};
+use haft_core::net::Framing;
 
 /// The name in [`PROVIDERS`](super::PROVIDERS).
 pub(super) const NAME: &str = "anthropic";
+
+/// The constants of the API.
+const API: Api = Api {
+    listing: ANTHROPIC,
+    models_path: "models",
+    key: ("x-api-key", ""),
+    headers: &[("anthropic-version", "2023-06-01")],
+    reserved: &["messages", "model", "stream", "system", "tools"],
+    framing: Framing::Events,
+    vendor: NAME,
+    is_shared: true,
+    tells_cost: false,
+    ends: ends::ANTHROPIC,
+};
 
 /// The Messages API.
 pub(super) struct Anthropic;
 
 impl Dialect for Anthropic {
+    fn api(&self) -> Api {
+        API
+    }
+
     fn path(&self, _model: &str, _stream: bool) -> String {
         "messages".into()
     }
 
-    fn listing(&self) -> Listing {
-        ANTHROPIC
-    }
-
-    fn models_path(&self) -> &'static str {
-        "models"
-    }
-
-    fn key_header(&self, key: &str) -> (&'static str, String) {
-        ("x-api-key", key.to_owned())
-    }
-
-    fn headers(&self) -> &'static [(&'static str, &'static str)] {
-        &[("anthropic-version", "2023-06-01")]
-    }
-
-    fn reserved(&self) -> &'static [&'static str] {
-        &["messages", "model", "stream", "system", "tools"]
-    }
-
     fn formats(&self, model: &str, _is_vendor: bool) -> Formats {
         formats(model)
-    }
-
-    fn vendor(&self) -> &'static str {
-        NAME
     }
 
     fn id_bytes(&self, _terms: &Terms) -> usize {
@@ -63,10 +58,6 @@ impl Dialect for Anthropic {
 
     fn settle(&self, body: &mut Map<String, Value>, model: &str) {
         settle_thinking(body, model);
-    }
-
-    fn is_shared(&self) -> bool {
-        true
     }
 
     fn files(&self, _terms: &Terms) -> &'static Takes {
@@ -88,10 +79,6 @@ impl Dialect for Anthropic {
         let blocks = blocks.ok_or_else(|| Failure::Malformed("there is no list `content`".into()))?;
         let reply = reply::decode(blocks, end.is_cut(), ask.calls());
         self.turn(ask, &body, reply, &end)
-    }
-
-    fn ends(&self) -> Ends {
-        ends::ANTHROPIC
     }
 
     fn usage(&self, body: &Value) -> Usage {

@@ -46,8 +46,36 @@ impl End<'_> {
     }
 }
 
+/// The constants of a vendor's API.
+#[derive(Clone, Copy)]
+pub(super) struct Api {
+    /// How the vendor's list of models is requested and read.
+    pub(super) listing: Listing,
+    /// The path of the list of models, relative to the base URL: free of charge, so suitable for a check.
+    pub(super) models_path: &'static str,
+    /// The header that carries the API key, and the text before the key.
+    pub(super) key: (&'static str, &'static str),
+    /// The additional headers of every request.
+    pub(super) headers: &'static [(&'static str, &'static str)],
+    /// The keys of the body that settings must not set.
+    pub(super) reserved: &'static [&'static str],
+    /// The framing of a streamed response.
+    pub(super) framing: Framing,
+    /// The [`Reply::vendor`] whose raw messages are sent back unmodified.
+    pub(super) vendor: &'static str,
+    /// Whether many servers use this format, each with raw messages of its own.
+    pub(super) is_shared: bool,
+    /// Whether the vendor reports the cost of each turn.
+    pub(super) tells_cost: bool,
+    /// The vendor's words for the end of a turn.
+    pub(super) ends: Ends,
+}
+
 /// The format of a vendor.
 pub(super) trait Dialect: Send + Sync {
+    /// Returns the constants of the API.
+    fn api(&self) -> Api;
+
     /// Returns the path of the endpoint for `model`, relative to the base URL.
     fn path(&self, model: &str, stream: bool) -> String;
 
@@ -56,38 +84,8 @@ pub(super) trait Dialect: Send + Sync {
         None
     }
 
-    /// Returns how the vendor's list of models is requested and read.
-    fn listing(&self) -> Listing;
-
-    /// Whether the vendor reports the cost of each turn.
-    fn tells_cost(&self) -> bool {
-        false
-    }
-
-    /// Returns the path of the list of models, relative to the base URL: free of charge, so suitable for a check.
-    fn models_path(&self) -> &'static str;
-
-    /// Returns the header that carries the API key.
-    fn key_header(&self, key: &str) -> (&'static str, String);
-
-    /// Returns the additional headers of every request.
-    fn headers(&self) -> &'static [(&'static str, &'static str)] {
-        &[]
-    }
-
-    /// Returns the keys of the body that settings must not set.
-    fn reserved(&self) -> &'static [&'static str];
-
-    /// Returns the framing of a streamed response.
-    fn framing(&self) -> Framing {
-        Framing::Events
-    }
-
     /// Returns when the schema of an answer is sent, for `model` at the vendor or at another server of its format.
     fn formats(&self, model: &str, is_vendor: bool) -> Formats;
-
-    /// Returns the [`Reply::vendor`] whose raw messages are sent back unmodified.
-    fn vendor(&self) -> &'static str;
 
     /// Returns the maximum length of a call id in bytes.
     fn id_bytes(&self, _terms: &Terms) -> usize {
@@ -96,11 +94,6 @@ pub(super) trait Dialect: Send + Sync {
 
     /// Adapts the finished body to the conversation in it.
     fn settle(&self, _body: &mut Map<String, Value>, _model: &str) {}
-
-    /// Whether many servers use this format, each with raw messages of its own.
-    fn is_shared(&self) -> bool {
-        false
-    }
 
     /// Returns the files that the vendor accepts in prompts and answers; `ask` holds no others.
     fn files(&self, terms: &Terms) -> &'static Takes;
@@ -119,9 +112,6 @@ pub(super) trait Dialect: Send + Sync {
         body.get("model").and_then(Value::as_str).filter(|name| !name.is_empty())
     }
 
-    /// Returns the vendor's words for the end of a turn.
-    fn ends(&self) -> Ends;
-
     /// Makes the turn of a body from its `reply` and its `end`.
     fn turn(&self, ask: &Ask<'_>, body: &Value, mut reply: Reply, end: &End<'_>) -> Result<Turn, Failure> {
         let thought = reply.text.len() - said(&reply.text).len();
@@ -134,7 +124,7 @@ pub(super) trait Dialect: Send + Sync {
 
     /// Looks up a word for the end of a turn.
     fn end<'w>(&self, word: &'w str) -> End<'w> {
-        End { ending: ending(self.ends(), word), word, detail: "" }
+        End { ending: ending(self.api().ends, word), word, detail: "" }
     }
 
     /// Returns an empty fold for a streamed response.

@@ -9,22 +9,41 @@ use base64::prelude::BASE64_STANDARD;
 use serde_json::{Map, Value, json};
 
 use super::codes::reported_error;
-use super::dialect::{Dialect, End, Fold, Terms};
-use super::ends::{self, Ends};
+use super::dialect::{Api, Dialect, End, Fold, Terms};
+use super::ends;
 use super::error::{Failure, excerpt};
 use super::files::{DOCUMENTS, Kind, Takes};
-use super::models::{GEMINI, Listing};
+use super::models::GEMINI;
 use super::output::{Formats, Narrow, OutputSchema};
 use super::{Ask, Reply, Turn, Usage};
 use haft_core::call::Attachment;
+use haft_core::net::Framing;
 
 /// The name in [`PROVIDERS`](super::PROVIDERS).
 pub(super) const NAME: &str = "gemini";
+
+/// The constants of the API.
+const API: Api = Api {
+    listing: GEMINI,
+    models_path: "models",
+    key: ("x-goog-api-key", ""),
+    headers: &[],
+    reserved: &["contents", "systemInstruction", "system_instruction", "tools"],
+    framing: Framing::Events,
+    vendor: NAME,
+    is_shared: true,
+    tells_cost: false,
+    ends: ends::GEMINI,
+};
 
 /// The `generateContent` API.
 pub(super) struct Gemini;
 
 impl Dialect for Gemini {
+    fn api(&self) -> Api {
+        API
+    }
+
     fn path(&self, model: &str, stream: bool) -> String {
         let model = model.strip_prefix("models/").unwrap_or(model);
         let method = if stream { "streamGenerateContent" } else { "generateContent" };
@@ -35,32 +54,8 @@ impl Dialect for Gemini {
         stream.then_some(("alt", "sse"))
     }
 
-    fn listing(&self) -> Listing {
-        GEMINI
-    }
-
-    fn models_path(&self) -> &'static str {
-        "models"
-    }
-
-    fn key_header(&self, key: &str) -> (&'static str, String) {
-        ("x-goog-api-key", key.to_owned())
-    }
-
-    fn reserved(&self) -> &'static [&'static str] {
-        &["contents", "systemInstruction", "system_instruction", "tools"]
-    }
-
     fn formats(&self, model: &str, _is_vendor: bool) -> Formats {
         formats(model)
-    }
-
-    fn vendor(&self) -> &'static str {
-        NAME
-    }
-
-    fn is_shared(&self) -> bool {
-        true
     }
 
     fn files(&self, _terms: &Terms) -> &'static Takes {
@@ -86,10 +81,6 @@ impl Dialect for Gemini {
         let parts = candidate.pointer("/content/parts").and_then(Value::as_array);
         let reply = stream::decode(parts.map(Vec::as_slice).unwrap_or_default(), end.is_cut(), ask.calls());
         self.turn(ask, &body, reply, &end)
-    }
-
-    fn ends(&self) -> Ends {
-        ends::GEMINI
     }
 
     fn usage(&self, body: &Value) -> Usage {

@@ -34,6 +34,7 @@ pub struct ModelList {
 }
 
 /// How the list of a vendor is requested and read.
+#[derive(Clone, Copy)]
 pub(super) struct Listing {
     /// The path, relative to the base URL.
     pub(super) path: &'static str,

@@ -11,11 +11,11 @@ use serde_json::{Map, Value, json};
 pub use self::host::{HOST_VARIABLE, host};
 use super::calls::{self, echo_arguments, echo_name, unique_id};
 use super::codes::reported_error;
-use super::dialect::{Dialect, Fold, Terms};
-use super::ends::{self, Ends};
+use super::dialect::{Api, Dialect, Fold, Terms};
+use super::ends;
 use super::error::Failure;
 use super::files::{Kind, Takes};
-use super::models::{Listing, OLLAMA};
+use super::models::OLLAMA;
 use super::openai::content;
 use super::output::Formats;
 use super::schema::{self, Subset};
@@ -42,32 +42,30 @@ const TAKES: Takes = Takes {
     count: 100,
 };
 
+/// The constants of the API.
+const API: Api = Api {
+    listing: OLLAMA,
+    models_path: "api/tags",
+    key: ("authorization", "Bearer "),
+    headers: &[],
+    reserved: &["messages", "model", "stream", "tools"],
+    framing: Framing::Lines,
+    vendor: NAME,
+    is_shared: false,
+    tells_cost: false,
+    ends: ends::OLLAMA,
+};
+
 /// The chat API.
 pub(super) struct Ollama;
 
 impl Dialect for Ollama {
+    fn api(&self) -> Api {
+        API
+    }
+
     fn path(&self, _model: &str, _stream: bool) -> String {
         "api/chat".into()
-    }
-
-    fn listing(&self) -> Listing {
-        OLLAMA
-    }
-
-    fn models_path(&self) -> &'static str {
-        "api/tags"
-    }
-
-    fn key_header(&self, key: &str) -> (&'static str, String) {
-        ("authorization", format!("Bearer {key}"))
-    }
-
-    fn reserved(&self) -> &'static [&'static str] {
-        &["messages", "model", "stream", "tools"]
-    }
-
-    fn framing(&self) -> Framing {
-        Framing::Lines
     }
 
     fn formats(&self, _model: &str, _is_vendor: bool) -> Formats {
@@ -112,14 +110,6 @@ impl Dialect for Ollama {
         let end = self.end(body.get("done_reason").and_then(Value::as_str).unwrap_or(usual));
         let reply = decode(message, end.is_cut(), ask.calls());
         self.turn(ask, &body, reply, &end)
-    }
-
-    fn vendor(&self) -> &'static str {
-        NAME
-    }
-
-    fn ends(&self) -> Ends {
-        ends::OLLAMA
     }
 
     fn usage(&self, body: &Value) -> Usage {

@@ -11,14 +11,15 @@ use serde_json::{Map, Value, json};
 pub(super) use self::parts::{data_url, file_name};
 pub(super) use self::stream::CALL;
 use super::codes::reported_error;
-use super::dialect::{Dialect, Fold, Terms};
-use super::ends::{self, Ending, Ends};
+use super::dialect::{Api, Dialect, Fold, Terms};
+use super::ends::{self, Ending};
 use super::error::Failure;
 use super::files::{DOCUMENTS, Kind, PICTURES, Takes};
-use super::models::{Listing, OPENAI};
+use super::models::OPENAI;
 use super::output::Formats;
 use super::{Ask, Exchange, Message, Turn, Usage, calls, schema};
 use haft_core::call::{ToolDef, ToolResult};
+use haft_core::net::Framing;
 
 /// The name in [`PROVIDERS`](super::PROVIDERS).
 pub(super) const NAME: &str = "openai";
@@ -36,6 +37,20 @@ pub(super) const TAKES: Takes = Takes {
 const COMPATIBLE: Takes =
     Takes { kinds: &[Kind { media_types: PICTURES, most: 20 << 20 }], total: 45 << 20, count: 500 };
 
+/// The constants of OpenAI's chat completions.
+pub(super) const API: Api = Api {
+    listing: OPENAI,
+    models_path: "models",
+    key: ("authorization", "Bearer "),
+    headers: &[],
+    reserved: &["messages", "model", "n", "stream", "tools"],
+    framing: Framing::Events,
+    vendor: NAME,
+    is_shared: true,
+    tells_cost: false,
+    ends: ends::CHAT,
+};
+
 /// The chat completions API.
 pub(super) struct OpenAi {
     /// The vendor whose messages are sent back unmodified: the provider itself, or one of its format.
@@ -43,24 +58,12 @@ pub(super) struct OpenAi {
 }
 
 impl Dialect for OpenAi {
+    fn api(&self) -> Api {
+        Api { vendor: self.vendor, ..API }
+    }
+
     fn path(&self, _model: &str, _stream: bool) -> String {
         "chat/completions".into()
-    }
-
-    fn listing(&self) -> Listing {
-        OPENAI
-    }
-
-    fn models_path(&self) -> &'static str {
-        "models"
-    }
-
-    fn key_header(&self, key: &str) -> (&'static str, String) {
-        ("authorization", format!("Bearer {key}"))
-    }
-
-    fn reserved(&self) -> &'static [&'static str] {
-        &["messages", "model", "n", "stream", "tools"]
     }
 
     fn formats(&self, _model: &str, is_vendor: bool) -> Formats {
@@ -68,17 +71,9 @@ impl Dialect for OpenAi {
         if is_vendor { Formats::BesideTools } else { Formats::Alone }
     }
 
-    fn vendor(&self) -> &'static str {
-        self.vendor
-    }
-
     /// OpenAI accepts 40 bytes.
     fn id_bytes(&self, terms: &Terms) -> usize {
         if terms.is_vendor { 40 } else { calls::CHOOSY }
-    }
-
-    fn is_shared(&self) -> bool {
-        true
     }
 
     fn files(&self, terms: &Terms) -> &'static Takes {
@@ -110,10 +105,6 @@ impl Dialect for OpenAi {
         let mut reply = reply::decode(message, end.is_cut(), ask.calls());
         reply.vendor = self.vendor.into();
         self.turn(ask, &body, reply, &end)
-    }
-
-    fn ends(&self) -> Ends {
-        ends::CHAT
     }
 
     fn usage(&self, body: &Value) -> Usage {

@@ -3,11 +3,10 @@
 
 use serde_json::{Map, Value, json};
 
-use super::dialect::{Dialect, Fold, Terms};
-use super::ends::Ends;
+use super::dialect::{Api, Dialect, Fold, Terms};
 use super::error::Failure;
 use super::files::Takes;
-use super::models::{Listing, OPENROUTER};
+use super::models::OPENROUTER;
 use super::openai::{OpenAi, TAKES, format};
 use super::output::Formats;
 use super::{Ask, Cost, Turn, Usage, calls};
@@ -27,37 +26,27 @@ const MARKED: usize = 2;
 
 const OPENAI: OpenAi = OpenAi { vendor: NAME };
 
+/// The constants of the API. A check requests the key's data, since the list of models needs no key.
+const API: Api = Api {
+    listing: OPENROUTER,
+    models_path: "key",
+    headers: &[("x-title", "haft")],
+    vendor: NAME,
+    is_shared: false,
+    tells_cost: true,
+    ..super::openai::API
+};
+
 /// The chat completions API of OpenRouter.
 pub(super) struct OpenRouter;
 
 impl Dialect for OpenRouter {
+    fn api(&self) -> Api {
+        API
+    }
+
     fn path(&self, model: &str, stream: bool) -> String {
         OPENAI.path(model, stream)
-    }
-
-    fn listing(&self) -> Listing {
-        OPENROUTER
-    }
-
-    fn tells_cost(&self) -> bool {
-        true
-    }
-
-    /// Returns the path for checks: the list of models needs no key.
-    fn models_path(&self) -> &'static str {
-        "key"
-    }
-
-    fn key_header(&self, key: &str) -> (&'static str, String) {
-        OPENAI.key_header(key)
-    }
-
-    fn headers(&self) -> &'static [(&'static str, &'static str)] {
-        &[("x-title", "haft")]
-    }
-
-    fn reserved(&self) -> &'static [&'static str] {
-        OPENAI.reserved()
     }
 
     fn formats(&self, model: &str, _is_vendor: bool) -> Formats {
@@ -95,16 +84,8 @@ impl Dialect for OpenRouter {
         Ok(Turn { usage, ..OPENAI.decode(ask, body)? })
     }
 
-    fn vendor(&self) -> &'static str {
-        OPENAI.vendor()
-    }
-
     fn id_bytes(&self, _terms: &Terms) -> usize {
         calls::CHOOSY
-    }
-
-    fn ends(&self) -> Ends {
-        OPENAI.ends()
     }
 
     fn usage(&self, body: &Value) -> Usage {

@@ -84,7 +84,7 @@ impl<'a> Reading<'a> {
     pub(super) fn new(dialect: &dyn Dialect, redactor: &'a Redactor, events: &'a Events) -> Self {
         Self {
             inflate: Inflate::default(),
-            framing: dialect.framing(),
+            framing: dialect.api().framing,
             form: Form::Unknown(Vec::new()),
             pairs: PairJoiner::default(),
             fold: dialect.fold(),

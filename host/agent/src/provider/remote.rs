@@ -67,7 +67,7 @@ impl<D: Dialect> Remote<D> {
         if settings.model.trim().is_empty() || model_fast.trim().is_empty() {
             return Err(SettingsError::NoModel);
         }
-        if let Some(key) = settings.extra.keys().find(|key| dialect.reserved().contains(&key.as_str())) {
+        if let Some(key) = settings.extra.keys().find(|key| dialect.api().reserved.contains(&key.as_str())) {
             return Err(SettingsError::Extra(key.clone()));
         }
         let base = parse_base(settings.base_url.as_deref().unwrap_or(kind.base_url))?;
@@ -211,7 +211,7 @@ impl<D: Dialect> Remote<D> {
     }
 
     fn require_key(&self) -> Result<(), ProviderError> {
-        let (name, _) = self.dialect.key_header("");
+        let (name, _) = self.dialect.api().key;
         if self.kind.needs_key && self.terms.is_vendor && !self.headers.contains_key(name) {
             return Err(self.error(&self.base, Failure::MissingKey { variable: self.kind.key_variable }, 0));
         }
@@ -230,8 +230,9 @@ impl<D: Dialect> Remote<D> {
     /// Returns the request for a turn.
     fn asking(&self, ask: &Ask<'_>, search: &Search) -> Request {
         let messages = fit(ask.messages, self.dialect.files(&self.terms), &|file| search.leaves_out(file));
-        let server = self.dialect.is_shared().then(|| self.server());
-        let (vendor, id_bytes) = (self.dialect.vendor(), self.dialect.id_bytes(&self.terms));
+        let api = self.dialect.api();
+        let server = api.is_shared.then(|| self.server());
+        let (vendor, id_bytes) = (api.vendor, self.dialect.id_bytes(&self.terms));
         let messages = Viewer { vendor, server: server.as_deref(), id_bytes }.view(messages);
         let mended: Vec<_> = ask.tools.iter().map(|def| mend(def)).collect();
         let tools = ask.tools.iter().zip(&mended);
@@ -258,7 +259,7 @@ impl<D: Dialect> Remote<D> {
                 requested.call.arguments = mended.restore(requested.call.arguments.take());
             }
         }
-        if self.dialect.is_shared() {
+        if self.dialect.api().is_shared {
             turn.reply.server = self.server();
         }
         turn.usage = self.priced(turn.usage, ask.model, &turn.model);
@@ -388,12 +389,12 @@ impl<D: Dialect> Provider for Remote<D> {
 
     fn tells_cost(&self, model: &str) -> bool {
         // The vendor may report a more exact name than the requested one.
-        self.dialect.tells_cost() || self.prices.keys().any(|name| name.starts_with(model))
+        self.dialect.api().tells_cost || self.prices.keys().any(|name| name.starts_with(model))
     }
 
     async fn check(&self) -> Result<(), ProviderError> {
         self.require_key()?;
-        let request = self.request(Method::GET, self.dialect.models_path(), None);
+        let request = self.request(Method::GET, self.dialect.api().models_path, None);
         let mut attempts = Attempts::new(self.patience, false);
         loop {
             match self.send(request.try_clone()).await {

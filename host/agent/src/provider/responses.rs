@@ -8,11 +8,10 @@ mod stream;
 use serde_json::{Map, Value, json};
 
 use super::codes::reported_error;
-use super::dialect::{Dialect, Fold, Terms};
-use super::ends::{self, Ending, Ends};
+use super::dialect::{Api, Dialect, Fold, Terms};
+use super::ends::{self, Ending};
 use super::error::Failure;
 use super::files::Takes;
-use super::models::{Listing, OPENAI};
 use super::openai::{TAKES, format};
 use super::output::Formats;
 use super::{Ask, Reply, RequestedCall, Turn, Usage};
@@ -21,55 +20,43 @@ use crate::provider::calls::{self, echo_arguments, echo_name, is_object_text, un
 /// The vendor of messages that are sent back unmodified; it differs from that of chat completions.
 pub(super) const VENDOR: &str = "openai-responses";
 
+/// The constants of the API. Reserved are also the keys that would store the conversation at the vendor, or continue
+/// it without haft.
+const API: Api = Api {
+    reserved: &[
+        "background",
+        "conversation",
+        "input",
+        "instructions",
+        "model",
+        "previous_response_id",
+        "store",
+        "stream",
+        "tools",
+    ],
+    vendor: VENDOR,
+    ends: ends::RESPONSES,
+    ..super::openai::API
+};
+
 /// The Responses API.
 pub(super) struct Responses;
 
 impl Dialect for Responses {
+    fn api(&self) -> Api {
+        API
+    }
+
     fn path(&self, _model: &str, _stream: bool) -> String {
         "responses".into()
-    }
-
-    fn listing(&self) -> Listing {
-        OPENAI
-    }
-
-    fn models_path(&self) -> &'static str {
-        "models"
-    }
-
-    fn key_header(&self, key: &str) -> (&'static str, String) {
-        ("authorization", format!("Bearer {key}"))
-    }
-
-    fn reserved(&self) -> &'static [&'static str] {
-        // The other keys would store the conversation at the vendor, or continue it without haft.
-        &[
-            "background",
-            "conversation",
-            "input",
-            "instructions",
-            "model",
-            "previous_response_id",
-            "store",
-            "stream",
-            "tools",
-        ]
     }
 
     fn formats(&self, _model: &str, is_vendor: bool) -> Formats {
         if is_vendor { Formats::BesideTools } else { Formats::Alone }
     }
 
-    fn vendor(&self) -> &'static str {
-        VENDOR
-    }
-
     fn id_bytes(&self, _terms: &Terms) -> usize {
         64
-    }
-
-    fn is_shared(&self) -> bool {
-        true
     }
 
     fn files(&self, _terms: &Terms) -> &'static Takes {
@@ -100,10 +87,6 @@ impl Dialect for Responses {
         }
         let reply = decode(output, end.is_cut(), ask.calls());
         self.turn(ask, &body, reply, &end)
-    }
-
-    fn ends(&self) -> Ends {
-        ends::RESPONSES
     }
 
     fn usage(&self, body: &Value) -> Usage {

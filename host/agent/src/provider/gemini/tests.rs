@@ -55,7 +55,7 @@ fn pl15_the_model_is_part_of_the_path() {
     assert_eq!(Gemini.path("gemini-x", false), "models/gemini-x:generateContent");
     assert_eq!(Gemini.path("models/gemini-x", true), "models/gemini-x:streamGenerateContent");
     assert_eq!((Gemini.query(false), Gemini.query(true)), (None, Some(("alt", "sse"))));
-    assert_eq!(Gemini.key_header("k"), ("x-goog-api-key", "k".to_owned()));
+    assert_eq!(Gemini.api().key, ("x-goog-api-key", ""));
 }
 
 /// G09: files are parts of a prompt; they are inside an answer if the model accepts them there, otherwise after all

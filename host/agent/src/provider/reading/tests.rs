@@ -291,7 +291,7 @@ const FORMS: &[Form] = &[
 
 /// Returns a stream of frames as bytes.
 fn stream(format: &Format, frames: &[Value], end: &str) -> Vec<u8> {
-    let lines: Vec<String> = match format.dialect.framing() {
+    let lines: Vec<String> = match format.dialect.api().framing {
         Framing::Lines => frames.iter().map(|frame| format!("{frame}\n")).collect(),
         Framing::Events => frames.iter().map(|frame| format!("data: {frame}\n\n")).collect(),
     };

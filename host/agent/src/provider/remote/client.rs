@@ -44,14 +44,14 @@ pub(super) fn headers(
     let mut headers = HeaderMap::new();
     headers.insert("content-type", HeaderValue::from_static("application/json"));
     headers.insert("accept", HeaderValue::from_static(ACCEPTED));
-    for (name, value) in dialect.headers() {
+    for (name, value) in dialect.api().headers {
         headers.insert(*name, HeaderValue::from_static(value));
     }
     if let Some(key) =
         settings.api_key.as_ref().map(|key| key.expose_secret().trim()).filter(|key| !key.is_empty())
     {
-        let (name, value) = dialect.key_header(key);
-        headers.insert(name, sensitive(&value).ok_or(SettingsError::ApiKey)?);
+        let (name, before) = dialect.api().key;
+        headers.insert(name, sensitive(&format!("{before}{key}")).ok_or(SettingsError::ApiKey)?);
     }
     for (name, value) in &settings.headers {
         let wrong = |reason| SettingsError::Header { name: name.clone(), reason };

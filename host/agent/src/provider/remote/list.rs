@@ -16,7 +16,7 @@ use haft_core::event::Events;
 impl<D: Dialect> Remote<D> {
     /// Returns the models by name, with context windows and prices known here.
     pub(super) async fn list(&self) -> Result<ModelList, ProviderError> {
-        let listing = self.dialect.listing();
+        let listing = self.dialect.api().listing;
         if !listing.is_public {
             self.require_key()?;
         }
