@@ -12,7 +12,6 @@ mod search;
 
 use std::fs::File;
 use std::io::{self, ErrorKind};
-use std::ops::ControlFlow;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -91,35 +90,6 @@ impl View {
             None => (0, 0),
         };
         Calls::new(self, (first, offset), since, Box::new(is_wanted))
-    }
-
-    /// Returns the last `count` calls that `is_wanted` accepts, read from the end.
-    pub fn last(
-        &self,
-        count: usize,
-        since: Option<Timestamp>,
-        is_wanted: impl Fn(&Outline) -> bool,
-    ) -> io::Result<Last> {
-        backward::last(self, count, since, &is_wanted)
-    }
-
-    /// Passes the outlines of the lines to `visit`, from the last to the first, with a function that reads the
-    /// whole record, until `visit` breaks. A call has one or two lines.
-    pub fn backward(
-        &self,
-        visit: impl FnMut(&Outline, &dyn Fn() -> Option<Record>) -> ControlFlow<()>,
-    ) -> io::Result<()> {
-        backward::visit(self, visit)
-    }
-
-    /// Returns the call with this id or prefix, and the number of unreadable lines on the way.
-    pub fn find(&self, id: &str) -> io::Result<(Found, usize)> {
-        search::find(self, id)
-    }
-
-    /// Returns the calls that an agent made to answer `parent`, in order, at most `count`.
-    pub fn children(&self, parent: &Record, count: usize) -> io::Result<Vec<Record>> {
-        search::children(self, parent, count)
     }
 
     /// Returns the lines that are written from now on.

@@ -97,37 +97,42 @@ struct Search<'a> {
     unended: Vec<Record>,
 }
 
-pub(super) fn last(
-    view: &View,
-    count: usize,
-    since: Option<Timestamp>,
-    is_wanted: &dyn Fn(&Outline) -> bool,
-) -> io::Result<Last> {
-    let (ended, last, unended) = (HashSet::new(), Last::default(), Vec::new());
-    let mut search = Search { is_wanted, since, ended, last, unended };
-    let (mut lines, mut line) = (Backward::new(view), Vec::new());
-    while search.last.records.len() + search.unended.len() < count {
-        if !lines.next(&mut line)? || !search.add(&line) {
-            return Ok(search.done());
+impl View {
+    /// Returns the last `count` calls that `is_wanted` accepts, read from the end.
+    pub fn last(
+        &self,
+        count: usize,
+        since: Option<Timestamp>,
+        is_wanted: impl Fn(&Outline) -> bool,
+    ) -> io::Result<Last> {
+        let (ended, last, unended) = (HashSet::new(), Last::default(), Vec::new());
+        let mut search = Search { is_wanted: &is_wanted, since, ended, last, unended };
+        let (mut lines, mut line) = (Backward::new(self), Vec::new());
+        while search.last.records.len() + search.unended.len() < count {
+            if !lines.next(&mut line)? || !search.add(&line) {
+                return Ok(search.done());
+            }
         }
+        search.last.is_cut = lines.next(&mut line)?;
+        Ok(search.done())
     }
-    search.last.is_cut = lines.next(&mut line)?;
-    Ok(search.done())
-}
 
-pub(super) fn visit(
-    view: &View,
-    mut visit: impl FnMut(&Outline, &dyn Fn() -> Option<Record>) -> ControlFlow<()>,
-) -> io::Result<()> {
-    let (mut lines, mut line) = (Backward::new(view), Vec::new());
-    while lines.next(&mut line)? {
-        if let Line::Of(outline) = outline(&line)
-            && visit(&outline, &|| record(&line)).is_break()
-        {
-            break;
+    /// Passes the outlines of the lines to `visit`, from the last to the first, with a function that reads the
+    /// whole record, until `visit` breaks. A call has one or two lines.
+    pub fn backward(
+        &self,
+        mut visit: impl FnMut(&Outline, &dyn Fn() -> Option<Record>) -> ControlFlow<()>,
+    ) -> io::Result<()> {
+        let (mut lines, mut line) = (Backward::new(self), Vec::new());
+        while lines.next(&mut line)? {
+            if let Line::Of(outline) = outline(&line)
+                && visit(&outline, &|| record(&line)).is_break()
+            {
+                break;
+            }
         }
+        Ok(())
     }
-    Ok(())
 }
 
 impl Search<'_> {
