@@ -9,8 +9,8 @@ use super::caller::{Caller, Denied, Seat};
 use super::jwt::{self, Unverified};
 use super::keys::Keys;
 use super::quota::Quota;
-use super::rule::{JwtRule, KeySource, Proof, Rule};
 use super::tokens::{TokenDigest, Tokens, Verified, digest};
+use super::{JwtRule, KeySource, Proof, Rule};
 use haft_core::sync::Lock;
 
 /// The callers of a server. Clones share the set, also after it is replaced.

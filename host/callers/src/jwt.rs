@@ -10,9 +10,9 @@ use serde::Deserialize;
 use serde_json::Value;
 
 pub(crate) use self::signature::install;
+use super::JwtRule;
 use super::caller::Denied;
 use super::keys::KeySet;
-use super::rule::JwtRule;
 use haft_manifest::JwtAlgorithm;
 
 /// The maximum size of a token in bytes: ten times that of a token with many groups.

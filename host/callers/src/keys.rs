@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 pub(crate) use self::set::KeySet;
+use super::KeySource;
 use super::caller::Denied;
-use super::rule::KeySource;
 use haft_core::sync::Lock;
 
 /// How long keys count as fresh.

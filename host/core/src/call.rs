@@ -11,41 +11,41 @@ pub use self::offer::{
     ResourceList,
 };
 
-/// What a model is told about a tool.
+/// The definition of a tool for a model.
 ///
-/// Serialises to exactly `{name, description, parameters}`, the provider-neutral form;
-/// hints and the output schema are haft's and MCP's business and stay out of a prompt.
+/// Serialises to exactly `{name, description, parameters}`, the provider-neutral form; hints and the output schema
+/// are for haft and MCP, and are not in a prompt.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ToolDef {
     /// The exposed name; matches `^[a-zA-Z0-9_-]{1,64}$`.
     pub name: String,
-    /// What the tool is called where people choose it. No model is told.
+    /// The title for people who choose the tool. It is not sent to models.
     #[serde(skip)]
     pub title: Option<String>,
-    /// What the tool does, written for the model.
+    /// The description for the model.
     pub description: String,
     /// JSON Schema of the arguments; an object schema.
     pub parameters: Value,
     /// How the tool behaves.
     #[serde(skip)]
     pub hints: Hints,
-    /// JSON Schema of [`ToolResult::structured`], where the tool has one.
+    /// JSON Schema of [`ToolResult::structured`], if the tool has one.
     #[serde(skip)]
     pub output: Option<Value>,
 }
 
-/// What a tool says of its own behaviour; the meaning is that of MCP's tool annotations
+/// The declared behaviour of a tool, with the meaning of MCP's tool annotations
 /// (specification 2025-11-25, "ToolAnnotations").
 ///
-/// A tool that claims [`read_only`](Self::read_only) is held to it: haft runs it with its
-/// grant narrowed to reading. The other hints are advice for people and clients.
+/// haft enforces [`read_only`](Self::read_only): it runs such a tool with its grant narrowed to reading. The other
+/// hints are advice for people and clients.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[expect(clippy::struct_excessive_bools, reason = "four independent yes/no hints, as MCP defines them")]
 pub struct Hints {
     /// Changes nothing outside itself.
     pub read_only: bool,
-    /// May destroy or overwrite what was there.
+    /// May delete or overwrite existing data.
     pub destructive: bool,
     /// A second call with the same arguments changes nothing more.
     pub idempotent: bool,
@@ -54,7 +54,7 @@ pub struct Hints {
 }
 
 impl Hints {
-    /// Those of an MCP tool's `annotations`; where one is missing, the specification's default, which is the worse case.
+    /// Returns the hints in an MCP tool's `annotations`; a missing one has the specification's default, the worse case.
     pub fn from_annotations(annotations: &Value) -> Self {
         let flag = |key: &str| annotations.get(key).and_then(Value::as_bool);
         let read_only = flag("readOnlyHint").unwrap_or(false);
@@ -70,7 +70,7 @@ impl Hints {
 /// A request to run one tool.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolCall {
-    /// Names the call among those under way; the provider's or client's id, echoed unchanged.
+    /// Identifies the call among the running ones; the provider's or client's id, unmodified.
     pub id: String,
     /// The tool's name as the caller wrote it.
     pub tool: String,
@@ -78,14 +78,14 @@ pub struct ToolCall {
     pub arguments: Value,
 }
 
-/// A tool's answer. A failure of the tool is an answer too (`is_error`), never an `Err`.
+/// A tool's answer. A failure of the tool is also an answer (`is_error`), never an `Err`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ToolResult {
     /// The text for the model.
     pub content: String,
     /// Whether the call failed.
     pub is_error: bool,
-    /// What is not text: images, audio, other files.
+    /// Images, audio and other files.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attachments: Vec<Attachment>,
     /// The answer as data, valid against [`ToolDef::output`].
@@ -93,10 +93,10 @@ pub struct ToolResult {
     pub structured: Option<Value>,
 }
 
-/// A file that comes with an answer or a prompt.
+/// A file in an answer or a prompt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attachment {
-    /// What the file is called, without its folder, where it has a name.
+    /// The name of the file without its folder, if it has a name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Media type, as in RFC 6838: `image/png`.
@@ -120,28 +120,28 @@ const TEXTS: &[&str] = &[
 ];
 
 impl Attachment {
-    /// A file without a name.
+    /// Returns a file without a name.
     pub fn new(media_type: impl Into<String>, data: Vec<u8>) -> Self {
         Self { name: None, media_type: media_type.into(), data }
     }
 
-    /// The line that stands for it in [`ToolResult::content`], for consumers of text only.
+    /// Returns the line for the file in [`ToolResult::content`], for consumers of text only.
     pub fn mention(&self) -> String {
         format!("[{}]", self.described())
     }
 
-    /// What it is, in one line: its name where it has one, its media type, its size.
+    /// Describes the file in one line: its name, if it has one, its media type and its size.
     pub fn described(&self) -> String {
         let name = self.name.as_deref().map(|name| format!("{}: ", name.replace(char::is_control, " ")));
         format!("{}{}, {} bytes", name.unwrap_or_default(), self.media_type, self.data.len())
     }
 
-    /// The media type without its parameters, in lower case.
+    /// Returns the media type without its parameters, in lower case.
     pub fn essence(&self) -> String {
         self.media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
     }
 
-    /// Its text, where its media type says that it is one and it is.
+    /// Returns the text of the file, if its media type is that of a text and its bytes are valid.
     pub fn text(&self) -> Option<&str> {
         let kind = self.essence();
         let is_text = kind.starts_with("text/")
@@ -167,18 +167,18 @@ mod as_base64 {
 }
 
 impl ToolResult {
-    /// An answer of a tool that did what it was asked.
+    /// Returns the answer of a call that succeeded.
     pub fn success(content: impl Into<String>) -> Self {
         Self { content: content.into(), ..Self::default() }
     }
 
-    /// An answer of a tool that could not.
+    /// Returns the answer of a call that failed.
     pub fn error(content: impl Into<String>) -> Self {
         Self { content: content.into(), is_error: true, ..Self::default() }
     }
 }
 
-/// How files of a kind begin.
+/// The first bytes of files, by media type.
 const MAGIC_NUMBERS: [(&[u8], &str); 5] = [
     (b"\x89PNG\r\n\x1a\n", "image/png"),
     (b"\xff\xd8\xff", "image/jpeg"),
@@ -187,7 +187,8 @@ const MAGIC_NUMBERS: [(&[u8], &str); 5] = [
     (b"PK\x03\x04", "application/zip"),
 ];
 
-/// The media type of `bytes`, where their beginning tells it.
+/// Returns the media type of `bytes`, if their beginning identifies it. Knows the types that models and plugins
+/// exchange.
 pub fn media_type_of(bytes: &[u8]) -> Option<&'static str> {
     if bytes.starts_with(b"RIFF") && bytes.get(8..12) == Some(b"WEBP") {
         return Some("image/webp");

@@ -18,12 +18,12 @@ use haft_core::model::Route;
 use haft_core::pattern::ToolPattern;
 use haft_core::rule::{Effect, RulePattern};
 
-/// What the answer of a task is to look like: a JSON Schema.
+/// The JSON Schema of the answer of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AnswerForm {
-    /// In this file, as written.
+    /// The path of a file, unmodified.
     File(PathBuf),
-    /// Here.
+    /// The schema itself.
     Table(Value),
 }
 
@@ -97,9 +97,9 @@ table! {
 }
 
 impl Agent {
-    /// More turns than any run has money for.
+    /// The maximum number of turns: more than any run has money for.
     pub(crate) const MAX_MAX_TURNS: u32 = 10_000;
-    /// Tokens; larger than any model's context.
+    /// The maximum number of tokens: larger than any model's context.
     const MAX_CONTEXT: u32 = 10_000_000;
 }
 
@@ -124,7 +124,7 @@ table! {
 }
 
 impl RuleTable {
-    /// Every rule with its effect, in the order in which they count: what refuses before what asks, before what allows.
+    /// Returns every rule with its effect, in the order of precedence: deny, ask, allow.
     pub fn all(&self) -> impl Iterator<Item = (Effect, &Located<RulePattern>)> {
         let lists = [(Effect::Deny, &self.deny), (Effect::Ask, &self.ask), (Effect::Allow, &self.allow)];
         lists.into_iter().flat_map(|(effect, rules)| rules.iter().map(move |rule| (effect, rule)))
@@ -160,7 +160,7 @@ table! {
     }
 }
 
-/// What an agent is.
+/// The kinds of agents.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AgentKind {
     /// A program with a file of its own.
@@ -198,7 +198,7 @@ table! {
 }
 
 impl AgentTool {
-    /// Half an hour: longer than a task that a model should wait for without being told to.
+    /// The default limit of time: longer than a task that a model should wait for without an explicit setting.
     const DEFAULT_TIMEOUT: Duration = Duration::from_mins(30);
 }
 

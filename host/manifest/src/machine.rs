@@ -108,7 +108,7 @@ table! {
     }
 }
 
-/// Files that make up what is kept: each time one is put aside all are looked at.
+/// The maximum number of journal files: each rotation looks at all of them.
 const MAX_FILES: u64 = 1024;
 
 impl From<JournalKeys> for KeptJournal {
@@ -160,7 +160,7 @@ impl TelemetryTable {
     }
 }
 
-/// Whether others on the way read what is sent there.
+/// Whether requests to this URL are unencrypted and leave this machine.
 fn is_open(url: &str) -> bool {
     url.strip_prefix("http://").is_some_and(|rest| !is_loopback(host_of(rest)))
 }

@@ -4,14 +4,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use haft_core::grant::{CredentialStore, HostPattern, Right};
-use haft_core::limit::{Limits, Reuse};
-use haft_core::net::is_loopback;
-use haft_core::pattern::ToolPattern;
-
-use super::config::{SETTINGS, Settings, settings};
+use super::config::{HintTable, SETTINGS, Settings, settings};
 use super::entry::{Entry, Located};
-use super::hint_table::HintTable;
 use super::label::{LABELS, Label};
 use super::name::{Name, ToolName};
 use super::secret::{SecretSource, check_header};
@@ -19,6 +13,10 @@ use super::section::Section;
 use super::source::PackageSource;
 use super::table::{FromTable, FromValue, Kind, SHORTEST, table};
 use super::values::{VARIABLES, check_url, host_of};
+use haft_core::grant::{CredentialStore, HostPattern, Right};
+use haft_core::limit::{Limits, Reuse};
+use haft_core::net::is_loopback;
+use haft_core::pattern::ToolPattern;
 
 table! {
     /// A tool plugin: a WebAssembly component, run with nothing but what is granted here.

@@ -70,7 +70,7 @@ fn authors(section: &Section<'_>) -> Vec<String> {
     authors
 }
 
-/// A path below the program's folder, its parts joined by `/`.
+/// Parses a path below the program's folder, with `/` between its parts.
 fn parse_inside(text: &str) -> Result<String, &'static str> {
     let parts: Vec<&str> = text.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
     if text.starts_with(['/', '~']) || parts.is_empty() || parts.contains(&"..") {
@@ -97,7 +97,7 @@ fn binary(entry: &Entry<'_>) -> Option<String> {
     Some(text)
 }
 
-/// The languages that haft builds itself, by the names they have in program.toml.
+/// The languages that haft builds itself, by their names in program.toml.
 const LANGUAGES: &[(&str, &str)] =
     &[("rust", "rust"), ("python", "python"), ("js", "js"), ("go", "go"), ("c", "c")];
 

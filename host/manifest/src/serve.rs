@@ -91,7 +91,7 @@ static CALLER_GRANT: Table = Table {
     ..GrantTable::TABLE
 };
 
-/// How a caller shows who it is.
+/// The proof of identity of a caller.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CallerProof {
     /// A token of its own.
@@ -151,12 +151,12 @@ table! {
     }
 }
 
-/// Where public keys are (RFC 7517).
+/// The location of public keys (RFC 7517).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum KeysAt {
-    /// At this address.
+    /// A URL.
     Url(String),
-    /// In a file, as written: relative to the program's folder, or below `~/`.
+    /// The path of a file, unmodified: relative to the program's folder, or below `~/`.
     File(PathBuf),
 }
 
@@ -191,7 +191,7 @@ words! {
 choices! { JwtAlgorithm }
 
 impl CallerTable {
-    /// Each is compared with what a request shows, and has a list of tools of its own.
+    /// The maximum number of callers: each request is compared with all of them, and each has its own list of tools.
     pub(super) const MAX_CALLERS: usize = 64;
 }
 
@@ -215,7 +215,8 @@ fn algorithms(entry: &Entry<'_>) -> Option<Vec<JwtAlgorithm>> {
     Some(algorithms)
 }
 
-/// Whoever changes keys on their way calls as anybody.
+/// Whether a URL is encrypted or stays on this machine: an attacker who replaces the keys in transit could call as
+/// anybody.
 fn keys_url(entry: &Entry<'_>) -> Option<String> {
     let url = entry.url()?;
     match url.strip_prefix("http://") {
@@ -226,7 +227,7 @@ fn keys_url(entry: &Entry<'_>) -> Option<String> {
     }
 }
 
-/// One word of a `scope` (RFC 6749, section 3.3).
+/// Checks one word of a `scope` (RFC 6749, section 3.3).
 fn scope(entry: &Entry<'_>) -> Option<String> {
     let is_fine = |c: char| c.is_ascii_graphic() && c != '"' && c != '\\';
     let text = entry.text()?;

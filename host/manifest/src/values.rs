@@ -16,10 +16,10 @@ use haft_core::pattern::ToolPattern;
 use haft_core::report::Problem;
 use haft_core::rule::{Effect, RulePattern};
 
-/// What `http://` and `https://` URLs look like; [`Entry::url`] decides.
+/// The pattern of `http://` and `https://` URLs; [`Entry::url`] checks them.
 pub(super) const URL: Kind = Kind::Pattern("^https?://[^/?#@]");
 
-/// What [`Entry::variables`] reads.
+/// The kind of the values that [`Entry::variables`] reads.
 pub(super) const VARIABLES: Kind = Kind::List(&Variable::KIND);
 
 texts! {
@@ -40,11 +40,11 @@ impl FromValue for PathBuf {
     }
 }
 
-/// Words of a shell that mean nothing where no shell runs.
+/// Words that only a shell interprets.
 const OPERATORS: &[&str] = &["|", "||", "&&", "&", ";", ">", ">>", "<", "2>", "2>&1", "&>"];
 
 impl Entry<'_> {
-    /// A path as written. `~` stands for the home directory, at the beginning alone.
+    /// Reads a path, unmodified. `~` is the home directory, at the beginning only.
     pub(super) fn path(&self) -> Option<PathBuf> {
         let text = self.text()?;
         if text.starts_with('~') && text != "~" && !text.starts_with("~/") {
@@ -102,7 +102,7 @@ impl Entry<'_> {
         check_url(&text).map_or_else(|why| self.reject(why), |()| Some(text))
     }
 
-    /// Notes that the key, not its value, is wrong.
+    /// Rejects the key instead of its value.
     pub(super) fn reject_name(&self, name: &Located<String>, why: impl Into<String>) {
         let problem = Problem::new(format!("invalid name `{}`", name.value)).at(name.span, why);
         self.notes().add(problem);
@@ -110,15 +110,14 @@ impl Entry<'_> {
 }
 
 impl Section<'_> {
-    /// Notes that the table as a whole is wrong.
+    /// Rejects the table as a whole.
     pub(super) fn reject_whole(&self, why: impl Into<String>) {
         let problem = Problem::new(format!("invalid `{}`", self.title())).at(self.span(), why);
         self.notes().add(problem);
     }
 }
 
-/// What a request can be sent to. The parts that may hold a secret are refused, because a URL
-/// is shown in errors and logs.
+/// Checks the URL of a request. Refuses the parts that may hold a secret, because errors and logs show URLs.
 pub(super) fn check_url(text: &str) -> Result<(), &'static str> {
     let (_, rest) = text
         .split_once("://")
@@ -137,22 +136,22 @@ pub(super) fn check_url(text: &str) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// The host of what follows `://`, without the port.
+/// Returns the host of the text after `://`, without the port.
 pub(super) fn host_of(rest: &str) -> &str {
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
     let without_port = authority.rsplit_once(':').filter(|(_, port)| !port.contains(']'));
     without_port.map_or(authority, |(host, _)| host)
 }
 
-/// Deeper than any request body is; keeps the recursion below bounded.
+/// The maximum depth of a value: deeper than any request body. Bounds the recursion.
 const MAX_DEPTH: usize = 32;
 
-/// The value as JSON.
+/// Converts a value to JSON. Rejects a value that JSON cannot express.
 pub(super) fn json_value(entry: &Entry<'_>) -> Option<Value> {
     convert(entry, MAX_DEPTH)
 }
 
-/// A table as a JSON object.
+/// Converts a table to a JSON object.
 pub(super) fn json_object(entry: &Entry<'_>) -> Option<Map<String, Value>> {
     object_within(entry, MAX_DEPTH)
 }

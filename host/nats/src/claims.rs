@@ -5,10 +5,9 @@
 use async_nats::jetstream::kv::{CreateErrorKind, Operation};
 use serde::{Deserialize, Serialize};
 
-use super::error::{LinkError, unusable};
 use super::link::{Link, STORE};
 use super::message::{encode, now};
-use super::subjects;
+use super::{LinkError, subjects, unusable};
 
 /// The content of a claim.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -13,17 +13,16 @@ use std::time::{Duration, SystemTime};
 use async_nats::HeaderMap;
 use async_nats::jetstream::consumer::{DeliverPolicy, pull};
 use bytes::Bytes;
-use haft_journal::{Bookmark, Followed, Outcome, Record, View};
 use tokio_stream::StreamExt;
 use tokio_util::sync::CancellationToken;
 
 use self::seen::Seen;
-use super::error::{LinkError, unusable};
 use super::identity::NAMELESS;
 use super::link::Link;
 use super::payload::room;
 use super::stores::Kept;
-use super::subjects;
+use super::{LinkError, subjects, unusable};
+use haft_journal::{Bookmark, Followed, Outcome, Record, View};
 
 /// How often the file is read.
 const LOOK: Duration = Duration::from_millis(250);

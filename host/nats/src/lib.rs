@@ -14,7 +14,6 @@
 //! docs/protocol.md specifies the protocol.
 
 mod claims;
-mod error;
 mod gate;
 mod identity;
 mod journal;
@@ -27,7 +26,6 @@ mod stores;
 mod subjects;
 mod worker;
 
-pub use self::error::LinkError;
 pub use self::gate::{Gate, Health, NatsTool, WorkerHealth};
 pub use self::identity::{Identity, definition};
 pub use self::journal::{Fetched, JournalError, Shipper, fetch};
@@ -37,3 +35,45 @@ pub use self::replicas::SharedState;
 pub use self::settings::{DEFAULT_PREFIX, Login, Server, Settings, Tls};
 pub use self::stores::StoreHealth;
 pub use self::worker::{Place, Reading, Worker, WorkerSettings};
+
+/// Why there is no connection, or a required function is missing.
+#[derive(Debug, thiserror::Error)]
+pub enum LinkError {
+    /// No server could be reached.
+    #[error("cannot connect to NATS at {urls}: {why}")]
+    Unreachable {
+        /// The URLs.
+        urls: String,
+        /// The cause.
+        why: String,
+    },
+    /// The server rejects the login.
+    #[error("NATS at {0} refuses the login: check the user, token or credentials of `[nats]`")]
+    Refused(String),
+    /// The settings are invalid.
+    #[error("`[nats]` cannot be used: {0}")]
+    Unusable(String),
+    /// The server denies this user a subject.
+    #[error("NATS does not let this user in where it has to be: {0}")]
+    Denied(String),
+    /// A bucket or stream does not exist and cannot be created.
+    #[error("NATS cannot keep `{name}`: {why}")]
+    Store {
+        /// The name.
+        name: &'static str,
+        /// The cause.
+        why: String,
+    },
+    /// The server does not support a required function, or denies it to this user.
+    #[error("NATS cannot be used: {what}: {why}")]
+    Server {
+        /// The intended action.
+        what: &'static str,
+        /// The cause.
+        why: String,
+    },
+}
+
+pub(crate) fn unusable(what: &'static str, error: &impl std::fmt::Display) -> LinkError {
+    LinkError::Server { what, why: error.to_string() }
+}

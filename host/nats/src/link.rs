@@ -5,14 +5,13 @@ use std::time::Duration;
 
 use async_nats::jetstream::{self, kv};
 use async_nats::{Client, ConnectErrorKind, ConnectOptions, Event, ServerError};
-use haft_core::sync::Lock;
-use haft_manifest::NatsStorage;
 use secrecy::ExposeSecret;
 use tokio::sync::{OnceCell, watch};
 
-use super::error::LinkError;
 use super::settings::{Login, Settings};
-use super::subjects;
+use super::{LinkError, subjects};
+use haft_core::sync::Lock;
+use haft_manifest::NatsStorage;
 
 /// How long the first connection may take.
 const CONNECTING: Duration = Duration::from_secs(5);

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::error::{LinkError, unusable};
+use super::{LinkError, unusable};
 use haft_core::call::{Hints, ToolDef, ToolResult};
 use haft_core::encoding::hex;
 use haft_core::event::{Event, Events};

@@ -6,14 +6,13 @@ use std::time::Duration;
 
 use async_nats::{HeaderMap, Message};
 use bytes::Bytes;
-use haft_core::encoding::hex;
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 
-use super::error::{LinkError, unusable};
 use super::link::Link;
 use super::message::random_name;
 use super::stores::Kept;
-use super::subjects;
+use super::{LinkError, subjects, unusable};
+use haft_core::encoding::hex;
 
 /// The header that holds a [`Stored`].
 const OBJECT: &str = "Haft-Object";

@@ -11,18 +11,17 @@ use async_nats::jetstream::object_store::ObjectStore;
 use async_nats::{Message, RequestErrorKind, Subscriber};
 use async_trait::async_trait;
 use bytes::Bytes;
-use haft_core::replicas::{Cancelled, KEY_BYTES, Replicas, SharedKey};
 use secrecy::ExposeSecret;
 use tokio::io::AsyncReadExt;
 use tokio::sync::OnceCell;
 use tokio_stream::StreamExt;
 
-use super::error::{LinkError, unusable};
 use super::link::{Link, STORE};
 use super::message::random_name;
 use super::settings::{Server, Settings};
 use super::stores::Kept;
-use super::subjects;
+use super::{LinkError, subjects, unusable};
+use haft_core::replicas::{Cancelled, KEY_BYTES, Replicas, SharedKey};
 
 /// The entry of the key in its bucket.
 const KEY: &str = "key";

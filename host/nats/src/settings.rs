@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use async_trait::async_trait;
-use haft_manifest::NatsStorage;
 use secrecy::SecretString;
 
-use super::error::LinkError;
+use super::LinkError;
+use haft_manifest::NatsStorage;
 
 /// The default prefix of all subjects, buckets and streams.
 pub const DEFAULT_PREFIX: &str = "haft";

@@ -5,13 +5,12 @@ use std::time::Duration;
 
 use async_nats::jetstream::stream::{Config, DiscardPolicy, StorageType, Stream};
 use async_nats::jetstream::{kv, object_store};
-use haft_core::replicas::KEPT;
-use haft_manifest::NatsStorage;
 use serde::Serialize;
 
-use super::error::LinkError;
 use super::link::{Link, STORE};
-use super::subjects;
+use super::{LinkError, subjects};
+use haft_core::replicas::KEPT;
+use haft_manifest::NatsStorage;
 
 /// How long a payload too large for a message is kept for its receiver.
 const PAYLOAD_AGE: Duration = Duration::from_mins(10);

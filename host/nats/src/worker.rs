@@ -28,7 +28,7 @@ use self::places::Places;
 pub use self::readings::Reading;
 use self::readings::Readings;
 use self::threads::CallThreads;
-use crate::error::LinkError;
+use crate::LinkError;
 use crate::identity::Identity;
 use crate::link::Link;
 use crate::message::Passenger;

@@ -11,10 +11,9 @@ use std::path::{Component as Part, Path, PathBuf};
 
 use self::naming::usable_name;
 use super::inventory::MANIFEST;
-use super::kind::Kind;
 use super::listing::{Listing, TreeError};
 use super::request::{self, Request};
-use super::{Content, Digest, MAX_SIZE};
+use super::{Content, Digest, Kind, MAX_SIZE};
 use haft_core::limit::Limits;
 use haft_core::lookup::find_on_path;
 use haft_core::report::Report;

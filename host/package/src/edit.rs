@@ -5,7 +5,7 @@ use std::path::Path;
 
 use toml_edit::{Array, ArrayOfTables, Document, DocumentMut, InlineTable, Item, Table, TableLike, Value};
 
-use super::kind::Kind;
+use super::Kind;
 use super::request::Request;
 use haft_core::grant::{CredentialStore, Right};
 use haft_manifest::{Name, PluginSecret, SecretSource};

@@ -16,7 +16,6 @@ mod folder;
 mod git;
 mod installer;
 mod inventory;
-mod kind;
 mod listing;
 mod lock;
 pub mod oci;
@@ -28,6 +27,8 @@ pub mod signature;
 mod store;
 mod tags;
 
+use serde::{Deserialize, Serialize};
+
 pub use self::bundle::{Bundle, BundleError, Offered, OfferedPlugin};
 pub use self::digest::{Digest, DigestError, Hasher};
 pub use self::fetch::{Content, FetchError, Fetched, Fetching, fetch};
@@ -35,7 +36,6 @@ pub use self::installer::{
     Added, Addition, Candidate, Consent, Decision, Expected, InstallError, Installed, Installer, Newer,
     Operation, Previous, Proposal, Restored, ToolLister, UpdateReason, Updated, source_stem,
 };
-pub use self::kind::Kind;
 pub use self::listing::{Listing, TreeError};
 pub use self::lock::{Lock, LockError, Pin, lock_path};
 pub use self::parts::parts;
@@ -49,3 +49,31 @@ pub use haft_manifest::{PackageSource, SourceError};
 /// Limit on the bytes of one fetched file, and of all files of one package: ten times a component that contains
 /// a Python interpreter.
 pub const MAX_SIZE: u64 = 256 << 20;
+
+/// A table of program.toml with installable entries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// `[[packages]]`.
+    Package,
+    /// `[[plugins]]`.
+    Plugin,
+}
+
+impl Kind {
+    /// Returns the key of the table.
+    pub(crate) fn table(self) -> &'static str {
+        match self {
+            Self::Package => "packages",
+            Self::Plugin => "plugins",
+        }
+    }
+
+    /// Returns the key of an entry that holds its source.
+    pub(crate) fn source_key(self) -> &'static str {
+        match self {
+            Self::Package => "source",
+            Self::Plugin => "component",
+        }
+    }
+}

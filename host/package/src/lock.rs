@@ -8,12 +8,11 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::PackageSource;
 use super::digest::{Digest, DigestError};
 use super::disclosure::DisclosureDigests;
-use super::kind::Kind;
 use super::oci::{Reference, SCHEME};
 use super::signature::Signer;
+use super::{Kind, PackageSource};
 use haft_manifest::Name;
 
 /// The version of the file format that is written, and the newest that is read.

@@ -6,12 +6,12 @@ use std::io::Read;
 use std::path::Path;
 use std::time::Duration;
 
-use haft_core::net::{chain, is_loopback, tls};
 use reqwest::redirect::Policy;
 use reqwest::{Client, Url};
 
-use super::super::rule::KeySource;
+use super::super::KeySource;
 use super::KeySet;
+use haft_core::net::{chain, is_loopback, tls};
 
 /// The maximum size of a set of keys in bytes: ten times those of the largest issuers.
 const MAX_SET: usize = 256 << 10;

@@ -186,6 +186,7 @@ mod tests {
         assert_eq!(links(&folder.join("link/file")), [folder.join("link")]);
     }
 
+    #[cfg(target_os = "linux")]
     #[test]
     fn a_directory_opened_by_parts_is_the_same_and_never_behind_a_link() {
         let directory = tempfile::tempdir().unwrap();

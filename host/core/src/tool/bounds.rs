@@ -8,18 +8,18 @@ use super::rules::{Rules, Ruling, ToolRules};
 use super::subject::Subject;
 use crate::rule::Effect;
 
-/// What a program says of the calls of agents that work for it.
+/// The rules and approvals of a program for the calls of its agents.
 #[derive(Clone, Debug, Default)]
 pub struct Bounds {
-    /// Its rules.
+    /// The rules.
     pub rules: Rules,
-    /// The line of its program.toml that has a person asked before a command line runs; `None`: nobody is asked.
+    /// The line of program.toml that requires an approval before a command line runs; `None`: no approval.
     pub commands: Option<Arc<str>>,
-    /// The same before an address is asked.
+    /// The line of program.toml that requires an approval before a request to an address; `None`: no approval.
     pub addresses: Option<Arc<str>>,
 }
 
-/// What it says of the calls of one tool.
+/// The rules and approvals for the calls of one tool.
 #[derive(Clone, Debug)]
 pub(super) struct ToolBounds {
     rules: Option<Arc<ToolRules>>,
@@ -28,7 +28,7 @@ pub(super) struct ToolBounds {
 }
 
 impl Bounds {
-    /// What it says of the calls of a tool that is called by `names`; `None` where that is nothing.
+    /// Returns the bounds for a tool with these names; `None` if there are none.
     pub(super) fn of(&self, names: &[&str]) -> Option<ToolBounds> {
         let (rules, commands, addresses) =
             (self.rules.of(names, false), self.commands.clone(), self.addresses.clone());
@@ -38,7 +38,7 @@ impl Bounds {
 }
 
 impl ToolBounds {
-    /// What it says of a call: a rule that means it, else whether it has a person asked about such calls.
+    /// Returns the ruling for a call: of the rule that matches it, or else of the approval for such calls.
     pub(super) fn ruling(&self, subject: impl Fn() -> Subject, workspace: Option<&Path>) -> Option<Ruling> {
         let ruling = self.rules.as_ref().and_then(|rules| rules.ruling(&subject, workspace));
         ruling.or_else(|| {
@@ -55,7 +55,7 @@ impl ToolBounds {
         }
     }
 
-    /// Whether a person may be asked about some call. What it is about is only known when it is made.
+    /// Whether some call may need an approval. Its subject is known only when the call is made.
     pub(super) fn may_ask(&self) -> bool {
         let has_setting = self.commands.is_some() || self.addresses.is_some();
         has_setting || self.rules.as_ref().is_some_and(|rules| rules.may_ask())
@@ -75,7 +75,7 @@ mod tests {
         Approvals, Approver, Context, Decision, Question, Rule, Session, Tool, ToolError, Toolbox,
     };
 
-    /// A tool whose calls are about its one argument.
+    /// A tool whose one argument is the subject of its calls.
     struct Fake(ToolDef);
 
     #[async_trait]
@@ -102,7 +102,7 @@ mod tests {
         }
     }
 
-    /// Says yes to everything, and counts.
+    /// Approves everything, and counts the questions.
     #[derive(Clone, Default)]
     struct Yes(Arc<std::sync::Mutex<usize>>);
 
@@ -125,12 +125,12 @@ mod tests {
         Rules { rules: written.iter().map(rule).collect(), otherwise, home: None }
     }
 
-    /// Bounds that ask about commands where `asks` says so.
+    /// Returns bounds that ask about commands if `asks`.
     fn bounds(rules: Rules, asks: bool) -> Bounds {
         Bounds { rules, commands: asks.then(|| "the caller's `shell_confirm`".into()), addresses: None }
     }
 
-    /// An agent's tools, which have rules of their own; `bash` asks where `asks` says so.
+    /// Returns an agent's tools, which have rules of their own; `bash` asks if `asks`.
     fn toolbox(own: &Rules, asks: bool, bounds: &[Bounds]) -> Toolbox {
         let mut toolbox = Toolbox::default();
         for name in ["bash", "fetch_url", "guest__echo"] {
@@ -160,7 +160,7 @@ mod tests {
     const ASKS: (bool, bool) = (true, true);
     const REFUSED: (bool, bool) = (false, false);
 
-    /// What a caller allows answers its own `otherwise` and setting, and nothing that the agent says.
+    /// A rule of a caller that allows a call overrides the caller's own `otherwise` and setting, and nothing of the agent.
     #[tokio::test]
     async fn a_caller_s_allow_lifts_nothing_of_the_agent() {
         let allow = [(Effect::Allow, "bash(git *)")];
@@ -174,7 +174,7 @@ mod tests {
         assert_eq!(dispatched(&denied, "bash", "git status").await, REFUSED);
     }
 
-    /// What an agent allows answers its own setting, and nothing that a caller says, near or far.
+    /// A rule of an agent that allows a call overrides the agent's own setting, and nothing of a caller, direct or not.
     #[tokio::test]
     async fn an_agent_s_allow_lifts_nothing_of_its_callers() {
         let own = rules(&[(Effect::Allow, "*")], None);
@@ -198,7 +198,7 @@ mod tests {
         assert_eq!(dispatched(&toolbox(&own, true, &[]), "bash", "ls").await, RUNS);
     }
 
-    /// What is asked about commands is not asked about addresses, and the other way round.
+    /// An approval for commands does not apply to addresses, nor the other way round.
     #[tokio::test]
     async fn a_setting_is_for_what_it_names() {
         let commands = [bounds(Rules::default(), true)];
@@ -213,7 +213,7 @@ mod tests {
         }
     }
 
-    /// Nobody is there to ask: the answer says whose line it is. Selections keep what binds.
+    /// Without a person to ask, the answer names the line and its file. Selections of tools keep the bounds.
     #[tokio::test]
     async fn the_answer_names_the_caller_s_line() {
         let agent = toolbox(&Rules::default(), false, &[bounds(Rules::default(), true)]);

@@ -10,47 +10,47 @@ use crate::limit::Limits;
 use crate::trace::Trace;
 use crate::undo::Keeper;
 
-/// What a tool may know of who made a call.
+/// The caller of a tool, as far as the tool may know it.
 #[derive(Clone, Copy, Debug)]
 pub struct Caller<'a> {
     pub(super) session: &'a Session,
     /// The journal's id of the call.
     pub(super) record: Option<&'a str>,
-    /// Where parts of the call are told.
+    /// Receives the events of the call.
     pub(super) trace: &'a Trace,
 }
 
 impl<'a> Caller<'a> {
-    /// One that brings `session`, of a call that no journal notes.
+    /// Returns the caller with `session`, of a call that is in no journal.
     pub fn new(session: &'a Session) -> Self {
         Self { session, record: None, trace: &session.trace }
     }
 
-    /// Who makes the call, where a server tells its callers apart.
+    /// The name of the caller, if the server distinguishes callers.
     pub fn name(&self) -> Option<&'a str> {
         self.session.caller.as_deref()
     }
 
-    /// Where what the tool does is told as a part of the call.
+    /// The trace that the operations of the tool are parts of.
     pub fn trace(&self) -> &'a Trace {
         self.trace
     }
 
-    /// Where it is kept what files were before the tool changes them.
+    /// Stores the contents of files before the tool changes them.
     pub fn keeper(&self) -> &'a Keeper {
         &self.session.keeper
     }
 
-    /// The agents that the call came through.
+    /// The agents that the call passed through.
     pub fn lineage(&self) -> &'a Lineage {
         &self.session.lineage
     }
 }
 
 impl Context<'_> {
-    /// What `agent` brings to the calls that it makes to answer this one, `call`: who is asked, what is left out and
-    /// where calls are noted is as here. Its events are told as this call's, it is cancelled with it, and what it uses
-    /// counts for whoever made it.
+    /// Returns the session of the calls that `agent` makes to answer `call`: with the approvals, the redactor and the
+    /// journal of this caller. Its events are parts of this call's, it is cancelled with this call, and its usage
+    /// counts for this caller.
     pub fn session_of_agent(&self, agent: &str, call: &str) -> Session {
         let Caller { session, record, trace } = self.caller;
         let lineage = session.lineage.within(agent, record);
@@ -86,7 +86,7 @@ pub struct Own {
 }
 
 impl Own {
-    /// With these rights.
+    /// Sets the rights.
     pub fn context<'a>(&'a self, grant: &'a Grant) -> Context<'a> {
         let Self { limits, events, cancel, notes, whole, session } = self;
         let (client, caller, approved) = (Client::default(), Caller::new(session), false);

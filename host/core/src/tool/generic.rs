@@ -7,13 +7,13 @@ use serde_json::{Map, Value, json};
 use super::entry::Entry;
 use crate::call::{Hints, ToolDef};
 
-/// What it is called.
+/// The name of the tool.
 pub(super) const NAME: &str = "program";
 
-/// Where it comes from.
+/// The origin of the tool.
 pub(super) const ORIGIN: &str = "built in";
 
-/// What models are told about it.
+/// Returns the definition for models.
 pub(super) fn def() -> ToolDef {
     let parameters = json!({
         "type": "object",
@@ -24,13 +24,13 @@ pub(super) fn def() -> ToolDef {
         "required": ["name"],
         "additionalProperties": false,
     });
-    // What it does is what the tool does that it calls.
+    // The effects are those of the called tool.
     let hints = Hints { destructive: true, open_world: true, ..Hints::default() };
     let description = "Runs any tool by its name, also one that is not listed here.".into();
     ToolDef { name: NAME.into(), description, parameters, hints, ..ToolDef::default() }
 }
 
-/// The name and the arguments of a call of `program`, as written.
+/// Returns the name and the arguments in a call of `program`, unmodified.
 pub(super) fn name_and_arguments(arguments: &Value) -> Result<(&str, &Value), String> {
     let name = arguments.get("name").and_then(Value::as_str).map(str::trim).unwrap_or_default();
     if name.is_empty() {
@@ -43,8 +43,8 @@ pub(super) fn name_and_arguments(arguments: &Value) -> Result<(&str, &Value), St
     }
 }
 
-/// The arguments for `entry`: an object, also as the JSON text that models make of one; for a tool
-/// that takes any further words as `args`, those words.
+/// Returns the arguments for `entry`: an object, which models also write as JSON text, or the words for a tool that
+/// takes further words as `args`.
 pub(super) fn arguments_for(arguments: &Value, entry: Option<&Entry>) -> Result<Value, String> {
     let takes_words =
         || entry.is_some_and(|entry| entry.def().parameters.pointer("/properties/args").is_some());
@@ -95,7 +95,7 @@ mod tests {
         toolbox
     }
 
-    /// PR14: any tool by its name, its alias or, where it is the only one, its own short name.
+    /// PR14: a tool is found by its name, its alias or, if unambiguous, its short name.
     #[tokio::test]
     async fn pr14_program_runs_any_tool_by_name() {
         let toolbox = commands();
@@ -155,7 +155,7 @@ mod tests {
         }
     }
 
-    /// PR14: the tool that runs is the one that is told of.
+    /// PR14: events name the tool that runs.
     #[tokio::test]
     async fn pr14_events_name_the_tool_that_runs() {
         let received = Arc::new(Mutex::new(Vec::new()));

@@ -12,42 +12,42 @@ use crate::call::{ToolCall, ToolResult};
 /// Sees calls, and may refuse them.
 #[async_trait]
 pub trait Hook: Send + Sync {
-    /// What a person calls it.
+    /// The name for people.
     fn name(&self) -> &str;
 
-    /// Whether the call may run. Ends within a time of the hook's own; dropping the future stops it.
+    /// Returns whether the call may run. The hook bounds its own time; dropping the future stops it.
     async fn before(&self, seen: &Seen<'_>) -> Result<(), Objection>;
 
-    /// Told how the call ended. An error is why the hook could not be told.
+    /// Reports the end of the call to the hook. An error is the reason why the report failed.
     async fn after(&self, seen: &Seen<'_>, result: &ToolResult, duration: Duration) -> Result<(), String>;
 }
 
-/// A call as a hook sees it.
+/// A call as shown to a hook.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen<'a> {
-    /// The call, under the tool's own name and without secrets.
+    /// The call, with the tool's own name and without secrets.
     pub call: &'a ToolCall,
-    /// Where the tool comes from, for people.
+    /// The origin of the tool, for people.
     pub origin: &'a str,
-    /// Cancelled when the caller no longer wants the answer; after the call, never.
+    /// Cancelled if the caller gives up the call; never cancelled after the call.
     pub cancel: &'a CancellationToken,
     /// The client that makes the call.
     pub client: Client,
 }
 
-/// Why a hook does not let a call run.
+/// Why a hook refuses a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Objection {
-    /// It says no, in its own words.
+    /// The hook refused, for the reason that it gives.
     Refused(String),
-    /// It gave no answer; why, in haft's words.
+    /// The hook gave no answer; the reason as haft states it.
     Failed(String),
 }
 
-/// Characters of a hook's reason. A model reads it; what is longer is no reason.
+/// The maximum number of characters of a hook's reason, which a model reads.
 const MAX_REASON: usize = 2000;
 
-/// Asks the hooks one after the other. The answer to the call, where one does not let it run.
+/// Asks the hooks one after the other. Returns the answer to the call if a hook refuses it.
 pub(super) async fn before(
     hooks: &[std::sync::Arc<dyn Hook>],
     seen: &Seen<'_>,
@@ -76,7 +76,7 @@ pub(super) async fn before(
     Ok(())
 }
 
-/// Tells the hooks, one after the other. What goes wrong is logged.
+/// Reports the end of a call to the hooks, one after the other. Failures are logged.
 pub(super) async fn after(
     hooks: &[std::sync::Arc<dyn Hook>],
     seen: &Seen<'_>,
@@ -119,7 +119,7 @@ mod tests {
         }
     }
 
-    /// Answers every call with the same, and takes down what it sees.
+    /// Answers every call with one value, and stores the calls that it sees.
     struct Watcher(Result<(), Objection>, Mutex<Vec<String>>);
 
     impl Watcher {
@@ -191,7 +191,7 @@ mod tests {
         toolbox.hooked(&[tools.parse().unwrap()], &hook)
     }
 
-    /// A hook sees what it was told to, once, however the call is written, and no secret.
+    /// A hook sees each call of its tools once, however the call is written, and no secret.
     #[tokio::test]
     async fn a_hook_sees_its_calls_without_secrets() {
         let watcher = Watcher::new(Ok(()));
@@ -206,7 +206,7 @@ mod tests {
         assert!(!seen[0].contains("hunter2") && seen[1] == "one ended: ran", "{seen:?}");
     }
 
-    /// The cancel of a call is not for the hook that is told of it.
+    /// Cancelling a call does not cancel the report to the hook.
     #[tokio::test]
     async fn a_hook_is_told_of_a_call_that_was_stopped() {
         let watcher = Watcher::new(Ok(()));
@@ -242,7 +242,7 @@ mod tests {
         }
     }
 
-    /// Selections and rules keep hooks, and what is seen never runs on the thread that reads calls.
+    /// Selections and rules keep hooks, and a call with a hook never runs on the thread that reads calls.
     #[test]
     fn a_hook_stays_and_makes_slow() {
         let toolbox = hooked(&toolbox(false), "one", &Watcher::new(Ok(())));

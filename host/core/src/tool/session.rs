@@ -18,57 +18,57 @@ use crate::sync::Lock;
 use crate::trace::Trace;
 use crate::undo::Keeper;
 
-/// What a caller brings to every call it makes.
+/// The values that a caller attaches to each of its calls.
 #[derive(Clone, Debug, Default)]
 pub struct Session {
-    /// Where to tell what happens.
+    /// Receives the events.
     pub events: Events,
-    /// Cancelled when the caller wants no more answers.
+    /// Cancelled when the caller gives up its calls.
     pub cancel: CancellationToken,
-    /// What is left out of answers, events and the journal.
+    /// Removes secrets from answers, events and the journal.
     pub redactor: Redactor,
-    /// Where calls are noted down.
+    /// The journal of the calls.
     pub journal: Journal,
-    /// Where the notes about a call are wanted by the caller too: of one call, or of none.
+    /// Collects the notes about one call for the caller, if the caller wants them.
     pub notes: Notes,
-    /// Who is asked where a tool needs a person's approval.
+    /// The approvers, for tools that need a person's approval.
     pub approvals: Approvals,
-    /// Whether a person is asked for a right that a call was refused.
+    /// Whether a person is asked for a right that a call lacked.
     pub widening: Widening,
-    /// Where calls are written down before they run.
+    /// Records each call before it runs.
     pub ledger: Ledger,
-    /// Where it is kept what files were before tools changed them.
+    /// Stores the contents of files before tools change them.
     pub keeper: Keeper,
-    /// Where tools leave the whole of answers that they shorten: for one call, or for nobody.
+    /// Receives the full text of an answer that a tool shortens: for one call, or for none.
     pub whole: Whole,
-    /// The client that makes the calls, where several share one process.
+    /// The client that makes the calls, if several share one process.
     pub client: Client,
-    /// Who makes the calls, where a server tells its callers apart: a name for the journal, and no right.
+    /// The name of the caller for the journal, if a server distinguishes callers. Gives no right.
     pub caller: Option<Arc<str>>,
-    /// What the calls come through, for the journal: the command of haft, or a client by the name that it gives of itself.
+    /// The command of haft, or the name that the client states, for the journal.
     pub via: Option<Arc<str>>,
-    /// The agents that the calls come through, where those are tools themselves.
+    /// The agents that the calls pass through, if those are tools themselves.
     pub lineage: Lineage,
-    /// Where the calls are told as parts of a trace.
+    /// The trace that the calls are parts of.
     pub trace: Trace,
-    /// Where the turns of models are counted that answer the calls.
+    /// Counts the turns of the models that answer the calls.
     pub meter: Meter,
 }
 
-/// Where a call is written down right before its tool runs: found, checked and, where a person had to approve,
-/// approved. Nowhere by default. Clones write to the same place.
+/// Records a call right before its tool runs: after its check and approval. Records nothing by default. Clones write
+/// to one place. A call that cannot be recorded is not run: after a crash it would be run again.
 #[derive(Clone, Default)]
 pub struct Ledger(Option<Arc<Enter>>);
 
 type Enter = dyn Fn(&ToolCall) -> io::Result<()> + Send + Sync;
 
 impl Ledger {
-    /// Enters every call with `enter`. A call that cannot be entered does not run.
+    /// Records every call with `enter`. A call that cannot be recorded does not run.
     pub fn to(enter: impl Fn(&ToolCall) -> io::Result<()> + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(enter)))
     }
 
-    /// Writes down that `call` runs from now on.
+    /// Records that `call` begins to run.
     pub fn enter(&self, call: &ToolCall) -> io::Result<()> {
         self.0.as_ref().map_or(Ok(()), |enter| enter(call))
     }
@@ -80,32 +80,32 @@ impl std::fmt::Debug for Ledger {
     }
 }
 
-/// The agents that a call came through, the one that makes it last; none for calls of a person, a client, or the agent
-/// that a person talks to.
+/// The agents that a call passed through, ending with the one that makes it; none for calls of a person, a client, or
+/// the agent that a person talks to. Names the agents, and gives no right.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lineage {
     agents: Vec<String>,
-    /// The journal's id of the call that the last one answers.
+    /// The journal's id of the call that the last agent answers.
     parent: Option<String>,
 }
 
 impl Lineage {
-    /// How many agents the call came through.
+    /// Returns the number of agents.
     pub fn depth(&self) -> usize {
         self.agents.len()
     }
 
-    /// All of them as one text, such as `reviewer/searcher`; `None` where there is none.
+    /// Returns the agents as one text, such as `reviewer/searcher`; `None` if there are none.
     pub fn path(&self) -> Option<String> {
         (!self.agents.is_empty()).then(|| self.agents.join("/"))
     }
 
-    /// The journal's id of the call that the last agent answers; `None` also where no journal is kept.
+    /// Returns the journal's id of the call that the last agent answers; `None` also without a journal.
     pub fn parent(&self) -> Option<&str> {
         self.parent.as_deref()
     }
 
-    /// That of the calls of `agent`, which answers the call `parent` of the journal.
+    /// Returns the lineage of the calls of `agent`, which answers the call `parent` of the journal.
     #[must_use]
     pub fn within(&self, agent: &str, parent: Option<&str>) -> Self {
         let mut agents = self.agents.clone();
@@ -114,26 +114,27 @@ impl Lineage {
     }
 }
 
-/// Where a tool leaves the whole of what it had to shorten, for a caller that keeps it elsewhere. Nobody wants it by
-/// default. Clones are the same place; each call has its own.
+/// Receives the full text of an answer that a tool shortens, for a caller that stores it elsewhere. Stores nothing by
+/// default. Clones share one place; each call has its own.
 #[derive(Clone, Debug, Default)]
 pub struct Whole(Option<Arc<Lock<Option<String>>>>);
 
 impl Whole {
-    /// Characters: 4 million, what a build of a large program prints; of more the beginning and the end are kept.
+    /// The maximum number of characters: 4 million, the output of the build of a large program. Of a longer text the
+    /// beginning and the end are kept.
     pub const MAX: usize = 4_000_000;
 
-    /// A place for the whole of one answer.
+    /// Returns a place for the full text of one answer.
     pub fn wanted() -> Self {
         Self(Some(Arc::default()))
     }
 
-    /// How many characters a tool is to keep of what it shows `shown` of.
+    /// Returns how many characters a tool keeps of a text of which it shows `shown`.
     pub fn room(&self, shown: usize) -> usize {
         if self.0.is_some() { Self::MAX.max(shown) } else { shown }
     }
 
-    /// Leaves the text that `whole` makes, which had to be shortened to `answer`, where somebody wants it.
+    /// Stores the text that `whole` makes, which was shortened to `answer`, if the caller wants it.
     pub fn leave(&self, answer: &str, whole: impl FnOnce() -> String) {
         let Some(place) = &self.0 else { return };
         let whole = whole();
@@ -142,35 +143,36 @@ impl Whole {
         }
     }
 
-    /// Takes what was left.
+    /// Takes the stored text.
     pub fn take(&self) -> Option<String> {
         self.0.as_ref()?.lock().take()
     }
 }
 
-/// A client, as against others of the same process. The default is haft's own: the command line and its agents.
+/// Distinguishes the clients of one process; a number, and no right. The default is haft's own client: the command line
+/// and its agents.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Client(Option<Known>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Known {
-    /// One with a session or connection of its own.
+    /// A client with its own session or connection.
     Numbered(u64),
-    /// One that is known by what it says of itself.
+    /// A client that is identified by the name that it states.
     Named(u64),
 }
 
 impl Client {
-    /// The default.
+    /// The default client.
     pub const HAFT: Self = Self(None);
 
-    /// Another client than any before.
+    /// Returns a client that differs from all earlier ones.
     pub fn another() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         Self(Some(Known::Numbered(NEXT.fetch_add(1, Ordering::Relaxed))))
     }
 
-    /// The client that calls itself `name`, the same for every request that it makes.
+    /// Returns the client with the stated name `name`: equal for all of its requests.
     pub fn named(name: &str) -> Self {
         let mut hasher = DefaultHasher::new();
         name.hash(&mut hasher);

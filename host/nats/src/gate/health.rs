@@ -7,7 +7,7 @@ use haft_manifest::Label;
 use serde::Serialize;
 
 use super::Gate;
-use crate::error::LinkError;
+use crate::LinkError;
 use crate::stores::{Kept, StoreHealth, account_limit};
 use crate::subjects::ANY;
 

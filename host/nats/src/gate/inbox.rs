@@ -9,7 +9,7 @@ use haft_core::sync::Lock;
 use tokio::sync::{mpsc, oneshot};
 use tokio_stream::StreamExt;
 
-use crate::error::LinkError;
+use crate::LinkError;
 use crate::message::{TOLD, random_name};
 
 /// The maximum number of queued events of a call; more are dropped.

@@ -9,8 +9,8 @@ use tokio::task::JoinSet;
 use tokio_stream::{StreamExt, StreamMap};
 
 use super::Worker;
-use crate::error::{LinkError, unusable};
 use crate::subjects::{ANY, Subjects};
+use crate::{LinkError, unusable};
 
 /// The subscriptions of a worker.
 #[derive(Default)]

@@ -11,9 +11,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use haft_core::tool::inline::{self, InlineThread, InlineThreads, ThreadLoad};
 use tokio::runtime::Handle;
 
-use crate::error::{LinkError, unusable};
 use crate::link::Link;
 use crate::settings::Settings;
+use crate::{LinkError, unusable};
 
 /// The maximum size of a short call in bytes: checking larger arguments takes longer.
 pub(super) const MAX_SHORT: usize = 64 << 10;

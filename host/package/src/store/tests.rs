@@ -1,7 +1,7 @@
 use std::os::unix::fs::PermissionsExt;
 
 use super::*;
-use crate::kind::Kind;
+use crate::Kind;
 use crate::lock::{Lock, Pin};
 
 fn store() -> (tempfile::TempDir, Store) {
