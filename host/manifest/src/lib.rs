@@ -23,7 +23,6 @@ mod name;
 mod nats;
 mod package;
 mod plugin;
-mod prewarm;
 mod program;
 mod provider;
 mod rules;
@@ -62,7 +61,6 @@ pub use self::name::{Name, NameError, ToolName, Variable};
 pub use self::nats::{NatsLogin, NatsStorage, NatsTable, NatsUrl};
 pub use self::package::Package;
 pub use self::plugin::{Component, GrantTable, Plugin, PluginSecret};
-pub use self::prewarm::Prewarm;
 pub use self::program::{HostRequirements, Program};
 pub use self::provider::{Price, Provider, ProviderName};
 pub use self::rules::RuleTable;
@@ -171,9 +169,6 @@ table! {
         #[read(JournalKeys::KIND, |entry| JournalKeys::from_value(entry).map(KeptJournal::from))]
         #[also("log", "audit")]
         pub journal: KeptJournal = KeptJournal::default(),
-        /// memory of plugins' instances that wait for a call
-        #[also("warm", "prewarmed", "instances", "pool")]
-        pub prewarm: Prewarm = Prewarm::default(),
         /// where traces and metrics of calls are sent
         #[also("otel", "opentelemetry", "tracing", "metrics")]
         pub telemetry: Option<TelemetryTable> = None,
