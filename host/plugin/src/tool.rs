@@ -24,6 +24,7 @@ use crate::instance::idle::InstanceRights;
 use crate::instance::reuse::{InstancePermit, NoInstance, Reuse};
 use crate::instance::state::GuestState;
 use crate::plugin::{Plugin, PluginShared};
+use crate::storage;
 use crate::threads::epoch::EpochTicks;
 use crate::threads::permits::{NoPermit, Permit};
 use crate::threads::shares::Tenant;
@@ -117,11 +118,14 @@ impl Tool for PluginTool {
     }
 
     fn may_run_inline(&self, grant: &Grant) -> bool {
-        // A guest with a directory can block on a disk or a pipe.
-        self.shared.last_calls.were_short()
-            && self.shared.plugin.is_loaded()
-            && !Writable::needs_opening(grant)
-            && grant.preopens().is_empty()
+        let Self { shared, .. } = self;
+        let may_write = if shared.def.hints.read_only {
+            // It is handed nothing else to write.
+            storage::granted(grant).next().is_some()
+        } else {
+            Writable::needs_opening(grant)
+        };
+        !may_write && shared.plugin.is_loaded() && shared.last_calls.were_short(grant)
     }
 
     /// A guest writes where its grant says, sends to the hosts of its grant, and keeps things of its own; there is no
@@ -249,7 +253,7 @@ impl ToolShared {
                 return Ok(outcome);
             }
             // At once: until this call ends, others would take as long of the thread that read them.
-            self.last_calls.note(false);
+            self.last_calls.note(false, &grant);
         }
         let sent = threads.run(permit, writable, move |handle, sender| {
             let (outcome, remains) = handle.block_on(served);
@@ -273,7 +277,7 @@ impl ToolShared {
         let working = Box::pin(self.work(&call, instance_permit.is_some()));
         let (Worked { outcome, instance, was_prewarmed }, is_short) = short_call::measure(working).await;
         if !was_prewarmed {
-            self.last_calls.note(is_short);
+            self.last_calls.note(is_short, &call.grant);
         }
         // An instance that was kept may serve the next call before this one is cleaned up.
         let instance_permit = instance_permit.filter(|_| instance.is_some());

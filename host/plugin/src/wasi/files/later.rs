@@ -22,6 +22,7 @@ use wasmtime_wasi::p3::filesystem::{FilesystemError, FilesystemResult};
 
 use self::convert::{earlier, later};
 use crate::wasi::files::{Files, HasFiles};
+use haft_core::tool::inline;
 
 /// What a guest does with its files, by way of the store.
 type Guest<S> = Accessor<S, HasFiles>;
@@ -42,6 +43,8 @@ fn with_files<S: 'static, T>(
     guest: &Guest<S>,
     work: impl AsyncFnOnce(&mut Files<'_>) -> FsResult<T>,
 ) -> FilesystemResult<T> {
+    // Below it may not be waited for another thread.
+    inline::leave().await;
     guest.with(|mut access| {
         let mut files = access.get();
         let done = at_once(work(&mut files)).map_err(FilesystemError::trap)?;
