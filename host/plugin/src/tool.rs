@@ -304,6 +304,9 @@ impl ToolShared {
         call.changes.end();
         call.writable.iter().for_each(Writable::release);
         plugin.log_output(state);
+        if state.files.leads_elsewhere {
+            self.last_calls.led_elsewhere(&call.grant);
+        }
         state.shared.decisions.emit_to(&call.id, &call.events);
         journal_notes::used(&call.notes, state, self.def.hints.read_only);
         let is_alive = outcome.is_ok();

@@ -38,13 +38,21 @@ pub(crate) async fn measure<F: Future>(call: F) -> (F::Output, bool) {
 #[derive(Debug)]
 pub(crate) struct LastCalls {
     left: AtomicU8,
-    /// The directories that the short ones might read, all of which are on this machine.
-    local: Lock<Reach>,
+    read: Lock<Read>,
+}
+
+/// The directories that calls might read.
+#[derive(Debug)]
+struct Read {
+    directories: Reach,
+    /// Whether all of them, and what calls followed paths to, are on this machine.
+    is_local: bool,
 }
 
 impl Default for LastCalls {
     fn default() -> Self {
-        Self { left: AtomicU8::default(), local: Lock::new(Reach::Roots(Vec::new())) }
+        let read = Read { directories: Reach::Roots(Vec::new()), is_local: true };
+        Self { left: AtomicU8::default(), read: Lock::new(read) }
     }
 }
 
@@ -66,19 +74,27 @@ impl LastCalls {
 
     /// Whether the next one, with these rights, is likely to be short.
     pub(crate) fn were_short(&self, grant: &Grant) -> bool {
-        self.left.load(Ordering::Relaxed) > 0 && *self.local.lock() == grant.readable()
+        let has_short = self.left.load(Ordering::Relaxed) > 0;
+        let read = self.read.lock();
+        has_short && read.is_local && read.directories == grant.readable()
+    }
+
+    /// Notes that a call with these rights followed a path to another file system: so will the next.
+    pub(crate) fn led_elsewhere(&self, grant: &Grant) {
+        *self.read.lock() = Read { directories: grant.readable(), is_local: false };
     }
 
     /// Whether all directories of a grant are on this machine. Opens them where it is another grant than before.
     fn is_local(&self, grant: &Grant) -> bool {
-        let reach = grant.readable();
-        if *self.local.lock() == reach {
-            return true;
+        let directories = grant.readable();
+        {
+            let read = self.read.lock();
+            if read.directories == directories {
+                return read.is_local;
+            }
         }
-        let is_local = writable::is_local(&reach);
-        if is_local {
-            *self.local.lock() = reach;
-        }
+        let is_local = writable::is_local(&directories);
+        *self.read.lock() = Read { directories, is_local };
         is_local
     }
 }

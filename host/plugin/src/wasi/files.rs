@@ -20,7 +20,7 @@
 //! No decision rests on the text of a path: every check is made on an open file.
 
 use wasmtime::component::Resource;
-use wasmtime_wasi::filesystem::{Descriptor, Dir};
+use wasmtime_wasi::filesystem::Descriptor;
 use wasmtime_wasi::p2::bindings::filesystem::types::{
     self, Advice, DescriptorFlags, DescriptorStat, DescriptorType, DirectoryEntry, DirectoryEntryStream,
     ErrorCode, Filesize, HostDescriptor, HostDirectoryEntryStream, MetadataHashValue, NewTimestamp,
@@ -32,8 +32,6 @@ use crate::denials::access::AccessKind;
 use open::OpenRequest;
 use resolve::{Bounds, Links};
 use view::links;
-
-use haft_core::tool::inline;
 
 mod enter;
 mod entries;
@@ -57,13 +55,6 @@ pub(crate) use view::{FileState, Files, HasFiles};
 pub(crate) fn io_error_code(error: &wasmtime::Error) -> ErrorCode {
     let failed = error.downcast_ref::<std::io::Error>();
     failed.map_or(ErrorCode::Io, |failed| resolve::code(failed).unwrap_or_else(|| ErrorCode::from(failed)))
-}
-
-/// Has the guest leave the thread that read its call where `path` leads to another file system, which may be slow or gone.
-async fn stay_or_leave(directory: &Dir, path: &str) {
-    if inline::is_enabled() && resolve::leads_elsewhere(directory, path) {
-        inline::leave().await;
-    }
 }
 
 impl types::Host for Files<'_> {
@@ -96,7 +87,7 @@ impl HostDescriptor for Files<'_> {
         let request = OpenRequest::new(open_flags, flags)?;
         let what_for = if request.changes() { AccessKind::Write } else { AccessKind::Read };
         let (directory, path) = self.at(&fd, path, what_for)?;
-        stay_or_leave(&directory, &path).await;
+        self.stay_or_leave(&directory, &path).await;
         let opened = self.open(&directory, &path, links(path_flags), request);
         self.record_refusal((&directory, &path), what_for, &opened);
         self.push(opened?)
@@ -113,7 +104,7 @@ impl HostDescriptor for Files<'_> {
             return Ok(stand_in::stat());
         }
         let (directory, path) = self.at(&fd, path, AccessKind::Read)?;
-        stay_or_leave(&directory, &path).await;
+        self.stay_or_leave(&directory, &path).await;
         let seen = self.resolve_visible(&directory, &path, links(flags), self.bounds());
         self.record_refusal((&directory, &path), AccessKind::Read, &seen);
         let seen = self.push_metadata_handle(seen?.file)?;
@@ -133,7 +124,7 @@ impl HostDescriptor for Files<'_> {
             return Ok(stand_in::HASH);
         }
         let (directory, path) = self.at(&fd, path, AccessKind::Read)?;
-        stay_or_leave(&directory, &path).await;
+        self.stay_or_leave(&directory, &path).await;
         let seen = self.resolve_visible(&directory, &path, links(flags), self.bounds())?;
         let seen = self.push_metadata_handle(seen.file)?;
         let hash = self.inner.metadata_hash(Resource::new_borrow(seen.rep())).await;
@@ -144,7 +135,7 @@ impl HostDescriptor for Files<'_> {
     async fn readlink_at(&mut self, fd: Resource<Descriptor>, path: String) -> FsResult<String> {
         self.enter(&fd);
         let (directory, path) = self.at(&fd, path, AccessKind::Read)?;
-        stay_or_leave(&directory, &path).await;
+        self.stay_or_leave(&directory, &path).await;
         self.resolve_visible(&directory, &path, Links::Keep, Bounds::Beneath)?;
         let place = self.inner.table.push(Descriptor::Dir(directory))?;
         let target = self.inner.readlink_at(Resource::new_borrow(place.rep()), path).await;
