@@ -53,7 +53,7 @@ fn a_file_of_this_machine_is_read_on_the_thread_that_read_the_call() {
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let file = directory.path().join("a");
     std::fs::write(&file, "a line\n").unwrap();
-    until_some("a call that took no long", || ends_at_once(directory.path(), &file).then_some(()));
+    until_some("a call ends at its first poll", || ends_at_once(directory.path(), &file).then_some(()));
 }
 
 /// Whatever is mounted below a directory may be on another machine, which may be gone.
