@@ -19,8 +19,7 @@ use crate::component::offered;
 use crate::component::record;
 use crate::component::source::{Digest, Source};
 use crate::debug::symbols::Symbols;
-use crate::instance::idle::IdleInstances;
-use crate::instance::prewarm;
+use crate::instance::idle::{self, IdleInstances};
 use crate::instance::reuse::Reuse;
 use crate::options::{Belongings, PluginOptions};
 use crate::threads::shares::Tenant;
@@ -119,7 +118,7 @@ impl Plugin {
         (code, optimized): (OnceLock<Result<Code, String>>, OnceLock<Code>),
         options: PluginOptions,
     ) -> Self {
-        let max_idle = options.reuse.map_or(prewarm::MAX_IDLE, |settings| settings.max_idle);
+        let max_idle = options.reuse.map_or(idle::PREWARMED, |settings| settings.max_idle);
         let reuse = options.reuse.map(Reuse::new);
         let belongings = Belongings { options, classes: discovered.listing.classes.as_slice().into() };
         Self(Arc::new(PluginShared {

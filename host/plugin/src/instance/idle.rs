@@ -15,6 +15,10 @@ use haft_core::grant::Grant;
 use haft_core::limit::Limits;
 use haft_core::sync::Lock;
 
+/// How long an instance that was made ahead waits for its call. It holds the pages that it wrote: some 100 KiB, a few MiB
+/// with an interpreter.
+pub(crate) const PREWARMED: Duration = Duration::from_secs(10);
+
 /// The instances of one plugin that wait.
 pub(crate) struct IdleInstances {
     /// How long one waits at most.

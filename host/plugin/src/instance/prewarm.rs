@@ -14,9 +14,6 @@ use crate::threads::landlock;
 use haft_core::grant::Grant;
 use haft_core::limit::Limits;
 
-/// How long an instance waits for its call. It holds the pages that it wrote: some 100 KiB, a few MiB with an interpreter.
-pub(crate) const MAX_IDLE: Duration = Duration::from_secs(10);
-
 /// Bytes of linear memory of an instance that waits, at most: twice what an interpreter begins with.
 const MAX_MEMORY: u64 = 32 << 20;
 
