@@ -1,5 +1,4 @@
-//! Instances of a large memory that are made ahead of their calls: they have a pool of their own, which
-//! puts a used memory back as a whole.
+//! Instances of a large memory that are made ahead of their calls: more is written of it than is put back page by page.
 
 use std::sync::Arc;
 
@@ -16,7 +15,7 @@ use crate::guest::briefly;
 /// A memory as large as that of an interpreter, with data at its begin and at its end. `touch` says
 /// whether all of it is as it was made, and writes to every eighth page of the machine's; it then asks
 /// for more, which must be empty, and writes there.
-pub(crate) const LARGE: &str = r#"(component
+const LARGE: &str = r#"(component
     (core module $m
         (memory 96)
         (data (i32.const 0) "\07") (data (i32.const 6258688) "\07")
@@ -42,8 +41,8 @@ pub(crate) const LARGE: &str = r#"(component
     (export "touch" (func $touch))
     (export "spin" (func $spin)))"#;
 
-async fn toolbox(ahead: usize, limits: Limits) -> Toolbox {
-    let options = EngineOptions { cache: Some(cache()), pooling: true, ahead, ..EngineOptions::default() };
+async fn toolbox(prewarm: bool, limits: Limits) -> Toolbox {
+    let options = EngineOptions { cache: Some(cache()), pooling: true, prewarm, ..EngineOptions::default() };
     let engine = Engine::new(&options);
     let source = Source::Embedded(wat::parse_str(LARGE).unwrap().leak());
     let plugin = Plugin::load(&engine, "large", source, &limits).await.unwrap();
@@ -65,7 +64,7 @@ async fn rest(other: &Toolbox) {
 /// WA06: memory that an earlier call wrote is never seen.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn wa06_a_large_memory_is_always_as_it_was_made() {
-    let (toolbox, other) = (toolbox(2, Limits::default()).await, toolbox(0, Limits::default()).await);
+    let (toolbox, other) = (toolbox(true, Limits::default()).await, toolbox(false, Limits::default()).await);
     for turn in 0..40 {
         if turn % 3 != 0 {
             rest(&other).await;
@@ -77,7 +76,7 @@ async fn wa06_a_large_memory_is_always_as_it_was_made() {
 /// WA03: the clock ticks for them too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn wa03_a_large_instance_made_ahead_ends_in_time() {
-    let (toolbox, other) = (toolbox(2, briefly(300)).await, toolbox(0, Limits::default()).await);
+    let (toolbox, other) = (toolbox(true, briefly(300)).await, toolbox(false, Limits::default()).await);
     // On a busy machine not every call is over in its time.
     let touch = async || (call(&toolbox, "touch", json!({})).await.content == "5").then_some(());
     for _ in 0..3 {

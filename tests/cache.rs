@@ -116,9 +116,8 @@ async fn wa06_a_remembered_list_is_whole() {
 
 /// An engine of a new process that compiles quickly at first, as haft's own do.
 fn tiered(place: &Place, pooling: bool) -> Engine {
-    let ahead = if pooling { 2 } else { 0 };
     let cache = Some(place.cache());
-    Engine::new(&EngineOptions { cache, tiered: true, pooling, ahead, ..EngineOptions::default() })
+    Engine::new(&EngineOptions { cache, tiered: true, pooling, prewarm: pooling, ..EngineOptions::default() })
 }
 
 /// A06: a component is compiled quickly at first, whatever the memory of its instances; that is kept for the next process, and

@@ -47,6 +47,7 @@ mod hooks;
 mod hostile;
 mod http;
 mod inspect;
+mod inline;
 mod journal;
 mod kept;
 mod library;

@@ -210,16 +210,16 @@ async fn wa06_every_call_gets_a_fresh_instance() {
     }
 }
 
-/// Calls a tool of each toolbox until so many instances wait for calls: they are made after a call, when there was none
-/// for a moment.
-async fn made_ahead(plugin: &Plugin, (toolboxes, tool): (&[&Toolbox], &str), instances: usize) {
-    eventually_some("instances are made ahead", async || {
-        if plugin.waiting_instances() >= instances {
+/// Calls a tool now and then until an instance waits for its next call: it is made after a call, when there was none for
+/// a moment.
+async fn made_ahead(plugin: &Plugin, toolbox: &Toolbox, tool: &str) {
+    let mut calls = 0;
+    eventually_some("an instance is made ahead", async || {
+        if calls > 2 && plugin.waiting_instances() > 0 {
             return Some(());
         }
-        for toolbox in toolboxes {
-            assert!(!crate::common::call(toolbox, tool, json!({})).await.is_error);
-        }
+        calls += 1;
+        assert!(!crate::common::call(toolbox, tool, json!({})).await.is_error);
         None
     })
     .await;
@@ -228,7 +228,7 @@ async fn made_ahead(plugin: &Plugin, (toolboxes, tool): (&[&Toolbox], &str), ins
 /// WA06: an instance made ahead of its call is as fresh and has the rights of its own call.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn wa06_instances_made_ahead_are_fresh_and_have_the_rights_of_their_call() {
-    let options = EngineOptions { cache: Some(cache()), ahead: 4, ..EngineOptions::default() };
+    let options = EngineOptions { cache: Some(cache()), prewarm: true, ..EngineOptions::default() };
     let engine = Engine::new(&options);
     let plugin = Plugin::load(&engine, "guest", Source::File(hostile()), &Limits::default()).await.unwrap();
     let directory = tempfile::tempdir().unwrap();
@@ -241,17 +241,13 @@ async fn wa06_instances_made_ahead_are_fresh_and_have_the_rights_of_their_call()
         }
     }
     for turn in 0..5 {
-        for _ in 0..6 {
-            assert_eq!(crate::common::call(&free, "count_calls", json!({})).await.content, "1");
-        }
-        made_ahead(&plugin, (&[&free, &bound], "count_calls"), 8).await;
+        made_ahead(&plugin, &free, "count_calls").await;
+        assert_eq!(crate::common::call(&free, "count_calls", json!({})).await.content, "1");
+        made_ahead(&plugin, &free, "count_calls").await;
         let write = json!({ "path": path, "text": "x" });
         assert!(crate::common::call(&bound, "write", write.clone()).await.is_error, "turn {turn}");
         assert!(!path.exists());
-        for _ in 0..6 {
-            crate::common::call(&bound, "count_calls", json!({})).await;
-        }
-        made_ahead(&plugin, (&[&free, &bound], "count_calls"), 8).await;
+        made_ahead(&plugin, &bound, "count_calls").await;
         assert_eq!(crate::common::call(&free, "write", write).await.content, "done");
         std::fs::remove_file(&path).unwrap();
     }
@@ -260,11 +256,12 @@ async fn wa06_instances_made_ahead_are_fresh_and_have_the_rights_of_their_call()
 /// S08: instances that are made ahead of calls leave room for the calls themselves.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s08_instances_made_ahead_leave_room() {
-    const AHEAD: usize = EngineOptions::MAX_AHEAD;
-    let options = EngineOptions { pooling: true, ahead: AHEAD, ..EngineOptions::default() };
+    /// More than there is room for.
+    const PLUGINS: usize = 64;
+    let options = EngineOptions { pooling: true, prewarm: true, ..EngineOptions::default() };
     let engine = Engine::new(&options);
     let mut plugins = Vec::new();
-    for number in 0..=12 {
+    for number in 0..=PLUGINS {
         let tiny = Tiny { answer: format!("answer {number}"), ..Tiny::default() };
         let plugin = Plugin::load(&engine, "tiny", tiny.source(), &Limits::default()).await.unwrap();
         let tool = PluginTool::new(&plugin, &plugin.tools()[0], "tiny".into(), GrantPlace::Plugin);
@@ -273,17 +270,16 @@ async fn s08_instances_made_ahead_leave_room() {
         plugins.push((plugin, toolbox));
     }
     let (last, first) = plugins.split_last().unwrap();
-    // Sixteen of each would be more than there is room for.
     eventually_some("the room for them is used up", async || {
         for (number, (_, toolbox)) in first.iter().enumerate() {
             let answer = crate::common::call(toolbox, "tiny", json!({})).await.content;
             assert_eq!(answer, format!("answer {number}"));
         }
         let waiting: usize = first.iter().map(|(plugin, _)| plugin.waiting_instances()).sum();
-        (waiting >= 3 * AHEAD).then_some(())
+        (waiting >= 50).then_some(())
     })
     .await;
-    assert_eq!(crate::common::call(&last.1, "tiny", json!({})).await.content, "answer 12");
+    assert_eq!(crate::common::call(&last.1, "tiny", json!({})).await.content, format!("answer {PLUGINS}"));
 }
 
 /// WA06: memory that an earlier call wrote is never seen, neither what the guest has from the start
@@ -299,7 +295,7 @@ async fn wa06_memory_is_always_empty() {
         (if (i32.load (i32.const 2000000)) (then unreachable))
         (i32.store (i32.const 2000000) (i32.const 1))";
     for pooling in [false, true] {
-        let engine = Engine::new(&EngineOptions { pooling, ahead: 4, ..EngineOptions::default() });
+        let engine = Engine::new(&EngineOptions { pooling, prewarm: true, ..EngineOptions::default() });
         let source = Tiny { before_answering, ..Tiny::default() }.source();
         let plugin = Plugin::load(&engine, "tiny", source, &Limits::default()).await.unwrap();
         let tool = PluginTool::new(&plugin, &plugin.tools()[0], "tiny".into(), GrantPlace::Plugin);
@@ -307,7 +303,7 @@ async fn wa06_memory_is_always_empty() {
         toolbox.insert(std::sync::Arc::new(tool), Grant::none(), Limits::default(), "the test").unwrap();
         for turn in 0..300 {
             if turn % 50 == 0 {
-                made_ahead(&plugin, (&[&toolbox], "tiny"), 4).await;
+                made_ahead(&plugin, &toolbox, "tiny").await;
             }
             assert_eq!(crate::common::call(&toolbox, "tiny", json!({})).await.content, "a tiny answer");
         }
@@ -317,7 +313,8 @@ async fn wa06_memory_is_always_empty() {
 /// WA03, WA06: limits and isolation are the same where memory is reserved and used again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn wa03_limits_hold_for_pooled_instances() {
-    let options = EngineOptions { cache: Some(cache()), pooling: true, ahead: 2, ..EngineOptions::default() };
+    let options =
+        EngineOptions { cache: Some(cache()), pooling: true, prewarm: true, ..EngineOptions::default() };
     let engine = Engine::new(&options);
     let plugin = Plugin::load(&engine, "guest", Source::File(hostile()), &Limits::default()).await.unwrap();
     let mut toolbox = Toolbox::default();
@@ -348,7 +345,7 @@ async fn wa03_limits_hold_for_pooled_instances() {
 /// The same plugin with the same rights and different limits never shares an instance.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn wa06_instances_made_ahead_have_the_limits_of_their_call() {
-    let options = EngineOptions { cache: Some(cache()), ahead: 4, ..EngineOptions::default() };
+    let options = EngineOptions { cache: Some(cache()), prewarm: true, ..EngineOptions::default() };
     let engine = Engine::new(&options);
     let plugin = Plugin::load(&engine, "guest", Source::File(hostile()), &Limits::default()).await.unwrap();
     let toolbox = |limits: Limits| {
@@ -363,9 +360,9 @@ async fn wa06_instances_made_ahead_have_the_limits_of_their_call() {
         (toolbox(Limits { memory: 4 << 20, ..Limits::default() }), toolbox(Limits::default()));
     let fill = json!({ "bytes": 8 << 20 });
     for _ in 0..5 {
-        made_ahead(&plugin, (&[&small, &large], "count_calls"), 8).await;
+        made_ahead(&plugin, &small, "count_calls").await;
         assert_eq!(crate::common::call(&large, "fill", fill.clone()).await.content, "filled 8388608 bytes");
-        made_ahead(&plugin, (&[&small, &large], "count_calls"), 8).await;
+        made_ahead(&plugin, &large, "count_calls").await;
         assert!(crate::common::call(&small, "fill", fill.clone()).await.is_error);
     }
 }

@@ -54,9 +54,9 @@ fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
 }
 
-fn engine(ahead: usize, pooling: bool) -> Engine {
+fn engine(prewarm: bool, pooling: bool) -> Engine {
     let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("bench");
-    Engine::new(&EngineOptions { cache: Some(cache), ahead, pooling, ..EngineOptions::default() })
+    Engine::new(&EngineOptions { cache: Some(cache), prewarm, pooling, ..EngineOptions::default() })
 }
 
 fn component(name: &str) -> std::path::PathBuf {
@@ -96,7 +96,7 @@ fn call_in(
 /// One call, with what a program adds to it: five secrets to leave out, and the journal.
 fn journal() {
     let (runtime, directory) = (runtime(), tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap());
-    let toolbox = toolbox(&runtime, &engine(EngineOptions::DEFAULT_AHEAD, true), "hello", &Grant::none());
+    let toolbox = toolbox(&runtime, &engine(true, true), "hello", &Grant::none());
     let redactor = Redactor::default();
     redactor.add(&[1, 2, 3, 4, 5].map(|n| SecretString::from(format!("sk-{n}{}", "Ab9_x".repeat(18)))));
     let journal = journal::open(directory.path(), Program::default(), KeptJournal::default());
@@ -119,13 +119,13 @@ fn dispatch() {
     let arguments = json!({ "name": "you" });
     let floor = floor::Floor::new(&component("hello"));
     let variants = [
-        ("dispatch, fresh", 0, false),
-        ("dispatch, fresh, pool", 0, true),
-        ("dispatch, made ahead", 4, false),
-        ("dispatch, made ahead, pool", 4, true),
+        ("dispatch, fresh", false, false),
+        ("dispatch, fresh, pool", false, true),
+        ("dispatch, made ahead", true, false),
+        ("dispatch, made ahead, pool", true, true),
     ];
-    let boxes = variants.map(|(name, ahead, pooling)| {
-        (name, toolbox(&runtime, &engine(ahead, pooling), "hello", &Grant::none()))
+    let boxes = variants.map(|(name, prewarm, pooling)| {
+        (name, toolbox(&runtime, &engine(prewarm, pooling), "hello", &Grant::none()))
     });
     let mut table = Table::new("one call of `hello`");
     table.row("floor: store, instantiate, call", || floor.call("hello", &arguments));
@@ -147,10 +147,10 @@ fn typed() {
     let runtime = runtime();
     let types = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/guests/built/types.wasm");
     let floor = floor::TypedFloor::new(&types, "greet");
-    let boxes = [("dispatch, fresh", 0, false), ("dispatch, made ahead, pool", 4, true)].map(
-        |(name, ahead, pooling)| {
+    let boxes = [("dispatch, fresh", false, false), ("dispatch, made ahead, pool", true, true)].map(
+        |(name, prewarm, pooling)| {
             let source = Source::File(types.clone());
-            (name, toolbox_of(&runtime, &engine(ahead, pooling), source, &Grant::none()))
+            (name, toolbox_of(&runtime, &engine(prewarm, pooling), source, &Grant::none()))
         },
     );
     let mut table = Table::new("one call of the typed function `greet`");
@@ -166,7 +166,7 @@ fn read() {
     let runtime = runtime();
     let directory = tempfile::tempdir().unwrap();
     let grant = Grant::none().with_read(Root::resolve(Path::new("/"), directory.path()).unwrap());
-    let toolbox = toolbox(&runtime, &engine(EngineOptions::DEFAULT_AHEAD, true), "files", &grant);
+    let toolbox = toolbox(&runtime, &engine(true, true), "files", &grant);
     let files = [("1 KiB", 1 << 10), ("1 MiB", 1 << 20)].map(|(name, size)| {
         let path = directory.path().join(size.to_string());
         std::fs::write(&path, "0123456789abcde\n".repeat(size / 16)).unwrap();
@@ -200,7 +200,7 @@ fn spinning() {
     const SPINNING: usize = 8;
     const CALLS: usize = 200;
     let runtime = runtime();
-    let engine = engine(EngineOptions::DEFAULT_AHEAD, true);
+    let engine = engine(true, true);
     let hostile = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/guests/built/hostile.wasm");
     let spin = toolbox_of(&runtime, &engine, Source::File(hostile), &Grant::none());
     let hello = toolbox(&runtime, &engine, "hello", &Grant::none());

@@ -61,9 +61,8 @@ fn main() {
 }
 
 fn engine(cache: &Path, many: bool, events: Events) -> Engine {
-    let ahead = if many { EngineOptions::DEFAULT_AHEAD } else { 0 };
     let cache = Some(cache.to_owned());
-    Engine::new(&EngineOptions { cache, ahead, pooling: many, events, ..EngineOptions::default() })
+    Engine::new(&EngineOptions { cache, prewarm: many, pooling: many, events, ..EngineOptions::default() })
 }
 
 fn load(runtime: &Runtime, engine: &Engine, component: &Path) -> Plugin {

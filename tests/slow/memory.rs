@@ -2,14 +2,11 @@
 
 #![cfg(target_os = "linux")]
 
-use std::time::Duration;
-
 use serde_json::json;
 
-use crate::ahead::LARGE;
 use crate::common::wait::until;
 use crate::serve::Stage;
-use crate::serve::peer::{Peer, text};
+use crate::serve::peer::Peer;
 
 /// A row of `/proc/PID/status`, in KiB.
 fn held(peer: &Peer, row: &str) -> u64 {
@@ -78,37 +75,4 @@ fn s19_what_guests_used_is_given_back() {
         round(&mut peer, &[("guest__recurse", json!({})), ("guest__fill", json!({"bytes": 2 << 20}))]);
     }
     await_held(&peer, "RssAnon", before + MOST);
-}
-
-/// S19: the pool of instances with a large memory, which reserves address space for each, is given back when the plugin is
-/// quiet, and made again. With no memory for such instances there is none.
-#[test]
-#[ignore = "by night: it measures time"]
-fn s19_what_was_made_for_calls_to_come_is_given_back() {
-    const PAUSE: Duration = Duration::from_millis(50);
-    let large = wat::parse_str(LARGE).unwrap();
-    let served = |memory: &str| {
-        // One that may write is not called on the thread that reads, where an instance is made quickly or not at all.
-        let plugin = "[[plugins]]\nname = \"large\"\ncomponent = \"large.wasm\"\ngrant.write = [\".\"]";
-        let stage = Stage::new(&format!("{plugin}\n[prewarm]\nmemory = \"{memory}\""));
-        std::fs::write(stage.path("large.wasm"), &large).unwrap();
-        let mut peer = Peer::open(&stage);
-        let before = called(&mut peer, 1, PAUSE);
-        // It shrinks by a little when a thread ends.
-        (called(&mut peer, 5, PAUSE).saturating_sub(before), before, stage, peer)
-    };
-    let (without, ..) = served("0MiB");
-    let (with, before, _stage, mut peer) = served("64MiB");
-    assert!(with > 3 << 20 && without < with / 4, "KiB reserved: {with}, {without}");
-    await_held(&peer, "VmSize", before + with / 4);
-    assert!(called(&mut peer, 5, PAUSE) > before + with / 2, "it is made again");
-}
-
-/// The address space after so many calls of `large`.
-fn called(peer: &mut Peer, times: usize, pause: Duration) -> u64 {
-    for _ in 0..times {
-        assert_eq!(text(&peer.call("large__touch", json!({}))), "5");
-        std::thread::sleep(pause);
-    }
-    held(peer, "VmSize")
 }

@@ -43,7 +43,7 @@ async fn says(toolbox: &Toolbox, session: &Session, tool: &str, arguments: Value
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "by night: it measures time"]
 async fn s08_one_plugin_keeps_nobody_waiting() {
-    let options = EngineOptions { cache: Some(cache()), pooling: true, ahead: 0, ..EngineOptions::default() };
+    let options = EngineOptions { cache: Some(cache()), pooling: true, ..EngineOptions::default() };
     let engine = Engine::new(&options);
     let mut toolbox = Toolbox::default();
     put(&mut toolbox, &engine, "greedy", Source::File(hostile())).await;

@@ -73,10 +73,6 @@ impl Default for Reuse {
     }
 }
 
-/// Bytes of linear memory of all instances that wait for a call (`[prewarm] memory`) where program.toml says nothing:
-/// sixteen interpreters, or a hundred small tools.
-pub const PREWARMED_MEMORY: u64 = 256 << 20;
-
 /// How much of the journal is kept (`[journal]`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeptJournal {

@@ -105,8 +105,8 @@ pub trait Tool: Send + Sync {
     /// short call costs no switch of threads. A hint about the next call with the rights `grant`; `false` is
     /// always right, and the default.
     ///
-    /// `true` promises that the first poll only computes, for well under a millisecond: it opens no file, starts no
-    /// thread or process, and returns `Pending` where it would wait. The future is moved to the runtime at its first
+    /// `true` promises that the first poll only computes, for well under a millisecond, and reads files of this machine: it
+    /// starts no thread or process, and returns `Pending` where it would wait. The future is moved to the runtime at its first
     /// `Pending`, so everything after that is free of this promise.
     ///
     /// Where the promise is broken, that caller's further calls and its cancel are not read before the poll returns,

@@ -45,7 +45,7 @@ pub use self::entry::Located;
 use self::entry::Notes;
 pub use self::label::Label;
 use self::machine::JournalKeys;
-pub use self::machine::{BackendTable, ContainerEngine, Prewarm, Sandbox, TelemetryTable};
+pub use self::machine::{BackendTable, ContainerEngine, Sandbox, TelemetryTable};
 pub use self::name::{Name, NameError, ToolName, Variable};
 pub use self::nats::{NatsLogin, NatsStorage, NatsTable, NatsUrl};
 pub use self::package::Package;
@@ -152,9 +152,6 @@ table! {
         #[read(JournalKeys::KIND, |entry| JournalKeys::from_value(entry).map(KeptJournal::from))]
         #[also("log", "audit")]
         pub journal: KeptJournal = KeptJournal::default(),
-        /// memory of plugins' instances that wait for a call
-        #[also("warm", "prewarmed", "instances", "pool")]
-        pub prewarm: Prewarm = Prewarm::default(),
         /// where traces and metrics of calls are sent
         #[also("otel", "opentelemetry", "tracing", "metrics")]
         pub telemetry: Option<TelemetryTable> = None,

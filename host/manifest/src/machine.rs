@@ -1,5 +1,5 @@
 //! The tables about this machine: `[sandbox]` (how far tools reach), `[backend]` (where commands run),
-//! `[journal]`, `[prewarm]` and `[telemetry]`. Opens and resolves nothing. `[sandbox]` applies to `bash`,
+//! `[journal]` and `[telemetry]`. Opens and resolves nothing. `[sandbox]` applies to `bash`,
 //! command tools, MCP servers and the built-in plugins; a declared plugin has its own grant.
 
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use super::section::Section;
 use super::table::{choices, table};
 use super::values::{URL, host_of};
 use haft_core::grant::{CredentialStore, SandboxMode};
-use haft_core::limit::{KeptJournal, PREWARMED_MEMORY};
+use haft_core::limit::KeptJournal;
 use haft_core::net::is_loopback;
 use haft_core::words;
 
@@ -114,18 +114,6 @@ const MAX_FILES: u64 = 1024;
 impl From<JournalKeys> for KeptJournal {
     fn from(JournalKeys { size, keep }: JournalKeys) -> Self {
         Self { size: size.max(keep / MAX_FILES), keep }
-    }
-}
-
-table! {
-    /// Instances of plugins that are made before they are called, by a process that makes many calls.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub struct Prewarm = "[prewarm]" {
-        /// of all instances that wait for a call, given back when there was none for half a minute; `0MiB` for no such
-        /// instances, default `256MiB`, at most `64GiB`
-        #[read(size 0..=64 << 30)]
-        #[also("max_memory", "size", "limit")]
-        pub memory: u64 = PREWARMED_MEMORY,
     }
 }
 

@@ -5,7 +5,7 @@ mod linker;
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, OnceLock};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use wasmtime::component::{Component, InstancePre};
@@ -20,9 +20,8 @@ use crate::component::compile::{Compilations, Tier};
 use crate::component::listing::LISTING;
 use crate::component::source::{Digest, Source};
 use crate::debug::{Recorder, strip};
-use crate::instance::allocator::{self, MemoryStrategy};
+use crate::instance::allocator;
 use crate::instance::state::GuestState;
-use crate::instance::waiting_memory::WaitingMemory;
 use crate::threads::descriptors;
 use crate::threads::epoch::EpochClock;
 use crate::threads::landlock::LandlockState;
@@ -30,8 +29,6 @@ use crate::wasi::files::{ProtectedPaths, ProtectedPathsCache};
 use crate::wasi::http::Connector;
 use haft_core::event::Events;
 use haft_core::grant::{Grant, Reach};
-use haft_core::limit::PREWARMED_MEMORY;
-use haft_core::sync::Lock;
 use haft_core::sync::TryOnceLock;
 
 /// How an engine is to be made.
@@ -43,12 +40,9 @@ pub struct EngineOptions {
     pub writable: Vec<Reach>,
     /// Keep memory for instances reserved and reuse it. Worth its start-up where many calls are made.
     pub pooling: bool,
-    /// Instances of each plugin in use that are made ahead of its next calls; at most
-    /// [`MAX_AHEAD`](Self::MAX_AHEAD). A process that makes one call has no use for any.
-    pub ahead: usize,
-    /// Bytes of linear memory of all those together, at most; `None` for [`PREWARMED_MEMORY`]. Is given back when
-    /// there was no call for some seconds.
-    pub ahead_memory: Option<u64>,
+    /// Make an instance ahead of the next call of a plugin in use whose calls are long or may write. A process that makes
+    /// one call has no use for it.
+    pub prewarm: bool,
     /// Where slow compilations are reported.
     pub events: Events,
     /// What takes down for an author how calls go.
@@ -56,13 +50,6 @@ pub struct EngineOptions {
     /// Compile a component in less than half the time at first, to slower code, and once more, optimized and beside its
     /// calls, when there were many or a long one. Where there is no cache, or a recorder, it is optimized at once.
     pub tiered: bool,
-}
-
-impl EngineOptions {
-    /// Sixteen instances of a plugin: a few MiB for a Rust plugin, 200 for one with a Python inside.
-    pub const MAX_AHEAD: usize = 16;
-    /// What eight calls at once use up while the next is being made.
-    pub const DEFAULT_AHEAD: usize = 4;
 }
 
 /// Compiles and runs components. Clones share everything.
@@ -73,8 +60,6 @@ struct EngineShared {
     options: EngineOptions,
     /// Made when the first component needs it; or why it could not be.
     calls: TryOnceLock<EngineAndImports>,
-    /// For prewarmed instances of a large memory; there as long as a plugin has such.
-    prewarm_engine: Lock<Weak<EngineAndImports>>,
     clock: EpochClock,
     threads: Threads,
     client: Arc<Connector>,
@@ -85,22 +70,17 @@ struct EngineShared {
     protected_paths: ProtectedPathsCache,
     compilations: Compilations,
     idle_slot: Arc<Semaphore>,
-    waiting_memory: WaitingMemory,
 }
 
-/// A wasmtime engine with one memory strategy, and everything that components may import.
-pub(super) struct EngineAndImports {
+/// A wasmtime engine, and everything that components may import.
+struct EngineAndImports {
     engine: wasmtime::Engine,
     imports: Imports,
 }
 
 impl EngineAndImports {
-    pub(super) fn wasmtime(&self) -> &wasmtime::Engine {
-        &self.engine
-    }
-
-    fn new(memory: MemoryStrategy, options: &EngineOptions) -> wasmtime::Result<Self> {
-        let mut config = allocator::config(memory);
+    fn new(pooling: bool, options: &EngineOptions) -> wasmtime::Result<Self> {
+        let mut config = allocator::config(pooling);
         if let Some(recorder) = &options.recorder {
             recorder.configure(&mut config);
         }
@@ -111,12 +91,12 @@ impl EngineAndImports {
     /// Pools instances if the options ask for it and the address space can be reserved.
     fn for_calls(options: &EngineOptions) -> wasmtime::Result<Self> {
         if options.pooling {
-            match Self::new(MemoryStrategy::Pooled, options) {
+            match Self::new(true, options) {
                 Err(error) => tracing::debug!(%error, "no pool for instances"),
                 made => return made,
             }
         }
-        Self::new(MemoryStrategy::Mapped, options)
+        Self::new(false, options)
     }
 }
 
@@ -129,7 +109,6 @@ impl Engine {
         Self(Arc::new(EngineShared {
             options: options.clone(),
             calls: TryOnceLock::new(),
-            prewarm_engine: Lock::default(),
             clock: EpochClock::new(options.recorder.as_ref().is_some_and(Recorder::has_profile)),
             threads: Threads::new(),
             client: Arc::default(),
@@ -138,7 +117,6 @@ impl Engine {
             protected_paths: ProtectedPathsCache::default(),
             compilations,
             idle_slot: Arc::new(Semaphore::new(allocator::MAX_IDLE)),
-            waiting_memory: WaitingMemory::new(options.ahead_memory.unwrap_or(PREWARMED_MEMORY)),
         }))
     }
 
@@ -166,25 +144,6 @@ impl Engine {
         self.calls().map(|part| &part.engine)
     }
 
-    /// The engine for prewarmed instances of a large memory, to be held as long as there are such; compiled code is the
-    /// same for both engines.
-    pub(super) fn prewarm_engine(&self) -> Option<Arc<EngineAndImports>> {
-        let bytes = self.0.waiting_memory.bytes();
-        if !self.0.options.pooling || allocator::whole_slots(bytes) == 0 {
-            return None;
-        }
-        let mut shared = self.0.prewarm_engine.lock();
-        if let Some(part) = shared.upgrade() {
-            return Some(part);
-        }
-        let made = EngineAndImports::new(MemoryStrategy::PooledWhole(bytes), &self.0.options);
-        let part = made.inspect_err(|error| tracing::debug!(%error, "no pool for large instances")).ok()?;
-        let part = Arc::new(part);
-        self.0.clock.also(part.engine.weak());
-        *shared = Arc::downgrade(&part);
-        Some(part)
-    }
-
     pub(super) fn clock(&self) -> &EpochClock {
         &self.0.clock
     }
@@ -208,19 +167,14 @@ impl Engine {
         self.0.protected_paths.for_grant(grant)
     }
 
-    /// Instances of each plugin to be made ahead.
-    pub(super) fn ahead(&self) -> usize {
-        self.0.options.ahead.min(EngineOptions::MAX_AHEAD)
+    /// Whether instances are made ahead of calls.
+    pub(super) fn prewarms(&self) -> bool {
+        self.0.options.prewarm
     }
 
     /// A permit to hold an idle instance; `None` where the pool has no room for another.
     pub(super) fn idle_slot(&self) -> Option<OwnedSemaphorePermit> {
         self.0.idle_slot.clone().try_acquire_owned().ok()
-    }
-
-    /// The memory for instances that wait for a call.
-    pub(super) fn waiting_memory(&self) -> &WaitingMemory {
-        &self.0.waiting_memory
     }
 
     /// The compilations under way, which bounds and reports them.
@@ -265,7 +219,7 @@ impl Engine {
         let [quick, optimizing] = &self.0.compilers;
         let slot = if tier == Tier::Quick { quick } else { optimizing };
         let make = || {
-            let mut config = allocator::config(MemoryStrategy::Mapped);
+            let mut config = allocator::config(false);
             tier.configure(&mut config);
             wasmtime::Engine::new(&config).inspect_err(|error| tracing::debug!(%error, "no compiler")).ok()
         };
@@ -326,12 +280,7 @@ impl Engine {
 
     /// Links a component to everything it may import.
     pub(super) fn link(&self, component: &Component) -> Result<InstancePre<GuestState>, LoadError> {
-        let prewarm = self.0.prewarm_engine.lock().upgrade();
-        let part = match &prewarm {
-            Some(part) if wasmtime::Engine::same(&part.engine, component.engine()) => part,
-            _ => self.calls()?,
-        };
-        part.imports.link(component).map_err(|error| LoadError::link(&error))
+        self.calls()?.imports.link(component).map_err(|error| LoadError::link(&error))
     }
 }
 

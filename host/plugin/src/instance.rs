@@ -2,15 +2,13 @@
 //! within a tick of the epoch clock.
 
 pub(crate) mod allocator;
+pub(crate) mod idle;
 pub(crate) mod prewarm;
 pub(crate) mod residual;
 pub(crate) mod reuse;
 pub(crate) mod state;
-pub(crate) mod waiting_memory;
-pub(crate) mod warm_pool;
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use tokio::sync::OwnedSemaphorePermit;
 use wasmtime::{AsContextMut, Store, UpdateDeadline};
@@ -46,13 +44,10 @@ const MAX_CONCURRENT: usize = 3 * MAX_HANDLES;
 pub(super) struct Instance {
     store: Store<GuestState>,
     guest: Box<dyn Guest>,
-    pub(super) made: Instant,
     calls: u32,
     recorder: Option<Recorder>,
-    /// While no guest works in it.
-    spare: Option<OwnedSemaphorePermit>,
-    /// Of the memory for instances that wait for a call, while it does.
-    waiting_memory: Option<OwnedSemaphorePermit>,
+    /// While it waits for a call.
+    slot: Option<OwnedSemaphorePermit>,
 }
 
 impl Instance {
@@ -85,10 +80,7 @@ impl Instance {
         });
         let bounds = bounds(&store);
         match bounds.hold(component.instantiate(&mut store)).await {
-            Ok(guest) => {
-                let made = Instant::now();
-                Ok(Self { store, guest, made, calls: 0, recorder, spare: None, waiting_memory: None })
-            }
+            Ok(guest) => Ok(Self { store, guest, calls: 0, recorder, slot: None }),
             Err(error) => Err(ended(&error, &mut store, recorder.as_ref())),
         }
     }
@@ -106,14 +98,14 @@ impl Instance {
         denied.opened || !decisions.list().is_empty()
     }
 
-    /// Holds it while no guest works in it.
-    pub(super) fn set_aside(&mut self, spare: OwnedSemaphorePermit) {
-        self.spare = Some(spare);
+    /// Holds `slot` while it waits for a call.
+    pub(super) fn set_aside(&mut self, slot: OwnedSemaphorePermit) {
+        self.slot = Some(slot);
     }
 
-    /// Holds it while it waits for its first call. `memory`: of what all instances that wait may have.
-    pub(super) fn set_waiting(&mut self, spare: OwnedSemaphorePermit, memory: OwnedSemaphorePermit) {
-        (self.spare, self.waiting_memory) = (Some(spare), Some(memory));
+    /// Whether it was made ahead of its first call, which has not begun.
+    pub(super) fn is_prewarmed(&self) -> bool {
+        self.slot.is_some() && self.calls == 0
     }
 
     /// What the guest has.
@@ -161,7 +153,7 @@ impl Instance {
     pub(super) async fn call(mut self, call: &Arc<Call>) -> (Result<Result<Output, ToolError>, End>, Self) {
         self.store.data_mut().begin(call.clone());
         self.calls += 1;
-        (self.spare, self.waiting_memory) = (None, None);
+        self.slot = None;
         self.store.as_context_mut().set_epoch_deadline(1);
         let called = bounds(&self.store).hold(self.guest.call(&mut self.store, call)).await;
         (called.map_err(|error| self.ended(&error)), self)

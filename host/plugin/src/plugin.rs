@@ -1,7 +1,6 @@
 //! A plugin: a component whose tools are known. Its code is loaded, or compiled, at the first call (`code`).
 
 mod code;
-pub(crate) mod prewarm_code;
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -13,7 +12,6 @@ use self::code::Code;
 use super::contract::Contract;
 use super::engine::Engine;
 use super::failure::LoadError;
-use super::instance::Instance;
 use crate::component::adapt;
 use crate::component::discover::{self, Identity};
 use crate::component::listing::{Listing, Uncallable};
@@ -21,13 +19,12 @@ use crate::component::offered;
 use crate::component::record;
 use crate::component::source::{Digest, Source};
 use crate::debug::symbols::Symbols;
+use crate::instance::idle::{self, IdleInstances};
 use crate::instance::reuse::Reuse;
-use crate::instance::warm_pool::WarmPool;
 use crate::options::{Belongings, PluginOptions};
 use crate::threads::shares::Tenant;
 use haft_core::call::{Offers, ToolDef};
 use haft_core::limit::Limits;
-use haft_core::sync::Lock;
 
 /// A component whose tools are known. Clones share everything.
 #[derive(Clone)]
@@ -48,15 +45,10 @@ pub(super) struct PluginShared {
     pub(super) belongings: Belongings,
     pub(super) symbols: Symbols,
     /// Where instances serve several calls.
-    pub(super) reuse: Option<Arc<Reuse>>,
-    pub(super) warm_pool: WarmPool,
+    pub(super) reuse: Option<Reuse>,
+    pub(super) idle: Arc<IdleInstances>,
     pub(super) calls: AtomicU64,
     pub(super) is_prewarming: AtomicBool,
-    /// Whether a task that drops expired instances is running.
-    pub(super) is_expiring: AtomicBool,
-    /// Used instances that wait for a thread to drop them.
-    pub(super) discarded: Lock<Vec<Instance>>,
-    pub(super) is_discarding: AtomicBool,
 }
 
 /// What has been found out about a component.
@@ -126,7 +118,8 @@ impl Plugin {
         (code, optimized): (OnceLock<Result<Code, String>>, OnceLock<Code>),
         options: PluginOptions,
     ) -> Self {
-        let reuse = options.reuse.map(|settings| Arc::new(Reuse::new(settings)));
+        let max_idle = options.reuse.map_or(idle::PREWARMED, |settings| settings.max_idle);
+        let reuse = options.reuse.map(Reuse::new);
         let belongings = Belongings { options, classes: discovered.listing.classes.as_slice().into() };
         Self(Arc::new(PluginShared {
             name,
@@ -139,20 +132,15 @@ impl Plugin {
             belongings,
             symbols: Symbols::default(),
             reuse,
-            warm_pool: WarmPool::new(engine.ahead()),
+            idle: Arc::new(IdleInstances::new(max_idle)),
             calls: AtomicU64::new(0),
             is_prewarming: AtomicBool::default(),
-            is_expiring: AtomicBool::default(),
-            discarded: Lock::default(),
-            is_discarding: AtomicBool::default(),
         }))
     }
 
-    /// How many instances wait for a call, made ahead of it ([`EngineOptions::ahead`]): at most twice that number.
-    ///
-    /// [`EngineOptions::ahead`]: crate::EngineOptions::ahead
+    /// How many instances wait for a call: one that was made ahead of it, or those that are reused.
     pub fn waiting_instances(&self) -> usize {
-        self.0.warm_pool.waiting()
+        self.0.idle.count()
     }
 
     /// The tools it lists, by the names it gives them.

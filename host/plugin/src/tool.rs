@@ -20,9 +20,11 @@ use crate::contract::answer::{self, Output};
 use crate::denials::grant_place::GrantPlace;
 use crate::denials::hints::{HintContext, with_hints};
 use crate::denials::journal_notes;
-use crate::instance::reuse::{InstancePermit, InstanceRights, NoInstance};
+use crate::instance::idle::InstanceRights;
+use crate::instance::reuse::{InstancePermit, NoInstance, Reuse};
 use crate::instance::state::GuestState;
 use crate::plugin::{Plugin, PluginShared};
+use crate::storage;
 use crate::threads::epoch::EpochTicks;
 use crate::threads::permits::{NoPermit, Permit};
 use crate::threads::shares::Tenant;
@@ -31,7 +33,7 @@ use crate::threads::writable::Writable;
 use crate::wasi::files::named;
 use haft_core::call::{ToolCall, ToolDef, ToolResult};
 use haft_core::grant::{Grant, Reach};
-use haft_core::tool::inline::{self, ThreadLoad};
+use haft_core::tool::inline;
 use haft_core::tool::{Context, Preparation, Schema, Subject, SubjectArgument, Tool, ToolError, foreign};
 
 /// One tool of a plugin.
@@ -63,13 +65,20 @@ enum Failure {
     ByHost(End, Vec<String>),
 }
 
-/// What a call leaves, to be dropped once the caller has its answer.
-struct Remains {
-    plugin: Arc<PluginShared>,
-    call: Arc<Call>,
+/// What a guest's work came to.
+struct Worked {
+    outcome: Outcome,
+    /// The instance, where it is to be dropped.
     instance: Option<Instance>,
+    /// Whether that was made ahead of the call.
+    was_prewarmed: bool,
+}
+
+/// What a call leaves, to be dropped once the caller has its answer, the instance before the permit for the next one.
+struct Remains {
+    _instance: Option<Instance>,
     /// Where the plugin's instances serve several calls.
-    instance_permit: Option<InstancePermit>,
+    _instance_permit: Option<InstancePermit>,
     _ticking: EpochTicks,
 }
 
@@ -109,11 +118,14 @@ impl Tool for PluginTool {
     }
 
     fn may_run_inline(&self, grant: &Grant) -> bool {
-        // A guest with a directory can block on a disk or a pipe.
-        self.shared.last_calls.were_short()
-            && self.shared.plugin.is_loaded()
-            && !Writable::needs_opening(grant)
-            && grant.preopens().is_empty()
+        let Self { shared, .. } = self;
+        let may_write = if shared.def.hints.read_only {
+            // It is handed nothing else to write.
+            storage::granted(grant).next().is_some()
+        } else {
+            Writable::needs_opening(grant)
+        };
+        !may_write && shared.plugin.is_loaded() && shared.last_calls.were_short(grant)
     }
 
     /// A guest writes where its grant says, sends to the hosts of its grant, and keeps things of its own; there is no
@@ -232,19 +244,25 @@ impl ToolShared {
     ) -> Result<Outcome, NoAnswer> {
         let threads = self.plugin.engine.threads();
         let (writable, begins_inline) = (call.writable.clone().unwrap_or_default(), call.begins_inline);
+        let (plugin, grant, limits) = (self.plugin.clone(), call.grant.clone(), call.limits);
         let served = self.clone().serve(call, instance_permit);
         let mut served: Pin<Box<dyn Future<Output = (Outcome, Remains)> + Send>> = Box::pin(served);
         if begins_inline {
             if let Poll::Ready((outcome, remains)) = threads.poll_inline(&writable, served.as_mut())? {
-                inline::defer_cleanup(move |load| remains.clear_here(permit, load));
+                inline::defer_cleanup(move || drop((remains, permit)));
                 return Ok(outcome);
             }
             // At once: until this call ends, others would take as long of the thread that read them.
-            self.last_calls.note(false);
+            self.last_calls.note(false, &grant);
         }
         let sent = threads.run(permit, writable, move |handle, sender| {
             let (outcome, remains) = handle.block_on(served);
-            remains.clear(sender.send(outcome).is_ok());
+            if sender.send(outcome).is_ok() {
+                // The caller may have been woken on this very processor: it goes first.
+                std::thread::yield_now();
+                PluginShared::prewarm_later(&plugin, grant, limits);
+            }
+            drop(remains);
         });
         sent.await
     }
@@ -255,40 +273,53 @@ impl ToolShared {
         call: Arc<Call>,
         instance_permit: Option<InstancePermit>,
     ) -> (Outcome, Remains) {
-        let plugin = self.plugin.clone();
-        let ticking = plugin.engine.clock().keep_ticking();
-        let worked = Box::pin(self.work(&call, instance_permit.is_some()));
-        let ((outcome, instance), is_short) = short_call::measure(worked).await;
-        self.last_calls.note(is_short);
+        let ticking = self.plugin.engine.clock().keep_ticking();
+        let working = Box::pin(self.work(&call, instance_permit.is_some()));
+        let (Worked { outcome, instance, was_prewarmed }, is_short) = short_call::measure(working).await;
+        if !was_prewarmed {
+            self.last_calls.note(is_short, &call.grant);
+        }
         // An instance that was kept may serve the next call before this one is cleaned up.
         let instance_permit = instance_permit.filter(|_| instance.is_some());
-        (outcome, Remains { plugin, call, instance, instance_permit, _ticking: ticking })
+        (outcome, Remains { _instance: instance, _instance_permit: instance_permit, _ticking: ticking })
     }
 
-    /// Has a guest work for a call. Returns the instance too where it is to be dropped.
-    async fn work(&self, call: &Arc<Call>, is_reused: bool) -> (Outcome, Option<Instance>) {
+    /// Has a guest work for a call.
+    async fn work(&self, call: &Arc<Call>, is_reused: bool) -> Worked {
         let plugin = &self.plugin;
         let rights = is_reused.then(|| InstanceRights::for_call(call));
         let instance = match plugin.take_or_make(call, rights.as_ref()).await {
             Ok(instance) => instance,
-            Err(end) => return (Err(self.stopped(end, None, call)), None),
+            Err(end) => {
+                let outcome = Err(self.stopped(end, None, call));
+                return Worked { outcome, instance: None, was_prewarmed: false };
+            }
         };
+        let was_prewarmed = instance.is_prewarmed();
         let nth = plugin.calls.fetch_add(1, Ordering::Relaxed);
         let _considered = PluginShared::consider_optimizing(plugin, nth);
-        let (outcome, instance) = instance.call(call).await;
+        let (outcome, mut instance) = instance.call(call).await;
         let state = instance.state();
         // Before the caller has its answer: the next call may write there.
         call.changes.end();
         call.writable.iter().for_each(Writable::release);
         plugin.log_output(state);
+        if state.files.leads_elsewhere {
+            self.last_calls.led_elsewhere(&call.grant);
+        }
         state.shared.decisions.emit_to(&call.id, &call.events);
         journal_notes::used(&call.notes, state, self.def.hints.read_only);
         let is_alive = outcome.is_ok();
         let outcome = self.outcome(outcome, state, call);
-        match (&plugin.reuse, rights.filter(|_| is_alive)) {
-            (Some(reuse), Some(rights)) => (outcome, reuse.keep(&plugin.engine, instance, rights)),
-            _ => (outcome, Some(instance)),
+        let may_keep = |reuse: &Reuse| is_alive && reuse.may_keep(&mut instance);
+        if plugin.reuse.as_ref().is_some_and(may_keep)
+            && let Some(slot) = plugin.engine.idle_slot()
+        {
+            instance.renew();
+            plugin.idle.put(&plugin.engine, instance, slot, rights);
+            return Worked { outcome, instance: None, was_prewarmed };
         }
+        Worked { outcome, instance: Some(instance), was_prewarmed }
     }
 
     /// What the end of a guest's work means for the caller.
@@ -351,33 +382,6 @@ impl ToolShared {
     }
 }
 
-impl Remains {
-    /// Drops the instance, and prewarms others if the caller received the answer.
-    fn clear(self, prewarm: bool) {
-        let Self { plugin, call, instance, instance_permit, _ticking } = self;
-        if prewarm {
-            // The caller may have been woken on this very processor: it goes first.
-            std::thread::yield_now();
-            PluginShared::prewarm_later(&plugin, call.grant.clone(), call.limits);
-        }
-        drop(instance);
-        // Now the next call may have an instance.
-        drop(instance_permit);
-    }
-
-    /// Drops the instance after an inline call: on this thread, or on another one if the next call is waiting and there
-    /// is a processor for it.
-    fn clear_here(self, permit: Permit, load: ThreadLoad) {
-        let Self { plugin, call, instance, _ticking, .. } = self;
-        let to_drop = instance.into_iter().filter_map(|instance| match load {
-            ThreadLoad::Idle | ThreadLoad::Saturated => Some(instance),
-            ThreadLoad::Busy => PluginShared::discard_later(&plugin, instance, &call.grant, call.limits),
-        });
-        drop((to_drop.last(), permit));
-        PluginShared::prewarm_here(&plugin, &call.grant, &call.limits, load);
-    }
-}
-
 impl PluginShared {
     /// Does what a call needs and its guest's thread may not do: loads the component, which may have to be compiled and
     /// cached, and opens the writable directories.
@@ -392,12 +396,12 @@ impl PluginShared {
 
     /// An instance that waits for such a call, or a new one. `rights`: where instances serve several calls.
     async fn take_or_make(&self, call: &Arc<Call>, rights: Option<&InstanceRights>) -> Result<Instance, End> {
-        let waiting = match (&self.reuse, rights) {
-            (Some(reuse), Some(rights)) => reuse.take(call, rights),
-            _ => self.warm_pool.take(&call.grant, &call.limits),
-        };
-        if let Some(instance) = waiting {
+        if let Some(instance) = self.idle.take(call, rights) {
             return Ok(instance);
+        }
+        if let Some(reuse) = &self.reuse {
+            // The oldest give way to the one that is to be made.
+            self.idle.shrink(reuse.free());
         }
         let linked = self.linked().map_err(End::new)?;
         Instance::create(&self.engine, linked, &self.belongings, call).await

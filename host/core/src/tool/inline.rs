@@ -14,8 +14,8 @@ use tokio::runtime::Handle;
 
 pub use self::threads::{InlineThread, InlineThreads};
 
-/// Drops what a call left, on this thread or, where the thread is busy, on another one.
-type Cleanup = Box<dyn FnOnce(ThreadLoad)>;
+/// Drops what a call left.
+type Cleanup = Box<dyn FnOnce()>;
 
 /// Cleanups that are run together while calls are waiting: half of what eight calls leave.
 const BATCH: usize = 4;
@@ -25,17 +25,12 @@ const BATCH: usize = 4;
 pub enum ThreadLoad {
     /// No call is waiting: cleaning up delays none.
     Idle,
-    /// At least one call is waiting: cleaning up belongs on another thread.
+    /// At least one call is waiting.
     Busy,
-    /// The same where every processor has a thread like this one: another thread would only take the processor from
-    /// them, and wait for their heaps.
-    Saturated,
 }
 
 thread_local! {
     static ENABLED: Cell<bool> = const { Cell::new(false) };
-    /// What it means for this thread to be busy.
-    static BUSY: Cell<ThreadLoad> = const { Cell::new(ThreadLoad::Busy) };
     static CLEANUPS: RefCell<Vec<Cleanup>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -45,12 +40,6 @@ pub fn enable() {
     ENABLED.set(true);
 }
 
-/// The same for one of as many threads as there are processors.
-pub fn enable_on_every_processor() {
-    BUSY.set(ThreadLoad::Saturated);
-    enable();
-}
-
 /// Runs the deferred cleanups of the calling thread, unless calls are waiting and fewer than `BATCH` are queued.
 /// The owner of the thread calls this when the answers are written, and before it blocks.
 pub fn run_cleanups(load: ThreadLoad) {
@@ -58,10 +47,8 @@ pub fn run_cleanups(load: ThreadLoad) {
         let is_time = load == ThreadLoad::Idle || cleanups.len() >= BATCH;
         if is_time { std::mem::take(cleanups) } else { Vec::new() }
     });
-    // A client that made several calls at once is likely to make more soon.
-    let load = if cleanups.len() > 1 || load != ThreadLoad::Idle { BUSY.get() } else { load };
     for cleanup in cleanups {
-        cleanup(load);
+        cleanup();
     }
 }
 
@@ -101,7 +88,7 @@ pub async fn leave() {
 }
 
 /// Queues a cleanup for the next [`run_cleanups`] on the calling thread.
-pub fn defer_cleanup(cleanup: impl FnOnce(ThreadLoad) + 'static) {
+pub fn defer_cleanup(cleanup: impl FnOnce() + 'static) {
     CLEANUPS.with_borrow_mut(|cleanups| cleanups.push(Box::new(cleanup)));
 }
 
@@ -111,29 +98,24 @@ mod tests {
 
     use super::*;
 
-    /// Defers one cleanup per call, runs them with `load`, and returns the load that each one that ran was given.
-    fn loads_of_cleanups(calls: usize, load: ThreadLoad) -> Vec<ThreadLoad> {
-        let loads = Rc::new(RefCell::new(Vec::new()));
+    /// Defers one cleanup per call, and runs them with `load`; how many ran.
+    fn cleanups_run(calls: usize, load: ThreadLoad) -> usize {
+        let ran = Rc::new(Cell::new(0));
         for _ in 0..calls {
-            let loads = loads.clone();
-            defer_cleanup(move |load| loads.borrow_mut().push(load));
+            let ran = ran.clone();
+            defer_cleanup(move || ran.set(ran.get() + 1));
         }
         run_cleanups(load);
-        let first = loads.take();
+        let first = ran.get();
         run_cleanups(ThreadLoad::Idle);
-        assert_eq!(first.len() + loads.take().len(), calls, "every cleanup runs, and runs once");
+        assert_eq!(ran.get(), calls, "every cleanup runs, and runs once");
         first
     }
 
     #[test]
     fn cleanups_run_when_the_thread_is_idle_or_a_batch_is_full() {
-        assert_eq!(loads_of_cleanups(1, ThreadLoad::Idle), [ThreadLoad::Idle]);
-        assert_eq!(loads_of_cleanups(2, ThreadLoad::Idle), [ThreadLoad::Busy; 2], "more calls come soon");
-        assert_eq!(loads_of_cleanups(BATCH - 1, ThreadLoad::Busy), [], "the batch is not full");
-        assert_eq!(loads_of_cleanups(BATCH, ThreadLoad::Busy), [ThreadLoad::Busy; BATCH]);
-        enable_on_every_processor();
-        assert_eq!(loads_of_cleanups(1, ThreadLoad::Idle), [ThreadLoad::Idle]);
-        assert_eq!(loads_of_cleanups(2, ThreadLoad::Idle), [ThreadLoad::Saturated; 2]);
-        assert_eq!(loads_of_cleanups(BATCH, ThreadLoad::Busy), [ThreadLoad::Saturated; BATCH]);
+        assert_eq!(cleanups_run(2, ThreadLoad::Idle), 2);
+        assert_eq!(cleanups_run(BATCH - 1, ThreadLoad::Busy), 0, "the batch is not full");
+        assert_eq!(cleanups_run(BATCH, ThreadLoad::Busy), BATCH);
     }
 }

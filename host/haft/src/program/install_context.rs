@@ -8,7 +8,7 @@ use super::options::Options;
 use super::{Dirs, rights};
 use haft_core::grant::Grant;
 use haft_core::lookup::HostPrograms;
-use haft_manifest::{Manifest, Prewarm};
+use haft_manifest::Manifest;
 use haft_package::oci::{Access, CredentialFiles};
 use haft_package::{Installer, Progress, Project, Store};
 use haft_plugin_host::Engine;
@@ -72,7 +72,7 @@ impl InstallContext {
             return Ok(engine);
         }
         let grants = std::iter::once(&self.sandbox).chain(&self.declared);
-        let made = rights::engine((&self.options, Prewarm::default()), &self.dirs, &self.confiner, grants)?;
+        let made = rights::engine(&self.options, &self.dirs, &self.confiner, grants)?;
         Ok(self.engine.get_or_init(|| made))
     }
 }

@@ -12,7 +12,7 @@ use super::under::Under;
 use haft_core::grant::{Grant, Root};
 use haft_core::report::Problem;
 use haft_core::trace::Trace;
-use haft_manifest::{Manifest, Prewarm};
+use haft_manifest::Manifest;
 use haft_package::Bundle;
 use haft_plugin_host::{Engine, EngineOptions};
 use haft_sandbox::BackendConfig;
@@ -71,7 +71,7 @@ impl<'a> Rights<'a> {
         problems.extend(withheld);
         let confiner = options.confiner.clone().unwrap_or_default();
         let all = [&grant, &files].into_iter().chain(&plugins).chain(packages.iter().flatten());
-        let engine = engine((options, manifest.prewarm), dirs, &confiner, all)?;
+        let engine = engine(options, dirs, &confiner, all)?;
         if manifest.has_children() || installed.iter().any(Installed::has_commands) {
             problems.extend(children(&confiner, &grant, options.many_calls));
         }
@@ -132,7 +132,7 @@ fn children(confiner: &Confiner, grant: &Grant, many_calls: bool) -> Option<Prob
 
 /// The engine of plugins with the grants `grants`.
 pub(super) fn engine<'g>(
-    (options, prewarm): (&Options, Prewarm),
+    options: &Options,
     dirs: &Dirs,
     confiner: &Confiner,
     grants: impl Iterator<Item = &'g Grant>,
@@ -145,8 +145,7 @@ pub(super) fn engine<'g>(
         cache: Some(dirs.cache.join("components")),
         writable: exposed.map(|grant| grant.writable().clone()).collect(),
         pooling: options.many_calls,
-        ahead: if options.many_calls { EngineOptions::DEFAULT_AHEAD } else { 0 },
-        ahead_memory: Some(prewarm.memory),
+        prewarm: options.many_calls,
         events: options.events.clone(),
         recorder: options.recorder.clone(),
         tiered: true,

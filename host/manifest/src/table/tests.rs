@@ -53,7 +53,7 @@ fn documented_defaults_hold() {
     let tool = "[program]\nname = \"p\"\nversion = \"1.0.0\"\n[[tools]]\nname = \"t\"\ndescription = \"d\"\ncommand = \"c\"\n";
     let plugin = "[[plugins]]\nname = \"p\"\ncomponent = \"c\"\n";
     let inside = |table: &Table, name: &str| table.key(name).and_then(|key| key.kind.table()).unwrap();
-    let cases: [(String, &Table, Shown); 15] = [
+    let cases: [(String, &Table, Shown); 14] = [
         (tool.into(), &CommandTool::TABLE, |found| format!("{:?}", found.tools)),
         (plugin.into(), &Plugin::TABLE, |found| format!("{:?}", found.plugins)),
         (format!("{plugin}[plugins.limits]\n"), inside(&Plugin::TABLE, "limits"), |found| {
@@ -75,7 +75,6 @@ fn documented_defaults_hold() {
         }),
         ("[serve]\n".into(), &Serve::TABLE, |found| format!("{:?}", found.serve)),
         ("[journal]\n".into(), inside(&Manifest::TABLE, "journal"), |found| format!("{:?}", found.journal)),
-        ("[prewarm]\n".into(), &Prewarm::TABLE, |found| format!("{:?}", found.prewarm)),
         ("[nats.storage]\n".into(), &NatsStorage::TABLE, |found| format!("{:?}", found.nats)),
         ("[sandbox]\n".into(), &Sandbox::TABLE, |found| format!("{:?}", found.sandbox)),
         ("[builtins]\n".into(), &Builtins::TABLE, |found| format!("{:?}", found.builtins)),

@@ -8,13 +8,11 @@ use std::time::Duration;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use wasmtime::component::Component;
 
-use super::prewarm_code::{PrewarmCode, PrewarmComponent};
 use super::{Discovered, PluginShared};
 use crate::component::compile::Tier;
 use crate::component::discover;
 use crate::contract::linked::LinkedComponent;
 use crate::failure::LoadError;
-use crate::instance::allocator;
 use crate::threads::NoAnswer;
 
 /// Calls in one process after which quick code is worth being optimized: of fewer, compiling takes longer than all of them.
@@ -28,13 +26,11 @@ const LONG: Duration = Duration::from_secs(1);
 pub(super) struct Code {
     linked: LinkedComponent,
     tier: Tier,
-    /// The same for prewarmed instances.
-    prewarm: PrewarmCode,
 }
 
 impl Code {
     pub(super) fn new(linked: LinkedComponent, tier: Tier) -> Self {
-        Self { linked, tier, prewarm: PrewarmCode::default() }
+        Self { linked, tier }
     }
 }
 
@@ -57,37 +53,6 @@ impl PluginShared {
         self.engine.wasmtime().map_err(|error| unloadable(&error))?;
         let load = || self.load().map_err(|error| unloadable(&error));
         self.code.get_or_init(load).as_ref().map_err(String::clone)
-    }
-
-    /// What prewarmed instances are made of, if it is loaded.
-    pub(crate) fn prewarm_component(&self) -> Option<PrewarmComponent> {
-        self.code().ok()?.prewarm.get()
-    }
-
-    /// Loads what prewarmed instances are made of. Not to be called on a guest's thread.
-    pub(crate) fn load_prewarm_component(&self) {
-        if let Ok(code) = self.code() {
-            self.load_prewarm_component_of(code);
-        }
-    }
-
-    fn load_prewarm_component_of(&self, code: &Code) {
-        let separate = || {
-            let engine =
-                allocator::is_large(code.linked.component()).then(|| self.engine.prewarm_engine())??;
-            let (component, _) = self.cached_component(engine.wasmtime())?;
-            let linked = self.link(&component);
-            let linked =
-                linked.inspect_err(|error| tracing::debug!(%error, "component not linked twice")).ok()?;
-            Some((linked, engine))
-        };
-        code.prewarm.load(|| PrewarmComponent { separate: separate() });
-    }
-
-    /// Gives back what was kept for prewarmed instances. Takes a while, and is not to be called on a guest's thread.
-    pub(crate) fn release_prewarm_component(&self) {
-        let loaded = [self.code.get().and_then(|code| code.as_ref().ok()), self.optimized.get()];
-        drop(loaded.into_iter().flatten().map(|code| code.prewarm.release()).collect::<Vec<_>>());
     }
 
     /// The component, if its code is in the cache.
@@ -181,8 +146,6 @@ impl PluginShared {
         let Discovered { source, digest, key, listing } = &*self.discovered;
         let component = discover::optimize(&self.engine, source, (digest, key), listing)?;
         let code = self.code_of(&component, Tier::Optimized)?;
-        // Now: the next to ask for it may be a guest's thread, which opens no file.
-        self.load_prewarm_component_of(&code);
         // Nobody else does this for the plugin.
         let _ = self.optimized.set(code);
         Ok(())

@@ -16,7 +16,7 @@ const TICK: Duration = Duration::from_millis(5);
 /// How often it is looked where a guest is, for a profile: a call of a tenth of a second is seen some hundred times.
 const PROFILE_TICK: Duration = Duration::from_millis(1);
 
-/// Advances the epoch of its engines while there is an [`EpochTicks`].
+/// Advances the epoch of its engine while there is an [`EpochTicks`].
 pub(crate) struct EpochClock(Arc<Shared>);
 
 struct Shared {
@@ -27,7 +27,7 @@ struct Shared {
 
 #[derive(Default)]
 struct ClockState {
-    engines: Vec<EngineWeak>,
+    engine: Option<EngineWeak>,
     running: usize,
     /// Whether the clock's thread waits for a guest to run. Waking it costs a system call, so it is done only then.
     stands: bool,
@@ -44,19 +44,12 @@ impl EpochClock {
         Self(Arc::new(Shared { tick, state: Lock::default(), changed: Condvar::new() }))
     }
 
-    /// Starts the clock's thread with its first engine, before which no guest can run.
+    /// Starts the clock's thread with its engine, before which no guest can run.
     pub(crate) fn start(&self, engine: EngineWeak) -> std::io::Result<()> {
-        self.also(engine);
+        self.0.state.lock().engine = Some(engine);
         let own = self.0.clone();
         thread::Builder::new().name("haft-clock".into()).spawn(move || own.tick())?;
         Ok(())
-    }
-
-    /// Advances the epoch of another engine as well, as long as there is one.
-    pub(crate) fn also(&self, engine: EngineWeak) {
-        let engines = &mut self.0.state.lock().engines;
-        engines.retain(|known| known.upgrade().is_some());
-        engines.push(engine);
     }
 
     /// Keeps the clock going until the answer is dropped.
@@ -74,7 +67,7 @@ impl Shared {
     fn tick(&self) {
         while self.wait_until_running() {
             thread::sleep(self.tick);
-            for engine in self.state.lock().engines.iter().filter_map(EngineWeak::upgrade) {
+            if let Some(engine) = self.state.lock().engine.as_ref().and_then(EngineWeak::upgrade) {
                 engine.increment_epoch();
             }
         }

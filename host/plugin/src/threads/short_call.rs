@@ -6,9 +6,16 @@ use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
+use crate::threads::writable;
+use haft_core::grant::{Grant, Reach};
+use haft_core::sync::Lock;
+
 /// The longest call that counts as short. Many times what such a call computes, and too short for waiting callers to
 /// notice. An unoptimised build of haft needs more.
 const SHORT_CALL: Duration = Duration::from_millis(if cfg!(debug_assertions) { 10 } else { 1 });
+
+/// The longest that a short call takes where it waits for its processor or a disk.
+const LONGEST: Duration = SHORT_CALL.saturating_mul(50);
 
 /// What a call comes to, and whether it is short. Other threads may have the processor in between: for a call that
 /// waits for nothing, what counts is the time of the processor. Otherwise calls would stay long on a busy machine, since
@@ -23,52 +30,93 @@ pub(crate) async fn measure<F: Future>(call: F) -> (F::Output, bool) {
     let output = output.await;
     // A call that is polled once began and ended on the same thread.
     let computed = || polls == 1 && processor_time().saturating_sub(used) < SHORT_CALL;
-    (output, begun.elapsed() < SHORT_CALL || computed())
+    let took = begun.elapsed();
+    (output, took < SHORT_CALL || took < LONGEST && computed())
 }
 
 /// What the last calls of a tool were.
-#[derive(Debug, Default)]
-pub(crate) struct LastCalls(AtomicU8);
+#[derive(Debug)]
+pub(crate) struct LastCalls {
+    left: AtomicU8,
+    read: Lock<Read>,
+}
+
+/// The directories that calls might read.
+#[derive(Debug)]
+struct Read {
+    directories: Reach,
+    /// Whether all of them, and what calls followed paths to, are on this machine.
+    is_local: bool,
+}
+
+impl Default for LastCalls {
+    fn default() -> Self {
+        let read = Read { directories: Reach::Roots(Vec::new()), is_local: true };
+        Self { left: AtomicU8::default(), read: Lock::new(read) }
+    }
+}
 
 impl LastCalls {
     /// A long call after short ones changes nothing yet: any may be, on a busy machine, and calls that are read
     /// meanwhile would all go to threads of their own, where they are in each other's way.
     const FORGIVEN: u8 = 1;
 
-    /// Notes a call that was short, or was not.
-    pub(crate) fn note(&self, is_short: bool) {
-        if is_short {
-            self.0.store(1 + Self::FORGIVEN, Ordering::Relaxed);
-        } else {
+    /// Notes a call that was short, or was not. One that another machine may keep waiting the next time counts as neither.
+    pub(crate) fn note(&self, is_short: bool, grant: &Grant) {
+        if !is_short {
             let less = |left: u8| left.checked_sub(1);
             // Nothing is left to take away where there were no short ones.
-            let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+            let _ = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+        } else if self.is_local(grant) {
+            self.left.store(1 + Self::FORGIVEN, Ordering::Relaxed);
         }
     }
 
-    /// Whether the next one is likely to be short.
-    pub(crate) fn were_short(&self) -> bool {
-        self.0.load(Ordering::Relaxed) > 0
+    /// Whether the next one, with these rights, is likely to be short.
+    pub(crate) fn were_short(&self, grant: &Grant) -> bool {
+        let has_short = self.left.load(Ordering::Relaxed) > 0;
+        let read = self.read.lock();
+        has_short && read.is_local && read.directories == grant.readable()
+    }
+
+    /// Notes that a call with these rights followed a path to another file system: so will the next.
+    pub(crate) fn led_elsewhere(&self, grant: &Grant) {
+        *self.read.lock() = Read { directories: grant.readable(), is_local: false };
+    }
+
+    /// Whether all directories of a grant are on this machine. Opens them where it is another grant than before.
+    fn is_local(&self, grant: &Grant) -> bool {
+        let directories = grant.readable();
+        {
+            let read = self.read.lock();
+            if read.directories == directories {
+                return read.is_local;
+            }
+        }
+        let is_local = writable::is_local(&directories);
+        *self.read.lock() = Read { directories, is_local };
+        is_local
     }
 }
 
 /// The processor time that a guest may use of the thread that read its call. What others use of the processor in between
-/// does not count.
+/// does not count, as long as it is not [`LONGEST`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct InlineTime {
     /// Of the thread's processor time.
     end: Duration,
+    begun: Instant,
 }
 
 impl InlineTime {
     /// That of a call which begins now, on this thread.
     pub(crate) fn from_now() -> Self {
-        Self { end: processor_time().saturating_add(SHORT_CALL) }
+        Self { end: processor_time().saturating_add(SHORT_CALL), begun: Instant::now() }
     }
 
     /// Whether it is used up. Asked on the thread that began the call.
     pub(crate) fn is_over(&self) -> bool {
-        processor_time() >= self.end
+        processor_time() >= self.end || self.begun.elapsed() >= LONGEST
     }
 }
 
@@ -82,18 +130,36 @@ fn processor_time() -> Duration {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
+    use haft_core::grant::Root;
 
     #[test]
     fn one_long_call_is_forgiven() {
         let calls = LastCalls::default();
-        assert!(!calls.were_short(), "nothing is known yet");
+        let grant = Grant::none();
+        assert!(!calls.were_short(&grant), "nothing is known yet");
         for (is_short, were_short) in
             [(false, false), (true, true), (false, true), (false, false), (false, false)]
         {
-            calls.note(is_short);
-            assert_eq!(calls.were_short(), were_short);
+            calls.note(is_short, &grant);
+            assert_eq!(calls.were_short(&grant), were_short);
         }
+    }
+
+    #[test]
+    fn short_calls_with_other_directories_say_nothing() {
+        let (calls, directory) = (LastCalls::default(), tempfile::tempdir().unwrap());
+        let root = |path: &str| Root::resolve(Path::new("/"), Path::new(path)).unwrap();
+        let other = Grant::none().with_read(root(directory.path().to_str().unwrap()));
+        calls.note(true, &Grant::none());
+        assert!(!calls.were_short(&other));
+        calls.note(true, &other);
+        assert_eq!(calls.were_short(&other), writable::is_local(&other.readable()));
+        let far = Grant::none().with_read(root("/dev/fd"));
+        calls.note(true, &far);
+        assert!(!calls.were_short(&far), "of a file system that is not known to be quick");
     }
 
     /// Computes for longer than a short call does.

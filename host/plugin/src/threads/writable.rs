@@ -136,6 +136,11 @@ impl Writable {
     }
 }
 
+/// Whether all of these directories are on a disk of this machine or in its memory. What is mounted below them need not be.
+pub(crate) fn is_local(reach: &Reach) -> bool {
+    reach.roots().iter().all(|root| root.open().is_ok_and(|directory| platform::is_local(&directory)))
+}
+
 fn open(root: &Root) -> io::Result<Directory> {
     let directory = root.open()?;
     let identity = platform::identity(&directory)?;

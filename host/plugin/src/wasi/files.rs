@@ -87,6 +87,7 @@ impl HostDescriptor for Files<'_> {
         let request = OpenRequest::new(open_flags, flags)?;
         let what_for = if request.changes() { AccessKind::Write } else { AccessKind::Read };
         let (directory, path) = self.at(&fd, path, what_for)?;
+        self.stay_or_leave(&directory, &path).await;
         let opened = self.open(&directory, &path, links(path_flags), request);
         self.record_refusal((&directory, &path), what_for, &opened);
         self.push(opened?)
@@ -103,6 +104,7 @@ impl HostDescriptor for Files<'_> {
             return Ok(stand_in::stat());
         }
         let (directory, path) = self.at(&fd, path, AccessKind::Read)?;
+        self.stay_or_leave(&directory, &path).await;
         let seen = self.resolve_visible(&directory, &path, links(flags), self.bounds());
         self.record_refusal((&directory, &path), AccessKind::Read, &seen);
         let seen = self.push_metadata_handle(seen?.file)?;
@@ -122,6 +124,7 @@ impl HostDescriptor for Files<'_> {
             return Ok(stand_in::HASH);
         }
         let (directory, path) = self.at(&fd, path, AccessKind::Read)?;
+        self.stay_or_leave(&directory, &path).await;
         let seen = self.resolve_visible(&directory, &path, links(flags), self.bounds())?;
         let seen = self.push_metadata_handle(seen.file)?;
         let hash = self.inner.metadata_hash(Resource::new_borrow(seen.rep())).await;
@@ -132,6 +135,7 @@ impl HostDescriptor for Files<'_> {
     async fn readlink_at(&mut self, fd: Resource<Descriptor>, path: String) -> FsResult<String> {
         self.enter(&fd);
         let (directory, path) = self.at(&fd, path, AccessKind::Read)?;
+        self.stay_or_leave(&directory, &path).await;
         self.resolve_visible(&directory, &path, Links::Keep, Bounds::Beneath)?;
         let place = self.inner.table.push(Descriptor::Dir(directory))?;
         let target = self.inner.readlink_at(Resource::new_borrow(place.rep()), path).await;

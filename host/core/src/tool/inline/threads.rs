@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::runtime::Builder;
 use tokio::sync::{mpsc, oneshot};
 
-use super::{ThreadLoad, enable_on_every_processor, run_cleanups};
+use super::{ThreadLoad, enable, run_cleanups};
 
 /// Threads at most: guests and what else they need take as many processors again.
 const MOST: usize = 16;
@@ -81,7 +81,7 @@ impl InlineThread {
             .on_thread_park(|| run_cleanups(ThreadLoad::Idle))
             .build()?;
         std::thread::Builder::new().name(name.into()).spawn(move || {
-            enable_on_every_processor();
+            enable();
             runtime.block_on(async {
                 while let Some((work, counted)) = waiting.recv().await {
                     let work = work();

@@ -58,7 +58,6 @@ impl Finder<'_> {
             program: _,
             required_tools: _,
             journal: _,
-            prewarm: _,
             agent: _,
             // Looked for on PATH, and never run.
             host_requirements: _,

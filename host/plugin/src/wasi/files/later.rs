@@ -1,5 +1,6 @@
 //! `wasi:filesystem` of WASI 0.3. Every path and every change goes through the implementation for WASI 0.2, whose checks
-//! they are; this file has other types around it. None of it waits for another thread: a guest's own may block on a disk.
+//! they are; this file has other types around it. None of it waits for another thread: a guest's own may block on a disk. One
+//! that reads calls is left before a path is followed.
 
 mod convert;
 mod streams;
@@ -22,6 +23,7 @@ use wasmtime_wasi::p3::filesystem::{FilesystemError, FilesystemResult};
 
 use self::convert::{earlier, later};
 use crate::wasi::files::{Files, HasFiles};
+use haft_core::tool::inline;
 
 /// What a guest does with its files, by way of the store.
 type Guest<S> = Accessor<S, HasFiles>;
@@ -189,6 +191,7 @@ impl<S: 'static> HostDescriptorWithStore<S> for HasFiles {
         flags: PathFlags,
         path: String,
     ) -> FilesystemResult<DescriptorStat> {
+        inline::leave().await;
         let flags = earlier::path_flags(flags);
         with_files(guest, async |files| Earlier::stat_at(files, fd, flags, path).await).map(later::stat)
     }
@@ -228,6 +231,7 @@ impl<S: 'static> HostDescriptorWithStore<S> for HasFiles {
         open_flags: OpenFlags,
         flags: DescriptorFlags,
     ) -> FilesystemResult<Resource<Descriptor>> {
+        inline::leave().await;
         let path_flags = earlier::path_flags(path_flags);
         let (open_flags, flags) = (earlier::open_flags(open_flags), earlier::descriptor_flags(flags));
         with_files(guest, async |files| {
@@ -240,6 +244,7 @@ impl<S: 'static> HostDescriptorWithStore<S> for HasFiles {
         fd: Resource<Descriptor>,
         path: String,
     ) -> FilesystemResult<String> {
+        inline::leave().await;
         with_files(guest, async |files| Earlier::readlink_at(files, fd, path).await)
     }
 
@@ -302,6 +307,7 @@ impl<S: 'static> HostDescriptorWithStore<S> for HasFiles {
         flags: PathFlags,
         path: String,
     ) -> FilesystemResult<MetadataHashValue> {
+        inline::leave().await;
         let flags = earlier::path_flags(flags);
         with_files(guest, async |files| Earlier::metadata_hash_at(files, fd, flags, path).await)
             .map(later::metadata_hash)

@@ -139,11 +139,12 @@ impl ProtectedPaths {
         self.by_place(&path, &mut strongest);
         self.by_identity(identity(&object.stat), true, &mut strongest);
         if object.kind() == FileType::Directory {
-            self.check_ancestors(&object.file, &path, &mut strongest)?;
+            self.check_ancestors((&object.file, identity(&object.stat)), &path, &mut strongest)?;
         } else {
             let parent = parent(&path, &object.stat)?;
-            self.by_identity(identity(&fstat(&parent)?), false, &mut strongest);
-            self.check_ancestors(&parent, path.parent().unwrap_or(&path), &mut strongest)?;
+            let own = identity(&fstat(&parent)?);
+            self.by_identity(own, false, &mut strongest);
+            self.check_ancestors((&parent, own), path.parent().unwrap_or(&path), &mut strongest)?;
         }
         Ok(strongest.0)
     }
@@ -171,8 +172,9 @@ impl ProtectedPaths {
         let mut strongest = StrongestProtection::default();
         let place = real_path(directory)?;
         self.by_place(&place, &mut strongest);
-        self.by_identity(identity(&fstat(directory)?), false, &mut strongest);
-        self.check_ancestors(directory, &place, &mut strongest)?;
+        let own = identity(&fstat(directory)?);
+        self.by_identity(own, false, &mut strongest);
+        self.check_ancestors((directory, own), &place, &mut strongest)?;
         let (place, inside) = (place.join(name), strongest.0.map(|protection| protection.level));
         let there = statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).ok().map(|stat| identity(&stat));
         let is_way = |protected: &&ProtectedDirectory| {
@@ -201,11 +203,10 @@ impl ProtectedPaths {
     /// Adds the protection of every directory above `directory`, which is at `place`.
     fn check_ancestors(
         &self,
-        directory: &File,
+        (directory, own): (&File, FileId),
         place: &Path,
         strongest: &mut StrongestProtection,
     ) -> io::Result<()> {
-        let own = identity(&fstat(directory)?);
         let known = (own, place.to_owned());
         if self.free.lock().contains(&known) {
             return Ok(());

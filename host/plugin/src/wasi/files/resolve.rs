@@ -77,6 +77,11 @@ pub(super) fn resolve_path(directory: &Dir, path: &str, links: Links, bounds: Bo
     Object::from_file(file).map_err(error)
 }
 
+/// Whether `path` leads from the file system of `directory` to another one.
+pub(super) fn leads_elsewhere(directory: &Dir, path: &str) -> bool {
+    platform::leads_elsewhere(&directory.dir, path)
+}
+
 /// The directory `path` below `directory`, to do something to its entries.
 pub(super) fn enter(directory: &Dir, path: &str) -> FsResult<File> {
     let found = resolve_path(directory, path, Links::Follow, Bounds::Beneath)?;

@@ -14,7 +14,7 @@ use wasmtime_wasi::{FsPerms, OpenMode};
 use super::private::{PrivateDirectories, PrivateDisks, PrivateHandles};
 use super::protected::ProtectedPaths;
 use super::relative::RelativePaths;
-use super::resolve::{Bounds, Links};
+use super::resolve::{self, Bounds, Links};
 use crate::call::ActiveCall;
 use crate::denials::denied_access::DeniedAccess;
 use crate::threads::writable::Writable;
@@ -22,6 +22,7 @@ use crate::wasi::capability::{Capability, HasCapability, NewGuest, View};
 use crate::wasi::disk_budget::Disk;
 use haft_core::grant::{Grant, Reach};
 use haft_core::limit::Limits;
+use haft_core::tool::inline;
 use haft_core::undo::Changes;
 use haft_state::Kept;
 
@@ -42,6 +43,7 @@ pub(crate) struct Files<'a> {
     pub(super) private_handles: &'a mut PrivateHandles,
     /// The private directory that this works in.
     pub(super) inside: Option<Kept>,
+    pub(super) leads_elsewhere: &'a mut bool,
     /// Keeps what is changed.
     changes: &'a Changes,
     /// As many as there are streams of WASI 0.3 from and into files, and one.
@@ -61,6 +63,8 @@ pub(crate) struct FileState {
     relative: RelativePaths,
     /// As many as there are streams of WASI 0.3 from and into files, and one.
     open_streams: Arc<()>,
+    /// Whether the guest left the thread that read its call for a path to another file system.
+    pub(crate) leads_elsewhere: bool,
 }
 
 impl Capability for FileState {
@@ -71,6 +75,7 @@ impl Capability for FileState {
             private: PrivateDirectories::default(),
             relative: RelativePaths::new(guest.can_ask),
             open_streams: Arc::default(),
+            leads_elsewhere: false,
         }
     }
 
@@ -112,12 +117,22 @@ fn files(View { shared, own }: View<'_, FileState>) -> Files<'_> {
         private_disks: &own.private.disks,
         private_handles: &mut own.private.handles,
         inside: None,
+        leads_elsewhere: &mut own.leads_elsewhere,
         changes: &shared.call.changes,
         open_streams: &own.open_streams,
     }
 }
 
 impl Files<'_> {
+    /// Has the guest leave the thread that read its call where `path` leads to another file system, which may be slow or
+    /// gone.
+    pub(super) async fn stay_or_leave(&mut self, directory: &Dir, path: &str) {
+        if inline::is_enabled() && resolve::leads_elsewhere(directory, path) {
+            *self.leads_elsewhere = true;
+            inline::leave().await;
+        }
+    }
+
     /// A second handle of the directory `fd` stands for.
     pub(super) fn directory(&self, fd: &Resource<Descriptor>) -> FsResult<Dir> {
         match self.inner.table.get(fd)? {

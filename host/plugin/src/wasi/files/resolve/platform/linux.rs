@@ -45,6 +45,13 @@ pub(in crate::wasi::files) fn find(
     Err(Errno::BUSY)
 }
 
+/// Whether `path` leads to another file system.
+pub(in crate::wasi::files) fn leads_elsewhere(directory: &File, path: &str) -> bool {
+    let resolve = ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_XDEV;
+    let found = openat2(directory, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), resolve);
+    matches!(found, Err(Errno::XDEV))
+}
+
 /// Opens a resolved object: the very same one, whatever became of its path.
 pub(in crate::wasi::files) fn reopen(seen: &File, how: OFlags) -> rustix::io::Result<File> {
     open(own_link(seen), how, Mode::empty()).map(File::from)
