@@ -91,3 +91,4 @@ mod wassette;
 mod web;
 mod words;
 mod workspace;
+mod wrap;

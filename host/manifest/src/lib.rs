@@ -41,6 +41,7 @@ mod table;
 mod telemetry;
 mod tool;
 mod values;
+mod wrapped;
 
 use std::fmt;
 use std::fs::File;
@@ -76,6 +77,7 @@ pub use self::server::{McpServer, Transport};
 pub use self::source::{PackageSource, SourceError};
 pub use self::telemetry::TelemetryTable;
 pub use self::tool::{Argument, ArgumentType, CommandTool, EXTRA_ARGS};
+pub use self::wrapped::Wrapped;
 
 use self::entry::Notes;
 use self::journal::JournalKeys;
