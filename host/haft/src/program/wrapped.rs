@@ -34,12 +34,8 @@ const SYSTEM: &[&str] = &[
 /// What a link of the system leads to elsewhere.
 const LINKED: &[&str] = &["/etc/resolv.conf", "/etc/localtime"];
 
-/// What an installation is made of that is not the system's: of an interpreter, a virtual environment, a version manager.
-const INSTALLATION: &[&str] =
-    &["bin", "installs", "lib", "lib64", "libexec", "plugins", "pyvenv.cfg", "shims", "versions"];
-
-/// Where an installation has its programs.
-const PROGRAMS: &[&str] = &["bin", "shims"];
+/// What an installation is made of that is not the system's: of an interpreter, or a virtual environment.
+const INSTALLATION: &[&str] = &["bin", "lib", "lib64", "libexec", "pyvenv.cfg"];
 
 /// Variables that name certificates, which every child is told of.
 const CERTIFICATES: &[&str] = &[
@@ -101,11 +97,17 @@ fn needed(files: &[PathBuf], home: &Path) -> Vec<Root> {
         .collect()
 }
 
-/// The parts of the installation that a program belongs to, if it is one: `PREFIX/bin/NAME`. A home directory is none.
+/// The parts of the installation that a program belongs to, if it is one: `PREFIX/bin/NAME`, or all of a version manager's
+/// with `PREFIX/shims/NAME`. A home directory is none.
 fn installation(program: &Path, home: &Path) -> Vec<PathBuf> {
-    let folder = program.parent().filter(|folder| PROGRAMS.iter().any(|name| folder.ends_with(name)));
-    let prefix = folder.and_then(Path::parent).filter(|prefix| !home.starts_with(prefix));
-    prefix.into_iter().flat_map(|prefix| INSTALLATION.iter().map(|part| prefix.join(part))).collect()
+    let folder = program.parent().unwrap_or(program);
+    match folder.parent().filter(|prefix| !home.starts_with(prefix)) {
+        Some(prefix) if folder.ends_with("bin") => {
+            INSTALLATION.iter().map(|part| prefix.join(part)).collect()
+        }
+        Some(prefix) if folder.ends_with("shims") => vec![prefix.to_owned()],
+        _ => Vec::new(),
+    }
 }
 
 /// Whether `path` belongs to the system, which nobody but its administrator changes.

@@ -56,7 +56,10 @@ pub(super) fn line(rights: &[Right], name: &str, command: &[String]) -> String {
     let mut line = "haft wrap".to_owned();
     for right in rights {
         // Writing to a `String` cannot fail.
-        let _ = write!(line, " --grant {}", shell_words::quote(&shown(right)));
+        let _ = match shown(right).split_once('=') {
+            Some((what, value)) => write!(line, " --grant {what}={}", shell_words::quote(value)),
+            None => write!(line, " --grant network"),
+        };
     }
     let _ = write!(line, " {}", shell_words::quote(name));
     if !command.is_empty() {

@@ -91,10 +91,9 @@ fn significant(text: &str) -> Vec<String> {
 /// error name is what it needs, if they name anything.
 pub(super) fn of_refusals(refused: &[Refusal], grant: &Grant, words: Option<&str>) -> Vec<Right> {
     let mut refused: Vec<&Refusal> = refused.iter().filter(|refusal| !refusal.is_incidental()).collect();
-    let is_connection = |refusal: &&Refusal| matches!(refusal, Refusal::Connect(_));
     match words {
-        Some(words) if refused.iter().any(|refusal| is_connection(refusal) || refusal.is_named_in(words)) => {
-            refused.retain(|refusal| is_connection(refusal) || refusal.is_named_in(words));
+        Some(words) if refused.iter().any(|refusal| is_needed(refusal, words)) => {
+            refused.retain(|refusal| is_needed(refusal, words));
         }
         Some(_) => {}
         // It works without; what it looks for where it was started is somebody else's.
@@ -109,6 +108,17 @@ pub(super) fn right(refusal: &Refusal, grant: &Grant) -> Option<Right> {
     match refusal {
         Refusal::Connect(_) => network(),
         refusal => Refusal::rights([refusal], grant).pop(),
+    }
+}
+
+/// Whether a program that failed with these `words` did so for what it was refused: a path that they name, or the network,
+/// which they call by another name.
+fn is_needed(refusal: &Refusal, words: &str) -> bool {
+    match refusal {
+        Refusal::Read(path) | Refusal::Write(path) | Refusal::Remove(path) => {
+            path.to_str().is_some_and(|path| words.contains(path))
+        }
+        Refusal::Connect(_) => true,
     }
 }
 

@@ -55,7 +55,8 @@ pub(super) struct Trial {
     pub(super) refused: Vec<Refusal>,
     pub(super) has_ended: bool,
     words: Arc<Lock<Vec<u8>>>,
-    errors: JoinHandle<()>,
+    /// Passes on its standard error; `None` once that has ended.
+    errors: Option<JoinHandle<()>>,
 }
 
 impl Trial {
@@ -81,19 +82,26 @@ impl Trial {
             refused: Vec::new(),
             has_ended: false,
             words,
-            errors,
+            errors: Some(errors),
         })
     }
 
     /// Sends the first `request` of a client, called `id`, and waits for the answer, the server's end, or until it was silent
     /// for too long.
     pub(super) async fn ask(&mut self, request: &[u8], id: &Value) -> anyhow::Result<()> {
+        if !request.is_empty() {
+            self.exchange(request, id).await?;
+        }
+        if self.has_ended && self.answer.is_none() {
+            self.hear_out().await;
+        }
+        Ok(())
+    }
+
+    async fn exchange(&mut self, request: &[u8], id: &Value) -> anyhow::Result<()> {
         let Self { server, streams: Some((input, output)), before, refused, .. } = self else {
             return Ok(());
         };
-        if request.is_empty() {
-            return Ok(());
-        }
         let mut deadline = Instant::now() + SILENT;
         let exchange = async {
             // A server that ended reads nothing.
@@ -104,14 +112,13 @@ impl Trial {
         let mut is_over = false;
         loop {
             tokio::select! {
-                answered = &mut exchange, if !is_over => match answered? {
-                    Some(line) => {
-                        self.answer = Some(line);
+                answered = &mut exchange, if !is_over => {
+                    self.answer = answered?;
+                    is_over = true;
+                    if self.answer.is_some() {
                         deadline = Instant::now() + LATE;
-                        is_over = true;
                     }
-                    None => is_over = true,
-                },
+                }
                 refusal = server.refusal() => match refusal? {
                     Some(refusal) => {
                         if matches!(refusal, Refusal::Connect(_)) && self.answer.is_none() {
@@ -127,13 +134,20 @@ impl Trial {
                 () = sleep_until(deadline) => break,
             }
         }
-        if self.has_ended && self.answer.is_none() {
-            if !is_over {
-                let _: Result<_, _> = timeout(LAST, exchange).await;
+        if self.has_ended && !is_over {
+            // What it wrote before its end.
+            if let Ok(answered) = timeout(LAST, exchange).await {
+                self.answer = answered?;
             }
-            let _: Result<_, _> = timeout(LAST, &mut self.errors).await;
         }
         Ok(())
+    }
+
+    /// Passes on the last of its standard error.
+    async fn hear_out(&mut self) {
+        if let Some(errors) = self.errors.take() {
+            let _: Result<_, _> = timeout(LAST, errors).await;
+        }
     }
 
     /// What it said on standard error, where it has not answered.
@@ -160,7 +174,7 @@ impl Trial {
         if !self.has_ended {
             watcher.watch(&mut self.server).await?;
         }
-        let _: Result<_, _> = timeout(LAST, &mut self.errors).await;
+        self.hear_out().await;
         Ok(self.server.finish().await?)
     }
 
