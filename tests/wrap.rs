@@ -403,6 +403,8 @@ fn a_wrapped_server_sees_nothing_of_another() {
     session.person(&yes());
     let found = session.receive()["result"]["found"].clone();
     assert_eq!(found["note"], "of the person", "{found}");
+    // What was agreed to is closed as well.
+    assert!(found["records"].as_str().unwrap().starts_with("refused"), "{found}");
     let homes = found["homes"].as_str().unwrap();
     // As root it sees an empty directory there.
     assert!(homes.starts_with("refused") || homes.matches("'home'").count() == 1, "{found}");

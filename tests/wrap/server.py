@@ -50,6 +50,7 @@ if LIKE == "keeping":
 if LIKE == "prying":
     homes = f"{ELSEWHERE}/.local/share/haft/wrap"
     found["homes"] = reach(lambda: [(home, os.listdir(f"{homes}/{home}")) for home in os.listdir(homes)])
+    found["records"] = reach(lambda: os.listdir(f"{ELSEWHERE}/.config/haft/wrap"))
     found["note"] = reach(lambda: read(f"{ELSEWHERE}/note"))
 if LIKE == "staying":
     signal.signal(signal.SIGHUP, signal.SIG_IGN)

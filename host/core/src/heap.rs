@@ -1,7 +1,10 @@
-//! Limits how much memory this process keeps without a use for it: freed memory of glibc's allocator, and the program's
-//! own code.
+//! Limits how much memory this process keeps without a use for it: freed memory of glibc's allocator, and code that ran once.
 
-#![cfg_attr(target_os = "linux", expect(unsafe_code, reason = "library calls, which say why they are sound"))]
+#![cfg_attr(target_env = "gnu", expect(unsafe_code, reason = "a library call, which says why it is sound"))]
+
+#[cfg_attr(target_os = "linux", path = "heap/platform/linux.rs")]
+#[cfg_attr(target_os = "macos", path = "heap/platform/macos.rs")]
+mod platform;
 
 /// The size in bytes from which a block has its own pages, which are returned when it is freed: the large blocks
 /// are arguments and answers. glibc starts with 128 KiB, raises the limit to 32 MiB as blocks are freed, and keeps
@@ -27,34 +30,7 @@ pub fn settle() {
     }
 }
 
-/// Lets go of the pages of this program's code: for a process that only waits from now on. What it needs of them is read
-/// again, from the cache of files.
+/// Drops what of this program's code is in memory: for a process that only waits from now on.
 pub fn let_go_of_code() {
-    #[cfg(target_os = "linux")]
-    for (start, end) in code() {
-        // SAFETY: `madvise(2)` drops pages of a file that are mapped without the right to write, and were never written:
-        // the kernel reads them again. No value changes.
-        let is_dropped =
-            unsafe { libc::madvise(start as *mut libc::c_void, end - start, libc::MADV_DONTNEED) };
-        tracing::debug!(start, end, is_dropped, "code");
-    }
-}
-
-/// Where files are mapped that are executed, and those parts of this program that nothing was written to when it was
-/// loaded: its beginning.
-#[cfg(target_os = "linux")]
-fn code() -> Vec<(usize, usize)> {
-    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
-    let own = std::env::current_exe().unwrap_or_default();
-    let range = |line: &str| {
-        let (range, rest) = line.split_once(' ')?;
-        let mut fields = rest.split_whitespace();
-        let (rights, offset) = (fields.next()?, fields.next()?);
-        let is_begin =
-            rights == "r--p" && offset.trim_start_matches('0').is_empty() && line.ends_with(own.to_str()?);
-        let (start, end) = range.split_once('-')?;
-        let address = |text| usize::from_str_radix(text, 16).ok();
-        (is_begin || (rights == "r-xp" && line.contains('/'))).then_some((address(start)?, address(end)?))
-    };
-    maps.lines().filter_map(range).collect()
+    platform::let_go_of_code();
 }

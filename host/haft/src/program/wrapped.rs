@@ -37,6 +37,9 @@ const LINKED: &[&str] = &["/etc/resolv.conf", "/etc/localtime"];
 /// What an installation is made of that is not the system's: of an interpreter, or a virtual environment.
 const INSTALLATION: &[&str] = &["bin", "lib", "lib64", "libexec", "pyvenv.cfg"];
 
+/// Where packages lie beside each other that use each other.
+const PACKAGES: &[&str] = &["node_modules", "site-packages"];
+
 /// Variables that name certificates, which every child is told of.
 const CERTIFICATES: &[&str] = &[
     "SSL_CERT_FILE",
@@ -97,17 +100,20 @@ fn needed(files: &[PathBuf], home: &Path) -> Vec<Root> {
         .collect()
 }
 
-/// The parts of the installation that a program belongs to, if it is one: `PREFIX/bin/NAME`, or all of a version manager's
-/// with `PREFIX/shims/NAME`. A home directory is none.
+/// What is installed together with a program: the parts of `PREFIX` of `PREFIX/bin/NAME`, all of a version manager's with
+/// `PREFIX/shims/NAME`, and packages beside its own. A home directory is no installation.
 fn installation(program: &Path, home: &Path) -> Vec<PathBuf> {
     let folder = program.parent().unwrap_or(program);
-    match folder.parent().filter(|prefix| !home.starts_with(prefix)) {
+    let mut all = match folder.parent().filter(|prefix| !home.starts_with(prefix)) {
         Some(prefix) if folder.ends_with("bin") => {
             INSTALLATION.iter().map(|part| prefix.join(part)).collect()
         }
         Some(prefix) if folder.ends_with("shims") => vec![prefix.to_owned()],
         _ => Vec::new(),
-    }
+    };
+    let is_of_packages = |place: &&Path| PACKAGES.iter().any(|packages| place.ends_with(packages));
+    all.extend(folder.ancestors().filter(is_of_packages).last().map(Path::to_owned));
+    all
 }
 
 /// Whether `path` belongs to the system, which nobody but its administrator changes.
