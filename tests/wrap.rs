@@ -369,6 +369,20 @@ fn rights_that_a_configuration_names_are_asked_for() {
 }
 
 #[test]
+fn what_is_named_beside_the_script_is_asked_for() {
+    let stage = Stage::new();
+    let words = [stage.words(&[], "echoing"), vec!["../note", "../notes"]].concat();
+    let mut session = Session::new(&mut stage.command(&words));
+    session.begin(&forms());
+    let asked = session.person(&json!({ "action": "decline" }));
+    for named in ["note", "notes"] {
+        let named = stage.place(named).canonicalize().unwrap();
+        assert!(asked.contains(&format!("  read={}\n", named.display())), "{asked}");
+    }
+    session.end();
+}
+
+#[test]
 fn a_variable_of_the_configuration_is_given_by_name() {
     let stage = Stage::new();
     let start = || {

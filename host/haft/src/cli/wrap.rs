@@ -115,8 +115,7 @@ impl Start {
     /// What the server may do with what was agreed to, and what starts it.
     fn prepared(&self) -> anyhow::Result<(Rights, ServiceSpec)> {
         let record = record::of_rights(&self.command, &self.agreed)?;
-        let files = [&[self.command.program.clone()], self.command.files.as_slice()].concat();
-        let rights = Rights::new(&self.dirs, &self.command.key, &record, &files)?;
+        let rights = Rights::new(&self.dirs, &self.command.key, &record, &self.command.started_from)?;
         let variable = |name: &str, value: &Path| (name.into(), value.into());
         let environment = vec![variable("HOME", &rights.home), variable("TMPDIR", &rights.temporary)];
         let Wrapping { program, arguments, .. } = &self.command;

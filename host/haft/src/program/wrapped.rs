@@ -65,7 +65,7 @@ pub struct Wrap {
 }
 
 impl Wrap {
-    /// What `record` gives. `key` names its home; `files` are what it is started from, and may be read with what is installed
+    /// What `record` gives. `key` names its home; `files` are what it is started from, and are read with what is installed
     /// beside them.
     ///
     /// # Errors

@@ -37,8 +37,12 @@ pub(super) struct Wrapping {
     pub(super) arguments: Vec<OsString>,
     /// The same in full, paths absolute.
     pub(super) words: Vec<String>,
-    /// What it is started from and the system does not have, without links.
+    /// What its words name and the system does not have, without links: files, whose contents are compared.
     pub(super) files: Vec<PathBuf>,
+    /// What has to be read to start it: the program, its interpreters, and the first file among the arguments, its script.
+    pub(super) started_from: Vec<PathBuf>,
+    /// Other files and directories among the arguments, which it gets no right to by being started.
+    pub(super) named: Vec<PathBuf>,
     /// What makes it this command: the name of its record and of its home.
     pub(super) key: String,
 }
@@ -52,20 +56,26 @@ impl Wrapping {
         let (program, arguments) = command.split_first().context("there is no command after `--`")?;
         let program = found(program)?;
         let real = real(&program).with_context(|| format!("`{}` cannot be found", program.display()))?;
-        let is_file = |word: &&OsString| here.join(word).is_file();
-        let named = arguments.iter().filter(is_file).filter_map(|word| self::real(&here.join(word)).ok());
-        let mut files: Vec<PathBuf> = [real.clone()].into_iter().chain(named).collect();
-        files.extend(interpreters(&real));
-        files.retain(|file| !is_of_system(file));
+        let places = arguments.iter().filter(|word| !word.is_empty()).map(|word| here.join(word));
+        let mut named: Vec<PathBuf> = places.filter_map(|place| self::real(&place).ok()).collect();
+        let mut started_from = vec![program.clone(), real.clone()];
+        started_from.extend(interpreters(&real));
+        let mut files: Vec<PathBuf> = started_from.iter().skip(1).chain(&named).cloned().collect();
+        files.retain(|file| file.is_file() && !is_of_system(file));
         files.sort();
         files.dedup();
+        if let Some(script) = named.iter().position(|place| place.is_file()) {
+            started_from.push(named.remove(script));
+        }
+        named.retain(|place| !is_of_system(place));
         let mut words = vec![text(program.as_os_str())?];
         for word in arguments {
             words.push(whole(word, here)?);
         }
         let name = name.unwrap_or_else(|| own_name(&words));
         let key = key(&name, &real, &words);
-        Ok(Self { name, program, arguments: arguments.to_vec(), words, files, key })
+        let arguments = arguments.to_vec();
+        Ok(Self { name, program, arguments, words, files, started_from, named, key })
     }
 
     /// What a record says of its files, where they are as they were; `None` where one is another. What the server itself

@@ -48,11 +48,13 @@ const COMMON_WORDS: &[&str] =
 /// Letters of a word that says something.
 const MIN_WORD: usize = 3;
 
-/// What the configuration of the client names: the directories among the arguments, and the variables that it sets.
+/// What the configuration of the client names: files and directories among the arguments, and the variables that it sets.
 pub(super) fn configured(command: &Wrapping) -> Vec<Right> {
-    let directories = command.words.iter().skip(1).filter(|word| Path::new(word).is_absolute());
-    let directories = directories.filter(|word| Path::new(word).is_dir());
-    let reads = directories.filter_map(|word| Proposal::for_path(Path::new(word)).right(Right::Read));
+    let read = |place: &PathBuf| {
+        let file = || place.to_str().map(|file| Right::Read(file.to_owned()));
+        if place.is_file() { file() } else { Proposal::for_path(place).right(Right::Read) }
+    };
+    let reads = command.named.iter().filter_map(read);
     distinct(reads.chain(variables(command).into_iter().map(Right::Env)).collect())
 }
 

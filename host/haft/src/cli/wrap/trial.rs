@@ -119,18 +119,16 @@ impl Trial {
                         deadline = Instant::now() + LATE;
                     }
                 }
-                refusal = server.refusal() => match refusal? {
-                    Some(refusal) => {
-                        if matches!(refusal, Refusal::Connect(_)) && self.answer.is_none() {
-                            deadline = deadline.min(Instant::now() + WITHOUT_NETWORK);
-                        }
-                        refused.push(refusal);
-                    }
-                    None => {
+                refusal = server.refusal() => {
+                    let Some(refusal) = refusal? else {
                         self.has_ended = true;
                         break;
+                    };
+                    if matches!(refusal, Refusal::Connect(_)) && self.answer.is_none() {
+                        deadline = deadline.min(Instant::now() + WITHOUT_NETWORK);
                     }
-                },
+                    refused.push(refusal);
+                }
                 () = sleep_until(deadline) => break,
             }
         }

@@ -98,20 +98,14 @@ fn why_closed(refusal: &Refusal, grant: &Grant) -> String {
     };
     match grant.closed_at(path).map(|closed| closed.why) {
         Some(Why::Store(store)) => {
-            format!(
-                "it belongs to the credential store `{store}`, which {} would open",
-                given(Right::Credentials(store))
-            )
+            let right = super::given::shown(&Right::Credentials(store));
+            format!("it belongs to the credential store `{store}`, which `--grant {right}` would open")
         }
         Some(Why::Own) => "it is haft's own".to_owned(),
         Some(Why::Denied) => "`deny` closes it".to_owned(),
         Some(Why::StartUp) => "programs run what it says without being told to".to_owned(),
         None => "a directory would have to be granted that holds too much".to_owned(),
     }
-}
-
-fn given(right: Right) -> String {
-    format!("`--grant {}`", super::given::shown(&right))
 }
 
 /// Ends once the process that started haft is gone, and with it what writes to standard input, and some time has passed.
