@@ -92,3 +92,4 @@ mod wassette;
 mod web;
 mod words;
 mod workspace;
+mod wrap;

@@ -133,6 +133,7 @@ const HOMES: &[(&str, &[&str])] = &[
         &[
             "plugin/src/component/cache.rs",
             "core/src/heap.rs",
+            "core/src/heap",
             "sandbox/src/confine/helper/platform/descent.rs",
             "sandbox/src/confine/sys",
             "sandbox/src/confine/sys.rs",

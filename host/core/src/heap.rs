@@ -1,6 +1,10 @@
-//! Limits how much freed memory glibc's allocator keeps.
+//! Limits how much memory this process keeps without a use for it: freed memory of glibc's allocator, and code that ran once.
 
 #![cfg_attr(target_env = "gnu", expect(unsafe_code, reason = "a library call, which says why it is sound"))]
+
+#[cfg_attr(target_os = "linux", path = "heap/platform/linux.rs")]
+#[cfg_attr(target_os = "macos", path = "heap/platform/macos.rs")]
+mod platform;
 
 /// The size in bytes from which a block has its own pages, which are returned when it is freed: the large blocks
 /// are arguments and answers. glibc starts with 128 KiB, raises the limit to 32 MiB as blocks are freed, and keeps
@@ -24,4 +28,9 @@ pub fn settle() {
         let is_set = unsafe { libc::mallopt(setting, value) };
         tracing::debug!(setting, value, is_set, "allocator");
     }
+}
+
+/// Drops what of this program's code is in memory: for a process that only waits from now on.
+pub fn let_go_of_code() {
+    platform::let_go_of_code();
 }

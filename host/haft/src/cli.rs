@@ -56,6 +56,7 @@ mod undo;
 mod update;
 mod verify;
 mod work;
+mod wrap;
 
 use std::future::{Future, ready};
 use std::pin::Pin;
@@ -122,6 +123,8 @@ enum Verb {
     Verify(verify::Verify),
     /// Show what program.toml asks for, and agree to it once
     Trust(trust::TrustVerb),
+    /// Confine an MCP server of any client: a prefix for its command
+    Wrap(wrap::Wrap),
     /// Grant a plugin, a package or the sandbox one right more, in program.toml
     Grant(grant::GrantVerb),
     /// Look into a package or a component, installed or not
@@ -163,8 +166,13 @@ impl Cli {
     pub(crate) fn execute(self) -> Exit {
         heap::settle();
         let terminal = Terminal::new(self.common.json);
-        // Two threads are enough for waiting; tools have threads and processes of their own.
-        match Builder::new_multi_thread().worker_threads(2).enable_all().build() {
+        // Two threads are enough for waiting; tools have threads and processes of their own. What only waits for a server
+        // needs none besides its own.
+        let mut builder = match self.verb {
+            Verb::Wrap(_) => Builder::new_current_thread(),
+            _ => Builder::new_multi_thread(),
+        };
+        match builder.worker_threads(2).enable_all().build() {
             Ok(runtime) => {
                 let exit = runtime.block_on(async {
                     // A file over `ulimit -f` is an error of its write then, and ends nothing. Where it cannot be had, it ends haft.
@@ -205,6 +213,7 @@ impl Cli {
             Verb::Work(verb) => Box::pin(verb.execute(&self.common, terminal)),
             Verb::Add(verb) => Box::pin(verb.execute(&self.common, terminal)),
             Verb::Grant(verb) => Box::pin(verb.execute(&self.common, terminal)),
+            Verb::Wrap(verb) => Box::pin(verb.execute(&self.common, terminal)),
             Verb::Remove(verb) => Box::pin(ready(verb.execute(&self.common, terminal))),
             Verb::Update(verb) => Box::pin(verb.execute(&self.common, terminal)),
             Verb::List(verb) => Box::pin(verb.execute(&self.common, terminal)),

@@ -38,6 +38,7 @@ mod trust;
 mod under;
 mod watching;
 mod worker_servers;
+mod wrapped;
 
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -69,6 +70,7 @@ use self::trust::LeftOut;
 pub use self::trust::{Agreement, Known, Trust, Untrusted};
 pub use self::under::Under;
 use self::watching::Watching;
+pub use self::wrapped::{Wrap, is_of_system};
 use haft_agent::{Begun, Sessions};
 use haft_core::event::Events;
 use haft_core::grant::Grant;

@@ -31,6 +31,7 @@ mod syntax;
 mod table;
 mod tool;
 mod values;
+mod wrapped;
 
 use std::fmt;
 use std::fs::File;
@@ -63,6 +64,7 @@ pub use self::server::{McpServer, Transport};
 pub use self::source::{PackageSource, SourceError};
 use self::table::{FromTable, table};
 pub use self::tool::{Argument, ArgumentType, CommandTool, EXTRA_ARGS};
+pub use self::wrapped::Wrapped;
 pub use haft_core::limit::{KeptJournal, Reuse};
 pub use haft_core::model::{ApiFormat, Effort, Route};
 pub use haft_core::pattern::{ToolPattern, ToolPatternError};

@@ -256,6 +256,7 @@ impl Watched {
                 self.gone = !ended.left;
             }
             HelperEvent::Gone(stopped) => (self.gone, self.stopped) = (true, stopped),
+            HelperEvent::Refused(_) => {}
         }
         Ok(())
     }

@@ -40,7 +40,7 @@ const SIGNALLED: i32 = 128;
 
 /// The file that `program` names as a shell understands it: in the caller's folder where it holds a
 /// `/`, else on PATH. The command itself runs in the workspace, which may hold another of that name.
-fn found(program: &OsStr) -> anyhow::Result<PathBuf> {
+pub(super) fn found(program: &OsStr) -> anyhow::Result<PathBuf> {
     let name = program.to_string_lossy();
     if name.contains('/') {
         return std::path::absolute(program).with_context(|| format!("`{name}` cannot be found"));

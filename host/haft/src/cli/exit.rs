@@ -20,11 +20,11 @@ pub(crate) enum Exit {
     Failure,
     /// `haft doctor`: children are not confined as they should be, or not at all.
     Sandbox,
-    /// Nobody agreed to what `haft add` or `haft update` showed, or to what program.toml asks for.
+    /// Nobody agreed to what `haft add` or `haft update` showed, or to what program.toml or a wrapped server asks for.
     Declined,
     /// `haft verify`: something installed is not what was agreed to.
     Changed,
-    /// `haft exec`: the command's own.
+    /// `haft exec`, `haft wrap`: the command's own.
     Child(u8),
     /// Interrupted from the keyboard; 128 + SIGINT, as shells have it.
     Interrupted,
@@ -41,7 +41,7 @@ Exit codes:
   4    the model was asked as often as allowed, or had used up its budget, and was not done
   5    haft could not do its part (provider, disk, …)
   6    haft doctor: the sandbox does not hold what it should
-  7    nobody agreed to what was shown: to a package, or to what program.toml asks for
+  7    nobody agreed to what was shown: to a package, or to what program.toml or a wrapped server asks for
   8    haft verify: something installed is not what was agreed to
   130  interrupted";
 

@@ -40,7 +40,7 @@ pub(super) struct GrantVerb {
 
 /// A right as it is typed.
 #[derive(Clone, Debug)]
-enum Wanted {
+pub(super) enum Wanted {
     Right(Right),
     /// The network, for processes.
     Network,

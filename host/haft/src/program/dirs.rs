@@ -46,6 +46,8 @@ pub struct Dirs {
     pub answers: PathBuf,
     /// What plugins keep: `$XDG_DATA_HOME/haft/state`. Each opens its own, and nobody else anything.
     pub plugin_state: PathBuf,
+    /// The homes of MCP servers behind `haft wrap`: `$XDG_DATA_HOME/haft/wrap`. Each has its own, and closed to it are all others.
+    pub(super) wrapped: PathBuf,
     /// [`Self::own`], once it was found.
     own: OnceLock<Vec<Root>>,
     /// [`Self::credentials`], once they were found.
@@ -71,6 +73,7 @@ impl Dirs {
             store: base.data_dir().join("haft/store"),
             answers: base.data_dir().join("haft/answers"),
             plugin_state: base.data_dir().join("haft/state"),
+            wrapped: base.data_dir().join("haft/wrap"),
             home,
             own: OnceLock::new(),
             credentials: OnceLock::new(),
@@ -126,6 +129,11 @@ impl Dirs {
         !noted.is_err_and(|error| error.kind() == io::ErrorKind::AlreadyExists)
     }
 
+    /// Where it is noted down what commands behind `haft wrap` may do: below [`Self::config`].
+    pub fn wraps(&self) -> PathBuf {
+        self.config.join("wrap")
+    }
+
     /// Where it is noted down which programs were agreed to: below [`Self::state`].
     pub(super) fn trust(&self) -> PathBuf {
         self.state.join("trust")
@@ -166,9 +174,16 @@ impl Dirs {
         self.credentials.get_or_init(|| stores::find(&self.home))
     }
 
-    /// What is closed to every tool: haft's own directories, credential stores, and for writing what was installed, which is
-    /// made for the same reason. Allows nothing.
+    /// What is closed to every tool: the homes of wrapped servers, and what is closed to these as well.
     pub(super) fn closed(&self) -> io::Result<Grant> {
+        let homes = Some(&self.wrapped).filter(|homes| homes.exists());
+        let homes = homes.map(|homes| Root::resolve(Path::new("/"), homes)).transpose()?;
+        Ok(homes.into_iter().fold(self.closed_to_wrapped()?, Grant::with_hidden))
+    }
+
+    /// haft's own directories, credential stores, and for writing what was installed, which is made for the same reason.
+    /// Allows nothing.
+    pub(super) fn closed_to_wrapped(&self) -> io::Result<Grant> {
         let grant = self.own()?.iter().cloned().fold(Grant::none(), Grant::with_hidden);
         let stores = self.credentials().iter().cloned();
         let grant = stores.fold(grant, |grant, (store, root)| grant.with_store(store, root));

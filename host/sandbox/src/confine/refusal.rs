@@ -144,7 +144,7 @@ impl Refusal {
     }
 
     /// Reports whether programs try the access and continue without it: interpreters cache compiled modules.
-    fn is_incidental(&self) -> bool {
+    pub fn is_incidental(&self) -> bool {
         matches!(self, Self::Write(path) if path.components().any(|part| part.as_os_str() == "__pycache__"))
     }
 }

@@ -67,6 +67,8 @@ pub(crate) enum HelperEvent {
     Ended(ExitReport),
     /// No process is left; the number of processes that had to be stopped.
     Gone(u32),
+    /// The sandbox refused the command something, which [`HelperSession::refused`] has too.
+    Refused(Refusal),
 }
 
 /// The error of a helper that did not get ready.
@@ -146,18 +148,17 @@ impl HelperSession {
 
     /// Waits for the next event. The future may be dropped and created again.
     pub(crate) async fn news(&mut self) -> io::Result<HelperEvent> {
-        let message = loop {
-            let message = receive(&self.control.0).await?;
-            self.received += 1;
-            let Some(message) = message.filter(|_| self.received <= MAX_MESSAGES) else {
-                return Err(io::Error::other("the process that watches over the command has ended"));
-            };
-            if message.kind != REFUSED {
-                break message;
-            }
-            self.refused.lock().extend(Refusal::decode(&message.body));
+        let message = receive(&self.control.0).await?;
+        self.received += 1;
+        let Some(message) = message.filter(|_| self.received <= MAX_MESSAGES) else {
+            return Err(io::Error::other("the process that watches over the command has ended"));
         };
         match message.kind {
+            REFUSED => {
+                let refusal = Refusal::decode(&message.body).ok_or_else(|| failure(None))?;
+                self.refused.lock().push(refusal.clone());
+                Ok(HelperEvent::Refused(refusal))
+            }
             ENDED => {
                 let ended = ExitReport::decode(&message.body).ok_or_else(|| failure(None))?;
                 if let Some(living) = self.living.as_ref().filter(|_| !ended.left) {

@@ -35,6 +35,12 @@ pub(crate) fn replace_input(file: &std::fs::File) -> io::Result<()> {
     check(unsafe { libc::dup2(file.as_raw_fd(), 0) }).map(drop)
 }
 
+/// Replaces standard output by another file.
+pub(crate) fn replace_output(file: &std::fs::File) -> io::Result<()> {
+    // SAFETY: nothing owns descriptor 1; the library only ever borrows it.
+    check(unsafe { libc::dup2(file.as_raw_fd(), 1) }).map(drop)
+}
+
 /// Resets every signal to its default action and unblocks all signals: a command would inherit ignored and
 /// blocked signals.
 pub(crate) fn default_signals() {

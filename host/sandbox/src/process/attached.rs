@@ -1,18 +1,21 @@
-//! Runs one program on haft's own streams, confined like a child of a tool: `haft exec`, and the shell of a
-//! local pane. Leaves no process running when the program or haft ends.
+//! Runs one program on haft's own streams, confined like a child of a tool: `haft exec`, the shell of a local
+//! pane, and servers behind `haft wrap`. Leaves no process running when the program or haft ends.
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
+use rustix::process::{Resource, Rlimit, Signal, getpid, kill_process, setrlimit};
 use serde::{Deserialize, Serialize};
 
 use crate::HostContext;
 use crate::backend::script::quoted;
-use crate::confine::{Confiner, HelperEvent, Layers, Refusal};
+use crate::confine::{Confiner, HelperEvent, HelperSession, Layers, Refusal, sys};
+use crate::process::service::ServiceSpec;
 use crate::process::start::{command, started};
 use crate::process::{ProcessError, watch};
 use haft_core::grant::{Grant, Reach, Root, SandboxMode};
@@ -117,42 +120,123 @@ pub async fn run(
     arguments: &[OsString],
     terminal: bool,
 ) -> Result<(ExitStatus, Vec<Refusal>), ProcessError> {
-    let more = if terminal { terminal_variables() } else { Vec::new() };
-    let command = command(program, arguments, &more, grant)?;
+    let environment = if terminal { terminal_variables() } else { Vec::new() };
+    let confiner = if terminal { confiner.clone().at_terminal() } else { confiner.clone() };
+    let job = ServiceSpec { program: program.to_owned(), arguments: arguments.to_vec(), environment };
+    let mut attached = Attached::start(&confiner, grant, &job, own_streams()?).await?;
+    let mut refused = Vec::new();
+    loop {
+        tokio::select! {
+            refusal = attached.refusal() => match refusal? {
+                Some(refusal) => refused.push(refusal),
+                None => break,
+            },
+            _ = tokio::signal::ctrl_c() => attached.stop(),
+        }
+    }
+    Ok((attached.finish().await?, refused))
+}
+
+/// Returns this process's standard streams: input, output, errors.
+///
+/// # Errors
+/// A stream is closed.
+pub fn own_streams() -> Result<[OwnedFd; 3], ProcessError> {
     let stream = |stream: io::Result<_>| stream.map_err(watch("hand on a stream"));
-    let streams = [
+    Ok([
         stream(io::stdin().as_fd().try_clone_to_owned())?,
         stream(io::stdout().as_fd().try_clone_to_owned())?,
         stream(io::stderr().as_fd().try_clone_to_owned())?,
-    ];
-    let confiner = if terminal { confiner.clone().at_terminal() } else { confiner.clone() };
-    let mut session = started(&confiner, grant, &command, streams).await?;
-    let (mut ended, refused) = (None, session.refused());
-    loop {
-        tokio::select! {
-            news = session.news() => match news.map_err(watch("wait for the command"))? {
+    ])
+}
+
+/// Puts `/dev/null` in the place of this process's standard output: whoever reads that learns when others close it.
+///
+/// # Errors
+/// There is no `/dev/null`.
+pub fn close_output() -> Result<(), ProcessError> {
+    let closed = File::options().write(true).open("/dev/null");
+    let closed = closed.and_then(|nothing| sys::replace_output(&nothing));
+    closed.map_err(watch("close standard output"))
+}
+
+/// Ends this process by `signal`, without a core file. Returns where the signal ends nothing.
+pub fn end_by(signal: i32) {
+    let none = Rlimit { current: Some(0), maximum: Some(0) };
+    // Both fail only where they are not needed.
+    let _ = setrlimit(Resource::Core, none);
+    sys::default_signals();
+    if let Some(signal) = Signal::from_named_raw(signal) {
+        let _ = kill_process(getpid(), signal);
+    }
+}
+
+/// A running program whose streams are somebody else's. Dropping it kills the program and all of its processes.
+#[derive(Debug)]
+pub struct Attached {
+    session: HelperSession,
+    /// The status of `wait`, once it has ended.
+    ended: Option<i32>,
+}
+
+impl Attached {
+    /// Starts `job` with the rights of `grant` on `streams`: input, output, errors.
+    ///
+    /// # Errors
+    /// It cannot be confined or started.
+    pub async fn start(
+        confiner: &Confiner,
+        grant: &Grant,
+        job: &ServiceSpec,
+        streams: [OwnedFd; 3],
+    ) -> Result<Self, ProcessError> {
+        let command = command(&job.program, &job.arguments, &job.environment, grant)?;
+        let session = started(confiner, grant, &command, streams).await?;
+        Ok(Self { session, ended: None })
+    }
+
+    /// Waits for the next refusal of the sandbox; `None` once the program has ended and its processes are told to.
+    /// The future may be dropped and created again.
+    ///
+    /// # Errors
+    /// The program is not watched over any more.
+    pub async fn refusal(&mut self) -> Result<Option<Refusal>, ProcessError> {
+        loop {
+            match self.session.news().await.map_err(watch("wait for the command"))? {
+                HelperEvent::Refused(refusal) => return Ok(Some(refusal)),
                 HelperEvent::Ended(end) => {
-                    ended = Some(end.status);
-                    if !end.left || session.stop().is_err() {
-                        break;
+                    self.ended = Some(end.status);
+                    if !end.left || self.session.stop().is_err() {
+                        return Ok(None);
                     }
                 }
-                HelperEvent::Gone(_) => break,
-            },
-            _ = tokio::signal::ctrl_c() => drop(session.stop()),
+                HelperEvent::Gone(_) => return Ok(None),
+            }
         }
     }
-    if let Some(why) = session.not_started() {
-        return Err(ProcessError::Start(why));
+
+    /// Asks all processes to stop. Returns at once.
+    pub fn stop(&self) {
+        // An error means that no process is left.
+        let _ = self.session.stop();
     }
-    let replaced = session.replaced();
-    session.finish().await;
-    if let Some(path) = replaced {
-        return Err(ProcessError::Replaced { path });
+
+    /// Returns how the program ended; kills what is left of it.
+    ///
+    /// # Errors
+    /// It was not started, was ended since a sealed file was replaced, or has not ended.
+    pub async fn finish(self) -> Result<ExitStatus, ProcessError> {
+        if let Some(why) = self.session.not_started() {
+            return Err(ProcessError::Start(why));
+        }
+        let replaced = self.session.replaced();
+        self.session.finish().await;
+        if let Some(path) = replaced {
+            return Err(ProcessError::Replaced { path });
+        }
+        let ended = self.ended.map(ExitStatus::from_raw);
+        ended.ok_or_else(|| watch("take the command's exit status")(io::ErrorKind::TimedOut.into()))
     }
-    ended
-        .map(|status| (ExitStatus::from_raw(status), refused.lock().clone()))
-        .ok_or_else(|| watch("take the command's exit status")(io::ErrorKind::TimedOut.into()))
 }
 
 /// Returns the variables that a shell in a terminal needs.

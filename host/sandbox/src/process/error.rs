@@ -8,8 +8,8 @@ use crate::confine::ConfineError;
 /// Reasons why a program could not be run.
 #[derive(Debug, thiserror::Error)]
 pub enum ProcessError {
-    /// The grant has no readable workspace, so there is no directory to run in.
-    #[error("no directory to run in: the grant names no workspace that may be read")]
+    /// The grant has no workspace, so there is no directory to run in.
+    #[error("no directory to run in: the grant names no workspace")]
     NoWorkspace,
     /// The workspace cannot be opened.
     #[error("cannot open the workspace `{}`: {source}", path.display())]

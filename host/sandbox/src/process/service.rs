@@ -219,6 +219,7 @@ impl Supervisor {
                         drop(self.session.stop());
                     }
                     Ok(HelperEvent::Gone(_)) => break,
+                    Ok(HelperEvent::Refused(_)) => {}
                     Err(error) => {
                         ending.get_or_insert(Ending::Unknown(error.to_string()));
                         break;

@@ -68,7 +68,8 @@ pub(crate) fn command(
     more: &[(OsString, OsString)],
     grant: &Grant,
 ) -> Result<Command, ProcessError> {
-    let root = grant.workspace().ok_or(ProcessError::NoWorkspace)?;
+    // Which may be one that it cannot read: its name is no right.
+    let root = grant.base().ok_or(ProcessError::NoWorkspace)?;
     let failed = |source: io::Error| ProcessError::Workspace { path: root.path().to_owned(), source };
     let open = root.open().map_err(failed)?;
     let found = rustix::fs::fstat(&open).map_err(|error| failed(error.into()))?;

@@ -88,6 +88,10 @@ const OPENS: &[(Named, usize)] = &[
     (named(libc::SYS_open, None, 0, Change::File), 1),
 ];
 
+/// The calls that execute a file, which Landlock refuses like reading.
+const EXECUTES: &[Named] =
+    &[named(libc::SYS_execve, None, 0, Change::File), named(libc::SYS_execveat, Some(0), 1, Change::File)];
+
 /// The flags of an `open` that writes.
 const WRITING: [i32; 3] = [libc::O_WRONLY, libc::O_RDWR, libc::O_CREAT];
 
@@ -97,6 +101,9 @@ pub(super) fn rules(policy: &Policy) -> Result<Rules, seccompiler::Error> {
     for (named, flags) in OPENS {
         let writing = || super::seccomp::any_bit(u8::try_from(*flags).unwrap_or_default(), &WRITING);
         rules.insert(named.call, if policy.read.is_some() { Vec::new() } else { writing()? });
+    }
+    if policy.read.is_some() {
+        rules.extend(super::seccomp::listed(EXECUTES.iter().map(|named| named.call)));
     }
     if !policy.network {
         rules.insert(libc::SYS_connect, Vec::new());
@@ -172,11 +179,22 @@ impl Observer {
         }
     }
 
-    /// Returns the refused read of `path`: Landlock limits reads by path.
+    /// Returns the refused read of `path`: Landlock limits reads by path, and the mounts cover what is hidden.
     fn refused_read(&self, path: &Path) -> Option<PathBuf> {
-        let roots = self.policy.read.as_ref().filter(|_| may(path, Access::READ_OK).is_ok())?;
+        let roots = self.policy.read.as_ref()?;
+        if may(path, Access::READ_OK).is_err() {
+            return self.covered(path);
+        }
         let real = std::fs::canonicalize(path).ok()?;
         (!roots.iter().any(|root| real.starts_with(root))).then_some(real)
+    }
+
+    /// Returns `path`, without links, if it is hidden. Whether there is anything cannot be seen here.
+    fn covered(&self, path: &Path) -> Option<PathBuf> {
+        let (above, real) =
+            path.ancestors().find_map(|above| Some((above, std::fs::canonicalize(above).ok()?)))?;
+        let real = real.join(path.strip_prefix(above).ok()?);
+        self.policy.hidden.iter().any(|hidden| real.starts_with(hidden)).then_some(real)
     }
 }
 
@@ -209,6 +227,9 @@ fn tried(call: &Notification) -> Vec<Tried> {
         let writes = WRITING.iter().any(|flag| flags & u64::from(flag.cast_unsigned()) != 0);
         let read = || path(call, named).map(Tried::Read);
         return if writes { write(named) } else { read() }.into_iter().collect();
+    }
+    if let Some(named) = EXECUTES.iter().find(|named| named.call == call.number) {
+        return path(call, named).map(Tried::Read).into_iter().collect();
     }
     CALLS.iter().filter(|named| named.call == call.number).filter_map(write).collect()
 }

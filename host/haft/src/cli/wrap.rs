@@ -1,0 +1,180 @@
+//! `haft wrap`: one word in front of the command of an MCP server, in any client's configuration. The server is confined to
+//! what a person gave it; the client and the server talk to each other as if haft were not there.
+//!
+//! - **Agreed to:** the server gets the client's own streams, and haft waits for its end.
+//! - **Not yet:** the server is tried without rights. What its start needs is asked for: at the terminal, or by
+//!   elicitation; where nobody can be asked, the client is told the command that asks.
+
+mod client;
+mod command;
+mod given;
+mod person;
+mod proposal;
+mod record;
+mod trial;
+mod watch;
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use clap::Args;
+
+use self::command::Wrapping;
+use self::given::{Given, distinct, missing};
+use self::record::Record;
+use self::trial::Trial;
+use self::watch::Watcher;
+use super::Exit;
+use super::common::Common;
+use super::terminal::{DIM, Hinted, Terminal};
+use haft::program::{Dirs, Wrap as Rights};
+use haft_core::grant::Right;
+use haft_core::report::plain;
+use haft_sandbox::attached::{self, Attached};
+use haft_sandbox::confine::Confiner;
+use haft_sandbox::service::ServiceSpec;
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Put it in front of the command of an MCP server, in the configuration of any client. Without rights the server has a home \
+of its own, the system's programs and its own files to read, and no network. What its start needs is asked for once: at \
+a terminal, or by the client if that can (elicitation); rights on the command line too. What you agree to holds for this \
+command as long as its files stay as they are. NAME alone, at a terminal, adds rights to what you agreed to before.
+
+Examples:
+  haft wrap memory -- npx -y @modelcontextprotocol/server-memory
+  haft wrap --grant read=~/notes files -- npx -y @modelcontextprotocol/server-filesystem ~/notes
+  haft wrap --grant network --grant env=GITHUB_TOKEN github")]
+pub(super) struct Wrap {
+    /// A right that it is to have: `read=DIR`, `write=DIR`, `env=NAME`, `credentials=STORE` or `network`
+    #[arg(long = "grant", value_name = "RIGHT", add = super::completions::rights())]
+    rights: Vec<Given>,
+    /// What it is called in messages [default: after its command]
+    #[arg(value_name = "NAME")]
+    name: Option<String>,
+    /// The command and its arguments
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// A server that is to be started, and what a person has said to it.
+struct Start {
+    terminal: Terminal,
+    dirs: Dirs,
+    confiner: Confiner,
+    command: Wrapping,
+    /// What the command line asks for.
+    asked: Vec<Right>,
+    /// What a person agreed to, for these files.
+    agreed: Vec<Right>,
+    /// What a person declined.
+    declined: Vec<Right>,
+    /// What a person agreed to before its files changed.
+    outdated: Vec<Right>,
+    /// Whether a person has decided, and nothing more is asked for.
+    is_decided: bool,
+}
+
+impl Wrap {
+    pub(super) async fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
+        if common.unsafe_no_sandbox {
+            let hint = "without `haft wrap` in front of it the command may do whatever you may";
+            return Err(Hinted::new("`haft wrap` starts nothing without the sandbox", hint).into());
+        }
+        let dirs = Dirs::of_this_machine()?;
+        let rights: Vec<Right> = self.rights.into_iter().map(|given| given.0).collect();
+        if self.command.is_empty() {
+            return person::widen(&dirs, self.name.as_deref(), &rights, terminal);
+        }
+        let command = Wrapping::new(self.name, &self.command, &dirs.here)?;
+        let start = Start::new(dirs, command, rights, terminal)?;
+        if start.is_decided {
+            start.run().await
+        } else if terminal.has_person() {
+            person::ask(start).await
+        } else {
+            client::serve(start).await
+        }
+    }
+}
+
+impl Start {
+    fn new(dirs: Dirs, command: Wrapping, asked: Vec<Right>, terminal: Terminal) -> anyhow::Result<Self> {
+        let record = record::load(&dirs, &command)?;
+        let is_known = record.as_ref().is_some_and(|record| !record.is_outdated);
+        let Record { written, is_outdated } = record.unwrap_or_default();
+        let rights = written.grant.rights();
+        let (agreed, outdated) = if is_outdated { (Vec::new(), rights) } else { (rights, Vec::new()) };
+        let declined = if is_outdated { Vec::new() } else { record::declined(&written) };
+        let known = [agreed.as_slice(), declined.as_slice()].concat();
+        let is_decided = is_known && missing(&asked, &known).is_empty();
+        let confiner = Confiner::new();
+        Ok(Self { terminal, dirs, confiner, command, asked, agreed, declined, outdated, is_decided })
+    }
+
+    /// What the server may do with what was agreed to, and what starts it.
+    fn prepared(&self) -> anyhow::Result<(Rights, ServiceSpec)> {
+        let record = record::of_rights(&self.command, &self.agreed)?;
+        let rights = Rights::new(&self.dirs, &self.command.key, &record, &self.command.started_from)?;
+        let variable = |name: &str, value: &Path| (name.into(), value.into());
+        let environment = vec![variable("HOME", &rights.home), variable("TMPDIR", &rights.temporary)];
+        let Wrapping { program, arguments, .. } = &self.command;
+        Ok((rights, ServiceSpec { program: program.clone(), arguments: arguments.clone(), environment }))
+    }
+
+    /// Lets the client and the server talk to each other, until the server has ended.
+    async fn run(self) -> anyhow::Result<Exit> {
+        let (rights, job) = self.prepared()?;
+        let watcher = Watcher::new(&self, &rights.grant)?;
+        let streams = attached::own_streams()?;
+        let mut attached = Attached::start(&self.confiner, &rights.grant, &job, streams).await?;
+        // The client sees when the server closes its output, which this process would hold too.
+        attached::close_output()?;
+        watcher.watch(&mut attached).await?;
+        Ok(watch::exit(attached.finish().await?))
+    }
+
+    /// Notes down that a person gave the server `rights` too, or not; without any that it needs none.
+    fn decide(&mut self, rights: &[Right], is_given: bool) -> anyhow::Result<()> {
+        let decided = if is_given { &mut self.agreed } else { &mut self.declined };
+        *decided = distinct([decided.as_slice(), rights].concat());
+        let path = record::save(&self.dirs, &self.command, (&self.agreed, &self.declined))?;
+        if rights.is_empty() {
+            return Ok(());
+        }
+        let done = if is_given { "agreed to" } else { "not agreed to" };
+        self.terminal.message(format_args!("{DIM}haft: {done}, noted in {}{DIM:#}", path.display()));
+        Ok(())
+    }
+
+    /// What a person has to decide about, after `trial`.
+    fn wanted(&self, trial: &Trial) -> Vec<Right> {
+        let refused = proposal::of_refusals(&trial.refused, &trial.grant, trial.words().as_deref());
+        self.undecided([self.configured(), refused].concat())
+    }
+
+    /// The same of what the command line and the client's configuration name, and of what was agreed to before the files
+    /// changed.
+    fn configured(&self) -> Vec<Right> {
+        let named = proposal::configured(&self.command);
+        self.undecided([self.asked.clone(), self.outdated.clone(), named].concat())
+    }
+
+    fn undecided(&self, rights: Vec<Right>) -> Vec<Right> {
+        missing(&distinct(rights), &[self.agreed.as_slice(), self.declined.as_slice()].concat())
+    }
+
+    /// What a person reads before they agree to `rights`.
+    fn sheet(&self, rights: &[Right]) -> String {
+        let Wrapping { name, words, files, .. } = &self.command;
+        let mut lines =
+            vec![format!("The MCP server `{}` asks for what it does not have:", plain(name)), String::new()];
+        lines.extend(rights.iter().map(|right| format!("  {}", plain(&given::shown(right)))));
+        lines.extend([String::new(), format!("Its command: {}", plain(&shell_words::join(words)))]);
+        if !self.outdated.is_empty() {
+            let files: Vec<String> = files.iter().map(|file| plain(&file.to_string_lossy())).collect();
+            lines.push(format!("What you agreed to before was for other contents of {}.", files.join(", ")));
+        }
+        lines.join("\n")
+    }
+}

@@ -1,0 +1,86 @@
+//! The rights of a wrapped server as they are typed and shown: those of `haft grant`, paths in full.
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use super::super::grant::Wanted;
+use haft_core::grant::{Right, in_home, normalise};
+
+/// A right as it is typed.
+#[derive(Clone, Debug)]
+pub(super) struct Given(pub(super) Right);
+
+impl FromStr for Given {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.parse()? {
+            Wanted::Network => network().map(Self).ok_or_else(String::new),
+            Wanted::Right(Right::Read(path)) => Ok(Self(Right::Read(whole(&path)?))),
+            Wanted::Right(Right::Write(path)) => Ok(Self(Right::Write(whole(&path)?))),
+            Wanted::Right(Right::Host(_)) => {
+                Err("a process reaches every host or none: `network` opens the network".to_owned())
+            }
+            Wanted::Right(Right::State(_) | Right::Cache(_)) => {
+                Err("a wrapped server has a home of its own, which needs no right".to_owned())
+            }
+            Wanted::Right(right) => Ok(Self(right)),
+        }
+    }
+}
+
+/// The network: every host.
+pub(super) fn network() -> Option<Right> {
+    "*".parse().ok().map(Right::Host)
+}
+
+/// A path from the current directory, or from the home, in full.
+fn whole(path: &str) -> Result<String, String> {
+    let home = etcetera::home_dir().map_err(|error| error.to_string())?;
+    let whole: PathBuf =
+        std::path::absolute(in_home(Path::new(path), &home)).map_err(|error| error.to_string())?;
+    normalise(&whole).into_os_string().into_string().map_err(|_| format!("`{path}` is not UTF-8"))
+}
+
+/// A right as it is typed.
+pub(super) fn shown(right: &Right) -> String {
+    match right {
+        Right::Host(host) if host.is_any() => "network".to_owned(),
+        right => right.to_string(),
+    }
+}
+
+/// The command that gives `rights` to the server that is called so, with `command` as its words; none where it is known.
+pub(super) fn line(rights: &[Right], name: &str, command: &[String]) -> String {
+    let mut line = "haft wrap".to_owned();
+    for right in rights {
+        // Writing to a `String` cannot fail.
+        let _ = match shown(right).split_once('=') {
+            Some((what, value)) => write!(line, " --grant {what}={}", shell_words::quote(value)),
+            None => write!(line, " --grant network"),
+        };
+    }
+    let _ = write!(line, " {}", shell_words::quote(name));
+    if !command.is_empty() {
+        let _ = write!(line, " -- {}", shell_words::join(command));
+    }
+    line
+}
+
+/// `rights` without those that another one includes.
+pub(super) fn distinct(rights: Vec<Right>) -> Vec<Right> {
+    let mut kept: Vec<Right> = Vec::new();
+    for right in rights {
+        if !kept.iter().any(|other| other.covers(&right)) {
+            kept.retain(|other| !right.covers(other));
+            kept.push(right);
+        }
+    }
+    kept
+}
+
+/// What of `wanted` none of `had` includes.
+pub(super) fn missing(wanted: &[Right], had: &[Right]) -> Vec<Right> {
+    wanted.iter().filter(|right| !had.iter().any(|other| other.covers(right))).cloned().collect()
+}

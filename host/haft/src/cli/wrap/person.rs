@@ -1,0 +1,83 @@
+//! A person at the terminal: tries the server, shows what it asks for, and notes down the answer. Serves no client.
+
+use serde_json::{Value, json};
+
+use super::record;
+use super::trial::Trial;
+use super::watch::Watcher;
+use super::{Exit, Start};
+use crate::cli::terminal::{Hinted, Terminal};
+use haft::program::Dirs;
+use haft_core::grant::Right;
+
+/// How often a server is tried with more.
+pub(super) const MAX_ROUNDS: usize = 3;
+
+/// The revision of MCP that haft asks with.
+const REVISION: &str = "2025-06-18";
+
+/// Asks for what the server's configuration names and its start needs.
+pub(super) async fn ask(mut start: Start) -> anyhow::Result<Exit> {
+    let terminal = start.terminal;
+    for round in 0..MAX_ROUNDS {
+        let mut trial = Trial::start(&start).await?;
+        trial.ask(&initialize(), &Value::from("haft")).await?;
+        let watcher = Watcher::new(&start, &trial.grant)?;
+        trial.refused.iter().for_each(|refusal| watcher.tell(refusal));
+        let wanted = start.wanted(&trial);
+        let has_answered = trial.answer.is_some();
+        trial.end().await?;
+        if wanted.is_empty() {
+            if round == 0 {
+                start.decide(&[], true)?;
+            }
+            let end = if has_answered { "it answers" } else { "it does not answer all the same" };
+            terminal.message(format_args!("{} needs nothing more: {end}", start.command.name));
+            return Ok(Exit::Success);
+        }
+        terminal.message(start.sheet(&wanted));
+        let is_given = terminal.confirm("agree to this?").await?;
+        start.decide(&wanted, is_given)?;
+        if !is_given {
+            return Ok(Exit::Declined);
+        }
+    }
+    Ok(Exit::Success)
+}
+
+/// The request that begins a session.
+fn initialize() -> Vec<u8> {
+    let client = json!({ "name": "haft", "version": env!("CARGO_PKG_VERSION") });
+    let parameters = json!({ "protocolVersion": REVISION, "capabilities": {}, "clientInfo": client });
+    let request = json!({ "jsonrpc": "2.0", "id": "haft", "method": "initialize", "params": parameters });
+    format!("{request}\n").into_bytes()
+}
+
+/// Adds `rights` to what was agreed to for the commands called `name`. Only at a terminal: a client's configuration may be
+/// somebody else's.
+pub(super) fn widen(
+    dirs: &Dirs,
+    name: Option<&str>,
+    rights: &[Right],
+    terminal: Terminal,
+) -> anyhow::Result<Exit> {
+    let Some(name) = name.filter(|_| !rights.is_empty()) else {
+        let hint =
+            "`haft wrap NAME -- COMMAND` starts a server, `haft wrap --grant RIGHT NAME` gives it more";
+        return Err(Hinted::new("there is no command to start and no right to give", hint).into());
+    };
+    if !terminal.has_person() {
+        let hint = "a client that starts haft gives no rights by itself";
+        return Err(Hinted::new("rights are given at a terminal", hint).into());
+    }
+    let changed = record::widen(dirs, name, rights)?;
+    if changed.is_empty() {
+        let hint = "what a server is called stands in front of `--` in the client's configuration";
+        return Err(Hinted::new(format!("nothing was agreed to for a server called `{name}`"), hint).into());
+    }
+    for path in changed {
+        terminal
+            .message(format_args!("noted in {}; it holds from the server's next start on", path.display()));
+    }
+    Ok(Exit::Success)
+}

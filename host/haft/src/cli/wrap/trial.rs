@@ -1,0 +1,231 @@
+//! A server behind pipes of haft's own: what it answers to the client's first request, and what it was refused on the way
+//! there. It goes on as the client's server, or is ended.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::process::ExitStatus;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use serde_json::Value;
+use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::unix::pipe::{Receiver, Sender};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::Start;
+use super::watch::Watcher;
+use haft_core::grant::Grant;
+use haft_core::sync::Lock;
+use haft_sandbox::attached::Attached;
+use haft_sandbox::confine::Refusal;
+
+/// Bytes of a line that haft reads as a message. A longer one passes, and is none.
+pub(super) const MAX_LINE: u64 = 1 << 20;
+/// Lines before the answer to the first request. What follows them is not looked at.
+const MAX_LINES: usize = 1000;
+/// Bytes of standard error that are kept: what programs say before they give up.
+const MAX_WORDS: usize = 64 << 10;
+/// How long a server may be silent that was refused nothing: clients wait ten seconds and more.
+const SILENT: Duration = Duration::from_secs(8);
+/// How long it may be silent once it was refused the network, which programs try again and again.
+const WITHOUT_NETWORK: Duration = Duration::from_secs(3);
+/// How long refusals are waited for once it has answered: they come another way.
+const LATE: Duration = Duration::from_millis(50);
+/// How long a server's last output is waited for.
+pub(super) const LAST: Duration = Duration::from_millis(500);
+/// Bytes of one read.
+pub(super) const CHUNK: usize = 64 << 10;
+
+/// The input of a server, and its output.
+pub(super) type Streams = (Sender, BufReader<Receiver>);
+
+/// A server that is tried.
+pub(super) struct Trial {
+    pub(super) grant: Grant,
+    pub(super) server: Attached,
+    /// `None` once they are somebody else's.
+    streams: Option<Streams>,
+    /// What it wrote before its answer.
+    pub(super) before: Vec<u8>,
+    /// Its answer to the first request, a line.
+    pub(super) answer: Option<Vec<u8>>,
+    /// What it was refused, in order.
+    pub(super) refused: Vec<Refusal>,
+    pub(super) has_ended: bool,
+    words: Arc<Lock<Vec<u8>>>,
+    /// Passes on its standard error; `None` once that has ended.
+    errors: Option<JoinHandle<()>>,
+}
+
+impl Trial {
+    /// Starts the server with what was agreed to.
+    pub(super) async fn start(start: &Start) -> anyhow::Result<Self> {
+        let (rights, job) = start.prepared()?;
+        let pipe = || io::pipe().context("cannot open a pipe");
+        let ((their_input, input), (output, their_output)) = (pipe()?, pipe()?);
+        let (errors, their_errors) = pipe()?;
+        let streams = [their_input.into(), their_output.into(), their_errors.into()];
+        let server = Attached::start(&start.confiner, &rights.grant, &job, streams).await?;
+        let words = Arc::<Lock<Vec<u8>>>::default();
+        let errors = tokio::spawn(pass_on_errors(receiver(errors.into())?, words.clone()));
+        Ok(Self {
+            grant: rights.grant,
+            server,
+            streams: Some((
+                Sender::from_owned_fd(input.into()).context("cannot write to a pipe")?,
+                BufReader::with_capacity(CHUNK, receiver(output.into())?),
+            )),
+            before: Vec::new(),
+            answer: None,
+            refused: Vec::new(),
+            has_ended: false,
+            words,
+            errors: Some(errors),
+        })
+    }
+
+    /// Sends the first `request` of a client, called `id`, and waits for the answer, the server's end, or until it was silent
+    /// for too long.
+    pub(super) async fn ask(&mut self, request: &[u8], id: &Value) -> anyhow::Result<()> {
+        if !request.is_empty() {
+            self.exchange(request, id).await?;
+        }
+        if self.has_ended && self.answer.is_none() {
+            self.hear_out().await;
+        }
+        Ok(())
+    }
+
+    async fn exchange(&mut self, request: &[u8], id: &Value) -> anyhow::Result<()> {
+        let Self { server, streams: Some((input, output)), before, refused, .. } = self else {
+            return Ok(());
+        };
+        let mut deadline = Instant::now() + SILENT;
+        let exchange = async {
+            // A server that ended reads nothing.
+            let _: io::Result<()> = input.write_all(request).await;
+            answer(output, before, id).await
+        };
+        let mut exchange = std::pin::pin!(exchange);
+        let mut is_over = false;
+        loop {
+            tokio::select! {
+                answered = &mut exchange, if !is_over => {
+                    self.answer = answered?;
+                    is_over = true;
+                    if self.answer.is_some() {
+                        deadline = Instant::now() + LATE;
+                    }
+                }
+                refusal = server.refusal() => {
+                    let Some(refusal) = refusal? else {
+                        self.has_ended = true;
+                        break;
+                    };
+                    if matches!(refusal, Refusal::Connect(_)) && self.answer.is_none() {
+                        deadline = deadline.min(Instant::now() + WITHOUT_NETWORK);
+                    }
+                    refused.push(refusal);
+                }
+                () = sleep_until(deadline) => break,
+            }
+        }
+        if self.has_ended && !is_over {
+            // What it wrote before its end.
+            if let Ok(answered) = timeout(LAST, exchange).await {
+                self.answer = answered?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Passes on the last of its standard error.
+    async fn hear_out(&mut self) {
+        if let Some(errors) = self.errors.take() {
+            let _: Result<_, _> = timeout(LAST, errors).await;
+        }
+    }
+
+    /// What it said on standard error, where it has not answered.
+    pub(super) fn words(&self) -> Option<String> {
+        let words = || String::from_utf8_lossy(&self.words.lock()).into_owned();
+        self.answer.is_none().then(words)
+    }
+
+    /// Waits for the answer to `id`, however long that takes, and drops it.
+    pub(super) async fn pass_over_answer(&mut self, id: &Value) -> io::Result<()> {
+        if let Some((_, output)) = &mut self.streams {
+            answer(output, &mut self.before, id).await?;
+        }
+        Ok(())
+    }
+
+    /// Its streams, for whoever goes on.
+    pub(super) fn streams(&mut self) -> Option<Streams> {
+        self.streams.take()
+    }
+
+    /// Waits for its end.
+    pub(super) async fn finish(mut self, watcher: Watcher) -> anyhow::Result<ExitStatus> {
+        if !self.has_ended {
+            watcher.watch(&mut self.server).await?;
+        }
+        self.hear_out().await;
+        Ok(self.server.finish().await?)
+    }
+
+    /// Ends it now.
+    pub(super) async fn end(mut self) -> anyhow::Result<()> {
+        self.streams = None;
+        self.server.stop();
+        while !self.has_ended && self.server.refusal().await?.is_some() {}
+        // How it ended is no matter.
+        let _ = self.server.finish().await;
+        Ok(())
+    }
+}
+
+/// The line that answers the request `id`; what comes before it goes to `before`. `None` at the end of the output.
+async fn answer(
+    output: &mut (impl AsyncBufRead + Unpin),
+    before: &mut Vec<u8>,
+    id: &Value,
+) -> io::Result<Option<Vec<u8>>> {
+    for _ in 0..MAX_LINES {
+        let mut line = Vec::new();
+        (&mut *output).take(MAX_LINE).read_until(b'\n', &mut line).await?;
+        if line.is_empty() {
+            return Ok(None);
+        }
+        let message: Value = serde_json::from_slice(&line).unwrap_or_default();
+        let is_answer = message.get("id") == Some(id) && message.get("method").is_none();
+        if is_answer {
+            return Ok(Some(line));
+        }
+        before.extend(line);
+    }
+    std::future::pending().await
+}
+
+fn receiver(pipe: OwnedFd) -> anyhow::Result<Receiver> {
+    Receiver::from_owned_fd(pipe).context("cannot read from a pipe")
+}
+
+/// Passes on what a server writes to standard error, and keeps its beginning.
+async fn pass_on_errors(mut errors: Receiver, words: Arc<Lock<Vec<u8>>>) {
+    let mut out = tokio::io::stderr();
+    let mut chunk = vec![0; CHUNK].into_boxed_slice();
+    while let Ok(count @ 1..) = errors.read(&mut chunk).await {
+        let bytes = chunk.get(..count).unwrap_or_default();
+        {
+            let mut words = words.lock();
+            let room = MAX_WORDS - words.len();
+            words.extend(bytes.iter().take(room));
+        }
+        // Where standard error is closed nobody reads it.
+        let _ = out.write_all(bytes).await;
+        let _ = out.flush().await;
+    }
+}

@@ -1,0 +1,142 @@
+//! What haft does while a server runs: it tells what the sandbox refuses, hands on signals, and ends the server when its
+//! client is gone.
+
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, getppid};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use super::given::line;
+use super::{Exit, Start, proposal};
+use crate::cli::terminal::Terminal;
+use haft_core::grant::{Grant, Right, Why};
+use haft_core::heap;
+use haft_core::report::plain;
+use haft_sandbox::attached::{self, Attached};
+use haft_sandbox::confine::Refusal;
+
+/// Between two looks whether the client is gone, which hardly ever happens.
+const LOOK: Duration = Duration::from_secs(1);
+/// How long a server may take to end whose client is gone.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How a shell tells of a command that a signal ended.
+const SIGNALLED: i32 = 128;
+
+/// Watches over one server.
+pub(super) struct Watcher {
+    terminal: Terminal,
+    name: String,
+    grant: Grant,
+    signals: [Signal; 3],
+    /// Who started haft.
+    client: Option<Pid>,
+}
+
+impl Watcher {
+    /// Listens to signals from now on.
+    pub(super) fn new(start: &Start, grant: &Grant) -> anyhow::Result<Self> {
+        let signals = [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()];
+        let [terminate, interrupt, hang_up] = signals.map(signal);
+        Ok(Self {
+            terminal: start.terminal,
+            name: start.command.name.clone(),
+            grant: grant.clone(),
+            signals: [terminate?, interrupt?, hang_up?],
+            client: getppid(),
+        })
+    }
+
+    /// Returns once the server has ended.
+    pub(super) async fn watch(mut self, server: &mut Attached) -> anyhow::Result<()> {
+        let client = self.client;
+        let mut is_alone = std::pin::pin!(client_is_gone(client));
+        let mut is_stopped = false;
+        loop {
+            let [terminate, interrupt, hang_up] = &mut self.signals;
+            tokio::select! {
+                refusal = server.refusal() => match refusal? {
+                    Some(refusal) => self.tell(&refusal),
+                    None => return Ok(()),
+                },
+                _ = terminate.recv() => server.stop(),
+                _ = interrupt.recv() => server.stop(),
+                _ = hang_up.recv() => server.stop(),
+                () = &mut is_alone, if !is_stopped => {
+                    is_stopped = true;
+                    server.stop();
+                }
+            }
+        }
+    }
+
+    /// Says on a line what was refused, and what gives it.
+    pub(super) fn tell(&self, refusal: &Refusal) {
+        if !refusal.is_incidental() {
+            self.terminal.message(told(refusal, &self.name, &self.grant));
+        }
+    }
+}
+
+/// `haft: NAME was refused to read /x: haft wrap --grant read=/x NAME`.
+fn told(refusal: &Refusal, name: &str, grant: &Grant) -> String {
+    let way_out = match proposal::right(refusal, grant) {
+        Some(right) => line(&[right], name, &[]),
+        None => why_closed(refusal, grant),
+    };
+    plain(&format!("haft: {name} was refused to {refusal}: {way_out}"))
+}
+
+/// Why no right is proposed.
+fn why_closed(refusal: &Refusal, grant: &Grant) -> String {
+    let path = match refusal {
+        Refusal::Read(path) | Refusal::Write(path) | Refusal::Remove(path) => path,
+        Refusal::Connect(_) => return "the network is closed".to_owned(),
+    };
+    match grant.closed_at(path).map(|closed| closed.why) {
+        Some(Why::Store(store)) => {
+            let right = super::given::shown(&Right::Credentials(store));
+            format!("it belongs to the credential store `{store}`, which `--grant {right}` would open")
+        }
+        Some(Why::Own) => "it is haft's own".to_owned(),
+        Some(Why::Denied) => "`deny` closes it".to_owned(),
+        Some(Why::StartUp) => "programs run what it says without being told to".to_owned(),
+        None => "a directory would have to be granted that holds too much".to_owned(),
+    }
+}
+
+/// Ends once the process that started haft is gone, and with it what writes to standard input, and some time has passed.
+async fn client_is_gone(client: Option<Pid>) {
+    tokio::time::sleep(LOOK).await;
+    // Nothing but waiting is left to do by now.
+    heap::let_go_of_code();
+    loop {
+        tokio::time::sleep(LOOK).await;
+        if getppid() != client && is_hung_up() {
+            tokio::time::sleep(PATIENCE).await;
+            return;
+        }
+    }
+}
+
+/// Whether nobody has the other end of standard input.
+fn is_hung_up() -> bool {
+    let input = io::stdin();
+    // A hang-up is told without being asked for.
+    let mut events = [PollFd::new(&input, PollFlags::empty())];
+    let polled = poll(&mut events, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
+    let [input] = &events;
+    polled.is_ok() && input.revents().intersects(PollFlags::HUP | PollFlags::ERR)
+}
+
+/// How haft ends whose server ended so: by the same signal, or with the same code.
+pub(super) fn exit(status: ExitStatus) -> Exit {
+    if let Some(signal) = status.signal() {
+        attached::end_by(signal);
+    }
+    let code = status.code().unwrap_or_else(|| SIGNALLED + status.signal().unwrap_or_default());
+    Exit::Child(u8::try_from(code).unwrap_or(u8::MAX))
+}
