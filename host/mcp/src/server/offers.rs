@@ -8,7 +8,7 @@ use rmcp::model::{
     ResourceContents, ResourceTemplate, Role,
 };
 
-use super::answer;
+use super::message;
 use haft_core::call::{self, PromptDef, PromptMessages, ResourceDef, ToolResult};
 use haft_core::tool::{Entry, Offer, Toolbox};
 
@@ -107,7 +107,7 @@ pub(super) fn prompt_result(
         let role = if message.by_model { Role::Assistant } else { Role::User };
         let content = match message.text {
             Some(text) => ContentBlock::text(text),
-            None => attachments.next().map(|(index, attachment)| answer::block(attachment, index))?,
+            None => attachments.next().map(|(index, attachment)| message::block(attachment, index))?,
         };
         Some(PromptMessage::new(role, content))
     });

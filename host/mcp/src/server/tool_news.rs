@@ -7,7 +7,7 @@ use rmcp::model::{
     ToolListChangedNotification,
 };
 
-use super::requester::Link;
+use super::conversation::Link;
 use super::snapshot::{ToolSnapshot, ToolSnapshots};
 use haft_core::sync::Lock;
 

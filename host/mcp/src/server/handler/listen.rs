@@ -7,7 +7,7 @@ use rmcp::model::{
 };
 
 use super::{Answer, Handler};
-use crate::server::requester::Requester;
+use crate::server::conversation::Requester;
 use crate::server::tool_news::{differences, notifications};
 
 impl Handler {

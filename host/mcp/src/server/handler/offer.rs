@@ -6,8 +6,8 @@ use serde_json::json;
 
 use super::call::Answered;
 use super::{Answer, Handler, bounded_text};
+use crate::server::conversation::Requester;
 use crate::server::offers;
-use crate::server::requester::Requester;
 use crate::server::snapshot::ToolSnapshot;
 use haft_core::call::ToolResult;
 use haft_core::tool::Entry;

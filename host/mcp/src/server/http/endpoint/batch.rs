@@ -7,10 +7,9 @@ use rmcp::ErrorData;
 use rmcp::model::{ClientJsonRpcMessage, ClientRequest, JsonRpcMessage};
 use serde_json::value::RawValue;
 
-use super::{Endpoint, ended, take};
+use super::{Endpoint, ended};
 use crate::server::http::response::{self, HttpResponse, JSON, Refusal};
-use crate::server::http::revision;
-use crate::server::http::sessions::SessionGuard;
+use crate::server::http::session::SessionGuard;
 use crate::server::message::{self, MAX_BATCH};
 use haft_core::scan::Scan;
 
@@ -53,7 +52,7 @@ impl Endpoint {
                         Err(error) => answers.push(refusal(Some(id), error)),
                     }
                 }
-                Ok(message) => take(session, message),
+                Ok(message) => session.take(message),
                 Err(invalid) => answers.push(refusal(invalid.id, invalid.error)),
             }
         }
@@ -68,6 +67,5 @@ impl Endpoint {
 /// Whether a message of a batch is one of the session: neither of a revision without sessions, nor one that opens a session.
 fn is_of_session(headers: &HeaderMap, message: &ClientJsonRpcMessage) -> bool {
     let opens = |message: &ClientJsonRpcMessage| matches!(message, JsonRpcMessage::Request(request) if matches!(request.request, ClientRequest::InitializeRequest(_)));
-    !opens(message)
-        && revision::is_of_session(headers, Some(message)).is_ok_and(|is_of_session| is_of_session)
+    !opens(message) && message::is_of_session(headers, Some(message)).is_ok_and(|is_of_session| is_of_session)
 }

@@ -1,6 +1,6 @@
 //! The writing side of the stdio transport: one message a line, in order. Answers are queued without waiting and
 //! written at once where the pipe takes them, else by a thread that blocks. While more than [`MAX_UNWRITTEN`] bytes
-//! are queued, nothing more is read from the client and notifications wait.
+//! are queued, nothing more is read from the client and what is told besides is dropped.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -11,9 +11,9 @@ use std::time::Duration;
 use rmcp::model::ServerJsonRpcMessage;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 
-use super::hangup::Hangup;
+use super::Hangup;
 use haft_core::sync::Lock;
 
 /// Bytes that wait to be written before no more is read: two of the largest messages, so that a client that
@@ -55,23 +55,14 @@ impl Output for File {
 
 /// Where messages are posted. Clones post to the same client.
 #[derive(Clone)]
-pub(super) struct Writer {
-    shared: Arc<WriterShared>,
-    sender: Option<mpsc::UnboundedSender<Vec<u8>>>,
-    done: watch::Receiver<bool>,
-}
-
-/// A [`Writer`] that does not keep the writing side from ending.
-#[derive(Clone)]
-pub(super) struct WeakWriter(
-    Arc<WriterShared>,
-    Option<mpsc::WeakUnboundedSender<Vec<u8>>>,
-    watch::Receiver<bool>,
-);
+pub(super) struct Writer(Arc<WriterShared>);
 
 struct WriterShared {
     output: Lock<OutputState>,
+    /// Where lines wait for the writer's thread; nothing once the writer is closed.
+    sender: Lock<Option<mpsc::UnboundedSender<Vec<u8>>>>,
     unwritten: Unwritten,
+    done: watch::Receiver<bool>,
 }
 
 /// The lines that wait for the writer's thread.
@@ -79,10 +70,8 @@ struct WriterShared {
 struct Unwritten {
     /// Bytes, with the overhead of each message.
     bytes: AtomicUsize,
-    /// Told when they become fewer, or nothing is written any more.
-    fewer: Notify,
-    /// Wakes a thread that blocks until they become fewer.
-    thread: (Lock<()>, Condvar),
+    /// Wakes a thread that waits until they become fewer.
+    fewer: (Lock<()>, Condvar),
     /// Whether nothing is written any more.
     is_closed: AtomicBool,
 }
@@ -99,8 +88,9 @@ impl Writer {
     pub(super) fn start(output: impl Output, hangup: Hangup) -> io::Result<Self> {
         let (sender, receiver) = mpsc::unbounded_channel();
         let (finished, done) = watch::channel(false);
-        let output = OutputState { pipe: Box::new(output), held: (Vec::new(), 0) };
-        let shared = Arc::new(WriterShared { output: Lock::new(output), unwritten: Unwritten::default() });
+        let output = Lock::new(OutputState { pipe: Box::new(output), held: (Vec::new(), 0) });
+        let (sender, unwritten) = (Lock::new(Some(sender)), Unwritten::default());
+        let shared = Arc::new(WriterShared { output, sender, unwritten, done });
         let own = shared.clone();
         let write = move || {
             if let Err(error) = own.write(receiver) {
@@ -111,7 +101,7 @@ impl Writer {
             let _ = finished.send(true);
         };
         std::thread::Builder::new().name("haft-output".into()).spawn(write)?;
-        Ok(Self { shared, sender: Some(sender), done })
+        Ok(Self(shared))
     }
 
     /// Posts a message, without waiting.
@@ -119,24 +109,17 @@ impl Writer {
         self.send(line(message)?)
     }
 
-    /// Posts a notification or request, which waits while too much is unwritten.
-    pub(super) async fn notify(&self, message: &ServerJsonRpcMessage) -> io::Result<()> {
-        let line = line(message)?;
-        self.shared.unwritten.has_room().await;
-        self.send(line)
-    }
-
-    /// Posts a notification, unless too much is unwritten. Returns whether it was posted.
+    /// Posts a notification or question, unless too much is unwritten. Returns whether it was posted.
     pub(super) fn tell(&self, message: &ServerJsonRpcMessage, is_piece: bool) -> bool {
         let most = if is_piece { MAX_PIECES } else { MAX_UNWRITTEN };
-        self.shared.unwritten.bytes.load(Ordering::SeqCst) < most && self.post(message).is_ok()
+        self.0.unwritten.bytes.load(Ordering::SeqCst) < most && self.post(message).is_ok()
     }
 
     /// Posts an answer that may be held back while its thread runs the next of `ahead` calls, so that the client is
     /// woken once for several answers.
     pub(super) fn hold_back(&self, message: &ServerJsonRpcMessage, ahead: usize) -> io::Result<()> {
         let line = line(message)?;
-        if self.shared.hold_back(&line, ahead) { Ok(()) } else { self.send(line) }
+        if self.0.hold_back(&line, ahead) { Ok(()) } else { self.send(line) }
     }
 
     /// Writes what is held back.
@@ -144,7 +127,7 @@ impl Writer {
         // Another holder of the lock writes it.
         let is_pending =
             |mut output: MutexGuard<'_, OutputState>| output.held.1 > 0 && !output.write_at_once(&[]);
-        if self.shared.output.try_lock().is_some_and(is_pending) {
+        if self.0.output.try_lock().is_some_and(is_pending) {
             // The thread writes it. Where the thread has ended, the client is gone.
             let _ = self.send_to_thread(Vec::new());
         }
@@ -152,13 +135,13 @@ impl Writer {
 
     /// Blocks while too much is unwritten, unless `is_over`.
     pub(super) fn wait_for_room(&self, is_over: impl Fn() -> bool) {
-        while self.shared.unwritten.is_full() && !is_over() {
-            self.shared.unwritten.wait(POLL_INTERVAL);
+        while self.0.unwritten.is_full() && !is_over() {
+            self.0.unwritten.wait(POLL_INTERVAL);
         }
     }
 
     fn send(&self, line: Vec<u8>) -> io::Result<()> {
-        if self.sender.is_some() && self.shared.write_at_once(&line) {
+        if self.0.sender.lock().is_some() && self.0.write_at_once(&line) {
             Ok(())
         } else {
             self.send_to_thread(line)
@@ -167,25 +150,21 @@ impl Writer {
 
     /// Leaves a line to the thread.
     fn send_to_thread(&self, line: Vec<u8>) -> io::Result<()> {
-        let gone = || io::Error::new(io::ErrorKind::BrokenPipe, "the client does not read any more");
-        let size = self.shared.unwritten.add(&line);
-        let sent =
-            self.sender.as_ref().ok_or_else(gone).and_then(|sender| sender.send(line).map_err(|_| gone()));
-        sent.inspect_err(|_| self.shared.unwritten.remove(size))
-    }
-
-    /// A handle that does not keep the writing side alive.
-    pub(super) fn downgrade(&self) -> WeakWriter {
-        let sender = self.sender.as_ref().map(mpsc::UnboundedSender::downgrade);
-        WeakWriter(self.shared.clone(), sender, self.done.clone())
+        let size = self.0.unwritten.add(&line);
+        let sent = self.0.sender.lock().as_ref().is_some_and(|sender| sender.send(line).is_ok());
+        if sent {
+            return Ok(());
+        }
+        self.0.unwritten.remove(size);
+        Err(io::Error::new(io::ErrorKind::BrokenPipe, "the client does not read any more"))
     }
 
     /// Writes what was posted for as long as the client reads it, and posts nothing more.
-    pub(super) async fn close(&mut self) {
-        self.sender = None;
-        let unwritten = || self.shared.unwritten.bytes.load(Ordering::SeqCst);
+    pub(super) async fn close(&self) {
+        *self.0.sender.lock() = None;
+        let unwritten = || self.0.unwritten.bytes.load(Ordering::SeqCst);
         let mut last = unwritten();
-        while tokio::time::timeout(FLUSH, self.done.clone().wait_for(|done| *done)).await.is_err() {
+        while tokio::time::timeout(FLUSH, self.0.done.clone().wait_for(|done| *done)).await.is_err() {
             if unwritten() >= last {
                 return;
             }
@@ -204,17 +183,12 @@ impl Unwritten {
 
     fn remove(&self, size: usize) {
         self.bytes.fetch_sub(size, Ordering::SeqCst);
-        self.notify_waiters();
+        self.fewer.1.notify_all();
     }
 
     fn close(&self) {
         self.is_closed.store(true, Ordering::SeqCst);
-        self.notify_waiters();
-    }
-
-    fn notify_waiters(&self) {
-        self.fewer.notify_waiters();
-        self.thread.1.notify_all();
+        self.fewer.1.notify_all();
     }
 
     fn is_none(&self) -> bool {
@@ -225,29 +199,10 @@ impl Unwritten {
         self.bytes.load(Ordering::SeqCst) > MAX_UNWRITTEN && !self.is_closed.load(Ordering::SeqCst)
     }
 
-    async fn has_room(&self) {
-        loop {
-            // Registered before the check, so that no notification is missed.
-            let fewer = self.fewer.notified();
-            if !self.is_full() {
-                return;
-            }
-            fewer.await;
-        }
-    }
-
     /// Blocks until there is less, or for `most`.
     fn wait(&self, most: Duration) {
-        let (lock, fewer) = &self.thread;
+        let (lock, fewer) = &self.fewer;
         drop(fewer.wait_timeout(lock.lock(), most));
-    }
-}
-
-impl WeakWriter {
-    /// The writer, unless it was closed.
-    pub(super) fn upgrade(&self) -> Option<Writer> {
-        let sender = self.1.as_ref()?.upgrade()?;
-        Some(Writer { shared: self.0.clone(), sender: Some(sender), done: self.2.clone() })
     }
 }
 
