@@ -13,15 +13,12 @@ mod handler;
 pub mod http;
 mod listing;
 mod message;
-mod offers;
-mod parameters;
 mod questions;
 #[cfg(test)]
 mod shared_map;
 mod snapshot;
 pub mod stdio;
 mod tasks;
-mod tool_news;
 
 pub use self::questions::Questions;
 pub use self::snapshot::{Fallback, PATIENCE, Publisher, ServerInfo, ToolSnapshot, ToolSnapshots};

@@ -1,5 +1,6 @@
 //! What goes on between haft and one client, on standard streams and over HTTP alike: who sends a request, the requests that
-//! haft has not answered, the questions that the client has not answered, and the way back to it.
+//! haft has not answered, the questions that the client has not answered, and the way back to it. Also the calls of all
+//! clients of a server, so that it can wait for them as it ends.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,8 +14,10 @@ use rmcp::model::{
     ProtocolVersion, RequestId, RequestMetaObject, ServerJsonRpcMessage, ServerNotification, ServerRequest,
 };
 use serde_json::json;
-use tokio::sync::{Notify, oneshot, watch};
+use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use haft_core::sync::Lock;
 
@@ -115,18 +118,11 @@ pub(super) enum Said {
 }
 
 /// Calls of all clients of a server. Clones count together.
-#[derive(Clone, Debug)]
-pub(super) struct RunningCalls(Arc<CallsState>);
-
-#[derive(Debug)]
-struct CallsState {
-    running: watch::Sender<usize>,
+#[derive(Clone, Debug, Default)]
+pub(super) struct RunningCalls {
+    running: TaskTracker,
     closing: CancellationToken,
 }
-
-/// One call under way. Dropped, it is over.
-#[derive(Debug)]
-pub(super) struct CallGuard(Arc<CallsState>);
 
 impl Requester {
     /// The sender of `request`, whose `_meta` is taken out of it.
@@ -321,46 +317,32 @@ impl Drop for Asked<'_> {
     }
 }
 
-impl Default for RunningCalls {
-    fn default() -> Self {
-        let (running, closing) = (watch::Sender::new(0), CancellationToken::new());
-        Self(Arc::new(CallsState { running, closing }))
-    }
-}
-
 impl RunningCalls {
-    /// A call begins.
-    pub(super) fn begin(&self) -> CallGuard {
-        self.0.running.send_modify(|count| *count += 1);
-        CallGuard(self.0.clone())
+    /// A call begins; it is over when what is returned is dropped.
+    pub(super) fn begin(&self) -> TaskTrackerToken {
+        self.running.token()
     }
 
     /// Whether no call is under way.
     pub(super) fn are_idle(&self) -> bool {
-        *self.0.running.borrow() == 0
+        self.running.is_empty()
     }
 
     /// Ends when no call is under way, or after `most`.
     pub(super) async fn wait_until_idle(&self, most: Duration) {
-        let mut running = self.0.running.subscribe();
-        let idle = running.wait_for(|count| *count == 0);
-        let _ = tokio::time::timeout(most, idle).await;
+        // Calls may begin all the same.
+        self.running.close();
+        let _ = tokio::time::timeout(most, self.running.wait()).await;
     }
 
     /// Stops every call, those to come too.
     pub(super) fn close(&self) {
-        self.0.closing.cancel();
+        self.closing.cancel();
     }
 
     /// Ends when calls are to stop.
     pub(super) async fn closed(&self) {
-        self.0.closing.cancelled().await;
-    }
-}
-
-impl Drop for CallGuard {
-    fn drop(&mut self) {
-        self.0.running.send_modify(|count| *count -= 1);
+        self.closing.cancelled().await;
     }
 }
 

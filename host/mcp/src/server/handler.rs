@@ -7,7 +7,7 @@
 )]
 
 mod call;
-mod listen;
+mod news;
 mod offer;
 
 use std::sync::Arc;
@@ -23,6 +23,7 @@ use rmcp::model::{
     TASKS_EXTENSION_ID, UpdateTaskMethod,
 };
 
+pub(super) use self::news::ToolNews;
 use super::conversation::{Agreed, Requester, RunningCalls, shows_forms};
 use super::snapshot::{ToolSnapshot, ToolSnapshots};
 use super::tasks::Tasks;
@@ -38,9 +39,8 @@ const MAX_CLIENT: usize = 100;
 /// Characters of a client's word that an error repeats.
 const MAX_SHOWN: usize = 200;
 
-/// The methods that are answered.
+/// The methods that are answered in both eras.
 const METHODS: &[&str] = &[
-    "initialize",
     "server/discover",
     "tools/list",
     "tools/call",
@@ -49,21 +49,13 @@ const METHODS: &[&str] = &[
     "resources/list",
     "resources/templates/list",
     "resources/read",
-    "logging/setLevel",
 ];
 
-/// The methods that are answered where there are no sessions (2026-07-28).
-const LATER_METHODS: &[&str] = &[
-    "server/discover",
-    "tools/list",
-    "tools/call",
-    "prompts/list",
-    "prompts/get",
-    "resources/list",
-    "resources/templates/list",
-    "resources/read",
-    "subscriptions/listen",
-];
+/// The methods that are answered in sessions alone.
+const EARLIER_METHODS: &[&str] = &["initialize", "logging/setLevel"];
+
+/// The methods that are answered where there are no sessions alone (2026-07-28).
+const LATER_METHODS: &[&str] = &["subscriptions/listen"];
 
 /// The methods that are answered where calls may become tasks.
 const TASK_METHODS: &[&str] = &["tasks/get", "tasks/update", "tasks/cancel"];
@@ -378,8 +370,9 @@ fn agreed_version(asked: &ProtocolVersion) -> ProtocolVersion {
 
 /// The answer to what is no request that rmcp knows: another method, or one of these with other parameters.
 fn custom(method: &str, era: Era, has_tasks: bool) -> ErrorData {
-    let methods = if era.is_later { LATER_METHODS } else { METHODS };
-    if methods.contains(&method) || (has_tasks && TASK_METHODS.contains(&method)) {
+    let own = if era.is_later { LATER_METHODS } else { EARLIER_METHODS };
+    let tasks = if has_tasks { TASK_METHODS } else { &[] };
+    if [METHODS, own, tasks].iter().any(|methods| methods.contains(&method)) {
         return ErrorData::invalid_params(format!("these are no parameters of `{method}`"), None);
     }
     ErrorData::new(ErrorCode::METHOD_NOT_FOUND, bounded_text(method), None)

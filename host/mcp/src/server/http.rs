@@ -5,7 +5,6 @@ mod admission;
 mod connection;
 mod endpoint;
 mod gate;
-mod home;
 mod public;
 mod response;
 mod session;
@@ -28,9 +27,9 @@ pub use self::admission::{Admission, Token, TokenError};
 use self::connection::{ConnectionSlot, ConnectionSlots, WriteTimeoutStream};
 use self::endpoint::Endpoint;
 use self::gate::{Gate, HttpConnection};
-use self::home::Home;
 use self::public::Public;
 pub use self::public::Readiness;
+use self::session::Home;
 use super::handler::ServerShared;
 use super::snapshot::ToolSnapshots;
 use super::stdio::GRACE;
@@ -182,7 +181,7 @@ impl Server {
             // What was let in last may be about to call.
             tokio::time::sleep(SETTLING).await;
         }
-        public.close();
+        acceptor.gate.end();
         acceptor.shared.calls.wait_until_idle(GRACE).await;
         acceptor.shared.calls.close();
         // Answers are written first; then streams that wait for notifications are ended.

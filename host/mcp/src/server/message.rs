@@ -11,13 +11,12 @@ use hyper::HeaderMap;
 use hyper::header::HeaderName;
 use rmcp::model::{
     CallToolRequest, CallToolRequestMethod, CallToolRequestParams, CallToolResult, ClientJsonRpcMessage,
-    ClientRequest, ContentBlock, ErrorData, GetMeta, JsonRpcMessage, JsonRpcRequest, JsonRpcVersion2_0,
-    ProtocolVersion, RequestId, ResourceContents, ServerJsonRpcMessage, ServerResult,
+    ClientRequest, ContentBlock, ErrorData, GetMeta, JsonObject, JsonRpcMessage, JsonRpcRequest,
+    JsonRpcVersion2_0, ProtocolVersion, RequestId, ResourceContents, ServerJsonRpcMessage, ServerResult,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::parameters::repeats;
 use haft_core::call::{Attachment, ToolResult};
 use haft_core::json as text;
 use haft_core::scan::{MAX_VALUES, Scan};
@@ -38,6 +37,12 @@ const CALL: &str = "tools/call";
 const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 const METHOD: &str = "mcp-method";
 const NAME: &str = "mcp-name";
+
+/// What the names of headers begin with that repeat an argument.
+const PARAMETER: &str = "mcp-param-";
+
+/// The key of a schema that names the header which repeats the argument.
+const REPEATED: &str = "x-mcp-header";
 
 /// The revision of a request that names none: the last one whose requests name none.
 const UNNAMED: ProtocolVersion = ProtocolVersion::V_2025_03_26;
@@ -80,19 +85,22 @@ pub(super) struct Invalid {
     /// The id of the request that it would have been.
     pub(super) id: Option<RequestId>,
     pub(super) error: ErrorData,
-    /// Whether it would have been a notification.
-    pub(super) is_notification: bool,
+    /// Whether it is not answered where there is another way: a notification, or an answer.
+    pub(super) is_unanswered: bool,
 }
 
 /// The message that `bytes` are, which `scan` has passed over.
 ///
 /// # Errors
-/// They are none.
+/// They are none, or one that is beyond the bounds of its method.
 pub(super) fn parse(bytes: &[u8], scan: &Scan) -> Result<ClientJsonRpcMessage, Box<Invalid>> {
     let invalid = |error| {
         let id = scan.id().filter(|_| !scan.is_answer());
-        Box::new(Invalid { id, error, is_notification: false })
+        Box::new(Invalid { id, error, is_unanswered: scan.is_answer() })
     };
+    if let Some(error) = excess(scan) {
+        return Err(invalid(error));
+    }
     if scan.method() == Some(CALL) {
         if let Ok(call) = serde_json::from_slice::<Call>(bytes) {
             return Ok(JsonRpcMessage::Request(call.into_request()));
@@ -137,8 +145,8 @@ impl Invalid {
         } else {
             ErrorData::invalid_request("not a message of JSON-RPC 2.0", None)
         };
-        let is_notification = id.is_none() && value.get("method").is_some();
-        Self { id, error, is_notification }
+        let is_unanswered = id.is_none() && value.get("method").is_some();
+        Self { id, error, is_unanswered }
     }
 }
 
@@ -245,6 +253,80 @@ fn name_of(request: &ClientRequest) -> Option<&str> {
         ClientRequest::GetTaskRequest(request) => Some(&request.params.task_id),
         ClientRequest::UpdateTaskRequest(request) => Some(&request.params.task_id),
         ClientRequest::CancelTaskRequest(request) => Some(&request.params.task_id),
+        _ => None,
+    }
+}
+
+/// Those of `headers` that repeat arguments.
+pub(super) fn parameters(headers: &HeaderMap) -> HeaderMap {
+    let own = headers.iter().filter(|(name, _)| name.as_str().starts_with(PARAMETER));
+    own.map(|(name, value)| (name.clone(), value.clone())).fold(HeaderMap::new(), |mut all, (name, value)| {
+        all.append(name, value);
+        all
+    })
+}
+
+/// Checks that `headers` repeat the arguments that `schema` says they repeat.
+///
+/// # Errors
+/// One is missing, says something else, or repeats what is not there.
+pub(super) fn check_parameters(
+    headers: &HeaderMap,
+    schema: &JsonObject,
+    arguments: Option<&JsonObject>,
+) -> Result<(), ErrorData> {
+    let Some(Value::Object(properties)) = schema.get("properties") else { return Ok(()) };
+    for (name, schema) in properties {
+        let Some(schema) = schema.as_object() else { continue };
+        let argument = arguments.and_then(|arguments| arguments.get(name));
+        if let Some(header) = schema.get(REPEATED).and_then(Value::as_str).filter(|name| !name.is_empty()) {
+            repeats(headers, &format!("{PARAMETER}{header}"), argument.and_then(repeated).as_deref())?;
+        }
+        check_parameters(headers, schema, argument.and_then(Value::as_object))?;
+    }
+    Ok(())
+}
+
+/// Checks that the one header `name` says `expected`, or is not there where that is `None`.
+///
+/// # Errors
+/// It does not.
+fn repeats(headers: &HeaderMap, name: &str, expected: Option<&str>) -> Result<(), ErrorData> {
+    let wrong = |why: String| Err(ErrorData::header_mismatch(why, None));
+    let mut values = headers.get_all(name).iter();
+    let (first, more) = (values.next(), values.next());
+    let Some((value, expected)) = first.zip(expected) else {
+        return match (first, expected) {
+            (None, Some(_)) => wrong(format!("missing required {name} header")),
+            (Some(_), None) => wrong(format!("unexpected {name} header: the request says nothing of it")),
+            _ => Ok(()),
+        };
+    };
+    if more.is_some() {
+        return wrong(format!("duplicate {name} header"));
+    }
+    match value.to_str().ok().and_then(decoded) {
+        Some(said) if said == expected => Ok(()),
+        Some(said) => {
+            wrong(format!("{name} header `{said}` does not match the request, which says `{expected}`"))
+        }
+        None => wrong(format!("{name} header contains invalid characters or is not valid Base64")),
+    }
+}
+
+/// What a header says, which is in Base64 where it could not be sent otherwise.
+fn decoded(value: &str) -> Option<String> {
+    let Some(inner) = value.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?=")) else {
+        return Some(value.to_owned());
+    };
+    String::from_utf8(BASE64_STANDARD.decode(inner).ok()?).ok()
+}
+
+/// An argument as a header repeats it.
+fn repeated(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Bool(_) | Value::Number(_) => Some(value.to_string()),
         _ => None,
     }
 }

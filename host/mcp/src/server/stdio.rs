@@ -90,7 +90,7 @@ pub async fn serve(
     reader::start(input, client, (hangup.clone(), stop.clone()))?;
     let flush = tokio::select! {
         flush = ending(&link, &hangup, &stop) => flush,
-        () = link.tell_news(&shared.snapshots) => NOTING,
+        never = link.tell_news(&shared.snapshots) => match never {},
     };
     // What lasts, or takes too long, ends and says so.
     shared.calls.close();

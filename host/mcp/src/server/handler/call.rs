@@ -22,7 +22,6 @@ use super::{Answer, Handler};
 use crate::server::conversation::Requester;
 use crate::server::elicitation::{ElicitingApprover, ReplacementAnswer};
 use crate::server::message;
-use crate::server::parameters;
 use crate::server::snapshot::{Fallback, FoundTool, ToolSnapshot};
 use haft_callers::{CallPermit, Caller};
 use haft_core::call::{ToolCall, ToolResult};
@@ -185,7 +184,7 @@ impl Handler {
         let FoundTool { entry, own, listed } = found;
         let tool = listed.and_then(|place| snapshot.tools().get(place));
         if let Some((headers, tool)) = requester.parameters.as_ref().zip(tool) {
-            parameters::check(headers, &tool.input_schema, request.arguments.as_ref())?;
+            message::check_parameters(headers, &tool.input_schema, request.arguments.as_ref())?;
         }
         let is_known = entry.is_some() || snapshot.toolbox().withheld(&own).is_some();
         let has_schema = tool.is_some_and(|tool| tool.output_schema.is_some());

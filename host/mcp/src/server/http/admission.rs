@@ -7,7 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
-use hyper::header::{AUTHORIZATION, HOST, HeaderValue, ORIGIN};
+use hyper::header::{AUTHORIZATION, HOST, HeaderValue, ORIGIN, WWW_AUTHENTICATE};
 use hyper::http::uri::Authority;
 use hyper::{HeaderMap, StatusCode, Uri};
 use secrecy::{ExposeSecret, SecretString};
@@ -135,10 +135,11 @@ pub(super) fn refusal(denied: &Denied, metadata: Option<&str>) -> Refusal {
         }
         Denied::Unavailable => return Refusal::new(StatusCode::SERVICE_UNAVAILABLE, denied.to_string()),
     };
-    let challenge = HeaderValue::try_from(format!("Bearer realm=\"haft\"{metadata}{more}")).ok();
-    let mut refusal = Refusal::new(status, denied.to_string());
-    refusal.challenge = challenge;
-    refusal
+    let refusal = Refusal::new(status, denied.to_string());
+    match HeaderValue::try_from(format!("Bearer realm=\"haft\"{metadata}{more}")) {
+        Ok(challenge) => refusal.with(WWW_AUTHENTICATE, challenge),
+        Err(_) => refusal,
+    }
 }
 
 /// A text inside a quoted string of a header: RFC 6750 has neither quotes nor backslashes there.

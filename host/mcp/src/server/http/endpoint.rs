@@ -23,15 +23,13 @@ use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::home::Home;
 use super::response::{
     self, DEFECT, EventStream, HttpResponse, Ids, JSON, LastEvent, PING, Refusal, StreamGuard,
 };
-use super::session::{SessionGuard, Sessions};
+use super::session::{Home, SessionGuard, Sessions};
 use crate::server::conversation::Requester;
 use crate::server::handler::{Answer, ServerShared};
 use crate::server::message;
-use crate::server::parameters;
 use haft_core::scan::Scan;
 use haft_core::tool::inline::{self, ThreadLoad};
 
@@ -81,16 +79,16 @@ impl Endpoint {
     ) -> Result<HttpResponse, Refusal> {
         match *method {
             Method::POST => self.post(headers, body, caller).await,
-            Method::GET => {
-                let Some(session) = self.session_of_head(headers, &caller)? else {
+            Method::GET | Method::DELETE => {
+                let is_of_session = message::is_of_session(headers, None)
+                    .map_err(|error| Refusal::error(None, error, message::is_sessionless(headers)))?;
+                if !is_of_session {
                     return Ok(not_allowed("POST"));
-                };
-                Ok(self.stream(headers, session))
-            }
-            Method::DELETE => {
-                let Some(session) = self.session_of_head(headers, &caller)? else {
-                    return Ok(not_allowed("POST"));
-                };
+                }
+                let session = self.session(headers, &caller)?;
+                if *method == Method::GET {
+                    return Ok(self.stream(headers, session));
+                }
                 self.sessions.end(&session);
                 // Some clients take "accepted" for a failure.
                 Ok(response::empty(StatusCode::NO_CONTENT))
@@ -107,10 +105,8 @@ impl Endpoint {
     ) -> Result<HttpResponse, Refusal> {
         let scan = Scan::from_message(body);
         let refuse = |id, error| Refusal::error(id, error, message::is_sessionless(headers));
-        if let Some(error) = message::excess(&scan) {
-            return Err(refuse(scan.id().filter(|_| !scan.is_answer()), error));
-        }
-        if scan.is_batch() && message::may_have_batches(headers) && headers.contains_key(SESSION) {
+        let is_batch = scan.is_batch() && message::excess(&scan).is_none();
+        if is_batch && message::may_have_batches(headers) && headers.contains_key(SESSION) {
             let session = self.session(headers, &caller)?;
             if let Some(messages) = batch::messages(body) {
                 return self.answer_batch(headers, &session, body, &messages).await;
@@ -165,17 +161,6 @@ impl Endpoint {
         };
         let id = headers.get(SESSION).and_then(|id| id.to_str().ok()).ok_or_else(missing)?;
         self.sessions.enter(id, caller.caller())
-    }
-
-    /// The session of a request without a body; `None`: it is of a revision that has none.
-    fn session_of_head(
-        &self,
-        headers: &HeaderMap,
-        caller: &ServerShared,
-    ) -> Result<Option<SessionGuard>, Refusal> {
-        let is_of_session = message::is_of_session(headers, None)
-            .map_err(|error| Refusal::error(None, error, message::is_sessionless(headers)))?;
-        is_of_session.then(|| self.session(headers, caller)).transpose()
     }
 
     /// Opens a session.
@@ -262,7 +247,7 @@ impl Endpoint {
         // A client that hangs up stops its request.
         let stops = cancel.clone().drop_guard();
         let requester = Requester::new(id.clone(), &mut request, cancel, None, stream.clone());
-        let requester = Requester { parameters: Some(parameters::of(headers)), ..requester };
+        let requester = Requester { parameters: Some(message::parameters(headers)), ..requester };
         let is_whole = requester.meta.missing_required_keys(&ProtocolVersion::V_2026_07_28).is_empty();
         let (handler, guard) = (caller.handler(), StreamGuard { stream: stream.clone(), id: id.clone() });
         let call = async move {

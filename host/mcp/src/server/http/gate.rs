@@ -3,21 +3,18 @@
 //! are always read; large ones share an amount of memory, so that many of them at once are turned away and not held.
 
 use std::borrow::Cow;
-use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
-use http_body_util::combinators::UnsyncBoxBody;
-use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::body::Incoming;
 use hyper::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE};
 use hyper::{HeaderMap, Method, Request, StatusCode};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
 
 use super::PATH;
 use super::admission::{self, Admission};
@@ -47,6 +44,8 @@ pub(super) struct Gate {
     hosts: Vec<String>,
     bodies: Bodies,
     endpoint: Endpoint,
+    /// Cancelled when no more requests are taken.
+    ended: CancellationToken,
     /// haft's own, for what takes time or opens connections.
     runtime: Handle,
 }
@@ -80,12 +79,17 @@ impl Gate {
         patience: Duration,
     ) -> Self {
         let (shared, bodies, runtime) = (shared.clone(), Bodies::new(patience), Handle::current());
-        Self { admission, public, shared, hosts, bodies, endpoint, runtime }
+        Self { admission, public, shared, hosts, bodies, endpoint, ended: CancellationToken::new(), runtime }
     }
 
     /// What is answered without a token.
     pub(super) fn public(&self) -> &Public {
         &self.public
+    }
+
+    /// Takes no more requests.
+    pub(super) fn end(&self) {
+        self.ended.cancel();
     }
 
     /// Ends every stream.
@@ -120,18 +124,16 @@ impl Gate {
     ) -> Result<HttpResponse, Refusal> {
         let source = admission::check_source(request.headers(), connection.local, &self.hosts);
         let is_mcp = request.uri().path() == PATH;
-        if !is_mcp {
-            let is_here = connection.local.is_some_and(|local| is_loopback_address(local.ip()));
-            if let Some(answer) = self.public.health(&request, source.is_ok() && is_here) {
-                return Ok(answer);
-            }
+        let is_own = || source.is_ok() && connection.local.is_some_and(|at| is_loopback_address(at.ip()));
+        if !is_mcp && let Some(answer) = self.public.health(&request, is_own()) {
+            return Ok(answer);
         }
         source?;
-        if self.public.is_closed() {
+        if self.ended.is_cancelled() {
             let why = "haft is about to end; call another one, or try again later";
             return Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, why).and_close());
         }
-        if let Some(answer) = self.public.answer(&request, &self.admission) {
+        if !is_mcp && let Some(answer) = self.public.answer(&request, &self.admission) {
             return Ok(answer);
         }
         let caller = self.admit(request.headers()).await?;
@@ -146,7 +148,12 @@ impl Gate {
         let body = self.bodies.read(body).await?.of_whole_characters();
         let busy = shown.map_or_else(|| begin(connection), Ok)?;
         let answer = self.endpoint.answer(&head.method, &head.headers, &body.bytes, caller).await?;
-        Ok(answer.map(|body| BusyBody { body, _busy: busy }.boxed_unsync()))
+        // The connection is in use until the body is sent.
+        let keep = move |error| {
+            let _ = &busy;
+            error
+        };
+        Ok(answer.map(|body| body.map_err(keep).boxed_unsync()))
     }
 }
 
@@ -256,32 +263,6 @@ fn begin(connection: &HttpConnection) -> Result<RequestGuard, Refusal> {
     let why = "all connections are in use; try again later";
     let full = || Refusal::new(StatusCode::SERVICE_UNAVAILABLE, why).and_close();
     connection.place.begin().ok_or_else(full)
-}
-
-/// A body that keeps its connection in use until it is sent.
-struct BusyBody {
-    body: UnsyncBoxBody<Bytes, Infallible>,
-    _busy: RequestGuard,
-}
-
-impl Body for BusyBody {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
 }
 
 #[cfg(test)]

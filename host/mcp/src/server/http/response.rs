@@ -15,9 +15,7 @@ use bytes::Bytes;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Body, Frame};
-use hyper::header::{
-    CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE,
-};
+use hyper::header::{CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
 use hyper::{Response, StatusCode};
 use rmcp::model::{
     ElicitRequestParams, ElicitResult, ErrorData, JsonRpcMessage, RequestId, ServerJsonRpcMessage,
@@ -89,45 +87,39 @@ pub(super) fn text(message: &impl Serialize) -> Bytes {
 pub(super) struct Refusal {
     status: StatusCode,
     why: String,
-    /// Whether `why` is a message of JSON-RPC.
-    is_message: bool,
-    /// Whether it is the end of the connection too.
-    is_end: bool,
-    /// `WWW-Authenticate`: what a client has to show.
-    pub(super) challenge: Option<HeaderValue>,
+    /// [`JSON`] where `why` is a message of JSON-RPC.
+    content_type: &'static str,
+    header: Option<(HeaderName, HeaderValue)>,
 }
 
 impl Refusal {
     pub(super) fn new(status: StatusCode, why: impl Into<String>) -> Self {
-        Self { status, why: why.into(), is_message: false, is_end: false, challenge: None }
+        Self { status, why: why.into(), content_type: "", header: None }
     }
 
     /// An error of JSON-RPC, of the request `id` where that can be told. `is_sessionless`: of 2026-07-28 or later.
     pub(super) fn error(id: Option<RequestId>, error: ErrorData, is_sessionless: bool) -> Self {
         let why = message::refusal(id, error, is_sessionless).to_string();
-        Self { is_message: true, ..Self::new(StatusCode::BAD_REQUEST, why) }
+        Self { content_type: JSON, ..Self::new(StatusCode::BAD_REQUEST, why) }
     }
 
     /// This refusal, after which the connection is closed.
     pub(super) fn and_close(self) -> Self {
-        Self { is_end: true, ..self }
+        self.with(CONNECTION, HeaderValue::from_static("close"))
+    }
+
+    /// This refusal, with a header.
+    pub(super) fn with(self, name: HeaderName, value: HeaderValue) -> Self {
+        Self { header: Some((name, value)), ..self }
     }
 
     pub(super) fn into_response(self) -> HttpResponse {
         tracing::info!(status = self.status.as_u16(), why = self.why, "request refused");
-        let mut answer = if self.is_message {
-            whole(self.status, JSON, self.why)
-        } else {
-            whole(self.status, "", self.why + "\n")
-        };
-        if let Some(challenge) = self.challenge {
-            answer.headers_mut().insert(WWW_AUTHENTICATE, challenge);
-        }
+        let line = if self.content_type.is_empty() { "\n" } else { "" };
+        let mut answer = whole(self.status, self.content_type, self.why + line);
+        answer.headers_mut().extend(self.header);
         if self.status == StatusCode::SERVICE_UNAVAILABLE {
             answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("10"));
-        }
-        if self.is_end {
-            answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         answer
     }
@@ -314,9 +306,8 @@ impl EventStream {
     /// Waits for what `poll` comes to, which changes with the stream.
     async fn until<T>(&self, poll: impl Fn() -> Poll<T>) -> T {
         loop {
-            let mut changed = std::pin::pin!(self.changed.notified());
             // Registered before the check, so that no notification is missed.
-            changed.as_mut().enable();
+            let changed = self.changed.notified();
             if let Poll::Ready(found) = poll() {
                 return found;
             }
@@ -325,23 +316,23 @@ impl EventStream {
     }
 
     fn priming(&self, read: u64) -> Vec<u8> {
-        let id = self.id(read).unwrap_or_default();
+        let id = self.id(read);
         format!("{id}retry: {}\ndata: \n\n", RETRY.as_millis()).into_bytes()
     }
 
     /// Writes the event `number` as text.
     fn frame(&self, number: u64, event: &[u8], text: &mut Vec<u8>) {
-        text.extend(self.id(number).unwrap_or_default().into_bytes());
+        text.extend(self.id(number).into_bytes());
         text.extend_from_slice(b"data: ");
         text.extend_from_slice(event);
         text.extend_from_slice(b"\n\n");
     }
 
-    fn id(&self, number: u64) -> Option<String> {
+    fn id(&self, number: u64) -> String {
         match self.ids {
-            Ids::None => None,
-            Ids::Session => Some(format!("id: {number}\n")),
-            Ids::Request(request) => Some(format!("id: {number}/{request}\n")),
+            Ids::None => String::new(),
+            Ids::Session => format!("id: {number}\n"),
+            Ids::Request(request) => format!("id: {number}/{request}\n"),
         }
     }
 }

@@ -1,9 +1,10 @@
 //! Sessions of clients (revisions up to 2025-11-25), kept in memory: after a restart clients get 404 and open new ones.
 //! Their number is bounded. A new session may replace only one that has been idle for long. Where there are other replicas,
-//! the id of a session says where it lives (`home`). An idle session is its client's handler and some small tables: no task
+//! the id of a session says where it lives ([`Home`]). An idle session is its client's handler and some small tables: no task
 //! and no channel. An answer that was sent in a stream can be had again for a while.
 
 use std::collections::{HashMap, VecDeque};
+use std::io;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,11 +17,9 @@ use rmcp::model::{
 };
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
-use super::home::Home;
 use super::response::{EventStream, Ids, LastEvent, Refusal, StreamGuard};
 use crate::server::conversation::{Agreed, Conversation, Link, Running, Said};
-use crate::server::handler::Handler;
-use crate::server::tool_news::ToolNews;
+use crate::server::handler::{Handler, ToolNews};
 use haft_core::random;
 use haft_core::sync::Lock;
 
@@ -38,6 +37,12 @@ const SWEEP: Duration = Duration::from_secs(10);
 
 /// The part of all places that a caller may take before its idle sessions give way to those of others.
 const SHARE: usize = 8;
+
+/// What stands in an id between what nobody guesses and where the session lives.
+const AT: char = '@';
+
+/// Characters of the name of a machine that stand in an id.
+const MAX_NAME: usize = 64;
 
 /// What is said of a session that is not there.
 const MISSING: &str = "there is no such session";
@@ -65,6 +70,10 @@ pub(super) struct Sessions {
     /// Bytes of answers that all of them may keep.
     room: Arc<Semaphore>,
 }
+
+/// The name of a replica: of its machine, and its port there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Home(String);
 
 /// A session and how it is used.
 struct Entry {
@@ -218,6 +227,34 @@ impl Sessions {
             own.session.forget_old(own.open > 0);
             own.open > 0 || own.last.elapsed() < IDLE
         });
+    }
+}
+
+impl Home {
+    /// The replica that listens at `port` of `machine`.
+    pub(super) fn named(machine: &str, port: u16) -> Self {
+        let plain = |c: char| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' };
+        let machine: String = machine.chars().take(MAX_NAME).map(plain).collect();
+        Self(format!("{machine}-{port}"))
+    }
+
+    /// A new id of a session that lives here.
+    fn session_id(&self) -> io::Result<String> {
+        Ok(format!("{}{AT}{}", random::name::<{ random::KEY }>()?, self.0))
+    }
+
+    /// Why a session is not here, where its id says that it lives elsewhere.
+    fn refusal(&self, id: &str) -> Option<String> {
+        let (_, home) = id.rsplit_once(AT)?;
+        let is_name = home.len() <= MAX_NAME + 8
+            && home.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-'));
+        (is_name && home != self.0).then(|| {
+            format!(
+                "this session lives at the replica `{home}`, and this is `{}`: open a new one by `initialize`, or have \
+                 all requests with one Mcp-Session-Id sent to one replica",
+                self.0
+            )
+        })
     }
 }
 

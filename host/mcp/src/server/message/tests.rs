@@ -127,3 +127,38 @@ fn data_that_was_promised_and_is_missing_is_an_error_that_can_be_read() {
 fn an_empty_answer_has_a_block() {
     assert_eq!(converted(ToolResult::default(), false)["content"], json!([{"type": "text", "text": ""}]));
 }
+
+fn object(value: &Value) -> JsonObject {
+    value.as_object().unwrap().clone()
+}
+
+#[test]
+fn a_header_repeats_an_argument_at_any_depth() {
+    let schema = object(&json!({"properties": {
+        "a": {"type": "string", "x-mcp-header": "A"},
+        "b": {"properties": {"c": {"type": "integer", "x-mcp-header": "C"}}},
+    }}));
+    for (fits, headers, arguments) in [
+        (true, vec![], json!({})),
+        (true, vec![("mcp-param-a", "x")], json!({"a": "x"})),
+        (
+            true,
+            vec![("mcp-param-a", "=?base64?w6Q=?="), ("mcp-param-c", "7")],
+            json!({"a": "ä", "b": {"c": 7}}),
+        ),
+        (false, vec![], json!({"a": "x"})),
+        (false, vec![("mcp-param-a", "y")], json!({"a": "x"})),
+        (false, vec![("mcp-param-a", "x")], json!({})),
+        (false, vec![("mcp-param-a", "x"), ("mcp-param-a", "x")], json!({"a": "x"})),
+        (false, vec![("mcp-param-c", "8")], json!({"b": {"c": 7}})),
+        (false, vec![("mcp-param-a", "=?base64?!?=")], json!({"a": "x"})),
+    ] {
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            map.append(name, HeaderValue::from_static(value));
+        }
+        map.append("mcp-method", HeaderValue::from_static("tools/call"));
+        let checked = check_parameters(&parameters(&map), &schema, Some(&object(&arguments)));
+        assert_eq!(checked.is_ok(), fits, "{arguments}: {checked:?}");
+    }
+}

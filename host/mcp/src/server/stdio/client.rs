@@ -1,5 +1,6 @@
 //! The client at the other end of standard streams: what is done with its messages, and the way back to it.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -13,10 +14,9 @@ use tokio::sync::Notify;
 
 use super::writer::Writer;
 use crate::server::conversation::{Agreed, BUSY, Conversation, Link, Requester, Running, Said};
-use crate::server::handler::Handler;
+use crate::server::handler::{Handler, ToolNews};
 use crate::server::message;
 use crate::server::snapshot::ToolSnapshots;
-use crate::server::tool_news::ToolNews;
 use haft_core::tool::inline::{self, ThreadLoad};
 
 /// Bytes of a request that the reader's thread may begin: checking arguments takes longer for larger ones.
@@ -42,15 +42,6 @@ pub(super) struct StdioLink {
     opened: Notify,
 }
 
-/// What is known of the input after a message.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct ReadAhead {
-    /// Whether another message is waiting.
-    pub(super) load: ThreadLoad,
-    /// Messages that are read already.
-    pub(super) ahead: usize,
-}
-
 impl Client {
     /// A client whose requests `handler` answers. What does not end where it began goes on on the runtime of the caller.
     pub(super) fn new(handler: Handler, link: Arc<StdioLink>) -> Self {
@@ -62,10 +53,10 @@ impl Client {
         &self.link.writer
     }
 
-    /// Takes a message of `bytes` bytes. `read_ahead` says what this thread does after it.
-    pub(super) fn take(&mut self, message: ClientJsonRpcMessage, bytes: usize, read_ahead: ReadAhead) {
+    /// Takes a message of `bytes` bytes. `ahead`: how many messages are read already that follow it; `None`: nothing is.
+    pub(super) fn take(&mut self, message: ClientJsonRpcMessage, bytes: usize, ahead: Option<usize>) {
         if let JsonRpcMessage::Request(request) = message {
-            self.begin(request, bytes, read_ahead);
+            self.begin(request, bytes, ahead);
         } else if let Some(Said::Opened) = self.link.conversation.take(message)
             && self.agreed.is_some()
         {
@@ -81,7 +72,7 @@ impl Client {
     }
 
     /// Begins a request.
-    fn begin(&mut self, request: JsonRpcRequest<ClientRequest>, bytes: usize, read_ahead: ReadAhead) {
+    fn begin(&mut self, request: JsonRpcRequest<ClientRequest>, bytes: usize, ahead: Option<usize>) {
         let running = match self.link.conversation.begin(&request, bytes) {
             Ok(running) => running,
             Err(error) => {
@@ -104,7 +95,7 @@ impl Client {
             // A client that has taken its request back gets no answer.
             running.is_awaited().then(|| (message::answer(answer, id), running))
         };
-        self.run(call, bytes <= MAX_SHORT, read_ahead);
+        self.run(call, bytes <= MAX_SHORT, ahead);
     }
 
     /// The answer to a request that settles how the client speaks, or that comes before that: a client opens a session, or
@@ -133,14 +124,14 @@ impl Client {
         &self,
         call: impl Future<Output = Option<(ServerJsonRpcMessage, Running)>> + Send + 'static,
         is_short: bool,
-        read_ahead: ReadAhead,
+        ahead: Option<usize>,
     ) {
         let call = Box::pin(call);
         let polled = if is_short { inline::poll_once(call, &self.runtime) } else { Err(call) };
         match polled {
             // The request is under way until its answer is posted.
             Ok(Some((answer, _running))) => {
-                let _ = self.writer().hold_back(&answer, read_ahead.ahead);
+                let _ = self.writer().hold_back(&answer, ahead.unwrap_or_default());
             }
             Ok(None) => {}
             Err(call) => {
@@ -153,7 +144,7 @@ impl Client {
                 });
             }
         }
-        inline::run_cleanups(read_ahead.load);
+        inline::run_cleanups(if ahead.is_some() { ThreadLoad::Busy } else { ThreadLoad::Idle });
     }
 }
 
@@ -165,10 +156,10 @@ impl StdioLink {
     }
 
     /// Tells the client of other tools once its session is open, and does not end.
-    pub(super) async fn tell_news(&self, snapshots: &ToolSnapshots) {
+    pub(super) async fn tell_news(&self, snapshots: &ToolSnapshots) -> Infallible {
         self.opened.notified().await;
         self.news.tell(snapshots, self).await;
-        std::future::pending::<()>().await;
+        std::future::pending().await
     }
 }
 

@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
 use self::platform::HUNG_UP;
-use super::client::{Client, ReadAhead};
+use super::client::Client;
 use super::{Burst, Hangup};
 use crate::server::message::{self, MAX_BATCH, MAX_LINE};
 use haft_core::json::{self, NoJson};
@@ -116,7 +116,7 @@ impl<I: Input> Reader<I> {
             return false;
         }
         match incoming {
-            Ok((message, bytes)) => self.client.take(message, bytes, read_ahead(self.input.buffer())),
+            Ok((message, bytes)) => self.client.take(message, bytes, ahead(self.input.buffer())),
             Err((id, error)) => self.client.refuse(id, error),
         }
         self.burst.is_ready();
@@ -140,10 +140,10 @@ impl<I: Input> Reader<I> {
     }
 }
 
-/// What comes after a message where `buffer` is read already.
-fn read_ahead(buffer: &[u8]) -> ReadAhead {
-    let load = if buffer.is_empty() { ThreadLoad::Idle } else { ThreadLoad::Busy };
-    ReadAhead { load, ahead: buffer.split(|byte| *byte == b'\n').skip(1).take(AHEAD).count() }
+/// How many messages follow one where `buffer` is read already.
+fn ahead(buffer: &[u8]) -> Option<usize> {
+    let whole = buffer.split(|byte| *byte == b'\n').skip(1).take(AHEAD);
+    (!buffer.is_empty()).then(|| whole.count())
 }
 
 /// The messages of a line: one, or those of a batch (2025-03-26).
@@ -157,16 +157,7 @@ fn messages(line: &[u8]) -> Vec<Incoming> {
     if scan.is_batch() && message::excess(&scan).is_none() {
         return batch(line);
     }
-    within_bounds(line, &scan).into_iter().collect()
-}
-
-/// The message, or the answer to one that is beyond the bounds of its method.
-fn within_bounds(line: &[u8], scan: &Scan) -> Option<Incoming> {
-    match message::excess(scan) {
-        // An answer is not answered.
-        Some(error) => (!scan.is_answer()).then(|| Err((scan.id(), error))),
-        None => read(line, scan),
-    }
+    read(line, &scan).into_iter().collect()
 }
 
 fn batch(line: &[u8]) -> Vec<Incoming> {
@@ -178,7 +169,7 @@ fn batch(line: &[u8]) -> Vec<Incoming> {
         }
         Ok(batch) => {
             let messages = batch.iter().map(|one| one.get().as_bytes());
-            return messages.filter_map(|one| within_bounds(one, &Scan::from_message(one))).collect();
+            return messages.filter_map(|one| read(one, &Scan::from_message(one))).collect();
         }
         Err(_) => json::read(line)
             .map_or_else(not_json, |_| ErrorData::invalid_request("not a batch of messages", None)),
@@ -190,7 +181,7 @@ fn batch(line: &[u8]) -> Vec<Incoming> {
 fn read(line: &[u8], scan: &Scan) -> Option<Incoming> {
     match message::parse(line, scan) {
         Ok(message) => Some(Ok((message, line.len()))),
-        Err(invalid) if invalid.is_notification => None,
+        Err(invalid) if invalid.is_unanswered => None,
         Err(invalid) => Some(Err((invalid.id, invalid.error))),
     }
 }

@@ -4,7 +4,7 @@
 
 use std::fs::File;
 use std::io::{self, Write};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, MutexGuard};
 use std::time::Duration;
 
@@ -61,19 +61,12 @@ struct WriterShared {
     output: Lock<OutputState>,
     /// Where lines wait for the writer's thread; nothing once the writer is closed.
     sender: Lock<Option<mpsc::UnboundedSender<Vec<u8>>>>,
-    unwritten: Unwritten,
-    done: watch::Receiver<bool>,
-}
-
-/// The lines that wait for the writer's thread.
-#[derive(Default)]
-struct Unwritten {
-    /// Bytes, with the overhead of each message.
-    bytes: AtomicUsize,
+    /// Bytes of the lines that wait, with the overhead of each.
+    unwritten: AtomicUsize,
     /// Wakes a thread that waits until they become fewer.
     fewer: (Lock<()>, Condvar),
     /// Whether nothing is written any more.
-    is_closed: AtomicBool,
+    done: watch::Receiver<bool>,
 }
 
 /// The output and the lines held back; only the holder of its lock writes.
@@ -89,16 +82,17 @@ impl Writer {
         let (sender, receiver) = mpsc::unbounded_channel();
         let (finished, done) = watch::channel(false);
         let output = Lock::new(OutputState { pipe: Box::new(output), held: (Vec::new(), 0) });
-        let (sender, unwritten) = (Lock::new(Some(sender)), Unwritten::default());
-        let shared = Arc::new(WriterShared { output, sender, unwritten, done });
+        let (unwritten, fewer) = Default::default();
+        let sender = Lock::new(Some(sender));
+        let shared = Arc::new(WriterShared { output, sender, unwritten, fewer, done });
         let own = shared.clone();
         let write = move || {
             if let Err(error) = own.write(receiver) {
                 tracing::debug!(%error, "the client does not read any more");
                 hangup.client_is_gone();
             }
-            own.unwritten.close();
             let _ = finished.send(true);
+            own.fewer.1.notify_all();
         };
         std::thread::Builder::new().name("haft-output".into()).spawn(write)?;
         Ok(Self(shared))
@@ -112,7 +106,7 @@ impl Writer {
     /// Posts a notification or question, unless too much is unwritten. Returns whether it was posted.
     pub(super) fn tell(&self, message: &ServerJsonRpcMessage, is_piece: bool) -> bool {
         let most = if is_piece { MAX_PIECES } else { MAX_UNWRITTEN };
-        self.0.unwritten.bytes.load(Ordering::SeqCst) < most && self.post(message).is_ok()
+        self.0.unwritten.load(Ordering::SeqCst) < most && self.post(message).is_ok()
     }
 
     /// Posts an answer that may be held back while its thread runs the next of `ahead` calls, so that the client is
@@ -135,8 +129,10 @@ impl Writer {
 
     /// Blocks while too much is unwritten, unless `is_over`.
     pub(super) fn wait_for_room(&self, is_over: impl Fn() -> bool) {
-        while self.0.unwritten.is_full() && !is_over() {
-            self.0.unwritten.wait(POLL_INTERVAL);
+        let is_full = || self.0.unwritten.load(Ordering::SeqCst) > MAX_UNWRITTEN && !*self.0.done.borrow();
+        let (lock, fewer) = &self.0.fewer;
+        while is_full() && !is_over() {
+            drop(fewer.wait_timeout(lock.lock(), POLL_INTERVAL));
         }
     }
 
@@ -150,19 +146,20 @@ impl Writer {
 
     /// Leaves a line to the thread.
     fn send_to_thread(&self, line: Vec<u8>) -> io::Result<()> {
-        let size = self.0.unwritten.add(&line);
+        let size = line.len() + OVERHEAD;
+        self.0.unwritten.fetch_add(size, Ordering::SeqCst);
         let sent = self.0.sender.lock().as_ref().is_some_and(|sender| sender.send(line).is_ok());
         if sent {
             return Ok(());
         }
-        self.0.unwritten.remove(size);
+        self.0.unwritten.fetch_sub(size, Ordering::SeqCst);
         Err(io::Error::new(io::ErrorKind::BrokenPipe, "the client does not read any more"))
     }
 
     /// Writes what was posted for as long as the client reads it, and posts nothing more.
     pub(super) async fn close(&self) {
         *self.0.sender.lock() = None;
-        let unwritten = || self.0.unwritten.bytes.load(Ordering::SeqCst);
+        let unwritten = || self.0.unwritten.load(Ordering::SeqCst);
         let mut last = unwritten();
         while tokio::time::timeout(FLUSH, self.0.done.clone().wait_for(|done| *done)).await.is_err() {
             if unwritten() >= last {
@@ -170,39 +167,6 @@ impl Writer {
             }
             last = unwritten();
         }
-    }
-}
-
-impl Unwritten {
-    /// Counts a line; its size.
-    fn add(&self, line: &[u8]) -> usize {
-        let size = line.len() + OVERHEAD;
-        self.bytes.fetch_add(size, Ordering::SeqCst);
-        size
-    }
-
-    fn remove(&self, size: usize) {
-        self.bytes.fetch_sub(size, Ordering::SeqCst);
-        self.fewer.1.notify_all();
-    }
-
-    fn close(&self) {
-        self.is_closed.store(true, Ordering::SeqCst);
-        self.fewer.1.notify_all();
-    }
-
-    fn is_none(&self) -> bool {
-        self.bytes.load(Ordering::SeqCst) == 0
-    }
-
-    fn is_full(&self) -> bool {
-        self.bytes.load(Ordering::SeqCst) > MAX_UNWRITTEN && !self.is_closed.load(Ordering::SeqCst)
-    }
-
-    /// Blocks until there is less, or for `most`.
-    fn wait(&self, most: Duration) {
-        let (lock, fewer) = &self.fewer;
-        drop(fewer.wait_timeout(lock.lock(), most));
     }
 }
 
@@ -228,7 +192,7 @@ impl WriterShared {
 
     /// The output, if nothing is queued for the thread.
     fn output_if_idle(&self) -> Option<MutexGuard<'_, OutputState>> {
-        self.output.try_lock().filter(|_| self.unwritten.is_none())
+        self.output.try_lock().filter(|_| self.unwritten.load(Ordering::SeqCst) == 0)
     }
 
     fn write(&self, mut receiver: mpsc::UnboundedReceiver<Vec<u8>>) -> io::Result<()> {
@@ -236,7 +200,8 @@ impl WriterShared {
             let mut output = self.output.lock();
             let written = output.write(&line).and_then(|()| output.pipe.flush());
             drop(output);
-            self.unwritten.remove(line.len() + OVERHEAD);
+            self.unwritten.fetch_sub(line.len() + OVERHEAD, Ordering::SeqCst);
+            self.fewer.1.notify_all();
             written?;
         }
         // All writers are gone: what is held back is written here.

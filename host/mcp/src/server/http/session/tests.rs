@@ -78,3 +78,16 @@ fn c05_a_session_that_nobody_uses_ends() {
     sessions.sweep();
     assert!(sessions.enter(&left, "ada").is_err() && sessions.enter(&used, "ada").is_ok());
 }
+
+#[test]
+fn rp02_an_id_says_where_its_session_lives() {
+    let (one, two) = (Home::named("web 1.example", 8080), Home::named("web-2", 8080));
+    let id = one.session_id().unwrap();
+    assert!(id.ends_with("@web-1.example-8080"), "{id}");
+    assert_eq!(one.refusal(&id), None);
+    let refusal = two.refusal(&id).unwrap();
+    assert!(refusal.contains("`web-1.example-8080`") && refusal.contains("`web-2-8080`"), "{refusal}");
+    for other in ["", "4711", "4711@web-2-8080", "4711@<script>", &format!("x@{}", "a".repeat(100))] {
+        assert_eq!(two.refusal(other), None, "{other}");
+    }
+}
