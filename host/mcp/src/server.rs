@@ -7,25 +7,18 @@
 //! Both protocol eras are spoken: sessions opened by `initialize` (2024-11-05 to 2025-11-25) and
 //! self-contained requests (2026-07-28). All calls go through the toolbox.
 
-mod answer;
-mod calls;
+mod conversation;
 mod elicitation;
 mod handler;
 pub mod http;
 mod listing;
 mod message;
-mod offers;
-mod parameters;
-mod progress;
 mod questions;
-mod requester;
 #[cfg(test)]
 mod shared_map;
 mod snapshot;
 pub mod stdio;
-mod stdio_transport;
 mod tasks;
-mod tool_news;
 
 pub use self::questions::Questions;
 pub use self::snapshot::{Fallback, PATIENCE, Publisher, ServerInfo, ToolSnapshot, ToolSnapshots};

@@ -14,8 +14,8 @@ use rmcp::model::{
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::conversation::{Link, Requester};
 use super::questions::{Fingerprint, QuestionHash, Questions, UnusableAnswer, fingerprint, question_hash};
-use super::requester::{Link, Requester};
 use haft_core::sync::Lock;
 use haft_core::tool::{Approver, Decision, Question};
 

@@ -7,37 +7,58 @@
 )]
 
 mod call;
-mod listen;
+mod news;
 mod offer;
-mod protocol;
 
 use std::sync::Arc;
 
 use rmcp::ErrorData;
 use rmcp::model::{
-    CancelTaskMethod, ClientRequest, CompleteRequestMethod, CompleteResult, ConstString, DiscoverResult,
-    ErrorCode, GetTaskMethod, Implementation, InitializeRequestParams, InitializeResult,
-    ListPromptsRequestMethod, ListPromptsResult, ListResourceTemplatesRequestMethod,
-    ListResourceTemplatesResult, ListResourcesRequestMethod, ListResourcesResult, ListToolsResult,
-    LoggingLevel, PaginatedRequestParams, PingRequestMethod, ProtocolVersion, ServerConfig, ServerResult,
-    SetLevelRequestMethod, UpdateTaskMethod,
+    CancelTaskMethod, ClientCapabilities, ClientRequest, CompleteRequestMethod, CompleteResult, ConstString,
+    DiscoverResult, ErrorCode, ExtensionCapabilities, GetTaskMethod, Implementation, InitializeRequestParams,
+    InitializeResult, JsonObject, ListPromptsRequestMethod, ListPromptsResult,
+    ListResourceTemplatesRequestMethod, ListResourceTemplatesResult, ListResourcesRequestMethod,
+    ListResourcesResult, ListToolsResult, LoggingLevel, PaginatedRequestParams, PingRequestMethod,
+    ProtocolVersion, ServerCapabilities, ServerConfig, ServerResult, SetLevelRequestMethod,
+    TASKS_EXTENSION_ID, UpdateTaskMethod,
 };
 
-pub(super) use self::protocol::agreed_version;
-use self::protocol::{Era, bounded_text, custom, server_config, tasks_are_missing};
-use super::calls::RunningCalls;
-use super::progress::NotificationFilter;
-use super::requester::Requester;
+pub(super) use self::news::ToolNews;
+use super::conversation::{Agreed, Requester, RunningCalls, shows_forms};
 use super::snapshot::{ToolSnapshot, ToolSnapshots};
 use super::tasks::Tasks;
 use haft_callers::Caller;
 use haft_core::report::shortened;
 use haft_core::sync::Lock;
-use haft_core::tool::{Approvals, Client, Widening, inline};
+use haft_core::tool::{Approvals, Client, Keep, Widening, clip, inline};
 use haft_core::trace::Wire;
 
 /// Characters of a client's name and version in the journal.
 const MAX_CLIENT: usize = 100;
+
+/// Characters of a client's word that an error repeats.
+const MAX_SHOWN: usize = 200;
+
+/// The methods that are answered in both eras.
+const METHODS: &[&str] = &[
+    "server/discover",
+    "tools/list",
+    "tools/call",
+    "prompts/list",
+    "prompts/get",
+    "resources/list",
+    "resources/templates/list",
+    "resources/read",
+];
+
+/// The methods that are answered in sessions alone.
+const EARLIER_METHODS: &[&str] = &["initialize", "logging/setLevel"];
+
+/// The methods that are answered where there are no sessions alone (2026-07-28).
+const LATER_METHODS: &[&str] = &["subscriptions/listen"];
+
+/// The methods that are answered where calls may become tasks.
+const TASK_METHODS: &[&str] = &["tasks/get", "tasks/update", "tasks/cancel"];
 
 /// What a request is answered with.
 pub(super) type Answer = Result<ServerResult, ErrorData>;
@@ -47,12 +68,18 @@ pub(super) type Answer = Result<ServerResult, ErrorData>;
 pub(super) struct ServerShared {
     pub(super) snapshots: ToolSnapshots,
     pub(super) calls: RunningCalls,
-    /// Identifies the callers that share approvals: those with the same token.
-    caller: Arc<str>,
-    /// Who calls, where callers are told apart.
-    known: Option<Caller>,
+    caller: Calling,
     /// How clients are connected.
     over: Wire,
+}
+
+/// Who calls.
+#[derive(Clone, Debug)]
+enum Calling {
+    /// Clients that are not told apart, by this id: those with the same token.
+    All(Arc<str>),
+    /// One of several callers.
+    One(Caller),
 }
 
 /// One client, or one request of a client that opens no session.
@@ -71,21 +98,41 @@ pub(super) struct Handler {
     approvals: Approvals,
 }
 
+/// The era that a request is of.
+#[derive(Clone, Copy)]
+struct Era {
+    /// Whether it is a request of a session.
+    has_session: bool,
+    /// Whether its revision is 2026-07-28 or a later one.
+    is_later: bool,
+}
+
 impl ServerShared {
     /// For clients who are all `caller`, connected by `over`.
     pub(super) fn new(snapshots: ToolSnapshots, caller: impl Into<Arc<str>>, over: Wire) -> Self {
-        Self { snapshots, calls: RunningCalls::default(), caller: caller.into(), known: None, over }
+        Self { snapshots, calls: RunningCalls::default(), caller: Calling::All(caller.into()), over }
     }
 
     /// For clients who are `caller`: its tools, its quota, and its name in the journal.
     pub(super) fn of_caller(&self, caller: Caller) -> Self {
         let (snapshots, calls) = (self.snapshots.of_caller(caller.name()), self.calls.clone());
-        Self { snapshots, calls, caller: caller.id().clone(), known: Some(caller), over: self.over }
+        Self { snapshots, calls, caller: Calling::One(caller), over: self.over }
     }
 
     /// Identifies the callers that share approvals and sessions.
     pub(super) fn caller(&self) -> &Arc<str> {
-        &self.caller
+        match &self.caller {
+            Calling::All(id) => id,
+            Calling::One(caller) => caller.id(),
+        }
+    }
+
+    /// The caller, where callers are told apart.
+    fn known(&self) -> Option<&Caller> {
+        match &self.caller {
+            Calling::All(_) => None,
+            Calling::One(caller) => Some(caller),
+        }
     }
 
     /// A handler for a new client.
@@ -129,7 +176,6 @@ impl Handler {
     async fn answer_other(&self, request: ClientRequest, requester: Requester, era: Era) -> Answer {
         inline::leave().await;
         match request {
-            ClientRequest::InitializeRequest(request) => Ok(self.initialize(&request.params).into()),
             ClientRequest::DiscoverRequest(_) => {
                 let versions = ProtocolVersion::KNOWN_VERSIONS.to_vec();
                 Ok(DiscoverResult::from_server_info(versions, self.config()).into())
@@ -170,15 +216,15 @@ impl Handler {
             }
             ClientRequest::GetTaskRequest(request) => {
                 let tasks = self.tasks::<GetTaskMethod>(&requester)?;
-                tasks.get(&self.shared.caller, &request.params.task_id).await.map(Into::into)
+                tasks.get(self.shared.caller(), &request.params.task_id).await.map(Into::into)
             }
             ClientRequest::UpdateTaskRequest(request) => {
                 let tasks = self.tasks::<UpdateTaskMethod>(&requester)?;
-                tasks.update(&self.shared.caller, &request.params.task_id).await.map(ServerResult::task_ack)
+                tasks.update(self.shared.caller(), &request.params.task_id).await.map(ServerResult::task_ack)
             }
             ClientRequest::CancelTaskRequest(request) => {
                 let tasks = self.tasks::<CancelTaskMethod>(&requester)?;
-                tasks.cancel(&self.shared.caller, &request.params.task_id).await.map(ServerResult::task_ack)
+                tasks.cancel(self.shared.caller(), &request.params.task_id).await.map(ServerResult::task_ack)
             }
             ClientRequest::CustomRequest(request) => {
                 Err(custom(&request.method, era, self.shared.snapshots.tasks().is_some()))
@@ -193,12 +239,12 @@ impl Handler {
         server_config(&snapshots.now(), snapshots.tasks().is_some())
     }
 
-    /// Opens the client's session.
-    pub(super) fn initialize(&self, request: &InitializeRequestParams) -> InitializeResult {
+    /// Opens the client's session; what is agreed on for it.
+    pub(super) fn open(&self, request: &InitializeRequestParams) -> (InitializeResult, Agreed) {
         *self.name.lock() = Some(named(&request.client_info));
-        let mut config = self.config();
-        config.protocol_version = agreed_version(&request.protocol_version);
-        config
+        let (version, mut config) = (agreed_version(&request.protocol_version), self.config());
+        config.protocol_version = version.clone();
+        (config, Agreed { version, shows_forms: shows_forms(&request.capabilities) })
     }
 
     /// What is offered beside tools. Many clients ask for it where there is nothing, and take an error for a broken server;
@@ -222,13 +268,6 @@ impl Handler {
         if requester.takes_tasks() { Ok(tasks) } else { Err(tasks_are_missing()) }
     }
 
-    /// The notifications that the client gets of a call. Clients of later revisions say so with each call.
-    fn notification_filter(&self, requester: &Requester) -> NotificationFilter {
-        let own = *self.level.lock();
-        let log = if requester.is_sessionless() { requester.meta.log_level() } else { Some(own) };
-        NotificationFilter { progress: requester.meta.get_progress_token(), log }
-    }
-
     /// A call under way, which ends when haft does.
     async fn while_open<T>(&self, call: impl Future<Output = Result<T, ErrorData>>) -> Result<T, ErrorData> {
         let _running = self.shared.calls.begin();
@@ -243,7 +282,7 @@ impl Handler {
     fn client(&self, requester: &Requester) -> Client {
         match requester.meta.client_info().filter(|_| requester.is_sessionless()) {
             // Of two callers each may say what it likes of itself.
-            Some(info) => Client::named(&[&*self.shared.caller, &info.name, &info.version].join("\0")),
+            Some(info) => Client::named(&[&**self.shared.caller(), &info.name, &info.version].join("\0")),
             None => self.client,
         }
     }
@@ -252,6 +291,60 @@ impl Handler {
     fn client_name(&self, requester: &Requester) -> Option<Arc<str>> {
         let own = || requester.meta.client_info().as_ref().map(named);
         if requester.is_sessionless() { own() } else { self.name.lock().clone() }
+    }
+}
+
+impl Era {
+    /// That of `request`.
+    ///
+    /// # Errors
+    /// It names a revision that haft does not speak, or lacks what its era says with every request.
+    fn of(request: &ClientRequest, requester: &Requester) -> Result<Self, ErrorData> {
+        let (later, opens) =
+            (ProtocolVersion::V_2026_07_28, matches!(request, ClientRequest::InitializeRequest(_)));
+        let named = requester.meta.protocol_version().filter(|_| !opens);
+        if let Some(named) = named.as_ref().filter(|named| !ProtocolVersion::KNOWN_VERSIONS.contains(named)) {
+            return Err(ErrorData::unsupported_protocol_version(
+                named.clone(),
+                ProtocolVersion::KNOWN_VERSIONS,
+            ));
+        }
+        let is_whole = !opens
+            && (requester.session.is_none()
+                || matches!(request, ClientRequest::DiscoverRequest(_))
+                || named.is_some_and(|named| named >= later));
+        let missing = requester.meta.missing_required_keys(&later);
+        if is_whole && !missing.is_empty() {
+            let missing = missing.join(", ");
+            let why = format!("request _meta is missing or has malformed required fields: {missing}");
+            return Err(ErrorData::invalid_params(why, None));
+        }
+        let version = requester.version();
+        let has_session = !is_whole && version.as_ref().is_none_or(ProtocolVersion::has_initialize);
+        Ok(Self { has_session, is_later: version.is_some_and(|version| version >= later) })
+    }
+
+    /// An error where the method `M` is one of earlier revisions alone.
+    fn is_earlier<M: ConstString>(self) -> Result<(), ErrorData> {
+        if self.is_later { Err(ErrorData::method_not_found::<M>()) } else { Ok(()) }
+    }
+
+    /// An answer with what its era has in it, and without what it has not.
+    fn dressed(self, answer: Answer) -> Answer {
+        match answer {
+            Ok(mut result) if self.is_later => {
+                result.fill_missing_cache_hints();
+                Ok(result)
+            }
+            Ok(mut result) => {
+                result.strip_result_type_for_legacy_peer();
+                Ok(result)
+            }
+            Err(error) if self.is_later && error.code == ErrorCode::RESOURCE_NOT_FOUND => {
+                Err(ErrorData { code: ErrorCode::INVALID_PARAMS, ..error })
+            }
+            Err(error) => Err(error),
+        }
     }
 }
 
@@ -267,4 +360,53 @@ fn one_page(request: Option<PaginatedRequestParams>) -> Result<(), ErrorData> {
         let message = format!("unknown cursor `{}`: the list has one page", bounded_text(&cursor));
         Err(ErrorData::invalid_params(message, None))
     })
+}
+
+/// The revision of a session whose client asks for `asked`: that one where it has sessions, else the last that has.
+fn agreed_version(asked: &ProtocolVersion) -> ProtocolVersion {
+    let is_spoken = asked.has_initialize() && ProtocolVersion::KNOWN_VERSIONS.contains(asked);
+    if is_spoken { asked.clone() } else { ProtocolVersion::LATEST_WITH_INITIALIZE }
+}
+
+/// The answer to what is no request that rmcp knows: another method, or one of these with other parameters.
+fn custom(method: &str, era: Era, has_tasks: bool) -> ErrorData {
+    let own = if era.is_later { LATER_METHODS } else { EARLIER_METHODS };
+    let tasks = if has_tasks { TASK_METHODS } else { &[] };
+    if [METHODS, own, tasks].iter().any(|methods| methods.contains(&method)) {
+        return ErrorData::invalid_params(format!("these are no parameters of `{method}`"), None);
+    }
+    ErrorData::new(ErrorCode::METHOD_NOT_FOUND, bounded_text(method), None)
+}
+
+/// The answer to a client that asks for tasks and does not say that it knows them.
+fn tasks_are_missing() -> ErrorData {
+    let mut needed = ClientCapabilities::default();
+    needed.extensions = Some(tasks_extension());
+    ErrorData::missing_required_client_capability(needed)
+}
+
+fn tasks_extension() -> ExtensionCapabilities {
+    [(TASKS_EXTENSION_ID.to_owned(), JsonObject::new())].into()
+}
+
+/// A client's text, cut for an error message.
+fn bounded_text(word: &str) -> String {
+    clip(word, MAX_SHOWN, Keep::Head)
+}
+
+/// The server's capabilities, name and instructions.
+fn server_config(snapshot: &ToolSnapshot, has_tasks: bool) -> ServerConfig {
+    let mut capabilities = ServerCapabilities::default();
+    capabilities.logging = Some(JsonObject::new());
+    capabilities.tools.get_or_insert_default().list_changed = Some(true);
+    // Of those that offer none clients need not ask. What is not listed yet may offer some.
+    if !snapshot.offers().is_empty() || !snapshot.is_complete() {
+        capabilities.prompts.get_or_insert_default().list_changed = Some(true);
+        capabilities.resources.get_or_insert_default().list_changed = Some(true);
+    }
+    capabilities.extensions = has_tasks.then(tasks_extension);
+    let info = snapshot.info();
+    let mut own = Implementation::new("haft", env!("CARGO_PKG_VERSION"));
+    own.title.clone_from(&info.title);
+    ServerConfig::new(capabilities).with_server_info(own).with_instructions(info.instructions.clone())
 }

@@ -2,20 +2,12 @@
 //! foreign web pages, are refused before their body is read. Time, sizes and numbers are bounded.
 
 mod admission;
-mod body;
 mod connection;
 mod endpoint;
-mod events;
 mod gate;
-mod home;
-mod origin;
 mod public;
 mod response;
-mod revision;
 mod session;
-mod sessions;
-mod slots;
-mod token;
 
 use std::convert::Infallible;
 use std::io;
@@ -31,15 +23,13 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-pub use self::admission::Admission;
-use self::connection::WriteTimeoutStream;
+pub use self::admission::{Admission, Token, TokenError};
+use self::connection::{ConnectionSlot, ConnectionSlots, WriteTimeoutStream};
 use self::endpoint::Endpoint;
 use self::gate::{Gate, HttpConnection};
-use self::home::Home;
 use self::public::Public;
 pub use self::public::Readiness;
-use self::slots::{ConnectionSlot, ConnectionSlots};
-pub use self::token::{Token, TokenError};
+use self::session::Home;
 use super::handler::ServerShared;
 use super::snapshot::ToolSnapshots;
 use super::stdio::GRACE;
@@ -152,7 +142,7 @@ impl Server {
             io::Error::new(error.kind(), format!("cannot listen at `{address}`: {error}"))
         })?;
         let address = listener.local_addr()?;
-        hosts.extend(url.as_deref().and_then(origin::host_of));
+        hosts.extend(url.as_deref().and_then(admission::host_of));
         let public = Public::new(snapshots.clone(), url, readiness);
         let shared = ServerShared::new(snapshots, admission.caller_id(), Wire::Http);
         let home = shared.snapshots.machine().map(|machine| Home::named(machine, address.port()));
@@ -191,7 +181,7 @@ impl Server {
             // What was let in last may be about to call.
             tokio::time::sleep(SETTLING).await;
         }
-        public.close();
+        acceptor.gate.end();
         acceptor.shared.calls.wait_until_idle(GRACE).await;
         acceptor.shared.calls.close();
         // Answers are written first; then streams that wait for notifications are ended.

@@ -1,13 +1,23 @@
-//! One message of a client, on standard input and over HTTP alike: its bounds, checked before it is parsed into values, and
-//! its parts. What is beyond the bounds or no message is refused with a JSON-RPC error.
+//! One message of a client, on standard input and over HTTP alike: its bounds, checked before it is parsed into values, its
+//! parts, and its answer. What is beyond the bounds or no message is refused with a JSON-RPC error. What a tool returned is
+//! content blocks (text, images, audio and files in the tool's order), and structured data where the client knows its schema.
+//!
+//! Over HTTP also which revision a request is of, and what its head has to say in that revision. Up to 2025-11-25 a request is
+//! one of a session; from 2026-07-28 on it brings everything along, and its head repeats a part of it.
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use hyper::HeaderMap;
+use hyper::header::HeaderName;
 use rmcp::model::{
-    CallToolRequest, CallToolRequestMethod, CallToolRequestParams, ClientJsonRpcMessage, ClientRequest,
-    ErrorData, GetMeta, JsonRpcMessage, JsonRpcRequest, JsonRpcVersion2_0, RequestId, ServerJsonRpcMessage,
+    CallToolRequest, CallToolRequestMethod, CallToolRequestParams, CallToolResult, ClientJsonRpcMessage,
+    ClientRequest, ContentBlock, ErrorData, GetMeta, JsonObject, JsonRpcMessage, JsonRpcRequest,
+    JsonRpcVersion2_0, ProtocolVersion, RequestId, ResourceContents, ServerJsonRpcMessage, ServerResult,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use haft_core::call::{Attachment, ToolResult};
 use haft_core::json as text;
 use haft_core::scan::{MAX_VALUES, Scan};
 
@@ -23,6 +33,19 @@ pub(super) const MAX_BATCH: usize = 256;
 
 /// The method whose messages may be large.
 const CALL: &str = "tools/call";
+
+const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+const METHOD: &str = "mcp-method";
+const NAME: &str = "mcp-name";
+
+/// What the names of headers begin with that repeat an argument.
+const PARAMETER: &str = "mcp-param-";
+
+/// The key of a schema that names the header which repeats the argument.
+const REPEATED: &str = "x-mcp-header";
+
+/// The revision of a request that names none: the last one whose requests name none.
+const UNNAMED: ProtocolVersion = ProtocolVersion::V_2025_03_26;
 
 /// Why a message is not read, where it is beyond the bounds.
 pub(super) fn excess(scan: &Scan) -> Option<ErrorData> {
@@ -62,19 +85,22 @@ pub(super) struct Invalid {
     /// The id of the request that it would have been.
     pub(super) id: Option<RequestId>,
     pub(super) error: ErrorData,
-    /// Whether it would have been a notification.
-    pub(super) is_notification: bool,
+    /// Whether it is not answered where there is another way: a notification, or an answer.
+    pub(super) is_unanswered: bool,
 }
 
 /// The message that `bytes` are, which `scan` has passed over.
 ///
 /// # Errors
-/// They are none.
+/// They are none, or one that is beyond the bounds of its method.
 pub(super) fn parse(bytes: &[u8], scan: &Scan) -> Result<ClientJsonRpcMessage, Box<Invalid>> {
     let invalid = |error| {
         let id = scan.id().filter(|_| !scan.is_answer());
-        Box::new(Invalid { id, error, is_notification: false })
+        Box::new(Invalid { id, error, is_unanswered: scan.is_answer() })
     };
+    if let Some(error) = excess(scan) {
+        return Err(invalid(error));
+    }
     if scan.method() == Some(CALL) {
         if let Ok(call) = serde_json::from_slice::<Call>(bytes) {
             return Ok(JsonRpcMessage::Request(call.into_request()));
@@ -119,8 +145,16 @@ impl Invalid {
         } else {
             ErrorData::invalid_request("not a message of JSON-RPC 2.0", None)
         };
-        let is_notification = id.is_none() && value.get("method").is_some();
-        Self { id, error, is_notification }
+        let is_unanswered = id.is_none() && value.get("method").is_some();
+        Self { id, error, is_unanswered }
+    }
+}
+
+/// The answer to the request `id`.
+pub(super) fn answer(answer: Result<ServerResult, ErrorData>, id: RequestId) -> ServerJsonRpcMessage {
+    match answer {
+        Ok(result) => JsonRpcMessage::response(result, id),
+        Err(error) => JsonRpcMessage::error(error, Some(id)),
     }
 }
 
@@ -136,33 +170,249 @@ pub(super) fn refusal(id: Option<RequestId>, error: ErrorData, is_stateless: boo
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// Whether the head of a request is of a revision without sessions.
+pub(super) fn is_sessionless(headers: &HeaderMap) -> bool {
+    let named = headers.get(VERSION).and_then(|value| value.to_str().ok());
+    named.is_some_and(|named| named >= ProtocolVersion::STANDARD_HEADERS.as_str())
+}
 
-    /// S11: JSON-RPC 2.0, section 5.1.
-    #[test]
-    fn s11_what_is_wrong_is_told_by_its_code() {
-        for (body, id, code) in [
-            ("{", None, -32700),
-            ("", None, -32700),
-            ("\u{feff}x", None, -32700),
-            ("[]", None, -32600),
-            ("7", None, -32600),
-            (r#"{"id": 7}"#, Some(RequestId::Number(7)), -32600),
-            (
-                r#"{"jsonrpc": "2.0", "id": 7, "method": "initialize", "params": 1}"#,
-                Some(RequestId::Number(7)),
-                -32602,
-            ),
-        ] {
-            let body = body.as_bytes();
-            let Err(invalid) = parse(body, &Scan::from_message(body)) else { panic!("{body:?}") };
-            assert_eq!((invalid.id, invalid.error.code.0), (id, code), "{body:?}");
-        }
-        let bytes = b"{\"a\": \"\xff\"}";
-        assert!(
-            parse(bytes, &Scan::from_message(bytes)).is_err_and(|invalid| invalid.error.code.0 == -32600)
-        );
+/// Whether a client may send batches: later revisions have none, and the first with a header for its version is the next one.
+pub(super) fn may_have_batches(headers: &HeaderMap) -> bool {
+    headers.get(VERSION).is_none_or(|version| version == UNNAMED.as_str())
+}
+
+/// Whether a message is one of a session, by its head and by itself; `None`: the request has no body. What a request without
+/// a session lacks is found by whoever answers it.
+///
+/// # Errors
+/// It names no revision that haft speaks, or its head and itself do not say the same.
+pub(super) fn is_of_session(
+    headers: &HeaderMap,
+    message: Option<&ClientJsonRpcMessage>,
+) -> Result<bool, ErrorData> {
+    let request = match message {
+        Some(JsonRpcMessage::Request(request)) => Some(&request.request),
+        _ => None,
+    };
+    let own = request.and_then(|request| request.get_meta().protocol_version());
+    let named = named_version(headers, own.is_some())?;
+    if let Some(ClientRequest::InitializeRequest(initialize)) = request {
+        let asked = &initialize.params.protocol_version;
+        return named.filter(|named| named != asked).map_or(Ok(true), |named| {
+            let why =
+                format!("MCP-Protocol-Version ({named}) is not the protocolVersion of the request ({asked})");
+            Err(ErrorData::invalid_request(why, None))
+        });
+    }
+    if let Some(own) = own.as_ref().filter(|own| named.as_ref() != Some(own)) {
+        let named = named.map_or_else(|| "none".to_owned(), |named| named.to_string());
+        let why = format!("the request is of protocolVersion {own}, its MCP-Protocol-Version is {named}");
+        return Err(ErrorData::header_mismatch(why, None));
+    }
+    let is_alone = |request: &ClientRequest| {
+        matches!(request, ClientRequest::DiscoverRequest(_))
+            || request.get_meta().missing_required_keys(&ProtocolVersion::V_2026_07_28).is_empty()
+    };
+    Ok(!request.is_some_and(is_alone) && own.or(named).unwrap_or(UNNAMED).has_initialize())
+}
+
+/// The revision that a head names. `may_be_unknown`: the request names one too, and is told itself which there are.
+fn named_version(headers: &HeaderMap, may_be_unknown: bool) -> Result<Option<ProtocolVersion>, ErrorData> {
+    let Some(value) = headers.get(VERSION) else { return Ok(None) };
+    let named =
+        value.to_str().ok().and_then(|text| serde_json::from_value::<ProtocolVersion>(text.into()).ok());
+    let known = named.filter(|named| may_be_unknown || ProtocolVersion::KNOWN_VERSIONS.contains(named));
+    known.map(Some).ok_or_else(|| {
+        let why = format!("unsupported MCP-Protocol-Version: {}", String::from_utf8_lossy(value.as_bytes()));
+        ErrorData::invalid_request(why, None)
+    })
+}
+
+/// Checks that a head of 2026-07-28 repeats the method of a request, and the name of what it is for.
+///
+/// # Errors
+/// It does not.
+pub(super) fn check_repeated(headers: &HeaderMap, request: &ClientRequest) -> Result<(), ErrorData> {
+    let opens = matches!(request, ClientRequest::InitializeRequest(_));
+    // Clients know the revision, and what its heads say, once the session is open.
+    if !is_sessionless(headers) || (opens && !headers.contains_key(METHOD)) {
+        return Ok(());
+    }
+    repeats(headers, METHOD, Some(request.method()))?;
+    name_of(request).map_or(Ok(()), |name| repeats(headers, NAME, Some(name)))
+}
+
+/// What `Mcp-Name` repeats.
+fn name_of(request: &ClientRequest) -> Option<&str> {
+    match request {
+        ClientRequest::CallToolRequest(request) => Some(&request.params.name),
+        ClientRequest::GetPromptRequest(request) => Some(&request.params.name),
+        ClientRequest::ReadResourceRequest(request) => Some(&request.params.uri),
+        ClientRequest::SubscribeRequest(request) => Some(&request.params.uri),
+        ClientRequest::UnsubscribeRequest(request) => Some(&request.params.uri),
+        ClientRequest::GetTaskRequest(request) => Some(&request.params.task_id),
+        ClientRequest::UpdateTaskRequest(request) => Some(&request.params.task_id),
+        ClientRequest::CancelTaskRequest(request) => Some(&request.params.task_id),
+        _ => None,
     }
 }
+
+/// Those of `headers` that repeat arguments.
+pub(super) fn parameters(headers: &HeaderMap) -> HeaderMap {
+    let own = headers.iter().filter(|(name, _)| name.as_str().starts_with(PARAMETER));
+    own.map(|(name, value)| (name.clone(), value.clone())).fold(HeaderMap::new(), |mut all, (name, value)| {
+        all.append(name, value);
+        all
+    })
+}
+
+/// Checks that `headers` repeat the arguments that `schema` says they repeat.
+///
+/// # Errors
+/// One is missing, says something else, or repeats what is not there.
+pub(super) fn check_parameters(
+    headers: &HeaderMap,
+    schema: &JsonObject,
+    arguments: Option<&JsonObject>,
+) -> Result<(), ErrorData> {
+    let Some(Value::Object(properties)) = schema.get("properties") else { return Ok(()) };
+    for (name, schema) in properties {
+        let Some(schema) = schema.as_object() else { continue };
+        let argument = arguments.and_then(|arguments| arguments.get(name));
+        if let Some(header) = schema.get(REPEATED).and_then(Value::as_str).filter(|name| !name.is_empty()) {
+            repeats(headers, &format!("{PARAMETER}{header}"), argument.and_then(repeated).as_deref())?;
+        }
+        check_parameters(headers, schema, argument.and_then(Value::as_object))?;
+    }
+    Ok(())
+}
+
+/// Checks that the one header `name` says `expected`, or is not there where that is `None`.
+///
+/// # Errors
+/// It does not.
+fn repeats(headers: &HeaderMap, name: &str, expected: Option<&str>) -> Result<(), ErrorData> {
+    let wrong = |why: String| Err(ErrorData::header_mismatch(why, None));
+    let mut values = headers.get_all(name).iter();
+    let (first, more) = (values.next(), values.next());
+    let Some((value, expected)) = first.zip(expected) else {
+        return match (first, expected) {
+            (None, Some(_)) => wrong(format!("missing required {name} header")),
+            (Some(_), None) => wrong(format!("unexpected {name} header: the request says nothing of it")),
+            _ => Ok(()),
+        };
+    };
+    if more.is_some() {
+        return wrong(format!("duplicate {name} header"));
+    }
+    match value.to_str().ok().and_then(decoded) {
+        Some(said) if said == expected => Ok(()),
+        Some(said) => {
+            wrong(format!("{name} header `{said}` does not match the request, which says `{expected}`"))
+        }
+        None => wrong(format!("{name} header contains invalid characters or is not valid Base64")),
+    }
+}
+
+/// What a header says, which is in Base64 where it could not be sent otherwise.
+fn decoded(value: &str) -> Option<String> {
+    let Some(inner) = value.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?=")) else {
+        return Some(value.to_owned());
+    };
+    String::from_utf8(BASE64_STANDARD.decode(inner).ok()?).ok()
+}
+
+/// An argument as a header repeats it.
+fn repeated(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Bool(_) | Value::Number(_) => Some(value.to_string()),
+        _ => None,
+    }
+}
+
+/// The MCP result of a tool's. `has_schema`: the tool was listed with an output schema.
+pub(super) fn call_result(result: ToolResult, has_schema: bool) -> CallToolResult {
+    let ToolResult { content, is_error, attachments, structured } = result;
+    let is_missing = has_schema && structured.is_none() && !is_error;
+    let has_text = !content.is_empty();
+    let mut blocks = blocks(content, attachments);
+    if is_missing {
+        // Clients refuse such an answer unless it is an error; the model should see it all the same.
+        blocks.push(ContentBlock::text("(the tool gave no data, although its definition promises some)"));
+    }
+    if blocks.is_empty() || (!has_text && structured.is_some()) {
+        let text = structured.as_ref().map(ToString::to_string).unwrap_or_default();
+        blocks.push(ContentBlock::text(text));
+    }
+    let mut answer = CallToolResult::success(blocks);
+    answer.is_error = Some(is_error || is_missing);
+    // Before 2026-07-28 data is an object.
+    answer.structured_content = structured.filter(Value::is_object);
+    answer
+}
+
+/// The text with the attachments where it mentions them, or after it.
+fn blocks(content: String, attachments: Vec<Attachment>) -> Vec<ContentBlock> {
+    let (mut blocks, mut unmentioned) = (Vec::new(), Vec::new());
+    if attachments.is_empty() {
+        // Not copied: it may have many megabytes.
+        blocks.extend((!content.is_empty()).then(|| ContentBlock::text(content)));
+        return blocks;
+    }
+    let mut rest = content.as_str();
+    for (index, attachment) in attachments.into_iter().enumerate() {
+        if let Some((before, after)) = split_at_line(rest, &attachment.mention()) {
+            push_text(&mut blocks, before);
+            blocks.push(block(attachment, index));
+            rest = after;
+        } else {
+            unmentioned.push(block(attachment, index));
+        }
+    }
+    push_text(&mut blocks, rest);
+    blocks.append(&mut unmentioned);
+    blocks
+}
+
+fn push_text(blocks: &mut Vec<ContentBlock>, text: &str) {
+    if !text.is_empty() {
+        blocks.push(ContentBlock::text(text));
+    }
+}
+
+/// What stands before and after the first line that is `line`.
+fn split_at_line<'t>(text: &'t str, line: &str) -> Option<(&'t str, &'t str)> {
+    let mut at = 0;
+    for piece in text.split_inclusive('\n') {
+        let end = at + piece.len();
+        if piece.strip_suffix('\n').unwrap_or(piece) == line {
+            let before = text.get(..at)?;
+            return Some((before.strip_suffix('\n').unwrap_or(before), text.get(end..)?));
+        }
+        at = end;
+    }
+    None
+}
+
+pub(super) fn block(attachment: Attachment, index: usize) -> ContentBlock {
+    let encoded = BASE64_STANDARD.encode(&attachment.data);
+    match attachment.media_type.split_once('/').map(|(kind, _)| kind) {
+        Some("image") => ContentBlock::image(encoded, attachment.media_type),
+        Some("audio") => ContentBlock::audio(encoded, attachment.media_type),
+        _ => ContentBlock::resource(resource(&attachment, encoded, index)),
+    }
+}
+
+/// A file as an embedded resource. The protocol requires a URI; this one cannot be fetched.
+fn resource(attachment: &Attachment, encoded: String, index: usize) -> ResourceContents {
+    let uri = format!("attachment:{}", index + 1);
+    let contents = match attachment.text() {
+        Some(text) => ResourceContents::text(text, uri),
+        None => ResourceContents::blob(encoded, uri),
+    };
+    contents.with_mime_type(&attachment.media_type)
+}
+
+#[cfg(test)]
+mod tests;

@@ -9,8 +9,7 @@ use std::time::Duration;
 use rmcp::model::Tool;
 use tokio::sync::watch;
 
-use super::listing;
-use super::offers::ClientOffers;
+use super::listing::{self, ClientOffers};
 use super::questions::Questions;
 use super::tasks::Tasks;
 use haft_core::replicas::Replicas;

@@ -1,18 +1,27 @@
-//! Serves one client on standard input and output until it hangs up. Requests read right before that are answered
-//! first; other running calls are stopped.
+//! Serves one client on standard input and output, one JSON-RPC message a line, until it hangs up. Requests read right before
+//! that are answered first; other running calls are stopped.
+//!
+//! One thread reads and one writes, since both may wait for a client without end. The reader's thread begins every request
+//! and takes everything else that is read; haft's runtime goes on with requests that do not end there.
+
+mod client;
+mod reader;
+#[cfg(test)]
+mod tests;
+mod writer;
 
 use std::io;
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
-use rmcp::ServiceExt;
-use rmcp::service::ServerInitializeError;
 use tokio_util::sync::CancellationToken;
 
+use self::client::{Client, StdioLink};
+pub use self::reader::Input;
+pub use self::writer::Output;
+use self::writer::Writer;
 use super::handler::ServerShared;
 use super::snapshot::{PATIENCE, ToolSnapshots};
-use super::stdio_transport::{Hangup, StdioClient, StdioService, StdioTransport};
-pub use super::stdio_transport::{Input, Output};
 use haft_core::trace::Wire;
 
 /// How long answers may take to what was asked right before standard input ended: as long as plugins that
@@ -25,18 +34,50 @@ const LAST_WORDS: Duration = Duration::from_millis(10);
 /// How long stopped calls may take to be written to the journal.
 const NOTING: Duration = Duration::from_millis(20);
 
-/// How long answers may take to be written when nothing more is to come. The transport stops earlier where the
-/// client does not read.
+/// How long answers may take to be written when nothing more is to come. The writer stops earlier where the client does
+/// not read.
 const FLUSH: Duration = Duration::from_secs(30);
 
-/// How long calls may go on when haft is asked to end. Shorter than the ten seconds that service
-/// managers and containers wait before they kill.
+/// How long calls may go on, and their answers may take to be written, when haft is asked to end. Shorter than the ten
+/// seconds that service managers and containers wait before they kill.
 pub(super) const GRACE: Duration = Duration::from_secs(5);
+
+/// The longest pause between the requests of one burst, and between the last one and the end of standard input.
+/// A client that closes standard input so soon has written all requests at once (`printf … | haft serve`) and
+/// waits for the answers. A client that wants haft to end has paused for longer.
+const RECENT: Duration = Duration::from_millis(250);
 
 /// The caller id of the client: the process that starts haft.
 const CALLER: &str = "standard streams";
 
+/// The requests that a client writes one right behind the other.
+#[derive(Debug, Default)]
+struct Burst {
+    /// When the first was read.
+    first: Option<Instant>,
+    /// When haft was last ready to read. The time that haft takes for a request is no pause of the client.
+    ready: Option<Instant>,
+}
+
+/// The state of the client's pipes. Clones share it.
+#[derive(Clone, Debug, Default)]
+struct Hangup(Arc<HangupState>);
+
+#[derive(Debug, Default)]
+struct HangupState {
+    /// When the first request was read whose answer the client waits for: set where standard input ended with a
+    /// [`Burst`].
+    since: OnceLock<Instant>,
+    /// Standard input has ended.
+    ended: CancellationToken,
+    /// The client no longer reads what is written.
+    client_gone: CancellationToken,
+}
+
 /// Serves `snapshots` to the client at `input` and `output` until it hangs up or `stop` is cancelled.
+///
+/// # Errors
+/// No thread can be started.
 pub async fn serve(
     snapshots: ToolSnapshots,
     input: impl Input,
@@ -44,47 +85,103 @@ pub async fn serve(
     stop: CancellationToken,
 ) -> io::Result<()> {
     let (shared, hangup) = (ServerShared::new(snapshots, CALLER, Wire::Streams), Hangup::default());
-    let (calls, client) = (shared.calls.clone(), Arc::new(StdioClient::new(shared.handler())));
-    let lines = StdioTransport::new(input, output, Arc::downgrade(&client), (&hangup, stop.clone()))?;
-    let mut serving = std::pin::pin!(tokio::spawn(converse(StdioService(client), lines)));
+    let link = Arc::new(StdioLink::new(Writer::start(output, hangup.clone())?));
+    let client = Client::new(shared.handler(), link.clone());
+    reader::start(input, client, (hangup.clone(), stop.clone()))?;
     let flush = tokio::select! {
-        served = &mut serving => return served.map_err(io::Error::other)?,
-        flush = ending(&hangup, &stop) => flush,
+        flush = ending(&link, &hangup, &stop) => flush,
+        never = link.tell_news(&shared.snapshots) => match never {},
     };
     // What lasts, or takes too long, ends and says so.
-    calls.close();
-    calls.wait_until_idle(NOTING).await;
-    let _ = tokio::time::timeout(flush, serving).await;
+    shared.calls.close();
+    shared.calls.wait_until_idle(NOTING).await;
+    let written = async {
+        link.conversation.answered(|_| true).await;
+        link.writer.close().await;
+    };
+    let _ = tokio::time::timeout(flush, written).await;
     Ok(())
 }
 
-/// Ends when serving should, and says how long that may take to write what there is.
-async fn ending(hangup: &Hangup, stop: &CancellationToken) -> Duration {
+/// Ends when serving should, and returns how long it may take to write what is left.
+async fn ending(link: &StdioLink, hangup: &Hangup, stop: &CancellationToken) -> Duration {
+    let answered = |since: Option<Instant>| {
+        link.conversation.answered(move |open| !open.lasts && since.is_none_or(|since| open.since >= since))
+    };
     tokio::select! {
-        () = hangup.ended() => last_words(hangup, stop).await,
-        () = stop.cancelled() => tokio::time::sleep(GRACE).await,
+        () = hangup.ended() => {}
+        () = stop.cancelled() => {
+            let begun = Instant::now();
+            let _ = tokio::time::timeout(GRACE, answered(None)).await;
+            return GRACE.saturating_sub(begun.elapsed()).max(NOTING);
+        }
     }
-    if hangup.is_waiting() { FLUSH } else { NOTING }
-}
-
-/// Ends when the requests that came right before the end of standard input are answered, or have had the time
-/// for it.
-async fn last_words(hangup: &Hangup, stop: &CancellationToken) {
-    let patience = if hangup.is_waiting() { ANSWERS } else { LAST_WORDS };
+    let (patience, flush) = if hangup.is_waiting() { (ANSWERS, FLUSH) } else { (LAST_WORDS, NOTING) };
     tokio::select! {
-        _ = tokio::time::timeout(patience, hangup.answered()) => {}
+        _ = tokio::time::timeout(patience, answered(hangup.waited_for_since())) => {}
         () = hangup.client_gone() => {}
         // A client that has hung up and sends a signal does not wait.
         () = stop.cancelled() => {}
     }
+    flush
 }
 
-async fn converse(service: StdioService, lines: StdioTransport) -> io::Result<()> {
-    // On the heap: it has room for the largest request.
-    match Box::pin(service.serve(lines)).await {
-        Ok(running) => running.waiting().await.map(|_| ()).map_err(io::Error::other),
-        // A client that connects and leaves is no failure.
-        Err(ServerInitializeError::ConnectionClosed(_) | ServerInitializeError::Cancelled) => Ok(()),
-        Err(error) => Err(io::Error::other(error)),
+impl Burst {
+    /// A request was read.
+    fn request_was_read(&mut self) {
+        let now = Instant::now();
+        if self.first.is_none() || self.has_paused(now) {
+            self.first = Some(now);
+        }
+    }
+
+    /// What was read is passed on.
+    fn is_ready(&mut self) {
+        self.ready = Some(Instant::now());
+    }
+
+    /// When the burst began whose end is the end of standard input; `None` where the client paused before that.
+    fn since(&self) -> Option<Instant> {
+        self.first.filter(|_| !self.has_paused(Instant::now()))
+    }
+
+    fn has_paused(&self, now: Instant) -> bool {
+        self.ready.is_some_and(|ready| now.duration_since(ready) > RECENT)
+    }
+}
+
+impl Hangup {
+    /// Standard input has ended, with or right after `burst`.
+    fn input_has_ended(&self, burst: &Burst) {
+        if let Some(since) = burst.since() {
+            let _ = self.0.since.set(since);
+        }
+        self.0.ended.cancel();
+    }
+
+    /// The client no longer reads what is written.
+    fn client_is_gone(&self) {
+        self.0.client_gone.cancel();
+        self.0.ended.cancel();
+    }
+
+    /// Whether the client waits for answers, once standard input has ended.
+    fn is_waiting(&self) -> bool {
+        self.0.since.get().is_some() && !self.0.client_gone.is_cancelled()
+    }
+
+    /// The requests from this time on are those that the client waits for; nothing where it waits for none.
+    fn waited_for_since(&self) -> Option<Instant> {
+        self.0.since.get().copied()
+    }
+
+    /// Ends with standard input, or when the client is gone.
+    async fn ended(&self) {
+        self.0.ended.cancelled().await;
+    }
+
+    /// Ends when the client no longer reads.
+    async fn client_gone(&self) {
+        self.0.client_gone.cancelled().await;
     }
 }

@@ -15,7 +15,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use self::record::{Record, State};
-use super::requester::Requester;
+use super::conversation::Requester;
 use haft_core::encoding::hex;
 use haft_core::random;
 use haft_core::replicas::{Cancelled, KEPT, Replicas};

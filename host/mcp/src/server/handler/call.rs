@@ -1,19 +1,32 @@
-//! One call of a client, of a tool, a prompt or a resource: its quota, who approves of it, what its client is told
-//! meanwhile, and the way through the toolbox.
+//! One call of a client, of a tool, a prompt or a resource: its quota, who approves of it, and the way through the toolbox.
+//! Meanwhile the client gets progress notifications where it asked for them, and log messages. What there is no room for is
+//! dropped, so a client that does not read never slows a tool.
+
+#![expect(
+    deprecated,
+    reason = "logging is what clients of today show; later revisions ask for it call by call"
+)]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rmcp::ErrorData;
-use rmcp::model::{CallToolRequestParams, CallToolResponse, InputRequiredResult, ProtocolVersion};
-use serde_json::Value;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, InputRequiredResult, LoggingLevel, LoggingMessageNotification,
+    LoggingMessageNotificationParam, ProgressNotification, ProgressNotificationParam, ProgressToken,
+    ProtocolVersion, ServerNotification,
+};
+use serde_json::{Value, json};
 
 use super::{Answer, Handler};
-use crate::server::answer;
+use crate::server::conversation::Requester;
 use crate::server::elicitation::{ElicitingApprover, ReplacementAnswer};
-use crate::server::parameters;
-use crate::server::progress::ProgressNotifier;
-use crate::server::requester::Requester;
+use crate::server::message;
 use crate::server::snapshot::{Fallback, FoundTool, ToolSnapshot};
 use haft_callers::{CallPermit, Caller};
 use haft_core::call::{ToolCall, ToolResult};
+use haft_core::event::{Event, Events};
+use haft_core::sync::Lock;
 use haft_core::tool::{Entry, Session, Toolbox, Widening, inline};
 use haft_core::trace::{Operation, Span, TraceParent};
 
@@ -24,6 +37,21 @@ pub(super) enum Answered {
     Question(InputRequiredResult),
 }
 
+/// Sends the notifications of one call. To be ended before the call is answered.
+struct ProgressNotifier {
+    events: Events,
+    /// Notifications that there was no room for.
+    dropped: Arc<AtomicUsize>,
+}
+
+/// Which notifications a client wants.
+struct NotificationFilter {
+    /// Whether and as what it wants progress.
+    progress: Option<ProgressToken>,
+    /// Messages of this level and above; none where it wants none.
+    log: Option<LoggingLevel>,
+}
+
 impl Handler {
     /// Asks the person behind the client, for a tool that asks for approval or a call that brings an answer.
     async fn approver(&self, request: &CallToolRequestParams, requester: &Requester) -> ElicitingApprover {
@@ -32,7 +60,7 @@ impl Handler {
             if requester.is_sessionless() { fallback.once.clone() } else { fallback.in_session.clone() }
         };
         let fallback = snapshots.fallback().map(choose);
-        let (questions, caller) = (snapshots.questions(), &self.shared.caller);
+        let (questions, caller) = (snapshots.questions(), self.shared.caller());
         ElicitingApprover::new(requester, request, questions, caller, fallback).await
     }
 
@@ -57,8 +85,15 @@ impl Handler {
     /// A call within the quota of its caller, where callers are told apart. What is refused is noted in no journal: whoever
     /// calls too often would write it full.
     pub(super) fn permit(&self) -> Result<Option<CallPermit>, String> {
-        let permit = self.shared.known.as_ref().map(Caller::begin_call).transpose();
+        let permit = self.shared.known().map(Caller::begin_call).transpose();
         permit.map_err(|exhausted| exhausted.to_string())
+    }
+
+    /// The notifications that the client gets of a call. Clients of later revisions say so with each call.
+    fn notification_filter(&self, requester: &Requester) -> NotificationFilter {
+        let own = *self.level.lock();
+        let log = if requester.is_sessionless() { requester.meta.log_level() } else { Some(own) };
+        NotificationFilter { progress: requester.meta.get_progress_token(), log }
     }
 
     /// Runs a call: of `entry`, or of a name in the toolbox that none has.
@@ -91,7 +126,7 @@ impl Handler {
             widening,
             client: self.client(requester),
             via: self.client_name(requester).or_else(|| snapshot.session().via.clone()),
-            caller: self.shared.known.as_ref().map(|caller| caller.id().clone()),
+            caller: self.shared.known().map(|caller| caller.id().clone()),
             ..snapshot.session().clone()
         };
         let arguments = Value::Object(request.arguments.unwrap_or_default());
@@ -125,7 +160,7 @@ impl Handler {
         let own = self.shared.handler();
         let call = |requester| async move { own.while_open(own.call(request, requester)).await };
         // On the heap: the future of every call would have room for it.
-        Box::pin(tasks.run(&self.shared.caller, requester, call)).await.map(Into::into)
+        Box::pin(tasks.run(self.shared.caller(), requester, call)).await.map(Into::into)
     }
 
     /// Calls a tool. May leave a thread that runs calls inline: where the tool may not run there, the journal still has to
@@ -137,7 +172,7 @@ impl Handler {
     ) -> Result<CallToolResponse, ErrorData> {
         let _permit = match self.permit() {
             Ok(permit) => permit,
-            Err(refusal) => return Ok(answer::call_result(ToolResult::error(refusal), false).into()),
+            Err(refusal) => return Ok(message::call_result(ToolResult::error(refusal), false).into()),
         };
         let (snapshot, found) = self.shared.snapshots.with_tool(&request.name).await;
         let may_run_inline = found.entry.as_ref().is_some_and(|entry| entry.may_run_inline())
@@ -149,14 +184,129 @@ impl Handler {
         let FoundTool { entry, own, listed } = found;
         let tool = listed.and_then(|place| snapshot.tools().get(place));
         if let Some((headers, tool)) = requester.parameters.as_ref().zip(tool) {
-            parameters::check(headers, &tool.input_schema, request.arguments.as_ref())?;
+            message::check_parameters(headers, &tool.input_schema, request.arguments.as_ref())?;
         }
         let is_known = entry.is_some() || snapshot.toolbox().withheld(&own).is_some();
         let has_schema = tool.is_some_and(|tool| tool.output_schema.is_some());
         match self.run(&snapshot, (entry.as_deref(), own), request, &requester).await? {
             Answered::Question(question) => Ok(question.into()),
             Answered::Result(result) if !is_known => Err(ErrorData::invalid_params(result.content, None)),
-            Answered::Result(result) => Ok(answer::call_result(result, has_schema).into()),
+            Answered::Result(result) => Ok(message::call_result(result, has_schema).into()),
         }
     }
 }
+
+impl ProgressNotifier {
+    /// Sends the client of `requester` the notifications of a call of `tool` that pass `filter`.
+    fn begin(requester: &Requester, tool: &str, filter: NotificationFilter) -> Self {
+        let dropped = Arc::<AtomicUsize>::default();
+        if filter.progress.is_none() && filter.log.is_none() {
+            return Self { events: Events::default(), dropped };
+        }
+        let (link, tool) = (requester.link.clone(), tool.to_owned());
+        let (last_progress, count) = (Lock::new(f64::NEG_INFINITY), dropped.clone());
+        let events = Events::during_calls(move |event| {
+            if let Some(notification) = notification_of(event, &tool, &filter, &last_progress)
+                && !link.tell(notification, is_piece(event))
+            {
+                count.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        Self { events, dropped }
+    }
+
+    /// The events of the call.
+    fn events(&self) -> Events {
+        self.events.clone()
+    }
+
+    /// Says what there was no room for.
+    fn end(self) {
+        let dropped = self.dropped.load(Ordering::Relaxed);
+        if dropped > 0 {
+            tracing::warn!(
+                dropped,
+                "notifications of a call were dropped: its client does not read them in time"
+            );
+        }
+    }
+}
+
+/// Whether an event is one of many.
+fn is_piece(event: &Event) -> bool {
+    matches!(event, Event::Stdout { .. } | Event::Stderr { .. } | Event::Partial { .. })
+}
+
+fn notification_of(
+    event: &Event,
+    tool: &str,
+    filter: &NotificationFilter,
+    last_progress: &Lock<f64>,
+) -> Option<ServerNotification> {
+    match event {
+        Event::Progress { done, total, message, .. } => {
+            let token = filter.progress.clone()?;
+            progress(token, *done, *total, message, last_progress)
+        }
+        Event::Partial { text, .. } => {
+            let token = filter.progress.clone()?;
+            // Whatever a tool counts itself, one piece is more.
+            let done = last_progress.lock().max(0.0) + 1.0;
+            progress(token, done, None, text, last_progress)
+        }
+        Event::Info { message, .. } => log(tool, filter, LoggingLevel::Info, json!(message)),
+        Event::Stdout { chunk, .. } => log(tool, filter, LoggingLevel::Debug, json!({ "stdout": chunk })),
+        Event::Stderr { chunk, .. } => log(tool, filter, LoggingLevel::Debug, json!({ "stderr": chunk })),
+        Event::Decided { decision, .. } => log(tool, filter, LoggingLevel::Debug, json!(decision)),
+        _ => None,
+    }
+}
+
+/// A progress notification, if the progress grew: the protocol requires increasing values.
+fn progress(
+    token: ProgressToken,
+    done: f64,
+    total: Option<f64>,
+    message: &str,
+    last_progress: &Lock<f64>,
+) -> Option<ServerNotification> {
+    let mut last_progress = last_progress.lock();
+    if !done.is_finite() || done <= *last_progress {
+        return None;
+    }
+    *last_progress = done;
+    let mut progress = ProgressNotificationParam::new(token, done);
+    progress.total = total.filter(|total| total.is_finite());
+    progress.message = Some(message.to_owned()).filter(|message| !message.is_empty());
+    Some(ServerNotification::ProgressNotification(ProgressNotification::new(progress)))
+}
+
+fn log(
+    tool: &str,
+    filter: &NotificationFilter,
+    level: LoggingLevel,
+    data: Value,
+) -> Option<ServerNotification> {
+    let least = filter.log?;
+    (rank(level) >= rank(least)).then(|| {
+        let message = LoggingMessageNotificationParam::new(level, data).with_logger(tool);
+        ServerNotification::LoggingMessageNotification(LoggingMessageNotification::new(message))
+    })
+}
+
+/// Severity, after RFC 5424.
+fn rank(level: LoggingLevel) -> u8 {
+    match level {
+        LoggingLevel::Debug => 0,
+        LoggingLevel::Info => 1,
+        LoggingLevel::Notice => 2,
+        LoggingLevel::Warning => 3,
+        LoggingLevel::Error => 4,
+        LoggingLevel::Critical => 5,
+        LoggingLevel::Alert => 6,
+        LoggingLevel::Emergency => 7,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -6,8 +6,8 @@ use serde_json::json;
 
 use super::call::Answered;
 use super::{Answer, Handler, bounded_text};
-use crate::server::offers;
-use crate::server::requester::Requester;
+use crate::server::conversation::Requester;
+use crate::server::listing;
 use crate::server::snapshot::ToolSnapshot;
 use haft_core::call::ToolResult;
 use haft_core::tool::Entry;
@@ -32,7 +32,7 @@ impl Handler {
             Answered::Result(result) => {
                 let description = prompt.description.clone();
                 succeeded(result)
-                    .and_then(|result| offers::prompt_result(result, description))
+                    .and_then(|result| listing::prompt_result(result, description))
                     .map(Into::into)
             }
         }
@@ -41,7 +41,7 @@ impl Handler {
     /// Reads a resource.
     pub(super) async fn read(&self, request: ReadResourceRequestParams, requester: Requester) -> Answer {
         let snapshot = self.shared.snapshots.complete().await;
-        let Some((entry, listed)) = offers::resource(snapshot.toolbox(), &request.uri) else {
+        let Some((entry, listed)) = listing::resource(snapshot.toolbox(), &request.uri) else {
             let uri = bounded_text(&request.uri);
             return Err(ErrorData::resource_not_found(format!("there is no resource `{uri}`"), None));
         };
@@ -52,7 +52,7 @@ impl Handler {
         match self.offered(&snapshot, entry, call, &requester).await? {
             Answered::Question(question) => Ok(question.into()),
             Answered::Result(result) => {
-                succeeded(result).and_then(|result| offers::read_result(result, uri, listed)).map(Into::into)
+                succeeded(result).and_then(|result| listing::read_result(result, uri, listed)).map(Into::into)
             }
         }
     }

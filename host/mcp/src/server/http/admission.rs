@@ -1,14 +1,33 @@
-//! Who is let in: whoever shows the token of the server, or one of several callers, each with its own. A refusal says by
-//! which challenge a client can get a token (RFC 6750, RFC 9728).
+//! Who is let in. From where: a web page can send requests to this machine, also under a host name of its own that resolves to
+//! it (DNS rebinding); both are refused. Programs other than browsers can send any headers: for those it is the token of the
+//! server, compared in constant time, or one of several callers, each with its own. A refusal says by which challenge a client
+//! can get a token (RFC 6750, RFC 9728).
 
-use hyper::header::{AUTHORIZATION, HeaderValue};
-use hyper::{HeaderMap, StatusCode};
+use std::net::{IpAddr, SocketAddr};
+
+use base64::Engine;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use hyper::header::{AUTHORIZATION, HOST, HeaderValue, ORIGIN, WWW_AUTHENTICATE};
+use hyper::http::uri::Authority;
+use hyper::{HeaderMap, StatusCode, Uri};
+use secrecy::{ExposeSecret, SecretString};
+use sha2::{Digest, Sha256};
 use tokio::runtime::Handle;
 
 use super::response::Refusal;
-use super::token::Token;
 use crate::server::handler::ServerShared;
 use haft_callers::{Caller, Callers, Denied};
+use haft_core::net::is_loopback;
+use haft_core::random;
+
+/// Characters below which a token could be guessed.
+const MIN_TOKEN: usize = 16;
+
+/// The caller id of clients without a token.
+const ANYBODY: &str = "anybody over HTTP";
+
+/// The caller id where callers are told apart, until one is known: no client has it.
+const NOBODY: &str = "nobody over HTTP";
 
 /// Who is let in.
 #[derive(Debug)]
@@ -21,11 +40,20 @@ pub enum Admission {
     Callers(Callers),
 }
 
-/// The caller id of clients without a token.
-const ANYBODY: &str = "anybody over HTTP";
+/// A bearer token.
+#[derive(Debug)]
+pub struct Token(SecretString);
 
-/// The caller id where callers are told apart, until one is known: no client has it.
-const NOBODY: &str = "nobody over HTTP";
+/// Why a text is no token.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TokenError {
+    /// It could be guessed.
+    #[error("the token is too short: expected at least {MIN_TOKEN} characters that nobody can guess")]
+    TooShort,
+    /// It cannot be sent.
+    #[error("the token holds white space or characters that no HTTP header can carry")]
+    NotAToken,
+}
 
 impl Admission {
     /// Identifies those who are not told apart.
@@ -59,7 +87,9 @@ impl Admission {
     ) -> Result<ServerShared, Denied> {
         match self {
             Self::Anybody => Ok(shared.clone()),
-            Self::Token(token) if token.is_shown(headers) => Ok(shared.clone()),
+            Self::Token(token) if bearer(headers).is_some_and(|shown| token.matches(shown)) => {
+                Ok(shared.clone())
+            }
             Self::Token(_) => Err(Denied::Missing),
             Self::Callers(callers) => {
                 let token = bearer(headers).ok_or(Denied::Missing)?;
@@ -105,8 +135,11 @@ pub(super) fn refusal(denied: &Denied, metadata: Option<&str>) -> Refusal {
         }
         Denied::Unavailable => return Refusal::new(StatusCode::SERVICE_UNAVAILABLE, denied.to_string()),
     };
-    let challenge = HeaderValue::try_from(format!("Bearer realm=\"haft\"{metadata}{more}")).ok();
-    Refusal::new(status, denied.to_string()).with_challenge(challenge)
+    let refusal = Refusal::new(status, denied.to_string());
+    match HeaderValue::try_from(format!("Bearer realm=\"haft\"{metadata}{more}")) {
+        Ok(challenge) => refusal.with(WWW_AUTHENTICATE, challenge),
+        Err(_) => refusal,
+    }
 }
 
 /// A text inside a quoted string of a header: RFC 6750 has neither quotes nor backslashes there.
@@ -116,28 +149,94 @@ fn quoted(text: &str) -> String {
         .collect()
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn headers(values: &[&str]) -> HeaderMap {
-        let mut headers = HeaderMap::new();
-        for value in values {
-            headers.append(AUTHORIZATION, value.parse().unwrap());
+impl Token {
+    /// A token that the user chose.
+    pub fn new(token: SecretString) -> Result<Self, TokenError> {
+        let text = token.expose_secret();
+        if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(TokenError::NotAToken);
         }
-        headers
+        if text.len() < MIN_TOKEN { Err(TokenError::TooShort) } else { Ok(Self(token)) }
     }
 
-    #[test]
-    fn a_token_is_shown_once_and_as_a_bearer_token() {
-        assert_eq!(bearer(&headers(&["bearer  x"])), Some("x"));
-        for wrong in [&[][..], &["x"], &["Basic x"], &["Bearer "], &["Bearer x", "Bearer y"]] {
-            assert_eq!(bearer(&headers(wrong)), None, "{wrong:?}");
-        }
+    /// An unguessable token.
+    pub fn generate() -> std::io::Result<Self> {
+        Ok(Self(SecretString::from(random::name::<{ random::KEY }>()?)))
     }
 
-    #[test]
-    fn a_challenge_stays_one_header() {
-        assert_eq!(quoted("a \"b\\\n`ü"), "a 'b''`'");
+    /// The token itself, to be shown to the person who configures the client.
+    pub fn secret(&self) -> &SecretString {
+        &self.0
+    }
+
+    /// The caller id of clients with this token: a digest, equal in every process with this token.
+    fn caller_id(&self) -> String {
+        let digest =
+            Sha256::new().chain_update("haft token\0").chain_update(self.0.expose_secret()).finalize();
+        BASE64_URL_SAFE_NO_PAD.encode(digest)
+    }
+
+    /// Digests are compared: they have one length, and what they have in common with a guess says
+    /// nothing of the token.
+    fn matches(&self, token: &str) -> bool {
+        let digests = [self.0.expose_secret(), token].map(Sha256::digest);
+        let [own, other] = digests;
+        own.iter().zip(other).fold(0, |difference, (own, other)| difference | (own ^ other)) == 0
     }
 }
+
+/// Checks that a request is meant for this server, and comes from no foreign page. `local` is where it arrived, `hosts` what
+/// else this machine is called.
+pub(super) fn check_source(
+    headers: &HeaderMap,
+    local: Option<SocketAddr>,
+    hosts: &[String],
+) -> Result<(), Refusal> {
+    let Some(authority) = authority(headers) else {
+        // RFC 9112, section 3.2.
+        return Err(Refusal::new(StatusCode::BAD_REQUEST, "expected one `Host`, a name or an address"));
+    };
+    if !is_own_host(authority.host(), local, hosts) {
+        let why = "the `Host` of this request is not served here; `--allow-host` adds one";
+        return Err(Refusal::new(StatusCode::FORBIDDEN, why));
+    }
+    if !is_own_origin(headers) {
+        let why = "requests of web pages are only taken from pages of this machine";
+        return Err(Refusal::new(StatusCode::FORBIDDEN, why));
+    }
+    Ok(())
+}
+
+/// The host of an address.
+pub(super) fn host_of(url: &str) -> Option<String> {
+    url.parse::<Uri>().ok()?.host().map(str::to_owned)
+}
+
+/// What the one `Host` says.
+fn authority(headers: &HeaderMap) -> Option<Authority> {
+    let mut all = headers.get_all(HOST).iter();
+    let (Some(only), None) = (all.next(), all.next()) else { return None };
+    only.to_str().ok().and_then(|host| host.parse::<Authority>().ok())
+}
+
+fn is_own_host(host: &str, local: Option<SocketAddr>, hosts: &[String]) -> bool {
+    let is_local = |local: SocketAddr| address(host) == Some(local.ip().to_canonical());
+    is_loopback(host) || local.is_some_and(is_local) || hosts.iter().any(|own| own.eq_ignore_ascii_case(host))
+}
+
+/// Whether there is no `Origin`, or one of this machine. `null` may be any page.
+fn is_own_origin(headers: &HeaderMap) -> bool {
+    let mut all = headers.get_all(ORIGIN).iter();
+    let (only, more) = (all.next(), all.next());
+    let Some(only) = only else { return true };
+    let origin = only.to_str().ok().and_then(|origin| origin.parse::<Uri>().ok());
+    more.is_none()
+        && origin.is_some_and(|origin| origin.scheme().is_some() && origin.host().is_some_and(is_loopback))
+}
+
+fn address(host: &str) -> Option<IpAddr> {
+    host.trim_start_matches('[').trim_end_matches(']').parse().ok()
+}
+
+#[cfg(test)]
+mod tests;

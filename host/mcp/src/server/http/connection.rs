@@ -1,13 +1,251 @@
-//! A connection whose writes time out when the client does not read. Reading has bounds of its own, per request.
+//! The connections of the server. Authenticated clients keep theirs; unauthenticated connections share a few places for a
+//! short time and are evicted by newer ones, so that silent connections cannot lock out a client. Writes time out when the
+//! client does not read; reading has bounds of its own, per request.
 
+use std::collections::{BTreeMap, HashMap};
 use std::io::{self, IoSlice};
+use std::net::{IpAddr, Ipv6Addr};
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use haft_core::sync::Lock;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
-use tokio::time::{Instant, Sleep};
+use tokio::sync::{Notify, watch};
+use tokio::time::Sleep;
+use tokio_util::sync::CancellationToken;
+
+/// One in so many places is for connections of which nothing is known yet.
+const SHARE: usize = 8;
+
+/// The least number of such places: clients that connect at the same time are unauthenticated at first too.
+const MIN_SHARE: usize = 16;
+
+/// How long a new connection is left alone before it gives way to another: what a client sends at once has
+/// been read by then. The kernel holds those that come meanwhile.
+const GRACE: Duration = Duration::from_millis(100);
+
+/// How long a client's connection has to be without a request before it is closed for another client's:
+/// a client that makes several requests in a row is not cut off between two of them.
+const IDLE: Duration = Duration::from_secs(5);
+
+/// Bytes of an IPv6 address that say whose it is: a customer of a provider has all that begin with them.
+const NETWORK: usize = 8;
+
+/// The places of a server. Clones share them.
+#[derive(Clone)]
+pub(super) struct ConnectionSlots(Arc<SharedSlots>);
+
+struct SharedSlots {
+    /// Places of unauthenticated connections.
+    unauthenticated_room: usize,
+    /// Places of authenticated connections.
+    room: usize,
+    state: Lock<State>,
+    /// Notified when an unauthenticated connection closes or authenticates.
+    changed: Notify,
+    open: watch::Sender<usize>,
+}
+
+#[derive(Default)]
+struct State {
+    next: u64,
+    /// Connections that have not shown the token, in order of arrival.
+    unauthenticated: BTreeMap<u64, Unauthenticated>,
+    authenticated: HashMap<u64, Authenticated>,
+}
+
+struct Unauthenticated {
+    source: IpAddr,
+    since: Instant,
+    closed: CancellationToken,
+}
+
+struct Authenticated {
+    /// Requests under way.
+    busy: usize,
+    last: Instant,
+    closed: CancellationToken,
+}
+
+/// The place of one connection. Dropped, it is free.
+pub(super) struct ConnectionSlot {
+    slots: ConnectionSlots,
+    number: u64,
+    closed: CancellationToken,
+    /// Whether it is a client's.
+    is_authenticated: AtomicBool,
+}
+
+/// A request under way on a connection. Dropped, it is over.
+pub(super) struct RequestGuard {
+    slots: ConnectionSlots,
+    number: u64,
+}
+
+impl ConnectionSlots {
+    /// At most `most` connections at once.
+    pub(super) fn new(most: usize) -> Self {
+        let unauthenticated_room = (most / SHARE).max(MIN_SHARE).min(most / 2).max(1);
+        let (state, changed, open) = (Lock::default(), Notify::new(), watch::Sender::new(0));
+        Self(Arc::new(SharedSlots {
+            unauthenticated_room,
+            room: most.saturating_sub(unauthenticated_room).max(1),
+            state,
+            changed,
+            open,
+        }))
+    }
+
+    /// The place of a connection that comes from `source`: where all are taken, that of the stranger who
+    /// has been there for longest, of those who come from where most come from.
+    pub(super) async fn admit(&self, source: IpAddr) -> ConnectionSlot {
+        loop {
+            let changed = self.0.changed.notified();
+            let wait = match self.try_admit(source) {
+                Ok(place) => return place,
+                Err(wait) => wait,
+            };
+            tokio::select! { () = changed => {} () = tokio::time::sleep(wait) => {} }
+        }
+    }
+
+    /// A place; how long to wait where every stranger came just now.
+    fn try_admit(&self, source: IpAddr) -> Result<ConnectionSlot, Duration> {
+        let mut state = self.0.state.lock();
+        if state.unauthenticated.len() >= self.0.unauthenticated_room
+            && let Some(number) = state.next_to_evict()
+        {
+            let age = state
+                .unauthenticated
+                .get(&number)
+                .map_or(GRACE, |unauthenticated| unauthenticated.since.elapsed());
+            if age < GRACE {
+                return Err(GRACE.saturating_sub(age));
+            }
+            if let Some(unauthenticated) = state.unauthenticated.remove(&number) {
+                unauthenticated.closed.cancel();
+            }
+        }
+        let (number, closed) = (state.next, CancellationToken::new());
+        state.next += 1;
+        let unauthenticated =
+            Unauthenticated { source: network(source), since: Instant::now(), closed: closed.clone() };
+        state.unauthenticated.insert(number, unauthenticated);
+        drop(state);
+        self.0.open.send_modify(|open| *open += 1);
+        Ok(ConnectionSlot { slots: self.clone(), number, closed, is_authenticated: AtomicBool::new(false) })
+    }
+
+    /// Ends when no connection is left.
+    pub(super) async fn are_empty(&self) {
+        let mut open = self.0.open.subscribe();
+        // The sender lives as long as `self`.
+        let _ = open.wait_for(|open| *open == 0).await;
+    }
+}
+
+impl State {
+    /// The unauthenticated connection to evict next.
+    fn next_to_evict(&self) -> Option<u64> {
+        let mut counts: HashMap<IpAddr, (usize, u64)> = HashMap::new();
+        for (number, unauthenticated) in &self.unauthenticated {
+            counts.entry(unauthenticated.source).or_insert((0, *number)).0 += 1;
+        }
+        // The oldest of the most; of two sources with as many, the one that came first.
+        let most = counts.into_values().max_by_key(|(count, first)| (*count, std::cmp::Reverse(*first)));
+        most.map(|(_, first)| first)
+    }
+
+    /// Makes room for a client where none is left; whether there is any.
+    fn make_room(&mut self, room: usize) -> bool {
+        if self.authenticated.len() < room {
+            return true;
+        }
+        let idle = |client: &&Authenticated| client.busy == 0 && client.last.elapsed() >= IDLE;
+        let oldest =
+            self.authenticated.iter().filter(|(_, client)| idle(client)).min_by_key(|(_, own)| own.last);
+        let Some(number) = oldest.map(|(number, _)| *number) else { return false };
+        if let Some(client) = self.authenticated.remove(&number) {
+            client.closed.cancel();
+        }
+        true
+    }
+}
+
+impl ConnectionSlot {
+    /// A request of a client begins, who has shown what there is to show. Nothing where all places of
+    /// clients are taken, or the connection was given away meanwhile.
+    pub(super) fn begin(&self) -> Option<RequestGuard> {
+        let mut state = self.slots.0.state.lock();
+        if let Some(unauthenticated) = state.unauthenticated.get(&self.number) {
+            let (closed, last) = (unauthenticated.closed.clone(), Instant::now());
+            if !state.make_room(self.slots.0.room) {
+                return None;
+            }
+            state.unauthenticated.remove(&self.number);
+            state.authenticated.insert(self.number, Authenticated { busy: 0, last, closed });
+            self.is_authenticated.store(true, Ordering::Relaxed);
+            self.slots.0.changed.notify_waiters();
+        }
+        state.authenticated.get_mut(&self.number)?.busy += 1;
+        Some(RequestGuard { slots: self.slots.clone(), number: self.number })
+    }
+
+    /// Whether it is a client's.
+    pub(super) fn is_authenticated(&self) -> bool {
+        self.is_authenticated.load(Ordering::Relaxed)
+    }
+
+    /// Ends when the connection is to be closed: it gives way to another, or nothing is known of it after
+    /// `patience`.
+    pub(super) async fn wait_until_evicted(&self, patience: Duration) {
+        let too_late = async {
+            tokio::time::sleep(patience).await;
+            if self.is_authenticated() {
+                std::future::pending::<()>().await;
+            }
+        };
+        tokio::select! { () = too_late => {} () = self.closed.cancelled() => {} }
+    }
+}
+
+impl Drop for ConnectionSlot {
+    fn drop(&mut self) {
+        let mut state = self.slots.0.state.lock();
+        let was_unauthenticated = state.unauthenticated.remove(&self.number).is_some();
+        state.authenticated.remove(&self.number);
+        drop(state);
+        if was_unauthenticated {
+            self.slots.0.changed.notify_waiters();
+        }
+        self.slots.0.open.send_modify(|open| *open = open.saturating_sub(1));
+    }
+}
+
+impl Drop for RequestGuard {
+    fn drop(&mut self) {
+        if let Some(client) = self.slots.0.state.lock().authenticated.get_mut(&self.number) {
+            client.busy = client.busy.saturating_sub(1);
+            client.last = Instant::now();
+        }
+    }
+}
+
+/// The network of an address, which counts as one source.
+fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => {
+            let mut octets = address.octets();
+            octets.iter_mut().skip(NETWORK).for_each(|octet| *octet = 0);
+            Ipv6Addr::from(octets).into()
+        }
+        address @ IpAddr::V4(_) => address,
+    }
+}
 
 /// A connection whose writes fail when the other side takes nothing for a while.
 pub(super) struct WriteTimeoutStream {
@@ -30,7 +268,7 @@ impl WriteTimeoutStream {
         }
         if !self.is_waiting {
             self.is_waiting = true;
-            self.timer.as_mut().reset(Instant::now() + self.patience);
+            self.timer.as_mut().reset(tokio::time::Instant::now() + self.patience);
         }
         self.timer.as_mut().poll(cx).map(|()| {
             Err(io::Error::new(io::ErrorKind::TimedOut, "the client does not read what it is sent"))
@@ -75,3 +313,6 @@ impl AsyncWrite for WriteTimeoutStream {
         Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -16,23 +16,20 @@ use hyper::header::{ALLOW, HeaderName, HeaderValue};
 use hyper::{HeaderMap, Method, StatusCode};
 use rmcp::ErrorData;
 use rmcp::model::{
-    ClientJsonRpcMessage, ClientNotification, ClientRequest, ErrorCode, GetMeta, JsonRpcMessage,
-    JsonRpcNotification, JsonRpcRequest, ProtocolVersion, RequestId, ServerJsonRpcMessage, ServerResult,
+    ClientJsonRpcMessage, ClientRequest, ErrorCode, GetMeta, InitializeRequestParams, JsonRpcMessage,
+    JsonRpcRequest, ProtocolVersion, RequestId,
 };
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::events::{EventStream, Ids, LastEvent, PING};
-use super::home::Home;
-use super::response::{self, HttpResponse, JSON, Refusal};
-use super::revision;
-use super::session::Session;
-use super::sessions::{SessionGuard, Sessions};
-use crate::server::handler::{Answer, ServerShared, agreed_version};
+use super::response::{
+    self, DEFECT, EventStream, HttpResponse, Ids, JSON, LastEvent, PING, Refusal, StreamGuard,
+};
+use super::session::{Home, SessionGuard, Sessions};
+use crate::server::conversation::Requester;
+use crate::server::handler::{Answer, ServerShared};
 use crate::server::message;
-use crate::server::parameters;
-use crate::server::requester::{Agreed, Requester, shows_forms};
 use haft_core::scan::Scan;
 use haft_core::tool::inline::{self, ThreadLoad};
 
@@ -82,17 +79,16 @@ impl Endpoint {
     ) -> Result<HttpResponse, Refusal> {
         match *method {
             Method::POST => self.post(headers, body, caller).await,
-            Method::GET => {
-                revision::check_takes_events(headers)?;
-                let Some(session) = self.session_of_head(headers, &caller)? else {
+            Method::GET | Method::DELETE => {
+                let is_of_session = message::is_of_session(headers, None)
+                    .map_err(|error| Refusal::error(None, error, message::is_sessionless(headers)))?;
+                if !is_of_session {
                     return Ok(not_allowed("POST"));
-                };
-                Ok(self.stream(headers, session))
-            }
-            Method::DELETE => {
-                let Some(session) = self.session_of_head(headers, &caller)? else {
-                    return Ok(not_allowed("POST"));
-                };
+                }
+                let session = self.session(headers, &caller)?;
+                if *method == Method::GET {
+                    return Ok(self.stream(headers, session));
+                }
                 self.sessions.end(&session);
                 // Some clients take "accepted" for a failure.
                 Ok(response::empty(StatusCode::NO_CONTENT))
@@ -107,43 +103,40 @@ impl Endpoint {
         body: &Bytes,
         caller: ServerShared,
     ) -> Result<HttpResponse, Refusal> {
-        revision::check_types(headers)?;
         let scan = Scan::from_message(body);
-        if let Some(error) = message::excess(&scan) {
-            return Err(Refusal::error(StatusCode::BAD_REQUEST, scan.id(), error));
-        }
-        if scan.is_batch() && revision::may_have_batches(headers) && headers.contains_key(SESSION) {
+        let refuse = |id, error| Refusal::error(id, error, message::is_sessionless(headers));
+        let is_batch = scan.is_batch() && message::excess(&scan).is_none();
+        if is_batch && message::may_have_batches(headers) && headers.contains_key(SESSION) {
             let session = self.session(headers, &caller)?;
             if let Some(messages) = batch::messages(body) {
                 return self.answer_batch(headers, &session, body, &messages).await;
             }
         }
         let is_short = body.len() <= MAX_SHORT;
-        let message = self
-            .parsed(body.clone(), scan)
-            .await?
-            .map_err(|invalid| Refusal::error(StatusCode::BAD_REQUEST, invalid.id, invalid.error))?;
-        if !revision::is_of_session(headers, Some(&message))? {
+        let parsed = self.parsed(body.clone(), scan).await?;
+        let message = parsed.map_err(|invalid| refuse(invalid.id, invalid.error))?;
+        let id = match &message {
+            JsonRpcMessage::Request(request) => Some(request.id.clone()),
+            _ => None,
+        };
+        let refuse = |error| refuse(id.clone(), error);
+        if !message::is_of_session(headers, Some(&message)).map_err(refuse)? {
             return self.answer_alone(headers, message, caller, is_short).await;
         }
-        let opens = |request: &Request| matches!(request.request, ClientRequest::InitializeRequest(_));
-        match message {
-            JsonRpcMessage::Request(request) if !headers.contains_key(SESSION) && opens(&request) => {
-                self.open(headers, request, &caller)
+        let JsonRpcMessage::Request(request) = message else {
+            self.session(headers, &caller)?.take(message);
+            return Ok(response::empty(StatusCode::ACCEPTED));
+        };
+        match &request.request {
+            ClientRequest::InitializeRequest(_) if headers.contains_key(SESSION) => {
+                self.session(headers, &caller)?;
+                Err(refuse(ErrorData::invalid_request("the session is open already", None)))
             }
-            JsonRpcMessage::Request(request) => {
-                let session = self.session(headers, &caller)?;
-                if opens(&request) {
-                    let error = ErrorData::invalid_request("the session is open already", None);
-                    return Err(Refusal::error(StatusCode::BAD_REQUEST, Some(request.id), error));
-                }
-                self.answer_in(session, request, is_short).await
+            ClientRequest::InitializeRequest(initialize) => {
+                message::check_repeated(headers, &request.request).map_err(refuse)?;
+                self.open(request.id, &initialize.params, &caller)
             }
-            message => {
-                let session = self.session(headers, &caller)?;
-                take(&session, message);
-                Ok(response::empty(StatusCode::ACCEPTED))
-            }
+            _ => self.answer_in(self.session(headers, &caller)?, request, is_short).await,
         }
     }
 
@@ -162,40 +155,28 @@ impl Endpoint {
 
     /// The session that a head names.
     fn session(&self, headers: &HeaderMap, caller: &ServerShared) -> Result<SessionGuard, Refusal> {
-        let id = headers.get(SESSION).and_then(|id| id.to_str().ok()).ok_or_else(without_session)?;
+        let missing = || {
+            let why = "expected `Mcp-Session-Id`: `initialize` opens a session";
+            Refusal::new(StatusCode::BAD_REQUEST, why)
+        };
+        let id = headers.get(SESSION).and_then(|id| id.to_str().ok()).ok_or_else(missing)?;
         self.sessions.enter(id, caller.caller())
-    }
-
-    /// The session of a request without a body; `None`: it is of a revision that has none.
-    fn session_of_head(
-        &self,
-        headers: &HeaderMap,
-        caller: &ServerShared,
-    ) -> Result<Option<SessionGuard>, Refusal> {
-        let is_of_session = revision::is_of_session(headers, None)?;
-        is_of_session.then(|| self.session(headers, caller)).transpose()
     }
 
     /// Opens a session.
     fn open(
         &self,
-        headers: &HeaderMap,
-        request: Request,
+        id: RequestId,
+        request: &InitializeRequestParams,
         caller: &ServerShared,
     ) -> Result<HttpResponse, Refusal> {
-        revision::check_repeated(headers, &request)?;
-        let ClientRequest::InitializeRequest(initialize) = request.request else {
-            return Err(without_session());
-        };
-        let (handler, params) = (caller.handler(), initialize.params);
-        let (version, shows_forms) =
-            (agreed_version(&params.protocol_version), shows_forms(&params.capabilities));
-        let result = handler.initialize(&params);
-        let id = self.sessions.open(caller.caller().clone(), handler, Agreed { version, shows_forms })?;
-        let message = written(Ok(ServerResult::InitializeResult(result)), request.id);
-        let mut answer = response::whole(StatusCode::OK, JSON, message);
+        let handler = caller.handler();
+        let (result, agreed) = handler.open(request);
+        let session = self.sessions.open(caller.caller().clone(), handler, agreed)?;
+        let message = message::answer(Ok(result.into()), id);
+        let mut answer = response::whole(StatusCode::OK, JSON, response::text(&message));
         // Ids are letters, digits and a few signs.
-        answer.headers_mut().extend(HeaderValue::from_str(&id).ok().map(|id| (SESSION, id)));
+        answer.headers_mut().extend(HeaderValue::from_str(&session).ok().map(|id| (SESSION, id)));
         Ok(answer)
     }
 
@@ -208,15 +189,14 @@ impl Endpoint {
     ) -> Result<HttpResponse, Refusal> {
         let (id, has_stream) = (request.id.clone(), is_call(&request.request));
         let begun = self.begin_in(&session, request, has_stream, is_short);
-        let (begun, stream) =
-            begun.map_err(|error| Refusal::error(StatusCode::BAD_REQUEST, Some(id), error))?;
+        let (begun, stream) = begun.map_err(|error| Refusal::error(Some(id), error, false))?;
         let Some(stream) = stream else {
             // A client that hangs up has not taken its request back.
             return Ok(response::whole(StatusCode::OK, JSON, ended(begun).await?));
         };
         let primes = session.primes();
         let whole = begun.is_ok().then(|| stream.whole(primes)).flatten();
-        Ok(whole.unwrap_or_else(|| stream.response(primes, self.end(session))))
+        Ok(whole.unwrap_or_else(|| stream.response(None, primes, self.end(session))))
     }
 
     /// Begins a request in a session, which is answered in a stream too where it `has_stream`.
@@ -227,23 +207,17 @@ impl Endpoint {
         has_stream: bool,
         is_short: bool,
     ) -> Result<(Begun<Bytes>, Option<Arc<EventStream>>), ErrorData> {
+        let open = session.begin(&request, has_stream)?;
         let JsonRpcRequest { id, mut request, .. } = request;
-        let running = session.begin(id.clone(), has_stream)?;
-        let requester = Requester {
-            id: id.clone(),
-            meta: std::mem::take(request.get_meta_mut()),
-            cancel: running.cancel.clone(),
-            session: Some(session.agreed.clone()),
-            parameters: None,
-            link: running.link(),
-        };
-        let (own, stream) = ((**session).clone(), running.stream.clone());
+        let (agreed, cancel) = (Some(session.agreed.clone()), open.running.cancel.clone());
+        let requester = Requester::new(id.clone(), &mut request, cancel, agreed, open.link());
+        let (own, stream) = ((**session).clone(), open.stream.as_ref().map(|guard| guard.stream.clone()));
         let call = async move {
-            let message = written(own.handler.answer(request, requester).await, id);
-            if let Some(stream) = &running.stream {
-                stream.answer(message.clone(), StatusCode::OK);
+            let answer = own.handler.answer(request, requester).await;
+            let message = response::text(&message::answer(answer, id));
+            if let Some(guard) = &open.stream {
+                guard.stream.answer(message.clone(), StatusCode::OK);
             }
-            drop(running);
             message
         };
         Ok((self.begin(call, is_short), stream))
@@ -262,23 +236,25 @@ impl Endpoint {
             JsonRpcMessage::Notification(_) => return Ok(response::empty(StatusCode::ACCEPTED)),
             JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => {
                 let error = ErrorData::invalid_request("no question waits for an answer", None);
-                return Err(Refusal::error(StatusCode::BAD_REQUEST, None, error));
+                return Err(Refusal::error(None, error, true));
             }
         };
-        revision::check_repeated(headers, &request)?;
+        message::check_repeated(headers, &request.request)
+            .map_err(|error| Refusal::error(Some(request.id.clone()), error, true))?;
         let (has_stream, stream) = (wants_events(&request.request), EventStream::new(Ids::None));
         let JsonRpcRequest { id, mut request, .. } = request;
-        let meta = std::mem::take(request.get_meta_mut());
-        let is_whole = meta.missing_required_keys(&ProtocolVersion::V_2026_07_28).is_empty();
-        let (cancel, parameters) = (CancellationToken::new(), Some(parameters::of(headers)));
+        let cancel = CancellationToken::new();
         // A client that hangs up stops its request.
-        let (stops, link) = (cancel.clone().drop_guard(), stream.clone());
-        let requester = Requester { id: id.clone(), meta, cancel, session: None, parameters, link };
-        let (handler, own) = (caller.handler(), stream.clone());
+        let stops = cancel.clone().drop_guard();
+        let requester = Requester::new(id.clone(), &mut request, cancel, None, stream.clone());
+        let requester = Requester { parameters: Some(message::parameters(headers)), ..requester };
+        let is_whole = requester.meta.missing_required_keys(&ProtocolVersion::V_2026_07_28).is_empty();
+        let (handler, guard) = (caller.handler(), StreamGuard { stream: stream.clone(), id: id.clone() });
         let call = async move {
             let answer = handler.answer(request, requester).await;
-            let (status, message) = (status_of(&answer, is_whole), written(answer, id));
-            own.answer(message.clone(), status);
+            let status = status_of(&answer, is_whole);
+            let message = response::text(&message::answer(answer, id));
+            guard.stream.answer(message.clone(), status);
             (status, message)
         };
         let begun = self.begin(call, is_short);
@@ -286,30 +262,27 @@ impl Endpoint {
             let (status, message) = ended(begun).await?;
             return Ok(response::whole(status, JSON, message));
         }
-        if let Err(call) = begun {
-            self.runtime.spawn(end_with(call, stream.clone()));
-        }
         // A head that comes later than a proxy waits is of no use.
         let failure = tokio::time::timeout(PING, stream.failure()).await.ok().flatten();
         let answer = failure.or_else(|| stream.whole(false));
-        Ok(answer.unwrap_or_else(|| stream.response(false, self.end(stops))))
+        Ok(answer.unwrap_or_else(|| stream.response(None, false, self.end(stops))))
     }
 
     /// The stream of a session, or what came after the event that the client has last.
     fn stream(&self, headers: &HeaderMap, session: SessionGuard) -> HttpResponse {
         let Some(last) = headers.get(LAST_EVENT) else {
-            return session.events.clone().response(session.primes(), self.news(session));
+            return session.events.clone().response(None, session.primes(), self.news(session));
         };
         let last = last.to_str().ok().and_then(LastEvent::parse);
         let Some((stream, last)) = last.and_then(|last| Some((session.stream(&last)?, last))) else {
             // Clients ask again and again after an error.
             let nothing = EventStream::new(Ids::None);
             nothing.end();
-            return nothing.response(false, std::future::pending());
+            return nothing.response(None, false, std::future::pending());
         };
         match last.request {
-            Some(_) => stream.response_after(Some(&last), false, self.end(session)),
-            None => stream.response_after(Some(&last), false, self.news(session)),
+            Some(_) => stream.response(Some(&last), false, self.end(session)),
+            None => stream.response(Some(&last), false, self.news(session)),
         }
     }
 
@@ -353,47 +326,11 @@ impl Endpoint {
     }
 }
 
-/// The answer to a request of a session that names none.
-fn without_session() -> Refusal {
-    Refusal::new(StatusCode::BAD_REQUEST, "expected `Mcp-Session-Id`: `initialize` opens a session")
-}
-
 /// What a call that was begun comes to.
 async fn ended<T>(begun: Begun<T>) -> Result<T, Refusal> {
     match begun {
         Ok(output) => Ok(output),
-        Err(call) => call.await.map_err(|_| {
-            let why = "haft could not handle the request; this is a defect of haft";
-            Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, why)
-        }),
-    }
-}
-
-/// Ends a stream when its call is over, also where that came to no answer.
-async fn end_with<T>(call: JoinHandle<T>, stream: Arc<EventStream>) {
-    let _ = call.await;
-    stream.end();
-}
-
-/// Takes a message in a session that is not answered.
-fn take(session: &Session, message: ClientJsonRpcMessage) {
-    match message {
-        JsonRpcMessage::Notification(JsonRpcNotification { notification, .. }) => match notification {
-            ClientNotification::CancelledNotification(cancelled) => {
-                cancelled.params.request_id.iter().for_each(|id| session.cancel(id));
-            }
-            ClientNotification::InitializedNotification(_) => {
-                session.news.begin(&session.handler.shared.snapshots);
-            }
-            _ => {}
-        },
-        JsonRpcMessage::Response(response) => session.answered(&response.id, Ok(response.result)),
-        JsonRpcMessage::Error(error) => {
-            if let Some(id) = &error.id {
-                session.answered(id, Err(error.error.clone()));
-            }
-        }
-        JsonRpcMessage::Request(_) => {}
+        Err(call) => call.await.map_err(|_| Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, DEFECT)),
     }
 }
 
@@ -425,16 +362,6 @@ fn status_of(answer: &Answer, is_whole: bool) -> StatusCode {
         ErrorCode::METHOD_NOT_FOUND => StatusCode::NOT_FOUND,
         _ => StatusCode::OK,
     }
-}
-
-/// An answer as text.
-fn written(answer: Answer, id: RequestId) -> Bytes {
-    let message: ServerJsonRpcMessage = match answer {
-        Ok(result) => JsonRpcMessage::response(result, id),
-        Err(error) => JsonRpcMessage::error(error, Some(id)),
-    };
-    // An answer is strings and JSON values: it can be written.
-    serde_json::to_vec(&message).unwrap_or_default().into()
 }
 
 /// The answer to a method other than `methods`.

@@ -1,28 +1,39 @@
-//! The checks that every HTTP request passes before it is answered: host and origin, path, token, size, and room for
-//! another request. A refusal is one line of text. What passes is answered by the endpoint.
+//! The checks that every HTTP request passes before it is answered: host and origin, path, token, size and types, and room for
+//! another request. A refusal is one line of text. What passes is answered by the endpoint. Small bodies, as nearly all are,
+//! are always read; large ones share an amount of memory, so that many of them at once are turned away and not held.
 
-use std::convert::Infallible;
+use std::borrow::Cow;
 use std::net::SocketAddr;
-use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
-use http_body_util::combinators::UnsyncBoxBody;
-use hyper::body::{Body, Frame, Incoming, SizeHint};
-use hyper::{HeaderMap, Request, StatusCode};
+use hyper::body::Incoming;
+use hyper::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE};
+use hyper::{HeaderMap, Method, Request, StatusCode};
 use tokio::runtime::Handle;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
 
+use super::PATH;
 use super::admission::{self, Admission};
-use super::body::{Bodies, is_too_large, too_large};
+use super::connection::{ConnectionSlot, RequestGuard};
 use super::endpoint::Endpoint;
 use super::public::Public;
-use super::response::{HttpResponse, Refusal};
-use super::slots::{ConnectionSlot, RequestGuard};
-use super::{PATH, origin};
+use super::response::{EVENTS, HttpResponse, JSON, Refusal};
 use crate::server::handler::ServerShared;
+use haft_core::json;
 use haft_core::net::is_loopback_address;
+
+/// Bytes of a body: a file to be written, in JSON.
+const MAX_BODY: usize = 8 << 20;
+
+/// Bytes of a body that is always read: a call with a screenful of arguments.
+const SMALL: usize = 64 << 10;
+
+/// Bytes of all larger bodies at once: sixteen whole ones.
+const MAX_BODIES: usize = 16 * MAX_BODY;
 
 /// The checks of every request, and what answers it behind them.
 pub(super) struct Gate {
@@ -33,13 +44,10 @@ pub(super) struct Gate {
     hosts: Vec<String>,
     bodies: Bodies,
     endpoint: Endpoint,
+    /// Cancelled when no more requests are taken.
+    ended: CancellationToken,
     /// haft's own, for what takes time or opens connections.
     runtime: Handle,
-}
-
-/// Whether the other end of a connection is on this machine.
-fn is_here(connection: &HttpConnection) -> bool {
-    connection.local.is_some_and(|local| is_loopback_address(local.ip()))
 }
 
 /// The connection that a request came on.
@@ -47,6 +55,18 @@ pub(super) struct HttpConnection {
     pub(super) place: ConnectionSlot,
     /// Where it arrived.
     pub(super) local: Option<SocketAddr>,
+}
+
+/// What all bodies of a server have room in.
+struct Bodies {
+    room: Arc<Semaphore>,
+    patience: Duration,
+}
+
+/// A body, and the room that it takes.
+struct Whole {
+    bytes: Bytes,
+    _room: Option<OwnedSemaphorePermit>,
 }
 
 impl Gate {
@@ -59,12 +79,17 @@ impl Gate {
         patience: Duration,
     ) -> Self {
         let (shared, bodies, runtime) = (shared.clone(), Bodies::new(patience), Handle::current());
-        Self { admission, public, shared, hosts, bodies, endpoint, runtime }
+        Self { admission, public, shared, hosts, bodies, endpoint, ended: CancellationToken::new(), runtime }
     }
 
     /// What is answered without a token.
     pub(super) fn public(&self) -> &Public {
         &self.public
+    }
+
+    /// Takes no more requests.
+    pub(super) fn end(&self) {
+        self.ended.cancel();
     }
 
     /// Ends every stream.
@@ -97,19 +122,25 @@ impl Gate {
         request: Request<Incoming>,
         connection: &HttpConnection,
     ) -> Result<HttpResponse, Refusal> {
-        let source = self.check_source(request.headers(), connection.local);
-        if let Some(answer) = self.public.health(&request, source.is_ok() && is_here(connection)) {
+        let source = admission::check_source(request.headers(), connection.local, &self.hosts);
+        let is_mcp = request.uri().path() == PATH;
+        let is_own = || source.is_ok() && connection.local.is_some_and(|at| is_loopback_address(at.ip()));
+        if !is_mcp && let Some(answer) = self.public.health(&request, is_own()) {
             return Ok(answer);
         }
         source?;
-        if self.public.is_closed() {
+        if self.ended.is_cancelled() {
             let why = "haft is about to end; call another one, or try again later";
             return Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, why).and_close());
         }
-        if let Some(answer) = self.public.answer(&request, &self.admission) {
+        if !is_mcp && let Some(answer) = self.public.answer(&request, &self.admission) {
             return Ok(answer);
         }
         let caller = self.admit(request.headers()).await?;
+        if !is_mcp {
+            let why = format!("nothing is here; MCP is at `{PATH}`");
+            return Err(Refusal::new(StatusCode::NOT_FOUND, why));
+        }
         check_head(&request)?;
         // Without a token, a complete request makes a connection a client's.
         let shown = self.admission.asks().then(|| begin(connection)).transpose()?;
@@ -117,22 +148,114 @@ impl Gate {
         let body = self.bodies.read(body).await?.of_whole_characters();
         let busy = shown.map_or_else(|| begin(connection), Ok)?;
         let answer = self.endpoint.answer(&head.method, &head.headers, &body.bytes, caller).await?;
-        Ok(answer.map(|body| BusyBody { body, _busy: busy }.boxed_unsync()))
-    }
-
-    /// Checks that a request is meant for this server, and comes from no foreign page.
-    fn check_source(&self, headers: &HeaderMap, local: Option<SocketAddr>) -> Result<(), Refusal> {
-        let refusal = origin::refusal(headers, local, &self.hosts);
-        refusal.map_or(Ok(()), |(status, why)| Err(Refusal::new(status, why)))
+        // The connection is in use until the body is sent.
+        let keep = move |error| {
+            let _ = &busy;
+            error
+        };
+        Ok(answer.map(|body| body.map_err(keep).boxed_unsync()))
     }
 }
 
-/// Checks what a request asks for.
-fn check_head(request: &Request<Incoming>) -> Result<(), Refusal> {
-    if request.uri().path() != PATH {
-        return Err(Refusal::new(StatusCode::NOT_FOUND, format!("nothing is here; MCP is at `{PATH}`")));
+impl Whole {
+    /// This body with U+FFFD in the place of everything that is no character.
+    fn of_whole_characters(mut self) -> Self {
+        if let Cow::Owned(whole) = json::whole_characters(&self.bytes) {
+            self.bytes = whole.into();
+        }
+        self
     }
-    if is_too_large(request.headers()) { Err(too_large()) } else { Ok(()) }
+}
+
+impl Bodies {
+    /// Each is waited for so long.
+    fn new(patience: Duration) -> Self {
+        Self { room: Arc::new(Semaphore::new(MAX_BODIES)), patience }
+    }
+
+    /// All of a body.
+    async fn read(&self, body: Incoming) -> Result<Whole, Refusal> {
+        let whole = tokio::time::timeout(self.patience, self.collect(body)).await;
+        whole.unwrap_or_else(|_| {
+            Err(Refusal::new(StatusCode::REQUEST_TIMEOUT, "the body did not come in time"))
+        })
+    }
+
+    async fn collect(&self, mut body: Incoming) -> Result<Whole, Refusal> {
+        let (mut bytes, mut room) = (BytesMut::new(), None);
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|error| {
+                Refusal::new(StatusCode::BAD_REQUEST, format!("the body cannot be read: {error}"))
+            })?;
+            let Ok(data) = frame.into_data() else { continue };
+            if bytes.len() + data.len() > MAX_BODY {
+                return Err(too_large());
+            }
+            if bytes.len() + data.len() > SMALL {
+                self.reserve(data.len(), &mut room)?;
+            }
+            bytes.extend_from_slice(&data);
+        }
+        Ok(Whole { bytes: bytes.freeze(), _room: room })
+    }
+
+    /// Takes room for so many bytes more.
+    fn reserve(&self, bytes: usize, room: &mut Option<OwnedSemaphorePermit>) -> Result<(), Refusal> {
+        let count = u32::try_from(bytes).unwrap_or(u32::MAX);
+        let more = self.room.clone().try_acquire_many_owned(count).map_err(|_| {
+            let why = "too many large bodies at once; try again later";
+            Refusal::new(StatusCode::SERVICE_UNAVAILABLE, why)
+        })?;
+        match room {
+            Some(room) => room.merge(more),
+            None => *room = Some(more),
+        }
+        Ok(())
+    }
+}
+
+/// Checks the size that a request says it has, that its client takes the forms of an answer, and that it sends JSON.
+fn check_head(request: &Request<impl Sized>) -> Result<(), Refusal> {
+    let headers = request.headers();
+    let length = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok());
+    if length.and_then(|length| length.parse().ok()).is_some_and(|length: u64| length > MAX_BODY as u64) {
+        return Err(too_large());
+    }
+    let is_post = *request.method() == Method::POST;
+    if is_post && !(accepts(headers, JSON) && accepts(headers, EVENTS)) {
+        let why = "expected `Accept: application/json, text/event-stream`";
+        return Err(Refusal::new(StatusCode::NOT_ACCEPTABLE, why));
+    }
+    if *request.method() == Method::GET && !accepts(headers, EVENTS) {
+        return Err(Refusal::new(StatusCode::NOT_ACCEPTABLE, "expected `Accept: text/event-stream`"));
+    }
+    let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let is_json = content_type.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(JSON);
+    if is_post && !is_json {
+        let why = "expected `Content-Type: application/json`";
+        return Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, why));
+    }
+    Ok(())
+}
+
+/// Whether `Accept` names `kind`, and not with the weight 0.
+fn accepts(headers: &HeaderMap, kind: &str) -> bool {
+    let values = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    values.flat_map(|value| value.split(',')).any(|entry| {
+        let mut parts = entry.split(';').map(str::trim);
+        let is_meant = parts.next().is_some_and(|own| own.eq_ignore_ascii_case(kind));
+        is_meant && !parts.any(is_weight_of_nothing)
+    })
+}
+
+fn is_weight_of_nothing(parameter: &str) -> bool {
+    let weight = parameter.split_once('=').filter(|(name, _)| name.trim().eq_ignore_ascii_case("q"));
+    weight.is_some_and(|(_, weight)| weight.trim().parse::<f32>().is_ok_and(|weight| weight == 0.0))
+}
+
+/// The answer to a body that is too large.
+fn too_large() -> Refusal {
+    Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, format!("a body has at most {} MiB", MAX_BODY >> 20))
 }
 
 /// A client's request begins.
@@ -142,28 +265,40 @@ fn begin(connection: &HttpConnection) -> Result<RequestGuard, Refusal> {
     connection.place.begin().ok_or_else(full)
 }
 
-/// A body that keeps its connection in use until it is sent.
-struct BusyBody {
-    body: UnsyncBoxBody<Bytes, Infallible>,
-    _busy: RequestGuard,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl Body for BusyBody {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
+    /// S11: what many send at the same time is bounded, and given back.
+    #[test]
+    fn s11_large_bodies_share_their_room() {
+        let bodies = Bodies::new(Duration::ZERO);
+        let mut held = Vec::new();
+        for _ in 0..16 {
+            let mut room = None;
+            bodies.reserve(MAX_BODY / 2, &mut room).unwrap();
+            bodies.reserve(MAX_BODY / 2, &mut room).unwrap();
+            held.push(room);
+        }
+        assert!(bodies.reserve(1, &mut None).is_err());
+        held.pop();
+        let mut room = None;
+        assert!(bodies.reserve(MAX_BODY, &mut room).is_ok() && bodies.reserve(1, &mut room).is_err());
     }
 
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+    #[test]
+    fn a_client_takes_both_forms_and_sends_json() {
+        const BOTH: &str = "application/json, text/event-stream";
+        for (fits, accept, content_type) in [
+            (true, BOTH, "application/json"),
+            (true, "text/event-stream;q=0.5,Application/JSON", "application/json; charset=utf-8"),
+            (false, "application/json", "application/json"),
+            (false, "application/json, text/event-stream; q=0.0", "application/json"),
+            (false, "*/*", "application/json"),
+            (false, BOTH, "text/plain"),
+        ] {
+            let request = Request::post(PATH).header(ACCEPT, accept).header(CONTENT_TYPE, content_type);
+            assert_eq!(check_head(&request.body(()).unwrap()).is_ok(), fits, "{accept}, {content_type}");
+        }
     }
 }

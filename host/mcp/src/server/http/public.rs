@@ -38,8 +38,6 @@ pub(super) struct Public {
     asked: Lock<Option<Instant>>,
     /// Cancelled when haft is told to end.
     ending: CancellationToken,
-    /// Cancelled when it takes no more calls.
-    ended: CancellationToken,
 }
 
 /// What a server lacks, as whoever runs it finds out.
@@ -57,8 +55,8 @@ impl Public {
         url: Option<String>,
         readiness: watch::Receiver<Readiness>,
     ) -> Self {
-        let (asked, ending, ended) = Default::default();
-        Self { snapshots, url, readiness, asked, ending, ended }
+        let (asked, ending) = Default::default();
+        Self { snapshots, url, readiness, asked, ending }
     }
 
     /// Whether a balancer is there that finds out whether it is ready.
@@ -69,16 +67,6 @@ impl Public {
     /// Haft is told to end: it is not ready any more.
     pub(super) fn end(&self) {
         self.ending.cancel();
-    }
-
-    /// No more calls are taken.
-    pub(super) fn close(&self) {
-        self.ended.cancel();
-    }
-
-    /// Whether no more calls are taken.
-    pub(super) fn is_closed(&self) -> bool {
-        self.ended.is_cancelled()
     }
 
     /// The answer, where `request` asks whether haft lives or is ready: whoever asks, by whatever name. What is missing is

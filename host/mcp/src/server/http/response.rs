@@ -1,21 +1,62 @@
-//! Answers of the HTTP server, and the refusals among them: a status and one line of text.
+//! Answers of the HTTP server: whole ones, refusals (a status and one line of text, or an error of JSON-RPC), and streams of
+//! events: what a client gets before the answer to its request, and the answer; or at any time of its session. Events of a
+//! session have ids. A client whose connection broke names the last one that it has (`Last-Event-ID`), and gets what came
+//! after it.
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
+use async_trait::async_trait;
 use bytes::Bytes;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
-use hyper::header::{CONNECTION, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use hyper::body::{Body, Frame};
+use hyper::header::{CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
 use hyper::{Response, StatusCode};
-use rmcp::model::{ErrorData, RequestId};
+use rmcp::model::{
+    ElicitRequestParams, ElicitResult, ErrorData, JsonRpcMessage, RequestId, ServerJsonRpcMessage,
+    ServerNotification,
+};
+use serde::Serialize;
+use tokio::sync::Notify;
 
+use crate::server::conversation::Link;
 use crate::server::message;
+use haft_core::sync::Lock;
 
 /// The type of a body that is one JSON object or list.
 pub(super) const JSON: &str = "application/json";
 
 /// The type of a body that is a stream of events.
 pub(super) const EVENTS: &str = "text/event-stream";
+
+/// What a request is answered with that a panic ended.
+pub(super) const DEFECT: &str = "haft could not handle the request; this is a defect of haft";
+
+/// Has a proxy pass events on as they come.
+const UNBUFFERED: HeaderName = HeaderName::from_static("x-accel-buffering");
+
+/// Events of a stream that wait to be read: all that a plugin may tell in a call.
+const WAITING: usize = 1024;
+
+/// Of those, pieces of what a process prints or of an answer, which are long.
+const PIECES: usize = 256;
+
+/// Events of a stream that are kept after they were read, and those that wait where nobody reads.
+const KEPT: usize = 8;
+
+/// How long a stream says nothing before it says that it is there: proxies close what is silent for longer.
+pub(super) const PING: Duration = Duration::from_secs(15);
+
+/// After how long a client asks again for a stream that broke.
+const RETRY: Duration = Duration::from_secs(3);
+
+/// What says that a stream is there: a comment.
+const COMMENT: &[u8] = b":\n\n";
 
 /// The response to any request.
 pub(super) type HttpResponse = Response<UnsyncBoxBody<Bytes, Infallible>>;
@@ -35,55 +76,368 @@ pub(super) fn empty(status: StatusCode) -> HttpResponse {
     whole(status, "", Bytes::new())
 }
 
+/// A message as text.
+pub(super) fn text(message: &impl Serialize) -> Bytes {
+    // Messages are strings and JSON values: they can be written, and have no line breaks.
+    serde_json::to_vec(message).unwrap_or_default().into()
+}
+
 /// Why a request is not answered.
 #[derive(Debug)]
 pub(super) struct Refusal {
     status: StatusCode,
     why: String,
-    /// Whether `why` is a message of JSON-RPC.
-    is_message: bool,
-    /// Whether it is the end of the connection too.
-    is_end: bool,
-    /// `WWW-Authenticate`.
-    challenge: Option<HeaderValue>,
+    /// [`JSON`] where `why` is a message of JSON-RPC.
+    content_type: &'static str,
+    header: Option<(HeaderName, HeaderValue)>,
 }
 
 impl Refusal {
     pub(super) fn new(status: StatusCode, why: impl Into<String>) -> Self {
-        Self { status, why: why.into(), is_message: false, is_end: false, challenge: None }
+        Self { status, why: why.into(), content_type: "", header: None }
     }
 
-    /// An error of JSON-RPC, of the request `id` where that can be told.
-    pub(super) fn error(status: StatusCode, id: Option<RequestId>, error: ErrorData) -> Self {
-        Self { is_message: true, ..Self::new(status, message::refusal(id, error, false).to_string()) }
+    /// An error of JSON-RPC, of the request `id` where that can be told. `is_sessionless`: of 2026-07-28 or later.
+    pub(super) fn error(id: Option<RequestId>, error: ErrorData, is_sessionless: bool) -> Self {
+        let why = message::refusal(id, error, is_sessionless).to_string();
+        Self { content_type: JSON, ..Self::new(StatusCode::BAD_REQUEST, why) }
     }
 
     /// This refusal, after which the connection is closed.
     pub(super) fn and_close(self) -> Self {
-        Self { is_end: true, ..self }
+        self.with(CONNECTION, HeaderValue::from_static("close"))
     }
 
-    /// This refusal, with what a client has to show.
-    pub(super) fn with_challenge(self, challenge: Option<HeaderValue>) -> Self {
-        Self { challenge, ..self }
+    /// This refusal, with a header.
+    pub(super) fn with(self, name: HeaderName, value: HeaderValue) -> Self {
+        Self { header: Some((name, value)), ..self }
     }
 
     pub(super) fn into_response(self) -> HttpResponse {
         tracing::info!(status = self.status.as_u16(), why = self.why, "request refused");
-        let mut answer = if self.is_message {
-            whole(self.status, JSON, self.why)
-        } else {
-            whole(self.status, "", self.why + "\n")
-        };
-        if let Some(challenge) = self.challenge {
-            answer.headers_mut().insert(WWW_AUTHENTICATE, challenge);
-        }
+        let line = if self.content_type.is_empty() { "\n" } else { "" };
+        let mut answer = whole(self.status, self.content_type, self.why + line);
+        answer.headers_mut().extend(self.header);
         if self.status == StatusCode::SERVICE_UNAVAILABLE {
             answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("10"));
-        }
-        if self.is_end {
-            answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         answer
     }
 }
+
+/// One stream. Whoever tells something appends to it, and one connection at a time reads it.
+pub(super) struct EventStream {
+    ids: Ids,
+    state: Lock<State>,
+    changed: Notify,
+}
+
+/// The ids of the events of a stream.
+#[derive(Clone, Copy)]
+pub(super) enum Ids {
+    /// None: nothing can be had again.
+    None,
+    /// Of the stream of a session without a request.
+    Session,
+    /// Of the stream of the request with this number in its session.
+    Request(u64),
+}
+
+#[derive(Default)]
+struct State {
+    /// Events in order: those that are kept, and those that wait.
+    events: VecDeque<Bytes>,
+    /// How many there were before these.
+    gone: u64,
+    /// How many were read.
+    read: u64,
+    /// Readers that there were.
+    readers: u64,
+    /// The first of them that still reads: of a request's stream the last one, of a session's those since a client that lost
+    /// its connection came back.
+    first_reader: u64,
+    is_over: bool,
+    /// The status of an answer that is the whole stream.
+    status: StatusCode,
+}
+
+/// What a client named as the last event that it has.
+pub(super) struct LastEvent {
+    /// The number of the request whose stream it is of.
+    pub(super) request: Option<u64>,
+    event: u64,
+}
+
+impl LastEvent {
+    /// That of a header.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let (event, request) = match text.split_once('/') {
+            Some((event, request)) => (event, Some(request.parse().ok()?)),
+            None => (text, None),
+        };
+        Some(Self { request, event: event.parse().ok()? })
+    }
+}
+
+impl EventStream {
+    pub(super) fn new(ids: Ids) -> Arc<Self> {
+        Arc::new(Self { ids, state: Lock::default(), changed: Notify::new() })
+    }
+
+    /// Appends a message, unless too many wait. `is_piece`: one of many. Returns whether there was room.
+    pub(super) fn append(&self, message: &impl Serialize, is_piece: bool) -> bool {
+        let text = text(message);
+        let mut state = self.state.lock();
+        let most = if is_piece { PIECES } else { WAITING };
+        let has_room = !state.is_over && state.waiting() < most;
+        if has_room {
+            state.push(text);
+        }
+        drop(state);
+        self.changed.notify_waiters();
+        has_room
+    }
+
+    /// Appends the answer, and ends the stream. `status` is that of a response that is nothing but the answer.
+    pub(super) fn answer(&self, text: Bytes, status: StatusCode) {
+        let mut state = self.state.lock();
+        if !state.is_over {
+            state.push(text);
+            state.status = status;
+        }
+        state.is_over = true;
+        drop(state);
+        self.changed.notify_waiters();
+    }
+
+    fn is_over(&self) -> bool {
+        self.state.lock().is_over
+    }
+
+    /// Ends the stream.
+    pub(super) fn end(&self) {
+        self.state.lock().is_over = true;
+        self.changed.notify_waiters();
+    }
+
+    /// Keeps no more than is worth it where nobody reads.
+    pub(super) fn forget_old(&self) {
+        let mut state = self.state.lock();
+        while state.waiting() > KEPT {
+            state.read += 1;
+        }
+        state.forget();
+    }
+
+    /// Bytes of its events.
+    pub(super) fn size(&self) -> usize {
+        self.state.lock().events.iter().map(Bytes::len).sum()
+    }
+
+    /// All events, where the stream is over and nobody reads it: its whole body. `primes`: as of [`EventStream::response`].
+    pub(super) fn whole(&self, primes: bool) -> Option<HttpResponse> {
+        let mut state = self.state.lock();
+        if !state.is_over {
+            return None;
+        }
+        let mut text = if primes { self.priming(state.read) } else { Vec::new() };
+        while let Some(event) = state.next() {
+            self.frame(state.read, &event, &mut text);
+        }
+        drop(state);
+        Some(headers(whole(StatusCode::OK, EVENTS, text)))
+    }
+
+    /// A response that reads the stream from the event after `last`, if that is kept, else from now on, until `end` at most,
+    /// which is polled as long as it is read. `primes`: it begins with an event without data, whose id says what to ask for.
+    pub(super) fn response(
+        self: Arc<Self>,
+        last: Option<&LastEvent>,
+        primes: bool,
+        end: impl Future<Output = ()> + Send + 'static,
+    ) -> HttpResponse {
+        let mut state = self.state.lock();
+        state.readers += 1;
+        if let Some(last) = last {
+            state.read = last.event.clamp(state.gone, state.read.max(state.gone));
+        }
+        if last.is_some() || matches!(self.ids, Ids::Request(_)) {
+            state.first_reader = state.readers;
+        }
+        let (reader, read) = (state.readers, state.read);
+        drop(state);
+        self.changed.notify_waiters();
+        let first = primes.then(|| self.priming(read).into());
+        let body =
+            EventBody { stream: self, reader, first, next: None, end: Box::pin(end), has_ended: false };
+        let mut answer = Response::new(body.boxed_unsync());
+        answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(EVENTS));
+        headers(answer)
+    }
+
+    /// Waits for the first event, or the end. The answer, where that is all and no success.
+    pub(super) async fn failure(&self) -> Option<HttpResponse> {
+        let begun = || {
+            let state = self.state.lock();
+            if !state.is_over && state.events.is_empty() {
+                return Poll::Pending;
+            }
+            let is_failure = state.events.len() == 1 && state.status != StatusCode::OK;
+            let only = state.events.front().filter(|_| is_failure);
+            Poll::Ready(only.map(|text| whole(state.status, JSON, text.clone())))
+        };
+        self.until(begun).await
+    }
+
+    /// The next event for `reader`; nothing where there is none any more.
+    fn poll_next(&self, reader: u64) -> Poll<Option<Bytes>> {
+        let mut state = self.state.lock();
+        if reader < state.first_reader {
+            return Poll::Ready(None);
+        }
+        if let Some(event) = state.next() {
+            let mut text = Vec::with_capacity(event.len() + 32);
+            self.frame(state.read, &event, &mut text);
+            return Poll::Ready(Some(text.into()));
+        }
+        if state.is_over { Poll::Ready(None) } else { Poll::Pending }
+    }
+
+    /// Waits for what `poll` comes to, which changes with the stream.
+    async fn until<T>(&self, poll: impl Fn() -> Poll<T>) -> T {
+        loop {
+            // Registered before the check, so that no notification is missed.
+            let changed = self.changed.notified();
+            if let Poll::Ready(found) = poll() {
+                return found;
+            }
+            changed.await;
+        }
+    }
+
+    fn priming(&self, read: u64) -> Vec<u8> {
+        let id = self.id(read);
+        format!("{id}retry: {}\ndata: \n\n", RETRY.as_millis()).into_bytes()
+    }
+
+    /// Writes the event `number` as text.
+    fn frame(&self, number: u64, event: &[u8], text: &mut Vec<u8>) {
+        text.extend(self.id(number).into_bytes());
+        text.extend_from_slice(b"data: ");
+        text.extend_from_slice(event);
+        text.extend_from_slice(b"\n\n");
+    }
+
+    fn id(&self, number: u64) -> String {
+        match self.ids {
+            Ids::None => String::new(),
+            Ids::Session => format!("id: {number}\n"),
+            Ids::Request(request) => format!("id: {number}/{request}\n"),
+        }
+    }
+}
+
+impl State {
+    fn waiting(&self) -> usize {
+        usize::try_from(self.gone + self.events.len() as u64 - self.read).unwrap_or(usize::MAX)
+    }
+
+    fn push(&mut self, event: Bytes) {
+        self.events.push_back(event);
+        self.forget();
+    }
+
+    /// Forgets events that were read long ago.
+    fn forget(&mut self) {
+        while self.gone + (KEPT as u64) < self.read {
+            self.events.pop_front();
+            self.gone += 1;
+        }
+    }
+
+    /// The next event, which counts as read.
+    fn next(&mut self) -> Option<Bytes> {
+        let place = usize::try_from(self.read - self.gone).ok()?;
+        let event = self.events.get(place)?.clone();
+        self.read += 1;
+        Some(event)
+    }
+}
+
+/// A stream that the request `id` is answered in. Dropped, it ends, also where that came to no answer: haft panicked.
+pub(super) struct StreamGuard {
+    pub(super) stream: Arc<EventStream>,
+    pub(super) id: RequestId,
+}
+
+impl Drop for StreamGuard {
+    fn drop(&mut self) {
+        if !self.stream.is_over() {
+            let error = message::answer(Err(ErrorData::internal_error(DEFECT, None)), self.id.clone());
+            self.stream.answer(text(&error), StatusCode::OK);
+        }
+    }
+}
+
+#[async_trait]
+impl Link for EventStream {
+    fn tell(&self, notification: ServerNotification, is_piece: bool) -> bool {
+        let message: ServerJsonRpcMessage = JsonRpcMessage::notification(notification);
+        self.append(&message, is_piece)
+    }
+
+    async fn ask(&self, _: ElicitRequestParams) -> Result<ElicitResult, String> {
+        Err("it takes no questions".into())
+    }
+}
+
+fn headers(mut answer: HttpResponse) -> HttpResponse {
+    answer.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    answer.headers_mut().insert(UNBUFFERED, HeaderValue::from_static("no"));
+    answer
+}
+
+/// The body of a response that reads a stream.
+struct EventBody {
+    stream: Arc<EventStream>,
+    reader: u64,
+    first: Option<Bytes>,
+    next: Option<Pin<Box<dyn Future<Output = Option<Bytes>> + Send>>>,
+    end: Pin<Box<dyn Future<Output = ()> + Send>>,
+    has_ended: bool,
+}
+
+impl Body for EventBody {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        if let Some(first) = self.first.take() {
+            return Poll::Ready(Some(Ok(Frame::data(first))));
+        }
+        if !self.has_ended && self.end.as_mut().poll(context).is_ready() {
+            self.has_ended = true;
+        }
+        if self.has_ended {
+            // What waits is still sent.
+            let Poll::Ready(event) = self.stream.poll_next(self.reader) else { return Poll::Ready(None) };
+            return Poll::Ready(event.map(|event| Ok(Frame::data(event))));
+        }
+        let (stream, reader) = (self.stream.clone(), self.reader);
+        let next = self.next.get_or_insert_with(|| Box::pin(next_or_ping(stream, reader)));
+        let event = ready!(next.as_mut().poll(context));
+        self.next = None;
+        Poll::Ready(event.map(|event| Ok(Frame::data(event))))
+    }
+}
+
+async fn next_or_ping(stream: Arc<EventStream>, reader: u64) -> Option<Bytes> {
+    let next = tokio::time::timeout(PING, stream.until(|| stream.poll_next(reader))).await;
+    next.unwrap_or(Some(Bytes::from_static(COMMENT)))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,25 +1,51 @@
-//! One session: what answers its requests, the streams that its client reads, the requests under way, and the questions
-//! that its client has not answered.
+//! Sessions of clients (revisions up to 2025-11-25), kept in memory: after a restart clients get 404 and open new ones.
+//! Their number is bounded. A new session may replace only one that has been idle for long. Where there are other replicas,
+//! the id of a session says where it lives ([`Home`]). An idle session is its client's handler and some small tables: no task
+//! and no channel. An answer that was sent in a stream can be had again for a while.
 
 use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use hyper::StatusCode;
 use rmcp::model::{
-    ClientResult, ElicitRequest, ElicitRequestParams, ElicitResult, ErrorData, JsonRpcMessage,
-    ProtocolVersion, RequestId, ServerJsonRpcMessage, ServerNotification, ServerRequest,
+    ClientJsonRpcMessage, ClientRequest, ElicitRequestParams, ElicitResult, ErrorData, JsonRpcRequest,
+    ProtocolVersion, ServerNotification,
 };
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
-use tokio_util::sync::CancellationToken;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
-use super::events::{EventStream, Ids, LastEvent};
-use crate::server::handler::Handler;
-use crate::server::message::MAX_BATCH;
-use crate::server::requester::{Agreed, Link};
-use crate::server::tool_news::ToolNews;
+use super::response::{EventStream, Ids, LastEvent, Refusal, StreamGuard};
+use crate::server::conversation::{Agreed, Conversation, Link, Running, Said};
+use crate::server::handler::{Handler, ToolNews};
+use haft_core::random;
 use haft_core::sync::Lock;
+
+/// How long a session may be left alone: a person comes back from lunch to the same one.
+const IDLE: Duration = Duration::from_hours(1);
+
+/// How long a session has to have been left alone to be closed for a new one, where all places are taken.
+const ABANDONED: Duration = Duration::from_mins(10);
+
+/// The same bound for a session whose client sent nothing after opening it; clients send something at once.
+const UNUSED: Duration = Duration::from_mins(1);
+
+/// How often is looked for what is over.
+const SWEEP: Duration = Duration::from_secs(10);
+
+/// The part of all places that a caller may take before its idle sessions give way to those of others.
+const SHARE: usize = 8;
+
+/// What stands in an id between what nobody guesses and where the session lives.
+const AT: char = '@';
+
+/// Characters of the name of a machine that stand in an id.
+const MAX_NAME: usize = 64;
+
+/// What is said of a session that is not there.
+const MISSING: &str = "there is no such session";
 
 /// How long an answer can be asked for again.
 const REPEATABLE: Duration = Duration::from_secs(30);
@@ -31,35 +57,64 @@ const KEPT: usize = 16;
 const MAX_KEPT: usize = 1 << 20;
 
 /// Bytes of the streams of all sessions that can be asked for again: a larger one, and what comes then, is not kept.
-pub(super) const MAX_ALL_KEPT: usize = 64 << 20;
+const MAX_ALL_KEPT: usize = 64 << 20;
 
-/// One session.
+/// The sessions of a server.
+pub(super) struct Sessions {
+    most: usize,
+    /// Where they live, where there are other replicas.
+    home: Option<Home>,
+    all: Lock<HashMap<Arc<str>, Entry>>,
+    /// Told of each that is opened.
+    opened: Notify,
+    /// Bytes of answers that all of them may keep.
+    room: Arc<Semaphore>,
+}
+
+/// The name of a replica: of its machine, and its port there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Home(String);
+
+/// A session and how it is used.
+struct Entry {
+    id: Arc<str>,
+    session: Arc<Session>,
+    /// The caller that opened it; nobody else uses it.
+    owner: Arc<str>,
+    /// Requests and streams under way.
+    open: usize,
+    last: Instant,
+    /// Whether its client came back after it was opened.
+    came_back: bool,
+}
+
+/// A session in use. Dropped, it is not.
+pub(super) struct SessionGuard {
+    sessions: Arc<Sessions>,
+    id: Arc<str>,
+    session: Arc<Session>,
+}
+
+/// One session: what answers its requests, the streams that its client reads, and what is open between the two.
 pub(super) struct Session {
     pub(super) handler: Handler,
     pub(super) agreed: Agreed,
     pub(super) news: ToolNews,
     /// What its client reads without a request.
     pub(super) events: Arc<EventStream>,
-    state: Lock<State>,
+    conversation: Arc<Conversation>,
+    streams: Lock<Streams>,
     /// Bytes that all sessions may keep.
     room: Arc<Semaphore>,
-    /// Cancelled when the session is over.
-    life: CancellationToken,
 }
 
+/// The streams of a session's calls.
 #[derive(Default)]
-struct State {
-    /// Requests that there were.
-    requests: u64,
-    /// Streams of calls, by the numbers of the requests.
-    streams: HashMap<u64, Arc<EventStream>>,
+struct Streams {
+    /// By the numbers of the requests.
+    all: HashMap<u64, Arc<EventStream>>,
     /// Those that are answered, in this order.
     ended: VecDeque<Ended>,
-    /// The requests under way: their numbers, what stops them, and the streams of those that have one.
-    running: HashMap<RequestId, (u64, CancellationToken, Option<Arc<EventStream>>)>,
-    /// Where the answers to questions are waited for.
-    asked: HashMap<i64, oneshot::Sender<Result<ClientResult, ErrorData>>>,
-    next_question: i64,
 }
 
 /// A stream that is answered.
@@ -70,14 +125,12 @@ struct Ended {
     _room: OwnedSemaphorePermit,
 }
 
-/// A request under way. Dropped, it is over, and so is its stream.
-pub(super) struct Running {
+/// A request of a session under way. Dropped, it is over, and so is its stream.
+pub(super) struct SessionRequest {
     session: Arc<Session>,
-    id: RequestId,
-    number: u64,
-    pub(super) cancel: CancellationToken,
+    pub(super) running: Running,
     /// The stream that it is answered in, where that is one.
-    pub(super) stream: Option<Arc<EventStream>>,
+    pub(super) stream: Option<StreamGuard>,
 }
 
 /// The way to the client of a session: by the stream of a request, or by that without one.
@@ -86,11 +139,162 @@ struct SessionLink {
     stream: Arc<EventStream>,
 }
 
+impl Sessions {
+    /// At most `most` sessions at once, whose ids say `home` where there is one.
+    pub(super) fn new(most: usize, home: Option<Home>) -> Arc<Self> {
+        let room = Arc::new(Semaphore::new(MAX_ALL_KEPT));
+        Arc::new(Self { most, home, all: Lock::default(), opened: Notify::new(), room })
+    }
+
+    /// Opens a session of `owner`, whose requests `handler` answers; its id.
+    ///
+    /// # Errors
+    /// All places are taken by sessions in use, or the system gives no random numbers.
+    pub(super) fn open(
+        &self,
+        owner: Arc<str>,
+        handler: Handler,
+        agreed: Agreed,
+    ) -> Result<Arc<str>, Refusal> {
+        let id = self.home.as_ref().map_or_else(random::name::<{ random::KEY }>, Home::session_id);
+        let id: Arc<str> =
+            id.map_err(|error| Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?.into();
+        let session = Arc::new(Session::new(handler, agreed, self.room.clone()));
+        let (own, last) = (id.clone(), Instant::now());
+        let opened = Entry { id: own, session, owner, open: 0, last, came_back: false };
+        let mut all = self.all.lock();
+        if all.len() >= self.most {
+            let mut counts: HashMap<&str, usize> = HashMap::new();
+            all.values().for_each(|entry| *counts.entry(&entry.owner).or_default() += 1);
+            let has_too_many = |entry: &Entry| {
+                let count = counts.get(&*entry.owner).copied().unwrap_or_default();
+                entry.owner != opened.owner && entry.open == 0 && count > (self.most / SHARE).max(1)
+            };
+            let idle = all.iter().filter(|(_, entry)| entry.gives_way() || has_too_many(entry));
+            let oldest = idle.min_by_key(|(_, own)| own.last).map(|(id, _)| id.clone());
+            let Some(oldest) = oldest else {
+                let why = "all sessions are in use; try again later";
+                return Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, why));
+            };
+            tracing::debug!("the session that was left alone for longest is closed for a new one");
+            all.remove(&oldest);
+        }
+        all.insert(id.clone(), opened);
+        drop(all);
+        self.opened.notify_one();
+        Ok(id)
+    }
+
+    /// The session `id` for a request of `caller`.
+    ///
+    /// # Errors
+    /// There is none: another caller opened it, or it lives at another replica.
+    pub(super) fn enter(self: &Arc<Self>, id: &str, caller: &str) -> Result<SessionGuard, Refusal> {
+        let mut all = self.all.lock();
+        let own = all.get_mut(id);
+        let is_here = own.is_some();
+        if let Some(own) = own.filter(|own| *own.owner == *caller) {
+            own.open += 1;
+            own.came_back = true;
+            let (id, session) = (own.id.clone(), own.session.clone());
+            return Ok(SessionGuard { sessions: self.clone(), id, session });
+        }
+        drop(all);
+        // Of another caller's as of one that is not there: who else has which sessions is nobody's business.
+        let elsewhere = self.home.as_ref().filter(|_| !is_here).and_then(|home| home.refusal(id));
+        Err(Refusal::new(StatusCode::NOT_FOUND, elsewhere.unwrap_or_else(|| MISSING.to_owned())))
+    }
+
+    /// Ends a session that its client ends.
+    pub(super) fn end(&self, session: &SessionGuard) {
+        self.all.lock().remove(&session.id);
+    }
+
+    /// Ends what is over, until it is dropped.
+    pub(super) async fn tidy(self: Arc<Self>) {
+        loop {
+            let opened = self.opened.notified();
+            if self.all.lock().is_empty() {
+                opened.await;
+            }
+            tokio::time::sleep(SWEEP).await;
+            self.sweep();
+        }
+    }
+
+    fn sweep(&self) {
+        self.all.lock().retain(|_, own| {
+            own.session.forget_old(own.open > 0);
+            own.open > 0 || own.last.elapsed() < IDLE
+        });
+    }
+}
+
+impl Home {
+    /// The replica that listens at `port` of `machine`.
+    pub(super) fn named(machine: &str, port: u16) -> Self {
+        let plain = |c: char| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' };
+        let machine: String = machine.chars().take(MAX_NAME).map(plain).collect();
+        Self(format!("{machine}-{port}"))
+    }
+
+    /// A new id of a session that lives here.
+    fn session_id(&self) -> io::Result<String> {
+        Ok(format!("{}{AT}{}", random::name::<{ random::KEY }>()?, self.0))
+    }
+
+    /// Why a session is not here, where its id says that it lives elsewhere.
+    fn refusal(&self, id: &str) -> Option<String> {
+        let (_, home) = id.rsplit_once(AT)?;
+        let is_name = home.len() <= MAX_NAME + 8
+            && home.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-'));
+        (is_name && home != self.0).then(|| {
+            format!(
+                "this session lives at the replica `{home}`, and this is `{}`: open a new one by `initialize`, or have \
+                 all requests with one Mcp-Session-Id sent to one replica",
+                self.0
+            )
+        })
+    }
+}
+
+impl Entry {
+    /// Whether it may be closed for a new one.
+    fn gives_way(&self) -> bool {
+        let enough = if self.came_back { ABANDONED } else { UNUSED };
+        self.open == 0 && self.last.elapsed() >= enough
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        self.session.end();
+    }
+}
+
+impl Deref for SessionGuard {
+    type Target = Arc<Session>;
+
+    fn deref(&self) -> &Arc<Session> {
+        &self.session
+    }
+}
+
+impl Drop for SessionGuard {
+    fn drop(&mut self) {
+        if let Some(own) = self.sessions.all.lock().get_mut(&self.id) {
+            own.open = own.open.saturating_sub(1);
+            own.last = Instant::now();
+        }
+    }
+}
+
 impl Session {
     /// A session whose answers are kept as far as there is `room` for their bytes.
-    pub(super) fn new(handler: Handler, agreed: Agreed, room: Arc<Semaphore>) -> Self {
+    fn new(handler: Handler, agreed: Agreed, room: Arc<Semaphore>) -> Self {
         let (news, events) = (ToolNews::default(), EventStream::new(Ids::Session));
-        Self { handler, agreed, news, events, state: Lock::default(), room, life: CancellationToken::new() }
+        let (conversation, streams) = Default::default();
+        Self { handler, agreed, news, events, conversation, streams, room }
     }
 
     /// Whether its client takes events without data, as revisions from 2025-11-25 on have them. Earlier ones report an event
@@ -99,48 +303,33 @@ impl Session {
         self.agreed.version >= ProtocolVersion::V_2025_11_25
     }
 
-    /// Begins the request `id`, with a stream that its answer comes in where it `has_stream`.
+    /// Begins a request, with a stream that its answer comes in where it `has_stream`.
     ///
     /// # Errors
     /// A request of this id, or too many others, are under way.
-    pub(super) fn begin(self: &Arc<Self>, id: RequestId, has_stream: bool) -> Result<Running, ErrorData> {
-        let cancel = self.life.child_token();
-        let mut state = self.state.lock();
-        if state.running.contains_key(&id) {
-            return Err(ErrorData::invalid_request("a request of this id is under way", None));
-        }
-        if state.running.len() >= MAX_BATCH {
-            let why = format!("{MAX_BATCH} requests of this session are under way: try again later");
-            return Err(ErrorData::invalid_request(why, None));
-        }
-        let number = state.requests;
-        state.requests += 1;
-        let stream = has_stream.then(|| EventStream::new(Ids::Request(number)));
-        state.streams.extend(stream.clone().map(|stream| (number, stream)));
-        state.running.insert(id.clone(), (number, cancel.clone(), stream.clone()));
-        drop(state);
-        Ok(Running { session: self.clone(), id, number, cancel, stream })
+    pub(super) fn begin(
+        self: &Arc<Self>,
+        request: &JsonRpcRequest<ClientRequest>,
+        has_stream: bool,
+    ) -> Result<SessionRequest, ErrorData> {
+        // All bodies of a server have one room (`Bodies`).
+        let running = self.conversation.begin(request, 0)?;
+        let stream = has_stream.then(|| EventStream::new(Ids::Request(running.number)));
+        self.streams.lock().all.extend(stream.clone().map(|stream| (running.number, stream)));
+        let stream = stream.map(|stream| StreamGuard { stream, id: request.id.clone() });
+        Ok(SessionRequest { session: self.clone(), running, stream })
     }
 
-    /// Stops a request that its client takes back: it is not answered.
-    pub(super) fn cancel(&self, id: &RequestId) {
-        let Some((_, cancel, stream)) = self.state.lock().running.remove(id) else { return };
-        cancel.cancel();
-        if let Some(stream) = stream {
-            stream.end();
-        }
-    }
-
-    /// Takes the client's answer to a question.
-    pub(super) fn answered(&self, id: &RequestId, answer: Result<ClientResult, ErrorData>) {
-        let number = match id {
-            RequestId::Number(number) => Some(*number),
-            // Some clients write every id as a text.
-            RequestId::String(text) => text.parse().ok(),
-        };
-        let waiting = number.and_then(|number| self.state.lock().asked.remove(&number));
-        if let Some(waiting) = waiting {
-            let _ = waiting.send(answer);
+    /// Takes a message that is no request.
+    pub(super) fn take(&self, message: ClientJsonRpcMessage) {
+        match self.conversation.take(message) {
+            Some(Said::Opened) => self.news.begin(&self.handler.shared.snapshots),
+            Some(Said::TakenBack(number)) => {
+                if let Some(stream) = self.streams.lock().all.get(&number) {
+                    stream.end();
+                }
+            }
+            None => {}
         }
     }
 
@@ -152,40 +341,40 @@ impl Session {
     /// The stream of which `last` is an event.
     pub(super) fn stream(&self, last: &LastEvent) -> Option<Arc<EventStream>> {
         match last.request {
-            Some(number) => self.state.lock().streams.get(&number).cloned(),
+            Some(number) => self.streams.lock().all.get(&number).cloned(),
             None => Some(self.events.clone()),
         }
     }
 
     /// Forgets what nobody asks for any more, and events that nobody reads where the session is not in use.
-    pub(super) fn forget_old(&self, is_in_use: bool) {
+    fn forget_old(&self, is_in_use: bool) {
         if !is_in_use {
             self.events.forget_old();
         }
-        let mut state = self.state.lock();
-        while state.ended.front().is_some_and(|ended| ended.at.elapsed() >= REPEATABLE) {
-            state.forget_oldest();
+        let mut streams = self.streams.lock();
+        while streams.ended.front().is_some_and(|ended| ended.at.elapsed() >= REPEATABLE) {
+            streams.forget_oldest();
         }
     }
 
     /// Ends the session: its requests are stopped, and its streams end.
-    pub(super) fn end(&self) {
-        self.life.cancel();
+    fn end(&self) {
+        self.conversation.end();
         self.events.end();
-        let streams = std::mem::take(&mut self.state.lock().streams);
+        let streams = std::mem::take(&mut self.streams.lock().all);
         for stream in streams.values() {
             stream.end();
         }
     }
 }
 
-impl State {
+impl Streams {
     /// Notes that a stream is answered, and forgets older ones that are too many; the stream itself where `room` has no
     /// place for it. A connection that reads it goes on.
-    fn end_stream(&mut self, number: u64, bytes: usize, room: &Arc<Semaphore>) {
+    fn end(&mut self, number: u64, bytes: usize, room: &Arc<Semaphore>) {
         let permits = u32::try_from(bytes).unwrap_or(u32::MAX);
         let Ok(permit) = room.clone().try_acquire_many_owned(permits) else {
-            self.streams.remove(&number);
+            self.all.remove(&number);
             return;
         };
         self.ended.push_back(Ended { number, at: Instant::now(), bytes, _room: permit });
@@ -197,37 +386,27 @@ impl State {
 
     fn forget_oldest(&mut self) {
         if let Some(oldest) = self.ended.pop_front() {
-            self.streams.remove(&oldest.number);
+            self.all.remove(&oldest.number);
         }
     }
 }
 
-impl Running {
+impl SessionRequest {
     /// The way to the client for what comes before the answer.
     pub(super) fn link(&self) -> Arc<dyn Link> {
-        let stream = self.stream.as_ref().unwrap_or(&self.session.events).clone();
+        let own = self.stream.as_ref().map(|guard| &guard.stream);
+        let stream = own.unwrap_or(&self.session.events).clone();
         Arc::new(SessionLink { session: self.session.clone(), stream })
     }
 }
 
-impl Drop for Running {
+impl Drop for SessionRequest {
     fn drop(&mut self) {
-        if let Some(stream) =
-            self.stream.as_ref().filter(|stream| !stream.is_over() && !self.cancel.is_cancelled())
-        {
-            let why = "haft could not handle the request; this is a defect of haft";
-            let error = ErrorData::internal_error(why, None);
-            let message: ServerJsonRpcMessage = JsonRpcMessage::error(error, Some(self.id.clone()));
-            stream.answer(serde_json::to_vec(&message).unwrap_or_default().into(), StatusCode::OK);
-        }
-        let mut state = self.session.state.lock();
-        // The id may be that of another request by now.
-        if state.running.get(&self.id).is_some_and(|(number, ..)| *number == self.number) {
-            state.running.remove(&self.id);
-        }
-        if let Some(stream) = &self.stream {
-            stream.end();
-            state.end_stream(self.number, stream.size(), &self.session.room);
+        if let Some(guard) = self.stream.take() {
+            let stream = guard.stream.clone();
+            drop(guard);
+            let mut streams = self.session.streams.lock();
+            streams.end(self.running.number, stream.size(), &self.session.room);
         }
     }
 }
@@ -239,37 +418,9 @@ impl Link for SessionLink {
     }
 
     async fn ask(&self, form: ElicitRequestParams) -> Result<ElicitResult, String> {
-        let (sender, answer) = oneshot::channel();
-        let number = {
-            let mut state = self.session.state.lock();
-            state.next_question += 1;
-            let number = state.next_question;
-            state.asked.insert(number, sender);
-            number
-        };
-        let question = ServerRequest::ElicitRequest(ElicitRequest::new(form));
-        let message: ServerJsonRpcMessage = JsonRpcMessage::request(question, RequestId::Number(number));
-        let _asked = Asked { session: &self.session, number };
-        if !self.stream.append(&message, false) {
-            return Err("it does not read what it is sent".into());
-        }
-        match answer.await {
-            Ok(Ok(ClientResult::ElicitResult(result))) => Ok(result),
-            Ok(Ok(_)) => Err("it answered what it was not asked".into()),
-            Ok(Err(error)) => Err(error.to_string()),
-            Err(_) => Err("its session is over".into()),
-        }
+        self.session.conversation.ask(form, |question| self.stream.append(question, false)).await
     }
 }
 
-/// A question that waits for its answer. Dropped, it does not.
-struct Asked<'s> {
-    session: &'s Session,
-    number: i64,
-}
-
-impl Drop for Asked<'_> {
-    fn drop(&mut self) {
-        self.session.state.lock().asked.remove(&self.number);
-    }
-}
+#[cfg(test)]
+mod tests;

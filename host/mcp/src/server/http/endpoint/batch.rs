@@ -7,10 +7,9 @@ use rmcp::ErrorData;
 use rmcp::model::{ClientJsonRpcMessage, ClientRequest, JsonRpcMessage};
 use serde_json::value::RawValue;
 
-use super::{Endpoint, ended, take};
+use super::{Endpoint, ended};
 use crate::server::http::response::{self, HttpResponse, JSON, Refusal};
-use crate::server::http::revision;
-use crate::server::http::sessions::SessionGuard;
+use crate::server::http::session::SessionGuard;
 use crate::server::message::{self, MAX_BATCH};
 use haft_core::scan::Scan;
 
@@ -34,10 +33,6 @@ impl Endpoint {
             let text = body.slice_ref(text.get().as_bytes());
             let scan = Scan::from_message(&text);
             let refusal = |id, error| message::refusal(id, error, false).to_string().into();
-            if let Some(error) = message::excess(&scan) {
-                answers.push(refusal(scan.id(), error));
-                continue;
-            }
             let message = self.parsed(text, scan).await?;
             // A request of another revision would wait for what no batch has.
             if message.as_ref().is_ok_and(|message| !is_of_session(headers, message)) {
@@ -53,7 +48,7 @@ impl Endpoint {
                         Err(error) => answers.push(refusal(Some(id), error)),
                     }
                 }
-                Ok(message) => take(session, message),
+                Ok(message) => session.take(message),
                 Err(invalid) => answers.push(refusal(invalid.id, invalid.error)),
             }
         }
@@ -67,7 +62,7 @@ impl Endpoint {
 
 /// Whether a message of a batch is one of the session: neither of a revision without sessions, nor one that opens a session.
 fn is_of_session(headers: &HeaderMap, message: &ClientJsonRpcMessage) -> bool {
-    let opens = |message: &ClientJsonRpcMessage| matches!(message, JsonRpcMessage::Request(request) if matches!(request.request, ClientRequest::InitializeRequest(_)));
-    !opens(message)
-        && revision::is_of_session(headers, Some(message)).is_ok_and(|is_of_session| is_of_session)
+    let opens = matches!(message, JsonRpcMessage::Request(request)
+        if matches!(request.request, ClientRequest::InitializeRequest(_)));
+    !opens && message::is_of_session(headers, Some(message)).unwrap_or(false)
 }

@@ -178,16 +178,39 @@ async fn a_session_is_opened_once() {
     );
 }
 
-/// Requests under way have ids of their own, and are bounded.
+/// The id of a refused request is told where it can be read. Where not it is null in a session, and left out in revisions
+/// without sessions, as is that of what is no request.
 #[tokio::test]
-async fn requests_under_way_are_bounded() {
+async fn the_id_of_a_refusal_is_that_of_its_request() {
     let opened = Opened::new("2025-11-25").await;
-    let session = opened.endpoint.session(&opened.headers, &opened.caller).unwrap();
-    let begin = |id: usize| session.begin(RequestId::Number(id.try_into().unwrap()), true);
-    let mut running: Vec<_> = (0..message::MAX_BATCH).map(|id| begin(id).unwrap()).collect();
-    assert!(begin(0).is_err() && begin(message::MAX_BATCH).is_err());
-    running.pop();
-    assert!(begin(0).is_err() && begin(message::MAX_BATCH).is_ok());
+    let mut later = Opened::new("2025-11-25").await;
+    later.headers.remove(SESSION);
+    later.headers.insert("mcp-protocol-version", HeaderValue::from_static("2026-07-28"));
+    let many = serde_json::to_string(&vec![0; 200_000]).unwrap();
+    for (text, ids) in [
+        ("{".to_owned(), [Some(Value::Null), None]),
+        (r#"{"jsonrpc": "2.0", "id": 7, "method": "ping""#.to_owned(), [Some(json!(7)), Some(json!(7))]),
+        (r#"{"jsonrpc": "2.0", "id": 7, "method": 1}"#.to_owned(), [Some(json!(7)), Some(json!(7))]),
+        (
+            format!(r#"{{"jsonrpc": "2.0", "id": "a", "method": "x", "params": {many}}}"#),
+            [Some(json!("a")), Some(json!("a"))],
+        ),
+        (format!(r#"{{"jsonrpc": "2.0", "id": 7, "result": {many}}}"#), [Some(Value::Null), None]),
+    ] {
+        for (opened, id) in [&opened, &later].into_iter().zip(ids) {
+            let refused = opened.send(Method::POST, &text).await.unwrap_err().into_response();
+            assert_eq!(refused.status(), StatusCode::BAD_REQUEST);
+            let body = refused.into_body().collect().await.unwrap().to_bytes();
+            let refused: Value = serde_json::from_slice(&body).unwrap();
+            let shown = &text[..text.len().min(60)];
+            assert!(refused["error"]["code"].is_i64(), "{shown}: {refused}");
+            assert_eq!(refused.get("id"), id.as_ref(), "{shown}: {refused}");
+        }
+    }
+    let answer = json!({"jsonrpc": "2.0", "id": 7, "result": {}}).to_string();
+    let refused = later.send(Method::POST, &answer).await.unwrap_err().into_response();
+    let body = refused.into_body().collect().await.unwrap().to_bytes();
+    assert!(!std::str::from_utf8(&body).unwrap().contains("\"id\""), "{body:?}");
 }
 
 /// A request that ends without an answer, as where haft panics, is answered by an error; one that its client takes back by nothing.
@@ -196,12 +219,15 @@ async fn a_request_that_ends_without_an_answer_is_an_error() {
     let opened = Opened::new("2025-11-25").await;
     let session = opened.endpoint.session(&opened.headers, &opened.caller).unwrap();
     for (is_taken_back, expected) in [(false, "-32603"), (true, "")] {
-        let running = session.begin(RequestId::Number(7), true).unwrap();
-        let stream = running.stream.clone().unwrap();
+        let call = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "none"}});
+        let open = session.begin(&serde_json::from_value(call).unwrap(), true).unwrap();
+        let stream = open.stream.as_ref().unwrap().stream.clone();
         if is_taken_back {
-            session.cancel(&RequestId::Number(7));
+            let cancel = json!({"requestId": 7});
+            let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": cancel});
+            session.take(serde_json::from_value(cancel).unwrap());
         }
-        drop(running);
+        drop(open);
         let body = stream.whole(false).unwrap().into_body().collect().await.unwrap().to_bytes();
         let text = std::str::from_utf8(&body).unwrap();
         assert!(text.contains(expected) && text.is_empty() == is_taken_back, "{text}");

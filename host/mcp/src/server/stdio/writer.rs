@@ -1,19 +1,19 @@
 //! The writing side of the stdio transport: one message a line, in order. Answers are queued without waiting and
 //! written at once where the pipe takes them, else by a thread that blocks. While more than [`MAX_UNWRITTEN`] bytes
-//! are queued, nothing more is read from the client and notifications wait.
+//! are queued, nothing more is read from the client and what is told besides is dropped.
 
 use std::fs::File;
 use std::io::{self, Write};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, MutexGuard};
 use std::time::Duration;
 
 use rmcp::model::ServerJsonRpcMessage;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 
-use super::hangup::Hangup;
+use super::Hangup;
 use haft_core::sync::Lock;
 
 /// Bytes that wait to be written before no more is read: two of the largest messages, so that a client that
@@ -55,36 +55,18 @@ impl Output for File {
 
 /// Where messages are posted. Clones post to the same client.
 #[derive(Clone)]
-pub(super) struct Writer {
-    shared: Arc<WriterShared>,
-    sender: Option<mpsc::UnboundedSender<Vec<u8>>>,
-    done: watch::Receiver<bool>,
-}
-
-/// A [`Writer`] that does not keep the writing side from ending.
-#[derive(Clone)]
-pub(super) struct WeakWriter(
-    Arc<WriterShared>,
-    Option<mpsc::WeakUnboundedSender<Vec<u8>>>,
-    watch::Receiver<bool>,
-);
+pub(super) struct Writer(Arc<WriterShared>);
 
 struct WriterShared {
     output: Lock<OutputState>,
-    unwritten: Unwritten,
-}
-
-/// The lines that wait for the writer's thread.
-#[derive(Default)]
-struct Unwritten {
-    /// Bytes, with the overhead of each message.
-    bytes: AtomicUsize,
-    /// Told when they become fewer, or nothing is written any more.
-    fewer: Notify,
-    /// Wakes a thread that blocks until they become fewer.
-    thread: (Lock<()>, Condvar),
+    /// Where lines wait for the writer's thread; nothing once the writer is closed.
+    sender: Lock<Option<mpsc::UnboundedSender<Vec<u8>>>>,
+    /// Bytes of the lines that wait, with the overhead of each.
+    unwritten: AtomicUsize,
+    /// Wakes a thread that waits until they become fewer.
+    fewer: (Lock<()>, Condvar),
     /// Whether nothing is written any more.
-    is_closed: AtomicBool,
+    done: watch::Receiver<bool>,
 }
 
 /// The output and the lines held back; only the holder of its lock writes.
@@ -99,19 +81,21 @@ impl Writer {
     pub(super) fn start(output: impl Output, hangup: Hangup) -> io::Result<Self> {
         let (sender, receiver) = mpsc::unbounded_channel();
         let (finished, done) = watch::channel(false);
-        let output = OutputState { pipe: Box::new(output), held: (Vec::new(), 0) };
-        let shared = Arc::new(WriterShared { output: Lock::new(output), unwritten: Unwritten::default() });
+        let output = Lock::new(OutputState { pipe: Box::new(output), held: (Vec::new(), 0) });
+        let (unwritten, fewer) = Default::default();
+        let sender = Lock::new(Some(sender));
+        let shared = Arc::new(WriterShared { output, sender, unwritten, fewer, done });
         let own = shared.clone();
         let write = move || {
             if let Err(error) = own.write(receiver) {
                 tracing::debug!(%error, "the client does not read any more");
                 hangup.client_is_gone();
             }
-            own.unwritten.close();
             let _ = finished.send(true);
+            own.fewer.1.notify_all();
         };
         std::thread::Builder::new().name("haft-output".into()).spawn(write)?;
-        Ok(Self { shared, sender: Some(sender), done })
+        Ok(Self(shared))
     }
 
     /// Posts a message, without waiting.
@@ -119,24 +103,17 @@ impl Writer {
         self.send(line(message)?)
     }
 
-    /// Posts a notification or request, which waits while too much is unwritten.
-    pub(super) async fn notify(&self, message: &ServerJsonRpcMessage) -> io::Result<()> {
-        let line = line(message)?;
-        self.shared.unwritten.has_room().await;
-        self.send(line)
-    }
-
-    /// Posts a notification, unless too much is unwritten. Returns whether it was posted.
+    /// Posts a notification or question, unless too much is unwritten. Returns whether it was posted.
     pub(super) fn tell(&self, message: &ServerJsonRpcMessage, is_piece: bool) -> bool {
         let most = if is_piece { MAX_PIECES } else { MAX_UNWRITTEN };
-        self.shared.unwritten.bytes.load(Ordering::SeqCst) < most && self.post(message).is_ok()
+        self.0.unwritten.load(Ordering::SeqCst) < most && self.post(message).is_ok()
     }
 
     /// Posts an answer that may be held back while its thread runs the next of `ahead` calls, so that the client is
     /// woken once for several answers.
     pub(super) fn hold_back(&self, message: &ServerJsonRpcMessage, ahead: usize) -> io::Result<()> {
         let line = line(message)?;
-        if self.shared.hold_back(&line, ahead) { Ok(()) } else { self.send(line) }
+        if self.0.hold_back(&line, ahead) { Ok(()) } else { self.send(line) }
     }
 
     /// Writes what is held back.
@@ -144,7 +121,7 @@ impl Writer {
         // Another holder of the lock writes it.
         let is_pending =
             |mut output: MutexGuard<'_, OutputState>| output.held.1 > 0 && !output.write_at_once(&[]);
-        if self.shared.output.try_lock().is_some_and(is_pending) {
+        if self.0.output.try_lock().is_some_and(is_pending) {
             // The thread writes it. Where the thread has ended, the client is gone.
             let _ = self.send_to_thread(Vec::new());
         }
@@ -152,13 +129,15 @@ impl Writer {
 
     /// Blocks while too much is unwritten, unless `is_over`.
     pub(super) fn wait_for_room(&self, is_over: impl Fn() -> bool) {
-        while self.shared.unwritten.is_full() && !is_over() {
-            self.shared.unwritten.wait(POLL_INTERVAL);
+        let is_full = || self.0.unwritten.load(Ordering::SeqCst) > MAX_UNWRITTEN && !*self.0.done.borrow();
+        let (lock, fewer) = &self.0.fewer;
+        while is_full() && !is_over() {
+            drop(fewer.wait_timeout(lock.lock(), POLL_INTERVAL));
         }
     }
 
     fn send(&self, line: Vec<u8>) -> io::Result<()> {
-        if self.sender.is_some() && self.shared.write_at_once(&line) {
+        if self.0.sender.lock().is_some() && self.0.write_at_once(&line) {
             Ok(())
         } else {
             self.send_to_thread(line)
@@ -167,87 +146,27 @@ impl Writer {
 
     /// Leaves a line to the thread.
     fn send_to_thread(&self, line: Vec<u8>) -> io::Result<()> {
-        let gone = || io::Error::new(io::ErrorKind::BrokenPipe, "the client does not read any more");
-        let size = self.shared.unwritten.add(&line);
-        let sent =
-            self.sender.as_ref().ok_or_else(gone).and_then(|sender| sender.send(line).map_err(|_| gone()));
-        sent.inspect_err(|_| self.shared.unwritten.remove(size))
-    }
-
-    /// A handle that does not keep the writing side alive.
-    pub(super) fn downgrade(&self) -> WeakWriter {
-        let sender = self.sender.as_ref().map(mpsc::UnboundedSender::downgrade);
-        WeakWriter(self.shared.clone(), sender, self.done.clone())
+        let size = line.len() + OVERHEAD;
+        self.0.unwritten.fetch_add(size, Ordering::SeqCst);
+        let sent = self.0.sender.lock().as_ref().is_some_and(|sender| sender.send(line).is_ok());
+        if sent {
+            return Ok(());
+        }
+        self.0.unwritten.fetch_sub(size, Ordering::SeqCst);
+        Err(io::Error::new(io::ErrorKind::BrokenPipe, "the client does not read any more"))
     }
 
     /// Writes what was posted for as long as the client reads it, and posts nothing more.
-    pub(super) async fn close(&mut self) {
-        self.sender = None;
-        let unwritten = || self.shared.unwritten.bytes.load(Ordering::SeqCst);
+    pub(super) async fn close(&self) {
+        *self.0.sender.lock() = None;
+        let unwritten = || self.0.unwritten.load(Ordering::SeqCst);
         let mut last = unwritten();
-        while tokio::time::timeout(FLUSH, self.done.clone().wait_for(|done| *done)).await.is_err() {
+        while tokio::time::timeout(FLUSH, self.0.done.clone().wait_for(|done| *done)).await.is_err() {
             if unwritten() >= last {
                 return;
             }
             last = unwritten();
         }
-    }
-}
-
-impl Unwritten {
-    /// Counts a line; its size.
-    fn add(&self, line: &[u8]) -> usize {
-        let size = line.len() + OVERHEAD;
-        self.bytes.fetch_add(size, Ordering::SeqCst);
-        size
-    }
-
-    fn remove(&self, size: usize) {
-        self.bytes.fetch_sub(size, Ordering::SeqCst);
-        self.notify_waiters();
-    }
-
-    fn close(&self) {
-        self.is_closed.store(true, Ordering::SeqCst);
-        self.notify_waiters();
-    }
-
-    fn notify_waiters(&self) {
-        self.fewer.notify_waiters();
-        self.thread.1.notify_all();
-    }
-
-    fn is_none(&self) -> bool {
-        self.bytes.load(Ordering::SeqCst) == 0
-    }
-
-    fn is_full(&self) -> bool {
-        self.bytes.load(Ordering::SeqCst) > MAX_UNWRITTEN && !self.is_closed.load(Ordering::SeqCst)
-    }
-
-    async fn has_room(&self) {
-        loop {
-            // Registered before the check, so that no notification is missed.
-            let fewer = self.fewer.notified();
-            if !self.is_full() {
-                return;
-            }
-            fewer.await;
-        }
-    }
-
-    /// Blocks until there is less, or for `most`.
-    fn wait(&self, most: Duration) {
-        let (lock, fewer) = &self.thread;
-        drop(fewer.wait_timeout(lock.lock(), most));
-    }
-}
-
-impl WeakWriter {
-    /// The writer, unless it was closed.
-    pub(super) fn upgrade(&self) -> Option<Writer> {
-        let sender = self.1.as_ref()?.upgrade()?;
-        Some(Writer { shared: self.0.clone(), sender: Some(sender), done: self.2.clone() })
     }
 }
 
@@ -273,7 +192,7 @@ impl WriterShared {
 
     /// The output, if nothing is queued for the thread.
     fn output_if_idle(&self) -> Option<MutexGuard<'_, OutputState>> {
-        self.output.try_lock().filter(|_| self.unwritten.is_none())
+        self.output.try_lock().filter(|_| self.unwritten.load(Ordering::SeqCst) == 0)
     }
 
     fn write(&self, mut receiver: mpsc::UnboundedReceiver<Vec<u8>>) -> io::Result<()> {
@@ -281,7 +200,8 @@ impl WriterShared {
             let mut output = self.output.lock();
             let written = output.write(&line).and_then(|()| output.pipe.flush());
             drop(output);
-            self.unwritten.remove(line.len() + OVERHEAD);
+            self.unwritten.fetch_sub(line.len() + OVERHEAD, Ordering::SeqCst);
+            self.fewer.1.notify_all();
             written?;
         }
         // All writers are gone: what is held back is written here.

@@ -1,11 +1,12 @@
 use std::io::{Cursor, Write};
 use std::sync::mpsc;
-use std::task::{Context, Waker};
 
+use rmcp::model::ServerJsonRpcMessage;
 use serde_json::{Value, json};
 
-use super::pending::MAX_PENDING;
 use super::*;
+use crate::server::{Publisher, ServerInfo, ToolSnapshot};
+use haft_core::tool::{Session, Toolbox};
 
 /// Where a test sees what was written.
 #[derive(Clone)]
@@ -24,7 +25,7 @@ impl Write for Written {
 
 impl Output for Written {}
 
-/// The same, that takes everything at once.
+/// A client that takes everything at once.
 struct Ready(Written);
 
 impl Write for Ready {
@@ -48,36 +49,16 @@ const HANG: Duration = Duration::from_mins(5);
 
 impl Input for Cursor<Vec<u8>> {}
 
-/// Everything that is received of `input`, and what is answered meanwhile.
-async fn run_transport(input: impl Into<Vec<u8>>) -> (Vec<Value>, Vec<Value>) {
+/// What is written to a client that sends `input` and hangs up.
+async fn answers(input: impl Into<Vec<u8>>) -> Vec<Value> {
     let (sender, receiver) = mpsc::channel();
-    let hangup = Hangup::default();
-    let stop = CancellationToken::new();
-    let mut lines =
-        StdioTransport::new(Cursor::new(input.into()), Written(sender), Weak::new(), (&hangup, stop))
-            .unwrap();
-    let mut messages: Vec<Value> = Vec::new();
-    loop {
-        tokio::select! {
-            biased;
-            message = lines.receive() => match message {
-                Some(message) => messages.push(serde_json::to_value(message).unwrap()),
-                None => break,
-            },
-            // Everything was read; what waits is answered now.
-            () = hangup.ended() => for message in &messages {
-                if let Ok(id) = serde_json::from_value(message["id"].clone()) {
-                    lines.pending.end(&id);
-                }
-            }
-        }
-    }
-    tokio::time::timeout(HANG, hangup.answered()).await.expect("the end of the input is told");
-    lines.close().await.unwrap();
-    drop(lines);
-    let written: Vec<u8> = receiver.iter().flatten().collect();
-    let answers = written.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-    (messages, answers.map(|line| serde_json::from_slice(line).unwrap()).collect())
+    let snapshot = ToolSnapshot::new(Toolbox::default(), Session::default(), ServerInfo::default(), true);
+    let (_publisher, snapshots) = Publisher::new(snapshot);
+    let serving = serve(snapshots, Cursor::new(input.into()), Written(sender), CancellationToken::new());
+    tokio::time::timeout(HANG, serving).await.expect("serving ends with the input").unwrap();
+    let written: Vec<u8> = receiver.try_iter().flatten().collect();
+    let lines = written.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+    lines.map(|line| serde_json::from_slice(line).unwrap()).collect()
 }
 
 fn request(id: impl Into<Value>, method: &str, params: impl Into<Value>) -> String {
@@ -94,8 +75,11 @@ fn initialize(id: i64) -> String {
     request(id, "initialize", params)
 }
 
-fn methods(received: &[Value]) -> Vec<&str> {
-    received.iter().map(|message| message["method"].as_str().unwrap()).collect()
+/// The ids of messages, in the order of their texts.
+fn ids(messages: &[Value]) -> Vec<String> {
+    let mut ids: Vec<String> = messages.iter().map(|message| message["id"].to_string()).collect();
+    ids.sort();
+    ids
 }
 
 /// What is no message is answered if it can be, and never ends the conversation.
@@ -117,15 +101,13 @@ async fn nonsense_does_not_end_the_conversation() {
         "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",\"params\":{}}",
         "{\"jsonrpc\":\"1.0\",\"id\":8,\"method\":\"ping\"}",
     ];
-    let (received, answers) =
-        run_transport(nonsense.join("\n") + "\n\r\n" + &request(9, "ping", json!({}))).await;
-    assert_eq!(received.last().unwrap()["id"], 9);
-    // Parameters that the method does not take are refused by its handler.
-    assert!(received.iter().any(|message| message["id"] == 7), "{received:?}");
-    assert!(answers.iter().any(|answer| answer["id"] == 8), "{answers:?}");
-    assert!(answers.iter().all(|answer| answer["error"]["code"].is_i64()), "{answers:?}");
+    let answers = answers(nonsense.join("\n") + "\n\r\n" + &request(9, "ping", json!({}))).await;
+    let (pongs, refused): (Vec<_>, Vec<_>) = answers.iter().partition(|answer| answer["id"] == 9);
+    assert_eq!(pongs, [&json!({"jsonrpc": "2.0", "id": 9, "result": {}})]);
+    assert!([7, 8].iter().all(|id| refused.iter().any(|answer| answer["id"] == *id)), "{refused:?}");
+    assert!(refused.iter().all(|answer| answer["error"]["code"].is_i64()), "{refused:?}");
     // The empty line, the lone byte order mark and the notification.
-    assert_eq!(answers.len() + received.len(), nonsense.len() - 3 + 1, "{answers:?}");
+    assert_eq!(refused.len(), nonsense.len() - 3, "{refused:?}");
 }
 
 /// A message that is too long is refused without being held, and the next one is read.
@@ -134,9 +116,9 @@ async fn a_long_line_is_refused() {
     let long = vec![b'x'; 17 << 20];
     for end in ["\n", ""] {
         let input = [long.as_slice(), end.as_bytes(), request(1, "ping", json!({})).as_bytes()].concat();
-        let (received, answers) = run_transport(input).await;
+        let answers = answers(input).await;
         assert!(answers[0].get("id").is_some_and(Value::is_null), "{answers:?}");
-        assert_eq!(received.len(), usize::from(end == "\n"));
+        assert_eq!(answers.len(), 1 + usize::from(end == "\n"));
         assert_eq!(answers[0]["error"]["message"], "a message longer than 16 MiB");
     }
 }
@@ -146,7 +128,7 @@ async fn a_long_line_is_refused() {
 async fn batches_and_careless_ends_are_read() {
     let (one, two) = (initialize(1), request(2, "ping", json!({})));
     let input = format!("[{},{}]\n{}", one.trim(), two.trim(), request(3, "ping", json!({})).trim());
-    assert_eq!(methods(&run_transport(input).await.0), ["initialize", "ping", "ping"]);
+    assert_eq!(ids(&answers(input).await), ["1", "2", "3"]);
 }
 
 /// Clients that look what there is first, and take that back, before they begin in earnest.
@@ -159,27 +141,37 @@ async fn what_means_nothing_yet_is_passed_over() {
     let early = [
         notification("notifications/initialized", json!({})),
         request("probe", "server/discover", meta),
-        notification("notifications/cancelled", json!({"requestId": "probe", "reason": "answered"})),
+        notification("notifications/cancelled", json!({"requestId": "earlier", "reason": "answered"})),
         json!({"jsonrpc": "2.0", "id": 5, "result": {}}).to_string() + "\n",
         initialize(1),
-        notification("notifications/cancelled", json!({"requestId": "probe"})),
     ];
-    let received = run_transport(early.concat()).await.0;
-    assert_eq!(methods(&received), ["server/discover", "initialize", "notifications/cancelled"]);
+    let answers = answers(early.concat()).await;
+    assert_eq!(ids(&answers), ["\"probe\"", "1"]);
+    assert!(answers.iter().any(|answer| answer["result"]["protocolVersion"] == "2025-11-25"), "{answers:?}");
 }
 
-/// A client that asks more than it waits for is told so; what it takes back counts no more.
+/// How a client speaks is settled by its first request that says it: up to then a `ping` is answered without a session, and
+/// what later revisions leave out is null.
 #[tokio::test]
-async fn requests_under_way_are_bounded() {
-    let many: String =
-        (0..MAX_PENDING).map(|id| request(i64::try_from(id).unwrap(), "ping", json!({}))).collect();
-    let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 3}});
-    let input = [initialize(-1), many, format!("{cancel}\n"), request(1000, "ping", json!({}))].concat();
-    let (received, answers) = run_transport(input).await;
-    assert_eq!(answers.len(), 1, "{answers:?}");
-    assert_eq!(answers[0]["id"], i64::try_from(MAX_PENDING).unwrap() - 1);
-    assert_eq!(answers[0]["error"]["code"], -32_000);
-    assert_eq!(received.last().unwrap()["id"], 1000);
+async fn a_client_speaks_as_its_first_request_says() {
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "0"},
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    let list = request(1, "tools/list", json!({"_meta": meta}));
+    for (first, has_id, pong) in [(list, false, json!(-32602)), (initialize(1), true, Value::Null)] {
+        let ping = |id: i64| request(id, "ping", json!({}));
+        let answers = answers([ping(2), first, "x\n".into(), ping(3)].concat()).await;
+        let answer = |id: i64| answers.iter().find(|answer| answer["id"] == id).unwrap();
+        let refused = answers.iter().find(|answer| answer["error"]["code"] == -32700).unwrap();
+        assert_eq!(
+            (refused.get("id").is_some(), &answer(3)["error"]["code"]),
+            (has_id, &pong),
+            "{answers:?}"
+        );
+        assert!(answer(1)["result"].is_object() && answer(2)["result"].is_object(), "{answers:?}");
+    }
 }
 
 /// An answer of so many bytes and a few.
@@ -198,7 +190,7 @@ fn numbers(written: &[u8]) -> Vec<i64> {
 #[tokio::test]
 async fn answers_are_written_together_and_in_order() {
     let (sender, written) = mpsc::channel();
-    let mut writer = Writer::start(Ready(Written(sender)), Hangup::default()).unwrap();
+    let writer = Writer::start(Ready(Written(sender)), Hangup::default()).unwrap();
     let hold = |id, ahead, bytes| writer.hold_back(&answer(id, bytes), ahead).unwrap();
     let next = || written.recv_timeout(HANG).map(|written| numbers(&written)).unwrap();
     for (id, ahead) in [(1, 3), (2, 2), (3, 1)] {
@@ -257,7 +249,7 @@ async fn a_client_that_is_gone_is_noticed_by_what_is_held_back() {
 #[tokio::test]
 async fn what_is_held_back_is_not_waited_for() {
     let (sender, written) = mpsc::channel();
-    let mut writer = Writer::start(Written(sender), Hangup::default()).unwrap();
+    let writer = Writer::start(Written(sender), Hangup::default()).unwrap();
     writer.hold_back(&answer(1, 1), 2).unwrap();
     writer.hold_back(&answer(2, 1), 2).unwrap();
     writer.flush_held();
@@ -297,18 +289,16 @@ impl Write for BlockedOutput {
 
 impl Output for BlockedOutput {}
 
-/// S14: answers are never held up; what is told besides waits while too much is unwritten, and goes on.
+/// S14: answers are never held up; what is told besides is dropped while too much is unwritten, and comes again after that.
 #[tokio::test]
-async fn s14_what_is_told_waits_for_a_client_that_does_not_read() {
+async fn s14_what_is_told_is_dropped_for_a_client_that_does_not_read() {
     let (open, shut) = mpsc::channel();
     let writer = Writer::start(BlockedOutput(shut), Hangup::default()).unwrap();
     for id in 0..40 {
         writer.post(&answer(id, 1 << 20)).unwrap();
     }
-    let notification = answer(99, 1);
-    let mut notifying = std::pin::pin!(writer.notify(&notification));
-    assert!(notifying.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    assert!(!writer.tell(&answer(99, 1), false) && !writer.tell(&answer(99, 1), true));
     drop(open);
-    tokio::time::timeout(HANG, notifying).await.unwrap().unwrap();
     writer.wait_for_room(|| false);
+    assert!(writer.tell(&answer(99, 1), false));
 }

@@ -8,22 +8,18 @@ mod platform;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 
-use rmcp::model::{ErrorData, JsonRpcMessage, RequestId};
+use rmcp::model::{ClientJsonRpcMessage, ErrorData, JsonRpcMessage, RequestId};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::value::RawValue;
-use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
 use self::platform::HUNG_UP;
-use super::super::message::{self, MAX_BATCH, MAX_LINE};
-use super::fast_path::{FastPath, ReadAhead};
-use super::hangup::{Burst, Hangup};
-use super::incoming::Incoming;
+use super::client::Client;
+use super::{Burst, Hangup};
+use crate::server::message::{self, MAX_BATCH, MAX_LINE};
 use haft_core::json::{self, NoJson};
 use haft_core::scan::Scan;
 use haft_core::tool::inline::{self, ThreadLoad};
-
-/// Messages that were read and not handled yet. A client that sends more waits.
-const QUEUE: usize = 64;
 
 /// Bytes read at once.
 const BUFFER: usize = 64 << 10;
@@ -52,32 +48,33 @@ impl Input for File {
     }
 }
 
-/// Starts reading.
+/// A message and the length of its text; or the answer to what is none, or is not taken.
+type Incoming = Result<(ClientJsonRpcMessage, usize), (Option<RequestId>, ErrorData)>;
+
+/// Starts reading what `client` takes, until `stop` is cancelled; `hangup` records the end.
 pub(super) fn start(
     input: impl Input,
-    fast_path: FastPath,
-    hangup: Hangup,
-) -> io::Result<mpsc::Receiver<Incoming>> {
-    let (sender, receiver) = mpsc::channel(QUEUE);
+    client: Client,
+    (hangup, stop): (Hangup, CancellationToken),
+) -> io::Result<()> {
     let read = move || {
         // This thread reads, makes calls and answers them, and does nothing else.
         inline::enable();
         let input = BufReader::with_capacity(BUFFER, input);
-        let mut reader = Reader { input, fast_path, sender, burst: Burst::default() };
+        let mut reader = Reader { input, client, burst: Burst::default(), stop };
         if let Err(error) = reader.read() {
             tracing::warn!(%error, "standard input cannot be read any more");
         }
         hangup.input_has_ended(&reader.burst);
     };
-    std::thread::Builder::new().name("haft-input".into()).spawn(read)?;
-    Ok(receiver)
+    std::thread::Builder::new().name("haft-input".into()).spawn(read).map(drop)
 }
 
 struct Reader<I> {
     input: BufReader<I>,
-    fast_path: FastPath,
-    sender: mpsc::Sender<Incoming>,
+    client: Client,
     burst: Burst,
+    stop: CancellationToken,
 }
 
 impl<I: Input> Reader<I> {
@@ -86,7 +83,7 @@ impl<I: Input> Reader<I> {
         loop {
             if !self.input.buffer().contains(&b'\n') {
                 // Before this thread blocks, held answers are written and deferred cleanups run.
-                self.fast_path.flush_held();
+                self.client.writer().flush_held();
                 inline::run_cleanups(ThreadLoad::Idle);
             }
             let taken = (&mut self.input).take(MAX_LINE as u64 + 1).read_until(b'\n', &mut line)?;
@@ -95,7 +92,7 @@ impl<I: Input> Reader<I> {
             }
             let goes_on = if line.len() > MAX_LINE {
                 let id = self.id_of_long(std::mem::take(&mut line))?;
-                self.forward(Incoming::Invalid(id, message::too_long()))
+                self.forward(Err((id, message::too_long())))
             } else {
                 // A last line without a newline is half a message, or a whole one of a careless client.
                 messages(line.trim_ascii()).into_iter().all(|incoming| self.forward(incoming))
@@ -110,20 +107,20 @@ impl<I: Input> Reader<I> {
 
     /// Passes on what was read, once there is room for its answer. Returns whether to go on reading.
     fn forward(&mut self, incoming: Incoming) -> bool {
-        if let Incoming::Message(message, _) = &incoming
-            && matches!(**message, JsonRpcMessage::Request(_))
-        {
+        if let Ok((JsonRpcMessage::Request(_), _)) = &incoming {
             self.burst.request_was_read();
         }
         // What a client that has hung up has left in the pipe is little, and it waits for haft to end.
-        self.fast_path.wait_for_room(|| self.input.get_ref().has_hung_up());
-        let read_ahead = read_ahead(self.input.buffer());
-        let goes_on = self
-            .fast_path
-            .try_begin(incoming, read_ahead)
-            .is_none_or(|incoming| self.sender.blocking_send(incoming).is_ok());
+        self.client.writer().wait_for_room(|| self.input.get_ref().has_hung_up());
+        if self.stop.is_cancelled() {
+            return false;
+        }
+        match incoming {
+            Ok((message, bytes)) => self.client.take(message, bytes, ahead(self.input.buffer())),
+            Err((id, error)) => self.client.refuse(id, error),
+        }
         self.burst.is_ready();
-        goes_on
+        true
     }
 
     /// Reads to the end of a line that begins with `beginning` without keeping it; its id.
@@ -143,10 +140,10 @@ impl<I: Input> Reader<I> {
     }
 }
 
-/// What comes after a message where `buffer` is read already.
-fn read_ahead(buffer: &[u8]) -> ReadAhead {
-    let load = if buffer.is_empty() { ThreadLoad::Idle } else { ThreadLoad::Busy };
-    ReadAhead { load, ahead: buffer.split(|byte| *byte == b'\n').skip(1).take(AHEAD).count() }
+/// How many messages follow one where `buffer` is read already.
+fn ahead(buffer: &[u8]) -> Option<usize> {
+    let whole = buffer.split(|byte| *byte == b'\n').skip(1).take(AHEAD);
+    (!buffer.is_empty()).then(|| whole.count())
 }
 
 /// The messages of a line: one, or those of a batch (2025-03-26).
@@ -160,16 +157,7 @@ fn messages(line: &[u8]) -> Vec<Incoming> {
     if scan.is_batch() && message::excess(&scan).is_none() {
         return batch(line);
     }
-    within_bounds(line, &scan).into_iter().collect()
-}
-
-/// The message, or the answer to one that is beyond the bounds of its method.
-fn within_bounds(line: &[u8], scan: &Scan) -> Option<Incoming> {
-    match message::excess(scan) {
-        // An answer is not answered.
-        Some(error) => (!scan.is_answer()).then(|| Incoming::Invalid(scan.id(), error)),
-        None => read(line, scan),
-    }
+    read(line, &scan).into_iter().collect()
 }
 
 fn batch(line: &[u8]) -> Vec<Incoming> {
@@ -181,20 +169,20 @@ fn batch(line: &[u8]) -> Vec<Incoming> {
         }
         Ok(batch) => {
             let messages = batch.iter().map(|one| one.get().as_bytes());
-            return messages.filter_map(|one| within_bounds(one, &Scan::from_message(one))).collect();
+            return messages.filter_map(|one| read(one, &Scan::from_message(one))).collect();
         }
         Err(_) => json::read(line)
             .map_or_else(not_json, |_| ErrorData::invalid_request("not a batch of messages", None)),
     };
-    vec![Incoming::Invalid(None, error)]
+    vec![Err((None, error))]
 }
 
 /// The message, or the answer to what is none.
 fn read(line: &[u8], scan: &Scan) -> Option<Incoming> {
     match message::parse(line, scan) {
-        Ok(message) => Some(Incoming::Message(Box::new(message), line.len())),
-        Err(invalid) if invalid.is_notification => None,
-        Err(invalid) => Some(Incoming::Invalid(invalid.id, invalid.error)),
+        Ok(message) => Some(Ok((message, line.len()))),
+        Err(invalid) if invalid.is_unanswered => None,
+        Err(invalid) => Some(Err((invalid.id, invalid.error))),
     }
 }
 

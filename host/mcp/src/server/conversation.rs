@@ -1,0 +1,350 @@
+//! What goes on between haft and one client, on standard streams and over HTTP alike: who sends a request, the requests that
+//! haft has not answered, the questions that the client has not answered, and the way back to it. Also the calls of all
+//! clients of a server, so that it can wait for them as it ends.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use hyper::HeaderMap;
+use rmcp::model::{
+    ClientCapabilities, ClientJsonRpcMessage, ClientNotification, ClientRequest, ClientResult, ElicitRequest,
+    ElicitRequestParams, ElicitResult, ErrorCode, ErrorData, GetMeta, JsonRpcMessage, JsonRpcRequest,
+    ProtocolVersion, RequestId, RequestMetaObject, ServerJsonRpcMessage, ServerNotification, ServerRequest,
+};
+use serde_json::json;
+use tokio::sync::{Notify, oneshot};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tokio_util::task::task_tracker::TaskTrackerToken;
+
+use haft_core::sync::Lock;
+
+/// Requests of a client that are not answered yet. Guests take turns at a quarter of it; a client with more has lost count,
+/// and every one holds memory.
+pub(super) const MAX_RUNNING: usize = 256;
+
+/// Bytes of all of them: four of the largest. One alone may always be there.
+const MAX_BYTES: usize = 64 << 20;
+
+/// The code of an error that the protocol has no name for: "server error" of JSON-RPC 2.0.
+pub(super) const BUSY: ErrorCode = ErrorCode(-32_000);
+
+/// The sender of one request.
+#[derive(Clone)]
+pub(super) struct Requester {
+    pub(super) id: RequestId,
+    /// What the request says of itself and its client (`_meta`).
+    pub(super) meta: RequestMetaObject,
+    /// Cancelled when the client takes the request back, or is gone.
+    pub(super) cancel: CancellationToken,
+    /// What its session agreed on; `None`: there is no session, and the request says everything itself.
+    pub(super) session: Option<Agreed>,
+    /// The headers of an HTTP request without a session that repeat arguments.
+    pub(super) parameters: Option<HeaderMap>,
+    pub(super) link: Arc<dyn Link>,
+}
+
+/// What a client and haft agreed on as the session was opened.
+#[derive(Clone, Debug)]
+pub(super) struct Agreed {
+    pub(super) version: ProtocolVersion,
+    /// Whether the client shows forms to its person.
+    pub(super) shows_forms: bool,
+}
+
+/// The way to a client while a request of it is handled.
+#[async_trait]
+pub(super) trait Link: Send + Sync {
+    /// Sends a notification without waiting. `is_piece`: one of many, of which some may be left out. Returns whether there
+    /// was room for it.
+    fn tell(&self, notification: ServerNotification, is_piece: bool) -> bool;
+
+    /// Asks the person behind the client.
+    ///
+    /// # Errors
+    /// Why nobody was asked.
+    async fn ask(&self, form: ElicitRequestParams) -> Result<ElicitResult, String>;
+}
+
+/// What is open between haft and a client with a session or a connection of its own.
+#[derive(Debug, Default)]
+pub(super) struct Conversation {
+    state: Lock<State>,
+    /// Notified when a request is answered or taken back.
+    fewer: Notify,
+    /// Cancelled when the client is gone.
+    life: CancellationToken,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Requests that there were.
+    requests: u64,
+    running: HashMap<RequestId, OpenRequest>,
+    /// Questions that there were.
+    questions: i64,
+    /// Where the answers to questions are waited for.
+    asked: HashMap<i64, oneshot::Sender<Result<ClientResult, ErrorData>>>,
+}
+
+/// A request that is not answered.
+#[derive(Debug)]
+pub(super) struct OpenRequest {
+    number: u64,
+    cancel: CancellationToken,
+    bytes: usize,
+    pub(super) since: Instant,
+    /// Whether it is answered only when haft or the client ends it.
+    pub(super) lasts: bool,
+}
+
+/// A request under way. Dropped, it is over.
+pub(super) struct Running {
+    conversation: Arc<Conversation>,
+    id: RequestId,
+    /// Its place among the requests that there were.
+    pub(super) number: u64,
+    pub(super) cancel: CancellationToken,
+}
+
+/// What a client has said that is no request.
+pub(super) enum Said {
+    /// Its session is open on its side too.
+    Opened,
+    /// It has taken back the request of this number.
+    TakenBack(u64),
+}
+
+/// Calls of all clients of a server. Clones count together.
+#[derive(Clone, Debug, Default)]
+pub(super) struct RunningCalls {
+    running: TaskTracker,
+    closing: CancellationToken,
+}
+
+impl Requester {
+    /// The sender of `request`, whose `_meta` is taken out of it.
+    pub(super) fn new(
+        id: RequestId,
+        request: &mut ClientRequest,
+        cancel: CancellationToken,
+        session: Option<Agreed>,
+        link: Arc<dyn Link>,
+    ) -> Self {
+        let meta = std::mem::take(request.get_meta_mut());
+        Self { id, meta, cancel, session, parameters: None, link }
+    }
+
+    /// The revision that the request is of.
+    pub(super) fn version(&self) -> Option<ProtocolVersion> {
+        self.meta.protocol_version().or_else(|| self.session.as_ref().map(|agreed| agreed.version.clone()))
+    }
+
+    /// Whether the client opens no session and sends everything with each request (2026-07-28).
+    pub(super) fn is_sessionless(&self) -> bool {
+        self.version().is_some_and(|version| !version.has_initialize())
+    }
+
+    /// Whether the client shows forms to its person.
+    pub(super) fn shows_forms(&self) -> bool {
+        let own = self.meta.client_capabilities();
+        own.map_or_else(
+            || self.session.as_ref().is_some_and(|agreed| agreed.shows_forms),
+            |own| shows_forms(&own),
+        )
+    }
+
+    /// Whether the client takes a task for an answer.
+    pub(super) fn takes_tasks(&self) -> bool {
+        self.meta.client_capabilities().is_some_and(|own| own.supports_tasks())
+    }
+}
+
+/// Whether a client shows forms. One that names no kind of elicitation does.
+pub(super) fn shows_forms(capabilities: &ClientCapabilities) -> bool {
+    let elicitation = capabilities.elicitation.as_ref();
+    elicitation.is_some_and(|kinds| kinds.form.is_some() || kinds.url.is_none())
+}
+
+impl Conversation {
+    /// Begins a request of `bytes` bytes.
+    ///
+    /// # Errors
+    /// A request of this id is under way, or too many others are ([`BUSY`]).
+    pub(super) fn begin(
+        self: &Arc<Self>,
+        request: &JsonRpcRequest<ClientRequest>,
+        bytes: usize,
+    ) -> Result<Running, ErrorData> {
+        let id = &request.id;
+        let mut state = self.state.lock();
+        // Two of one id would count as one.
+        if state.running.contains_key(id) {
+            let why = format!("the id {} is that of a request that is not answered yet", json!(id));
+            return Err(ErrorData::invalid_request(why, None));
+        }
+        let busy =
+            |what: String| Err(ErrorData::new(BUSY, format!("{what} under way: wait for answers"), None));
+        if state.running.len() >= MAX_RUNNING {
+            return busy(format!("more than {MAX_RUNNING} requests"));
+        }
+        let all: usize = state.running.values().map(|request| request.bytes).sum();
+        if all > 0 && all + bytes > MAX_BYTES {
+            return busy(format!("requests of more than {} MiB", MAX_BYTES >> 20));
+        }
+        let (number, cancel) = (state.requests, self.life.child_token());
+        let lasts = matches!(request.request, ClientRequest::SubscriptionsListenRequest(_));
+        let open = OpenRequest { number, cancel: cancel.clone(), bytes, since: Instant::now(), lasts };
+        state.requests += 1;
+        state.running.insert(id.clone(), open);
+        Ok(Running { conversation: self.clone(), id: id.clone(), number, cancel })
+    }
+
+    /// Takes a message that is no request: the answer to a question, or a request that is taken back and is not answered.
+    pub(super) fn take(&self, message: ClientJsonRpcMessage) -> Option<Said> {
+        match message {
+            JsonRpcMessage::Notification(notification) => match notification.notification {
+                ClientNotification::CancelledNotification(cancelled) => {
+                    let open = self.remove(&cancelled.params.request_id?, |_| true)?;
+                    open.cancel.cancel();
+                    return Some(Said::TakenBack(open.number));
+                }
+                ClientNotification::InitializedNotification(_) => return Some(Said::Opened),
+                _ => {}
+            },
+            JsonRpcMessage::Response(response) => self.settle(&response.id, Ok(response.result)),
+            JsonRpcMessage::Error(error) => self.settle(&error.id?, Err(error.error)),
+            JsonRpcMessage::Request(_) => {}
+        }
+        None
+    }
+
+    /// Takes the client's answer to a question.
+    fn settle(&self, id: &RequestId, answer: Result<ClientResult, ErrorData>) {
+        let number = match id {
+            RequestId::Number(number) => Some(*number),
+            // Some clients write every id as a text.
+            RequestId::String(text) => text.parse().ok(),
+        };
+        let waiting = number.and_then(|number| self.state.lock().asked.remove(&number));
+        if let Some(waiting) = waiting {
+            let _ = waiting.send(answer);
+        }
+    }
+
+    /// Asks the client's person, by a message that `send` sends where there is room for it.
+    ///
+    /// # Errors
+    /// Why nobody was asked.
+    pub(super) async fn ask(
+        &self,
+        form: ElicitRequestParams,
+        send: impl FnOnce(&ServerJsonRpcMessage) -> bool,
+    ) -> Result<ElicitResult, String> {
+        let (sender, answer) = oneshot::channel();
+        let number = {
+            let mut state = self.state.lock();
+            state.questions += 1;
+            let number = state.questions;
+            state.asked.insert(number, sender);
+            number
+        };
+        let _asked = Asked { conversation: self, number };
+        let question = ServerRequest::ElicitRequest(ElicitRequest::new(form));
+        if !send(&JsonRpcMessage::request(question, RequestId::Number(number))) {
+            return Err("it does not read what it is sent".into());
+        }
+        match answer.await {
+            Ok(Ok(ClientResult::ElicitResult(result))) => Ok(result),
+            Ok(Ok(_)) => Err("it answered what it was not asked".into()),
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(_) => Err("its session is over".into()),
+        }
+    }
+
+    /// Ends when no request is open that `is_waited_for`.
+    pub(super) async fn answered(&self, is_waited_for: impl Fn(&OpenRequest) -> bool) {
+        loop {
+            // Registered before the check, so that no notification is missed.
+            let fewer = self.fewer.notified();
+            if !self.state.lock().running.values().any(&is_waited_for) {
+                return;
+            }
+            fewer.await;
+        }
+    }
+
+    /// The client is gone: its requests are stopped.
+    pub(super) fn end(&self) {
+        self.life.cancel();
+    }
+
+    fn remove(&self, id: &RequestId, is_it: impl FnOnce(&OpenRequest) -> bool) -> Option<OpenRequest> {
+        let mut state = self.state.lock();
+        let found = state.running.get(id).is_some_and(is_it);
+        let removed = found.then(|| state.running.remove(id)).flatten();
+        drop(state);
+        self.fewer.notify_waiters();
+        removed
+    }
+}
+
+impl Running {
+    /// Whether the client has not taken the request back. Its id may be that of another one by now.
+    pub(super) fn is_awaited(&self) -> bool {
+        let state = self.conversation.state.lock();
+        state.running.get(&self.id).is_some_and(|open| open.number == self.number)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.conversation.remove(&self.id, |open| open.number == self.number);
+    }
+}
+
+/// A question that waits for its answer. Dropped, it does not.
+struct Asked<'c> {
+    conversation: &'c Conversation,
+    number: i64,
+}
+
+impl Drop for Asked<'_> {
+    fn drop(&mut self) {
+        self.conversation.state.lock().asked.remove(&self.number);
+    }
+}
+
+impl RunningCalls {
+    /// A call begins; it is over when what is returned is dropped.
+    pub(super) fn begin(&self) -> TaskTrackerToken {
+        self.running.token()
+    }
+
+    /// Whether no call is under way.
+    pub(super) fn are_idle(&self) -> bool {
+        self.running.is_empty()
+    }
+
+    /// Ends when no call is under way, or after `most`.
+    pub(super) async fn wait_until_idle(&self, most: Duration) {
+        // Calls may begin all the same.
+        self.running.close();
+        let _ = tokio::time::timeout(most, self.running.wait()).await;
+    }
+
+    /// Stops every call, those to come too.
+    pub(super) fn close(&self) {
+        self.closing.cancel();
+    }
+
+    /// Ends when calls are to stop.
+    pub(super) async fn closed(&self) {
+        self.closing.cancelled().await;
+    }
+}
+
+#[cfg(test)]
+mod tests;

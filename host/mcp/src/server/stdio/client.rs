@@ -1,0 +1,176 @@
+//! The client at the other end of standard streams: what is done with its messages, and the way back to it.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use rmcp::model::{
+    ClientJsonRpcMessage, ClientRequest, ElicitRequestParams, ElicitResult, ErrorData, GetMeta,
+    JsonRpcMessage, JsonRpcRequest, ProtocolVersion, RequestId, ServerJsonRpcMessage, ServerNotification,
+    ServerResult,
+};
+use tokio::runtime::Handle;
+use tokio::sync::Notify;
+
+use super::writer::Writer;
+use crate::server::conversation::{Agreed, BUSY, Conversation, Link, Requester, Running, Said};
+use crate::server::handler::{Handler, ToolNews};
+use crate::server::message;
+use crate::server::snapshot::ToolSnapshots;
+use haft_core::tool::inline::{self, ThreadLoad};
+
+/// Bytes of a request that the reader's thread may begin: checking arguments takes longer for larger ones.
+const MAX_SHORT: usize = 64 << 10;
+
+/// The client, as the reader's thread has it.
+pub(super) struct Client {
+    handler: Arc<Handler>,
+    link: Arc<StdioLink>,
+    /// What its session agreed on, once it has opened one.
+    agreed: Option<Agreed>,
+    /// Whether it has sent a request that brings everything along, before it opened a session.
+    is_sessionless: bool,
+    runtime: Handle,
+}
+
+/// The way to the client.
+pub(super) struct StdioLink {
+    pub(super) writer: Writer,
+    pub(super) conversation: Arc<Conversation>,
+    news: ToolNews,
+    /// Notified when the client says that its session is open.
+    opened: Notify,
+}
+
+impl Client {
+    /// A client whose requests `handler` answers. What does not end where it began goes on on the runtime of the caller.
+    pub(super) fn new(handler: Handler, link: Arc<StdioLink>) -> Self {
+        let (handler, runtime) = (Arc::new(handler), Handle::current());
+        Self { handler, link, agreed: None, is_sessionless: false, runtime }
+    }
+
+    pub(super) fn writer(&self) -> &Writer {
+        &self.link.writer
+    }
+
+    /// Takes a message of `bytes` bytes. `ahead`: how many messages are read already that follow it; `None`: nothing is.
+    pub(super) fn take(&mut self, message: ClientJsonRpcMessage, bytes: usize, ahead: Option<usize>) {
+        if let JsonRpcMessage::Request(request) = message {
+            self.begin(request, bytes, ahead);
+        } else if let Some(Said::Opened) = self.link.conversation.take(message)
+            && self.agreed.is_some()
+        {
+            self.link.news.begin(&self.handler.shared.snapshots);
+            self.link.opened.notify_one();
+        }
+    }
+
+    /// Answers what is no message, or none that is taken.
+    pub(super) fn refuse(&self, id: Option<RequestId>, error: ErrorData) {
+        // A client that is gone gets no answer.
+        let _ = self.writer().post(&message::refusal(id, error, self.is_sessionless));
+    }
+
+    /// Begins a request.
+    fn begin(&mut self, request: JsonRpcRequest<ClientRequest>, bytes: usize, ahead: Option<usize>) {
+        let running = match self.link.conversation.begin(&request, bytes) {
+            Ok(running) => running,
+            Err(error) => {
+                // What is answered by an id that is in use is the request before.
+                let id = (error.code == BUSY).then_some(request.id);
+                return self.refuse(id, error);
+            }
+        };
+        let JsonRpcRequest { id, mut request, .. } = request;
+        if let Some(result) = self.settled_here(&request) {
+            let _ = self.writer().post(&message::answer(Ok(result), id));
+            return;
+        }
+        let link = self.link.clone();
+        let requester =
+            Requester::new(id.clone(), &mut request, running.cancel.clone(), self.agreed.clone(), link);
+        let handler = self.handler.clone();
+        let call = async move {
+            let answer = handler.answer(request, requester).await;
+            // A client that has taken its request back gets no answer.
+            running.is_awaited().then(|| (message::answer(answer, id), running))
+        };
+        self.run(call, bytes <= MAX_SHORT, ahead);
+    }
+
+    /// The answer to a request that settles how the client speaks, or that comes before that: a client opens a session, or
+    /// brings all that later revisions say with every request. `server/discover` settles nothing.
+    fn settled_here(&mut self, request: &ClientRequest) -> Option<ServerResult> {
+        match request {
+            ClientRequest::InitializeRequest(initialize) => {
+                let (result, agreed) = self.handler.open(&initialize.params);
+                self.agreed = Some(agreed);
+                return Some(result.into());
+            }
+            _ if self.agreed.is_some() || self.is_sessionless => {}
+            ClientRequest::PingRequest(_) => return Some(ServerResult::empty(())),
+            ClientRequest::DiscoverRequest(_) => {}
+            other => {
+                let missing = other.get_meta().missing_required_keys(&ProtocolVersion::V_2026_07_28);
+                self.is_sessionless = missing.is_empty();
+            }
+        }
+        None
+    }
+
+    /// Polls `call` once on this thread where it `is_short`: if that ends it, no thread has to wake another. The runtime
+    /// polls it on; what may not run on this thread leaves it.
+    fn run(
+        &self,
+        call: impl Future<Output = Option<(ServerJsonRpcMessage, Running)>> + Send + 'static,
+        is_short: bool,
+        ahead: Option<usize>,
+    ) {
+        let call = Box::pin(call);
+        let polled = if is_short { inline::poll_once(call, &self.runtime) } else { Err(call) };
+        match polled {
+            // The request is under way until its answer is posted.
+            Ok(Some((answer, _running))) => {
+                let _ = self.writer().hold_back(&answer, ahead.unwrap_or_default());
+            }
+            Ok(None) => {}
+            Err(call) => {
+                self.writer().flush_held();
+                let writer = self.writer().clone();
+                self.runtime.spawn(async move {
+                    if let Some((answer, _running)) = call.await {
+                        let _ = writer.post(&answer);
+                    }
+                });
+            }
+        }
+        inline::run_cleanups(if ahead.is_some() { ThreadLoad::Busy } else { ThreadLoad::Idle });
+    }
+}
+
+impl StdioLink {
+    /// The way to the client that reads what `writer` writes.
+    pub(super) fn new(writer: Writer) -> Self {
+        let (conversation, news, opened) = Default::default();
+        Self { writer, conversation, news, opened }
+    }
+
+    /// Tells the client of other tools once its session is open, and does not end.
+    pub(super) async fn tell_news(&self, snapshots: &ToolSnapshots) -> Infallible {
+        self.opened.notified().await;
+        self.news.tell(snapshots, self).await;
+        std::future::pending().await
+    }
+}
+
+#[async_trait]
+impl Link for StdioLink {
+    fn tell(&self, notification: ServerNotification, is_piece: bool) -> bool {
+        let message: ServerJsonRpcMessage = JsonRpcMessage::notification(notification);
+        self.writer.tell(&message, is_piece)
+    }
+
+    async fn ask(&self, form: ElicitRequestParams) -> Result<ElicitResult, String> {
+        self.conversation.ask(form, |question| self.writer.tell(question, false)).await
+    }
+}
