@@ -73,7 +73,7 @@ pub use self::secret::{KeyringEntry, SecretSource, TextOrSecret};
 pub use self::secrets::{SecretError, Secrets};
 pub use self::serve::Serve;
 pub use self::server::{McpServer, Transport};
-pub use self::source::{PackageSource, SourceError};
+pub use self::source::{Foreign, Origin, PackageSource, SourceError};
 pub use self::telemetry::TelemetryTable;
 pub use self::tool::{Argument, ArgumentType, CommandTool, EXTRA_ARGS};
 

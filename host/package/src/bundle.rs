@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::{Component as Part, Path, PathBuf};
 
-use self::naming::usable_name;
+pub(super) use self::naming::usable_name;
 use super::inventory::MANIFEST;
 use super::kind::Kind;
 use super::listing::{Listing, TreeError};

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::PackageSource;
 use super::digest::{Digest, DigestError};
 use super::disclosure::DisclosureDigests;
+use super::foreign;
 use super::kind::Kind;
 use super::oci::{Reference, SCHEME};
 use super::signature::Signer;
@@ -238,6 +239,9 @@ impl Pin {
                     // The fetch reports the error.
                     _ => source.clone(),
                 }
+            }
+            (PackageSource::Foreign(foreign), Some(resolved)) => {
+                PackageSource::Foreign(foreign::exact(foreign, resolved))
             }
             (source, _) => source.clone(),
         }

@@ -10,7 +10,7 @@ use super::Exit;
 use super::terminal::Terminal;
 use super::trusted::{self, Kept};
 use super::update::report_replaced;
-use crate::cli::install_args::{Rights, parse_source};
+use crate::cli::install_args::{Rights, Settings, parse_source};
 use crate::cli::install_consent::TerminalConsent;
 use crate::cli::install_session::{InstallSession, install_error, installed_json, signer};
 use haft::program::Agreement;
@@ -20,19 +20,25 @@ use haft_package::{Added, Addition, Digest, Expected, Installed, ProjectEntry, R
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-SOURCE is a folder with a program.toml, an archive of one (.tar.gz, .tgz, .tar), a component (.wasm), each on
-this machine or at an https:// URL, oci://REGISTRY/NAME:TAG, or git+https://HOST/REPOSITORY[@REFERENCE].
+SOURCE is a folder with a program.toml, an archive of one (.tar.gz, .tgz, .tar), a component (.wasm), an MCP bundle
+(.mcpb), each on this machine or at an https:// URL, oci://REGISTRY/NAME:TAG, git+https://HOST/REPOSITORY[@REFERENCE],
+or an MCP server of npm or PyPI: npm:NAME[@VERSION], pypi:NAME[==VERSION].
 
 Examples:
   haft add ./github
   haft add https://example.com/github-1.0.0.tar.gz
   haft add words.wasm --grant read=./docs
   haft add oci://ghcr.io/owner/words:1.1   another version: shows what is different
+  haft add npm:@modelcontextprotocol/server-filesystem --set arg=.
+  haft add pypi:mcp-server-time            its tools are mcp__mcp-server-time__…
+  haft add github.mcpb --set token=env:GITHUB_TOKEN
   haft add ../other --as mine              beside one that has plugins of the same names
   haft add                    what program.lock pins and this machine has not got")]
 pub(super) struct Add {
     /// Where it comes from; without it, what program.toml and program.lock name
     source: Option<String>,
+    #[command(flatten)]
+    settings: Settings,
     #[command(flatten)]
     rights: Rights,
     /// Call it something else than it calls itself; the names of a package's plugins begin with that then
@@ -72,7 +78,7 @@ impl Add {
     async fn add(&self, session: &InstallSession, written: &str, terminal: Terminal) -> anyhow::Result<Exit> {
         let here = std::env::current_dir()?;
         let addition = Addition {
-            source: parse_source(written, &here, session.project.folder())?,
+            source: self.settings.added(parse_source(written, &here, session.project.folder())?)?,
             name: self.name.clone(),
             expected: Expected { digest: self.digest.clone(), trust: signer(self.key.as_deref())? },
             allow_missing_programs: self.force,

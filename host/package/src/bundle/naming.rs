@@ -30,7 +30,7 @@ fn joined(name: &Name, part: &Name) -> Result<Name, BundleError> {
 }
 
 /// Converts a text to a name: lower case, with words joined by `-`.
-pub(super) fn usable_name(text: &str) -> Result<Name, BundleError> {
+pub(crate) fn usable_name(text: &str) -> Result<Name, BundleError> {
     let spelt: String =
         text.to_lowercase().chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
     let spelt: String = spelt.trim_matches('-').chars().take(Name::MAX).collect();
