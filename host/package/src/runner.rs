@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Fetching, MAX_SIZE};
 use haft_core::grant::{Grant, Root};
+use haft_core::lookup::HostPrograms;
 use haft_core::tool::{Context, Own};
 use haft_sandbox::process::{self, ExitReason, Finished, Output, ProcessSpec};
 
@@ -52,7 +53,7 @@ const REACHING_OUT: &[&str] = &[
 #[derive(Debug, thiserror::Error)]
 pub enum ProgramError {
     /// The program is not installed.
-    #[error("`{0}` is not on PATH, and what is to be fetched needs it")]
+    #[error("{}, and what is to be fetched needs it", HostPrograms::missing(.0))]
     Missing(&'static str),
     /// The program cannot be started.
     #[error("cannot run `{program}`: {why}")]
@@ -92,7 +93,7 @@ impl ProgramError {
             Self::Missing("git") => Some("install git, or name an archive of the repository"),
             Self::Missing("npm") => Some("install Node.js, which npm comes with"),
             Self::Missing("uv") => Some("`pip install uv` installs it"),
-            Self::Missing(_) => Some("install it; directories that tools may write are not searched"),
+            Self::Missing(_) => Some("install it"),
             Self::Failed { program: "git", .. } => Some("`git ls-remote URL` tells what it has"),
             _ => None,
         }

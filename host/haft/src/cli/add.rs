@@ -16,7 +16,9 @@ use crate::cli::install_session::{InstallSession, install_error, installed_json,
 use haft::program::Agreement;
 use haft_core::report::plain;
 use haft_manifest::Name;
-use haft_package::{Added, Addition, Digest, Expected, Installed, ProjectEntry, Restored, Updated};
+use haft_package::{
+    Added, Addition, Digest, Expected, Installed, PackageSource, ProjectEntry, Restored, Updated,
+};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -77,13 +79,16 @@ impl Add {
 
     async fn add(&self, session: &InstallSession, written: &str, terminal: Terminal) -> anyhow::Result<Exit> {
         let here = std::env::current_dir()?;
+        let source = self.settings.added(parse_source(written, &here, session.project.folder())?)?;
+        let shown =
+            if let PackageSource::Foreign(_) = source { source.to_string() } else { written.to_owned() };
         let addition = Addition {
-            source: self.settings.added(parse_source(written, &here, session.project.folder())?)?,
+            source,
             name: self.name.clone(),
             expected: Expected { digest: self.digest.clone(), trust: signer(self.key.as_deref())? },
             allow_missing_programs: self.force,
         };
-        let full_command = format!("haft inspect --full {}", shell_words::quote(&plain(written)));
+        let full_command = format!("haft inspect --full {}", shell_words::quote(&plain(&shown)));
         let consent = TerminalConsent { rights: &self.rights, terminal, session, here, full_command };
         let was_there = session.project.exists();
         let added = session.installer().add(addition, &consent).await.map_err(install_error)?;

@@ -78,3 +78,6 @@ fn put(from: impl Read, to: &Path, size: u64, is_executable: bool) -> Result<(),
 fn unreadable(error: rawzip::Error) -> ArchiveError {
     ArchiveError::Damaged(io::Error::other(error))
 }
+
+#[cfg(test)]
+mod tests;

@@ -49,9 +49,7 @@ pub(super) async fn make(
         _ => vec![program(tree, &run.command)?],
     };
     for word in manifest.words(&run) {
-        command.extend(
-            settings.words(word)?.into_iter().map(|word| own(tree, &word)).collect::<Result<Vec<_>, _>>()?,
-        );
+        command.extend(settings.words(&own(tree, word)?)?);
     }
     let env = environment(&settings, &run.env, tree, &mut command)?;
     let server = Server {
@@ -134,3 +132,6 @@ fn python_text(text: &str) -> String {
     // A literal of JSON is one of Python.
     serde_json::Value::from(text).to_string()
 }
+
+#[cfg(test)]
+mod tests;
