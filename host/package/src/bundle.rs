@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::{Component as Part, Path, PathBuf};
 
-pub(super) use self::naming::usable_name;
+use self::naming::usable_name;
 use super::inventory::MANIFEST;
 use super::kind::Kind;
 use super::listing::{Listing, TreeError};

@@ -14,7 +14,7 @@ use semver::{BuildMetadata, Prerelease, Version};
 
 pub use self::error::ForeignError;
 use self::written::Env;
-use crate::{FetchError, Fetching, Foreign, Origin};
+use crate::{Fetching, Foreign, Origin};
 
 /// What an MCP bundle of the older form needs.
 pub(super) const DXT: &str = "the older form of an MCP bundle is not read: its author packs it anew with \
@@ -38,7 +38,7 @@ pub(super) async fn make(
     foreign: &Foreign,
     tree: &Path,
     fetching: &Fetching<'_>,
-) -> Result<Made, FetchError> {
+) -> Result<Made, ForeignError> {
     let now = foreign.values("before").next().map_or_else(now, str::to_owned);
     let resolved = |version: &str| Some(format!("{version}{AS_OF}{now}"));
     match &foreign.origin {
@@ -62,7 +62,10 @@ fn now() -> String {
 }
 
 /// Returns the latest version in its registry; `None` for a bundle, which is in none.
-pub(super) async fn latest(foreign: &Foreign, fetching: &Fetching<'_>) -> Result<Option<String>, FetchError> {
+pub(super) async fn latest(
+    foreign: &Foreign,
+    fetching: &Fetching<'_>,
+) -> Result<Option<String>, ForeignError> {
     Ok(match &foreign.origin {
         Origin::Npm(name, _) => Some(npm::latest(name, fetching).await?),
         Origin::Pypi(name, _) => Some(pypi::latest(name, fetching).await?),

@@ -114,9 +114,9 @@ impl<'a> Runner<'a> {
         Self::with(name, fetching, fetching.grant.clone())
     }
 
-    /// The same, without network and caches: for a program that runs what was fetched.
+    /// The same, without network, caches, credentials and variables: for a program that runs what was fetched.
     pub(super) fn alone(name: &'static str, fetching: &'a Fetching<'a>) -> Result<Self, ProgramError> {
-        Self::with(name, fetching, fetching.grant.read_only().with_network(false))
+        Self::with(name, fetching, Grant::none().with_read_anywhere().with_protected_paths_of(fetching.grant))
     }
 
     fn with(name: &'static str, fetching: &'a Fetching<'a>, grant: Grant) -> Result<Self, ProgramError> {
@@ -172,6 +172,7 @@ impl<'a> Runner<'a> {
             limit,
             timeout,
             environment: reaching_out()
+                .filter(|_| self.grant.network())
                 .chain([("PATH".into(), self.fetching.access.programs.path())])
                 .collect(),
         };

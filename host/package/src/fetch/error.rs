@@ -42,7 +42,7 @@ pub enum FetchError {
     /// The download failed.
     #[error(transparent)]
     Download(#[from] DownloadError),
-    /// A program of this machine failed: `git`, `npm`, `uv`.
+    /// git failed.
     #[error(transparent)]
     Program(#[from] ProgramError),
     /// No package can be made of an MCP server of others.

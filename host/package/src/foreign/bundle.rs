@@ -12,7 +12,7 @@ use self::settings::{Settings, Word};
 use super::error::io_error;
 use super::written::{Env, Server, put, read_json};
 use super::{ForeignError, pypi, semantic};
-use crate::{FetchError, Fetching, Foreign};
+use crate::{Fetching, Foreign};
 
 /// The file that describes a bundle.
 const MANIFEST: &str = "manifest.json";
@@ -28,7 +28,7 @@ pub(super) async fn make(
     foreign: &Foreign,
     tree: &Path,
     fetching: &Fetching<'_>,
-) -> Result<Vec<String>, FetchError> {
+) -> Result<Vec<String>, ForeignError> {
     let manifest: Manifest = read_json(tree, MANIFEST)?;
     manifest.check()?;
     let settings = Settings::new(&manifest, foreign, fetching.home)?;

@@ -3,9 +3,14 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::runner::ProgramError;
+
 /// Reasons why no package can be made of an MCP server of others.
 #[derive(Debug, thiserror::Error)]
 pub enum ForeignError {
+    /// `npm`, `uv` or `python3` failed.
+    #[error(transparent)]
+    Program(#[from] ProgramError),
     /// A file cannot be read or written.
     #[error("cannot {action} `{}`: {source}", path.display())]
     Io {
@@ -63,6 +68,7 @@ impl ForeignError {
     /// Returns a hint for the user, if there is one.
     pub(crate) fn hint(&self) -> Option<String> {
         let text = match self {
+            Self::Program(error) => return error.hint().map(str::to_owned),
             Self::Commands { commands, .. } if commands.is_empty() => {
                 "a library is no server: the documentation of the server names its package"
             }

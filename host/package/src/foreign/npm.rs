@@ -13,7 +13,7 @@ use super::error::io_error;
 use super::written::{Server, read_json};
 use super::{ForeignError, added, chosen};
 use crate::runner::{MAX_OUTPUT, Runner};
-use crate::{FetchError, Fetching, Foreign};
+use crate::{Fetching, Foreign};
 
 /// What `npm` is always told: no script, no link, no message to anybody.
 const SETTINGS: &[&str] = &[
@@ -78,7 +78,7 @@ pub(super) async fn make(
     (name, version): (&str, Option<&str>),
     tree: &Path,
     fetching: &Fetching<'_>,
-) -> Result<(String, Vec<String>), FetchError> {
+) -> Result<(String, Vec<String>), ForeignError> {
     let (words, env) = added(foreign, &["bin", "scripts"])?;
     let npm = Runner::new("npm", fetching)?;
     fs::create_dir(tree).map_err(io_error("create folder", tree))?;
@@ -101,7 +101,7 @@ pub(super) async fn make(
 }
 
 /// Returns the latest version of a package.
-pub(super) async fn latest(name: &str, fetching: &Fetching<'_>) -> Result<String, FetchError> {
+pub(super) async fn latest(name: &str, fetching: &Fetching<'_>) -> Result<String, ForeignError> {
     let npm = Runner::new("npm", fetching)?;
     let arguments = ["view", "--loglevel=error", "--no-update-notifier", "--", name, "version"];
     Ok(npm.run("view", arguments, MAX_OUTPUT).await?.trim().to_owned())
@@ -133,7 +133,7 @@ async fn scripts(
     tree: &Path,
     prefix: &str,
     fetching: &Fetching<'_>,
-) -> Result<Vec<String>, FetchError> {
+) -> Result<Vec<String>, ForeignError> {
     let lock: Lock = read_json(tree, "package-lock.json")?;
     let with_scripts: Vec<&String> = lock
         .packages
@@ -145,9 +145,7 @@ async fn scripts(
         None => false,
         Some("run") => true,
         Some(_) => {
-            return Err(
-                ForeignError::Value { key: "scripts".to_owned(), why: "expected `run`".to_owned() }.into()
-            );
+            return Err(ForeignError::Value { key: "scripts".to_owned(), why: "expected `run`".to_owned() });
         }
     };
     // Optional packages of other systems are in the lock, and are not installed.
@@ -190,6 +188,31 @@ fn script(folder: &Path, is_run: bool) -> Result<String, ForeignError> {
 }
 
 #[cfg(test)]
-pub(super) fn start_of(foreign: &Foreign, name: &str, package: &str) -> Result<String, ForeignError> {
-    start(foreign, name, &serde_json::from_str(package).expect("a package.json"))
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::PackageSource;
+
+    #[test]
+    fn the_command_of_a_package_is_the_one_that_is_named_or_plain() {
+        let start = |source: &str, bin: Value| {
+            let package = json!({ "name": "@a/server", "version": "1.0.0", "bin": bin });
+            let PackageSource::Foreign(foreign) = source.parse().unwrap() else { panic!("{source}") };
+            let package = serde_json::from_value(package).unwrap();
+            start(&foreign, "@a/server", &package).map_err(|error| error.to_string())
+        };
+        let at = |file: &str| Ok(format!("./node_modules/@a/server/{file}"));
+        assert_eq!(start("npm:@a/server", json!("./dist/index.js")), at("dist/index.js"));
+        assert_eq!(start("npm:@a/server", json!({ "x": "a.js" })), at("a.js"));
+        assert_eq!(start("npm:@a/server", json!({ "x": "a.js", "y": "a.js" })), at("a.js"));
+        assert_eq!(start("npm:@a/server", json!({ "x": "a.js", "server": "b.js" })), at("b.js"));
+        let two = json!({ "x": "a.js", "y": "b.js" });
+        assert_eq!(start("npm:@a/server#bin=y", two.clone()), at("b.js"));
+        assert_eq!(start("npm:@a/server", two).unwrap_err(), "`server` has several commands: `x`, `y`");
+        assert_eq!(start("npm:@a/server", json!({})).unwrap_err(), "`server` has no command to start");
+        for outside in ["../../x.js", "/etc/x.js"] {
+            assert!(start("npm:@a/server", json!(outside)).unwrap_err().contains("leads out"), "{outside}");
+        }
+    }
 }

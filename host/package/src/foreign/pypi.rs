@@ -8,7 +8,7 @@ use super::error::io_error;
 use super::written::{Server, put, read};
 use super::{ForeignError, added, chosen, semantic};
 use crate::runner::{MAX_OUTPUT, ProgramError, Runner};
-use crate::{FetchError, Fetching, Foreign};
+use crate::{Fetching, Foreign};
 
 /// The folder of installed packages within a package.
 const SITE: &str = "site";
@@ -40,7 +40,7 @@ pub(super) async fn make(
     name: &str,
     tree: &Path,
     fetching: &Fetching<'_>,
-) -> Result<(String, Vec<String>), FetchError> {
+) -> Result<(String, Vec<String>), ForeignError> {
     let (words, env) = added(foreign, &["bin"])?;
     fs::create_dir(tree).map_err(io_error("create folder", tree))?;
     let exact = foreign.version().map(|version| format!("=={version}")).unwrap_or_default();
@@ -82,7 +82,7 @@ pub(super) async fn install(
     wanted: &str,
     tree: &Path,
     fetching: &Fetching<'_>,
-) -> Result<String, FetchError> {
+) -> Result<String, ForeignError> {
     let python = Runner::new("python3", fetching)?;
     let version = python.run("-c", ["-I", "-c", VERSION], MAX_OUTPUT).await?.trim().to_owned();
     let uv = Runner::new("uv", fetching)?;
@@ -105,7 +105,7 @@ pub(super) async fn install(
 }
 
 /// Returns the latest version that this machine's Python can use.
-pub(super) async fn latest(name: &str, fetching: &Fetching<'_>) -> Result<String, FetchError> {
+pub(super) async fn latest(name: &str, fetching: &Fetching<'_>) -> Result<String, ForeignError> {
     let file = fetching.directory.join(WANTED);
     put(&file, &format!("{name}\n"))?;
     let uv = Runner::new("uv", fetching)?;

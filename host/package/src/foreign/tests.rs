@@ -1,7 +1,5 @@
 //! What is read of other people's files, with files that look like theirs.
 
-use serde_json::{Value, json};
-
 use super::pypi::console_scripts;
 use super::*;
 use crate::PackageSource;
@@ -40,26 +38,6 @@ fn what_was_resolved_is_fetched_as_of_that_time() {
     assert_eq!(exact.to_string(), "npm:@a/b@1.2.0#arg=.&before=2026-01-02T03:04:05Z");
     assert_eq!(super::exact(&exact, resolved), exact);
     assert_eq!(resolved_version(resolved), "1.2.0");
-}
-
-#[test]
-fn the_command_of_an_npm_package_is_the_one_that_is_named_or_plain() {
-    let start = |source: &str, bin: Value| {
-        let package = json!({ "name": "@a/server", "version": "1.0.0", "bin": bin });
-        npm::start_of(&foreign(source), "@a/server", &package.to_string()).map_err(|error| error.to_string())
-    };
-    let at = |file: &str| Ok(format!("./node_modules/@a/server/{file}"));
-    assert_eq!(start("npm:@a/server", json!("./dist/index.js")), at("dist/index.js"));
-    assert_eq!(start("npm:@a/server", json!({ "x": "a.js" })), at("a.js"));
-    assert_eq!(start("npm:@a/server", json!({ "x": "a.js", "y": "a.js" })), at("a.js"));
-    assert_eq!(start("npm:@a/server", json!({ "x": "a.js", "server": "b.js" })), at("b.js"));
-    let two = json!({ "x": "a.js", "y": "b.js" });
-    assert_eq!(start("npm:@a/server#bin=y", two.clone()), at("b.js"));
-    assert_eq!(start("npm:@a/server", two).unwrap_err(), "`server` has several commands: `x`, `y`");
-    assert_eq!(start("npm:@a/server", json!({})).unwrap_err(), "`server` has no command to start");
-    for outside in ["../../x.js", "/etc/x.js"] {
-        assert!(start("npm:@a/server", json!(outside)).unwrap_err().contains("leads out"), "{outside}");
-    }
 }
 
 #[test]

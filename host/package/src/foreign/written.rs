@@ -5,13 +5,13 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::Path;
 
+use haft_manifest::Name;
 use semver::Version;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::ForeignError;
 use super::error::io_error;
-use crate::bundle::usable_name;
 use crate::inventory::MANIFEST;
 
 /// Limit on the bytes of a file of JSON that describes a package: the lock of ten thousand packages.
@@ -89,8 +89,12 @@ struct Entry {
 
 impl Server {
     /// Writes the program.toml into `folder`, which must not have one.
-    pub(super) fn write(self, folder: &Path) -> Result<(), crate::FetchError> {
-        let name = usable_name(&self.name).map_err(|error| ForeignError::Unsupported(error.to_string()))?;
+    pub(super) fn write(self, folder: &Path) -> Result<(), ForeignError> {
+        let unusable = |error| {
+            let name = haft_core::report::plain(&self.name);
+            ForeignError::Unsupported(format!("it says no name that could be used (`{name}`: {error})"))
+        };
+        let name = Name::of_text(&self.name).map_err(unusable)?;
         let program = self.command.first().filter(|word| !word.contains('/'));
         let written = Written {
             program: Program {

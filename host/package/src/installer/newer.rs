@@ -67,7 +67,9 @@ impl Installer<'_> {
     async fn newer_foreign(&self, pin: &Pin, foreign: &Foreign) -> Result<Newer, InstallError> {
         let installing = self.store.install()?;
         let fetching = self.fetching(installing.directory(), &Trust::Nobody);
-        let Some(latest) = foreign::latest(foreign, &fetching).await? else { return Ok(Newer::Unlisted) };
+        let Some(latest) = foreign::latest(foreign, &fetching).await.map_err(FetchError::from)? else {
+            return Ok(Newer::Unlisted);
+        };
         let installed = pin.resolved.as_deref().map(foreign::resolved_version).unwrap_or_default();
         let version = foreign::semantic(&latest);
         if version <= foreign::semantic(installed) {
