@@ -5,10 +5,10 @@ use std::fs;
 use std::io::Write;
 use std::process::Command;
 
+use base64::Engine;
 use serde_json::{Value, json};
 
 use super::place::{Answer, Place};
-use crate::common::own_cache;
 use crate::http::server::Server;
 
 /// An MCP server that tells its arguments, a file of its package and how long a secret is.
@@ -57,10 +57,13 @@ const SECRET: &str = "hunter2-hunter2-hunter2";
 fn zip(files: &[(&str, &[u8])]) -> Vec<u8> {
     let mut archive = rawzip::ZipArchiveWriter::new(Vec::new());
     for (path, content) in files {
-        let (mut entry, config) = archive.new_file(*path).unix_permissions(0o644).start().unwrap();
-        let mut writer = config.wrap(&mut entry);
+        let file = archive.new_file(*path).compression_method(rawzip::CompressionMethod::DEFLATE);
+        let (mut entry, config) = file.unix_permissions(0o644).start().unwrap();
+        let mut writer =
+            config.wrap(flate2::write::DeflateEncoder::new(&mut entry, flate2::Compression::fast()));
         writer.write_all(content).unwrap();
-        let (_, descriptor) = writer.finish().unwrap();
+        let (encoder, descriptor) = writer.finish().unwrap();
+        encoder.finish().unwrap();
         entry.finish(descriptor).unwrap();
     }
     archive.finish().unwrap()
@@ -203,7 +206,8 @@ const SCRIPT: &str = r#"
 const fs = require("fs");
 let said = "wrote nothing elsewhere";
 try { fs.writeFileSync(process.env.HOME + "/work/elsewhere", ""); said = "wrote elsewhere"; } catch {}
-const socket = require("net").connect(Number(fs.readFileSync(__dirname + "/port", "utf8")), "127.0.0.1");
+const port = Number(fs.readFileSync(process.env.HOME + "/work/port", "utf8"));
+const socket = require("net").connect(port, "127.0.0.1");
 const end = (text) => { fs.writeFileSync(__dirname + "/ran", said + ", " + text); process.exit(0); };
 socket.on("connect", () => end("connected")).on("error", () => end("connected nowhere"));
 "#;
@@ -220,20 +224,25 @@ fn npm_registry(versions: &'static [&'static str]) -> Server {
                 json!({ "name": name, "version": version, "bin": "index.js", "dependencies": { "helper": "1.0.0" } })
             }
         };
-        if let Some((_, file)) = path.rsplit_once("/-/") {
-            let port = host.rsplit(':').next().unwrap_or_default();
+        let packed = |version: &str| {
             let files: &[(&str, &str)] = match name {
-                "helper" => &[("script.js", SCRIPT), ("port", port)],
+                "helper" => &[("script.js", SCRIPT)],
                 _ => &[("index.js", NODE)],
             };
-            return Some(("application/gzip", tarball(&package(file.strip_suffix(".tgz")?), files)));
+            tarball(&package(version), files)
+        };
+        if let Some((_, file)) = path.rsplit_once("/-/") {
+            return Some(("application/gzip", packed(file.strip_suffix(".tgz")?)));
         }
         let versions = if name == "helper" { &["1.0.0"] } else { versions };
         let mut all =
             json!({ "name": name, "dist-tags": { "latest": versions.last() }, "versions": {}, "time": {} });
         for version in versions {
             let mut entry = package(version);
-            entry["dist"] = json!({ "tarball": format!("http://{host}/{name}/-/{version}.tgz") });
+            let digest = ring::digest::digest(&ring::digest::SHA512, &packed(version));
+            let digest = format!("sha512-{}", base64::engine::general_purpose::STANDARD.encode(digest));
+            let tarball = format!("http://{host}/{name}/-/{version}.tgz");
+            entry["dist"] = json!({ "tarball": tarball, "integrity": digest });
             entry["hasInstallScript"] = json!(name == "helper");
             all["versions"][version] = entry;
             all["time"][version] = json!("2025-01-01T00:00:00.000Z");
@@ -249,7 +258,7 @@ fn with_registry(place: &Place, server: &Server, arguments: &[&str]) -> Answer {
         (format!("http://{}/", server.address), format!("http://{}/simple", server.address));
     let mut command = place.command(arguments);
     command.env("npm_config_registry", registry).env("UV_DEFAULT_INDEX", index).env("no_proxy", "127.0.0.1");
-    command.env("XDG_CACHE_HOME", own_cache(place.home())).env_remove("NODE_EXTRA_CA_CERTS");
+    command.env("XDG_CACHE_HOME", place.home().join("cache")).env_remove("NODE_EXTRA_CA_CERTS");
     Answer::from(command.output().unwrap())
 }
 
@@ -296,6 +305,7 @@ fn scripts_that_a_person_asks_for_run_confined() {
         return;
     }
     let (place, server) = (Place::new(), npm_registry(&["1.0.0"]));
+    place.write("port", server.address.port().to_string());
     let add = ["add", "npm:@haft-test/teller@1.0.0", "--run-scripts", "--yes"];
     with_registry(&place, &server, &add).ends(0, "the install script of `helper 1.0.0` was run");
     let said = fs::read_to_string(place.kept()[0].join("tree/node_modules/helper/ran")).unwrap();

@@ -15,7 +15,7 @@ use super::{ForeignError, added, chosen};
 use crate::runner::{MAX_OUTPUT, Runner};
 use crate::{Fetching, Foreign};
 
-/// What `npm` is always told: no script, no link, no message to anybody.
+/// What `npm` is always told: no script, no link, no message to anybody, and a lock that is the same from every mirror.
 const SETTINGS: &[&str] = &[
     "--ignore-scripts",
     "--no-bin-links",
@@ -25,6 +25,7 @@ const SETTINGS: &[&str] = &[
     "--no-update-notifier",
     "--omit=dev",
     "--save-exact",
+    "--omit-lockfile-registry-resolved",
     "--loglevel=error",
 ];
 

@@ -77,10 +77,8 @@ fn page(rest: &str) -> Option<String> {
 /// Whether a path reads like a registry's reference: `ghcr.io/owner/name:1.0`.
 fn names_a_registry(path: &str) -> bool {
     let host = path.split_once('/').map_or("", |(host, _)| host);
-    !host.starts_with(['.', '~'])
-        && host.contains(['.', ':'])
-        && !host.starts_with("npm:")
-        && !host.starts_with("pypi:")
+    let is_other = ["npm:", "pypi:", "mcp:"].iter().any(|scheme| host.starts_with(scheme));
+    !host.starts_with(['.', '~']) && host.contains(['.', ':']) && !is_other
 }
 
 #[cfg(test)]
@@ -106,6 +104,7 @@ mod tests {
             "./words",
             "words.wasm",
             "npm:@a/b",
+            "mcp:io.test/a",
             "oci://ghcr.io/a/b",
             "git+https://github.com/a/b",
             "https://github.com/a/b.git",

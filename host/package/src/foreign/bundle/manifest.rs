@@ -177,7 +177,7 @@ impl Manifest {
 
     /// Returns the variables of the server that are a setting as a whole.
     pub(super) fn variables_of(&self, key: &str) -> Vec<String> {
-        let whole = super::settings::placeholder(key);
+        let whole = format!("${{user_config.{key}}}");
         self.run().env.into_iter().filter(|(_, value)| *value == whole).map(|(name, _)| name).collect()
     }
 }

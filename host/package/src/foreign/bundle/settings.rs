@@ -39,11 +39,6 @@ pub(super) enum Word {
     Variable(String),
 }
 
-/// Returns what stands for a setting in a text.
-pub(super) fn placeholder(key: &str) -> String {
-    format!("${{user_config.{key}}}")
-}
-
 impl<'a> Settings<'a> {
     /// Reads the values that `foreign` has for the settings of `manifest`.
     pub(super) fn new(manifest: &'a Manifest, foreign: &Foreign, home: &Path) -> Result<Self, ForeignError> {
