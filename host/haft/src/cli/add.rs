@@ -22,8 +22,8 @@ use haft_package::{
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-SOURCE is a folder with a program.toml, an archive of one (.tar.gz, .tgz, .tar), a component (.wasm), an MCP bundle
-(.mcpb), each on this machine or at an https:// URL, oci://REGISTRY/NAME:TAG, git+https://HOST/REPOSITORY[@REFERENCE],
+SOURCE is a folder with a program.toml, an archive of one (.tar.gz, .tgz, .tar), a component (.wasm) or an MCP bundle
+(.mcpb), each on this machine or at an https:// URL; oci://REGISTRY/NAME:TAG, git+https://HOST/REPOSITORY[@REFERENCE];
 or an MCP server of npm or PyPI: npm:NAME[@VERSION], pypi:NAME[==VERSION].
 
 Examples:
@@ -40,9 +40,9 @@ pub(super) struct Add {
     /// Where it comes from; without it, what program.toml and program.lock name
     source: Option<String>,
     #[command(flatten)]
-    settings: Settings,
-    #[command(flatten)]
     rights: Rights,
+    #[command(flatten)]
+    settings: Settings,
     /// Call it something else than it calls itself; the names of a package's plugins begin with that then
     #[arg(long = "as", alias = "name", value_name = "NAME", requires = "source")]
     name: Option<Name>,
