@@ -137,9 +137,12 @@ pub(super) fn semantic(text: &str) -> Version {
         let fits = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
         text.chars().map(fits).collect::<String>().trim_matches('-').to_owned()
     };
-    let is_before = rest.starts_with(['a', 'b', 'r', 'c', '-']) || rest.starts_with("dev");
+    let is_before = rest.starts_with(['a', 'b', 'r', 'c', '-']);
     let further = numbers.get(3..).unwrap_or_default().join(".");
-    let (pre, build) = if is_before {
+    let (pre, build) = if rest.starts_with("dev") {
+        // Before all others: a number comes before a word.
+        (format!("0.{}", plain(rest)), further)
+    } else if is_before {
         (plain(rest), further)
     } else {
         (String::new(), format!("{further}-{}", plain(rest)))
