@@ -5,6 +5,7 @@
 
 mod add;
 mod consent;
+mod foreign;
 mod hostile;
 mod keep;
 mod place;

@@ -115,8 +115,10 @@ const HOMES: &[(&str, &[&str])] = &[
             "haft/src/cli/log",
             "haft/src/cli/sessions.rs",
             "page/src",
+            "package/src/foreign.rs",
         ],
     ),
+    ("rawzip::", &["package/src/archive"]),
     ("redb::", &["state/src/store.rs", "state/src/store"]),
     ("rustyline::", &["haft/src/cli/chat"]),
     (

@@ -61,7 +61,7 @@ pub use self::secrets::{SecretError, Secrets};
 use self::section::Section;
 pub use self::serve::{CallerProof, CallerTable, JwtAlgorithm, JwtTable, KeysAt, Serve};
 pub use self::server::{McpServer, Transport};
-pub use self::source::{PackageSource, SourceError};
+pub use self::source::{Foreign, Origin, PackageSource, SourceError};
 use self::table::{FromTable, table};
 pub use self::tool::{Argument, ArgumentType, CommandTool, EXTRA_ARGS};
 pub use self::wrapped::Wrapped;

@@ -63,11 +63,25 @@ impl Name {
     /// The folder's name as a program's: lower case, words joined by `-`.
     pub fn of_folder(folder: &Path) -> Self {
         let folder = folder.canonicalize().unwrap_or_default();
-        let name = folder.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
-        let clean: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
-        let name: String = clean.trim_matches('-').chars().take(Self::MAX).collect();
+        let name = spelt(&folder.file_name().unwrap_or_default().to_string_lossy());
         Self(if name.is_empty() { "my-program".into() } else { name })
     }
+
+    /// Any text as a name, spelt in the same way.
+    ///
+    /// # Errors
+    /// Nothing of it can be a part of a name, or it begins with a character that no name begins with.
+    pub fn of_text(text: &str) -> Result<Self, NameError> {
+        spelt(text).parse()
+    }
+}
+
+/// A text in lower case, its words joined by `-`, no longer than a name.
+fn spelt(text: &str) -> String {
+    let fits = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
+    let spelt: String = text.chars().map(fits).collect();
+    let spelt: String = spelt.trim_matches('-').chars().take(Name::MAX).collect();
+    spelt.trim_end_matches('-').to_owned()
 }
 
 impl ToolName {

@@ -16,7 +16,7 @@ table! {
     pub struct Package = "[[packages]]" {
         /// its own name, or another that you gave it, with which the names of its plugins begin then
         pub name: Located<Name>,
-        /// a folder, an archive, `https://…`, `oci://…` or `git+https://…`
+        /// a folder, an archive, `https://…`, `oci://…`, `git+https://…`, `npm:…`, `pypi:…` or an MCP bundle
         #[also("path", "url", "component", "from")]
         pub source: Located<PackageSource>,
         /// default true

@@ -1,12 +1,15 @@
 //! Where a package comes from, as a person writes it. Looks at the text alone: nothing is opened,
 //! asked or resolved.
 
+mod foreign;
+
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use haft_core::net::is_loopback;
 
+pub use self::foreign::{Foreign, Origin};
 use super::entry::Entry;
 use super::table::{FromValue, Kind};
 use super::values::{check_url as is_url, host_of};
@@ -30,6 +33,8 @@ pub enum PackageSource {
         /// A branch, a tag or a commit; the repository's own default without one.
         reference: Option<String>,
     },
+    /// An MCP server as others distribute it: of npm, PyPI or in an MCP bundle.
+    Foreign(Foreign),
 }
 
 /// Why a text is not a [`PackageSource`].
@@ -42,7 +47,7 @@ pub enum SourceError {
     #[error("a source has at most {MAX_LENGTH} bytes and no control characters")]
     Text,
     /// A scheme that means nothing here.
-    #[error("expected a path, `https://…`, `oci://…` or `git+https://…`")]
+    #[error("expected a path, `https://…`, `oci://…`, `git+https://…`, `npm:…` or `pypi:…`")]
     Scheme,
     /// git by way of ssh, for which haft has no keys.
     #[error(
@@ -62,6 +67,25 @@ pub enum SourceError {
     /// Not the name of a commit, branch or tag.
     #[error("expected a branch, a tag or a commit after `@`: letters, digits, `.`, `_`, `-`, `/`")]
     Reference,
+    /// Not a package of npm.
+    #[error(
+        "expected `npm:NAME` or `npm:NAME@VERSION` with an exact version such as `1.2.0`; without one it is the latest"
+    )]
+    Npm,
+    /// Not a package of PyPI.
+    #[error(
+        "expected `pypi:NAME` or `pypi:NAME==VERSION` with an exact version such as `1.2.0`; without one it is the latest"
+    )]
+    Pypi,
+    /// Not a pair after `#`.
+    #[error("expected `KEY=VALUE` pairs after `#`, joined by `&`; `%26` stands for a `&`, `%23` for a `#`")]
+    Setting,
+    /// A name of a registry of MCP servers.
+    #[error(
+        "haft asks no registry of MCP servers: add the package that the registry names for it, as `npm:NAME`, \
+         `pypi:NAME` or the `.mcpb` file"
+    )]
+    NoRegistry,
 }
 
 impl FromStr for PackageSource {
@@ -73,6 +97,9 @@ impl FromStr for PackageSource {
         }
         if text.len() > MAX_LENGTH || text.contains(char::is_control) {
             return Err(SourceError::Text);
+        }
+        if let Some(foreign) = Foreign::parse(text) {
+            return foreign.map(Self::Foreign);
         }
         match text.split_once("://") {
             None if text.contains("git@") => Err(SourceError::Ssh),
@@ -108,6 +135,7 @@ impl fmt::Display for PackageSource {
             Self::Oci(reference) => write!(f, "oci://{reference}"),
             Self::Git { url, reference: None } => write!(f, "git+{url}"),
             Self::Git { url, reference: Some(reference) } => write!(f, "git+{url}@{reference}"),
+            Self::Foreign(foreign) => foreign.fmt(f),
         }
     }
 }

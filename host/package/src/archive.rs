@@ -2,6 +2,8 @@
 //! below one new folder; refuses every other kind of entry and every archive over the limits. Parses the tar
 //! headers in raw mode: the library's own mode buffers names of any length.
 
+pub(super) mod zip;
+
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -30,6 +32,8 @@ pub(super) enum Form {
     Component,
     Tar,
     Gzip,
+    /// Read for MCP bundles only.
+    Zip,
 }
 
 /// Reasons why an archive cannot be unpacked.
@@ -69,6 +73,7 @@ pub(super) fn form(path: &Path) -> io::Result<Option<Form>> {
     Ok(match head.as_slice() {
         [0, b'a', b's', b'm', ..] => Some(Form::Component),
         [0x1f, 0x8b, ..] => Some(Form::Gzip),
+        [b'P', b'K', 3, 4, ..] => Some(Form::Zip),
         _ if is_tar => Some(Form::Tar),
         _ => None,
     })
@@ -90,7 +95,7 @@ fn pass(file: &Path, form: Form, to: Option<&Path>) -> Result<(), ArchiveError> 
     let reader = BufReader::new(File::open(file).map_err(ArchiveError::Damaged)?);
     match form {
         Form::Gzip => unpack_tar(Bounded::new(Members::new(reader)), to),
-        Form::Tar | Form::Component => unpack_tar(Bounded::new(reader), to),
+        Form::Tar | Form::Component | Form::Zip => unpack_tar(Bounded::new(reader), to),
     }
 }
 

@@ -12,11 +12,16 @@ pub use self::settings::Fetching;
 use super::archive::{self, Form};
 use super::download;
 use super::folder;
+use super::foreign;
 use super::git;
 use super::listing::{Listing, TreeError};
 use super::oci::{self, Reference};
 use super::signature::{self, Statement, Subject, Verdict};
 use super::{Digest, MAX_SIZE, PackageSource};
+use haft_manifest::Foreign;
+
+/// The folder of a package's files in the directory of a fetch.
+const TREE: &str = "tree";
 
 /// Fetched content, in [`Fetching::directory`].
 #[derive(Debug)]
@@ -36,6 +41,8 @@ pub struct Fetched {
     pub verdict: Verdict,
     /// Files of the folder that are not part of the package.
     pub left_out: Vec<String>,
+    /// What a person should know of a package that was made of an MCP server of others, one sentence each.
+    pub notes: Vec<String>,
 }
 
 /// The format of fetched content.
@@ -50,6 +57,9 @@ pub enum Content {
 /// Fetches `source`.
 pub async fn fetch(source: &PackageSource, fetching: &Fetching<'_>) -> Result<Fetched, FetchError> {
     let raw = fetch_raw(source, fetching).await?;
+    if let PackageSource::Foreign(foreign) = source {
+        return raw.made(foreign, fetching).await;
+    }
     let (directory, expected) = (fetching.directory.to_owned(), fetching.expected.clone());
     let source_text = source.to_string();
     let opened = run_blocking(move || raw.open(&directory, &source_text, expected.as_ref()));
@@ -124,21 +134,18 @@ async fn fetch_raw(source: &PackageSource, fetching: &Fetching<'_>) -> Result<Ra
             let (folder, commit) = git::clone(url, reference.as_deref(), fetching).await?;
             Ok(Raw { resolved: Some(commit), ..Raw::folder(folder, fetching, &what)? })
         }
+        PackageSource::Foreign(foreign) => match foreign.archive() {
+            Some(archive) => Box::pin(fetch_raw(&archive, fetching)).await,
+            None => Raw::folder(fetching.directory.join(TREE), fetching, &what),
+        },
     }
 }
 
 impl Raw {
     /// Checks the digest before the content: unexpected bytes are never unpacked.
     fn open(self, directory: &Path, source: &str, expected: Option<&Digest>) -> Result<Fetched, FetchError> {
-        let check = |found: &Digest| match expected {
-            Some(expected) if expected != found => Err(FetchError::Digest {
-                source_text: source.to_owned(),
-                found: found.clone(),
-                expected: expected.clone(),
-            }),
-            _ => Ok(()),
-        };
-        let tree = directory.join("tree");
+        let check = |found: &Digest| check(found, expected, source);
+        let tree = directory.join(TREE);
         let (resolved, verdict) = (self.resolved, self.verdict);
         if self.is_folder {
             if !self.path.join(super::inventory::MANIFEST).is_file() {
@@ -149,25 +156,92 @@ impl Raw {
             let kept = listing.digest();
             check(&kept)?;
             let content = Content::Tree(tree, listing);
-            return Ok(Fetched { content, digest: kept.clone(), kept, size, resolved, verdict, left_out });
+            return Ok(Fetched {
+                content,
+                digest: kept.clone(),
+                kept,
+                size,
+                resolved,
+                verdict,
+                left_out,
+                notes: Vec::new(),
+            });
         }
         let failed = |source| FetchError::Io { action: "read", path: self.path.clone(), source };
         let (digest, size) = Digest::of_file(&self.path, MAX_SIZE).map_err(failed)?;
         check(&digest)?;
         match archive::form(&self.path).map_err(failed)? {
             None => Err(FetchError::Form(haft_core::report::plain(without_query(source)))),
+            Some(Form::Zip) => Err(FetchError::Zip(haft_core::report::plain(without_query(source)))),
             Some(Form::Component) => {
                 let (content, kept) = (Content::Component(self.path), digest.clone());
-                Ok(Fetched { content, digest, kept, size, resolved, verdict, left_out: Vec::new() })
+                Ok(Fetched {
+                    content,
+                    digest,
+                    kept,
+                    size,
+                    resolved,
+                    verdict,
+                    left_out: Vec::new(),
+                    notes: Vec::new(),
+                })
             }
             Some(form) => {
                 let top = archive::unpack(&self.path, form, &tree)?;
                 let (listing, size) = Listing::from_folder(&top)?;
                 let kept = listing.digest();
                 let content = Content::Tree(top, listing);
-                Ok(Fetched { content, digest, kept, size, resolved, verdict, left_out: Vec::new() })
+                Ok(Fetched {
+                    content,
+                    digest,
+                    kept,
+                    size,
+                    resolved,
+                    verdict,
+                    left_out: Vec::new(),
+                    notes: Vec::new(),
+                })
             }
         }
+    }
+}
+
+impl Raw {
+    /// Makes a package of an MCP server of others. The digest of a bundle is checked before its content; a package of npm
+    /// or PyPI has none before it is installed.
+    async fn made(self, foreign: &Foreign, fetching: &Fetching<'_>) -> Result<Fetched, FetchError> {
+        let (source, tree) = (foreign.to_string(), fetching.directory.join(TREE));
+        let (path, expected, to) = (self.path, fetching.expected.clone(), tree.clone());
+        let (verdict, is_file) = (self.verdict, !self.is_folder);
+        let unpack = move || {
+            let failed = |source| FetchError::Io { action: "read", path: path.clone(), source };
+            let (digest, _) = Digest::of_file(&path, MAX_SIZE).map_err(failed)?;
+            check(&digest, expected.as_ref(), &source)?;
+            archive::zip::unpack(&path, &to)?;
+            Ok::<_, FetchError>(digest)
+        };
+        let digest = if is_file { Some(run_blocking(unpack).await?) } else { None };
+        let made = foreign::make(foreign, &tree, fetching).await?;
+        let listed = tree.clone();
+        let (listing, size) = run_blocking(move || Listing::from_folder(&listed)).await?;
+        let kept = listing.digest();
+        if digest.is_none() {
+            check(&kept, fetching.expected.as_ref(), &foreign.to_string())?;
+        }
+        let (digest, content) = (digest.unwrap_or_else(|| kept.clone()), Content::Tree(tree, listing));
+        let (resolved, notes) = (made.resolved, made.notes);
+        Ok(Fetched { content, digest, kept, size, resolved, verdict, left_out: Vec::new(), notes })
+    }
+}
+
+fn check(found: &Digest, expected: Option<&Digest>, source: &str) -> Result<(), FetchError> {
+    match expected {
+        Some(expected) if expected != found => Err(FetchError::Digest {
+            source_text: source.to_owned(),
+            found: found.clone(),
+            expected: expected.clone(),
+        }),
+        _ => Ok(()),
     }
 }
 

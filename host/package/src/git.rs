@@ -1,35 +1,14 @@
 //! Fetches one commit of a git repository with this machine's git, confined like any other child process. Runs
 //! nothing that the repository contains: no hook, no filter, no submodule.
 
-use std::convert::Infallible;
 use std::ffi::{OsStr, OsString};
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::PathBuf;
 
-use tokio_util::sync::CancellationToken;
-
-use super::{Fetching, MAX_SIZE, Step};
-use haft_core::grant::{Grant, Root};
-use haft_core::tool::{Context, Own};
-use haft_sandbox::process::{self, ExitReason, Finished, Output, ProcessSpec};
-
-/// Time limit of one git command.
-const TIMEOUT: Duration = Duration::from_mins(5);
-
-/// Characters kept of git's output: its error is in the last lines.
-const MAX_OUTPUT: usize = 4000;
+use super::runner::{MAX_OUTPUT, ProgramError, Runner};
+use super::{Fetching, Step};
 
 /// Characters kept of a list of branches and tags: about fifty thousand refs.
 const MAX_LIST: usize = 4 << 20;
-
-/// Limit on the bytes of a repository while it is fetched: its files, and once more packed.
-const MAX_CHECKOUT: u64 = 2 * MAX_SIZE;
-
-/// Interval between two size checks.
-const SIZE_POLL_INTERVAL: Duration = Duration::from_millis(500);
-
-/// Limit on the counted files; a repository with more is too large.
-const MAX_FILES: usize = 100_000;
 
 /// Settings that leave git no program to run and no other transport to use.
 const SETTINGS: &[&str] = &[
@@ -48,37 +27,12 @@ const SETTINGS: &[&str] = &[
     "protocol.https.allow=always",
 ];
 
-/// Reasons why a repository cannot be fetched.
-#[derive(Debug, thiserror::Error)]
-pub enum GitError {
-    /// git is not installed.
-    #[error("`git` is not on PATH, and the package is in a git repository")]
-    Missing,
-    /// git cannot be started.
-    #[error("cannot run `git`: {0}")]
-    Start(String),
-    /// git failed.
-    #[error("`git {action}` failed: {why}")]
-    Failed {
-        /// The git command.
-        action: &'static str,
-        /// Its error output.
-        why: String,
-    },
-    /// git exceeded its time limit.
-    #[error("`git {0}` was not done within {most} minutes", most = TIMEOUT.as_secs() / 60)]
-    TimedOut(&'static str),
-    /// The repository exceeds the size limit.
-    #[error("the repository has more than {} MiB", MAX_CHECKOUT >> 20)]
-    TooLarge,
-}
-
 /// Fetches one commit of the repository at `url`. Returns its folder and the commit's id.
 pub(super) async fn clone(
     url: &str,
     reference: Option<&str>,
     fetching: &Fetching<'_>,
-) -> Result<(PathBuf, String), GitError> {
+) -> Result<(PathBuf, String), ProgramError> {
     fetching.progress.report(Step::Started { what: url, total: None });
     let cloned = Git::new(url, fetching).map(|git| async move { git.clone(url, reference).await });
     let cloned = match cloned {
@@ -91,7 +45,7 @@ pub(super) async fn clone(
 
 /// Lists `HEAD`, the branches and the tags of the repository at `url` by their full names, each with its
 /// commit. An annotated tag is also listed as `NAME^{}` with the commit that it points to.
-pub(super) async fn refs(url: &str, fetching: &Fetching<'_>) -> Result<Vec<(String, String)>, GitError> {
+pub(super) async fn refs(url: &str, fetching: &Fetching<'_>) -> Result<Vec<(String, String)>, ProgramError> {
     let git = Git::new(url, fetching)?;
     let listed = git.run("ls-remote", ["--quiet", "--", url].into_iter().map(OsStr::new)).await?;
     let line = |line: &str| line.split_once('\t').map(|(commit, name)| (name.to_owned(), commit.to_owned()));
@@ -112,25 +66,19 @@ pub(super) fn commit_of(refs: &[(String, String)], reference: Option<&str>) -> O
 }
 
 struct Git<'a> {
-    program: PathBuf,
-    fetching: &'a Fetching<'a>,
-    grant: Grant,
+    runner: Runner<'a>,
     folder: PathBuf,
     /// Whether the repository is on this machine; git distrusts such a repository by default.
     is_local: bool,
 }
 
 impl<'a> Git<'a> {
-    fn new(url: &str, fetching: &'a Fetching<'a>) -> Result<Self, GitError> {
-        let program = fetching.access.programs.find("git").ok_or(GitError::Missing)?;
-        let root = Root::resolve(Path::new("/"), fetching.directory)
-            .map_err(|error| GitError::Start(error.to_string()))?;
-        let grant = fetching.grant.clone().with_write(root.clone()).with_workspace(root);
+    fn new(url: &str, fetching: &'a Fetching<'a>) -> Result<Self, ProgramError> {
         let folder = fetching.directory.join("repository");
-        Ok(Self { program, fetching, grant, folder, is_local: url.starts_with("file:") })
+        Ok(Self { runner: Runner::new("git", fetching)?, folder, is_local: url.starts_with("file:") })
     }
 
-    async fn clone(&self, url: &str, reference: Option<&str>) -> Result<(PathBuf, String), GitError> {
+    async fn clone(&self, url: &str, reference: Option<&str>) -> Result<(PathBuf, String), ProgramError> {
         let folder = self.folder.as_os_str();
         let quietly = ["--quiet", "--template=", "--"].map(OsStr::new);
         self.run("init", quietly.into_iter().chain([folder])).await?;
@@ -146,7 +94,7 @@ impl<'a> Git<'a> {
         &self,
         action: &'static str,
         more: impl IntoIterator<Item = &'o OsStr>,
-    ) -> Result<String, GitError> {
+    ) -> Result<String, ProgramError> {
         let mut arguments: Vec<OsString> = Vec::new();
         let local = self.is_local.then_some("protocol.file.allow=always");
         for setting in SETTINGS.iter().copied().chain(local) {
@@ -159,92 +107,6 @@ impl<'a> Git<'a> {
         arguments.push(action.into());
         arguments.extend(more.into_iter().map(Into::into));
         let limit = if action == "ls-remote" { MAX_LIST } else { MAX_OUTPUT };
-        let finished = self.start(action, arguments, limit).await?;
-        let Finished { end, mut stdout, stderr, .. } = finished;
-        match end {
-            ExitReason::Exited(status) if status.success() => Ok(stdout.render(limit)),
-            ExitReason::Exited(_) => {
-                let why = stderr.map(|mut stderr| stderr.render(MAX_OUTPUT)).unwrap_or_default();
-                let hints =
-                    self.grant.closed_in(&why).into_iter().filter_map(|closed| closed.hint("`[sandbox]`"));
-                let hints: String = hints.map(|hint| format!("\nhint: {hint}")).collect();
-                let why = haft_core::report::plain(&haft_core::net::one_line(&why)) + &hints;
-                Err(GitError::Failed { action, why })
-            }
-            ExitReason::TimedOut => Err(GitError::TimedOut(action)),
-            ExitReason::Cancelled => Err(GitError::TooLarge),
-        }
+        self.runner.run(action, arguments, limit).await
     }
-
-    async fn start(
-        &self,
-        action: &'static str,
-        arguments: Vec<OsString>,
-        limit: usize,
-    ) -> Result<Finished, GitError> {
-        let (program, timeout) = (self.program.clone(), TIMEOUT);
-        let job = ProcessSpec {
-            program,
-            arguments,
-            input: Vec::new(),
-            output: Output::Separate,
-            limit,
-            timeout,
-            environment: reaching_out()
-                .into_iter()
-                .chain([("PATH".into(), self.fetching.access.programs.path())])
-                .collect(),
-        };
-        let (owner, cancel) = (Own::default(), CancellationToken::new());
-        let context = Context { cancel: &cancel, ..owner.context(&self.grant) };
-        let running = process::run(self.fetching.confiner, &job, action, &context);
-        let watching = async {
-            while !is_larger(self.fetching.directory, MAX_CHECKOUT) {
-                tokio::time::sleep(SIZE_POLL_INTERVAL).await;
-            }
-            cancel.cancel();
-            std::future::pending::<Infallible>().await
-        };
-        tokio::select! {
-            finished = running => finished.map_err(|error| GitError::Start(error.to_string())),
-            never = watching => match never {},
-        }
-    }
-}
-
-/// Environment variables that git may read: trusted certificates and proxies.
-const REACHING_OUT: &[&str] = &[
-    "GIT_SSL_CAINFO",
-    "GIT_SSL_CAPATH",
-    "SSL_CERT_FILE",
-    "SSL_CERT_DIR",
-    "https_proxy",
-    "HTTPS_PROXY",
-    "all_proxy",
-    "ALL_PROXY",
-    "no_proxy",
-    "NO_PROXY",
-];
-
-fn reaching_out() -> Vec<(OsString, OsString)> {
-    REACHING_OUT.iter().filter_map(|name| Some((name.into(), std::env::var_os(name)?))).collect()
-}
-
-/// Reports whether the files below `directory` have more than `most` bytes, or are more than [`MAX_FILES`].
-fn is_larger(directory: &Path, most: u64) -> bool {
-    let (mut size, mut files, mut folders) = (0, 0, vec![directory.to_owned()]);
-    while let Some(folder) = folders.pop() {
-        // Files that are created or removed during the walk are counted by the next check.
-        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-            let Ok(metadata) = entry.metadata() else { continue };
-            (size, files) = (size + metadata.len(), files + 1);
-            if size > most || files > MAX_FILES {
-                return true;
-            }
-            if metadata.is_dir() {
-                folders.push(entry.path());
-            }
-        }
-    }
-    false
 }

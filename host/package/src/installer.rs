@@ -52,10 +52,10 @@ pub struct Installer<'a> {
     pub access: &'a Access,
     /// Receives the progress of downloads.
     pub progress: &'a Progress,
-    /// Confines `git` to `git_grant`.
+    /// Confines `git`, `npm` and `uv` to `fetch_grant`.
     pub confiner: &'a Confiner,
-    /// The rights of `git` during a fetch, besides writing its temporary directory.
-    pub git_grant: &'a Grant,
+    /// The rights of `git`, `npm` and `uv` during a fetch, besides writing its temporary directory.
+    pub fetch_grant: &'a Grant,
     /// Lists the tools of content that is not installed yet.
     pub tools: &'a dyn ToolLister,
 }

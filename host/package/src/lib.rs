@@ -1,4 +1,5 @@
-//! Packages: finds, checks, installs and stores other people's plugins. Runs none of their code.
+//! Packages: finds, checks, installs and stores other people's plugins. Runs none of their code, but the scripts of npm packages where
+//! a person asked for that.
 //!
 //! - [`Installer`]: adds, restores, updates and removes the entries of a [`Project`], with the caller's
 //!   [`Consent`].
@@ -13,6 +14,7 @@ mod download;
 pub mod edit;
 mod fetch;
 mod folder;
+mod foreign;
 mod git;
 mod installer;
 mod inventory;
@@ -23,6 +25,7 @@ mod parts;
 mod progress;
 mod project;
 mod request;
+mod runner;
 pub mod signature;
 mod store;
 mod tags;
@@ -32,6 +35,7 @@ use serde::{Deserialize, Serialize};
 pub use self::bundle::{Bundle, BundleError, Offered, OfferedPlugin};
 pub use self::digest::{Digest, DigestError, Hasher};
 pub use self::fetch::{Content, FetchError, Fetched, Fetching, fetch};
+pub use self::foreign::ForeignError;
 pub use self::installer::{
     Added, Addition, Candidate, Consent, Decision, Expected, InstallError, Installed, Installer, Newer,
     Operation, Previous, Proposal, Restored, ToolLister, UpdateReason, Updated, source_stem,
@@ -44,7 +48,7 @@ pub use self::project::{Change, Project, ProjectEntry, ProjectError, Unchanged};
 pub use self::request::{Limit, Request, more};
 pub use self::store::{Held, Installing, Store, StoreError, SweepError, Swept, SweptEntry};
 pub use haft_core::skill::Skill;
-pub use haft_manifest::{PackageSource, SourceError};
+pub use haft_manifest::{Foreign, Origin, PackageSource, SourceError};
 
 /// Limit on the bytes of one fetched file, and of all files of one package: ten times a component that contains
 /// a Python interpreter.

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::digest::{Digest, DigestError};
 use super::disclosure::DisclosureDigests;
+use super::foreign;
 use super::oci::{Reference, SCHEME};
 use super::signature::Signer;
 use super::{Kind, PackageSource};
@@ -237,6 +238,9 @@ impl Pin {
                     // The fetch reports the error.
                     _ => source.clone(),
                 }
+            }
+            (PackageSource::Foreign(foreign), Some(resolved)) => {
+                PackageSource::Foreign(foreign::exact(foreign, resolved))
             }
             (source, _) => source.clone(),
         }

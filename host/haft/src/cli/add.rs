@@ -10,24 +10,30 @@ use super::Exit;
 use super::terminal::Terminal;
 use super::trusted::{self, Kept};
 use super::update::report_replaced;
-use crate::cli::install_args::{Rights, parse_source};
+use crate::cli::install_args::{Rights, Settings, parse_source};
 use crate::cli::install_consent::TerminalConsent;
 use crate::cli::install_session::{InstallSession, install_error, installed_json, signer};
 use haft::program::Agreement;
 use haft_core::report::plain;
 use haft_manifest::Name;
-use haft_package::{Added, Addition, Digest, Expected, Installed, ProjectEntry, Restored, Updated};
+use haft_package::{
+    Added, Addition, Digest, Expected, Installed, PackageSource, ProjectEntry, Restored, Updated,
+};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-SOURCE is a folder with a program.toml, an archive of one (.tar.gz, .tgz, .tar), a component (.wasm), each on
-this machine or at an https:// URL, oci://REGISTRY/NAME:TAG, or git+https://HOST/REPOSITORY[@REFERENCE].
+SOURCE is a folder with a program.toml, an archive of one (.tar.gz, .tgz, .tar), a component (.wasm) or an MCP bundle
+(.mcpb), each on this machine or at an https:// URL; oci://REGISTRY/NAME:TAG, git+https://HOST/REPOSITORY[@REFERENCE];
+or an MCP server of npm or PyPI: npm:NAME[@VERSION], pypi:NAME[==VERSION].
 
 Examples:
   haft add ./github
   haft add https://example.com/github-1.0.0.tar.gz
   haft add words.wasm --grant read=./docs
   haft add oci://ghcr.io/owner/words:1.1   another version: shows what is different
+  haft add npm:@modelcontextprotocol/server-filesystem --set arg=.
+  haft add pypi:mcp-server-time            its tools are mcp__mcp-server-time__…
+  haft add github.mcpb --set token=env:GITHUB_TOKEN
   haft add ../other --as mine              beside one that has plugins of the same names
   haft add                    what program.lock pins and this machine has not got")]
 pub(super) struct Add {
@@ -35,6 +41,8 @@ pub(super) struct Add {
     source: Option<String>,
     #[command(flatten)]
     rights: Rights,
+    #[command(flatten)]
+    settings: Settings,
     /// Call it something else than it calls itself; the names of a package's plugins begin with that then
     #[arg(long = "as", alias = "name", value_name = "NAME", requires = "source")]
     name: Option<Name>,
@@ -71,13 +79,16 @@ impl Add {
 
     async fn add(&self, session: &InstallSession, written: &str, terminal: Terminal) -> anyhow::Result<Exit> {
         let here = std::env::current_dir()?;
+        let source = self.settings.added(parse_source(written, &here, session.project.folder())?)?;
+        let shown =
+            if let PackageSource::Foreign(_) = source { source.to_string() } else { written.to_owned() };
         let addition = Addition {
-            source: parse_source(written, &here, session.project.folder())?,
+            source,
             name: self.name.clone(),
             expected: Expected { digest: self.digest.clone(), trust: signer(self.key.as_deref())? },
             allow_missing_programs: self.force,
         };
-        let full_command = format!("haft inspect --full {}", shell_words::quote(&plain(written)));
+        let full_command = format!("haft inspect --full {}", shell_words::quote(&plain(&shown)));
         let consent = TerminalConsent { rights: &self.rights, terminal, session, here, full_command };
         let was_there = session.project.exists();
         let added = session.installer().add(addition, &consent).await.map_err(install_error)?;

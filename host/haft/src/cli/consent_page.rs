@@ -121,6 +121,9 @@ impl Page<'_> {
             );
             sheet.line("left out", DIM, &text);
         }
+        for (index, note) in self.candidate.fetched.notes.iter().enumerate() {
+            sheet.line(if index == 0 { "notes" } else { "" }, WARNING, &clean(note));
+        }
         let Some(bundle) = &self.candidate.offered.bundle else { return };
         if let Some(ignored) = bundle.ignored_servers() {
             sheet.line("ignored", WARNING, &ignored);

@@ -9,7 +9,9 @@ use super::consent_page::is_grantable;
 use super::terminal::Hinted;
 use haft_core::grant::{Right, RightError, normalise};
 use haft_core::report::plain;
-use haft_package::{Offered, PackageSource, Request};
+use haft_package::{Foreign, Offered, Origin, PackageSource, Request};
+
+mod mistaken;
 
 /// Which rights, and whether to ask.
 #[derive(Clone, Debug, Args)]
@@ -27,6 +29,39 @@ pub(super) struct Rights {
     /// Show texts, scripts and changes whole, however long they are
     #[arg(long)]
     pub(super) full: bool,
+}
+
+/// What a source of an MCP server is to be told.
+#[derive(Clone, Debug, Args)]
+pub(super) struct Settings {
+    /// A setting of an MCP server of npm, PyPI or a bundle: `arg=WORD` and `env=VARIABLE` of the first two, the
+    /// bundle's own otherwise. They become a part of the source, after `#`
+    #[arg(long, value_name = "KEY=VALUE", requires = "source")]
+    set: Vec<String>,
+    /// Run the install scripts of npm packages, confined and without network; they are off otherwise
+    #[arg(long, requires = "source")]
+    run_scripts: bool,
+}
+
+impl Settings {
+    /// `source` with these settings.
+    pub(super) fn added(&self, source: PackageSource) -> anyhow::Result<PackageSource> {
+        let pair = |text: &String| match text.split_once('=') {
+            Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+            _ => Err(anyhow::anyhow!("`--set` expects `KEY=VALUE`")),
+        };
+        let mut settings = self.set.iter().map(pair).collect::<anyhow::Result<Vec<_>>>()?;
+        settings.extend(self.run_scripts.then(|| ("scripts".to_owned(), "run".to_owned())));
+        match source {
+            source if settings.is_empty() => Ok(source),
+            PackageSource::Foreign(mut foreign) => {
+                foreign.settings.extend(settings);
+                // What cannot be written down is refused here.
+                Ok(PackageSource::Foreign(foreign).to_string().parse()?)
+            }
+            _ => anyhow::bail!("`--set` and `--run-scripts` are for `npm:NAME`, `pypi:NAME` and MCP bundles"),
+        }
+    }
 }
 
 /// Something that is granted by hand.
@@ -140,34 +175,27 @@ fn path_from(path: &str, here: &Path, folder: &Path) -> anyhow::Result<String> {
 
 /// The source for the program.toml of `folder`, from a path relative to `here`.
 pub(super) fn parse_source(text: &str, here: &Path, folder: &Path) -> anyhow::Result<PackageSource> {
+    if !here.join(text).exists()
+        && let Some((what, way_out)) = mistaken::what_is(text)
+    {
+        return Err(Hinted::new(format!("`{}` is {what}", plain(text)), way_out).into());
+    }
     let source: PackageSource =
         text.parse().map_err(|error| anyhow::anyhow!("invalid source `{}`: {error}", plain(text)))?;
     match source {
+        PackageSource::Foreign(Foreign { origin: Origin::File(path), settings }) => {
+            let path =
+                path.to_str().ok_or_else(|| anyhow::anyhow!("invalid source: its path is not UTF-8"))?;
+            let origin = Origin::File(path_from(path, here, folder)?.into());
+            Ok(PackageSource::Foreign(Foreign { origin, settings }))
+        }
         PackageSource::Path(path) => {
             let path =
                 path.to_str().ok_or_else(|| anyhow::anyhow!("invalid source: its path is not UTF-8"))?;
-            if names_a_registry(path) && !here.join(path).exists() {
-                let hint = match path.split_once('/') {
-                    Some((host, _)) if FORGES.contains(&host) => {
-                        format!("of a repository: `git+https://{path}`")
-                    }
-                    _ => format!("of a registry: `oci://{path}`"),
-                };
-                return Err(Hinted::new(format!("no file or folder `{path}`"), hint).into());
-            }
             Ok(PackageSource::Path(path_from(path, here, folder)?.into()))
         }
         other => Ok(other),
     }
-}
-
-/// Hosts of git repositories that people name without a scheme. None of them is a registry: those have hosts of their own.
-const FORGES: &[&str] = &["github.com", "gitlab.com", "codeberg.org", "bitbucket.org"];
-
-/// Whether a path reads like a registry's reference: `ghcr.io/owner/name:1.0`.
-fn names_a_registry(path: &str) -> bool {
-    let host = path.split_once('/').map_or("", |(host, _)| host);
-    !host.starts_with(['.', '~']) && host.contains(['.', ':'])
 }
 
 #[cfg(test)]

@@ -74,7 +74,10 @@ impl Update {
             match self.update(session, &entry, terminal).await {
                 Ok(Outcome::Same) => {
                     terminal.message(format_args!("`{name}` is up to date"));
-                    has_versions |= matches!(entry.source, PackageSource::Oci(_) | PackageSource::Git { .. });
+                    has_versions |= matches!(
+                        entry.source,
+                        PackageSource::Oci(_) | PackageSource::Git { .. } | PackageSource::Foreign(_)
+                    );
                 }
                 Ok(Outcome::Updated(described)) => updated.push(described),
                 Ok(Outcome::Declined) => {

@@ -96,6 +96,11 @@ impl Dirs {
         caches::written(&self.sandbox_caches.join(format!("{name}-{key}")))
     }
 
+    /// Those of `npm` and `uv` while they fetch packages.
+    pub(super) fn caches_of_fetches(&self) -> PathBuf {
+        caches::written(&self.sandbox_caches.join("packages"))
+    }
+
     /// Where the journal is: below [`Self::state`].
     pub fn journal(&self) -> PathBuf {
         self.state.join("journal")

@@ -375,10 +375,11 @@ fn replaced(sealed: &Closed) -> &'static str {
     if sealed.why == Why::Denied { "what `deny` closes" } else { "the file that says what tools may do" }
 }
 
-/// What `git` may do while a package is fetched, besides writing where it is fetched to: it has the credentials that the
-/// program's tools have.
-pub(super) fn git(manifest: &Manifest, dirs: &Dirs, allow: &[Allow]) -> anyhow::Result<Grant> {
+/// What `git`, `npm` and `uv` may do while a package is fetched, besides writing where it is fetched to: they have the
+/// credentials that the program's tools have, and caches that no tool writes.
+pub(super) fn fetch(manifest: &Manifest, dirs: &Dirs, allow: &[Allow]) -> anyhow::Result<Grant> {
     let grant = with_credentials(Grant::none().with_read_anywhere().with_network(true), manifest);
+    let grant = grant.with_caches(root(&dirs.caches_of_fetches())?);
     let opened = allow.iter().filter(|allow| allow.plugin.is_none()).filter_map(|allow| match allow.right {
         Right::Credentials(store) => Some(store),
         _ => None,

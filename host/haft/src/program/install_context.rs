@@ -27,9 +27,9 @@ pub struct InstallContext {
     pub progress: Progress,
     /// What `bash` and commands of the program may do.
     pub sandbox: Grant,
-    /// What `git` may do while it fetches.
-    pub git_grant: Grant,
-    /// What holds both to it.
+    /// What `git`, `npm` and `uv` may do while they fetch.
+    pub fetch_grant: Grant,
+    /// What holds all of them to it.
     pub confiner: Confiner,
     options: Options,
     declared: Vec<Grant>,
@@ -43,12 +43,12 @@ impl InstallContext {
         let mut grants = Grants::new(manifest, &dirs, &options.allow)?;
         let sandbox = grants.sandbox(None)?.tools;
         let declared = grants.plugins(&sandbox)?;
-        let (git_grant, store) = (grants::git(manifest, &dirs, &options.allow)?, Store::new(&dirs.store));
+        let (fetch_grant, store) = (grants::fetch(manifest, &dirs, &options.allow)?, Store::new(&dirs.store));
         let credentials = CredentialFiles::from_environment(&dirs.home);
         let access = Access { credentials, programs: HostPrograms::of(&sandbox), ..Access::default() };
         let (confiner, engine) = (options.confiner.clone().unwrap_or_default(), OnceLock::new());
         let (options, progress) = (options.clone(), Progress::default());
-        Ok(Self { dirs, store, access, progress, sandbox, git_grant, confiner, options, declared, engine })
+        Ok(Self { dirs, store, access, progress, sandbox, fetch_grant, confiner, options, declared, engine })
     }
 
     /// What installs into `project`, with the tools listed by components that run without rights.
@@ -60,7 +60,7 @@ impl InstallContext {
             access: &self.access,
             progress: &self.progress,
             confiner: &self.confiner,
-            git_grant: &self.git_grant,
+            fetch_grant: &self.fetch_grant,
             tools: self,
         }
     }

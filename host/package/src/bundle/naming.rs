@@ -29,11 +29,7 @@ fn joined(name: &Name, part: &Name) -> Result<Name, BundleError> {
     joined.parse().map_err(|error| BundleError::Called { name: name.clone(), joined, error })
 }
 
-/// Converts a text to a name: lower case, with words joined by `-`.
+/// Converts a text to a name.
 pub(super) fn usable_name(text: &str) -> Result<Name, BundleError> {
-    let spelt: String =
-        text.to_lowercase().chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
-    let spelt: String = spelt.trim_matches('-').chars().take(Name::MAX).collect();
-    let spelt = spelt.trim_end_matches('-');
-    spelt.parse().map_err(|error| BundleError::Name { text: haft_core::report::plain(text), error })
+    Name::of_text(text).map_err(|error| BundleError::Name { text: haft_core::report::plain(text), error })
 }

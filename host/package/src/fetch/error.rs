@@ -6,9 +6,10 @@ use std::path::PathBuf;
 use crate::Digest;
 use crate::archive::ArchiveError;
 use crate::download::DownloadError;
-use crate::git::GitError;
+use crate::foreign::{self, ForeignError};
 use crate::listing::TreeError;
 use crate::oci::{NotAReference, OciError};
+use crate::runner::ProgramError;
 use crate::signature::SignatureError;
 
 /// Reasons why a package cannot be fetched.
@@ -43,7 +44,10 @@ pub enum FetchError {
     Download(#[from] DownloadError),
     /// git failed.
     #[error(transparent)]
-    Git(#[from] GitError),
+    Program(#[from] ProgramError),
+    /// No package can be made of an MCP server of others.
+    #[error(transparent)]
+    Foreign(#[from] ForeignError),
     /// The archive cannot be unpacked.
     #[error(transparent)]
     Archive(#[from] ArchiveError),
@@ -56,6 +60,9 @@ pub enum FetchError {
     /// The bytes are neither a component nor an archive.
     #[error("`{0}` is neither a WebAssembly component nor a tar archive")]
     Form(String),
+    /// The bytes are a zip archive, and the name is not that of an MCP bundle.
+    #[error("`{0}` is a zip archive: haft reads those whose names end with `.mcpb`, which are MCP bundles")]
+    Zip(String),
     /// The digest differs from the expected digest.
     #[error("`{source_text}` is {found}, and {expected} was expected")]
     Digest {
@@ -72,10 +79,12 @@ impl FetchError {
     /// Returns a hint for the user, if there is one.
     pub fn hint(&self) -> Option<String> {
         let text = match self {
-            Self::Git(GitError::Missing) => "install git, or name an archive of the repository",
-            Self::Git(GitError::Failed { .. }) => "`git ls-remote URL` tells what it has",
-            Self::NoManifest(_) => "`haft init` writes one; a component alone is named by its file",
+            Self::Program(error) => return error.hint().map(str::to_owned),
+            Self::Foreign(error) => return error.hint(),
+            Self::NoManifest(folder) => return Some(foreign::what_is(folder)),
             Self::Digest { .. } => "what is served has changed; do not install it unless you know why",
+            Self::Zip(name) if name.ends_with(".dxt") => foreign::DXT,
+            Self::Zip(_) => "a package is packed as `.tar.gz`; `haft pack` does it",
             Self::Signature { error, .. } => error.hint(),
             Self::Oci(error) => return error.hint(),
             Self::Reference(error) => return Some(error.hint()),

@@ -1,4 +1,4 @@
-//! The settings of a fetch: directories, required signer and digest, and the confinement of `git`.
+//! The settings of a fetch: directories, required signer and digest, and the confinement of `git`, `npm` and `uv`.
 
 use std::path::Path;
 
@@ -25,8 +25,8 @@ pub struct Fetching<'a> {
     pub access: &'a Access,
     /// The required signer.
     pub trust: &'a Trust,
-    /// Confines `git` to `grant`.
+    /// Confines `git`, `npm` and `uv` to `grant`.
     pub confiner: &'a Confiner,
-    /// The rights of `git` besides writing `directory`.
+    /// The rights of these programs besides writing `directory`.
     pub grant: &'a Grant,
 }

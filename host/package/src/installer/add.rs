@@ -6,7 +6,7 @@ use super::{
 };
 use crate::oci::Reference;
 use crate::signature::Trust;
-use crate::{Offered, PackageSource, ProjectEntry, ProjectError};
+use crate::{Offered, Origin, PackageSource, ProjectEntry, ProjectError};
 use haft_manifest::Name;
 
 /// The arguments of [`Installer::add`].
@@ -141,6 +141,14 @@ fn is_same_place(one: &PackageSource, other: &PackageSource) -> bool {
             };
             repository(one).is_some_and(|one| repository(other) == Some(one))
         }
+        (PackageSource::Foreign(one), PackageSource::Foreign(other)) => match (&one.origin, &other.origin) {
+            (Origin::Npm(one, _), Origin::Npm(other, _)) | (Origin::Pypi(one, _), Origin::Pypi(other, _)) => {
+                one == other
+            }
+            (Origin::File(_), Origin::File(_)) => true,
+            (Origin::Url(one), Origin::Url(other)) => without_numbers(one) == without_numbers(other),
+            _ => false,
+        },
         _ => false,
     }
 }

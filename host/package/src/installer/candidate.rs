@@ -95,7 +95,7 @@ impl Installer<'_> {
             access: self.access,
             trust,
             confiner: self.confiner,
-            grant: self.git_grant,
+            grant: self.fetch_grant,
         }
     }
 }

@@ -5,7 +5,7 @@ use super::{InstallError, Installer, source_stem};
 use crate::oci::{self, Reference, SCHEME};
 use crate::signature::Trust;
 use crate::tags::{VersionTag, later};
-use crate::{Content, FetchError, Kind, Offered, PackageSource, Pin, git};
+use crate::{Content, FetchError, Foreign, Kind, Offered, PackageSource, Pin, foreign, git};
 
 /// The result of [`Installer::newer`].
 #[derive(Clone, Debug, PartialEq)]
@@ -43,6 +43,7 @@ impl Installer<'_> {
             PackageSource::Path(_) | PackageSource::Url(_) => return Ok(Newer::Unlisted),
             PackageSource::Git { reference, .. } => reference.as_deref(),
             PackageSource::Oci(_) => tag(&pin.source),
+            PackageSource::Foreign(foreign) => return self.newer_foreign(pin, foreign).await,
         };
         let is_version = used.is_some_and(|used| VersionTag::parse(used).is_some());
         let is_exact = used.is_none_or(|used| pin.resolved.as_deref() == Some(used)) && is_fixed(&pin.source);
@@ -59,6 +60,27 @@ impl Installer<'_> {
             (true, _) => Newer::Moved,
             (false, true) => Newer::Unlisted,
             (false, false) => Newer::Nothing,
+        })
+    }
+
+    /// Looks for a version newer than `pin` of an MCP server of others.
+    async fn newer_foreign(&self, pin: &Pin, foreign: &Foreign) -> Result<Newer, InstallError> {
+        let installing = self.store.install()?;
+        let fetching = self.fetching(installing.directory(), &Trust::Nobody);
+        let Some(latest) = foreign::latest(foreign, &fetching).await.map_err(FetchError::from)? else {
+            return Ok(Newer::Unlisted);
+        };
+        let installed = pin.resolved.as_deref().map(foreign::resolved_version).unwrap_or_default();
+        let version = foreign::semantic(&latest);
+        if version <= foreign::semantic(installed) {
+            return Ok(Newer::Nothing);
+        }
+        // A source without a version is followed by adding it again.
+        let newer = if foreign.version().is_some() { foreign.at(&latest) } else { foreign.clone() };
+        Ok(Newer::Version {
+            version,
+            source: PackageSource::Foreign(newer),
+            is_renamed: self.is_renamed(pin),
         })
     }
 
@@ -117,7 +139,7 @@ fn is_fixed(source: &PackageSource) -> bool {
     match source {
         PackageSource::Git { reference, .. } => reference.is_some(),
         PackageSource::Oci(reference) => reference.contains('@'),
-        PackageSource::Path(_) | PackageSource::Url(_) => false,
+        PackageSource::Path(_) | PackageSource::Url(_) | PackageSource::Foreign(_) => false,
     }
 }
 

@@ -1,0 +1,193 @@
+//! MCP servers as others distribute them, made into packages: a folder with a program.toml that starts the server.
+//! What comes after is as for any package. npm and uv install what is fetched, with install scripts off.
+
+mod bundle;
+mod error;
+mod npm;
+mod pypi;
+mod written;
+
+use std::path::Path;
+
+use jiff::Timestamp;
+use semver::{BuildMetadata, Prerelease, Version};
+
+pub use self::error::ForeignError;
+use self::written::Env;
+use crate::{Fetching, Foreign, Origin};
+
+/// What an MCP bundle of the older form needs.
+pub(super) const DXT: &str = "the older form of an MCP bundle is not read: its author packs it anew with \
+                              `npx @anthropic-ai/mcpb pack` and `manifest_version` 0.3 or 0.4";
+
+/// Between a version and the time when it was resolved, in program.lock.
+const AS_OF: &str = " as of ";
+
+/// What was made.
+#[derive(Debug, Default)]
+pub(super) struct Made {
+    /// The version and the time when it was resolved: later versions of what it depends on are not used where the same
+    /// is fetched again.
+    pub(super) resolved: Option<String>,
+    /// See [`crate::Fetched::notes`].
+    pub(super) notes: Vec<String>,
+}
+
+/// Makes a package in the folder `tree`, which exists for a bundle alone: the files of its archive.
+pub(super) async fn make(
+    foreign: &Foreign,
+    tree: &Path,
+    fetching: &Fetching<'_>,
+) -> Result<Made, ForeignError> {
+    let now = foreign.values("before").next().map_or_else(now, str::to_owned);
+    let resolved = |version: &str| Some(format!("{version}{AS_OF}{now}"));
+    match &foreign.origin {
+        Origin::Npm(name, version) => {
+            let (version, notes) = npm::make(foreign, (name, version.as_deref()), tree, fetching).await?;
+            Ok(Made { resolved: resolved(&version), notes })
+        }
+        Origin::Pypi(name, _) => {
+            let (version, notes) = pypi::make(foreign, name, tree, fetching).await?;
+            Ok(Made { resolved: resolved(&version), notes })
+        }
+        Origin::File(_) | Origin::Url(_) => {
+            Ok(Made { resolved: None, notes: bundle::make(foreign, tree, fetching).await? })
+        }
+    }
+}
+
+fn now() -> String {
+    let now = Timestamp::from_second(Timestamp::now().as_second());
+    now.unwrap_or(Timestamp::UNIX_EPOCH).to_string()
+}
+
+/// Returns the latest version in its registry; `None` for a bundle, which is in none.
+pub(super) async fn latest(
+    foreign: &Foreign,
+    fetching: &Fetching<'_>,
+) -> Result<Option<String>, ForeignError> {
+    Ok(match &foreign.origin {
+        Origin::Npm(name, _) => Some(npm::latest(name, fetching).await?),
+        Origin::Pypi(name, _) => Some(pypi::latest(name, fetching).await?),
+        Origin::File(_) | Origin::Url(_) => None,
+    })
+}
+
+/// Returns the source of exactly what `resolved`, of [`Made`], says.
+pub(super) fn exact(foreign: &Foreign, resolved: &str) -> Foreign {
+    let Some((version, now)) = resolved.split_once(AS_OF) else { return foreign.clone() };
+    let mut exact = foreign.at(version);
+    exact.settings.retain(|(key, _)| key != "before");
+    exact.settings.push(("before".to_owned(), now.to_owned()));
+    exact
+}
+
+/// Returns the version in `resolved`, of [`Made`].
+pub(super) fn resolved_version(resolved: &str) -> &str {
+    resolved.split_once(AS_OF).map_or(resolved, |(version, _)| version)
+}
+
+/// Returns the words and variables that the settings of a package of npm or PyPI add to its command. `own` are the
+/// settings that the caller reads itself.
+fn added(foreign: &Foreign, own: &[&str]) -> Result<(Vec<String>, Vec<(String, Env)>), ForeignError> {
+    let (mut words, mut env) = (Vec::new(), Vec::new());
+    for (key, value) in &foreign.settings {
+        match key.split_once('.') {
+            _ if key == "arg" => words.push(value.clone()),
+            _ if key == "env" => env.push((value.clone(), Env::variable(value))),
+            Some(("env", name)) => env.push((name.to_owned(), Env::Text(value.clone()))),
+            _ if key == "before" || own.contains(&key.as_str()) => {}
+            _ => {
+                let known = ["arg", "env", "env.NAME"].iter().chain(own).map(|key| (*key).to_owned());
+                return Err(ForeignError::Setting { key: key.clone(), known: known.collect() });
+            }
+        }
+    }
+    Ok((words, env))
+}
+
+/// Chooses the command that starts the server among those of a package: the one that is named, the only one, or the
+/// one with the package's name.
+fn chosen<T: PartialEq>(foreign: &Foreign, name: &str, all: Vec<(String, T)>) -> Result<T, ForeignError> {
+    let names: Vec<String> = all.iter().map(|(name, _)| name.clone()).collect();
+    let is_alone = all.iter().all(|(_, target)| all.first().is_some_and(|(_, first)| first == target));
+    let wanted = foreign.values("bin").next();
+    let is_meant = |command: &str| match wanted {
+        Some(wanted) => command == wanted,
+        None => is_alone || command == name,
+    };
+    let found = all.into_iter().find(|(command, _)| is_meant(command));
+    found
+        .map(|(_, target)| target)
+        .ok_or_else(|| ForeignError::Commands { name: name.to_owned(), commands: names })
+}
+
+/// Converts a version of PyPI or of an author to a semantic one: at most three numbers count, further ones and what
+/// comes after a release are build metadata.
+pub(super) fn semantic(text: &str) -> Version {
+    if let Ok(version) = Version::parse(text) {
+        return version;
+    }
+    let text = text.rsplit_once('!').map_or(text, |(_, text)| text).trim_start_matches('v');
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (release, rest) = text.split_at_checked(end).unwrap_or((text, ""));
+    let numbers: Vec<&str> = release.split('.').filter(|number| !number.is_empty()).collect();
+    let number = |at: usize| numbers.get(at).and_then(|number| number.parse().ok()).unwrap_or_default();
+    let plain = |text: &str| {
+        let fits = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
+        text.chars().map(fits).collect::<String>().trim_matches('-').to_owned()
+    };
+    let is_before = rest.starts_with(['a', 'b', 'r', 'c', '-']);
+    let further = numbers.get(3..).unwrap_or_default().join(".");
+    let (pre, build) = if rest.starts_with("dev") {
+        // Before all others: a number comes before a word.
+        (format!("0.{}", plain(rest)), further)
+    } else if is_before {
+        (plain(rest), further)
+    } else {
+        (String::new(), format!("{further}-{}", plain(rest)))
+    };
+    Version {
+        major: number(0),
+        minor: number(1),
+        patch: number(2),
+        pre: Prerelease::new(&pre).unwrap_or_default(),
+        build: BuildMetadata::new(build.trim_matches('-')).unwrap_or_default(),
+    }
+}
+
+/// Says what a folder without a program.toml is, and how to come to one.
+pub(super) fn what_is(folder: &Path) -> String {
+    let has = |file: &str| folder.join(file).is_file();
+    let kinds: &[(&str, &str)] = &[
+        (
+            ".claude-plugin/plugin.json",
+            "it is a plugin of another program, which haft does not read; add its MCP servers one by one \
+             (`haft add npm:NAME`, `haft add pypi:NAME`)",
+        ),
+        (
+            "plugin.json",
+            "it is a plugin of another program, which haft does not read; add its MCP servers one by one \
+             (`haft add npm:NAME`, `haft add pypi:NAME`)",
+        ),
+        (
+            "manifest.json",
+            "an MCP bundle is added packed: `npx @anthropic-ai/mcpb pack` makes the `.mcpb` of a folder",
+        ),
+        (
+            "package.json",
+            "a package of npm is added by its name, `haft add npm:NAME`; a server that is not published is an \
+             `[[mcp_servers]]` entry with its command",
+        ),
+        (
+            "pyproject.toml",
+            "a package of PyPI is added by its name, `haft add pypi:NAME`; a server that is not published is an \
+             `[[mcp_servers]]` entry with its command",
+        ),
+    ];
+    let known = kinds.iter().find(|(file, _)| has(file)).map(|(_, way_out)| *way_out);
+    known.unwrap_or("`haft init` writes one; a component alone is named by its file").to_owned()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,137 @@
+//! MCP bundles (`.mcpb`): manifest.json says how the server is started, and which settings it has.
+
+mod manifest;
+mod settings;
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use self::manifest::{Kind, Manifest};
+use self::settings::{Settings, Word};
+use super::error::io_error;
+use super::written::{Env, Server, put, read_json};
+use super::{ForeignError, pypi, semantic};
+use crate::{Fetching, Foreign};
+
+/// The file that describes a bundle.
+const MANIFEST: &str = "manifest.json";
+
+/// The script that sets variables with paths of the package.
+const START: &str = "start.sh";
+
+/// The variable of the folder that the bundle is unpacked to.
+const FOLDER: &str = "${__dirname}";
+
+/// Makes a package of an unpacked bundle; returns notes for the person.
+pub(super) async fn make(
+    foreign: &Foreign,
+    tree: &Path,
+    fetching: &Fetching<'_>,
+) -> Result<Vec<String>, ForeignError> {
+    let manifest: Manifest = read_json(tree, MANIFEST)?;
+    manifest.check()?;
+    let settings = Settings::new(&manifest, foreign, fetching.home)?;
+    let mut notes = settings.notes();
+    let run = manifest.run();
+    let mut command = match manifest.server.kind {
+        Kind::Uv => {
+            let python = pypi::install(foreign, "pyproject.toml", tree, fetching).await?;
+            notes.push(pypi::note(&python));
+            let entry = python_text(&manifest.server.entry_point);
+            let code = format!(
+                "import runpy\n\nentry = os.path.join(here, {entry})\nsys.path.insert(0, os.path.dirname(entry))\n\
+                 runpy.run_path(entry, run_name='__main__')"
+            );
+            put(&tree.join(pypi::START), &pypi::launcher(&python, &code))?;
+            pypi::command()
+        }
+        _ => vec![program(tree, &run.command)?],
+    };
+    for word in manifest.words(&run) {
+        command.extend(settings.words(&own(tree, word)?)?);
+    }
+    let env = environment(&settings, &run.env, tree, &mut command)?;
+    let server = Server {
+        name: manifest.name.clone(),
+        version: semantic(&manifest.version),
+        description: Some(manifest.description.clone()),
+        author: Some(manifest.author.name.clone()),
+        license: manifest.license.clone(),
+        command,
+        env,
+    };
+    server.write(tree)?;
+    Ok(notes)
+}
+
+/// Returns the program that starts the server: its own file, which becomes executable, or one on PATH.
+fn program(tree: &Path, written: &str) -> Result<String, ForeignError> {
+    let written = if written == "python" { "python3" } else { written };
+    let word = own(tree, written)?;
+    if let Some(file) = word.strip_prefix("./") {
+        let file = tree.join(file);
+        fs::set_permissions(&file, Permissions::from_mode(0o555))
+            .map_err(io_error("make executable", &file))?;
+    }
+    Ok(word)
+}
+
+/// Returns a word with `./` before a file or folder of the package.
+fn own(tree: &Path, word: &str) -> Result<String, ForeignError> {
+    if let Some(path) = word.strip_prefix(FOLDER).and_then(|rest| rest.strip_prefix('/')) {
+        return Ok(format!("./{path}"));
+    }
+    if word.contains(FOLDER) {
+        return Err(ForeignError::Unsupported(format!(
+            "a word of its command, `{}`, has the bundle's folder in the middle: haft knows it at the beginning alone",
+            haft_core::report::plain(word)
+        )));
+    }
+    let is_own = word.contains('/') && !word.starts_with(['/', '.', '~', '-']) && tree.join(word).exists();
+    Ok(if is_own { format!("./{word}") } else { word.to_owned() })
+}
+
+/// Returns the variables of the server. Those with a path of the package are set by a script, before the command.
+fn environment(
+    settings: &Settings<'_>,
+    written: &[(String, String)],
+    tree: &Path,
+    command: &mut Vec<String>,
+) -> Result<Vec<(String, Env)>, ForeignError> {
+    let (mut env, mut exports) = (Vec::new(), String::new());
+    for (name, value) in written {
+        match settings.variable(name, value)? {
+            None => {}
+            Some(Word::Text(text)) if text.contains(FOLDER) => {
+                let parts: Vec<_> =
+                    text.split(FOLDER).map(|part| shell_words::quote(part).into_owned()).collect();
+                let is_name = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+                if !is_name {
+                    return Err(ForeignError::Unsupported("a variable of it has an odd name".to_owned()));
+                }
+                exports += &format!("export {name}={}\n", parts.join("\"$here\""));
+            }
+            Some(Word::Text(text)) => env.push((name.clone(), Env::Text(text))),
+            Some(Word::Variable(variable)) => env.push((name.clone(), Env::variable(&variable))),
+        }
+    }
+    if !exports.is_empty() {
+        let script = format!(
+            "#!/bin/sh\n# Written by haft: variables with paths of this folder.\nhere=$(dirname -- \"$0\")\n{exports}exec \"$@\"\n"
+        );
+        put(&tree.join(START), &script)?;
+        program(tree, &format!("{FOLDER}/{START}"))?;
+        command.insert(0, format!("./{START}"));
+    }
+    Ok(env)
+}
+
+/// A text as a literal of Python.
+fn python_text(text: &str) -> String {
+    // A literal of JSON is one of Python.
+    serde_json::Value::from(text).to_string()
+}
+
+#[cfg(test)]
+mod tests;

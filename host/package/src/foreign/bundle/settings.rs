@@ -1,0 +1,227 @@
+//! The settings of an MCP bundle (`user_config`), with the values that the source gives them, and the texts of
+//! manifest.json with the values in them. A sensitive value is never here: its server gets it from a variable of haft.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use haft_core::report::plain;
+use haft_core::secret::is_credential;
+use haft_manifest::Variable;
+use serde_json::Value as Json;
+
+use super::ForeignError;
+use super::manifest::{Field, FieldKind, Manifest};
+use crate::Foreign;
+
+/// What names a variable as the place of a sensitive value.
+const VARIABLE: &str = "env:";
+
+/// The values of all settings that have one.
+#[derive(Debug)]
+pub(super) struct Settings<'a> {
+    values: BTreeMap<&'a str, Value>,
+    /// `${HOME}` and the like.
+    places: Vec<(String, String)>,
+}
+
+#[derive(Clone, Debug)]
+enum Value {
+    Texts(Vec<String>),
+    /// Of a sensitive setting: a variable of haft.
+    Variable(String),
+}
+
+/// A word or the value of a variable.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Word {
+    Text(String),
+    /// A variable of haft.
+    Variable(String),
+}
+
+impl<'a> Settings<'a> {
+    /// Reads the values that `foreign` has for the settings of `manifest`.
+    pub(super) fn new(manifest: &'a Manifest, foreign: &Foreign, home: &Path) -> Result<Self, ForeignError> {
+        let fields = &manifest.user_config;
+        if let Some((key, _)) = foreign.settings.iter().find(|(key, _)| !fields.contains_key(key)) {
+            return Err(ForeignError::Setting { key: key.clone(), known: fields.keys().cloned().collect() });
+        }
+        let mut settings = Self { values: BTreeMap::new(), places: places(home) };
+        let mut missing = Vec::new();
+        for (key, field) in fields {
+            let given: Vec<String> = foreign.values(key).map(str::to_owned).collect();
+            let variables = manifest.variables_of(key);
+            // The author may have forgotten to say so.
+            let is_sensitive = field.sensitive || variables.iter().any(|name| is_credential(name));
+            let value = if is_sensitive {
+                variable(key, field, &given, variables.first())?.map(Value::Variable)
+            } else {
+                settings.texts(key, field, given)?.map(Value::Texts)
+            };
+            match value {
+                Some(value) => drop(settings.values.insert(key, value)),
+                None if field.required => missing.push(described(key, field)),
+                None => {}
+            }
+        }
+        if missing.is_empty() { Ok(settings) } else { Err(ForeignError::Missing(missing)) }
+    }
+
+    /// Says which variables have the sensitive values.
+    pub(super) fn notes(&self) -> Vec<String> {
+        let note = |(key, value): (&&str, &Value)| match value {
+            Value::Variable(name) => {
+                Some(format!("`{}` is the value of the variable `{name}` when the server starts", plain(key)))
+            }
+            Value::Texts(_) => None,
+        };
+        self.values.iter().filter_map(note).collect()
+    }
+
+    /// Returns the words that a word of the command stands for: none where a setting in it has no value.
+    pub(super) fn words(&self, word: &str) -> Result<Vec<String>, ForeignError> {
+        if let Some(key) = self.whole(word)
+            && let Some(Value::Texts(texts)) = self.values.get(key)
+        {
+            return Ok(texts.clone());
+        }
+        Ok(self.filled(word)?.into_iter().collect())
+    }
+
+    /// Returns the value of a variable of the server; `None` where a setting in it has no value.
+    pub(super) fn variable(&self, name: &str, text: &str) -> Result<Option<Word>, ForeignError> {
+        if let Some(Value::Variable(variable)) = self.whole(text).and_then(|key| self.values.get(key)) {
+            return Ok(Some(Word::Variable(variable.clone())));
+        }
+        let filled = self.filled(text)?;
+        if is_credential(name) && filled.as_ref().is_some_and(|text| !text.is_empty()) {
+            let text = format!("it has a secret in its manifest: `{}`", plain(name));
+            return Err(ForeignError::Unsupported(text));
+        }
+        Ok(filled.map(Word::Text))
+    }
+
+    /// Returns the setting that is all of a text.
+    fn whole<'t>(&self, text: &'t str) -> Option<&'t str> {
+        text.strip_prefix("${user_config.")?.strip_suffix('}').filter(|key| !key.contains('}'))
+    }
+
+    /// Returns a text with the values in it; `None` where one is missing.
+    fn filled(&self, text: &str) -> Result<Option<String>, ForeignError> {
+        let mut text = text.to_owned();
+        for (place, path) in &self.places {
+            text = text.replace(place, path);
+        }
+        // What a person wrote is not looked into: each part is taken once, from the left.
+        let (mut filled, mut rest) = (String::new(), text.as_str());
+        while let Some((before, after)) = rest.split_once("${user_config.") {
+            let Some((key, after)) = after.split_once('}') else { break };
+            filled += before;
+            match self.values.get(key) {
+                Some(Value::Texts(texts)) => filled += &texts.join(","),
+                Some(Value::Variable(_)) => {
+                    return Err(ForeignError::Unsupported(format!(
+                        "it wants the sensitive `{}` as a part of a text or in its command, where others can read it: haft \
+                         gives it as a whole variable alone",
+                        plain(key)
+                    )));
+                }
+                None => return Ok(None),
+            }
+            rest = after;
+        }
+        Ok(Some(filled + rest))
+    }
+
+    /// Returns the values of a setting that is not sensitive; `None` without any.
+    fn texts(
+        &self,
+        key: &str,
+        field: &Field,
+        given: Vec<String>,
+    ) -> Result<Option<Vec<String>>, ForeignError> {
+        let given = if given.is_empty() { self.default(field) } else { given };
+        let wrong = |why: &str| Err(ForeignError::Value { key: plain(key), why: why.to_owned() });
+        if given.len() > 1 && !field.multiple {
+            return wrong("it has one value");
+        }
+        for value in &given {
+            let is_right = match field.kind {
+                FieldKind::Boolean => matches!(value.as_str(), "true" | "false"),
+                FieldKind::Number => value.parse().is_ok_and(|number: f64| {
+                    number.is_finite()
+                        && field.min.is_none_or(|min| number >= min)
+                        && field.max.is_none_or(|max| number <= max)
+                }),
+                FieldKind::String | FieldKind::Directory | FieldKind::File => true,
+            };
+            if !is_right {
+                return wrong(match field.kind {
+                    FieldKind::Boolean => "expected `true` or `false`",
+                    _ => "expected a number within its limits",
+                });
+            }
+        }
+        Ok((!given.is_empty()).then_some(given))
+    }
+
+    /// Returns the values that the author gave a setting.
+    fn default(&self, field: &Field) -> Vec<String> {
+        let text = |value: &Json| match value {
+            Json::String(text) => {
+                let text =
+                    self.places.iter().fold(text.clone(), |text, (place, path)| text.replace(place, path));
+                Some(text).filter(|text| !text.is_empty())
+            }
+            Json::Number(_) | Json::Bool(_) => Some(value.to_string()),
+            _ => None,
+        };
+        match &field.default {
+            Some(Json::Array(values)) => values.iter().filter_map(text).collect(),
+            value => value.iter().filter_map(text).collect(),
+        }
+    }
+}
+
+/// Returns the variable that has a sensitive value: the one that the source names, or that the server calls so itself.
+fn variable(
+    key: &str,
+    field: &Field,
+    given: &[String],
+    own: Option<&String>,
+) -> Result<Option<String>, ForeignError> {
+    let wrong = || ForeignError::Value {
+        key: plain(key),
+        why: format!(
+            "it is sensitive, and is never written down: put it into a variable and say `--set {}={VARIABLE}NAME`",
+            plain(key)
+        ),
+    };
+    let named = match given {
+        [] if field.required => own.cloned().unwrap_or_else(|| key.to_uppercase()),
+        [] => return Ok(None),
+        [one] => one.strip_prefix(VARIABLE).ok_or_else(wrong)?.to_owned(),
+        _ => return Err(wrong()),
+    };
+    let variable: Variable = named.parse().map_err(|_| wrong())?;
+    Ok(Some(variable.to_string()))
+}
+
+fn described(key: &str, field: &Field) -> String {
+    let title = field.title.as_ref().map(|title| format!(" ({})", plain(title))).unwrap_or_default();
+    format!("`{}`{title}", plain(key))
+}
+
+/// The directories that a text may name.
+fn places(home: &Path) -> Vec<(String, String)> {
+    let below = |folder: &str| home.join(folder).display().to_string();
+    let named = |name: &str, path: String| (format!("${{{name}}}"), path);
+    vec![
+        named("HOME", home.display().to_string()),
+        named("DESKTOP", below("Desktop")),
+        named("DOCUMENTS", below("Documents")),
+        named("DOWNLOADS", below("Downloads")),
+        named("pathSeparator", "/".to_owned()),
+        named("/", "/".to_owned()),
+    ]
+}

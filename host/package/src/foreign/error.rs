@@ -1,0 +1,101 @@
+//! Reasons why no package can be made of an MCP server of others, each with its hint.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::runner::ProgramError;
+
+/// Reasons why no package can be made of an MCP server of others.
+#[derive(Debug, thiserror::Error)]
+pub enum ForeignError {
+    /// `npm`, `uv` or `python3` failed.
+    #[error(transparent)]
+    Program(#[from] ProgramError),
+    /// A file cannot be read or written.
+    #[error("cannot {action} `{}`: {source}", path.display())]
+    Io {
+        /// The action.
+        action: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// The error of the action.
+        source: io::Error,
+    },
+    /// A file is not what its name says.
+    #[error("`{file}` cannot be understood: {why}")]
+    Unreadable {
+        /// The file.
+        file: String,
+        /// The error of the parser.
+        why: String,
+    },
+    /// It is not clear which command starts the server.
+    #[error("`{name}` has {}", commands_text(commands))]
+    Commands {
+        /// The package.
+        name: String,
+        /// Its commands.
+        commands: Vec<String>,
+    },
+    /// A setting that the source does not know.
+    #[error("`{}` is no setting of it; it has {}", haft_core::report::plain(key), listed(known))]
+    Setting {
+        /// The setting.
+        key: String,
+        /// The known settings.
+        known: Vec<String>,
+    },
+    /// The bundle requires settings that are missing.
+    #[error("it needs {}", .0.join(", "))]
+    Missing(Vec<String>),
+    /// A value is not usable. The value is not part of the text: it may be a secret.
+    #[error("the value of `{key}` is not usable: {why}")]
+    Value {
+        /// The setting.
+        key: String,
+        /// The expected value.
+        why: String,
+    },
+    /// The bundle has the older form.
+    #[error("it has the older form `{0}`")]
+    Old(String),
+    /// The bundle wants something that haft does not do.
+    #[error("{0}")]
+    Unsupported(String),
+}
+
+impl ForeignError {
+    /// Returns a hint for the user, if there is one.
+    pub(crate) fn hint(&self) -> Option<String> {
+        let text = match self {
+            Self::Program(error) => return error.hint().map(str::to_owned),
+            Self::Commands { commands, .. } if commands.is_empty() => {
+                "a library is no server: the documentation of the server names its package"
+            }
+            Self::Commands { .. } => "`--set bin=NAME` says which one starts the server",
+            Self::Setting { .. } | Self::Missing(_) => "`--set KEY=VALUE` gives a setting its value",
+            Self::Old(_) => super::DXT,
+            _ => return None,
+        };
+        Some(text.to_owned())
+    }
+}
+
+pub(super) fn io_error(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> ForeignError {
+    let path = path.to_owned();
+    move |source| ForeignError::Io { action, path, source }
+}
+
+fn commands_text(commands: &[String]) -> String {
+    if commands.is_empty() {
+        "no command to start".to_owned()
+    } else {
+        format!("several commands: {}", listed(commands))
+    }
+}
+
+fn listed(names: &[String]) -> String {
+    let named: Vec<String> =
+        names.iter().map(|name| format!("`{}`", haft_core::report::plain(name))).collect();
+    if named.is_empty() { "none".to_owned() } else { named.join(", ") }
+}

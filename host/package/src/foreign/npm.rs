@@ -1,0 +1,219 @@
+//! Packages of npm, installed by this machine's npm with install scripts off. The versions and digests of all that is
+//! installed stay in the package, as package-lock.json.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Component, Path};
+
+use semver::Version;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::error::io_error;
+use super::written::{Server, read_json};
+use super::{ForeignError, added, chosen};
+use crate::runner::{MAX_OUTPUT, Runner};
+use crate::{Fetching, Foreign};
+
+/// What `npm` is always told: no script, no link, no message to anybody, and a lock that is the same from every mirror.
+const SETTINGS: &[&str] = &[
+    "--ignore-scripts",
+    "--no-bin-links",
+    "--no-audit",
+    "--no-fund",
+    "--no-progress",
+    "--no-update-notifier",
+    "--omit=dev",
+    "--save-exact",
+    "--omit-lockfile-registry-resolved",
+    "--loglevel=error",
+];
+
+/// Scripts that npm runs at an installation.
+const SCRIPTS: &[&str] = &["preinstall", "install", "postinstall"];
+
+/// Installed packages with scripts that are named; the rest is counted.
+const MAX_NAMED: usize = 20;
+
+#[derive(Deserialize)]
+struct Lock {
+    packages: BTreeMap<String, Locked>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Locked {
+    #[serde(default)]
+    has_install_script: bool,
+}
+
+#[derive(Deserialize)]
+struct Package {
+    name: String,
+    version: Version,
+    description: Option<String>,
+    license: Option<Value>,
+    #[serde(default)]
+    bin: Bin,
+    #[serde(default)]
+    scripts: BTreeMap<String, String>,
+}
+
+/// Its commands: one that is called as the package is, or several.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Bin {
+    One(String),
+    Many(BTreeMap<String, String>),
+}
+
+impl Default for Bin {
+    fn default() -> Self {
+        Self::Many(BTreeMap::new())
+    }
+}
+
+/// Installs a package into the new folder `tree`; returns its version, and notes for the person.
+pub(super) async fn make(
+    foreign: &Foreign,
+    (name, version): (&str, Option<&str>),
+    tree: &Path,
+    fetching: &Fetching<'_>,
+) -> Result<(String, Vec<String>), ForeignError> {
+    let (words, env) = added(foreign, &["bin", "scripts"])?;
+    let npm = Runner::new("npm", fetching)?;
+    fs::create_dir(tree).map_err(io_error("create folder", tree))?;
+    let wanted = format!("{name}@{}", version.unwrap_or("latest"));
+    let prefix = format!("--prefix={}", tree.display());
+    let before = foreign.values("before").next().map(|time| format!("--before={time}"));
+    let arguments = ["install", &prefix].into_iter().chain(SETTINGS.iter().copied());
+    let arguments = arguments.chain(before.as_deref()).chain(["--", &wanted]);
+    npm.run("install", arguments, MAX_OUTPUT).await?;
+    let package: Package = read_json(&tree.join("node_modules").join(name), "package.json")?;
+    let notes = scripts(foreign, tree, &prefix, fetching).await?;
+    let mut command = vec!["node".to_owned(), start(foreign, name, &package)?];
+    command.extend(words);
+    let version = package.version.to_string();
+    let license = package.license.as_ref().and_then(Value::as_str).map(str::to_owned);
+    let (description, author) = (package.description, None);
+    let name = name.rsplit('/').next().unwrap_or(name).to_owned();
+    Server { name, version: package.version, description, author, license, command, env }.write(tree)?;
+    Ok((version, notes))
+}
+
+/// Returns the latest version of a package.
+pub(super) async fn latest(name: &str, fetching: &Fetching<'_>) -> Result<String, ForeignError> {
+    let npm = Runner::new("npm", fetching)?;
+    let arguments = ["view", "--loglevel=error", "--no-update-notifier", "--", name, "version"];
+    Ok(npm.run("view", arguments, MAX_OUTPUT).await?.trim().to_owned())
+}
+
+/// Returns the file that starts the server.
+fn start(foreign: &Foreign, name: &str, package: &Package) -> Result<String, ForeignError> {
+    let own = name.rsplit('/').next().unwrap_or(name);
+    let all = match &package.bin {
+        Bin::One(file) => vec![(own.to_owned(), file.clone())],
+        Bin::Many(files) => files.iter().map(|(name, file)| (name.clone(), file.clone())).collect(),
+    };
+    let file = chosen(foreign, own, all)?;
+    let parts = Path::new(&file).components().filter(|part| *part != Component::CurDir);
+    let inside: Option<Vec<&str>> = parts
+        .map(|part| match part {
+            Component::Normal(part) => part.to_str(),
+            _ => None,
+        })
+        .collect();
+    let outside = || ForeignError::Unsupported(format!("`bin` of `{name}` leads out of the package"));
+    Ok(format!("./node_modules/{name}/{}", inside.ok_or_else(outside)?.join("/")))
+}
+
+/// Says which installed packages have install scripts; runs them where the source asks for it, without network and with
+/// nothing to write but the directory of this fetch.
+async fn scripts(
+    foreign: &Foreign,
+    tree: &Path,
+    prefix: &str,
+    fetching: &Fetching<'_>,
+) -> Result<Vec<String>, ForeignError> {
+    let lock: Lock = read_json(tree, "package-lock.json")?;
+    let with_scripts: Vec<&String> = lock
+        .packages
+        .iter()
+        .filter(|(_, package)| package.has_install_script)
+        .map(|(path, _)| path)
+        .collect();
+    let is_run = match foreign.values("scripts").next() {
+        None => false,
+        Some("run") => true,
+        Some(_) => {
+            return Err(ForeignError::Value { key: "scripts".to_owned(), why: "expected `run`".to_owned() });
+        }
+    };
+    // Optional packages of other systems are in the lock, and are not installed.
+    let is_installed = |path: &&&String| tree.join(path).is_dir();
+    let mut notes: Vec<String> = Vec::new();
+    for path in with_scripts.iter().filter(is_installed) {
+        notes.push(script(&tree.join(path), is_run)?);
+    }
+    if is_run && !notes.is_empty() {
+        let npm = Runner::alone("npm", fetching)?;
+        let cache = format!("--cache={}", fetching.directory.join("npm").display());
+        let settings =
+            ["--ignore-scripts=false", "--foreground-scripts", "--no-bin-links", "--loglevel=error"];
+        let arguments = ["rebuild", prefix, &cache].into_iter().chain(settings);
+        npm.run("rebuild", arguments, MAX_OUTPUT).await?;
+    }
+    let more = notes.len().saturating_sub(MAX_NAMED);
+    notes.truncate(MAX_NAMED);
+    if more > 0 {
+        notes.push(format!("{more} more packages have install scripts"));
+    }
+    if !is_run && !notes.is_empty() {
+        notes.push(
+            "if it does not work without them, `--run-scripts` runs them: confined, without network"
+                .to_owned(),
+        );
+    }
+    Ok(notes)
+}
+
+/// Says what the install script of one package is.
+fn script(folder: &Path, is_run: bool) -> Result<String, ForeignError> {
+    let package: Package = read_json(folder, "package.json")?;
+    let scripts = SCRIPTS.iter().filter_map(|name| package.scripts.get(*name)).cloned();
+    let scripts: Vec<String> = scripts.collect();
+    // Without one of its own, npm compiles what `binding.gyp` describes.
+    let text = if scripts.is_empty() { "node-gyp rebuild".to_owned() } else { scripts.join("; ") };
+    let done = if is_run { "was run" } else { "was not run" };
+    Ok(format!("the install script of `{} {}` {done}: `{text}`", package.name, package.version))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::PackageSource;
+
+    #[test]
+    fn the_command_of_a_package_is_the_one_that_is_named_or_plain() {
+        let start = |source: &str, bin: Value| {
+            let package = json!({ "name": "@a/server", "version": "1.0.0", "bin": bin });
+            let PackageSource::Foreign(foreign) = source.parse().unwrap() else { panic!("{source}") };
+            let package = serde_json::from_value(package).unwrap();
+            start(&foreign, "@a/server", &package).map_err(|error| error.to_string())
+        };
+        let at = |file: &str| Ok(format!("./node_modules/@a/server/{file}"));
+        assert_eq!(start("npm:@a/server", json!("./dist/index.js")), at("dist/index.js"));
+        assert_eq!(start("npm:@a/server", json!({ "x": "a.js" })), at("a.js"));
+        assert_eq!(start("npm:@a/server", json!({ "x": "a.js", "y": "a.js" })), at("a.js"));
+        assert_eq!(start("npm:@a/server", json!({ "x": "a.js", "server": "b.js" })), at("b.js"));
+        let two = json!({ "x": "a.js", "y": "b.js" });
+        assert_eq!(start("npm:@a/server#bin=y", two.clone()), at("b.js"));
+        assert_eq!(start("npm:@a/server", two).unwrap_err(), "`server` has several commands: `x`, `y`");
+        assert_eq!(start("npm:@a/server", json!({})).unwrap_err(), "`server` has no command to start");
+        for outside in ["../../x.js", "/etc/x.js"] {
+            assert!(start("npm:@a/server", json!(outside)).unwrap_err().contains("leads out"), "{outside}");
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! Packages of PyPI, installed by this machine's uv: wheels alone, so that none of their code runs. The versions and
+//! digests of all that is installed stay in the package, as requirements.txt.
+
+use std::fs;
+use std::path::Path;
+
+use super::error::io_error;
+use super::written::{Server, put, read};
+use super::{ForeignError, added, chosen, semantic};
+use crate::runner::{MAX_OUTPUT, ProgramError, Runner};
+use crate::{Fetching, Foreign};
+
+/// The folder of installed packages within a package.
+const SITE: &str = "site";
+
+/// The file that starts the server.
+pub(super) const START: &str = "start.py";
+
+/// What is to be installed, and what is, with digests.
+const WANTED: &str = "requirements.in";
+const LOCKED: &str = "requirements.txt";
+
+/// What is printed of the version: packages with compiled code are made for one.
+const VERSION: &str = "import sys; print('%d.%d' % sys.version_info[:2])";
+
+/// Compiles the folder of the first argument, below the second one: a start without compiled files takes twice as long.
+/// What is written depends on the sources alone, and is not compared with them: all of the package is.
+const COMPILE: &str = "import compileall, py_compile, sys; compileall.compile_dir(sys.argv[1], quiet=2, \
+                       stripdir=sys.argv[2], invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)";
+
+/// The words that start [`START`]: without the person's packages and variables, and without writing compiled files
+/// beside the sources.
+pub(super) fn command() -> Vec<String> {
+    ["python3", "-I", "-B", "./start.py"].map(str::to_owned).into()
+}
+
+/// Installs a package into the new folder `tree`; returns its version, and notes for the person.
+pub(super) async fn make(
+    foreign: &Foreign,
+    name: &str,
+    tree: &Path,
+    fetching: &Fetching<'_>,
+) -> Result<(String, Vec<String>), ForeignError> {
+    let (words, env) = added(foreign, &["bin"])?;
+    fs::create_dir(tree).map_err(io_error("create folder", tree))?;
+    let exact = foreign.version().map(|version| format!("=={version}")).unwrap_or_default();
+    put(&tree.join(WANTED), &format!("{name}{exact}\n"))?;
+    let python = install(foreign, WANTED, tree, fetching).await?;
+    let plain = name.split('[').next().unwrap_or(name);
+    let info = info(&tree.join(SITE), plain)?;
+    let about = read(&info, "METADATA")?;
+    let about = |key: &str| header(&about, key);
+    let commands = match info.join("entry_points.txt").is_file() {
+        true => console_scripts(&read(&info, "entry_points.txt")?),
+        false => Vec::new(),
+    };
+    let (module, function) = chosen(foreign, plain, commands)?;
+    put(
+        &tree.join(START),
+        &launcher(&python, &format!("from {module} import {0}\nsys.exit({function}())", root(&function))),
+    )?;
+    let mut command = command();
+    command.extend(words);
+    let version = about("Version").unwrap_or_default();
+    let server = Server {
+        name: plain.to_owned(),
+        version: semantic(&version),
+        description: about("Summary"),
+        author: about("Author"),
+        license: about("License-Expression"),
+        command,
+        env,
+    };
+    server.write(tree)?;
+    Ok((version, vec![note(&python)]))
+}
+
+/// Installs what the file `wanted` of `tree` requires into `site` of `tree`; returns the version of Python that it is
+/// for.
+pub(super) async fn install(
+    foreign: &Foreign,
+    wanted: &str,
+    tree: &Path,
+    fetching: &Fetching<'_>,
+) -> Result<String, ForeignError> {
+    let python = Runner::new("python3", fetching)?;
+    let version = python.run("-c", ["-I", "-c", VERSION], MAX_OUTPUT).await?.trim().to_owned();
+    let uv = Runner::new("uv", fetching)?;
+    let (interpreter, text) = (python.program().to_string_lossy().into_owned(), |file| {
+        tree.join(file).to_string_lossy().into_owned()
+    });
+    let (wanted, locked, site) = (text(wanted), text(LOCKED), text(SITE));
+    let shared = ["--quiet", "--no-python-downloads", "--only-binary", ":all:", "--python", &interpreter];
+    let before = foreign.values("before").next();
+    let before = before.map(|time| ["--exclude-newer", time]).into_iter().flatten();
+    let lock = ["--no-header", "--no-annotate", "--generate-hashes", "-o", &locked, "--", &wanted];
+    let compile = ["pip", "compile"].into_iter().chain(shared).chain(before).chain(lock);
+    uv.run("pip compile", compile, MAX_OUTPUT).await?;
+    let install = ["--require-hashes", "--link-mode", "copy", "--target", &site, "-r", &locked];
+    let install = ["pip", "install"].into_iter().chain(shared).chain(install);
+    uv.run("pip install", install, MAX_OUTPUT).await?;
+    tidy(&tree.join(SITE))?;
+    python.run("compileall", ["-I", "-c", COMPILE, &site, &tree.to_string_lossy()], MAX_OUTPUT).await?;
+    Ok(version)
+}
+
+/// Returns the latest version that this machine's Python can use.
+pub(super) async fn latest(name: &str, fetching: &Fetching<'_>) -> Result<String, ForeignError> {
+    let file = fetching.directory.join(WANTED);
+    put(&file, &format!("{name}\n"))?;
+    let uv = Runner::new("uv", fetching)?;
+    let file = file.to_string_lossy();
+    let arguments = ["pip", "compile", "--quiet", "--no-deps", "--no-header", "--no-annotate", "--", &file];
+    let found = uv.run("pip compile", arguments, MAX_OUTPUT).await?;
+    let version =
+        found.lines().find_map(|line| line.split_once("==")).map(|(_, version)| version.trim().to_owned());
+    let failed = || ProgramError::Failed {
+        program: "uv",
+        action: "pip compile",
+        why: "it names no version".to_owned(),
+    };
+    Ok(version.ok_or_else(failed)?)
+}
+
+/// What a person should know of the installed packages.
+pub(super) fn note(python: &str) -> String {
+    format!(
+        "its packages are made for Python {python} on this kind of machine; from wheels alone, whose code did not run"
+    )
+}
+
+/// Removes what differs between machines and is not used: the commands, with the path of Python in them, and the lists
+/// that contain their digests.
+fn tidy(site: &Path) -> Result<(), ForeignError> {
+    let gone = |path: &Path, removed: std::io::Result<()>| match removed {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(io_error("remove", path)(error)),
+        _ => Ok(()),
+    };
+    for folder in infos(site)? {
+        let record = folder.join("RECORD");
+        gone(&record, fs::remove_file(&record))?;
+    }
+    let (commands, lock) = (site.join("bin"), site.join(".lock"));
+    gone(&commands, fs::remove_dir_all(&commands))?;
+    gone(&lock, fs::remove_file(&lock))
+}
+
+/// Lists the folders that describe the installed packages.
+fn infos(site: &Path) -> Result<Vec<std::path::PathBuf>, ForeignError> {
+    let entries = fs::read_dir(site).map_err(io_error("list", site))?;
+    let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    Ok(paths.filter(|path| path.extension().is_some_and(|end| end == "dist-info")).collect())
+}
+
+/// Returns the folder that describes the package `name`.
+fn info(site: &Path, name: &str) -> Result<std::path::PathBuf, ForeignError> {
+    let spelt = |name: &str| name.to_lowercase().replace(['-', '.'], "_");
+    let is_it = |path: &std::path::PathBuf| {
+        let file = path.file_name().and_then(|file| file.to_str()).unwrap_or_default();
+        file.split_once('-').is_some_and(|(found, _)| spelt(found) == spelt(name))
+    };
+    let unreadable =
+        || ForeignError::Unreadable { file: name.to_owned(), why: "it has no metadata".to_owned() };
+    infos(site)?.into_iter().find(is_it).ok_or_else(unreadable)
+}
+
+/// Returns a field of METADATA, above its first empty line.
+fn header(text: &str, key: &str) -> Option<String> {
+    let mut fields =
+        text.lines().take_while(|line| !line.is_empty()).filter_map(|line| line.split_once(": "));
+    fields.find(|(name, _)| *name == key).map(|(_, value)| value.trim().to_owned())
+}
+
+/// Returns the commands of entry_points.txt: name, module and function. Those with anything but dotted names are left
+/// out: they become source code.
+pub(super) fn console_scripts(text: &str) -> Vec<(String, (String, String))> {
+    let is_dotted = |name: &str| {
+        let is_word = |part: &str| {
+            part.starts_with(|c: char| c.is_alphabetic() || c == '_')
+                && part.chars().all(|c| c.is_alphanumeric() || c == '_')
+        };
+        name.split('.').all(is_word)
+    };
+    let lines = text.lines().map(str::trim).skip_while(|line| *line != "[console_scripts]").skip(1);
+    let lines = lines.take_while(|line| !line.starts_with('['));
+    let command = |line: &str| {
+        let (name, target) = line.split_once('=')?;
+        let (module, function) = target.split(['[', ';']).next()?.trim().split_once(':')?;
+        let (module, function) = (module.trim(), function.trim());
+        (is_dotted(module) && is_dotted(function))
+            .then(|| (name.trim().to_owned(), (module.to_owned(), function.to_owned())))
+    };
+    lines.filter_map(command).collect()
+}
+
+/// Returns the name to import for a function: `app` of `app.main`.
+fn root(function: &str) -> &str {
+    function.split('.').next().unwrap_or(function)
+}
+
+/// Returns a file of Python that runs `code` with the packages in `site`, and with the version that they are for.
+pub(super) fn launcher(python: &str, code: &str) -> String {
+    format!(
+        "# Written by haft.\nimport os\nimport sys\n\nif '%d.%d' % sys.version_info[:2] != '{python}':\n    \
+         sys.exit('installed for Python {python}: `haft update` installs it for another')\n\
+         here = os.path.dirname(os.path.abspath(__file__))\nsite = os.path.join(here, '{SITE}')\n\
+         sys.path.insert(0, site)\n# For processes that it starts.\nos.environ['PYTHONPATH'] = site\n\
+         os.environ['PYTHONDONTWRITEBYTECODE'] = '1'\n\n{code}\n"
+    )
+}
