@@ -12,6 +12,7 @@ use super::entry::{Entry, Located};
 use super::json;
 use super::label::{LABELS, Label};
 use super::name::ToolName;
+use super::process::{ProcessGrant, ProcessLimits, TOOL_GRANT};
 use super::section::{Section, note_duplicates};
 use super::table::{FromTable, FromValue, SHORTEST, choices, table};
 use super::values::VARIABLES;
@@ -48,6 +49,12 @@ table! {
         #[read(VARIABLES, Entry::variables)]
         #[also("environment")]
         pub env: Vec<String> = Vec::new(),
+        /// what it may do; default it writes the workspace, reads what you may read and has the network
+        #[read(Kind::Table(&TOOL_GRANT), |entry| entry.table::<ProcessGrant>(&TOOL_GRANT))]
+        #[also("grants", "permissions", "allow", "capabilities", "sandbox")]
+        pub grant: Option<ProcessGrant> = None,
+        /// what its processes may use
+        pub limits: ProcessLimits = ProcessLimits::default(),
         /// ask a person before every call; default false
         #[also("approve")]
         pub confirm: bool = false,
