@@ -84,7 +84,7 @@ fn f1_a_store_is_opened_by_its_name_for_those_who_name_it() {
     assert_eq!(readers(&sandbox, "keys/deploy"), ["bash", "read"]);
     assert_eq!(readers(&sandbox, ".netrc"), [""; 0]);
     sandbox.haft(&["tools"]);
-    assert!(sandbox.work().join("leaked").exists(), "the MCP server");
+    assert!(!sandbox.work().join("leaked").exists(), "what `[sandbox]` opens is open to no server");
     assert_eq!(readers(&home("", open), ".ssh/id"), ["x__open"]);
     let once = home("", "");
     for allow in ["credentials=ssh", "x:credentials=ssh"] {

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use haft::event::Event;
-use haft::manifest::{Argument, ArgumentType};
+use haft::grant::RightsTable;
+use haft::manifest::{Argument, ArgumentType, ProcessLimits};
 use haft::native::command::{CommandError, CommandSpec, CommandTool};
 use haft::tool::{Tool, ToolError};
 use serde_json::{Value, json};
@@ -23,6 +24,8 @@ fn spec(command: &[&str]) -> CommandSpec {
         required: Vec::new(),
         optional: Vec::new(),
         timeout: Duration::from_mins(1),
+        limits: ProcessLimits::default(),
+        table: RightsTable::Sandbox,
     }
 }
 

@@ -63,6 +63,7 @@ mod page;
 mod paths;
 mod patterns;
 mod plugin;
+mod process_grants;
 mod promises;
 mod providers;
 mod readme;

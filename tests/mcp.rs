@@ -14,6 +14,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use haft::call::ToolResult;
+use haft::grant::RightsTable;
+use haft::manifest::ServerLimits;
 use haft::mcp::client::{
     Config, Elicitor, Endpoint, Host, Server, ServerError, ServerTool, ToolList, Values,
 };
@@ -47,7 +49,8 @@ fn values(pairs: &[(&str, &str)]) -> Arc<dyn Values> {
 }
 
 fn host(workspace: &Workspace) -> Host {
-    Host { confiner: confiner(), grant: workspace.grant.clone(), elicitor: None, cache: None }
+    let (grant, table) = (workspace.grant.clone(), RightsTable::Sandbox);
+    Host { confiner: confiner(), grant, table, elicitor: None, cache: None }
 }
 
 /// A server in a workspace.
@@ -84,6 +87,7 @@ impl Fixture {
             name: "fake".into(),
             endpoint,
             timeout,
+            limits: ServerLimits::default(),
             max_result: 1000,
             redactor: Redactor::default(),
         };

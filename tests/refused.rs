@@ -205,12 +205,13 @@ fn u2_commands_and_servers_are_told_alike() {
     let tools = format!(
         "[[tools]]\nname = \"t\"\ndescription = \"d\"\ncommand = [\"touch\", {:?}]\n\
          [[mcp_servers]]\nname = \"s\"\ncommand = [{haft:?}, \"--unsafe-no-sandbox\", \"-p\", \"inner.toml\", \"serve\"]\n\
-         env = {{ HOME = {:?}, HAFT_TRUST = \"1\" }}\n",
+         env = {{ HAFT_TRUST = \"1\" }}\n",
         stand.place("other/new"),
-        stand.place("tmp"),
     );
     stand.home.write("program.toml", &format!("{HEAD}{tools}"));
-    let line = format!("add `write = [{:?}]` to `[sandbox]`", stand.place("other"));
+    let other = stand.place("other");
+    let line =
+        format!("add `grant = {{ read = [\"/\"], write = [\".\", {other:?}], hosts = [\"*\"] }}` to `");
     let write = json!({ "command": format!("touch {}", stand.place("other/new").display()) });
     for (tool, arguments) in [("program__p__t", json!({})), ("mcp__s__bash", write)] {
         let answer = stand.home.haft(&["call", tool, &arguments.to_string()]);
@@ -358,7 +359,7 @@ fn m1_caches_are_one_workspace_s_or_one_server_s() {
     let of_server = PathBuf::from(of_server.unwrap().trim());
     assert!(own.join("mine").exists() && own != of_server, "{own:?} {of_server:?}");
     let elsewhere = bash(&format!("touch {}", of_server.parent().unwrap().join("npm").display()));
-    assert!(elsewhere.code == 1 && elsewhere.stderr.contains("Read-only"), "{}", elsewhere.stderr);
+    assert_eq!(elsewhere.code, 1, "{}", elsewhere.stderr);
     fs::create_dir(stand.place(".npm")).unwrap();
     assert_eq!(bash("touch ~/.npm/mine").code, 1);
     // Another folder, other caches; where everything may be written, the person's own.

@@ -6,6 +6,7 @@ use std::os::unix::fs::symlink;
 
 use haft::backend::service::{Ending, Service, ServiceSpec, start};
 use haft::grant::{Grant, Root};
+use haft::manifest::ProcessLimits;
 use rustix::io::{Errno, read};
 use serde_json::json;
 
@@ -241,8 +242,12 @@ async fn x6_whoever_asks_waits_until_nothing_outdated_lives() {
     let workspace = Workspace::unheard();
     let (file, confiner) = (workspace.path("program.toml"), confiner());
     fs::write(&file, "old").unwrap();
-    let spec =
-        ServiceSpec { program: "/bin/sleep".into(), arguments: vec!["1000".into()], environment: vec![] };
+    let spec = ServiceSpec {
+        program: "/bin/sleep".into(),
+        arguments: vec!["1000".into()],
+        environment: vec![],
+        limits: ProcessLimits::default(),
+    };
     let service = async |grant: &Grant| start(&confiner, &spec, grant, |_| {}).await.unwrap();
     let root = Root::resolve(&workspace.path(""), &file).unwrap();
     let (sealed, free) =

@@ -23,6 +23,7 @@ use haft::backend::process::{ExitReason, Output, ProcessSpec, run};
 use haft::backend::start::ENVIRONMENT;
 use haft::grant::{Grant, Root, SandboxMode};
 use haft::lookup::{find_on_path, search_path};
+use haft::manifest::ProcessLimits;
 use haft::tool::Own;
 
 use crate::rounds::rounds;
@@ -141,6 +142,7 @@ async fn timed(confiner: &Confiner, grant: &Grant) -> Duration {
         output: Output::Separate,
         limit: 1000,
         timeout: Duration::from_secs(10),
+        limits: ProcessLimits::default(),
     };
     let own = Own::default();
     settle().await;

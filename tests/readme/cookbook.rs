@@ -82,7 +82,7 @@ fn a_server_has_one_of_its_tools() {
     let script = format!("#!/usr/bin/env python3\n{SERVER}");
     let reader = reader("Use somebody's MCP server").with("mcp-server-filesystem", &script);
     reader.runs("mkdir docs && echo It works. >docs/README.md");
-    let called = "haft call mcp__files__read_text_file '{\"path\": \"README.md\"}'";
+    let called = "haft call mcp__files__read_text_file '{\"path\": \"docs/README.md\"}'";
     assert_eq!(reader.runs(called).stdout, "It works.\n");
     reader.sees_what_is_shown(LINES[6]);
 }

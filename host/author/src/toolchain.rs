@@ -13,6 +13,7 @@ use haft_core::grant::{Grant, Root};
 use haft_core::lookup::find_on_path;
 use haft_core::report::{Problem, Report};
 use haft_core::tool::{Context, Own};
+use haft_manifest::ProcessLimits;
 use haft_sandbox::confine::Confiner;
 use haft_sandbox::process::{self, ExitReason, Finished, Output, ProcessSpec};
 
@@ -178,6 +179,7 @@ impl Runner {
             output,
             limit: KEPT,
             timeout: BOUND,
+            limits: ProcessLimits::default(),
         };
         let owner = Own::default();
         let context = Context { events, cancel: &self.log.cancel, ..owner.context(&self.grant) };

@@ -10,6 +10,8 @@ mod destination;
 mod folder;
 mod host;
 mod kept;
+mod place;
+mod process;
 mod proposal;
 mod right;
 mod root;
@@ -27,6 +29,8 @@ pub use self::destination::{Destination, Scheme};
 pub use self::folder::{Content, Folder, Kind, Listed};
 pub use self::host::{HostPattern, HostPatternError};
 use self::kept::Kept;
+pub use self::place::{RightsTable, UsualRights};
+use self::process::Children;
 pub use self::proposal::{Proposal, TooWide};
 pub use self::right::{Right, RightError};
 pub(crate) use self::root::open_without_links;
@@ -70,20 +74,16 @@ pub struct Grant {
     children: Children,
     /// The directory where child processes store the downloads of package managers and compilers.
     caches: Option<Root>,
+    /// The directory of one child process alone, for its home and temporary files.
+    private: Option<Root>,
+    /// The programs and libraries that a child process reads to run.
+    needs: Vec<Root>,
     /// The credential stores that are open.
     credentials: BTreeSet<CredentialStore>,
     /// The files, directories and hosts that stay closed; shared by all tools of a program.
     sealed: Arc<Sealed>,
     /// Whether the grant is for plan mode, which a person ends and no line of program.toml does.
     is_planning: bool,
-}
-
-/// The rights of child processes beside files. A component never gets them: [`Grant::hosts`] limits its network
-/// access.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Children {
-    network: bool,
-    unix_sockets: bool,
 }
 
 /// A directory that a guest gets, under one name.
@@ -110,6 +110,8 @@ impl Grant {
             kept: Kept::default(),
             children: Children::default(),
             caches: None,
+            private: None,
+            needs: Vec::new(),
             credentials: BTreeSet::new(),
             sealed: Arc::default(),
             is_planning: false,
@@ -179,28 +181,6 @@ impl Grant {
         self
     }
 
-    /// Sets whether child processes may use the network.
-    #[must_use]
-    pub fn with_network(mut self, allowed: bool) -> Self {
-        self.children.network = allowed;
-        self
-    }
-
-    /// Sets whether child processes may connect to the sockets of services on this machine, which act with rights
-    /// of their own (Docker, the session bus, an SSH agent).
-    #[must_use]
-    pub fn with_unix_sockets(mut self, allowed: bool) -> Self {
-        self.children.unix_sockets = allowed;
-        self
-    }
-
-    /// Sets the directory for the caches of package managers and compilers of child processes.
-    #[must_use]
-    pub fn with_caches(mut self, root: Root) -> Self {
-        self.caches = Some(root);
-        self
-    }
-
     /// Returns the rights that both grants contain: never wider than either.
     #[must_use]
     pub fn intersect(&self, other: &Self) -> Self {
@@ -221,6 +201,8 @@ impl Grant {
             kept: self.kept.intersect(other.kept),
             children: self.children.intersect(other.children),
             caches: self.caches.clone().filter(|caches| other.caches.as_ref() == Some(caches)),
+            needs: self.needs.iter().filter(|root| other.needs.contains(root)).cloned().collect(),
+            private: self.private.clone().filter(|own| other.private.as_ref() == Some(own)),
             credentials: self.credentials.intersection(&other.credentials).copied().collect(),
             sealed: self.sealed.join(&other.sealed),
             is_planning: self.is_planning || other.is_planning,
@@ -230,7 +212,13 @@ impl Grant {
     /// Returns this grant without the right to write.
     #[must_use]
     pub fn read_only(&self) -> Self {
-        Self { read: self.readable(), write: Reach::Roots(Vec::new()), caches: None, ..self.clone() }
+        Self {
+            read: self.readable(),
+            write: Reach::Roots(Vec::new()),
+            caches: None,
+            private: None,
+            ..self.clone()
+        }
     }
 
     /// Returns this grant for plan mode: without the right to write, store or send anything.
@@ -316,22 +304,6 @@ impl Grant {
         }
     }
 
-    /// Whether child processes may use the network.
-    pub fn network(&self) -> bool {
-        self.children.network
-    }
-
-    /// Whether child processes may connect to the sockets of services on this machine.
-    pub fn unix_sockets(&self) -> bool {
-        self.children.unix_sockets
-    }
-
-    /// Returns the directory that child processes may write beside [`Self::writable`], for the caches of package
-    /// managers and compilers.
-    pub fn caches(&self) -> Option<&Root> {
-        self.caches.as_ref()
-    }
-
     /// Returns the base directory of relative paths, whether it may be read or not. Its name is no right: with it,
     /// a guest can report its grants by the paths that people use.
     pub fn base(&self) -> Option<&Root> {
@@ -350,12 +322,6 @@ impl Grant {
             push_named(&mut preopens, root, false);
         }
         preopens
-    }
-}
-
-impl Children {
-    fn intersect(self, other: Self) -> Self {
-        Self { network: self.network && other.network, unix_sockets: self.unix_sockets && other.unix_sockets }
     }
 }
 

@@ -49,7 +49,7 @@ pub use self::children::command_spec;
 use self::contribution::{Contribution, Merged};
 pub use self::dirs::Dirs;
 pub use self::family::{FILE_NAME, MAX_DEPTH as MAX_AGENT_DEPTH};
-pub use self::grants::widening;
+pub use self::grants::{usual_rights, widening};
 pub use self::guidance::Guidance;
 pub use self::install_context::InstallContext;
 pub use self::live::{Live, News, ToolChoice};
@@ -327,7 +327,7 @@ async fn sources(rights: &Rights<'_>, known: Contribution) -> anyhow::Result<(Me
         others,
         backend::contribution(rights).await?,
         plugins::contribution(rights, &now).await,
-        children::commands(rights)?,
+        children::commands(rights),
     ];
     // Before servers are started: two tools of one name end the program.
     merged.add(rights, own.into_iter().collect())?;

@@ -26,7 +26,7 @@ impl Manifest {
             self.secret_files().into_iter().chain(self.nats.certificate.iter().map(|(_, key)| &**key));
         let hidden = hidden.map(|path| (Seal::Hidden, self.resolve(path, home)));
         let fixed = self.deciding().into_iter().map(|path| (Seal::Fixed, self.resolve(path, home)));
-        let words = self.commands().flatten().flat_map(|word| self.scripts(Path::new(word), home));
+        let words = self.commands().flat_map(|words| self.scripts_of(words, home));
         hidden.chain(fixed).chain(words.map(|path| (Seal::Fixed, path))).collect()
     }
 
@@ -59,6 +59,11 @@ impl Manifest {
             Transport::Http { .. } => None,
         });
         self.tools.iter().map(|tool| &tool.command.value).chain(servers)
+    }
+
+    /// The files that the words of a command may mean and that are programs.
+    pub fn scripts_of(&self, words: &[String], home: &Path) -> Vec<PathBuf> {
+        words.iter().flat_map(|word| self.scripts(Path::new(word), home)).collect()
     }
 
     /// The files that `word` may mean and that are programs: one that is data stays as it is. A server's relative words
@@ -94,6 +99,15 @@ mod tests {
         ("plugins.grant.deny", "closed to the plugin itself"),
         ("plugins.grant.read", "directories of the plugin"),
         ("plugins.grant.write", "directories of the plugin"),
+        ("mcp.grant.deny", "closed to the server itself"),
+        ("mcp.grant.read", "directories of the server"),
+        ("mcp.grant.write", "directories of the server"),
+        ("mcp_servers.grant.deny", "closed to the server itself"),
+        ("mcp_servers.grant.read", "directories of the server"),
+        ("mcp_servers.grant.write", "directories of the server"),
+        ("tools.grant.deny", "closed to the command itself"),
+        ("tools.grant.read", "directories of the command"),
+        ("tools.grant.write", "directories of the command"),
         ("packages.grant.deny", "closed to the package's plugins itself"),
         ("packages.grant.read", "directories of the package"),
         ("packages.grant.write", "directories of the package"),

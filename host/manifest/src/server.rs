@@ -9,6 +9,7 @@ use haft_core::pattern::ToolPattern;
 use super::entry::Located;
 use super::label::{LABELS, Label};
 use super::name::{Name, Variable};
+use super::process::{ProcessGrant, ServerLimits};
 use super::secret::{HEADERS, TextOrSecret, headers};
 use super::section::{Section, note_duplicates};
 use super::table::{FromTable, FromValue, Key, Row, SHORTEST, Table, table};
@@ -37,6 +38,11 @@ table! {
         #[read(count 1..=10_000_000)]
         #[also("limit")]
         pub max_result: u32 = Self::DEFAULT_MAX_RESULT,
+        /// what its process may do; default it reads what you may read, writes the workspace and has the network
+        #[also("grants", "permissions", "allow", "capabilities", "sandbox")]
+        pub grant: Option<ProcessGrant> = None,
+        /// what its processes may use
+        pub limits: ServerLimits = ServerLimits::default(),
         /// labels of the workers that it lives on, `*` for any; default here
         #[read(LABELS, Label::read_list)]
         #[also("labels", "workers")]
@@ -129,7 +135,7 @@ impl FromTable for Transport {
         let TransportKeys { command, args, env, url, headers } = TransportKeys::from_table(section)?;
         match (section.has("command"), section.has("url")) {
             (true, false) => note_misplaced(section, &["headers"], "url"),
-            (false, true) => note_misplaced(section, &["args", "env"], "command"),
+            (false, true) => note_misplaced(section, &["args", "env", "grant", "limits"], "command"),
             (true, true) => section.reject("url", "a server has either a `command` or a `url`"),
             (false, false) => section.reject_whole("a server needs a `command` or a `url`"),
         }

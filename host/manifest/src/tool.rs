@@ -9,6 +9,7 @@ use toml::de::DeValue;
 use super::entry::{Entry, Located};
 use super::label::{LABELS, Label};
 use super::name::ToolName;
+use super::process::{ProcessGrant, ProcessLimits, TOOL_GRANT};
 use super::section::{Section, note_duplicates};
 use super::table::{FromTable, FromValue, SHORTEST, choices, table};
 use super::values::{VARIABLES, json_value};
@@ -47,6 +48,12 @@ table! {
         #[read(VARIABLES, Entry::variables)]
         #[also("environment")]
         pub env: Vec<String> = Vec::new(),
+        /// what it may do; default it writes the workspace, reads what you may read and has the network
+        #[read(Kind::Table(&TOOL_GRANT), |entry| entry.table::<ProcessGrant>(&TOOL_GRANT))]
+        #[also("grants", "permissions", "allow", "capabilities", "sandbox")]
+        pub grant: Option<ProcessGrant> = None,
+        /// what its processes may use
+        pub limits: ProcessLimits = ProcessLimits::default(),
         /// ask a person before every call; default false
         #[also("approve")]
         pub confirm: bool = false,

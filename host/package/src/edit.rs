@@ -128,24 +128,41 @@ pub fn remove(text: &str, kind: Kind, name: &str) -> Result<String, EditError> {
 
 /// Adds granted requests to an entry.
 pub fn grant(text: &str, kind: Kind, name: &str, granted: &[Request]) -> Result<String, EditError> {
-    changed(text, kind, name, |entry| entry.grant(granted))
+    changed(text, kind.table(), name, |entry| entry.grant(granted))
+}
+
+/// Adds rights to the grant of a process: an MCP server or a command of the list `list` of program.toml.
+pub fn grant_process(
+    text: &str,
+    list: &'static str,
+    name: &str,
+    rights: &[Right],
+) -> Result<String, EditError> {
+    let rights: Vec<_> = rights.iter().map(|right| Request::Right(None, right.clone())).collect();
+    // Servers stand in either of two lists.
+    match changed(text, list, name, |entry| entry.grant(&rights)) {
+        Err(EditError::Absent(..)) if list == "mcp_servers" => {
+            changed(text, "mcp", name, |entry| entry.grant(&rights))
+        }
+        changed => changed,
+    }
 }
 
 /// Changes the source of an entry.
 pub fn source(text: &str, kind: Kind, name: &str, source: &str) -> Result<String, EditError> {
-    changed(text, kind, name, |entry| entry.put(kind.source_key(), source.into()))
+    changed(text, kind.table(), name, |entry| entry.put(kind.source_key(), source.into()))
 }
 
 /// Changes one entry.
 fn changed(
     text: &str,
-    kind: Kind,
+    list: &'static str,
     name: &str,
     change: impl FnOnce(&mut Editing<'_>),
 ) -> Result<String, EditError> {
     let mut document = parse(text)?;
-    let absent = || EditError::Absent(kind.table(), name.to_owned());
-    match document.get_mut(kind.table()) {
+    let absent = || EditError::Absent(list, name.to_owned());
+    match document.get_mut(list) {
         Some(Item::ArrayOfTables(tables)) => {
             let table = tables.iter_mut().find(|table| name_of(*table) == Some(name)).ok_or_else(absent)?;
             change(&mut Editing { table, is_inline: false });
@@ -155,8 +172,13 @@ fn changed(
             let table = tables.find(|table| name_of(*table) == Some(name)).ok_or_else(absent)?;
             change(&mut Editing { table, is_inline: true });
         }
+        // The names are the heads.
+        Some(Item::Table(tables)) => {
+            let table = tables.get_mut(name).and_then(Item::as_table_mut).ok_or_else(absent)?;
+            change(&mut Editing { table, is_inline: false });
+        }
         None => return Err(absent()),
-        Some(_) => return Err(EditError::Form(kind.table())),
+        Some(_) => return Err(EditError::Form(list)),
     }
     Ok(document.to_string())
 }

@@ -9,9 +9,10 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::{Fetching, MAX_SIZE};
-use haft_core::grant::{Grant, Root};
+use haft_core::grant::{Grant, RightsTable, Root};
 use haft_core::lookup::HostPrograms;
 use haft_core::tool::{Context, Own};
+use haft_manifest::ProcessLimits;
 use haft_sandbox::process::{self, ExitReason, Finished, Output, ProcessSpec};
 
 /// Time limit of one command.
@@ -147,7 +148,7 @@ impl<'a> Runner<'a> {
             ExitReason::Exited(_) => {
                 let why = stderr.map(|mut stderr| stderr.render(MAX_OUTPUT)).unwrap_or_default();
                 let hints =
-                    self.grant.closed_in(&why).into_iter().filter_map(|closed| closed.hint("`[sandbox]`"));
+                    self.grant.closed_in(&why).into_iter().filter_map(|closed| closed.hint(&RightsTable::Sandbox));
                 let hints: String = hints.map(|hint| format!("\nhint: {hint}")).collect();
                 let why = haft_core::report::plain(&haft_core::net::one_line(&why)) + &hints;
                 Err(ProgramError::Failed { program, action, why })
@@ -175,6 +176,7 @@ impl<'a> Runner<'a> {
                 .filter(|_| self.grant.network())
                 .chain([("PATH".into(), self.fetching.access.programs.path())])
                 .collect(),
+            limits: ProcessLimits::default(),
         };
         let (owner, cancel) = (Own::default(), CancellationToken::new());
         let context = Context { cancel: &cancel, ..owner.context(&self.grant) };

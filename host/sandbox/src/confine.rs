@@ -40,13 +40,16 @@ use self::seals::{Identity, Seals, identity, meant};
 use self::session::HelperNotReady;
 pub(super) use self::session::{HelperEvent, HelperSession, Streams};
 pub(super) use self::wire::Command;
-use crate::process::caches;
+use crate::process::{caches, private};
 use haft_core::grant::Grant;
 use haft_core::sync::Lock;
 
 /// Maximum age of a prepared helper: longer than a model's turn. A helper keeps the mounts from the time of its
 /// start.
 const MAX_AGE: Duration = Duration::from_mins(5);
+
+/// Limit on the prepared helpers: for `bash` and the servers and commands that were started last.
+const MAX_READY: usize = 8;
 
 /// Runs the helper, if this process was started as one. Afterwards haft may start its own executable as a
 /// helper.
@@ -79,7 +82,8 @@ struct ConfinerState {
     terminal: bool,
     /// Whether a helper is kept ready.
     ahead: bool,
-    ready: Option<Ready>,
+    /// Prepared helpers, the newest last: one for each grant.
+    ready: Vec<Ready>,
 }
 
 #[derive(Debug)]
@@ -132,7 +136,7 @@ impl Confiner {
             missing: None,
             terminal: false,
             ahead: false,
-            ready: None,
+            ready: Vec::new(),
         });
         Self(Arc::new(Inner { strict, state, living: Arc::default() }))
     }
@@ -206,17 +210,23 @@ impl Confiner {
         Ok(self.layers().verdict())
     }
 
-    /// Prepares a helper for the next child with this grant; replaces one for another grant.
+    /// Prepares a helper for the next child with this grant.
     pub async fn prepare(&self, grant: &Grant) -> Result<(), ConfineError> {
-        make_caches(grant);
+        make_directories(grant)?;
         let policy = self.policy(grant)?;
         let identities = identities(grant);
-        if self.state(|state| state.ready.as_ref().is_some_and(|ready| ready.is_for(&policy, &identities))) {
+        if self.state(|state| state.ready.iter().any(|ready| ready.is_for(&policy, &identities))) {
             return Ok(());
         }
         let (session, policy) = self.started(grant).await?;
         let ready = Ready { session, policy, identities, made: Instant::now() };
-        let old = self.state(|state| state.ready.replace(ready));
+        let old = self.state(|state| {
+            let is_outdated = |old: &mut Ready| old.policy == ready.policy || old.made.elapsed() >= MAX_AGE;
+            let mut old: Vec<Ready> = state.ready.extract_if(.., is_outdated).collect();
+            state.ready.push(ready);
+            old.extend((state.ready.len() > MAX_READY).then(|| state.ready.remove(0)));
+            old
+        });
         drop(old);
         Ok(())
     }
@@ -239,7 +249,7 @@ impl Confiner {
     /// Returns a helper for one child with this grant: the prepared one, or one that is starting. From now on
     /// it is ended when a sealed file is replaced.
     pub(super) async fn session(&self, grant: &Grant) -> Result<HelperSession, ConfineError> {
-        make_caches(grant);
+        make_directories(grant)?;
         let policy = self.policy(grant)?;
         // Taken before the helper creates its mounts: a replacement in between counts as a replacement.
         let seals = Seals::of(policy.sealed(grant));
@@ -253,8 +263,12 @@ impl Confiner {
     }
 
     async fn unsealed_session(&self, grant: &Grant, policy: Policy) -> Result<HelperSession, ConfineError> {
-        let ready = self.state(|state| state.ready.take());
-        if let Some(ready) = ready.filter(|ready| ready.is_for(&policy, &identities(grant))) {
+        let identities = identities(grant);
+        let ready = self.state(|state| {
+            let place = state.ready.iter().rposition(|ready| ready.is_for(&policy, &identities));
+            place.map(|place| state.ready.remove(place))
+        });
+        if let Some(ready) = ready {
             return Ok(ready.session);
         }
         if self.state(|state| state.proven) {
@@ -348,19 +362,25 @@ impl Ready {
     }
 }
 
-/// Creates the cache directories of `grant`. If they cannot be created, as in a read-only home, children run
-/// without caches.
-fn make_caches(grant: &Grant) {
-    if let Some(caches) = grant.caches()
+/// Creates the directories of `grant`. If its caches cannot be created, as in a read-only home, children run without.
+fn make_directories(grant: &Grant) -> Result<(), ConfineError> {
+    private::prepare(grant).map_err(ConfineError::Failed)?;
+    if let Some(caches) = grant.caches().filter(|_| grant.private().is_none())
         && let Err(error) = caches::prepare(caches.path())
     {
         tracing::debug!(%error, "`{}` cannot be made, or its use noted", caches.path().display());
     }
+    Ok(())
 }
 
 /// Returns the identities of the directories and files in `grant`.
 fn identities(grant: &Grant) -> Vec<Option<Identity>> {
     let writable = grant.writable().roots();
-    let roots = writable.iter().chain(grant.caches()).chain(grant.hidden()).chain(grant.fixed());
+    let roots = writable
+        .iter()
+        .chain(grant.caches())
+        .chain(grant.private())
+        .chain(grant.hidden())
+        .chain(grant.fixed());
     roots.flat_map(meant).map(|path| identity(&path)).collect()
 }

@@ -13,6 +13,7 @@ pub mod caches;
 pub(crate) mod capture;
 pub(crate) mod detached;
 mod error;
+pub mod private;
 pub mod service;
 pub mod start;
 
@@ -34,6 +35,7 @@ pub(crate) use crate::process::error::watch;
 use crate::process::start::{command, started};
 use haft_core::tool::{Clipper, Context};
 use haft_core::trace::TraceParent;
+use haft_manifest::ProcessLimits;
 
 /// Limit on the bytes of one argument: Linux's `MAX_ARG_STRLEN`, minus the final NUL.
 pub const MAX_ARGUMENT: usize = (128 << 10) - 1;
@@ -65,6 +67,8 @@ pub struct ProcessSpec {
     pub limit: usize,
     /// The time from the start to the first TERM.
     pub timeout: Duration,
+    /// What its processes may use.
+    pub limits: ProcessLimits,
 }
 
 /// The handling of the output streams.
@@ -182,6 +186,7 @@ impl Running {
     ) -> Result<Self, ProcessError> {
         let environment = [&*job.environment, &*traced(context)].concat();
         let command = command(&job.program, &job.arguments, &environment, context.grant)?;
+        let command = confine::Command { limits: job.limits, ..command };
         let pipe = || io::pipe().map_err(watch("open a pipe"));
         let (stdout, stdout_writer) = pipe()?;
         let (stderr, stderr_writer) = match job.output {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{CredentialStore, Grant, HostName, Root};
+use super::{CredentialStore, Grant, HostName, RightsTable, Root};
 
 /// The reason for closing a file, or a directory with everything below it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -120,6 +120,13 @@ impl Grant {
         self.hidden_for_reasons().chain(&self.sealed.fixed)
     }
 
+    /// Returns the files and directories of the credential stores that are open.
+    pub fn opened(&self) -> impl Iterator<Item = &Root> + Clone {
+        let is_open =
+            |closed: &&Closed| matches!(closed.why, Why::Store(store) if self.credentials.contains(&store));
+        self.sealed.hidden.iter().filter(is_open).map(|closed| &closed.root)
+    }
+
     fn hidden_for_reasons(&self) -> impl Iterator<Item = &Closed> + Clone {
         let is_open = |closed: &&Closed| match closed.why {
             Why::Store(store) => self.credentials.contains(&store),
@@ -168,23 +175,19 @@ fn names(text: &str, path: &Path) -> bool {
 impl Closed {
     /// Returns the line of `table` in program.toml that would open it, for the hint of a refusal; `None` if no line
     /// does.
-    pub fn hint(&self, table: &str) -> Option<String> {
+    pub fn hint(&self, table: &RightsTable) -> Option<String> {
         let path = self.root.path().display();
         match self.why {
             Why::Own => None,
-            Why::Denied => Some(format!("`{path}` is closed by `deny` in {table}")),
+            Why::Denied => Some(format!("`{path}` is closed by `deny` in {}", table.name())),
             Why::Store(store) => Some(format!(
-                "`{path}` is closed: it belongs to the credential store `{store}`; to let tools read it, add \
-                 `credentials = [\"{store}\"]` to {table}"
+                "`{path}` is closed: it belongs to the credential store `{store}`; to let tools read it, {}",
+                table.line("credentials", &store.to_string())
             )),
-            Why::StartUp => {
-                // TOML strings are written like JSON strings.
-                let written = serde_json::Value::from(self.root.path().to_string_lossy());
-                Some(format!(
-                    "programs run what `{path}` says without being told to: tools may not change it; to allow it, add \
-                     `write = [{written}]` to {table}"
-                ))
-            }
+            Why::StartUp => Some(format!(
+                "programs run what `{path}` says without being told to: tools may not change it; to allow it, {}",
+                table.line("write", &self.root.path().to_string_lossy())
+            )),
         }
     }
 }
@@ -263,8 +266,9 @@ mod tests {
 
     #[test]
     fn f1_the_hint_is_the_line_that_opens() {
-        let hint =
-            |path: &str| closing().closed_at(Path::new(path)).and_then(|closed| closed.hint("`[sandbox]`"));
+        let hint = |path: &str| {
+            closing().closed_at(Path::new(path)).and_then(|closed| closed.hint(&RightsTable::Sandbox))
+        };
         let line = "add `credentials = [\"ssh\"]` to `[sandbox]`";
         assert!(hint("/nowhere/.ssh/id").unwrap().ends_with(line));
         assert!(

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use super::Right;
+use super::{Right, RightsTable};
 
 /// Directories of the system and its programs: neither these nor any below them.
 const SYSTEM_TREES: &[&str] = &[
@@ -125,12 +125,10 @@ impl Proposal {
 
     /// Returns the line of `table` in program.toml that would grant `right` to the directory, for the hint of a
     /// refusal; or the reason why none is proposed.
-    pub fn hint(&self, right: &str, table: &str) -> String {
+    pub fn hint(&self, right: &str, table: &RightsTable) -> String {
         match self {
             Self::Grant(directory) => {
-                // TOML strings are written like JSON strings.
-                let directory = serde_json::Value::from(directory.to_string_lossy());
-                format!("to allow it, add `{right} = [{directory}]` to {table}")
+                format!("to allow it, {}", table.line(right, &directory.to_string_lossy()))
             }
             Self::TooWide(directory, why) => {
                 let directory = directory.display();

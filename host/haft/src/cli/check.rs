@@ -17,7 +17,7 @@ use haft::program::{Ask, FILE_NAME, InstallContext, Options, Program};
 use haft_core::lookup::{find_on_path, is_executable};
 use haft_core::report::Problem;
 use haft_core::tool::{bytes, tokens};
-use haft_manifest::{CommandTool, McpServer, Transport};
+use haft_manifest::{CommandTool, Manifest, McpServer, ProcessGrant, Transport};
 
 #[derive(Debug, Args)]
 pub(super) struct Check {
@@ -204,6 +204,26 @@ fn described(program: &Program, problem: &Problem) -> Value {
     json!({ "message": problem.message(), "place": place, "hints": problem.hints(), "warning": is_warning })
 }
 
+/// What the MCP servers that are processes, and the commands, were granted, a line each.
+fn processes(manifest: &Manifest) -> String {
+    let line = |kind: &str, name: &str, grant: Option<&ProcessGrant>| {
+        let Some(ProcessGrant { rights, unix_sockets }) = grant else {
+            return format!("\n{kind} `{name}` has no grant: the narrow default of the program");
+        };
+        let rights = rights.rights().into_iter().map(|right| right.to_string());
+        let rights: Vec<_> = rights.chain(unix_sockets.then(|| "unix sockets".to_owned())).collect();
+        let rights = if rights.is_empty() { "nothing".to_owned() } else { rights.join(", ") };
+        format!("\n{kind} `{name}` is granted {rights}")
+    };
+    let is_process =
+        |server: &&McpServer| server.enabled && matches!(server.transport, Transport::Stdio { .. });
+    let servers = manifest.mcp_servers.iter().filter(is_process);
+    let servers = servers.map(|server| line("server", server.name.as_str(), server.grant.as_ref()));
+    let commands = manifest.tools.iter();
+    let commands = commands.map(|tool| line("command", tool.name.as_str(), tool.grant.as_ref()));
+    servers.chain(commands).collect()
+}
+
 /// `is_all`: whether nothing else is told, which could be a problem.
 fn summary(program: &Program, is_all: bool) -> String {
     let file = match program.manifest.source.name() {
@@ -221,8 +241,9 @@ fn summary(program: &Program, is_all: bool) -> String {
     let told = guidance::summary(program.guidance());
     let verdict = if is_all { "\nno problems found" } else { "" };
     format!(
-        "{file}\n{tools} tools, {plugins} declared plugins\nsandbox mode `{mode}`: may write {}{}{told}{verdict}",
+        "{file}\n{tools} tools, {plugins} declared plugins\nsandbox mode `{mode}`: may write {}{}{}{told}{verdict}",
         write.join(", "),
+        processes(&program.manifest),
         commands.unwrap_or_default()
             + &proposed_pane(program.is_without_pane).map(|hint| format!("\n{hint}")).unwrap_or_default()
     )

@@ -13,7 +13,7 @@ use super::common::Common;
 use crate::cli::terminal::Terminal;
 use crate::cli::trusted;
 use haft::program::{Options, Target};
-use haft_core::grant::Grant;
+use haft_core::grant::{Grant, RightsTable};
 use haft_core::lookup::find_on_path;
 use haft_sandbox::attached::{self, PaneRights};
 use haft_sandbox::confine::{Confiner, Refusal};
@@ -55,7 +55,7 @@ impl Exec {
         let path = found(program)?;
         let (status, refused) = attached::run(&confiner, &grant, &path, arguments, self.terminal).await?;
         if !status.success() {
-            for hint in Refusal::hints(&refused, (&grant, "`[sandbox]`"), "") {
+            for hint in Refusal::hints(&refused, (&grant, &RightsTable::Sandbox), "") {
                 terminal.message(format_args!("hint: {hint}"));
             }
         }

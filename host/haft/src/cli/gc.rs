@@ -45,8 +45,10 @@ impl Gc {
         if !self.dry_run {
             record::sweep(&cache()?).context("cannot remove what was noted of builds")?;
         }
-        let caches =
+        let mut caches =
             caches::sweep(&dirs.sandbox_caches, self.dry_run).context("cannot remove unused caches")?;
+        let processes = caches::sweep(&dirs.processes, self.dry_run);
+        caches.extend(processes.context("cannot remove unused directories of processes")?);
         if terminal.json {
             let removed = swept
                 .removed

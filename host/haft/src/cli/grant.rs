@@ -9,28 +9,31 @@ use super::Exit;
 use super::common::Common;
 use super::install_session::project_error;
 use super::terminal::{DIM, Hinted, Terminal, new_lines};
-use haft::program::{Agreement, Dirs, FILE_NAME, Program};
+use haft::program::{Agreement, Dirs, FILE_NAME, Program, usual_rights};
 use haft_agent::Begun;
-use haft_core::grant::Right;
+use haft_core::grant::{HostPattern, Right};
 use haft_core::report::nearest;
 use haft_core::tool::Widening;
-use haft_manifest::Manifest;
+use haft_manifest::{Manifest, Transport};
 use haft_package::edit::{self, SandboxRight};
 use haft_package::{Change, Kind, Project, ProjectError, Request, Store};
+use haft_sandbox::native::command;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-NAME is a plugin, a package or one of their tools; `bash`, a command, an MCP server and the built-in tools have the rights
-of `[sandbox]`, which `sandbox` names too. Relative paths start in the current folder. What is written holds from the next
-call of `haft serve` on, and for what starts from now on; you agree to it by writing it.
+NAME is a plugin, a package, an MCP server, a command or one of their tools; `bash` and the built-in tools have the rights
+of `[sandbox]`, which `sandbox` names too. A server or command that had no grant keeps what it had, and that is written
+too. Relative paths start in the current folder. What is written holds from the next call of `haft serve` on, and for what
+starts from now on; you agree to it by writing it.
 
 Examples:
   haft grant bash write=../notes
   haft grant sandbox credentials=ssh network
   haft grant wordcount read=.
-  haft grant fetcher__get host=api.example.com")]
+  haft grant fetcher__get host=api.example.com
+  haft grant memory write=~/notes network")]
 pub(super) struct GrantVerb {
-    /// Who gets it: a plugin, a package, a tool, an MCP server, `bash` or `sandbox`
+    /// Who gets it: a plugin, a package, an MCP server, a command, a tool, `bash` or `sandbox`
     #[arg(add = super::completions::plugins())]
     name: String,
     /// `read=DIR`, `write=DIR`, `host=HOST`, `env=NAME`, `credentials=STORE`, `state=SIZE`, `cache=SIZE` or `network`
@@ -60,6 +63,8 @@ impl FromStr for Wanted {
 /// The table that says what somebody may do.
 enum Place {
     Entry(Kind, String),
+    /// An MCP server or a command: its list, its name, and what it has without a grant.
+    Process(&'static str, String, Vec<Right>),
     Sandbox,
 }
 
@@ -122,9 +127,20 @@ impl GrantVerb {
 
     /// The text of program.toml with the rights.
     fn written(&self, project: &Project, place: &Place) -> anyhow::Result<String> {
-        self.rights.iter().try_fold(edit::begun(&project.text, project.folder()), |text, wanted| {
+        let begun = edit::begun(&project.text, project.folder());
+        let failed = |error| project_error(ProjectError::Edit { path: project.path.clone(), error });
+        let begun = match place {
+            Place::Process(list, name, usual) if !usual.is_empty() => {
+                edit::grant_process(&begun, list, name, usual).map_err(failed)?
+            }
+            _ => begun,
+        };
+        self.rights.iter().try_fold(begun, |text, wanted| {
             let edited = match (place, wanted) {
                 (Place::Sandbox, wanted) => edit::sandbox(&text, &for_sandbox(wanted, &project.manifest)?),
+                (Place::Process(list, name, _), wanted) => {
+                    edit::grant_process(&text, list, name, &[for_process(wanted, project.folder())?])
+                }
                 (Place::Entry(..), Wanted::Network) => {
                     let hint = format!("`haft grant {} host=HOST` names what it reaches", self.name);
                     return Err(
@@ -138,7 +154,7 @@ impl GrantVerb {
                     &[Request::Right(None, from_folder(right, project.folder()))],
                 ),
             };
-            edited.map_err(|error| project_error(ProjectError::Edit { path: project.path.clone(), error }))
+            edited.map_err(failed)
         })
     }
 }
@@ -165,6 +181,20 @@ fn for_sandbox(wanted: &Wanted, manifest: &Manifest) -> anyhow::Result<SandboxRi
     }
 }
 
+/// What a process can be held to of a right.
+fn for_process(wanted: &Wanted, folder: &Path) -> anyhow::Result<Right> {
+    let right = match wanted {
+        Wanted::Network => return Ok(Right::Host(HostPattern::any())),
+        Wanted::Right(right) => from_folder(right, folder),
+    };
+    let hint = match &right {
+        Right::Host(host) if !host.is_any() => "a process has the network or not: `network` opens it",
+        Right::Cache(_) => "it has caches of its own already",
+        _ => return Ok(right),
+    };
+    Err(Hinted::new(format!("`{right}` is for plugins; a process cannot be held to it"), hint).into())
+}
+
 /// `right` with a path that means in `folder` what it means in the current one.
 fn from_folder(right: &Right, folder: &Path) -> Right {
     let is_here = std::env::current_dir().is_ok_and(|here| here == folder || folder.as_os_str().is_empty());
@@ -188,20 +218,43 @@ fn place(manifest: &Manifest, name: &str) -> anyhow::Result<Place> {
     if let Some((kind, entry)) = entries.iter().find(|(_, entry)| *entry == name || *entry == owner) {
         return Ok(Place::Entry(*kind, (*entry).to_owned()));
     }
-    let servers = manifest.mcp_servers.iter().map(|server| server.name.as_str());
-    let commands = manifest.tools.iter().map(|tool| tool.name.as_str());
-    let others: Vec<&str> = OF_SANDBOX.iter().copied().chain(servers).chain(commands).collect();
-    if others.contains(&name) || (name != owner && ["mcp", "program"].contains(&owner)) {
+    let processes = processes(manifest, &usual_rights(manifest, &Dirs::of_this_machine()?.home).rights());
+    if let Some((list, own, usual)) =
+        processes.iter().find(|(list, own, _)| is_of(manifest, (list, own), name))
+    {
+        return Ok(Place::Process(list, (*own).to_owned(), usual.clone()));
+    }
+    if OF_SANDBOX.contains(&name) {
         return Ok(Place::Sandbox);
     }
+    let others = processes.iter().map(|(_, own, _)| *own).chain(OF_SANDBOX.iter().copied());
     let names = entries.iter().map(|(_, entry)| *entry).chain(others);
     let near = nearest(name, names).map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
     Err(Hinted::new(
         format!("nothing here is called `{name}`{near}"),
-        "`haft list` has the plugins and packages; `sandbox` is for `bash`, commands and MCP servers",
+        "`haft list` has the plugins and packages; `sandbox` is for `bash` and the built-in tools",
     )
     .into())
 }
 
-/// What has the rights of `[sandbox]` besides commands and servers.
+/// The MCP servers that are processes, and the commands: their lists, their names and what each has without a grant.
+fn processes<'m>(manifest: &'m Manifest, usual: &[Right]) -> Vec<(&'static str, &'m str, Vec<Right>)> {
+    let usual = |is_granted: bool| if is_granted { Vec::new() } else { usual.to_vec() };
+    let servers =
+        manifest.mcp_servers.iter().filter(|server| matches!(server.transport, Transport::Stdio { .. }));
+    let servers = servers.map(|server| ("mcp_servers", server.name.as_str(), usual(server.grant.is_some())));
+    let commands = manifest.tools.iter();
+    servers.chain(commands.map(|tool| ("tools", tool.name.as_str(), usual(tool.grant.is_some())))).collect()
+}
+
+/// Whether `name` is a process of program.toml, or a tool of it.
+fn is_of(manifest: &Manifest, (list, own): (&str, &str), name: &str) -> bool {
+    let is_tool = match list {
+        "mcp_servers" => haft_mcp::client::owns(own, name),
+        _ => manifest.program.iter().any(|program| command::exposed_name(program.name.as_str(), own) == name),
+    };
+    own == name || is_tool
+}
+
+/// What has the rights of `[sandbox]`.
 const OF_SANDBOX: &[&str] = &["sandbox", "bash", "read", "write", "edit"];

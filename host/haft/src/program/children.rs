@@ -9,7 +9,7 @@ use super::packages::{self, Installed};
 use super::plugins::offers;
 use super::rights::Rights;
 use super::under;
-use haft_core::grant::{Grant, SandboxMode};
+use haft_core::grant::{Grant, RightsTable, SandboxMode};
 use haft_core::report::Problem;
 use haft_manifest::{CommandTool as Declared, Located, Manifest, Sandbox};
 use haft_sandbox::Backend;
@@ -69,36 +69,36 @@ fn reach(sandbox: &Sandbox) -> String {
     format!("{written}{}{network}.", read.unwrap_or_default())
 }
 
-/// The commands that program.toml declares, and those of packages: these have the rights of the program's own, see the
-/// variables that the package was granted, and read what lies beside them.
-pub(super) fn commands(rights: &Rights<'_>) -> anyhow::Result<Contribution> {
+/// The commands that program.toml declares, and those of packages: these see the variables that the package was granted,
+/// and read what lies beside them.
+pub(super) fn commands(rights: &Rights<'_>) -> Contribution {
     let (manifest, mut found) = (rights.manifest, Contribution::default());
-    let own =
-        manifest.program.iter().flat_map(|program| manifest.tools.iter().map(move |tool| (program, tool)));
-    for (program, tool) in own {
-        let grant = tool.env.iter().fold(rights.grant.clone(), Grant::with_env);
+    let all = manifest.tools.iter().zip(&rights.processes.commands);
+    let own = manifest.program.iter().flat_map(|program| all.clone().map(move |tool| (program, tool)));
+    for (program, (tool, own)) in own {
+        let grant = tool.env.iter().fold(own.grant.clone(), Grant::with_env);
         let origin = format!("`[[tools]]` at {}", manifest.source.place(tool.name.span));
-        match command(rights, (manifest, program.name.as_str()), tool, grant, origin) {
+        match command(rights, (manifest, program.name.as_str()), tool, (grant, &own.table), origin) {
             Ok(new) => found.tools.push(NewTool { on: tool.on.clone(), ..new }),
             Err(problem) => found.problems.push(problem.at(tool.command.span, "this command")),
         }
     }
-    for Installed { declared, bundle, .. } in rights.installed {
-        let (own, program, span) = (rights.of_children(bundle)?, declared.name.as_str(), declared.name.span);
-        for tool in &bundle.manifest.tools {
+    for (Installed { declared, bundle, .. }, processes) in rights.installed.iter().zip(&rights.packaged) {
+        let (program, span) = (declared.name.as_str(), declared.name.span);
+        for (tool, own) in bundle.manifest.tools.iter().zip(&processes.commands) {
             if !offers(declared, &command::exposed_name(program, tool.name.as_str())) {
                 continue;
             }
             let env = tool.env.iter().filter(|name| declared.grant.env.contains(name));
-            let (grant, origin) =
-                (env.fold(own.clone(), Grant::with_env), packages::origin(manifest, declared));
-            match command(rights, (&bundle.manifest, program), tool, grant, origin) {
+            let grant = env.fold(own.grant.clone(), Grant::with_env);
+            let origin = packages::origin(manifest, declared);
+            match command(rights, (&bundle.manifest, program), tool, (grant, &own.table), origin) {
                 Ok(new) => found.tools.push(NewTool { package: Some(span), ..new }),
                 Err(problem) => found.problems.push(problem.at(span, "this package")),
             }
         }
     }
-    Ok(found)
+    found
 }
 
 /// A command as a tool of `program`, which `manifest` declares.
@@ -106,10 +106,10 @@ fn command(
     rights: &Rights<'_>,
     (manifest, program): (&Manifest, &str),
     tool: &Declared,
-    grant: Grant,
+    (grant, table): (Grant, &RightsTable),
     origin: String,
 ) -> Result<NewTool, Problem> {
-    let spec = command_spec(manifest, program, tool);
+    let spec = CommandSpec { table: table.clone(), ..command_spec(manifest, program, tool) };
     let alias = Some(format!("program:{}:{}", spec.program, spec.tool));
     let command = CommandTool::new(rights.confiner.clone(), spec).map_err(|error| {
         Problem::new(format!("command tool `{}` cannot be used: {error}", tool.name.as_str()))
@@ -133,5 +133,7 @@ pub fn command_spec(manifest: &Manifest, program: &str, tool: &Declared) -> Comm
         required: names(&manifest.host_requirements.required),
         optional: names(&manifest.host_requirements.optional),
         timeout: tool.timeout,
+        limits: tool.limits,
+        table: RightsTable::None,
     }
 }

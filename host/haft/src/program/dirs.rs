@@ -14,7 +14,7 @@ use haft_agent::Sessions;
 use haft_core::encoding::hex;
 use haft_core::grant::{CredentialStore, Grant, Root};
 use haft_page::Desk;
-use haft_sandbox::process::caches;
+use haft_sandbox::process::{caches, private};
 use haft_state::Homes;
 
 /// Characters of a folder's name in that of its caches.
@@ -44,6 +44,9 @@ pub struct Dirs {
     /// The whole of long answers that agents were shown a part of: `$XDG_DATA_HOME/haft/answers`. Only the built-in
     /// `read` opens them, and nothing but haft writes there.
     pub answers: PathBuf,
+    /// What MCP servers and commands have to themselves: `$XDG_DATA_HOME/haft/processes`. Each opens its own, and no tool
+    /// another's.
+    pub processes: PathBuf,
     /// What plugins keep: `$XDG_DATA_HOME/haft/state`. Each opens its own, and nobody else anything.
     pub plugin_state: PathBuf,
     /// The homes of MCP servers behind `haft wrap`: `$XDG_DATA_HOME/haft/wrap`. Each has its own, and closed to it are all others.
@@ -72,6 +75,7 @@ impl Dirs {
             config: base.config_dir().join("haft"),
             store: base.data_dir().join("haft/store"),
             answers: base.data_dir().join("haft/answers"),
+            processes: base.data_dir().join("haft/processes"),
             plugin_state: base.data_dir().join("haft/state"),
             wrapped: base.data_dir().join("haft/wrap"),
             home,
@@ -80,20 +84,24 @@ impl Dirs {
         })
     }
 
-    /// Those of commands that work in `workspace`, or of the MCP server that `server` describes: nobody else's.
-    pub(super) fn caches_of(&self, workspace: &Root, server: Option<(&str, &[String])>) -> PathBuf {
-        let (name, words) = server.unzip();
-        let folder = workspace.path().file_name().unwrap_or_default().to_string_lossy();
-        // A name of the system has 255 bytes.
-        let folder: String = folder.chars().take(MAX_FOLDER_NAME).collect();
-        let parts = std::iter::once(workspace.real().as_os_str().as_encoded_bytes())
-            .chain(name.map(str::as_bytes))
-            .chain(words.into_iter().flatten().map(String::as_bytes));
-        let digest = parts.fold(Sha256::new(), |digest, part| digest.chain_update(part).chain_update([0]));
-        let key = hex(&digest.finalize());
-        let name = [Some(folder.as_str()), name].into_iter().flatten().collect::<Vec<_>>().join("-");
-        let key = key.get(..16).unwrap_or_default();
-        caches::written(&self.sandbox_caches.join(format!("{name}-{key}")))
+    /// The caches of commands that work in `workspace`.
+    pub(super) fn caches_of(&self, workspace: &Root) -> PathBuf {
+        let parts = std::iter::once(workspace.real().as_os_str().as_encoded_bytes());
+        caches::written(&self.sandbox_caches.join(own_name(workspace.path(), None, parts)))
+    }
+
+    /// What a process has to itself that works in the first of `folders`, is declared in the second one, in this list of
+    /// program.toml under this name, and is started by these words.
+    pub(super) fn private_of(
+        &self,
+        folders: [&Path; 2],
+        (list, name, words): (&str, &str, &[String]),
+    ) -> PathBuf {
+        let [workspace, _] = folders;
+        let words = words.iter().map(String::as_bytes);
+        let parts = folders.iter().map(|folder| folder.as_os_str().as_encoded_bytes());
+        let parts = parts.chain([list.as_bytes(), name.as_bytes()]).chain(words);
+        private::written(&self.processes.join(own_name(workspace, Some(name), parts)))
     }
 
     /// Those of `npm` and `uv` while they fetch packages.
@@ -166,7 +174,7 @@ impl Dirs {
             return Ok(known);
         }
         let mut own = Vec::new();
-        for directory in [&self.cache, &self.state, &self.config, &self.plugin_state] {
+        for directory in [&self.cache, &self.state, &self.config, &self.plugin_state, &self.processes] {
             if let Some(directory) = made(directory)? {
                 own.push(Root::resolve(Path::new("/"), directory)?);
             }
@@ -205,6 +213,18 @@ impl Dirs {
     pub(super) fn answers_for_read(&self) -> io::Result<Option<Root>> {
         made(&self.answers)?.map(|directory| Root::resolve(Path::new("/"), directory)).transpose()
     }
+}
+
+/// The name of the directory of what works in `workspace` and is told apart by `parts`; people read the first two.
+fn own_name<'p>(workspace: &Path, name: Option<&str>, parts: impl Iterator<Item = &'p [u8]>) -> String {
+    let folder = workspace.file_name().unwrap_or_default().to_string_lossy();
+    // A name of the system has 255 bytes.
+    let folder: String = folder.chars().take(MAX_FOLDER_NAME).collect();
+    let digest = parts.fold(Sha256::new(), |digest, part| digest.chain_update(part).chain_update([0]));
+    let key = hex(&digest.finalize());
+    let name = [Some(folder.as_str()), name].into_iter().flatten().collect::<Vec<_>>().join("-");
+    let key = key.get(..16).unwrap_or_default();
+    format!("{name}-{key}")
 }
 
 /// A directory that is there now; `None` for one that haft may not make.

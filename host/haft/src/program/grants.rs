@@ -1,11 +1,17 @@
 //! From what program.toml and the command line say to grants. Nothing is granted here that is
 //! not written in one of the two; what a path means is settled now, once.
 
+mod process;
+
 use std::path::{Path, PathBuf};
 
+pub use self::process::usual_rights;
+pub(super) use self::process::{ProcessRights, Processes};
 use super::allow::Allow;
 use super::{Dirs, start_up};
-use haft_core::grant::{Closed, CredentialStore, Grant, Reach, Right, Root, SandboxMode, Why, in_home};
+use haft_core::grant::{
+    Closed, CredentialStore, Grant, Reach, Right, RightsTable, Root, SandboxMode, Why, in_home,
+};
 use haft_core::report::{Problem, Report, Span, nearest};
 use haft_core::tool::Widening;
 use haft_manifest::{GrantTable, Located, Manifest, Package, Plugin, Seal};
@@ -87,7 +93,7 @@ impl<'a> Grants<'a> {
         Ok(Self { manifest, dirs, allow, closed, answers, problems: Vec::new() })
     }
 
-    /// What the built-in tools, `bash` and commands may do. `caller` has the program that this one works for.
+    /// What the built-in tools and `bash` may do. `caller` has the program that this one works for.
     pub(super) fn sandbox(&mut self, caller: Option<&Grant>) -> anyhow::Result<Sandbox> {
         let (sandbox, dirs) = (&self.manifest.sandbox, self.dirs);
         dirs.create()?;
@@ -108,7 +114,7 @@ impl<'a> Grants<'a> {
         for written in &sandbox.write {
             grant = grant.with_write(self.written(&written.value, Some(written.span))?);
         }
-        grant = with_caches(grant.with_network(sandbox.network), sandbox.mode, dirs, None)?;
+        grant = with_caches(grant.with_network(sandbox.network), sandbox.mode, dirs)?;
         if sandbox.unix_sockets {
             grant = grant.with_unix_sockets(true);
         }
@@ -280,17 +286,11 @@ impl<'a> Grants<'a> {
     }
 }
 
-/// `grant` with the caches of commands, or of an MCP server: its name and command. Where everything may be written they use
-/// the person's own.
-pub(super) fn with_caches(
-    grant: Grant,
-    mode: SandboxMode,
-    dirs: &Dirs,
-    server: Option<(&str, &[String])>,
-) -> anyhow::Result<Grant> {
+/// `grant` with the caches of commands. Where everything may be written they use the person's own.
+fn with_caches(grant: Grant, mode: SandboxMode, dirs: &Dirs) -> anyhow::Result<Grant> {
     match grant.base() {
         Some(workspace) if mode != SandboxMode::Rwx => {
-            let caches = root(&dirs.caches_of(workspace, server))?;
+            let caches = root(&dirs.caches_of(workspace))?;
             Ok(grant.with_caches(caches))
         }
         _ => Ok(grant),
@@ -321,7 +321,8 @@ fn check_workspace(grant: &Grant) -> anyhow::Result<()> {
         return Ok(());
     };
     let problem = Problem::new(format!("tools cannot work in `{}`", workspace.path().display()));
-    let hint = closed.hint("`[sandbox]`").unwrap_or_else(|| "name another `[sandbox] workspace`".to_owned());
+    let hint =
+        closed.hint(&RightsTable::Sandbox).unwrap_or_else(|| "name another `[sandbox] workspace`".to_owned());
     Err(Report::new(vec![problem.hint(hint)]).into())
 }
 
@@ -388,20 +389,24 @@ pub(super) fn fetch(manifest: &Manifest, dirs: &Dirs, allow: &[Allow]) -> anyhow
     Ok(grant.with_protected_paths_of(&Grants::new(&Manifest::default(), dirs, allow)?.protected()))
 }
 
-/// Fails where `allow` names a plugin that is none of the program's nor `of_packages`.
-pub(super) fn unknown_plugins(
+/// Fails where `allow` names a plugin, server or command that is none of the program's nor `of_packages`.
+pub(super) fn unknown_names(
     manifest: &Manifest,
     allow: &[Allow],
     of_packages: &[&str],
 ) -> anyhow::Result<()> {
-    let own = |name: &str| manifest.plugins.iter().any(|plugin| plugin.name.as_str() == name);
-    let known = |name: &str| own(name) || of_packages.contains(&name);
+    let plugins = manifest.plugins.iter().map(|plugin| plugin.name.as_str());
+    let servers = manifest.mcp_servers.iter().map(|server| server.name.as_str());
+    let commands = manifest.tools.iter().map(|tool| tool.name.as_str());
+    let own = plugins.chain(servers).chain(commands);
+    let known = |name: &str| own.clone().any(|own| own == name) || of_packages.contains(&name);
     match allow.iter().filter_map(|allow| allow.plugin.as_deref()).find(|name| !known(name)) {
         Some(name) => {
-            let declared = manifest.plugins.iter().map(|plugin| plugin.name.as_str());
-            let near = nearest(name, declared.chain(of_packages.iter().copied()));
+            let near = nearest(name, own.chain(of_packages.iter().copied()));
             let near = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
-            anyhow::bail!("`--allow` names the plugin `{name}`, which this program does not have{near}")
+            anyhow::bail!(
+                "`--allow` names the plugin, server or command `{name}`, which this program does not have{near}"
+            )
         }
         None => Ok(()),
     }

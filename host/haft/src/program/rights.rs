@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::Dirs;
-use super::grants::{self, Grants, Sandbox};
+use super::grants::{self, Grants, Processes, Sandbox};
 use super::loaded::Loaded;
 use super::machines::Placement;
 use super::options::Options;
@@ -13,7 +13,6 @@ use haft_core::grant::{Grant, Root};
 use haft_core::report::Problem;
 use haft_core::trace::Trace;
 use haft_manifest::Manifest;
-use haft_package::Bundle;
 use haft_plugin_host::{Engine, EngineOptions};
 use haft_sandbox::BackendConfig;
 use haft_sandbox::confine::{Confiner, Layers};
@@ -30,8 +29,12 @@ pub(super) struct Rights<'a> {
     pub(super) target: Option<BackendConfig>,
     /// Where the tools live.
     pub(super) placement: Placement,
-    /// Of `bash`, commands and MCP servers.
+    /// Of `bash`.
     pub(super) grant: Grant,
+    /// Of the program's MCP servers and commands.
+    pub(super) processes: Processes,
+    /// Of those of each installed package, in order.
+    pub(super) packaged: Vec<Processes>,
     /// Of the built-in `read`, `write` and `edit`.
     pub(super) files: Grant,
     /// Of each entry of `[[plugins]]`, in order.
@@ -56,7 +59,7 @@ impl<'a> Rights<'a> {
     ) -> anyhow::Result<(Self, Vec<Problem>)> {
         let Loaded { manifest, dirs, lock, redactor, .. } = loaded;
         let names: Vec<_> = installed.iter().flat_map(Installed::plugins).collect();
-        grants::unknown_plugins(manifest, &options.allow, &names)?;
+        grants::unknown_names(manifest, &options.allow, &names)?;
         let under = options.under.as_ref();
         let mut grants = Grants::new(manifest, dirs, &options.allow)?;
         let Sandbox { tools, files } = grants.sandbox(under.map(Under::most))?;
@@ -67,10 +70,21 @@ impl<'a> Rights<'a> {
         let plugins = grants.plugins(&grant)?;
         let of_package = |one: &Installed<'_>| grants.package((one.declared, &one.bundle), &grant);
         let packages = installed.iter().map(of_package).collect::<anyhow::Result<Vec<_>>>()?;
+        let bound_process = |wanted: &Grant| bound(under, &sealed, wanted, "a process").0;
+        let processes = grants.processes(&grant)?.bounded(bound_process)?;
+        let of_processes = |one: &Installed<'_>| grants.packaged(&one.bundle, &grant)?.bounded(bound_process);
+        let packaged = installed.iter().map(of_processes).collect::<anyhow::Result<Vec<_>>>()?;
+        let of_children =
+            || processes.iter().chain(packaged.iter().flat_map(Processes::iter)).map(|one| &one.grant);
+        of_children().try_for_each(grants::refuse_links)?;
         let mut problems = grants.problems;
         problems.extend(withheld);
         let confiner = options.confiner.clone().unwrap_or_default();
-        let all = [&grant, &files].into_iter().chain(&plugins).chain(packages.iter().flatten());
+        let all = [&grant, &files]
+            .into_iter()
+            .chain(&plugins)
+            .chain(packages.iter().flatten())
+            .chain(of_children());
         let engine = engine(options, dirs, &confiner, all)?;
         if manifest.has_children() || installed.iter().any(Installed::has_commands) {
             problems.extend(children(&confiner, &grant, options.many_calls));
@@ -86,6 +100,8 @@ impl<'a> Rights<'a> {
             target,
             placement,
             grant,
+            processes,
+            packaged,
             files,
             plugins,
             packages,
@@ -99,13 +115,6 @@ impl<'a> Rights<'a> {
     /// What is left of the grant of a tool from `origin` and, where that is less, what the tool may not.
     pub(super) fn bound(&self, wanted: &Grant, origin: &str) -> (Grant, Option<Problem>) {
         bound(self.options.under.as_ref(), &self.sealed, wanted, origin)
-    }
-
-    /// What commands and MCP servers of a package may do: what those of the program may, and read the package's files.
-    pub(super) fn of_children(&self, package: &Bundle) -> anyhow::Result<Grant> {
-        let folder = Root::resolve(Path::new("/"), &package.folder)?;
-        let reads = self.grant.readable().covers(&folder);
-        Ok(if reads { self.grant.clone() } else { self.grant.clone().with_read(folder) })
     }
 }
 

@@ -10,13 +10,13 @@ use secrecy::SecretString;
 use tokio::task::JoinSet;
 
 use super::contribution::{Contribution, NewTool};
+use super::grants::{ProcessRights, Processes};
 use super::options::{Ask, Options};
 use super::packages::Installed;
+use super::patterns;
 use super::plugins::offers;
 use super::rights::Rights;
 use super::server_set::{Servers, Tracked, is_unknown};
-use super::{grants, patterns};
-use haft_core::grant::Grant;
 use haft_core::report::{Problem, Span};
 use haft_core::secret::Redactor;
 use haft_manifest::Secrets;
@@ -35,7 +35,7 @@ struct Declared<'a> {
     /// The program.toml that declares it.
     manifest: Arc<Manifest>,
     /// What holds it, where it is a child.
-    grant: Grant,
+    rights: ProcessRights,
     /// Where the program names it, or the package that it comes with.
     span: Span,
     /// The package that it comes with, if it does.
@@ -45,11 +45,12 @@ struct Declared<'a> {
 /// The servers of a program, and their tools.
 pub(super) async fn contribution(rights: &Rights<'_>) -> anyhow::Result<Contribution> {
     let Rights { options, dirs, confiner, .. } = rights;
-    let (declared, problems) = without_duplicates(declared(rights)?);
+    let (declared, problems) = without_duplicates(declared(rights));
     let own = |declared: &Declared<'_>| {
         let host = Host {
             confiner: confiner.clone(),
-            grant: declared.grant.clone(),
+            grant: declared.rights.grant.clone(),
+            table: declared.rights.table.clone(),
             elicitor: options.person.clone(),
             cache: Some(dirs.cache.join("servers")),
         };
@@ -74,38 +75,32 @@ pub(super) async fn contribution(rights: &Rights<'_>) -> anyhow::Result<Contribu
 }
 
 /// The servers that run in this process: the program's own and, of installed packages, all, since installing one included
-/// consent to each of its servers. They have the rights of the program's commands, and caches of their own.
-fn declared<'a>(rights: &Rights<'a>) -> anyhow::Result<Vec<Declared<'a>>> {
-    let Rights { manifest, dirs, placement, .. } = rights;
-    let mut all = enabled(manifest, &rights.grant);
+/// consent to each of its servers.
+fn declared<'a>(rights: &Rights<'a>) -> Vec<Declared<'a>> {
+    let Rights { manifest, placement, .. } = rights;
+    let mut all = enabled(manifest, &rights.processes);
     all.retain(|declared| placement.runs(&declared.server.on));
-    for Installed { declared: package, bundle, .. } in
-        rights.installed.iter().filter(|_| !placement.is_worker())
-    {
+    let installed = rights.installed.iter().zip(&rights.packaged).filter(|_| !placement.is_worker());
+    for (Installed { declared: package, bundle, .. }, processes) in installed {
         let (span, package) = (package.name.span, Some(*package));
-        let enabled = enabled(&bundle.manifest, &rights.of_children(bundle)?);
+        let enabled = enabled(&bundle.manifest, processes);
         all.extend(enabled.into_iter().map(|server| Declared { span, package, ..server }));
     }
-    for one in &mut all {
-        if let Transport::Stdio { command, .. } = &one.server.transport {
-            let own = Some((one.server.name.as_str(), command.value.as_slice()));
-            one.grant = grants::with_caches(one.grant.clone(), manifest.sandbox.mode, dirs, own)?;
-        }
-    }
-    Ok(all)
+    all
 }
 
 /// The servers that a program.toml declares and has not switched off.
-fn enabled<'a>(manifest: &'a Manifest, grant: &Grant) -> Vec<Declared<'a>> {
+fn enabled<'a>(manifest: &'a Manifest, processes: &Processes) -> Vec<Declared<'a>> {
     let shared = Arc::new(manifest.clone());
-    let declared = |server: &'a McpServer| Declared {
+    let declared = |(server, rights): (&'a McpServer, &ProcessRights)| Declared {
         server,
         manifest: shared.clone(),
-        grant: grant.clone(),
+        rights: rights.clone(),
         span: server.name.span,
         package: None,
     };
-    manifest.mcp_servers.iter().filter(|server| server.enabled).map(declared).collect()
+    let all = manifest.mcp_servers.iter().zip(&processes.servers);
+    all.filter(|(server, _)| server.enabled).map(declared).collect()
 }
 
 /// Those whose names are their own; of two the first, and the other is a problem.
@@ -169,7 +164,7 @@ impl Declared<'_> {
             on: self.server.on.clone(),
             ..NewTool::new(
                 Arc::new(ServerTool::new(server, tool)),
-                self.grant.clone(),
+                self.rights.grant.clone(),
                 limits,
                 origin.clone(),
             )
@@ -201,6 +196,7 @@ impl Declared<'_> {
             name: self.name().to_owned(),
             endpoint,
             timeout: self.server.timeout,
+            limits: self.server.limits,
             max_result: self.server.max_result.try_into().unwrap_or(usize::MAX),
             redactor: redactor.clone(),
         }

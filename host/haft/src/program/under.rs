@@ -81,6 +81,12 @@ impl Under {
     /// What is left of `wanted`. Values of its own that a component sees are no right, and stay.
     pub(super) fn narrowed(&self, wanted: &Grant) -> Grant {
         let grant = wanted.intersect(&self.most);
+        // Nor is a right what a process needs to run, and has to itself.
+        let grant = grant.with_needs(wanted.needs().iter().cloned());
+        let grant = match (wanted.private(), wanted.caches()) {
+            (Some(own), Some(caches)) => grant.with_private(own.clone()).with_caches(caches.clone()),
+            _ => grant,
+        };
         wanted.values().iter().fold(grant, |grant, (name, value)| grant.with_value(name, value))
     }
 

@@ -13,6 +13,7 @@ use super::ServerError;
 use haft_core::lookup::{find_on_path, is_executable};
 use haft_core::report::Problem;
 use haft_core::secret::Redactor;
+use haft_manifest::ServerLimits;
 
 /// A server, as program.toml declares it.
 #[derive(Clone, Debug)]
@@ -23,6 +24,8 @@ pub struct Config {
     pub endpoint: Endpoint,
     /// For one request.
     pub timeout: Duration,
+    /// What it may use, where it is a child.
+    pub limits: ServerLimits,
     /// Characters of one answer that the model is shown.
     pub max_result: usize,
     /// Leaves out of its list of tools what it was given in secret; answers of calls are cleaned where all are.
@@ -85,7 +88,7 @@ pub trait Values: Debug + Send + Sync {
 impl Config {
     /// Whether both declare the same server.
     pub(super) fn is_same(&self, other: &Self) -> bool {
-        let bounds = |config: &Self| (config.timeout, config.max_result);
+        let bounds = |config: &Self| (config.timeout, config.max_result, config.limits);
         self.name == other.name && bounds(self) == bounds(other) && self.endpoint.is_same(&other.endpoint)
     }
 

@@ -24,14 +24,11 @@ use super::http::from_transport_error;
 use super::listing::ToolListBuilder;
 use super::stdio_transport::Wire;
 use super::{ServerError, ToolList};
-use haft_core::grant::Grant;
+use haft_core::grant::{Grant, RightsTable};
 use haft_core::secret::Redactor;
 use haft_core::trace::TraceParent;
 use haft_sandbox::confine::Refusal;
 use haft_sandbox::service::Life;
-
-/// The table of program.toml that says what servers may do.
-const TABLE: &str = "`[sandbox]`";
 
 /// How often a server may ask for input before it answers a call.
 const MAX_ROUNDS: usize = 10;
@@ -65,6 +62,8 @@ pub(super) struct Child {
     pub(super) wire: Arc<Wire>,
     /// What it may do.
     pub(super) grant: Grant,
+    /// Where program.toml says so.
+    pub(super) table: RightsTable,
 }
 
 /// The time limit and cancel token of a request.
@@ -113,7 +112,9 @@ impl Connection {
     /// What would allow that.
     pub(super) fn hints(&self) -> Vec<String> {
         let child = self.child.as_ref();
-        child.map(|child| Refusal::hints(&self.refused(), (&child.grant, TABLE), "")).unwrap_or_default()
+        child
+            .map(|child| Refusal::hints(&self.refused(), (&child.grant, &child.table), ""))
+            .unwrap_or_default()
     }
 
     /// What would allow what the sandbox refused the server during a call that it answered with the error `answer`, or what
@@ -125,7 +126,7 @@ impl Connection {
         let (refused, answer) = (self.refused(), answer.to_string());
         let counts = |(at, refusal): &(usize, &Refusal)| *at >= known || refusal.is_named_in(&answer);
         let refused = refused.iter().enumerate().filter(counts).map(|(_, refusal)| refusal);
-        Refusal::hints(refused, (&child.grant, TABLE), &answer)
+        Refusal::hints(refused, (&child.grant, &child.table), &answer)
     }
 
     /// Waits until the server says that its tools have changed.
@@ -333,7 +334,7 @@ impl Drop for Connection {
 
 /// How a server ended that closed its output, or was stopped since it read nothing.
 pub(super) async fn ended(child: &Child) -> ServerError {
-    let Child { life, wire, grant } = child;
+    let Child { life, wire, grant, table } = child;
     let was_stopped = life.is_stopping();
     let how = match timeout(DYING, life.ended()).await {
         _ if was_stopped => "it did not read what it was sent, and was stopped".to_owned(),
@@ -346,7 +347,7 @@ pub(super) async fn ended(child: &Child) -> ServerError {
     let words = life.last_words();
     // Its last words say more.
     let noise = if words.is_empty() { wire.noise() } else { String::new() };
-    let hints = Refusal::hints(&life.refused(), (grant, TABLE), &words);
+    let hints = Refusal::hints(&life.refused(), (grant, table), &words);
     ServerError::Ended { how: how + &noise, words, hints }
 }
 

@@ -20,7 +20,7 @@ use super::http;
 use super::stdio_transport::StdioTransport;
 use super::tool_cache::{self, CachedTools, Era, MAX_UNTOLD_AGE};
 use super::{Config, Elicitor, Endpoint, ServerError, ToolList};
-use haft_core::grant::{Grant, Root};
+use haft_core::grant::{Grant, RightsTable, Root};
 use haft_core::sync::Lock;
 use haft_core::tool::Context;
 use haft_core::trace::{Ended, Operation, Wire};
@@ -44,6 +44,8 @@ pub struct Host {
     pub confiner: Confiner,
     /// What they may do.
     pub grant: Grant,
+    /// Where program.toml says so.
+    pub table: RightsTable,
     /// Answers elicitation requests; `None` where no person is there.
     pub elicitor: Option<Arc<dyn Elicitor>>,
     /// The directory of the tool cache; `None` for no cache.
@@ -111,7 +113,11 @@ impl Server {
     /// Whether it is what `config` and `host` would make anew: then it can go on in its place.
     pub fn is_same(&self, config: &Config, host: &Host) -> bool {
         let lives = !self.closing.is_cancelled();
-        lives && self.config.is_same(config) && self.host.grant == host.grant && self.host.cache == host.cache
+        lives
+            && self.config.is_same(config)
+            && self.host.grant == host.grant
+            && self.host.table == host.table
+            && self.host.cache == host.cache
     }
 
     /// What it had when it was last asked, and how long ago that is.
@@ -121,7 +127,8 @@ impl Server {
 
     /// Whether what is remembered of it may be of a server that was replaced since, without a file that tells.
     pub fn may_be_outdated(&self) -> bool {
-        let workspace = self.host.grant.workspace().map(Root::path);
+        // haft looks at files there, not the server.
+        let workspace = self.host.grant.base().map(Root::path);
         let known = self.known().filter(|known| !known.is_fresh);
         known.is_some_and(|known| known.age > MAX_UNTOLD_AGE) && !self.config.is_told_by_files(workspace)
     }
@@ -273,7 +280,7 @@ impl Server {
     }
 
     async fn begin(&self, era: Era) -> Result<Connection, ServerError> {
-        let limit = self.config.timeout.max(BEGIN);
+        let limit = self.config.limits.start.unwrap_or_else(|| self.config.timeout.max(BEGIN));
         let handler = self.handler();
         let late = |noise| ServerError::TimedOut { method: "initialize", limit, noise };
         match &self.config.endpoint {
@@ -294,7 +301,8 @@ impl Server {
             Endpoint::Stdio { .. } => {
                 let service::Service { input, output, life } = self.start().await?;
                 let lines = StdioTransport::new(input, output, handler.changed.clone());
-                let child = Child { life, wire: lines.wire(), grant: self.host.grant.clone() };
+                let (grant, table) = (self.host.grant.clone(), self.host.table.clone());
+                let child = Child { life, wire: lines.wire(), grant, table };
                 match timeout(limit, shake_hands(handler.clone(), Bounded::new(lines), era)).await {
                     Ok(Ok(running)) => check_version(Connection::new(running, handler, Some(child))),
                     Ok(Err(error)) => Err(explain_end(&child, &error).await),
@@ -317,6 +325,7 @@ impl Server {
                 .iter()
                 .map(|(name, value)| (name.into(), secrecy::ExposeSecret::expose_secret(value).into()))
                 .collect(),
+            limits: self.config.limits.processes,
         };
         let server = self.config.name.clone();
         let log_line = move |line: &str| tracing::info!(server, "{line}");
@@ -361,7 +370,8 @@ impl Server {
 
     /// Where it is remembered.
     fn file(&self) -> Option<PathBuf> {
-        let workspace = self.host.grant.workspace().map(Root::path);
+        // haft looks at files there, not the server.
+        let workspace = self.host.grant.base().map(Root::path);
         Some(tool_cache::file(self.host.cache.as_ref()?, &self.config, workspace))
     }
 }

@@ -12,6 +12,7 @@ use serde::Deserialize;
 use haft_core::grant::{Grant, Root};
 use haft_core::lookup::HostPrograms;
 use haft_core::tool::Own;
+use haft_manifest::ProcessLimits;
 use haft_sandbox::confine::Confiner;
 use haft_sandbox::process::{self, ExitReason, Finished, Output, ProcessSpec};
 
@@ -143,6 +144,7 @@ async fn run(programs: &HostPrograms, program: &Path, server: &str) -> Result<Fi
         environment: vec![("PATH".into(), programs.path())],
         limit: MAX_OUTPUT,
         timeout: TIMEOUT,
+        limits: ProcessLimits::default(),
     };
     // No output is forwarded.
     let owner = Own::default();

@@ -10,7 +10,7 @@ use crate::denials::grant_place::GrantPlace;
 use crate::denials::network_decisions::Refusal;
 use crate::failure::{Limit, bytes};
 use crate::instance::state::{ExceededLimit, GuestState};
-use haft_core::grant::{AddressError, Destination, Grant, Proposal, Right};
+use haft_core::grant::{AddressError, Destination, Grant, Proposal, Right, RightsTable};
 use haft_core::limit::Limits;
 use haft_core::report::plain;
 use haft_core::tool::PLAN_HINT;
@@ -191,8 +191,9 @@ fn of_plan_mode(context: &HintContext<'_>, state: &GuestState) -> Vec<String> {
 
 /// The lines that would allow `right` to `paths`, each once; or why there is none to propose.
 fn proposals<'p>(right: &str, paths: impl Iterator<Item = &'p Path>, table: &str) -> Vec<String> {
+    let table = RightsTable::Named(table.to_owned());
     let all: BTreeSet<Proposal> = paths.map(Proposal::for_path).collect();
-    all.into_iter().map(|proposal| proposal.hint(right, table)).collect()
+    all.into_iter().map(|proposal| proposal.hint(right, &table)).collect()
 }
 
 /// The hint for a path that the guest's message names though no argument does.
@@ -214,7 +215,8 @@ fn protected(
     grant: &Grant,
     table: &str,
 ) -> Vec<String> {
-    let closed = grant.closed_at(path).and_then(|closed| Some((closed, closed.hint(table)?)));
+    let named = RightsTable::Named(table.to_owned());
+    let closed = grant.closed_at(path).and_then(|closed| Some((closed, closed.hint(&named)?)));
     if let Some((closed, hint)) = closed {
         // What may not be written anyway is not written once it is opened.
         let is_to_no_avail = *what_for == AccessKind::Write && !grant.writable().covers(&closed.root);

@@ -16,6 +16,7 @@ use crate::error::joined_lines;
 use crate::process::{self, ExitReason, Output, ProcessSpec};
 use haft_core::lookup::HostPrograms;
 use haft_core::tool::Own;
+use haft_manifest::ProcessLimits;
 
 /// Time limit for an engine's response; an engine without its service never responds.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -84,6 +85,7 @@ impl Container {
             output: Output::Separate,
             limit: MAX_WORDS,
             timeout: PATIENCE,
+            limits: ProcessLimits::default(),
         };
         let owner = Own::default();
         let mut finished =

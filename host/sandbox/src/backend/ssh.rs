@@ -23,6 +23,7 @@ use crate::error::BackendError;
 use crate::error::joined_lines;
 use crate::process::service::{self, Life, ServiceSpec};
 use haft_core::lookup::HostPrograms;
+use haft_manifest::ProcessLimits;
 
 /// Time limit of a connection, including authentication.
 const CONNECT: Duration = Duration::from_secs(20);
@@ -146,7 +147,7 @@ impl Ssh {
         arguments.extend(["-M", "-N", "-T", "-o", "StdinNull=yes", "--", &self.target].map(OsString::from));
         let Line { program, arguments, environment, confiner, grant, .. } =
             transport_line((&self.transport_confiner, &self.programs), self.program.clone(), arguments);
-        let job = ServiceSpec { program, arguments, environment };
+        let job = ServiceSpec { program, arguments, environment, limits: ProcessLimits::default() };
         let life = service::start(&confiner, &job, &grant, |_| {}).await?.life;
         let begun = Instant::now();
         while !self.socket().exists() {

@@ -23,6 +23,7 @@ use super::policy::Policy;
 use super::program::SOURCES;
 use super::sys::{self, Fork};
 use super::wire::{self, Command, FAILED, JOB, LACKING, READY, SETUP};
+use haft_manifest::ProcessLimits;
 
 /// The argument that identifies a helper. The only other argument is the digest of the host's sources.
 pub(super) const VERB: &str = "__confine";
@@ -125,15 +126,30 @@ fn command(policy: &Policy, job: &OwnedFd, observed: &OwnedFd) -> Result<std::co
     let (text, streams) = message.text().context("cannot read the command")?;
     let command = Command::decode(&text).context("cannot understand the command")?;
     enter(&command)?;
+    hold(&command.limits, policy)?;
     let command = platform::wrapped(policy, command);
     sys::default_signals();
     let error = process(&command, streams)?.exec();
     let hint = if policy.read.is_some() && error.kind() == io::ErrorKind::PermissionDenied {
-        " (`[sandbox] read` has to name where it, its loader and its libraries lie)"
+        " (what may be read has to include where it, its loader and its libraries lie)"
     } else {
         ""
     };
     Err(error).with_context(|| format!("cannot start `{}`{hint}", command.program.display()))
+}
+
+/// Holds this process, and each that it starts, to `limits`.
+fn hold(limits: &ProcessLimits, policy: &Policy) -> Result<()> {
+    if let Some(bytes) = limits.memory {
+        // What is reserved and not writable does not count: some runtimes reserve more than any machine has.
+        limit(Resource::Data, Some(bytes), Some(bytes))?;
+    }
+    // In a user namespace of its own; otherwise all processes of the user would count.
+    if let Some(count) = limits.processes.map(u64::from).filter(|_| policy.layers.namespaces) {
+        let all = Some(count.saturating_add(platform::OWN_PROCESSES));
+        limit(Resource::Nproc, all, all)?;
+    }
+    Ok(())
 }
 
 /// Changes to the command's directory by its path: a descriptor of the host would belong to the host's mounts,

@@ -26,6 +26,8 @@ pub(super) struct Policy {
     pub(super) hidden: Vec<PathBuf>,
     /// Paths that cannot be written.
     pub(super) fixed: Vec<PathBuf>,
+    /// The directory of this child alone, which is open also in a hidden one.
+    pub(super) private: Option<PathBuf>,
     pub(super) network: bool,
     pub(super) unix_sockets: bool,
     /// Whether the child stays in the session of its terminal.
@@ -39,10 +41,11 @@ impl Policy {
     pub(super) fn new(grant: &Grant, layers: Layers) -> Self {
         Self {
             layers,
-            write: with_caches(grant, outermost(grant.writable())),
-            read: with_caches(grant, outermost(&grant.readable())),
+            write: with_own(grant, outermost(grant.writable())),
+            read: with_own(grant, outermost(&grant.readable())).map(|read| with_needs(grant, read)),
             hidden: with_aliases(grant.hidden().flat_map(meant).collect()),
             fixed: with_aliases(grant.fixed().flat_map(meant).collect()),
+            private: grant.private().map(|own| own.real().to_owned()),
             network: grant.network(),
             unix_sockets: grant.unix_sockets(),
             terminal: false,
@@ -58,7 +61,10 @@ impl Policy {
             return None;
         }
         if self.read.is_some() && landlock.is_none() {
-            return Some("`[sandbox] read` needs Landlock, which this kernel does not offer".to_owned());
+            return Some(
+                "a list of what may be read (`read`) needs Landlock, which this kernel does not offer"
+                    .to_owned(),
+            );
         }
         let hidden = self.hidden.iter().find(|hidden| self.may_write(hidden)).filter(|_| !namespaces);
         hidden.map(|hidden| {
@@ -95,9 +101,15 @@ impl Policy {
     }
 }
 
-fn with_caches(grant: &Grant, roots: Option<Vec<PathBuf>>) -> Option<Vec<PathBuf>> {
-    let caches = || grant.caches().map(|caches| caches.real().to_owned());
-    roots.map(|roots| roots.into_iter().chain(caches()).collect())
+fn with_own(grant: &Grant, roots: Option<Vec<PathBuf>>) -> Option<Vec<PathBuf>> {
+    // The caches of a child with a directory of its own lie in that.
+    let own = || grant.private().or(grant.caches()).map(|own| own.real().to_owned());
+    roots.map(|roots| roots.into_iter().chain(own()).collect())
+}
+
+/// Adds what the child reads to run.
+fn with_needs(grant: &Grant, roots: Vec<PathBuf>) -> Vec<PathBuf> {
+    roots.into_iter().chain(grant.needs().iter().map(|root| root.real().to_owned())).collect()
 }
 
 /// Returns the directories of `reach` that are not inside another one.

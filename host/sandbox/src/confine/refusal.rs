@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use haft_core::grant::{Grant, Proposal, Right};
+use haft_core::grant::{Grant, Proposal, Right, RightsTable};
 use haft_core::tool::PLAN_HINT;
 
 /// Limit on the reported refusals of one process and its descendants; each is reported once.
@@ -61,7 +61,7 @@ impl Refusal {
     /// program.toml with the process's rights.
     pub fn hints<'r>(
         refused: impl IntoIterator<Item = &'r Self>,
-        (grant, table): (&Grant, &str),
+        (grant, table): (&Grant, &RightsTable),
         output: &str,
     ) -> Vec<String> {
         let mut refused: Vec<&Self> =
@@ -123,13 +123,13 @@ impl Refusal {
 
     /// Returns the hint that permits this access to a process with `grant`, with `table` as the table of
     /// program.toml; or the reason why nothing permits it.
-    fn way_out(&self, grant: &Grant, table: &str) -> String {
+    fn way_out(&self, grant: &Grant, table: &RightsTable) -> String {
         match self {
             Self::Write(path) => for_path(grant, ("write", path), table),
             // The change affects the parent directory.
             Self::Remove(path) => for_path(grant, ("write", path.parent().unwrap_or(path)), table),
             Self::Read(path) => for_path(grant, ("read", path), table),
-            Self::Connect(_) => format!("to allow it, set `network = true` in {table}"),
+            Self::Connect(_) => format!("to allow it, {}", table.network()),
         }
     }
 
@@ -149,7 +149,7 @@ impl Refusal {
     }
 }
 
-fn for_path(grant: &Grant, (right, path): (&str, &Path), table: &str) -> String {
+fn for_path(grant: &Grant, (right, path): (&str, &Path), table: &RightsTable) -> String {
     match grant.closed_at(path) {
         Some(closed) => closed.hint(table).unwrap_or_else(|| {
             format!("it is haft's own, or says what tools may do, and no tool may {right} it")

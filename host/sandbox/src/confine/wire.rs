@@ -20,6 +20,7 @@ use std::path::PathBuf;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, SendAncillaryBuffer, SendAncillaryMessage};
 
 pub(crate) use self::platform::memory_file;
+use haft_manifest::ProcessLimits;
 
 /// Limit on the bytes of one message; longer content is in a file.
 const MAX_MESSAGE: usize = 4096;
@@ -161,6 +162,7 @@ pub(crate) struct Command {
     pub(crate) directory: PathBuf,
     /// Device and inode of the working directory.
     pub(crate) identity: (u64, u64),
+    pub(crate) limits: ProcessLimits,
 }
 
 impl Command {
@@ -172,6 +174,8 @@ impl Command {
             self.directory.as_os_str().to_owned(),
             device.to_string().into(),
             inode.to_string().into(),
+            self.limits.memory.unwrap_or_default().to_string().into(),
+            self.limits.processes.unwrap_or_default().to_string().into(),
             self.arguments.len().to_string().into(),
         ];
         let environment = self.environment.iter().flat_map(|(name, value)| [name, value]);
@@ -184,13 +188,18 @@ impl Command {
         let mut next = || parts.next().map(|part| OsString::from_vec(part.to_owned()));
         let (program, directory) = (next()?.into(), next()?.into());
         let identity = (number(&next()?)?, number(&next()?)?);
+        let (memory, processes) = (number(&next()?)?, number(&next()?)?);
+        let limits = ProcessLimits {
+            memory: Some(memory).filter(|bytes| *bytes > 0),
+            processes: Some(processes).filter(|count| *count > 0),
+        };
         let count: usize = number(&next()?)?;
         let arguments = (0..count).map(|_| next()).collect::<Option<_>>()?;
         let mut environment = Vec::new();
         while let (Some(name), Some(value)) = (next(), next()) {
             environment.push((name, value));
         }
-        Some(Self { program, arguments, environment, directory, identity })
+        Some(Self { program, arguments, environment, directory, identity, limits })
     }
 }
 
@@ -210,9 +219,11 @@ mod tests {
             environment: vec![("A".into(), "".into()), ("B".into(), "=\n".into())],
             directory: "/tmp".into(),
             identity: (u64::MAX, 7),
+            limits: ProcessLimits { memory: Some(1 << 40), processes: Some(9) },
         };
         assert_eq!(Command::decode(&command.encode()), Some(command.clone()));
-        let bare = Command { arguments: Vec::new(), environment: Vec::new(), ..command };
+        let limits = ProcessLimits::default();
+        let bare = Command { arguments: Vec::new(), environment: Vec::new(), limits, ..command };
         assert_eq!(Command::decode(&bare.encode()), Some(bare));
         assert_eq!(Command::decode(b"/bin/sh\0"), None);
     }

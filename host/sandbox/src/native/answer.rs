@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::confine::Refusal;
 use crate::process::{ExitReason, Finished, STOP_BOUND};
 use haft_core::call::ToolResult;
-use haft_core::grant::{Closed, Grant, Right, Why};
+use haft_core::grant::{Closed, Grant, Right, RightsTable, Why};
 use haft_core::limit::Limits;
 use haft_core::tool::{Clipper, Notes, Whole};
 
@@ -33,9 +33,6 @@ pub(super) fn limits(timeout: Duration) -> Limits {
 /// Limit on the hints about refusals, one line each.
 const MAX_HINTS: usize = 4;
 
-/// The table of program.toml with the rights of commands.
-const TABLE: &str = "`[sandbox]`";
-
 /// Returns the result of a child with `grant`, in at most `limit` characters. The complete text is left in
 /// `whole`, if it is wanted. If the child failed, its refusals are reported as the likely cause.
 pub(super) fn answer(
@@ -43,6 +40,7 @@ pub(super) fn answer(
     timeout: Duration,
     limit: usize,
     (whole, grant, notes): (&Whole, &Grant, &Notes),
+    table: &RightsTable,
 ) -> ToolResult {
     let silent =
         finished.stdout.total() == 0 && finished.stderr.as_ref().is_none_or(|text| text.total() == 0);
@@ -50,7 +48,7 @@ pub(super) fn answer(
     let mut notices = notices(&finished, timeout, silent);
     if is_error {
         let output = output(&mut finished.stdout, finished.stderr.as_mut(), limit);
-        let hints = hints(grant, &finished.refused, &output);
+        let hints = hints((grant, table), &finished.refused, &output);
         if !hints.is_empty() {
             notes.refused(rights(grant, &finished.refused, &output));
         }
@@ -83,10 +81,10 @@ fn output(stdout: &mut Clipper, stderr: Option<&mut Clipper>, room: usize) -> St
 
 /// Returns hints about the refusals of a failed child; accesses that its `output` names come first. Reads of
 /// closed paths are not observed: only the output mentions them.
-fn hints(grant: &Grant, refused: &[Refusal], output: &str) -> Vec<String> {
-    let refused = Refusal::hints(refused, (grant, TABLE), output);
+fn hints((grant, table): (&Grant, &RightsTable), refused: &[Refusal], output: &str) -> Vec<String> {
+    let refused = Refusal::hints(refused, (grant, table), output);
     let closed = grant.closed_in(output);
-    let closed = closed.into_iter().filter_map(|closed: &Closed| closed.hint(TABLE));
+    let closed = closed.into_iter().filter_map(|closed: &Closed| closed.hint(table));
     // Skips hints that an observed refusal already gives.
     let new =
         closed.filter(|hint| !refused.iter().any(|known| known.ends_with(hint.as_str()))).take(MAX_HINTS);
@@ -178,6 +176,7 @@ mod tests {
                 Duration::ZERO,
                 1000,
                 (&Whole::default(), &Grant::none(), &Notes::default()),
+                &RightsTable::Sandbox,
             );
             assert!(answer.content.chars().count() <= 1000, "{stdout} {stderr}");
             assert!(answer.content.ends_with("(exit code: 1)") && answer.is_error);
@@ -192,6 +191,7 @@ mod tests {
                 Duration::ZERO,
                 1000,
                 (&Whole::default(), &Grant::none(), &Notes::default()),
+                &RightsTable::Sandbox,
             );
             assert!(!answer.content.contains("truncated"), "{stdout} {stderr}");
         }
@@ -205,6 +205,7 @@ mod tests {
             Duration::ZERO,
             1000,
             (&Whole::default(), &Grant::none(), &Notes::default()),
+            &RightsTable::Sandbox,
         );
         assert_eq!(answer.content, "(killed by signal: 9 (SIGKILL))");
         assert!(answer.is_error);

@@ -11,9 +11,11 @@ use super::deny::{self, Denied, command};
 use crate::confine::Confiner;
 use crate::process::{self, MAX_ARGUMENT, Output, ProcessSpec};
 use haft_core::call::{Hints, ToolCall, ToolDef, ToolResult};
+use haft_core::grant::RightsTable;
 use haft_core::limit::Limits;
 use haft_core::lookup::find_on_path;
 use haft_core::tool::{Context, Subject, Tool, ToolError};
+use haft_manifest::ProcessLimits;
 
 /// The name of the tool.
 pub const NAME: &str = "bash";
@@ -132,7 +134,13 @@ impl Tool for Bash {
         let job = job(command, timeout, context.whole.room(limit))?;
         let finished = process::run(&self.confiner, &job, &call.id, context).await;
         let finished = finished.map_err(|error| ToolError::ExecutionFailed(error.to_string()))?;
-        Ok(answer(finished, timeout, limit, (context.whole, context.grant, context.notes)))
+        Ok(answer(
+            finished,
+            timeout,
+            limit,
+            (context.whole, context.grant, context.notes),
+            &RightsTable::Sandbox,
+        ))
     }
 }
 
@@ -145,5 +153,6 @@ fn job(command: &str, timeout: Duration, limit: usize) -> Result<ProcessSpec, To
     // `--` because a command may begin with `-`.
     let arguments = ["--noprofile", "--norc", "-c", "--", script].map(Into::into).to_vec();
     let (environment, output) = (Vec::new(), Output::Merged);
-    Ok(ProcessSpec { program, arguments, environment, input, output, limit, timeout })
+    let limits = ProcessLimits::default();
+    Ok(ProcessSpec { program, arguments, environment, input, output, limit, timeout, limits })
 }

@@ -13,10 +13,11 @@ use super::answer::{answer, character_limit, limits};
 use crate::confine::Confiner;
 use crate::process::{self, Output, ProcessSpec};
 use haft_core::call::{Hints, ToolCall, ToolDef, ToolResult};
+use haft_core::grant::RightsTable;
 use haft_core::limit::Limits;
 use haft_core::lookup::{find_on_path, is_executable};
 use haft_core::tool::{Context, Subject, Tool, ToolError};
-use haft_manifest::Argument;
+use haft_manifest::{Argument, ProcessLimits};
 
 /// The default time limit of a command.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_mins(2);
@@ -45,6 +46,10 @@ pub struct CommandSpec {
     pub optional: Vec<String>,
     /// The time limit.
     pub timeout: Duration,
+    /// What its processes may use.
+    pub limits: ProcessLimits,
+    /// Where program.toml says what it may do.
+    pub table: RightsTable,
 }
 
 /// Reasons why a [`CommandSpec`] is invalid.
@@ -136,8 +141,8 @@ impl CommandTool {
         let program = program.ok_or_else(|| ToolError::ExecutionFailed(self.missing()))?;
         let arguments = fixed.iter().chain(&words).map(Into::into).collect();
         let (output, timeout) = (Output::Separate, self.spec.timeout);
-        let (environment, input) = (Vec::new(), Vec::new());
-        Ok(ProcessSpec { program, arguments, environment, input, output, limit, timeout })
+        let (environment, input, limits) = (Vec::new(), Vec::new(), self.spec.limits);
+        Ok(ProcessSpec { program, arguments, environment, input, output, limit, timeout, limits })
     }
 
     /// Names all missing programs, so that they can be installed at once.
@@ -196,7 +201,8 @@ impl Tool for CommandTool {
         let job = self.job(call, context.whole.room(limit))?;
         let finished = process::run(&self.confiner, &job, &call.id, context).await;
         let finished = finished.map_err(|error| ToolError::ExecutionFailed(error.to_string()))?;
-        Ok(answer(finished, job.timeout, limit, (context.whole, context.grant, context.notes)))
+        let call = (context.whole, context.grant, context.notes);
+        Ok(answer(finished, job.timeout, limit, call, &self.spec.table))
     }
 }
 

@@ -7,11 +7,13 @@ use std::ffi::OsString;
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{DirBuilderExt, symlink};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, Timespec, Timestamps, UTIME_NOW, utimensat};
+use rustix::fs::{
+    AtFlags, CWD, Mode, OFlags, Timespec, Timestamps, UTIME_NOW, mkdirat, openat, symlinkat, utimensat,
+};
 use rustix::io::Errno;
 
 /// The variables of the tools' cache directories, which are not rights. The text before the path is for tools
@@ -49,6 +51,9 @@ const CARGO_CONFIG: &str = "config.toml";
 /// The time for which unused caches are kept.
 const UNUSED: Duration = Duration::from_hours(30 * 24);
 
+/// The mark of a directory that is kept however long nobody uses it.
+pub(super) const KEPT: &str = "kept";
+
 /// Flags that open a directory and not a link to one.
 const DIRECTORY: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
@@ -82,14 +87,13 @@ pub fn written(base: &Path) -> PathBuf {
 /// The directories cannot be created.
 pub(crate) fn prepare(caches: &Path) -> io::Result<()> {
     let base = caches.parent().ok_or(io::ErrorKind::InvalidInput)?;
-    DirBuilder::new().recursive(true).mode(0o700).create(base)?;
-    utimensat(CWD, base, &NOW, AtFlags::SYMLINK_NOFOLLOW)?;
+    begin(base)?;
     if caches.symlink_metadata().is_ok() {
         return Ok(());
     }
     // Renamed when complete: another haft may start a child in it at once.
     let new = tempfile::Builder::new().prefix(".new").tempdir_in(base)?;
-    fill(new.path())?;
+    fill(&openat(CWD, new.path(), DIRECTORY, Mode::empty())?)?;
     match fs::rename(new.path(), caches) {
         // Another haft created it first.
         Err(_) if caches.is_dir() => Ok(()),
@@ -97,13 +101,22 @@ pub(crate) fn prepare(caches: &Path) -> io::Result<()> {
     }
 }
 
-/// Creates the initial content of a cache directory.
-fn fill(caches: &Path) -> io::Result<()> {
-    fs::create_dir(caches.join(CARGO))?;
+/// Creates `base`, for this user alone; its modification time is that of the last use.
+pub(super) fn begin(base: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(base)?;
+    Ok(utimensat(CWD, base, &NOW, AtFlags::SYMLINK_NOFOLLOW)?)
+}
+
+/// Creates the initial content of a cache directory, which a child may have put something in already.
+pub(super) fn fill(caches: &OwnedFd) -> io::Result<()> {
+    match mkdirat(caches, CARGO, Mode::RWXU) {
+        Err(Errno::EXIST) => return Ok(()),
+        made => made?,
+    }
     let cargo_home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
     let cargo_home = cargo_home.or_else(|| Some(etcetera::home_dir().ok()?.join(".cargo")));
     if let Some(config) = cargo_home.map(|cargo| cargo.join(CARGO_CONFIG)).filter(|config| config.is_file()) {
-        symlink(config, caches.join(CARGO).join(CARGO_CONFIG))?;
+        symlinkat(config, openat(caches, CARGO, DIRECTORY, Mode::empty())?, CARGO_CONFIG)?;
     }
     Ok(())
 }
@@ -123,9 +136,10 @@ pub fn sweep(all: &Path, dry_run: bool) -> io::Result<Vec<String>> {
         let entry = entry?;
         // The metadata of a link itself.
         let metadata = entry.metadata()?;
-        if metadata.is_dir() && metadata.modified()?.elapsed().is_ok_and(|age| age > UNUSED) {
+        let is_unused = metadata.is_dir() && !entry.path().join(KEPT).exists();
+        if is_unused && metadata.modified()?.elapsed().is_ok_and(|age| age > UNUSED) {
             if !dry_run {
-                open_up(&rustix::fs::openat(CWD, entry.path(), DIRECTORY, Mode::empty())?)?;
+                open_up(&openat(CWD, entry.path(), DIRECTORY, Mode::empty())?)?;
                 fs::remove_dir_all(entry.path())?;
             }
             swept.push(entry.file_name().to_string_lossy().into_owned());
@@ -144,7 +158,7 @@ fn open_up(directory: &OwnedFd) -> io::Result<()> {
         if matches!(entry.file_name().to_bytes(), b"." | b"..") {
             continue;
         }
-        match rustix::fs::openat(directory, entry.file_name(), DIRECTORY, Mode::empty()) {
+        match openat(directory, entry.file_name(), DIRECTORY, Mode::empty()) {
             Ok(below) => open_up(&below)?,
             Err(Errno::NOTDIR | Errno::LOOP | Errno::NOENT) => {}
             Err(error) => return Err(error.into()),
@@ -156,7 +170,7 @@ fn open_up(directory: &OwnedFd) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use std::fs::File;
-    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::fs::{PermissionsExt, symlink};
     use std::time::SystemTime;
 
     use super::*;

@@ -22,11 +22,12 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use self::words::LastLines;
-use crate::confine::{Confiner, HelperEvent, HelperSession, Refusal};
+use crate::confine::{Command, Confiner, HelperEvent, HelperSession, Refusal};
 use crate::process::start::{command, started};
 use crate::process::{ProcessError, watch as watching};
 use haft_core::grant::Grant;
 use haft_core::sync::Lock;
+use haft_manifest::ProcessLimits;
 
 mod words;
 
@@ -46,6 +47,8 @@ pub struct ServiceSpec {
     pub arguments: Vec<OsString>,
     /// Environment variables in addition to [`crate::process::start::ENVIRONMENT`] and those of the grant.
     pub environment: Vec<(OsString, OsString)>,
+    /// What its processes may use.
+    pub limits: ProcessLimits,
 }
 
 /// A running service.
@@ -114,6 +117,7 @@ pub async fn start(
     on_line: impl Fn(&str) + Send + Sync + 'static,
 ) -> Result<Service, ProcessError> {
     let command = command(&job.program, &job.arguments, &job.environment, grant)?;
+    let command = Command { limits: job.limits, ..command };
     let pipe = || io::pipe().map_err(watching("open a pipe"));
     let ((their_input, input), (output, their_output)) = (pipe()?, pipe()?);
     let (errors, their_errors) = pipe()?;

@@ -7,10 +7,11 @@ use std::io;
 use std::path::Path;
 
 use crate::confine::{Command, Confiner, HelperSession, Streams, sys};
-use crate::process::caches;
 use crate::process::error::{ProcessError, watch};
+use crate::process::{caches, private};
 use haft_core::grant::Grant;
 use haft_core::lookup::search_path;
+use haft_manifest::ProcessLimits;
 
 /// Variables of the host's environment that every child gets: the user's identity, locale, time zone and
 /// trusted certificates. `LC_*` too; none of them ever holds a secret.
@@ -75,6 +76,9 @@ pub(crate) fn command(
     let found = rustix::fs::fstat(&open).map_err(|error| failed(error.into()))?;
     let mut environment = environment(grant);
     environment.insert("PWD".into(), root.path().into());
+    let private = grant.private().into_iter().flat_map(|own| private::variables(own.path()));
+    environment
+        .extend(private.filter(|(name, _)| name.to_str().is_none_or(|name| !grant.env().contains(name))));
     let caches = grant.caches().into_iter().flat_map(|caches| caches::variables(caches.path()));
     for (name, value) in caches {
         // A variable in the grant is the user's own choice.
@@ -87,6 +91,7 @@ pub(crate) fn command(
         environment: environment.into_iter().collect(),
         directory: root.real().to_owned(),
         identity: sys::identity(&found),
+        limits: ProcessLimits::default(),
     })
 }
 

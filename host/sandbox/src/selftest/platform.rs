@@ -22,6 +22,7 @@ use crate::process::start::ENVIRONMENT;
 use crate::process::{self, ExitReason, Finished, Output, ProcessSpec};
 use crate::selftest::{Finding, Outcome, SelfTest, SelfTestError};
 use haft_core::tool::Own;
+use haft_manifest::ProcessLimits;
 
 /// Time limit for all attempts, which take some milliseconds.
 const BOUND: Duration = Duration::from_secs(5);
@@ -67,6 +68,7 @@ async fn answers(confiner: &Confiner, fixture: &Fixture) -> Result<Vec<Answer>, 
         output: Output::Separate,
         limit: MAX_ANSWER,
         timeout: BOUND,
+        limits: ProcessLimits::default(),
     };
     let owner = Own::default();
     let mut finished = process::run(confiner, &job, "self-test", &owner.context(fixture.grant())).await?;

@@ -6,7 +6,7 @@ use secrecy::SecretString;
 use haft_acp::StdioServer;
 use haft_core::report::{Problem, Span};
 use haft_core::secret::Redactor;
-use haft_manifest::{Located, McpServer, Name, TextOrSecret, Transport, is_credential};
+use haft_manifest::{Located, McpServer, Name, ServerLimits, TextOrSecret, Transport, is_credential};
 
 /// The servers, and why others are left out. `redactor` learns the values of variables that are named as secrets are.
 pub(super) fn declared(servers: &[StdioServer], redactor: &Redactor) -> (Vec<McpServer>, Vec<Problem>) {
@@ -29,6 +29,8 @@ pub(super) fn declared(servers: &[StdioServer], redactor: &Redactor) -> (Vec<Mcp
             tools: None,
             timeout: McpServer::DEFAULT_TIMEOUT,
             max_result: McpServer::DEFAULT_MAX_RESULT,
+            grant: None,
+            limits: ServerLimits::default(),
         });
     }
     (declared, left_out)

@@ -13,6 +13,7 @@ use haft::program::Dirs;
 use haft_core::grant::{Grant, Root};
 use haft_core::lookup::find_on_path;
 use haft_core::tool::Own;
+use haft_manifest::ProcessLimits;
 use haft_sandbox::confine::Confiner;
 use haft_sandbox::process::{self, ExitReason, Output, ProcessSpec};
 
@@ -127,6 +128,7 @@ impl Asker {
             output: Output::Separate,
             limit: MAX_ANSWER,
             timeout: BOUND,
+            limits: ProcessLimits::default(),
         };
         let finished = process::run(&self.confiner, &job, "doctor", &Own::default().context(grant)).await;
         let mut finished = finished.map_err(|error| error.to_string())?;

@@ -9,8 +9,8 @@ use haft_agent::provider;
 use haft_core::grant::{Root, SandboxMode};
 use haft_manifest::{
     AgentKind, AgentTool, BackendTable, Builtins, CallerTable, CommandTool, Component, GrantTable, Located,
-    Manifest, McpServer, NatsLogin, NatsTable, NatsUrl, Package, Plugin, PluginSecret, Provider, Sandbox,
-    SecretSource, Serve, Setting, Settings, TelemetryTable, TextOrSecret, Transport,
+    Manifest, McpServer, NatsLogin, NatsTable, NatsUrl, Package, Plugin, PluginSecret, ProcessGrant,
+    Provider, Sandbox, SecretSource, Serve, Setting, Settings, TelemetryTable, TextOrSecret, Transport,
 };
 use haft_package::{Kind, Lock};
 
@@ -72,7 +72,7 @@ impl Finder<'_> {
             self.command(tool);
         }
         packages.iter().filter(|package| package.enabled).for_each(|package| self.package(package));
-        if self.manifest.has_commands() || packages.iter().any(|package| package.enabled) {
+        if self.has_usual_processes() || packages.iter().any(|package| package.enabled) {
             self.children(sandbox);
         }
         plugins.iter().filter(|plugin| plugin.enabled).for_each(|plugin| self.plugin(plugin));
@@ -85,6 +85,15 @@ impl Finder<'_> {
             self.telemetry(telemetry);
         }
         self.serve(serve);
+    }
+
+    /// Whether a process has no grant of its own.
+    fn has_usual_processes(&self) -> bool {
+        let is_usual = |server: &McpServer| {
+            server.enabled && server.grant.is_none() && matches!(server.transport, Transport::Stdio { .. })
+        };
+        self.manifest.tools.iter().any(|tool| tool.grant.is_none())
+            || self.manifest.mcp_servers.iter().any(is_usual)
     }
 
     fn ask(&mut self, part: Part, text: impl AsRef<str>) {
@@ -129,17 +138,29 @@ impl Finder<'_> {
     }
 
     fn server(&mut self, server: &McpServer) {
-        let McpServer { name, transport, enabled: _, tools: _, timeout: _, max_result: _, on: _ } = server;
-        let name = name.as_str();
+        let McpServer {
+            name,
+            transport,
+            grant,
+            enabled: _,
+            tools: _,
+            timeout: _,
+            max_result: _,
+            limits: _,
+            on: _,
+        } = server;
+        let (name, part) = (name.as_str(), Part::Server(name.as_str().to_owned()));
+        let own = own_grant(grant.as_ref());
         let text = match transport {
             Transport::Stdio { command, env } => {
-                format!("`{name}`: {}{}", shell_words::join(&command.value), values("; with", env))
+                format!("`{name}`: {}{}{own}", shell_words::join(&command.value), values("; with", env))
             }
             Transport::Http { url, headers } => {
                 format!("`{name}` at {}{}", url.value, values("; header", headers))
             }
         };
-        self.ask(Part::Server(name.to_owned()), text);
+        self.ask(part.clone(), text);
+        self.process_granted(&part, name, grant.as_ref());
     }
 
     fn command(&mut self, tool: &CommandTool) {
@@ -148,6 +169,8 @@ impl Finder<'_> {
             command,
             env,
             arguments,
+            grant,
+            limits: _,
             // Words of a call.
             extra_args: _,
             description: _,
@@ -157,8 +180,21 @@ impl Finder<'_> {
         } = tool;
         let sees = if env.is_empty() { String::new() } else { format!("; sees ${}", env.join(", $")) };
         let words: String = arguments.iter().map(words).collect();
-        let text = format!("`{}`: {}{words}{sees}", name.as_str(), shell_words::join(&command.value));
-        self.ask(Part::Command(name.as_str().to_owned()), text);
+        let (name, part) = (name.as_str(), Part::Command(name.as_str().to_owned()));
+        let own = own_grant(grant.as_ref());
+        let text = format!("`{name}`: {}{words}{sees}{own}", shell_words::join(&command.value));
+        self.ask(part.clone(), text);
+        self.process_granted(&part, name, grant.as_ref());
+    }
+
+    /// What a process may do that has a grant of its own. It is closed to what `[sandbox]` denies too.
+    fn process_granted(&mut self, part: &Part, name: &str, grant: Option<&ProcessGrant>) {
+        let Some(ProcessGrant { rights, unix_sockets }) = grant else { return };
+        let deny = [&rights.deny[..], &self.manifest.sandbox.deny[..]].concat();
+        self.granted(part, name, (&GrantTable { deny, ..rights.clone() }, None, &[]));
+        if *unix_sockets {
+            self.ask(part.clone(), format!("`{name}` uses services of this machine"));
+        }
     }
 
     /// What processes may do in the sandbox: without it, a line less in `[sandbox]` would be more rights.
@@ -262,19 +298,16 @@ impl Finder<'_> {
             self.ask(Part::Workspace, format!("`bash` and the tools for files work in {path}"));
         }
         if *mode == SandboxMode::Rwx {
-            self.ask(Part::Sandbox, "mode rwx: `bash`, commands and servers write anywhere");
+            self.ask(Part::Sandbox, "mode rwx: `bash` writes anywhere");
         }
         for path in self.outside(write) {
             self.ask(Part::Sandbox, format!("writes {path}"));
         }
         for store in credentials {
-            self.ask(Part::Sandbox, format!("`bash`, commands and servers have your credentials of {store}"));
+            self.ask(Part::Sandbox, format!("`bash` has your credentials of {store}"));
         }
         if *unix_sockets {
-            self.ask(
-                Part::Sandbox,
-                "unix_sockets: `bash`, commands and servers use services of this machine",
-            );
+            self.ask(Part::Sandbox, "unix_sockets: `bash` uses services of this machine");
         }
     }
 
@@ -397,4 +430,9 @@ impl Finder<'_> {
         let resolved = paths.iter().map(|path| self.manifest.resolve(&path.value, self.home));
         resolved.map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
     }
+}
+
+/// What a command line is followed by where its process has a grant of its own: without one it may do other things.
+fn own_grant(grant: Option<&ProcessGrant>) -> &'static str {
+    if grant.is_some() { "; as it is granted" } else { "" }
 }

@@ -92,10 +92,10 @@ const SHEET: &str = "`FOLDER/program.toml` asks for more than tools that work in
   plugin     `x` sends $X_KEY to api.example.com as Authorization
   agent      `a`: FOLDER/./a
   sandbox    `bash` and the tools for files work in /srv/work
-  sandbox    mode rwx: `bash`, commands and servers write anywhere
+  sandbox    mode rwx: `bash` writes anywhere
   sandbox    writes /srv/out
-  sandbox    `bash`, commands and servers have your credentials of ssh
-  sandbox    unix_sockets: `bash`, commands and servers use services of this machine
+  sandbox    `bash` has your credentials of ssh
+  sandbox    unix_sockets: `bash` uses services of this machine
   backend    commands run on box
   web_search asks https://search.example/
   fetch_url  reaches http://localhost:8080

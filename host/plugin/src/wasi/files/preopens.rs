@@ -12,7 +12,7 @@ use super::relative::HandedDirectory;
 use super::view::Files;
 use crate::denials::access::Protection;
 use crate::wasi::files::resolve::Object;
-use haft_core::grant::Preopen;
+use haft_core::grant::{Preopen, RightsTable};
 
 impl preopens::Host for Files<'_> {
     fn get_directories(&mut self) -> wasmtime::Result<Vec<(Resource<Descriptor>, String)>> {
@@ -62,7 +62,7 @@ impl Files<'_> {
         match self.protected_paths.protection_of(&object).map_err(|error| error.to_string())? {
             Some(protection) if protection.level == Protection::Hidden => {
                 let closed = self.grant.closed_at(preopen.root.real());
-                let hint = closed.and_then(|closed| closed.hint("its grant"));
+                let hint = closed.and_then(|closed| closed.hint(&RightsTable::Named("its grant".to_owned())));
                 Err(hint.unwrap_or_else(|| "it belongs to haft itself".into()))
             }
             protection => Ok((object.file, protection.map(|protection| protection.level))),

@@ -33,6 +33,9 @@ use crate::confine::wire::{self, Command};
 /// The score of a process that the OOM killer ends first, before haft and the desktop.
 const EXPENDABLE: &str = "1000";
 
+/// The processes of the helper that count beside the command's.
+pub(super) const OWN_PROCESSES: u64 = 2;
+
 /// Raises the OOM score. If that is not permitted, the child keeps haft's score.
 pub(super) fn offer_to_oom_killer() {
     let _ = fs::write("/proc/self/oom_score_adj", EXPENDABLE);

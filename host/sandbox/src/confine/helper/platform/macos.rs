@@ -13,6 +13,9 @@ pub(super) use self::seatbelt::wrapped;
 use crate::confine::helper::fork_command;
 use crate::confine::policy::Policy;
 
+/// The processes of the helper that count beside the command's.
+pub(super) const OWN_PROCESSES: u64 = 0;
+
 /// Does nothing: macOS has no such setting.
 pub(super) fn offer_to_oom_killer() {}
 

@@ -3,8 +3,9 @@
 //! have created the link.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, openat2};
@@ -28,6 +29,10 @@ const PROCESS_NUMBERS: &[u8] = b"812";
 pub(super) fn arrange(policy: &Policy) -> Result<()> {
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
         .context("cannot detach the mounts from the host's")?;
+    // One for each cover that the child's own directory lies in, copied while it is writable.
+    let own = |hidden: &PathBuf| policy.private.as_deref().filter(|own| own.starts_with(hidden));
+    let opened = policy.hidden.iter().map(|hidden| own(hidden).map_or(Ok(None), Copy::of));
+    let opened: Vec<_> = opened.collect::<Result<_>>()?;
     let writable = match &policy.write {
         Some(roots) => {
             // Copied while the mounts are writable, and mounted again after everything else is read-only.
@@ -43,7 +48,12 @@ pub(super) fn arrange(policy: &Policy) -> Result<()> {
     processes()?;
     let covers = devices()?;
     pin(policy)?;
-    policy.hidden.iter().try_for_each(|path| covers.hide(path))?;
+    for (path, opened) in policy.hidden.iter().zip(opened) {
+        match opened.zip(own(path)) {
+            Some((copy, own)) => open_in_cover(path, &copy, own)?,
+            None => covers.hide(path)?,
+        }
+    }
     policy.fixed.iter().filter(|path| policy.may_write(path)).try_for_each(|path| fix(path))?;
     covers.finish()
 }
@@ -164,9 +174,11 @@ fn own_file_systems(root: &OwnedFd) -> Result<()> {
     Ok(())
 }
 
-fn below(root: &OwnedFd, name: &str) -> Result<OwnedFd> {
+fn below(root: &OwnedFd, name: impl AsRef<OsStr>) -> Result<OwnedFd> {
+    let name = name.as_ref();
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    rustix::fs::openat(root, name, flags, Mode::empty()).with_context(|| format!("cannot open `{name}`"))
+    rustix::fs::openat(root, name, flags, Mode::empty())
+        .with_context(|| format!("cannot open `{}`", name.display()))
 }
 
 /// The covers of hidden paths: an empty directory and an empty file without permissions. They exist in `/dev`
@@ -202,6 +214,22 @@ impl Covers {
         rustix::fs::unlinkat(&self.devices, COVER_FILE, AtFlags::empty()).context(failed)?;
         sys::set_read_only(self.devices.as_fd(), true, false).context("cannot make `/dev` read-only")
     }
+}
+
+/// Covers `path` but for `own`, a directory in it, of which `copy` is a copy.
+fn open_in_cover(path: &Path, copy: &Copy, own: &Path) -> Result<()> {
+    let failed = || format!("cannot cover `{}`", path.display());
+    let Some(place) = open(path)? else { return Ok(()) };
+    let plain = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
+    let cover = new("tmpfs", &[("mode", "111"), ("size", "64k")], plain).with_context(failed)?;
+    put(&cover, &place).with_context(failed)?;
+    let mut directory = rustix::io::fcntl_dupfd_cloexec(&cover, 3)?;
+    for part in own.strip_prefix(path)?.components() {
+        rustix::fs::mkdirat(&directory, part.as_os_str(), Mode::from_raw_mode(0o111)).with_context(failed)?;
+        directory = below(&directory, part.as_os_str())?;
+    }
+    put(&copy.mount, &directory).with_context(failed)?;
+    sys::set_read_only(cover.as_fd(), true, false).with_context(failed)
 }
 
 /// Mounts a file or directory over itself, read-only.

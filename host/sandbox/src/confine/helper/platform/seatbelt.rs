@@ -153,6 +153,11 @@ impl Profile {
         self.push_rule("(deny file-write-create (vnode-type BLOCK-DEVICE) (vnode-type CHARACTER-DEVICE))");
         self.push_rule_for_each("(deny file-read* file-write* (subpath", "HIDDEN", &policy.hidden);
         self.push_rule_for_each("(deny network-outbound (subpath", "HIDDEN_SOCKET", &policy.hidden);
+        self.push_rule_for_each(
+            "(allow file-read* file-write* (subpath",
+            "PRIVATE",
+            policy.private.as_slice(),
+        );
         self.push_rule_for_each("(deny file-write* (subpath", "FIXED", &policy.fixed);
         let mut pinned: Vec<PathBuf> = Vec::new();
         for closed in policy.hidden.iter().chain(&policy.fixed) {
@@ -196,6 +201,7 @@ mod tests {
             read: None,
             hidden: vec!["/Users/ada/Library/haft".into(), "/Users/ada/work/a/b/keys".into()],
             fixed: vec!["/Users/ada/work/a/program.toml".into()],
+            private: None,
             network: true,
             unix_sockets: false,
             terminal: false,
@@ -328,6 +334,7 @@ mod tests {
             environment: vec![("A".into(), "B".into())],
             directory: "/Users/ada/work".into(),
             identity: (1, 2),
+            limits: haft_manifest::ProcessLimits::default(),
         };
         let wrapped = wrapped(&policy(), command.clone());
         assert_eq!(wrapped.program, Path::new(SANDBOX_EXEC));

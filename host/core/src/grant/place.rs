@@ -1,0 +1,113 @@
+//! Where program.toml says what something may do, as hints name it.
+
+use super::{HostPattern, Right};
+
+/// The table of program.toml with somebody's rights.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RightsTable {
+    /// `[sandbox]`.
+    Sandbox,
+    /// A table that is called so in messages.
+    Named(String),
+    /// The grant of an entry of a list, such as `mcp_servers`: of an MCP server or a command.
+    Entry {
+        /// The list.
+        list: &'static str,
+        /// The entry's name.
+        name: String,
+        /// What it has without a grant; `None` where a grant is written.
+        usual: Option<UsualRights>,
+    },
+    /// No table: nothing in program.toml gives it more.
+    None,
+}
+
+/// The rights of a process without a grant, as they would be written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct UsualRights {
+    /// The directories that it reads.
+    pub read: Vec<String>,
+    /// The directories that it writes.
+    pub write: Vec<String>,
+    /// Whether it has the network.
+    pub network: bool,
+}
+
+impl RightsTable {
+    /// Returns the instruction to add `value` to the list `key`, so that it follows "to allow it,".
+    pub fn line(&self, key: &str, value: &str) -> String {
+        match self {
+            Self::Entry { list, name, usual: Some(usual) } => {
+                let grant = usual.with(key, value);
+                format!("add `grant = {{ {grant} }}` to `{name}` in `[[{list}]]`")
+            }
+            Self::None => "nothing in program.toml gives a process of a package more".to_owned(),
+            table => format!("add `{key} = [{}]` to {}", quoted(value), table.name()),
+        }
+    }
+
+    /// Returns the instruction to open the network.
+    pub fn network(&self) -> String {
+        match self {
+            Self::Sandbox | Self::Named(_) => format!("set `network = true` in {}", self.name()),
+            Self::Entry { .. } | Self::None => self.line("hosts", "*"),
+        }
+    }
+
+    /// Returns its name in messages.
+    pub fn name(&self) -> String {
+        match self {
+            Self::Sandbox => "`[sandbox]`".to_owned(),
+            Self::Named(name) => name.clone(),
+            Self::Entry { list, name, .. } => format!("`[{list}.grant]` of `{name}`"),
+            Self::None => "program.toml".to_owned(),
+        }
+    }
+}
+
+impl UsualRights {
+    /// Returns them one by one.
+    pub fn rights(&self) -> Vec<Right> {
+        let read = self.read.iter().cloned().map(Right::Read);
+        let write = self.write.iter().cloned().map(Right::Write);
+        let hosts = self.network.then(|| Right::Host(HostPattern::any()));
+        read.chain(write).chain(hosts).collect()
+    }
+
+    /// The keys of a grant of these rights with one more.
+    fn with(&self, key: &str, value: &str) -> String {
+        let hosts = if self.network { vec!["*".to_owned()] } else { Vec::new() };
+        let lists = [("read", &self.read), ("write", &self.write), ("hosts", &hosts)];
+        let mut written = Vec::new();
+        for (name, values) in lists.into_iter().chain([("credentials", &Vec::new())]) {
+            let new = Some(value).filter(|value| name == key && !values.iter().any(|known| known == value));
+            let values: Vec<_> = values.iter().map(String::as_str).chain(new).map(quoted).collect();
+            if !values.is_empty() {
+                written.push(format!("{name} = [{}]", values.join(", ")));
+            }
+        }
+        written.join(", ")
+    }
+}
+
+/// TOML strings are written like JSON strings.
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_a_process_without_a_grant_keeps_what_it_has() {
+        let usual = UsualRights { read: vec!["/".into()], write: vec![".".into()], network: true };
+        let entry = |usual| RightsTable::Entry { list: "mcp_servers", name: "files".into(), usual };
+        assert_eq!(
+            entry(Some(usual)).line("write", "/a \"b\""),
+            r#"add `grant = { read = ["/"], write = [".", "/a \"b\""], hosts = ["*"] }` to `files` in `[[mcp_servers]]`"#
+        );
+        assert_eq!(entry(None).network(), r#"add `hosts = ["*"]` to `[mcp_servers.grant]` of `files`"#);
+        assert_eq!(RightsTable::Sandbox.network(), "set `network = true` in `[sandbox]`");
+    }
+}

@@ -1,0 +1,89 @@
+//! The rights that child processes alone have: the network, sockets of services, and directories of their own.
+
+use super::{Grant, HostPattern, Root};
+
+/// The rights of child processes beside files. A component never gets them: [`Grant::hosts`] limits its network
+/// access.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Children {
+    pub(super) network: bool,
+    pub(super) unix_sockets: bool,
+}
+
+impl Grant {
+    /// Sets whether child processes may use the network.
+    #[must_use]
+    pub fn with_network(mut self, allowed: bool) -> Self {
+        self.children.network = allowed;
+        self
+    }
+
+    /// Sets whether child processes may connect to the sockets of services on this machine, which act with rights
+    /// of their own (Docker, the session bus, an SSH agent).
+    #[must_use]
+    pub fn with_unix_sockets(mut self, allowed: bool) -> Self {
+        self.children.unix_sockets = allowed;
+        self
+    }
+
+    /// Sets the directory for the caches of package managers and compilers of child processes.
+    #[must_use]
+    pub fn with_caches(mut self, root: Root) -> Self {
+        self.caches = Some(root);
+        self
+    }
+
+    /// Sets the directory of a process's own: what hides the directory around it leaves it open.
+    #[must_use]
+    pub fn with_private(mut self, root: Root) -> Self {
+        self.private = Some(root);
+        self
+    }
+
+    /// Adds what a process reads to run: programs and libraries of the system, which are no right of its grant.
+    #[must_use]
+    pub fn with_needs(mut self, roots: impl IntoIterator<Item = Root>) -> Self {
+        self.needs.extend(roots);
+        self
+    }
+
+    /// Returns the grant of a process, which has the network or not: the host `*` is the network.
+    #[must_use]
+    pub fn of_process(mut self) -> Self {
+        self.children.network |= self.hosts.iter().any(HostPattern::is_any);
+        self.hosts.clear();
+        self
+    }
+
+    /// Whether child processes may use the network.
+    pub fn network(&self) -> bool {
+        self.children.network
+    }
+
+    /// Whether child processes may connect to the sockets of services on this machine.
+    pub fn unix_sockets(&self) -> bool {
+        self.children.unix_sockets
+    }
+
+    /// Returns the directory that child processes may write beside [`Self::writable`], for the caches of package
+    /// managers and compilers.
+    pub fn caches(&self) -> Option<&Root> {
+        self.caches.as_ref()
+    }
+
+    /// Returns what a child process reads to run, beside [`Self::readable`].
+    pub fn needs(&self) -> &[Root] {
+        &self.needs
+    }
+
+    /// Returns the directory of a child process's own, which it may write beside [`Self::writable`].
+    pub fn private(&self) -> Option<&Root> {
+        self.private.as_ref()
+    }
+}
+
+impl Children {
+    pub(super) fn intersect(self, other: Self) -> Self {
+        Self { network: self.network && other.network, unix_sockets: self.unix_sockets && other.unix_sockets }
+    }
+}

@@ -1,0 +1,313 @@
+//! What processes of a program may do: MCP servers and commands. Each has the grant of its entry and what any process needs
+//! to run, or without a grant the narrow default of the program: never what `[sandbox]` adds for `bash`. A server, and a
+//! command with a grant, has a directory of its own that nothing else reaches.
+
+use std::path::{Path, PathBuf};
+
+use super::{Grants, root};
+use crate::program::{Dirs, start_up};
+use haft_core::grant::{Grant, Proposal, RightsTable, Root, UsualRights};
+use haft_core::lookup::{find_on_path, search_path};
+use haft_core::report::{Problem, Report};
+use haft_manifest::{CommandTool, Manifest, McpServer, ProcessGrant, Transport};
+use haft_package::Bundle;
+use haft_sandbox::process::private;
+use haft_sandbox::start::ENVIRONMENT;
+
+/// Where programs, their libraries and what they read to run lie: nothing of a person's.
+const SYSTEM: &[&str] = &[
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/usr",
+    "/opt",
+    "/nix/store",
+    "/etc/alternatives",
+    "/etc/bash.bashrc",
+    "/etc/ca-certificates",
+    "/etc/ca-certificates.conf",
+    "/etc/crypto-policies",
+    "/etc/dotnet",
+    "/etc/fonts",
+    "/etc/gai.conf",
+    "/etc/gitconfig",
+    "/etc/group",
+    "/etc/host.conf",
+    "/etc/hostname",
+    "/etc/hosts",
+    "/etc/inputrc",
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d",
+    "/etc/locale.alias",
+    "/etc/locale.conf",
+    "/etc/localtime",
+    "/etc/lsb-release",
+    "/etc/mime.types",
+    "/etc/nsswitch.conf",
+    "/etc/os-release",
+    "/etc/passwd",
+    "/etc/perl",
+    "/etc/pki",
+    "/etc/profile",
+    "/etc/protocols",
+    "/etc/python3",
+    "/etc/resolv.conf",
+    "/etc/services",
+    "/etc/shells",
+    "/etc/ssl",
+    "/etc/terminfo",
+    "/etc/timezone",
+    "/sys/devices/system/cpu",
+    "/sys/fs/cgroup",
+];
+
+/// What one process may do.
+#[derive(Clone, Debug)]
+pub(in crate::program) struct ProcessRights {
+    pub(in crate::program) grant: Grant,
+    /// Where program.toml says so.
+    pub(in crate::program) table: RightsTable,
+    /// The directory that it has to itself.
+    private: Option<Root>,
+}
+
+/// The processes of a program.toml, in the order of the file.
+#[derive(Debug, Default)]
+pub(in crate::program) struct Processes {
+    pub(in crate::program) servers: Vec<ProcessRights>,
+    pub(in crate::program) commands: Vec<ProcessRights>,
+}
+
+/// A process, as a program.toml declares it.
+struct Process<'a> {
+    list: &'static str,
+    name: &'a str,
+    words: &'a [String],
+    grant: Option<&'a ProcessGrant>,
+    manifest: &'a Manifest,
+}
+
+impl<'a> Process<'a> {
+    fn server(manifest: &'a Manifest, server: &'a McpServer) -> Self {
+        let words = match &server.transport {
+            Transport::Stdio { command, .. } => command.value.as_slice(),
+            Transport::Http { .. } => &[],
+        };
+        let (name, grant) = (server.name.as_str(), server.grant.as_ref());
+        Self { list: "mcp_servers", name, words, grant, manifest }
+    }
+
+    fn command(manifest: &'a Manifest, tool: &'a CommandTool) -> Self {
+        let (name, grant) = (tool.name.as_str(), tool.grant.as_ref());
+        Self { list: "tools", name, words: &tool.command.value, grant, manifest }
+    }
+
+    fn is_server(&self) -> bool {
+        self.list == "mcp_servers"
+    }
+}
+
+impl ProcessRights {
+    /// The same with what is left of its grant, and the directory that it has to itself.
+    pub(in crate::program) fn bounded(self, bound: impl FnOnce(&Grant) -> Grant) -> anyhow::Result<Self> {
+        let grant = bound(&self.grant);
+        let grant = match &self.private {
+            Some(own) => grant.with_caches(root(&private::caches(own.path()))?).with_private(own.clone()),
+            None => self.grant.caches().cloned().into_iter().fold(grant, Grant::with_caches),
+        };
+        Ok(Self { grant, ..self })
+    }
+}
+
+impl Processes {
+    /// All of them with what `bound` leaves of their grants.
+    pub(in crate::program) fn bounded(self, mut bound: impl FnMut(&Grant) -> Grant) -> anyhow::Result<Self> {
+        let mut each = |all: Vec<ProcessRights>| {
+            all.into_iter().map(|one| one.bounded(&mut bound)).collect::<anyhow::Result<_>>()
+        };
+        Ok(Self { servers: each(self.servers)?, commands: each(self.commands)? })
+    }
+
+    pub(in crate::program) fn iter(&self) -> impl Iterator<Item = &ProcessRights> {
+        self.servers.iter().chain(&self.commands)
+    }
+}
+
+impl Grants<'_> {
+    /// What the processes of the program may do. `sandbox` has what `bash` may.
+    pub(in crate::program) fn processes(&mut self, sandbox: &Grant) -> anyhow::Result<Processes> {
+        let manifest = self.manifest;
+        let servers = manifest.mcp_servers.iter().map(|server| Process::server(manifest, server));
+        let servers = servers.map(|process| self.process(&process, sandbox)).collect::<Result<_, _>>()?;
+        let commands = manifest.tools.iter().map(|tool| Process::command(manifest, tool));
+        let commands = commands.map(|process| self.process(&process, sandbox)).collect::<Result<_, _>>()?;
+        Ok(Processes { servers, commands })
+    }
+
+    /// What the processes of a package may do: what those of the program may without a grant, of that what the package asks
+    /// for itself, and to read the package's files.
+    pub(in crate::program) fn packaged(
+        &mut self,
+        package: &Bundle,
+        sandbox: &Grant,
+    ) -> anyhow::Result<Processes> {
+        let (manifest, folder) = (&package.manifest, root(&package.folder)?);
+        let mut rights = |process: Process<'_>| {
+            let usual = self.usual(&process, sandbox)?;
+            let asked = process.grant.map(|written| self.granted(&process, written, sandbox)).transpose()?;
+            let narrowed = |asked: Grant| asked.intersect(&usual).with_needs(asked.needs().iter().cloned());
+            let grant = asked.map_or_else(|| usual.clone(), narrowed);
+            let reads = grant.readable().covers(&folder);
+            let grant = if reads { grant } else { grant.with_read(folder.clone()) };
+            let private = self.private(&process, sandbox)?;
+            anyhow::Ok(ProcessRights { grant, table: RightsTable::None, private })
+        };
+        let servers = manifest.mcp_servers.iter().map(|server| rights(Process::server(manifest, server)));
+        let servers = servers.collect::<Result<_, _>>()?;
+        let commands = manifest.tools.iter().map(|tool| rights(Process::command(manifest, tool)));
+        Ok(Processes { servers, commands: commands.collect::<Result<_, _>>()? })
+    }
+
+    fn process(&mut self, process: &Process<'_>, sandbox: &Grant) -> anyhow::Result<ProcessRights> {
+        let grant = match process.grant {
+            Some(written) => self.granted(process, written, sandbox)?,
+            None => self.usual(process, sandbox)?,
+        };
+        let usual = process.grant.is_none().then(|| usual_rights(self.manifest, &self.dirs.home));
+        let table = RightsTable::Entry { list: process.list, name: process.name.to_owned(), usual };
+        let grant = self.allowed(grant, Some(process.name))?;
+        if let Some(host) = grant.hosts().iter().find(|host| !host.is_any()) {
+            let name = process.name;
+            let problem =
+                Problem::new(format!("`{name}` is a process, which cannot be held to `{host}` alone"));
+            let hint = format!("`--allow '{name}:host=*'` opens the network");
+            return Err(Report::new(vec![problem.hint(hint)]).into());
+        }
+        Ok(ProcessRights { grant: grant.of_process(), table, private: self.private(process, sandbox)? })
+    }
+
+    /// What is written in a grant, and what a process needs to run.
+    fn granted(
+        &mut self,
+        process: &Process<'_>,
+        written: &ProcessGrant,
+        sandbox: &Grant,
+    ) -> anyhow::Result<Grant> {
+        let grant = self.table(&written.rights)?;
+        // What is not there was told of with `[sandbox]`.
+        let (grant, _) = self.denied(grant, &self.manifest.sandbox.deny)?;
+        let grant = grant.of_process().with_unix_sockets(written.unix_sockets);
+        let grant = sandbox.base().cloned().into_iter().fold(grant, Grant::with_workspace);
+        let needs = needs(process, self.dirs).into_iter().filter(|path| path.exists());
+        let needs = needs.map(|path| root(&path)).collect::<anyhow::Result<Vec<_>>>()?;
+        let grant = start_up::fixing(grant).with_needs(needs).with_protected_paths_of(&self.protected());
+        // A store that is opened by its name is there to be read.
+        let opened: Vec<Root> = grant.opened().cloned().collect();
+        Ok(opened.into_iter().fold(grant, Grant::with_read))
+    }
+
+    /// What a process without a grant may do: of what `bash` may, what it could without a key in `[sandbox]`.
+    fn usual(&self, process: &Process<'_>, sandbox: &Grant) -> anyhow::Result<Grant> {
+        let Some(workspace) = sandbox.base().cloned() else { return Ok(Grant::none()) };
+        let most = Grant::none().with_read_anywhere().with_network(true).with_workspace(workspace.clone());
+        // A person's home directory is not written unless it is named.
+        let is_written =
+            self.manifest.sandbox.workspace.is_some() || !workspace.contains(&root(&self.dirs.home)?);
+        let most = if is_written { most.with_write(workspace) } else { most };
+        let most = if process.is_server() {
+            most
+        } else {
+            most.with_write(root(&self.dirs.data)?).with_write(root(&self.dirs.temporary)?)
+        };
+        let grant = start_up::fixing(sandbox.intersect(&most));
+        Ok(match sandbox.caches().filter(|_| !process.is_server()) {
+            Some(caches) => grant.with_caches(caches.clone()),
+            None => grant,
+        })
+    }
+
+    /// The directory that a process has to itself: a server, and a command with a grant.
+    fn private(&self, process: &Process<'_>, sandbox: &Grant) -> anyhow::Result<Option<Root>> {
+        let has_one = !process.words.is_empty() && (process.is_server() || process.grant.is_some());
+        match sandbox.base().filter(|_| has_one) {
+            Some(workspace) => root(&self.dirs.private_of(
+                [workspace.real(), &process.manifest.folder],
+                (process.list, process.name, process.words),
+            ))
+            .map(Some),
+            None => Ok(None),
+        }
+    }
+}
+
+/// What a process without a grant may do, as it would be written.
+pub fn usual_rights(manifest: &Manifest, home: &Path) -> UsualRights {
+    let text = |path: &PathBuf| path.to_string_lossy().into_owned();
+    let sandbox = &manifest.sandbox;
+    let read = sandbox.read.as_ref().map(|paths| paths.iter().map(|path| text(&path.value)).collect());
+    let workspace = sandbox.workspace.as_ref().map(|path| text(&path.value));
+    let holds_home =
+        || root(&manifest.folder).is_ok_and(|folder| root(home).is_ok_and(|home| folder.contains(&home)));
+    let written = workspace.or_else(|| (!holds_home()).then(|| ".".to_owned()));
+    UsualRights {
+        read: read.unwrap_or_else(|| vec!["/".to_owned()]),
+        write: written.into_iter().collect(),
+        network: sandbox.network,
+    }
+}
+
+/// What a process reads to run: the system's programs and libraries, those in the person's home, its own program with what
+/// lies beside that, and the scripts that its words name.
+fn needs(process: &Process<'_>, dirs: &Dirs) -> Vec<PathBuf> {
+    let system = SYSTEM.iter().map(PathBuf::from);
+    let programs = private::PROGRAMS.iter().map(|place| dirs.home.join(place));
+    // Certificates and compilers.
+    let places = ENVIRONMENT.iter().filter(|name| !["HOME", "TMPDIR"].contains(name));
+    let places = places.filter_map(std::env::var_os).map(PathBuf::from).filter(|path| path.is_absolute());
+    let path = search_path();
+    let on_path = std::env::split_paths(&path).filter_map(|directory| {
+        managed(&directory).or_else(|| Some(directory).filter(|directory| is_granted(directory)))
+    });
+    let mut all: Vec<PathBuf> = system.chain(programs).chain(places).chain(on_path).collect();
+    if let Some(program) = program(process, dirs) {
+        let folder = &process.manifest.folder;
+        all.extend(program.canonicalize().ok().into_iter().flat_map(|real| installation(&real, folder)));
+        all.extend(installation(&program, folder));
+    }
+    all.extend(process.manifest.scripts_of(process.words, &dirs.home));
+    all
+}
+
+fn program(process: &Process<'_>, dirs: &Dirs) -> Option<PathBuf> {
+    let word = process.words.first()?;
+    if !word.contains('/') {
+        return find_on_path(word);
+    }
+    Some(process.manifest.resolve(Path::new(word), &dirs.home))
+}
+
+/// A program, and where it stands in a `bin` what lies beside that: its libraries. Not what is beside the `bin` of the
+/// program's own folder.
+fn installation(program: &Path, folder: &Path) -> Vec<PathBuf> {
+    let bin = program.parent().filter(|bin| bin.file_name().is_some_and(|name| name == "bin"));
+    let around =
+        bin.and_then(Path::parent).filter(|around| is_granted(around) && !folder.starts_with(around));
+    std::iter::once(program).chain(around).map(Path::to_owned).collect()
+}
+
+/// The directory of what manages versions of programs, where `directory` on PATH belongs to one; it may be another
+/// person's.
+fn managed(directory: &Path) -> Option<PathBuf> {
+    let is_manager =
+        |place: &&Path| private::PROGRAMS.iter().any(|known| !known.contains('/') && place.ends_with(known));
+    directory.ancestors().find(is_manager).map(Path::to_owned)
+}
+
+/// Whether a directory could be proposed for a grant: it holds no more than somebody put there.
+fn is_granted(directory: &Path) -> bool {
+    directory.is_absolute() && matches!(Proposal::for_path(directory), Proposal::Grant(_))
+}

@@ -1,0 +1,87 @@
+//! What a process of program.toml may do and use: an MCP server that is a child, or a command. The words are those of a
+//! plugin's grant; what the kernel cannot hold a process to is refused here.
+
+use std::time::Duration;
+
+use haft_core::limit::Limits;
+
+use super::plugin::GrantTable;
+use super::section::Section;
+use super::table::{FromTable, SHORTEST, Table, table};
+
+table! {
+    /// What an MCP server that is a process may do. What is not named is not allowed; absent: it reads what you may read,
+    /// writes the workspace and has the network, as far as `[sandbox]` does not say less.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct ProcessGrant = "[mcp_servers.grant]" => checked {
+        /// The rights.
+        #[read(flatten)]
+        pub rights: GrantTable,
+        /// whether it reaches unix sockets of this machine's services; default false
+        #[also("sockets", "services")]
+        pub unix_sockets: bool = false,
+    }
+}
+
+/// The same table of a command.
+pub(super) static TOOL_GRANT: Table = Table {
+    header: "[tools.grant]",
+    doc: "What a command may do. What is not named is not allowed; absent: it writes the workspace, `~/.haft` and the \
+          directory for temporary files, reads what you may read and has the network, as far as `[sandbox]` does not say \
+          less.",
+    ..ProcessGrant::TABLE
+};
+
+table! {
+    /// What a process may use.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct ProcessLimits = "[tools.limits]" {
+        // Less starts no interpreter.
+        /// memory of each of its processes, from `16MiB`; default no limit
+        #[read(size 16 << 20..=ProcessLimits::MAX_MEMORY)]
+        #[also("ram", "memory_limit")]
+        pub memory: Option<u64> = None,
+        /// processes and threads at one time; default 512
+        #[read(count 1..=ProcessLimits::MAX_PROCESSES)]
+        #[also("tasks", "threads", "pids")]
+        pub processes: Option<u32> = None,
+    }
+}
+
+impl ProcessLimits {
+    /// Bytes: more than any machine gives one process.
+    pub const MAX_MEMORY: u64 = 1 << 44;
+    /// What every process of haft is held to.
+    pub const MAX_PROCESSES: u32 = 512;
+}
+
+table! {
+    /// What an MCP server that is a process may use.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct ServerLimits = "[mcp_servers.limits]" {
+        /// What its processes may use.
+        #[read(flatten)]
+        pub processes: ProcessLimits = ProcessLimits::default(),
+        /// from its start until it answers; default `timeout`, at least `1m`
+        #[read(time SHORTEST..=Limits::MAX_TIME)]
+        #[also("startup", "start_timeout", "startup_timeout")]
+        pub start: Option<Duration> = None,
+    }
+}
+
+/// What no process can be held to, or has anyway, is told where it stands.
+fn checked(grant: ProcessGrant, section: &Section<'_>) -> ProcessGrant {
+    if let Some(host) = grant.rights.hosts.iter().find(|host| !host.is_any()) {
+        section.reject(
+            "hosts",
+            format!(
+                "a process cannot be held to `{host}` alone: `[\"*\"]` opens the network, `[]` keeps it closed; a plugin \
+                 can be granted single hosts"
+            ),
+        );
+    }
+    if grant.rights.cache.is_some() {
+        section.reject("cache", "a process has caches of its own without being granted any");
+    }
+    grant
+}
