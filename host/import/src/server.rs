@@ -129,13 +129,11 @@ impl Server {
                 let own = text.get(command.clone()).unwrap_or_default().to_owned();
                 let rest: Vec<_> = rest.iter().cloned().chain([own]).collect();
                 let program = Edit { range: command.clone(), text: program.to_owned() };
-                let rest = match args {
-                    Some((list, items)) => Edit::insert(text, list, items, &rest),
-                    None => {
-                        let list = format!("[{}]", rest.join(", "));
-                        Edit::follow(text, syntax, (*start, command), "args", &list)
-                    }
-                };
+                let list = || format!("[{}]", rest.join(", "));
+                let rest = args.as_ref().map_or_else(
+                    || Edit::follow(text, syntax, (*start, command), "args", &list()),
+                    |(list, items)| Edit::insert(text, list, items, &rest),
+                );
                 vec![program, rest]
             }
         }

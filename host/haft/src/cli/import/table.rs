@@ -73,7 +73,7 @@ fn row(config: &Config, server: &Server, setting: &Setting) -> Value {
 fn shown(server: &Server) -> String {
     match &server.start {
         Start::Process(process) => hidden(&process.words).join(" "),
-        Start::Http { url, .. } => origin(url).to_owned(),
+        Start::Http { url, .. } => origin(url),
         Start::Elsewhere => "no command".to_owned(),
     }
 }

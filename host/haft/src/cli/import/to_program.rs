@@ -46,7 +46,7 @@ pub(super) async fn write(
                         .for_each(|note| terminal.message(format_args!("    {}", plain(note))));
                 }
                 Err(why) => {
-                    terminal.warning(&format!("`{}` was not written: {}", plain(&server.name), plain(&why)))
+                    terminal.warning(&format!("`{}` was not written: {}", plain(&server.name), plain(&why)));
                 }
             }
         }

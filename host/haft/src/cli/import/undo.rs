@@ -18,7 +18,9 @@ pub(super) fn undo(import: &Import, setting: &Setting, terminal: Terminal) -> an
     };
     let (records, damaged) = setting.originals.all()?;
     let mut exit = if damaged.is_empty() { Exit::Success } else { Exit::Failure };
-    damaged.iter().for_each(|error| terminal.warning(&error.to_string()));
+    for error in damaged {
+        terminal.warning(&error.to_string());
+    }
     let records: Vec<_> = records.into_iter().filter(|record| is_meant(&record.kept)).collect();
     if records.is_empty() {
         let of = import.source.iter().map(|source| format!(" of `{}`", plain(source))).collect::<String>();
