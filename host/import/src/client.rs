@@ -5,6 +5,9 @@ mod codex;
 mod cursor;
 mod gemini;
 mod opencode;
+#[cfg_attr(target_os = "linux", path = "client/platform/linux.rs")]
+#[cfg_attr(target_os = "macos", path = "client/platform/macos.rs")]
+mod platform;
 mod vscode;
 mod zed;
 
@@ -79,15 +82,6 @@ impl Machine {
     /// A file of the project.
     fn in_project(&self, name: &str) -> Place {
         Place { path: self.project.join(name), scope: "project" }
-    }
-
-    /// Where desktop applications of this system keep their files.
-    fn applications(&self) -> PathBuf {
-        if cfg!(target_os = "macos") {
-            self.home.join("Library/Application Support")
-        } else {
-            self.config.clone()
-        }
     }
 }
 

@@ -145,8 +145,9 @@ impl Originals {
     /// The changes that were not undone, newest first, and why others cannot be.
     ///
     /// # Errors
-    /// The records cannot be listed.
+    /// The records cannot be listed, or another haft changes files.
     pub fn all(&self) -> Result<(Vec<Record>, Vec<KeptError>), KeptError> {
+        let _alone = self.folder.exists().then(|| self.locked()).transpose()?;
         let mut names = self.names()?;
         names.sort();
         let (mut records, mut errors) = (Vec::new(), Vec::new());

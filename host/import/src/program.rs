@@ -7,7 +7,7 @@ use haft_manifest::{Name, SecretSource, TextOrSecret, Variable};
 
 use super::client::Machine;
 use super::config::Config;
-use super::secret::{hidden, is_secret};
+use super::secret::{hidden, is_in_address, is_secret};
 use super::server::{Process, Server, Start};
 use super::variable::{Folders, Notation, Part, parts};
 
@@ -75,6 +75,9 @@ impl ProgramServer {
                     variables.iter().filter_map(|(header, name)| Some((header.clone(), secret(name)?))),
                 );
                 values.extend(bearer.iter().filter_map(|name| reader.bearer(name)));
+                if is_in_address(url) {
+                    return Err("its address may have a key in it, and was not copied".to_owned());
+                }
                 (Vec::new(), Some(reader.text(url, "its address")?), values)
             }
         };

@@ -71,6 +71,12 @@ pub fn origin(url: &str) -> String {
     if scheme.is_empty() { host.to_owned() } else { format!("{scheme}://{host}") }
 }
 
+/// Whether an address may have a key in it: a user, a query, or a part of its path that looks like one.
+pub(crate) fn is_in_address(url: &str) -> bool {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    rest.contains(['?', '@']) || rest.split('/').any(looks_secret)
+}
+
 fn is_name(name: &str) -> bool {
     let name = name.trim_start_matches('-');
     is_credential(name) || name.to_ascii_lowercase().ends_with("key")

@@ -1,6 +1,6 @@
 //! Claude Code (2.1): servers of the user, of the user in one project, and of a project; Claude Desktop.
 
-use super::{Client, Machine, Place};
+use super::{Client, Machine, Place, platform};
 use crate::syntax::Syntax;
 use crate::variable::Notation;
 
@@ -14,7 +14,7 @@ pub(super) const CLIENT: Client = Client {
 };
 
 fn places(machine: &Machine) -> Vec<Place> {
-    let desktop = machine.applications().join("Claude/claude_desktop_config.json");
+    let desktop = platform::applications(machine).join("Claude/claude_desktop_config.json");
     vec![
         Machine::user(machine.folder("CLAUDE_CONFIG_DIR", "").join(".claude.json")),
         machine.in_project(".mcp.json"),

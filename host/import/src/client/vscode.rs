@@ -1,6 +1,6 @@
 //! VS Code (1.12x): `servers`, and `inputs` that the person is asked for; a file for each profile.
 
-use super::{Client, Machine, Place};
+use super::{Client, Machine, Place, platform};
 use crate::syntax::Syntax;
 use crate::variable::Notation;
 
@@ -20,7 +20,7 @@ const EDITIONS: &[&str] = &["Code", "Code - Insiders", "VSCodium"];
 const MAX_PROFILES: usize = 100;
 
 fn places(machine: &Machine) -> Vec<Place> {
-    let users = EDITIONS.iter().map(|edition| machine.applications().join(edition).join("User"));
+    let users = EDITIONS.iter().map(|edition| platform::applications(machine).join(edition).join("User"));
     let files = users.flat_map(|user| {
         let profiles = std::fs::read_dir(user.join("profiles")).into_iter().flatten().flatten();
         let mut profiles: Vec<_> = profiles.take(MAX_PROFILES).map(|entry| entry.path()).collect();

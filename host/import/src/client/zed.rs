@@ -14,7 +14,5 @@ pub(super) const CLIENT: Client = Client {
 };
 
 fn places(machine: &Machine) -> Vec<Place> {
-    // The same place on macOS.
-    let user = if cfg!(target_os = "macos") { machine.home.join(".config") } else { machine.config.clone() };
-    vec![Machine::user(user.join("zed/settings.json")), machine.in_project(".zed/settings.json")]
+    vec![Machine::user(machine.config.join("zed/settings.json")), machine.in_project(".zed/settings.json")]
 }

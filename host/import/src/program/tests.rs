@@ -38,8 +38,7 @@ fn variables_become_places_of_secrets_or_their_values() {
         ["GITHUB_PERSONAL_ACCESS_TOKEN<GITHUB_PERSONAL_ACCESS_TOKEN", "LOG_LEVEL=info"]
     );
     assert_eq!(github.notes.len(), 1, "{:?}", github.notes);
-    let sentry = servers[2].as_ref().unwrap();
-    assert_eq!(values(sentry), ["Authorization<SENTRY_AUTHORIZATION"]);
+    assert_eq!(servers[2].as_ref().unwrap_err(), "its address may have a key in it, and was not copied");
     let renamed = servers[3].as_ref().unwrap();
     assert_eq!(renamed.name.as_str(), "sequential-thinking");
     let all = format!("{servers:?}");
@@ -80,6 +79,14 @@ fn each_client_has_its_own_references() {
         values(servers[3].as_ref().unwrap()),
         ["X-Figma-Region=us-east-1", "X-Team<FIGMA_TEAM", "Authorization<FIGMA_AUTHORIZATION"]
     );
+}
+
+#[test]
+fn a_header_that_is_put_together_is_one_secret() {
+    let text = r#"{"mcpServers": {"sentry": {"url": "https://a.test/mcp", "headers": {"Authorization": "Bearer ${T_TOKEN}"}}}}"#;
+    let sentry = of_text("claude", "x", text.to_owned()).remove(0).unwrap();
+    assert_eq!(values(&sentry), ["Authorization<SENTRY_AUTHORIZATION"]);
+    assert!(sentry.notes[0].contains("it is to hold all of the value"), "{sentry:?}");
 }
 
 #[test]
