@@ -133,7 +133,7 @@ impl Originals {
         let record = self.keep(&kept)?;
         let draft = New::write(&kept.place, new.as_bytes(), mode).map_err(failed("write", &kept.place));
         let replaced = draft.and_then(|draft| match now(&kept.place)? {
-            Some(now) if now == old => draft.put().map_err(failed("write", &kept.place)),
+            Some(now) if now == old => put(draft, &kept.place),
             _ => Err(KeptError::Meanwhile(kept.place.clone())),
         });
         replaced.inspect_err(|_| {
@@ -190,8 +190,7 @@ impl Originals {
             },
         };
         if let Some(text) = text {
-            let draft = New::write(place, text.as_bytes(), *mode);
-            draft.and_then(New::put).map_err(failed("write", place))?;
+            put(New::write(place, text.as_bytes(), *mode).map_err(failed("write", place))?, place)?;
         }
         fs::remove_file(&record.path).map_err(failed("remove", &record.path))?;
         Ok(undone)
@@ -247,6 +246,12 @@ impl Kept {
     pub fn old(&self) -> &str {
         &self.old
     }
+}
+
+/// Replaces the file at `place`. The record may go only after the new name is on the disk.
+fn put(draft: New<'_>, place: &Path) -> Result<(), KeptError> {
+    let synced = || File::open(place.parent().unwrap_or(place))?.sync_data();
+    draft.put().and_then(|()| synced()).map_err(failed("write", place))
 }
 
 fn read(path: &Path) -> Result<Kept, KeptError> {
