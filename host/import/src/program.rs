@@ -112,12 +112,14 @@ impl Reader<'_> {
     }
 
     fn command(&self, process: &Process) -> Result<Vec<String>, String> {
-        if hidden(&process.words) != process.words {
+        // The rights of program.toml are in the place of those of `haft wrap`.
+        let words = process.own_words();
+        if hidden(words) != words {
             return Err(
                 "its command line has a secret in it; give it to the server by a variable first".to_owned()
             );
         }
-        process.words.iter().map(|word| self.text(word, "its command line")).collect()
+        words.iter().map(|word| self.text(word, "its command line")).collect()
     }
 
     /// Variables or headers with their values.

@@ -10,6 +10,10 @@ use super::edit::Edit;
 use super::syntax::Syntax;
 use super::tree::Node;
 
+/// Keys of an entry that is a server without a command and an address: an extension of Zed has it, or another file of
+/// opencode.
+const MARKS: &[&str] = &["enabled", "disabled", "settings"];
+
 /// A server.
 #[derive(Clone, Debug)]
 pub struct Server {
@@ -84,6 +88,12 @@ impl Process {
         self.words.first().is_some_and(is_haft) && self.words.get(1).is_some_and(|word| word == "wrap")
     }
 
+    /// Its words without `haft wrap` in front of them.
+    pub(crate) fn own_words(&self) -> &[String] {
+        let dashes = self.words.iter().position(|word| word == "--").filter(|_| self.is_wrapped("haft"));
+        dashes.and_then(|dashes| self.words.get(dashes + 1..)).unwrap_or(&self.words)
+    }
+
     /// The names of the variables that the file gives it.
     pub fn variables(&self) -> impl Iterator<Item = &str> {
         self.env.iter().map(|(name, _)| name).chain(&self.passed).map(String::as_str)
@@ -91,7 +101,7 @@ impl Process {
 }
 
 impl Server {
-    /// Reads an entry; `None` for a table of further tables, which is no server.
+    /// Reads an entry; `None` for what is no server.
     pub(crate) fn read(name: &str, project: Option<&str>, node: &Node) -> Option<Self> {
         // Zed once had a table for the command.
         let inner = node.get("command").filter(|command| command.is_table());
@@ -101,8 +111,7 @@ impl Server {
             Some((process, slot)) => (Start::Process(process), Some(slot)),
             None => (http(node).unwrap_or(Start::Elsewhere), None),
         };
-        let is_nested = !node.members().is_empty() && node.members().iter().all(|one| one.node.is_table());
-        if start == Start::Elsewhere && is_nested {
+        if start == Start::Elsewhere && !MARKS.iter().any(|key| node.get(key).is_some()) {
             return None;
         }
         let is_off = |key, flag| node.get(key).is_some_and(|node| node.is(flag));

@@ -22,9 +22,10 @@ use haft_import::{Config, Machine, Originals, Server, Start, is_secret};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-SOURCE is `claude`, `codex`, `gemini`, `cursor`, `vscode`, `zed`, `opencode`, or a file of one of them; without it, all
-of them are looked at. `haft wrap NAME --` is put in front of the command of each server that you pick, and every other
-byte of the file stays. Servers that are reached over HTTP are left as they are.
+SOURCE is `claude`, `codex`, `gemini`, `cursor`, `vscode`, `zed`, `opencode`, or a file of one of
+them; without it all of them are looked at. `haft wrap NAME --` is put in front of the command of
+each server that you pick, and every other byte of the file stays. Servers that are reached over
+HTTP are left as they are.
 
 Examples:
   haft import --list                 what there is; nothing is written
@@ -189,8 +190,10 @@ impl Import {
     ) -> anyhow::Result<()> {
         for server in picked.iter().filter_map(|at| config.servers.get(*at)) {
             if let Err(error) = config.variables_of_file(server, &setting.machine) {
-                terminal
-                    .warning(&format!("the `envFile` of `{}` cannot be read: {error}", plain(&server.name)));
+                terminal.warning(&format!(
+                    "the `envFile` of `{}` cannot be read, and its variables are not granted: {error}",
+                    plain(&server.name)
+                ));
             }
         }
         let text = config.wrapped(&setting.haft, &setting.machine, picked)?;

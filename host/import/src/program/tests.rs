@@ -41,6 +41,8 @@ fn variables_become_places_of_secrets_or_their_values() {
     assert_eq!(servers[2].as_ref().unwrap_err(), "its address may have a key in it, and was not copied");
     let renamed = servers[3].as_ref().unwrap();
     assert_eq!(renamed.name.as_str(), "sequential-thinking");
+    let wrapped = servers[5].as_ref().unwrap();
+    assert_eq!(wrapped.command, ["uvx", "mcp-server-time"]);
     let all = format!("{servers:?}");
     assert!(!all.contains("ghp_SECRET"), "{all}");
 }

@@ -86,9 +86,7 @@ pub(super) fn left(server: &Server, config: &Config, setting: &Setting) -> Optio
         }
         Start::Process(_) => None,
         Start::Http { .. } => Some("left: it is reached over HTTP, and starts no process".to_owned()),
-        Start::Elsewhere => {
-            Some(format!("left: its entry has no command, {} starts it in its own way", config.client.title))
-        }
+        Start::Elsewhere => Some(format!("left: {} has its command elsewhere", config.client.title)),
     }
 }
 
