@@ -63,7 +63,7 @@ fn a_file_that_is_half_written_is_restored() {
     for written in 1..=new.len() {
         fs::write(&path, old).unwrap();
         originals.change("claude", &path, old, new).unwrap();
-        let torn = format!("{}{}", &new[..written], old.get(written..).unwrap_or_default());
+        let torn = format!("{}{}", new.get(..written).unwrap(), old.get(written..).unwrap_or_default());
         fs::write(&path, torn).unwrap();
         let undone = undo(&originals, |_| None);
         assert!(matches!(undone, Undone::Restored | Undone::Unneeded), "{written}: {undone:?}");
