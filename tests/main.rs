@@ -46,6 +46,7 @@ mod hints;
 mod hooks;
 mod hostile;
 mod http;
+mod import;
 mod inspect;
 mod inline;
 mod journal;

@@ -2,6 +2,11 @@
 //! is impossible (a file with hard links, a mounted file, a file of another user), the old file is overwritten in
 //! place, with either all of the old content or all of the new.
 
+mod new;
+#[cfg_attr(target_os = "linux", path = "replace/platform/linux.rs")]
+#[cfg_attr(target_os = "macos", path = "replace/platform/macos.rs")]
+mod platform;
+
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
 use std::os::fd::AsFd;
@@ -14,6 +19,8 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 use rustix::process::{Gid, Uid};
+
+pub use self::new::{New, clear};
 
 /// The permission bits, without set-user-ID, set-group-ID and sticky, which must not be passed on.
 const PERMISSIONS: Mode = Mode::from_raw_mode(0o777);

@@ -24,6 +24,7 @@ mod gc;
 mod given;
 mod grant;
 mod guidance;
+mod import;
 mod init;
 mod inspect;
 mod install_args;
@@ -125,6 +126,8 @@ enum Verb {
     Trust(trust::TrustVerb),
     /// Confine an MCP server of any client: a prefix for its command
     Wrap(wrap::Wrap),
+    /// Put MCP servers of Claude, Codex, Gemini CLI, Cursor, VS Code, Zed or opencode behind `haft wrap`
+    Import(import::Import),
     /// Grant a plugin, a package or the sandbox one right more, in program.toml
     Grant(grant::GrantVerb),
     /// Look into a package or a component, installed or not
@@ -214,6 +217,7 @@ impl Cli {
             Verb::Add(verb) => Box::pin(verb.execute(&self.common, terminal)),
             Verb::Grant(verb) => Box::pin(verb.execute(&self.common, terminal)),
             Verb::Wrap(verb) => Box::pin(verb.execute(&self.common, terminal)),
+            Verb::Import(verb) => Box::pin(verb.execute(terminal)),
             Verb::Remove(verb) => Box::pin(ready(verb.execute(&self.common, terminal))),
             Verb::Update(verb) => Box::pin(verb.execute(&self.common, terminal)),
             Verb::List(verb) => Box::pin(verb.execute(&self.common, terminal)),

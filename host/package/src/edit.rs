@@ -1,10 +1,13 @@
 //! Changes single entries of a program.toml and keeps every other byte: comments, order, spacing. Edits the
 //! text alone; the caller checks the result before it is written.
 
+mod server;
+
 use std::path::Path;
 
 use toml_edit::{Array, ArrayOfTables, Document, DocumentMut, InlineTable, Item, Table, TableLike, Value};
 
+pub use self::server::{NewServer, add_server};
 use super::Kind;
 use super::request::Request;
 use haft_core::grant::{CredentialStore, Right};
@@ -324,11 +327,7 @@ impl Editing<'_> {
     }
 
     fn put_secret(&mut self, secret: &PluginSecret) {
-        let (key, place) = match &secret.source {
-            SecretSource::Env(variable) => ("env", variable.to_string()),
-            SecretSource::File(path) => ("file", path.to_string_lossy().into_owned()),
-            SecretSource::Keyring(entry) => ("keyring", entry.to_string()),
-        };
+        let (key, place) = place_of(&secret.source);
         self.inside(&secret.name.value, |table| {
             table.put("host", secret.host.to_string().into());
             table.put("header", secret.header.as_str().into());
@@ -337,6 +336,15 @@ impl Editing<'_> {
             }
             table.put(key, place.into());
         });
+    }
+}
+
+/// Returns the key and the value that name the place of a secret.
+fn place_of(source: &SecretSource) -> (&'static str, String) {
+    match source {
+        SecretSource::Env(variable) => ("env", variable.to_string()),
+        SecretSource::File(path) => ("file", path.to_string_lossy().into_owned()),
+        SecretSource::Keyring(entry) => ("keyring", entry.to_string()),
     }
 }
 

@@ -2,7 +2,6 @@
 //! completely or not at all. Knows nothing of the installed content.
 
 mod entries;
-mod new;
 
 use std::fs::{self, File};
 use std::io;
@@ -13,10 +12,10 @@ use std::time::{Duration, Instant};
 use rustix::fs::FlockOperation;
 
 pub use self::entries::ProjectEntry;
-use self::new::{New, take_back};
 use super::edit::EditError;
 use super::lock::{Lock, LockError, lock_path};
 use super::store::{Store, StoreError};
+use haft_core::replace::New;
 use haft_core::report::{Report, plain};
 use haft_manifest::{MAX_FILE, Manifest, folder_of};
 
@@ -225,8 +224,8 @@ impl Project {
         let place = lock_path(&self.path);
         let is_needed = !lock.pins.is_empty() || place.exists();
         let lock_text = lock.text();
-        let new_lock = (is_needed && *lock != self.lock).then(|| New::write(&place, &lock_text));
-        let new_text = (text != self.text).then(|| New::write(path, text));
+        let new_lock = (is_needed && *lock != self.lock).then(|| new(&place, &lock_text));
+        let new_text = (text != self.text).then(|| new(path, text));
         let (new_lock, new_text) = (new_lock.transpose()?, new_text.transpose()?);
         if new_lock.is_some() {
             store.register(&place)?;
@@ -236,10 +235,10 @@ impl Project {
         }
         let (before, is_lock_new) = (fs::read(&place).ok(), new_lock.is_some());
         if let Some(new) = new_lock {
-            new.put()?;
+            new.put().map_err(failed("write", &place))?;
         }
         if let Some(new) = new_text
-            && let Err(error) = new.put()
+            && let Err(error) = new.put().map_err(failed("write", path))
         {
             if is_lock_new {
                 take_back(&place, before.as_deref());
@@ -250,6 +249,22 @@ impl Project {
             File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed("write", folder))?;
         }
         Ok(())
+    }
+}
+
+/// A new content for one of both files.
+fn new<'a>(path: &'a Path, text: &'a str) -> Result<New<'a>, ProjectError> {
+    New::write(path, text.as_bytes(), 0o644).map_err(failed("write", path))
+}
+
+/// Restores the previous lock file: nobody agreed to a pin without its entry.
+fn take_back(place: &Path, before: Option<&[u8]>) {
+    let put = match before {
+        None => fs::remove_file(place).map_err(failed("remove", place)),
+        Some(bytes) => New::write(place, bytes, 0o644).and_then(New::put).map_err(failed("write", place)),
+    };
+    if let Err(error) = put {
+        tracing::warn!("a pin without its entry is left: {error}");
     }
 }
 
@@ -339,6 +354,22 @@ mod tests {
         let error = change(&path, &store, "[agnet]\n").unwrap_err().to_string();
         assert!(error.contains("was not changed, since it would be wrong then"), "{error}");
         assert_eq!(fs::read_to_string(&path).unwrap(), "[agent]\n");
+    }
+
+    /// B27: after a failure the previous pins are restored.
+    #[test]
+    fn pins_without_their_entry_are_taken_back() {
+        let (_directory, path, _) = project();
+        let place = lock_path(&path);
+        for before in [None, Some("before")] {
+            match before {
+                Some(text) => fs::write(&place, text).unwrap(),
+                None => _ = fs::remove_file(&place),
+            }
+            new(&place, "changed").unwrap().put().unwrap();
+            take_back(&place, before.map(str::as_bytes));
+            assert_eq!(fs::read_to_string(&place).ok().as_deref(), before);
+        }
     }
 
     /// C19: a reader sees both files before a change or both after it.

@@ -1,0 +1,228 @@
+//! `haft import`: MCP servers of other clients' configuration files behind `haft wrap`, or in program.toml; and back.
+
+mod found;
+mod table;
+mod to_program;
+mod undo;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use clap::Args;
+use secrecy::SecretString;
+use serde_json::json;
+
+use self::found::Found;
+use super::Exit;
+use super::terminal::{Hinted, Terminal};
+use haft::program::Dirs;
+use haft_core::lookup::find_on_path;
+use haft_core::report::{nearest, plain};
+use haft_import::{Config, Machine, Originals, Server, Start, is_secret};
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+SOURCE is `claude`, `codex`, `gemini`, `cursor`, `vscode`, `zed`, `opencode`, or a file of one of
+them; without it all of them are looked at. `haft wrap NAME --` is put in front of the command of
+each server that you pick, and every other byte of the file stays. Servers that are reached over
+HTTP are left as they are.
+
+Examples:
+  haft import --list                 what there is; nothing is written
+  haft import claude                 asks about each server
+  haft import cursor --only github
+  haft import .vscode/mcp.json --yes
+  haft import codex --to program.toml
+  haft import --undo claude          its files as they were, byte for byte")]
+#[expect(clippy::struct_excessive_bools, reason = "independent switches, as a command line has them")]
+pub(super) struct Import {
+    /// A client, or a configuration file
+    source: Option<String>,
+    /// Pick all servers without being asked
+    #[arg(short, long)]
+    yes: bool,
+    /// Pick this server without being asked
+    #[arg(long, value_name = "NAME", conflicts_with = "yes")]
+    only: Vec<String>,
+    /// Show what there is, and write nothing
+    #[arg(long, conflicts_with_all = ["yes", "only", "to"])]
+    list: bool,
+    /// Write the servers to this program.toml, and leave the client's files as they are
+    #[arg(long, value_name = "FILE")]
+    to: Option<PathBuf>,
+    /// Put the files back as they were before they were changed
+    #[arg(long, conflicts_with_all = ["yes", "only", "list", "to"])]
+    undo: bool,
+    /// Put a file back that somebody else changed since: what was changed is lost
+    #[arg(long, requires = "undo")]
+    force: bool,
+    /// Only take `haft wrap` out of a file that somebody else changed since
+    #[arg(long, requires = "undo", conflicts_with = "force")]
+    unwrap: bool,
+}
+
+/// Where things are on this machine.
+pub(super) struct Setting {
+    machine: Machine,
+    originals: Originals,
+    /// haft, as it is written into files.
+    haft: String,
+}
+
+impl Setting {
+    fn of_this_machine() -> anyhow::Result<Self> {
+        let dirs = Dirs::of_this_machine()?;
+        let config = dirs.config.parent().unwrap_or(&dirs.config).to_owned();
+        let machine = Machine { home: dirs.home, config, project: dirs.here };
+        Ok(Self { machine, originals: Originals::new(dirs.state.join("import")), haft: own_name()? })
+    }
+
+    /// A path as it is shown.
+    fn shown(&self, path: &Path) -> String {
+        let home = path.strip_prefix(&self.machine.home).ok();
+        plain(&home.map_or_else(|| path.display().to_string(), |rest| format!("~/{}", rest.display())))
+    }
+}
+
+/// `haft` where that starts this program, or else its path.
+fn own_name() -> anyhow::Result<String> {
+    let own = std::env::current_exe().context("cannot find out where haft is")?;
+    let real = |path: &Path| path.canonicalize().ok();
+    if find_on_path("haft").is_some_and(|found| real(&found) == real(&own)) {
+        return Ok("haft".to_owned());
+    }
+    let text = own.to_str().map(str::to_owned);
+    text.with_context(|| {
+        format!("`{}` is not valid UTF-8, which configuration files have to be", own.display())
+    })
+}
+
+impl Import {
+    pub(super) async fn execute(self, terminal: Terminal) -> anyhow::Result<Exit> {
+        let setting = Setting::of_this_machine()?;
+        if self.undo {
+            return undo::undo(&self, &setting, terminal);
+        }
+        let found = Found::of(self.source.as_deref(), &setting)?;
+        hide_secrets(&found.configs, terminal);
+        self.check_names(&found)?;
+        for error in &found.errors {
+            terminal.warning(&error.to_string());
+        }
+        let is_chosen = self.yes || !self.only.is_empty();
+        if self.list || !(is_chosen || terminal.has_person()) {
+            table::show(&found, &setting, terminal)?;
+            if !self.list {
+                terminal.hint("nothing was written: `--yes` picks all servers, `--only NAME` one");
+            }
+        } else if found.configs.is_empty() {
+            terminal.message(found.nothing(&setting));
+        } else if let Some(path) = &self.to {
+            to_program::write(&self, path, &found.configs, &setting, terminal).await?;
+        } else {
+            self.wrap(&found.configs, &setting, terminal).await?;
+        }
+        Ok(if found.errors.is_empty() { Exit::Success } else { Exit::Program })
+    }
+
+    /// Every name that was asked for is one of a server.
+    fn check_names(&self, found: &Found) -> anyhow::Result<()> {
+        let names = || found.configs.iter().flat_map(|config| &config.servers).map(|one| one.name.as_str());
+        for wanted in &self.only {
+            if !names().any(|name| name == wanted) {
+                let near = nearest(wanted, names()).map(|near| format!("; did you mean `{}`?", plain(near)));
+                let message = format!("there is no server `{}`{}", plain(wanted), near.unwrap_or_default());
+                return Err(Hinted::new(message, "`haft import --list` shows all").into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the person picks a server, which is shown and asked about as `question`.
+    async fn picks(&self, server: &Server, question: &str, terminal: Terminal) -> anyhow::Result<bool> {
+        let is_asked = !self.yes && self.only.is_empty();
+        let is_chosen = self.yes || self.only.contains(&server.name);
+        if is_asked || is_chosen {
+            terminal.message(table::line(server, None));
+        }
+        Ok(is_chosen || is_asked && terminal.confirm(question).await?)
+    }
+
+    async fn wrap(&self, configs: &[Config], setting: &Setting, terminal: Terminal) -> anyhow::Result<()> {
+        let mut written = Vec::new();
+        for config in configs {
+            let mut picked = Vec::new();
+            for (at, server) in config.servers.iter().enumerate() {
+                if let Some(why) = table::left(server, config, setting) {
+                    if self.only.is_empty() || self.only.contains(&server.name) {
+                        terminal.message(table::line(server, Some(&why)));
+                    }
+                    continue;
+                }
+                let question = format!("start `{}` behind `haft wrap`?", plain(&server.name));
+                if self.picks(server, &question, terminal).await? {
+                    picked.push(at);
+                }
+            }
+            if picked.is_empty() {
+                continue;
+            }
+            self.change(config, &picked, setting, terminal)?;
+            written.extend(picked.iter().filter_map(|at| config.servers.get(*at)).map(
+                |server| json!({ "client": config.client.name, "file": config.path, "name": server.name }),
+            ));
+        }
+        if terminal.json {
+            terminal.json(&json!({ "wrapped": written }))?;
+        } else if written.is_empty() {
+            terminal.message("nothing was changed");
+        }
+        Ok(())
+    }
+
+    /// Writes one file.
+    fn change(
+        &self,
+        config: &Config,
+        picked: &[usize],
+        setting: &Setting,
+        terminal: Terminal,
+    ) -> anyhow::Result<()> {
+        for server in picked.iter().filter_map(|at| config.servers.get(*at)) {
+            if let Err(error) = config.variables_of_file(server, &setting.machine) {
+                terminal.warning(&format!(
+                    "the `envFile` of `{}` cannot be read, and its variables are not granted: {error}",
+                    plain(&server.name)
+                ));
+            }
+        }
+        let text = config.wrapped(&setting.haft, &setting.machine, picked)?;
+        setting.originals.change(config.client.name, &config.path, &config.text, &text)?;
+        let count = picked.len();
+        let servers =
+            if count == 1 { "1 server starts".to_owned() } else { format!("{count} servers start") };
+        let path = setting.shown(&config.path);
+        terminal
+            .message(format_args!("{path}: {servers} behind `haft wrap` from the client's next start on"));
+        terminal.hint(&format!("`haft import --undo {}` puts it back", config.client.name));
+        Ok(())
+    }
+}
+
+/// Nothing that haft prints has a secret of these files in it.
+fn hide_secrets(configs: &[Config], terminal: Terminal) {
+    for server in configs.iter().flat_map(|config| &config.servers) {
+        let secrets = values(server).iter().filter(|(name, value)| is_secret(name, value));
+        let secrets: Vec<_> = secrets.map(|(_, value)| SecretString::from(value.clone())).collect();
+        terminal.redactor().add(&secrets);
+    }
+}
+
+/// The variables or headers of a server.
+fn values(server: &Server) -> &[(String, String)] {
+    match &server.start {
+        Start::Process(process) => &process.env,
+        Start::Http { headers, .. } => headers,
+        Start::Elsewhere => &[],
+    }
+}

@@ -1,0 +1,103 @@
+//! What was found, for a person or as data: names, commands without secrets, and what would change.
+
+use std::fmt::Write;
+
+use serde_json::{Value, json};
+
+use super::found::Found;
+use super::{Setting, values};
+use crate::cli::terminal::{Column, DIM, HEAD, Terminal};
+use haft_core::report::plain;
+use haft_import::{Config, Server, Start, hidden, is_secret, origin};
+
+/// Prints it.
+pub(super) fn show(found: &Found, setting: &Setting, terminal: Terminal) -> anyhow::Result<()> {
+    if terminal.json {
+        let rows = found
+            .configs
+            .iter()
+            .flat_map(|config| config.servers.iter().map(|server| row(config, server, setting)));
+        return terminal.json(&rows.collect::<Vec<_>>());
+    }
+    if found.configs.is_empty() {
+        terminal.message(found.nothing(setting));
+        return Ok(());
+    }
+    let mut text = String::new();
+    for config in &found.configs {
+        let (title, path) = (config.client.title, setting.shown(&config.path));
+        let _ = writeln!(text, "{HEAD}{title}{HEAD:#} {DIM}{} {path}{DIM:#}", config.scope);
+        for server in &config.servers {
+            text.push_str(&line(server, left(server, config, setting).as_deref()));
+            text.push('\n');
+        }
+    }
+    Ok(terminal.data(text.trim_end())?)
+}
+
+/// A server, and why it is left as it is, if it is.
+pub(super) fn line(server: &Server, left: Option<&str>) -> String {
+    let project = server.project.iter().map(|project| format!(" in {}", plain(project)));
+    let name = format!("{}{}", plain(&server.name), project.collect::<String>());
+    let off = if server.enabled { "" } else { " (off)" };
+    let mut line = format!("  {name}{off}: {Column}{}", plain(&shown(server)));
+    if let Some(why) = left {
+        let _ = write!(line, " {DIM}{why}{DIM:#}");
+    }
+    let secrets = secrets(server);
+    if !secrets.is_empty() {
+        let _ = write!(line, " {DIM}[written in the file: {}]{DIM:#}", plain(&secrets.join(", ")));
+    }
+    line
+}
+
+fn row(config: &Config, server: &Server, setting: &Setting) -> Value {
+    let left = left(server, config, setting);
+    json!({
+        "client": config.client.name,
+        "scope": config.scope,
+        "project": server.project,
+        "file": config.path,
+        "name": server.name,
+        "enabled": server.enabled,
+        "command": server.process().map(|process| hidden(&process.words)),
+        "url": if let Start::Http { url, .. } = &server.start { Some(origin(url)) } else { None },
+        "variables": server.process().map(|process| process.variables().collect::<Vec<_>>()),
+        "secrets": secrets(server),
+        "change": left.is_none().then_some("wrap"),
+        "left": left,
+    })
+}
+
+/// Its command or its address.
+fn shown(server: &Server) -> String {
+    match &server.start {
+        Start::Process(process) => hidden(&process.words).join(" "),
+        Start::Http { url, .. } => origin(url),
+        Start::Elsewhere => "no command".to_owned(),
+    }
+}
+
+/// Why `haft wrap` cannot be put in front of the command of a server.
+pub(super) fn left(server: &Server, config: &Config, setting: &Setting) -> Option<String> {
+    match &server.start {
+        Start::Process(process) if process.is_wrapped(&setting.haft) => {
+            Some("is behind `haft wrap` already".to_owned())
+        }
+        Start::Process(_) => None,
+        Start::Http { .. } => Some("left: it is reached over HTTP, and starts no process".to_owned()),
+        Start::Elsewhere => Some(format!("left: {} has its command elsewhere", config.client.title)),
+    }
+}
+
+/// The names of the secrets that are written in the file.
+fn secrets(server: &Server) -> Vec<&str> {
+    let mut secrets: Vec<_> = values(server)
+        .iter()
+        .filter(|(name, value)| is_secret(name, value))
+        .map(|(name, _)| name.as_str())
+        .collect();
+    let has_argument = server.process().is_some_and(|process| hidden(&process.words) != process.words);
+    secrets.extend(has_argument.then_some("an argument"));
+    secrets
+}

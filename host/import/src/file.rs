@@ -1,0 +1,26 @@
+//! Reads files of other programs.
+
+use std::fs::OpenOptions;
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use rustix::fs::OFlags;
+
+/// Bytes of a file: Claude Code keeps more in its own than servers.
+const MAX_FILE: u64 = 32 << 20;
+
+/// Reads a regular file of at most 32 MiB; waits for no pipe.
+pub(crate) fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
+    let file =
+        OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no file"));
+    }
+    let mut bytes = Vec::new();
+    file.take(MAX_FILE + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MAX_FILE {
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, "it has more than 32 MiB"));
+    }
+    Ok(bytes)
+}

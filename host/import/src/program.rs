@@ -1,0 +1,223 @@
+//! A server as program.toml has it. Secrets that are written in the client's file are named and not copied.
+
+use std::path::Path;
+
+use haft_core::secret::is_credential;
+use haft_manifest::{Name, SecretSource, TextOrSecret, Variable};
+
+use super::client::Machine;
+use super::config::Config;
+use super::secret::{hidden, is_in_address, is_secret};
+use super::server::{Process, Server, Start};
+use super::variable::{Folders, Notation, Part, parts};
+
+/// A server for program.toml.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProgramServer {
+    /// Its name there.
+    pub name: Name,
+    /// The program with its arguments; empty where there is an address.
+    pub command: Vec<String>,
+    /// Where it answers, where there is no command.
+    pub url: Option<String>,
+    /// Variables, or the headers of an address.
+    pub values: Vec<(String, TextOrSecret)>,
+    /// Whether it is used.
+    pub enabled: bool,
+    /// What the person has to do or to know, a line each.
+    pub notes: Vec<String>,
+}
+
+/// Reads values in the notation of a client.
+struct Reader<'a> {
+    config: &'a Config,
+    notation: Notation,
+    folders: Folders<'a>,
+    /// A variable of the environment.
+    environment: &'a dyn Fn(&str) -> Option<String>,
+    /// The server's name.
+    name: &'a str,
+    notes: Vec<String>,
+}
+
+impl ProgramServer {
+    /// `server` of a client's file for program.toml; `environment` has the variables of the person.
+    ///
+    /// # Errors
+    /// What keeps it from being written there, in words.
+    pub fn of(
+        config: &Config,
+        server: &Server,
+        machine: &Machine,
+        environment: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self, String> {
+        let mut reader = Reader {
+            config,
+            notation: config.client.notation,
+            folders: Folders { home: &machine.home, project: &machine.project },
+            environment,
+            name: &server.name,
+            notes: Vec::new(),
+        };
+        let (command, url, values) = match &server.start {
+            Start::Elsewhere => {
+                return Err("its file says neither how it is started nor where it is".to_owned());
+            }
+            Start::Process(process) => {
+                let mut values = reader.values(&process.env)?;
+                values.extend(reader.passed(process, &config.variables_of_file(server, machine)));
+                reader.note_directory(process, &machine.project);
+                (reader.command(process)?, None, values)
+            }
+            Start::Http { url, headers, variables, bearer } => {
+                let mut values = reader.values(headers)?;
+                values.extend(
+                    variables.iter().filter_map(|(header, name)| Some((header.clone(), secret(name)?))),
+                );
+                values.extend(bearer.iter().filter_map(|name| reader.bearer(name)));
+                if is_in_address(url) {
+                    return Err("its address may have a key in it, and was not copied".to_owned());
+                }
+                (Vec::new(), Some(reader.text(url, "its address")?), values)
+            }
+        };
+        let name = program_name(&server.name)
+            .ok_or_else(|| format!("`{}` makes no name for program.toml", server.name))?;
+        if name.as_str() != server.name {
+            reader.notes.push(format!("it is called `{}` there", name.as_str()));
+        }
+        Ok(Self { name, command, url, values, enabled: server.enabled, notes: reader.notes })
+    }
+}
+
+impl Reader<'_> {
+    fn parts(&self, text: &str) -> Vec<Part> {
+        parts(text, self.notation, self.folders)
+    }
+
+    /// `text` with the variables put in, which must not be secrets; `what` it is, for the error.
+    fn text(&self, text: &str, what: &str) -> Result<String, String> {
+        let read = self.parts(text).into_iter().map(|part| match part {
+            Part::Text(text) => Ok(text),
+            Part::Variable(name, _) if is_credential(&name) => {
+                Err(format!("{what} has the secret `{name}` in it, which program.toml has no place for"))
+            }
+            Part::Variable(name, default) => (self.environment)(&name).or(default).ok_or_else(|| {
+                format!("{what} has the variable `{name}`, which is not set; set it and run this again")
+            }),
+            Part::Input(id) => Err(format!("{what} has `{id}` in it, which the client asks for")),
+            Part::File(path) => Err(format!("{what} has the content of `{path}` in it")),
+        });
+        read.collect()
+    }
+
+    fn command(&self, process: &Process) -> Result<Vec<String>, String> {
+        // The rights of program.toml are in the place of those of `haft wrap`.
+        let words = process.own_words();
+        if hidden(words) != words {
+            return Err(
+                "its command line has a secret in it; give it to the server by a variable first".to_owned()
+            );
+        }
+        words.iter().map(|word| self.text(word, "its command line")).collect()
+    }
+
+    /// Variables or headers with their values.
+    fn values(&mut self, pairs: &[(String, String)]) -> Result<Vec<(String, TextOrSecret)>, String> {
+        pairs.iter().map(|(name, text)| Ok((name.clone(), self.value(name, text)?))).collect()
+    }
+
+    fn value(&mut self, name: &str, text: &str) -> Result<TextOrSecret, String> {
+        let is_private = |part: &Part| match part {
+            Part::Text(text) => is_secret(name, text),
+            Part::Variable(variable, _) => is_credential(variable) || is_credential(name),
+            Part::File(_) | Part::Input(_) => true,
+        };
+        let parts = self.parts(text);
+        match parts.as_slice() {
+            [part @ Part::Variable(variable, default)] if default.is_none() || is_private(part) => {
+                return secret(variable).ok_or_else(|| format!("`{variable}` is no name of a variable"));
+            }
+            [Part::File(path)] => return Ok(TextOrSecret::Secret(SecretSource::File(path.into()))),
+            parts if !parts.iter().any(is_private) => {
+                return self.text(text, &format!("`{name}`")).map(TextOrSecret::Text);
+            }
+            _ => {}
+        }
+        let variable = self.own_variable(name);
+        let source = match parts.as_slice() {
+            [Part::Text(_)] => {
+                format!("its value is in `{}`, and was not copied", self.config.path.display())
+            }
+            [Part::Input(id)] => format!("{} asks for it as `{id}`", self.config.client.title),
+            _ => format!(
+                "it is to hold all of the value, which is put together in `{}`",
+                self.config.path.display()
+            ),
+        };
+        self.notes
+            .push(format!("set the variable `{variable}`, or name another place of the secret: {source}"));
+        secret(&variable).ok_or_else(|| format!("`{name}` is no name of a variable"))
+    }
+
+    /// The variable that holds the value of `name`: a variable's own, or one for a header of this server.
+    fn own_variable(&self, name: &str) -> String {
+        if name.parse::<Variable>().is_ok() && !name.eq_ignore_ascii_case("authorization") {
+            return name.to_owned();
+        }
+        let word = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
+        let variable: String = format!("{}_{name}", self.name).chars().map(word).collect();
+        if variable.starts_with(|c: char| c.is_ascii_digit()) { format!("_{variable}") } else { variable }
+    }
+
+    /// Variables that come from elsewhere than the file: the client's environment, and its `envFile`.
+    fn passed(
+        &mut self,
+        process: &Process,
+        of_file: &std::io::Result<Vec<String>>,
+    ) -> Vec<(String, TextOrSecret)> {
+        let file = process.env_file.as_deref().unwrap_or_default();
+        let names = match of_file {
+            Ok(names) => names.as_slice(),
+            Err(error) => {
+                self.notes.push(format!("the variables of `{file}` are not known: {error}"));
+                &[]
+            }
+        };
+        if !names.is_empty() {
+            self.notes.push(format!("set {} as in `{file}`", names.join(", ")));
+        }
+        let all = process.passed.iter().chain(names);
+        all.filter_map(|name| Some((name.clone(), secret(name)?))).collect()
+    }
+
+    /// The header with the bearer token in the variable `name`.
+    fn bearer(&mut self, name: &str) -> Option<(String, TextOrSecret)> {
+        let variable = self.own_variable("Authorization");
+        self.notes
+            .push(format!("set the variable `{variable}` to `Bearer ` with the value of `{name}` behind it"));
+        Some(("Authorization".to_owned(), secret(&variable)?))
+    }
+
+    fn note_directory(&mut self, process: &Process, project: &Path) {
+        let Some(cwd) = &process.cwd else { return };
+        if self.text(cwd, "").map(|cwd| project.join(cwd)).as_deref() != Ok(project) {
+            self.notes.push(format!("it started in `{cwd}`; servers of program.toml start in its folder"));
+        }
+    }
+}
+
+fn secret(variable: &str) -> Option<TextOrSecret> {
+    variable.parse().ok().map(|variable| TextOrSecret::Secret(SecretSource::Env(variable)))
+}
+
+/// A name of program.toml that is like the client's.
+fn program_name(name: &str) -> Option<Name> {
+    let letter = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
+    let name: String = name.chars().map(letter).collect();
+    let name: String = name.trim_matches('-').chars().take(Name::MAX).collect();
+    name.trim_matches('-').parse().ok()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,149 @@
+//! What of a configuration file may be shown: the names of secrets, never their values.
+
+use haft_core::secret::is_credential;
+
+/// How well-known keys begin.
+const BEGINNINGS: &[&str] = &[
+    "sk-",
+    "sk_",
+    "rk_",
+    "ghp_",
+    "gho_",
+    "ghs_",
+    "ghu_",
+    "github_pat_",
+    "glpat-",
+    "xoxb-",
+    "xoxp-",
+    "xapp-",
+    "AKIA",
+    "ASIA",
+    "AIza",
+    "ya29.",
+    "eyJ",
+    "npm_",
+    "pypi-",
+    "hf_",
+    "lin_api_",
+    "ntn_",
+    "secret_",
+    "tvly-",
+    "Bearer ",
+    "Basic ",
+    "Token ",
+];
+
+/// Characters of a word that is a key by its look; names of packages and models are shorter or have separators.
+const LONG: usize = 28;
+
+/// What is shown in the place of a secret.
+const HIDDEN: &str = "***";
+
+/// Whether `value`, of the variable or header `name`, is a secret: by its name, or by its look. A reference to a variable
+/// is none.
+pub fn is_secret(name: &str, value: &str) -> bool {
+    !value.is_empty() && !is_reference(value) && (is_name(name) || looks_secret(value))
+}
+
+/// A command line as it may be shown.
+pub fn hidden(words: &[String]) -> Vec<String> {
+    let mut is_value = false;
+    let mut show = |word: &String| {
+        let is_named = std::mem::replace(&mut is_value, word.starts_with('-') && is_name(word));
+        if (is_named && !word.starts_with('-') && !is_reference(word)) || looks_secret(word) {
+            return HIDDEN.to_owned();
+        }
+        let pair = word.split_once(['=', ':']);
+        let of_pair = pair.filter(|(name, value)| is_secret(name.trim(), value.trim()));
+        if let Some((name, _)) = of_pair {
+            return format!("{name}={HIDDEN}");
+        }
+        word.clone()
+    };
+    words.iter().map(&mut show).collect()
+}
+
+/// The part of an address that may be shown: neither user nor path nor query, any of which may be a key.
+pub fn origin(url: &str) -> String {
+    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+    let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let host = host.rsplit('@').next().unwrap_or_default();
+    if scheme.is_empty() { host.to_owned() } else { format!("{scheme}://{host}") }
+}
+
+/// Whether an address may have a key in it: a user, a query, or a part of its path that looks like one.
+pub(crate) fn is_in_address(url: &str) -> bool {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    rest.contains(['?', '@']) || rest.split('/').any(looks_secret)
+}
+
+fn is_name(name: &str) -> bool {
+    let name = name.trim_start_matches('-');
+    is_credential(name) || name.to_ascii_lowercase().ends_with("key")
+}
+
+fn is_reference(value: &str) -> bool {
+    value.contains("${") || value.contains("{env:") || value.starts_with('$')
+}
+
+fn looks_secret(value: &str) -> bool {
+    let begins = BEGINNINGS.iter().any(|start| value.len() > start.len() + 8 && value.starts_with(start));
+    let is_long = value.len() >= LONG
+        && value.chars().all(|c| c.is_ascii_alphanumeric() || "_-+=".contains(c))
+        && value.chars().any(|c| c.is_ascii_digit())
+        && value.chars().any(|c| c.is_ascii_alphabetic());
+    let has_password = value.split_once("://").is_some_and(|(_, rest)| {
+        let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        host.rsplit_once('@').is_some_and(|(user, _)| user.contains(':'))
+    });
+    (begins || is_long || has_password) && !is_reference(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_known_by_name_and_look() {
+        for (name, value) in [
+            ("GITHUB_TOKEN", "x"),
+            ("NOTION", "ntn_abcdefghijklmno"),
+            ("DATABASE_URL", "postgres://ada:pw@db/x"),
+            ("X", "0123456789abcdef0123456789abcdef"),
+            ("Authorization", "Bearer abcdefghijkl"),
+        ] {
+            assert!(is_secret(name, value), "{name}");
+        }
+        for (name, value) in
+            [("GITHUB_TOKEN", "${env:T}"), ("LOG_LEVEL", "debug"), ("ROOT", "/home/ada/a-long-folder-name/1")]
+        {
+            assert!(!is_secret(name, value), "{name}");
+        }
+    }
+
+    #[test]
+    fn no_secret_of_a_command_line_is_shown() {
+        let words = [
+            "npx",
+            "-y",
+            "@scope/server-with-a-rather-long-name-of-2026",
+            "--api-key",
+            "abc",
+            "--token=abc",
+            "API_KEY=abc",
+            "Authorization: Bearer abc",
+            "ghp_0123456789abcdef",
+            "--root",
+            "/work",
+            "--token",
+            "${TOKEN}",
+        ];
+        let shown = hidden(&words.map(str::to_owned)).join(" ");
+        assert_eq!(
+            shown,
+            "npx -y @scope/server-with-a-rather-long-name-of-2026 --api-key *** --token=*** API_KEY=*** \
+             Authorization=*** *** --root /work --token ${TOKEN}"
+        );
+        assert_eq!(origin("https://user:pw@a.test:8/mcp/key?token=1"), "https://a.test:8");
+    }
+}

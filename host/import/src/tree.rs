@@ -1,0 +1,112 @@
+//! A configuration file as a tree of values that know their place in the text, whatever its format is.
+
+use std::ops::Range;
+
+/// A value.
+#[derive(Clone, Debug)]
+pub(crate) struct Node {
+    /// Its bytes in the text. Those of a TOML table are its header.
+    pub(crate) range: Range<usize>,
+    /// What it is.
+    pub(crate) value: Value,
+}
+
+/// What a value is.
+#[derive(Clone, Debug)]
+pub(crate) enum Value {
+    /// Keys with values, in the order of the file.
+    Table(Vec<Member>),
+    /// Values.
+    List(Vec<Node>),
+    /// A text, without quotes and escapes.
+    Text(String),
+    /// `true` or `false`.
+    Flag(bool),
+    /// Anything else, as it is written.
+    Other(String),
+}
+
+/// A key with its value.
+#[derive(Clone, Debug)]
+pub(crate) struct Member {
+    /// The key, without quotes.
+    pub(crate) key: String,
+    /// Where the key begins; of a dotted key, its last part.
+    pub(crate) start: usize,
+    /// The value.
+    pub(crate) node: Node,
+}
+
+/// A mistake in a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SyntaxError {
+    /// The byte at which it is.
+    pub(crate) at: usize,
+    /// What is wrong.
+    pub(crate) message: String,
+}
+
+impl Node {
+    /// The members of a table; none of anything else.
+    pub(crate) fn members(&self) -> &[Member] {
+        match &self.value {
+            Value::Table(members) => members,
+            _ => &[],
+        }
+    }
+
+    /// The member of this name; the last one where there are several, as clients read it.
+    pub(crate) fn member(&self, key: &str) -> Option<&Member> {
+        self.members().iter().rev().find(|member| member.key == key)
+    }
+
+    /// The value of this name.
+    pub(crate) fn get(&self, key: &str) -> Option<&Self> {
+        self.member(key).map(|member| &member.node)
+    }
+
+    /// The values of a list; none of anything else.
+    pub(crate) fn items(&self) -> &[Self] {
+        match &self.value {
+            Value::List(items) => items,
+            _ => &[],
+        }
+    }
+
+    /// The text.
+    pub(crate) fn text(&self) -> Option<&str> {
+        match &self.value {
+            Value::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The texts of a list, or `None` if it is no list of texts.
+    pub(crate) fn texts(&self) -> Option<Vec<String>> {
+        let Value::List(items) = &self.value else { return None };
+        items.iter().map(|item| item.text().map(str::to_owned)).collect()
+    }
+
+    /// The texts, numbers and flags of a table by their names.
+    pub(crate) fn pairs(&self) -> Vec<(String, String)> {
+        let pair = |member: &Member| {
+            let text = match &member.node.value {
+                Value::Text(text) | Value::Other(text) => text.clone(),
+                Value::Flag(flag) => flag.to_string(),
+                Value::Table(_) | Value::List(_) => return None,
+            };
+            Some((member.key.clone(), text))
+        };
+        self.members().iter().filter_map(pair).collect()
+    }
+
+    /// Whether it is this flag.
+    pub(crate) fn is(&self, flag: bool) -> bool {
+        matches!(self.value, Value::Flag(own) if own == flag)
+    }
+
+    /// Whether it is a table.
+    pub(crate) fn is_table(&self) -> bool {
+        matches!(self.value, Value::Table(_))
+    }
+}

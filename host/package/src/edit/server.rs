@@ -1,0 +1,71 @@
+//! Appends MCP servers.
+
+use toml_edit::{Array, ArrayOfTables, DocumentMut, InlineTable, Item, Table, Value};
+
+use super::{EditError, joined, parse, place_of, plain};
+use haft_manifest::TextOrSecret;
+
+/// The table of MCP servers.
+const TABLE: &str = "mcp_servers";
+
+/// A new MCP server.
+#[derive(Clone, Copy, Debug)]
+pub struct NewServer<'a> {
+    /// The server's name.
+    pub name: &'a str,
+    /// The words that start it; empty if it has an address.
+    pub command: &'a [String],
+    /// The address.
+    pub url: Option<&'a str>,
+    /// The variables of a command, or the headers of an address.
+    pub values: &'a [(String, TextOrSecret)],
+    /// Whether it is used.
+    pub enabled: bool,
+}
+
+/// Appends a server to `text`, which has none of its name.
+pub fn add_server(text: &str, server: &NewServer<'_>) -> Result<String, EditError> {
+    let document = parse(text)?;
+    if !matches!(document.get(TABLE), None | Some(Item::ArrayOfTables(_))) {
+        return Err(EditError::Form(TABLE));
+    }
+    let mut wrapped = DocumentMut::new();
+    wrapped.insert(TABLE, Item::ArrayOfTables(ArrayOfTables::from_iter([table(server)])));
+    let added = joined(text, &wrapped.to_string());
+    let mut rest = plain(&added);
+    if let Some(toml::Value::Array(servers)) = rest.get_mut(TABLE) {
+        servers.pop();
+        if servers.is_empty() {
+            rest.remove(TABLE);
+        }
+    }
+    if rest == plain(text) { Ok(added) } else { Err(EditError::Unsure) }
+}
+
+fn table(server: &NewServer<'_>) -> Table {
+    let mut table = Table::new();
+    table.insert("name", toml_edit::value(server.name));
+    match server.url {
+        Some(url) => table.insert("url", toml_edit::value(url)),
+        None => table.insert("command", toml_edit::value(server.command.iter().collect::<Array>())),
+    };
+    if !server.values.is_empty() {
+        let key = if server.url.is_some() { "headers" } else { "env" };
+        let values = server.values.iter().map(|(name, value)| (name.as_str(), written(value)));
+        table.insert(key, toml_edit::value(values.collect::<InlineTable>()));
+    }
+    if !server.enabled {
+        table.insert("enabled", toml_edit::value(false));
+    }
+    table
+}
+
+fn written(value: &TextOrSecret) -> Value {
+    match value {
+        TextOrSecret::Text(text) => text.into(),
+        TextOrSecret::Secret(source) => {
+            let (key, place) = place_of(source);
+            InlineTable::from_iter([(key, Value::from(place))]).into()
+        }
+    }
+}
