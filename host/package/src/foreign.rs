@@ -87,9 +87,12 @@ pub(super) fn resolved_version(resolved: &str) -> &str {
     resolved.split_once(AS_OF).map_or(resolved, |(version, _)| version)
 }
 
+/// Words and variables of a command.
+type Added = (Vec<String>, Vec<(String, Env)>);
+
 /// Returns the words and variables that the settings of a package of npm or PyPI add to its command. `own` are the
 /// settings that the caller reads itself.
-fn added(foreign: &Foreign, own: &[&str]) -> Result<(Vec<String>, Vec<(String, Env)>), ForeignError> {
+fn added(foreign: &Foreign, own: &[&str]) -> Result<Added, ForeignError> {
     let (mut words, mut env) = (Vec::new(), Vec::new());
     for (key, value) in &foreign.settings {
         match key.split_once('.') {

@@ -147,8 +147,11 @@ impl<'a> Runner<'a> {
             ExitReason::Exited(status) if status.success() => Ok(stdout.render(limit)),
             ExitReason::Exited(_) => {
                 let why = stderr.map(|mut stderr| stderr.render(MAX_OUTPUT)).unwrap_or_default();
-                let hints =
-                    self.grant.closed_in(&why).into_iter().filter_map(|closed| closed.hint(&RightsTable::Sandbox));
+                let hints = self
+                    .grant
+                    .closed_in(&why)
+                    .into_iter()
+                    .filter_map(|closed| closed.hint(&RightsTable::Sandbox));
                 let hints: String = hints.map(|hint| format!("\nhint: {hint}")).collect();
                 let why = haft_core::report::plain(&haft_core::net::one_line(&why)) + &hints;
                 Err(ProgramError::Failed { program, action, why })

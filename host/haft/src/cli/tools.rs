@@ -41,7 +41,7 @@ pub(super) struct Tools {
 impl Tools {
     pub(super) async fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
         if let Some(name) = &self.name {
-            return self.one(name, common, terminal).await;
+            return Box::pin(self.one(name, common, terminal)).await;
         }
         let ask = if self.refresh { Ask::Always } else { Ask::WhereUnknown };
         let options = common.options(terminal, false)?;

@@ -30,6 +30,7 @@ use super::terminal::{DIM, Hinted, Terminal};
 use haft::program::{Dirs, Wrap as Rights};
 use haft_core::grant::Right;
 use haft_core::report::plain;
+use haft_manifest::ProcessLimits;
 use haft_sandbox::attached::{self, Attached};
 use haft_sandbox::confine::Confiner;
 use haft_sandbox::service::ServiceSpec;
@@ -118,8 +119,9 @@ impl Start {
         let rights = Rights::new(&self.dirs, &self.command.key, &record, &self.command.started_from)?;
         let variable = |name: &str, value: &Path| (name.into(), value.into());
         let environment = vec![variable("HOME", &rights.home), variable("TMPDIR", &rights.temporary)];
-        let Wrapping { program, arguments, .. } = &self.command;
-        Ok((rights, ServiceSpec { program: program.clone(), arguments: arguments.clone(), environment }))
+        let (program, arguments) = (self.command.program.clone(), self.command.arguments.clone());
+        let limits = ProcessLimits::default();
+        Ok((rights, ServiceSpec { program, arguments, environment, limits }))
     }
 
     /// Lets the client and the server talk to each other, until the server has ended.

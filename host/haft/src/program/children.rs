@@ -83,7 +83,7 @@ pub(super) fn commands(rights: &Rights<'_>) -> Contribution {
             Err(problem) => found.problems.push(problem.at(tool.command.span, "this command")),
         }
     }
-    for (Installed { declared, bundle, .. }, processes) in rights.installed.iter().zip(&rights.packaged) {
+    for (Installed { declared, bundle, .. }, processes) in rights.installed.iter().zip(&rights.of_packages) {
         let (program, span) = (declared.name.as_str(), declared.name.span);
         for (tool, own) in bundle.manifest.tools.iter().zip(&processes.commands) {
             if !offers(declared, &command::exposed_name(program, tool.name.as_str())) {

@@ -34,7 +34,7 @@ pub(super) struct Rights<'a> {
     /// Of the program's MCP servers and commands.
     pub(super) processes: Processes,
     /// Of those of each installed package, in order.
-    pub(super) packaged: Vec<Processes>,
+    pub(super) of_packages: Vec<Processes>,
     /// Of the built-in `read`, `write` and `edit`.
     pub(super) files: Grant,
     /// Of each entry of `[[plugins]]`, in order.
@@ -73,9 +73,9 @@ impl<'a> Rights<'a> {
         let bound_process = |wanted: &Grant| bound(under, &sealed, wanted, "a process").0;
         let processes = grants.processes(&grant)?.bounded(bound_process)?;
         let of_processes = |one: &Installed<'_>| grants.packaged(&one.bundle, &grant)?.bounded(bound_process);
-        let packaged = installed.iter().map(of_processes).collect::<anyhow::Result<Vec<_>>>()?;
+        let of_packages = installed.iter().map(of_processes).collect::<anyhow::Result<Vec<_>>>()?;
         let of_children =
-            || processes.iter().chain(packaged.iter().flat_map(Processes::iter)).map(|one| &one.grant);
+            || processes.iter().chain(of_packages.iter().flat_map(Processes::iter)).map(|one| &one.grant);
         of_children().try_for_each(grants::refuse_links)?;
         let mut problems = grants.problems;
         problems.extend(withheld);
@@ -101,7 +101,7 @@ impl<'a> Rights<'a> {
             placement,
             grant,
             processes,
-            packaged,
+            of_packages,
             files,
             plugins,
             packages,

@@ -80,7 +80,7 @@ fn declared<'a>(rights: &Rights<'a>) -> Vec<Declared<'a>> {
     let Rights { manifest, placement, .. } = rights;
     let mut all = enabled(manifest, &rights.processes);
     all.retain(|declared| placement.runs(&declared.server.on));
-    let installed = rights.installed.iter().zip(&rights.packaged).filter(|_| !placement.is_worker());
+    let installed = rights.installed.iter().zip(&rights.of_packages).filter(|_| !placement.is_worker());
     for (Installed { declared: package, bundle, .. }, processes) in installed {
         let (span, package) = (package.name.span, Some(*package));
         let enabled = enabled(&bundle.manifest, processes);

@@ -1,7 +1,7 @@
 //! Errors of a fetch, for every kind of source, each with its hint.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::Digest;
 use crate::archive::ArchiveError;
@@ -83,7 +83,11 @@ impl FetchError {
             Self::Foreign(error) => return error.hint(),
             Self::NoManifest(folder) => return Some(foreign::what_is(folder)),
             Self::Digest { .. } => "what is served has changed; do not install it unless you know why",
-            Self::Zip(name) if name.ends_with(".dxt") => foreign::DXT,
+            Self::Zip(name)
+                if Path::new(name).extension().is_some_and(|kind| kind.eq_ignore_ascii_case("dxt")) =>
+            {
+                foreign::DXT
+            }
             Self::Zip(_) => "a package is packed as `.tar.gz`; `haft pack` does it",
             Self::Signature { error, .. } => error.hint(),
             Self::Oci(error) => return error.hint(),

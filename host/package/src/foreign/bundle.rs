@@ -3,6 +3,7 @@
 mod manifest;
 mod settings;
 
+use std::fmt::Write;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -110,7 +111,7 @@ fn environment(
                 if !is_name {
                     return Err(ForeignError::Unsupported("a variable of it has an odd name".to_owned()));
                 }
-                exports += &format!("export {name}={}\n", parts.join("\"$here\""));
+                let _ = writeln!(exports, "export {name}={}", parts.join("\"$here\""));
             }
             Some(Word::Text(text)) => env.push((name.clone(), Env::Text(text))),
             Some(Word::Variable(variable)) => env.push((name.clone(), Env::variable(&variable))),

@@ -95,7 +95,7 @@ fn commands_text(commands: &[String]) -> String {
 }
 
 fn listed(names: &[String]) -> String {
-    let named: Vec<String> =
+    let quoted: Vec<String> =
         names.iter().map(|name| format!("`{}`", haft_core::report::plain(name))).collect();
-    if named.is_empty() { "none".to_owned() } else { named.join(", ") }
+    if quoted.is_empty() { "none".to_owned() } else { quoted.join(", ") }
 }

@@ -50,9 +50,10 @@ pub(super) async fn make(
     let info = info(&tree.join(SITE), plain)?;
     let about = read(&info, "METADATA")?;
     let about = |key: &str| header(&about, key);
-    let commands = match info.join("entry_points.txt").is_file() {
-        true => console_scripts(&read(&info, "entry_points.txt")?),
-        false => Vec::new(),
+    let commands = if info.join("entry_points.txt").is_file() {
+        console_scripts(&read(&info, "entry_points.txt")?)
+    } else {
+        Vec::new()
     };
     let (module, function) = chosen(foreign, plain, commands)?;
     put(
@@ -171,7 +172,7 @@ fn header(text: &str, key: &str) -> Option<String> {
     fields.find(|(name, _)| *name == key).map(|(_, value)| value.trim().to_owned())
 }
 
-/// Returns the commands of entry_points.txt: name, module and function. Those with anything but dotted names are left
+/// Returns the commands of `entry_points.txt`: name, module and function. Those with anything but dotted names are left
 /// out: they become source code.
 pub(super) fn console_scripts(text: &str) -> Vec<(String, (String, String))> {
     let is_dotted = |name: &str| {

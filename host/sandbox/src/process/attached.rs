@@ -19,6 +19,7 @@ use crate::process::service::ServiceSpec;
 use crate::process::start::{command, started};
 use crate::process::{ProcessError, watch};
 use haft_core::grant::{Grant, Reach, Root, SandboxMode};
+use haft_manifest::ProcessLimits;
 
 /// The rights of a pane, passed on the command line of its process.
 #[derive(Debug, Serialize, Deserialize)]
@@ -122,7 +123,8 @@ pub async fn run(
 ) -> Result<(ExitStatus, Vec<Refusal>), ProcessError> {
     let environment = if terminal { terminal_variables() } else { Vec::new() };
     let confiner = if terminal { confiner.clone().at_terminal() } else { confiner.clone() };
-    let job = ServiceSpec { program: program.to_owned(), arguments: arguments.to_vec(), environment };
+    let (program, arguments) = (program.to_owned(), arguments.to_vec());
+    let job = ServiceSpec { program, arguments, environment, limits: ProcessLimits::default() };
     let mut attached = Attached::start(&confiner, grant, &job, own_streams()?).await?;
     let mut refused = Vec::new();
     loop {

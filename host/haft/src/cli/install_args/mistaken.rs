@@ -1,5 +1,7 @@
 //! What people give as a source and is none: what it is, and the source that they may mean. Looks at the text alone.
 
+use std::path::Path;
+
 /// Hosts of git repositories, whose pages people copy.
 const FORGES: &[&str] = &["github.com", "gitlab.com", "codeberg.org", "bitbucket.org"];
 
@@ -69,8 +71,10 @@ fn page(rest: &str) -> Option<String> {
     let mut parts = rest.split('/');
     let (host, owner, name) = (parts.next()?, parts.next()?, parts.next()?);
     let is_page = parts.next().is_none_or(|part| matches!(part, "tree" | "blob" | "-" | "src"));
-    let is_repository =
-        FORGES.contains(&host) && is_page && !name.contains(['@', '?']) && !name.ends_with(".git");
+    let is_repository = FORGES.contains(&host)
+        && is_page
+        && !name.contains(['@', '?'])
+        && Path::new(name).extension().is_none_or(|kind| kind != "git");
     is_repository.then(|| format!("{host}/{owner}/{name}"))
 }
 

@@ -18,7 +18,8 @@ fn platform() -> &'static str {
 /// manifest.json.
 #[derive(Debug, Deserialize)]
 pub(super) struct Manifest {
-    manifest_version: Option<String>,
+    #[serde(rename = "manifest_version")]
+    form: Option<String>,
     dxt_version: Option<Value>,
     pub(super) name: String,
     pub(super) version: String,
@@ -116,7 +117,7 @@ pub(super) enum FieldKind {
 impl Manifest {
     /// Refuses versions that are not read, and bundles for other systems.
     pub(super) fn check(&self) -> Result<(), ForeignError> {
-        let version = match (&self.manifest_version, &self.dxt_version) {
+        let version = match (&self.form, &self.dxt_version) {
             (Some(version), _) if VERSIONS.contains(&version.as_str()) => None,
             (Some(version), _) if version.as_str() > "0.4" => {
                 let version = haft_core::report::plain(version);

@@ -202,7 +202,7 @@ async fn the_id_of_a_refusal_is_that_of_its_request() {
             assert_eq!(refused.status(), StatusCode::BAD_REQUEST);
             let body = refused.into_body().collect().await.unwrap().to_bytes();
             let refused: Value = serde_json::from_slice(&body).unwrap();
-            let shown = &text[..text.len().min(60)];
+            let shown: String = text.chars().take(60).collect();
             assert!(refused["error"]["code"].is_i64(), "{shown}: {refused}");
             assert_eq!(refused.get("id"), id.as_ref(), "{shown}: {refused}");
         }
