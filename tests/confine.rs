@@ -5,7 +5,7 @@
 mod bounds;
 mod cases;
 mod honest;
-mod host;
+pub(crate) mod host;
 mod lifetime;
 mod reach;
 mod signals;

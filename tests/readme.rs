@@ -6,6 +6,7 @@
 
 mod agents;
 mod cookbook;
+mod importing;
 mod page;
 mod plugins;
 mod servers;
@@ -207,8 +208,16 @@ fn every_command_line_of_the_readme_is_run() {
     let blocks = blocks();
     let written: BTreeSet<_> = blocks.iter().flat_map(|block| block.lines()).filter_map(command).collect();
     let first = [tour::LINES, using::LINES, using::KEPT, cookbook::LINES].concat();
-    let own =
-        [&first[..], agents::LINES, targets::LINES, servers::LINES, plugins::LINES, page::LINES].concat();
+    let own = [
+        &first[..],
+        agents::LINES,
+        targets::LINES,
+        servers::LINES,
+        importing::LINES,
+        plugins::LINES,
+        page::LINES,
+    ]
+    .concat();
     let run: BTreeSet<_> = BY_CI.iter().map(|(line, _)| *line).chain(own).collect();
     let [missing, gone] = [&written - &run, &run - &written];
     assert!(missing.is_empty() && gone.is_empty(), "run by nobody: {missing:#?}\non no page: {gone:#?}");

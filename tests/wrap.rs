@@ -408,7 +408,7 @@ fn a_wrapped_server_sees_nothing_of_another() {
     let found = session.begin(&json!({}))["result"]["found"].clone();
     session.end();
     let kept = PathBuf::from(found["home"].as_str().unwrap()).join("kept");
-    assert!(kept.starts_with(stage.place(".local/share/haft/wrap").canonicalize().unwrap()), "{found}");
+    assert!(kept.starts_with(stage.place(".local/share/haft/processes").canonicalize().unwrap()), "{found}");
     assert_eq!(fs::read_to_string(&kept).unwrap(), "written");
     // Not even one that has the whole home of the person.
     let home = format!("write={}", stage.place("").canonicalize().unwrap().display());

@@ -179,7 +179,7 @@ const SECOND: &str = r#"
 
 /// `file` where everybody may run it: by another name if that can be had, which takes no room on
 /// the disk, or as a copy.
-fn reachable(file: PathBuf, place: &Path) -> PathBuf {
+pub(crate) fn reachable(file: PathBuf, place: &Path) -> PathBuf {
     let everybody = |path: &Path| fs::metadata(path).is_ok_and(|found| found.mode() & 0o001 != 0);
     if file.ancestors().all(everybody) {
         return file;

@@ -48,8 +48,8 @@ if LIKE == "keeping":
     found["kept"] = write(os.path.expanduser("~/kept"))
     found["home"] = os.path.expanduser("~")
 if LIKE == "prying":
-    homes = f"{ELSEWHERE}/.local/share/haft/wrap"
-    found["homes"] = reach(lambda: [(home, os.listdir(f"{homes}/{home}")) for home in os.listdir(homes)])
+    homes = f"{ELSEWHERE}/.local/share/haft/processes"
+    found["homes"] = reach(lambda: [(home, os.listdir(f"{homes}/{home}/own")) for home in os.listdir(homes)])
     found["records"] = reach(lambda: os.listdir(f"{ELSEWHERE}/.config/haft/wrap"))
     found["note"] = reach(lambda: read(f"{ELSEWHERE}/note"))
 if LIKE == "staying":

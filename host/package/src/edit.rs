@@ -7,7 +7,7 @@ use std::path::Path;
 
 use toml_edit::{Array, ArrayOfTables, Document, DocumentMut, InlineTable, Item, Table, TableLike, Value};
 
-pub use self::server::{NewServer, add_server};
+pub use self::server::{NewServer, add_server, grant_process};
 use super::Kind;
 use super::request::Request;
 use haft_core::grant::{CredentialStore, Right};
@@ -132,23 +132,6 @@ pub fn remove(text: &str, kind: Kind, name: &str) -> Result<String, EditError> {
 /// Adds granted requests to an entry.
 pub fn grant(text: &str, kind: Kind, name: &str, granted: &[Request]) -> Result<String, EditError> {
     changed(text, kind.table(), name, |entry| entry.grant(granted))
-}
-
-/// Adds rights to the grant of a process: an MCP server or a command of the list `list` of program.toml.
-pub fn grant_process(
-    text: &str,
-    list: &'static str,
-    name: &str,
-    rights: &[Right],
-) -> Result<String, EditError> {
-    let rights: Vec<_> = rights.iter().map(|right| Request::Right(None, right.clone())).collect();
-    // Servers stand in either of two lists.
-    match changed(text, list, name, |entry| entry.grant(&rights)) {
-        Err(EditError::Absent(..)) if list == "mcp_servers" => {
-            changed(text, "mcp", name, |entry| entry.grant(&rights))
-        }
-        changed => changed,
-    }
 }
 
 /// Changes the source of an entry.

@@ -146,13 +146,14 @@ impl Threads {
         }
     }
 
-    /// Runs blocking work of haft's own, with all of haft's rights. Not to be called from a guest's thread, whose
-    /// restrictions a new thread would inherit.
+    /// Runs blocking work of haft's own, with all of haft's rights.
     pub(super) async fn own<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, NoAnswer> {
-        self.start_own()?.spawn_blocking(work).await.map_err(|_| NoAnswer::Panicked)
+        // A new thread inherits the restrictions of the one that starts it, which may be a guest's.
+        let done = self.start_own()?.spawn(async { tokio::task::spawn_blocking(work).await }).await;
+        done.flatten().map_err(|_| NoAnswer::Panicked)
     }
 
     /// What does work for guests.

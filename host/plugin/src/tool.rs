@@ -119,12 +119,10 @@ impl Tool for PluginTool {
 
     fn may_run_inline(&self, grant: &Grant) -> bool {
         let Self { shared, .. } = self;
-        let may_write = if shared.def.hints.read_only {
-            // It is handed nothing else to write.
-            storage::granted(grant).next().is_some()
-        } else {
-            Writable::needs_opening(grant)
-        };
+        let writes_nowhere = || matches!(grant.writable(), Reach::Roots(roots) if roots.is_empty());
+        // One that only reads is handed nothing else to write.
+        let may_write =
+            storage::granted(grant).next().is_some() || !shared.def.hints.read_only && !writes_nowhere();
         !may_write && shared.plugin.is_loaded() && shared.last_calls.were_short(grant)
     }
 
@@ -254,6 +252,8 @@ impl ToolShared {
             }
             // At once: until this call ends, others would take as long of the thread that read them.
             self.last_calls.note(false, &grant);
+            // This thread may be confined, and a pool that it starts would be too.
+            inline::leave().await;
         }
         let sent = threads.run(permit, writable, move |handle, sender| {
             let (outcome, remains) = handle.block_on(served);

@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::approval::{Asked, Decision};
 use super::bounds::ToolBounds;
 use super::hook::{self, Hook, Seen};
+use super::inline;
 use super::rules::{Places, Ruling, ToolRules, rank};
 use super::session::Session;
 use super::watch::{Ended, Watch};
@@ -348,6 +349,8 @@ impl Entry {
         if let Some(schema) = self.schema.get().filter(|schema| schema.as_ref().is_ok_and(is_quick)) {
             return checked(schema, self.def(), &call.arguments);
         }
+        // A thread that runs calls itself may be confined, and a thread that it starts would be too.
+        inline::leave().await;
         let (schema, tool, arguments) = (self.schema.clone(), self.tool.clone(), call.arguments.clone());
         let check = tokio::task::spawn_blocking(move || {
             checked(schema.get_or_init(|| Schema::compile(&tool.def().parameters)), tool.def(), &arguments)

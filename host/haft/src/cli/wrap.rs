@@ -15,7 +15,6 @@ mod trial;
 mod watch;
 
 use std::ffi::OsString;
-use std::path::Path;
 
 use clap::Args;
 
@@ -27,8 +26,8 @@ use self::watch::Watcher;
 use super::Exit;
 use super::common::Common;
 use super::terminal::{DIM, Hinted, Terminal};
-use haft::program::{Dirs, Wrap as Rights};
-use haft_core::grant::Right;
+use haft::program::{Dirs, wrapped};
+use haft_core::grant::{Grant, Right};
 use haft_core::report::plain;
 use haft_manifest::ProcessLimits;
 use haft_sandbox::attached::{self, Attached};
@@ -85,7 +84,7 @@ impl Wrap {
         let dirs = Dirs::of_this_machine()?;
         let rights: Vec<Right> = self.rights.into_iter().map(|given| given.0).collect();
         if self.command.is_empty() {
-            return person::widen(&dirs, self.name.as_deref(), &rights, terminal);
+            return person::widen(&dirs, self.name.as_deref(), &rights, terminal).await;
         }
         let command = Wrapping::new(self.name, &self.command, &dirs.here)?;
         let start = Start::new(dirs, command, rights, terminal)?;
@@ -114,22 +113,20 @@ impl Start {
     }
 
     /// What the server may do with what was agreed to, and what starts it.
-    fn prepared(&self) -> anyhow::Result<(Rights, ServiceSpec)> {
+    fn prepared(&self) -> anyhow::Result<(Grant, ServiceSpec)> {
         let record = record::of_rights(&self.command, &self.agreed)?;
-        let rights = Rights::new(&self.dirs, &self.command.key, &record, &self.command.started_from)?;
-        let variable = |name: &str, value: &Path| (name.into(), value.into());
-        let environment = vec![variable("HOME", &rights.home), variable("TMPDIR", &rights.temporary)];
+        let grant = wrapped(&self.dirs, &self.command.key, &record, &self.command.started_from)?;
         let (program, arguments) = (self.command.program.clone(), self.command.arguments.clone());
-        let limits = ProcessLimits::default();
-        Ok((rights, ServiceSpec { program, arguments, environment, limits }))
+        let (environment, limits) = (Vec::new(), ProcessLimits::default());
+        Ok((grant, ServiceSpec { program, arguments, environment, limits }))
     }
 
     /// Lets the client and the server talk to each other, until the server has ended.
     async fn run(self) -> anyhow::Result<Exit> {
-        let (rights, job) = self.prepared()?;
-        let watcher = Watcher::new(&self, &rights.grant)?;
+        let (grant, job) = self.prepared()?;
+        let watcher = Watcher::new(&self, &grant)?;
         let streams = attached::own_streams()?;
-        let mut attached = Attached::start(&self.confiner, &rights.grant, &job, streams).await?;
+        let mut attached = Attached::start(&self.confiner, &grant, &job, streams).await?;
         // The client sees when the server closes its output, which this process would hold too.
         attached::close_output()?;
         watcher.watch(&mut attached).await?;

@@ -49,8 +49,6 @@ pub struct Dirs {
     pub processes: PathBuf,
     /// What plugins keep: `$XDG_DATA_HOME/haft/state`. Each opens its own, and nobody else anything.
     pub plugin_state: PathBuf,
-    /// The homes of MCP servers behind `haft wrap`: `$XDG_DATA_HOME/haft/wrap`. Each has its own, and closed to it are all others.
-    pub(super) wrapped: PathBuf,
     /// [`Self::own`], once it was found.
     own: OnceLock<Vec<Root>>,
     /// [`Self::credentials`], once they were found.
@@ -77,7 +75,6 @@ impl Dirs {
             answers: base.data_dir().join("haft/answers"),
             processes: base.data_dir().join("haft/processes"),
             plugin_state: base.data_dir().join("haft/state"),
-            wrapped: base.data_dir().join("haft/wrap"),
             home,
             own: OnceLock::new(),
             credentials: OnceLock::new(),
@@ -187,16 +184,9 @@ impl Dirs {
         self.credentials.get_or_init(|| stores::find(&self.home))
     }
 
-    /// What is closed to every tool: the homes of wrapped servers, and what is closed to these as well.
+    /// What is closed to every tool: haft's own directories, credential stores, and for writing what was installed, which is
+    /// made for the same reason. Allows nothing.
     pub(super) fn closed(&self) -> io::Result<Grant> {
-        let homes = Some(&self.wrapped).filter(|homes| homes.exists());
-        let homes = homes.map(|homes| Root::resolve(Path::new("/"), homes)).transpose()?;
-        Ok(homes.into_iter().fold(self.closed_to_wrapped()?, Grant::with_hidden))
-    }
-
-    /// haft's own directories, credential stores, and for writing what was installed, which is made for the same reason.
-    /// Allows nothing.
-    pub(super) fn closed_to_wrapped(&self) -> io::Result<Grant> {
         let grant = self.own()?.iter().cloned().fold(Grant::none(), Grant::with_hidden);
         let stores = self.credentials().iter().cloned();
         let grant = stores.fold(grant, |grant, (store, root)| grant.with_store(store, root));

@@ -5,8 +5,8 @@ mod process;
 
 use std::path::{Path, PathBuf};
 
-pub use self::process::usual_rights;
-pub(super) use self::process::{ProcessRights, Processes};
+pub(super) use self::process::{ProcessRights, Processes, needed};
+pub use self::process::{is_of_system, usual_rights};
 use super::allow::Allow;
 use super::{Dirs, start_up};
 use haft_core::grant::{
@@ -412,7 +412,7 @@ pub(super) fn unknown_names(
     }
 }
 
-fn root(path: &Path) -> anyhow::Result<Root> {
+pub(super) fn root(path: &Path) -> anyhow::Result<Root> {
     Root::resolve(Path::new("/"), path)
         .map_err(|error| anyhow::anyhow!("cannot resolve directory `{}`: {error}", path.display()))
 }

@@ -31,6 +31,9 @@ const MAX_OTHER_VALUES: usize = 10_000;
 /// Messages of a batch: as many as may be under way at once.
 pub(super) const MAX_BATCH: usize = 256;
 
+/// What a client is told where a request panicked.
+pub(super) const DEFECT: &str = "haft could not handle the request; this is a defect of haft";
+
 /// The method whose messages may be large.
 const CALL: &str = "tools/call";
 

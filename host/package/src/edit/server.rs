@@ -1,12 +1,31 @@
-//! Appends MCP servers.
+//! Appends MCP servers, and grants them rights.
 
 use toml_edit::{Array, ArrayOfTables, DocumentMut, InlineTable, Item, Table, Value};
 
-use super::{EditError, joined, parse, place_of, plain};
+use super::{EditError, changed, joined, parse, place_of, plain};
+use crate::Request;
+use haft_core::grant::Right;
 use haft_manifest::TextOrSecret;
 
 /// The table of MCP servers.
 const TABLE: &str = "mcp_servers";
+
+/// Adds rights to the grant of a process: an MCP server or a command of the list `list` of program.toml.
+pub fn grant_process(
+    text: &str,
+    list: &'static str,
+    name: &str,
+    rights: &[Right],
+) -> Result<String, EditError> {
+    let rights: Vec<_> = rights.iter().map(|right| Request::Right(None, right.clone())).collect();
+    // Servers stand in either of two lists.
+    match changed(text, list, name, |entry| entry.grant(&rights)) {
+        Err(EditError::Absent(..)) if list == "mcp_servers" => {
+            changed(text, "mcp", name, |entry| entry.grant(&rights))
+        }
+        changed => changed,
+    }
+}
 
 /// A new MCP server.
 #[derive(Clone, Copy, Debug)]

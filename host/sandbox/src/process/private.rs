@@ -115,7 +115,7 @@ pub(crate) fn prepare(grant: &Grant) -> io::Result<()> {
     if let Some(users) = etcetera::home_dir().ok().filter(|home| home.is_absolute()) {
         link_all(grant, &home, &users)?;
     }
-    if let Some(most) = grant.state() {
+    if let Some(most) = grant.state().filter(|most| *most != u64::MAX) {
         check_size(&own.join(HOME), most)?;
     }
     Ok(())
@@ -175,11 +175,11 @@ fn below(directory: &OwnedFd, name: impl rustix::path::Arg + Copy) -> rustix::io
 fn check_size(home: &Path, most: u64) -> io::Result<()> {
     let (mut size, mut entries, mut open) = (0_u64, 0, vec![home.to_owned()]);
     while let Some(directory) = open.pop() {
-        for entry in fs::read_dir(directory)? {
-            let entry = entry?;
-            // The metadata of a link itself.
-            let metadata = entry.metadata()?;
+        // Another instance may remove files meanwhile, and what cannot be listed counts as empty.
+        for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
             entries += 1;
+            // The metadata of a link itself.
+            let Ok(metadata) = entry.metadata() else { continue };
             size = size.saturating_add(if metadata.is_file() { metadata.len() } else { 0 });
             if metadata.is_dir() {
                 open.push(entry.path());

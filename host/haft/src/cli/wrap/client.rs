@@ -11,14 +11,14 @@ use tokio::time::timeout;
 
 use super::given::line;
 use super::person::MAX_ROUNDS;
-use super::trial::{CHUNK, LAST, MAX_LINE, Trial};
+use super::trial::{CHUNK, LAST, MAX_LINE, Pieces, Trial};
 use super::watch::{self, Watcher};
 use super::{Exit, Start};
+use haft_core::encoding::hex;
 use haft_core::grant::Right;
+use haft_core::random;
 use haft_sandbox::attached;
 
-/// What haft's own request is called.
-const QUESTION: &str = "haft-wrap";
 /// The field of the form.
 const APPROVE: &str = "approve";
 /// Bytes that a client may send while its person reads the question.
@@ -55,7 +55,7 @@ pub(super) async fn serve(mut start: Start) -> anyhow::Result<Exit> {
     for round in 0..=MAX_ROUNDS {
         let mut trial = Trial::start(&start).await?;
         trial.ask(&client.first, client.id()).await?;
-        let watcher = Watcher::new(&start, &trial.grant)?;
+        let mut watcher = Watcher::new(&start, &trial.grant)?;
         trial.refused.iter().for_each(|refusal| watcher.tell(refusal));
         let wanted = start.wanted(&trial);
         if wanted.is_empty() && round == 0 && trial.answer.is_some() {
@@ -70,7 +70,14 @@ pub(super) async fn serve(mut start: Start) -> anyhow::Result<Exit> {
             return client.refuse(&start, &wanted).await;
         }
         client.answer(&mut trial, &start.command.name).await?;
-        let said = client.elicit(&start.sheet(&wanted)).await?;
+        let sheet = start.sheet(&wanted);
+        let said = tokio::select! {
+            said = client.elicit(&sheet) => said?,
+            () = watcher.stopped() => {
+                trial.end().await?;
+                break;
+            }
+        };
         match said {
             Said::Yes => {
                 start.decide(&wanted, true)?;
@@ -114,12 +121,12 @@ impl Client {
         if self.is_answered {
             return Ok(());
         }
-        let before = std::mem::take(&mut trial.before);
+        // What the server wrote before its answer waits: a question of its own would look like haft's.
         let answer = match &trial.answer {
             Some(answer) => answer.clone(),
             None => self.answer_in_place(name),
         };
-        self.write(&[before, answer].concat()).await?;
+        self.write(&answer).await?;
         self.is_answered = true;
         Ok(())
     }
@@ -139,15 +146,17 @@ impl Client {
         if !self.has_begun() && !self.until(|message| method(message) == Some(BEGUN)).await? {
             return Ok(Said::Nothing);
         }
+        // A name that no server knows, whose question this is not.
+        let own_id = format!("haft-{}", hex(&random::bytes::<16>().context("a question cannot be named")?));
         let approve = json!({ "type": "boolean", "title": "Agree to this", "default": false });
         let schema = json!({ "type": "object", "properties": { APPROVE: approve }, "required": [APPROVE] });
         let parameters = json!({ "message": sheet, "requestedSchema": schema });
         let question =
-            json!({ "jsonrpc": "2.0", "id": QUESTION, "method": "elicitation/create", "params": parameters });
+            json!({ "jsonrpc": "2.0", "id": own_id, "method": "elicitation/create", "params": parameters });
         self.write(format!("{question}\n").as_bytes()).await?;
         let mut said = Said::Nothing;
         self.until(|message| {
-            let is_answer = message.get("id").is_some_and(|id| id == QUESTION) && method(message).is_none();
+            let is_answer = message.get("id").is_some_and(|id| *id == own_id) && method(message).is_none();
             if is_answer {
                 said = self::said(message);
             }
@@ -206,18 +215,16 @@ impl Client {
     async fn pass_on(mut self, mut trial: Trial, watcher: Watcher) -> anyhow::Result<Exit> {
         let before = std::mem::take(&mut trial.before);
         self.write(&before).await?;
-        match trial.answer.take() {
-            Some(answer) if !self.is_answered => self.write(&answer).await?,
-            // The client has an answer; that of this server comes second.
-            None if self.is_answered && !trial.has_ended => trial.pass_over_answer(self.id()).await?,
-            _ => {}
+        let answer = trial.answer.take();
+        // The client has an answer; that of this server comes second.
+        let second = (answer.is_none() && self.is_answered).then(|| self.id().clone());
+        if let Some(answer) = answer.filter(|_| !self.is_answered) {
+            self.write(&answer).await?;
         }
-        let more = std::mem::take(&mut trial.before);
-        self.write(&more).await?;
         let Self { input, output, held, .. } = self;
         let passing = trial.streams().map(|(server, answers)| {
             tokio::spawn(to_server(input, held, server));
-            tokio::spawn(to_client(answers, output))
+            tokio::spawn(to_client(answers, output, second))
         });
         let status = trial.finish(watcher).await?;
         if let Some(passing) = passing {
@@ -233,8 +240,22 @@ async fn to_server(mut client: BufReader<Stdin>, held: Vec<u8>, mut server: Send
     tokio::io::copy_buf(&mut client, &mut server).await.map(drop)
 }
 
-/// Passes on what the server writes, as it comes.
-async fn to_client(mut server: BufReader<Receiver>, mut client: Stdout) -> io::Result<()> {
+/// Passes on what the server writes, as it comes, but for its answer to the request `second`, which has one.
+async fn to_client(
+    mut server: BufReader<Receiver>,
+    mut client: Stdout,
+    second: Option<Value>,
+) -> io::Result<()> {
+    if let Some(id) = second {
+        let mut pieces = Pieces::default();
+        while let Some(piece) = pieces.next(&mut server).await? {
+            if pieces.is_answer(&piece, &id) {
+                break;
+            }
+            client.write_all(&piece).await?;
+            client.flush().await?;
+        }
+    }
     loop {
         let bytes = server.fill_buf().await?;
         let count = bytes.len();

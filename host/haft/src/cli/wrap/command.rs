@@ -26,7 +26,7 @@ const MAX_INTERPRETERS: usize = 4;
 const CHUNK: usize = 64 << 10;
 
 /// Characters of a key that make it one of its own.
-const KEY: usize = 16;
+const KEY: usize = 32;
 
 /// A command.
 pub(super) struct Wrapping {
@@ -193,7 +193,7 @@ fn key(name: &str, real: &Path, words: &[String]) -> String {
     let parts = parts.chain(words.iter().map(String::as_bytes));
     let digest = parts.fold(Sha256::new(), |digest, part| digest.chain_update(part).chain_update([0]));
     let safe = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
-    let name: String = name.chars().map(safe).take(KEY * 2).collect();
+    let name: String = name.chars().map(safe).take(KEY).collect();
     let digest = hex(&digest.finalize());
     format!("{name}-{}", digest.get(..KEY).unwrap_or_default())
 }

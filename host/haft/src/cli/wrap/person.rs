@@ -4,11 +4,11 @@ use serde_json::{Value, json};
 
 use super::record;
 use super::trial::Trial;
-use super::watch::Watcher;
-use super::{Exit, Start};
+use super::{Exit, Start, watch};
 use crate::cli::terminal::{Hinted, Terminal};
 use haft::program::Dirs;
 use haft_core::grant::Right;
+use haft_core::report::plain;
 
 /// How often a server is tried with more.
 pub(super) const MAX_ROUNDS: usize = 3;
@@ -22,8 +22,9 @@ pub(super) async fn ask(mut start: Start) -> anyhow::Result<Exit> {
     for round in 0..MAX_ROUNDS {
         let mut trial = Trial::start(&start).await?;
         trial.ask(&initialize(), &Value::from("haft")).await?;
-        let watcher = Watcher::new(&start, &trial.grant)?;
-        trial.refused.iter().for_each(|refusal| watcher.tell(refusal));
+        for refusal in &trial.refused {
+            watch::tell(terminal, refusal, (&start.command.name, &trial.grant));
+        }
         let wanted = start.wanted(&trial);
         let has_answered = trial.answer.is_some();
         trial.end().await?;
@@ -53,9 +54,9 @@ fn initialize() -> Vec<u8> {
     format!("{request}\n").into_bytes()
 }
 
-/// Adds `rights` to what was agreed to for the commands called `name`. Only at a terminal: a client's configuration may be
-/// somebody else's.
-pub(super) fn widen(
+/// Adds `rights` to what was agreed to for the commands called `name`, each of which is shown: any client's configuration can
+/// call a command so. Only at a terminal: a client's configuration may be somebody else's.
+pub(super) async fn widen(
     dirs: &Dirs,
     name: Option<&str>,
     rights: &[Right],
@@ -70,14 +71,23 @@ pub(super) fn widen(
         let hint = "a client that starts haft gives no rights by itself";
         return Err(Hinted::new("rights are given at a terminal", hint).into());
     }
-    let changed = record::widen(dirs, name, rights)?;
-    if changed.is_empty() {
+    let records = record::named(dirs, name)?;
+    if records.is_empty() {
         let hint = "what a server is called stands in front of `--` in the client's configuration";
         return Err(Hinted::new(format!("nothing was agreed to for a server called `{name}`"), hint).into());
     }
-    for path in changed {
-        terminal
-            .message(format_args!("noted in {}; it holds from the server's next start on", path.display()));
+    let mut end = Exit::Declined;
+    for (path, written) in records {
+        let command = plain(&shell_words::join(&written.command));
+        let rights_shown: Vec<String> = rights.iter().map(super::given::shown).collect();
+        let rights_shown = plain(&rights_shown.join(", "));
+        terminal.message(format_args!("The MCP server `{}` is `{command}`.", plain(name)));
+        if terminal.confirm(&format!("give it {rights_shown}?")).await? {
+            record::widen(&path, &written, rights)?;
+            let path = path.display();
+            terminal.message(format_args!("noted in {path}; it holds from the server's next start on"));
+            end = Exit::Success;
+        }
     }
-    Ok(Exit::Success)
+    Ok(end)
 }

@@ -30,6 +30,9 @@ pub(super) struct Record {
 pub(super) fn load(dirs: &Dirs, command: &Wrapping) -> anyhow::Result<Option<Record>> {
     let path = place(dirs, &command.key);
     let Some(written) = read(&path)? else { return Ok(None) };
+    if (&written.name, &written.command) != (&command.name, &command.words) {
+        return Ok(Some(Record { written: Wrapped::default(), is_outdated: true }));
+    }
     let is_written = |file: &Path| written.grant.write.iter().any(|own| file.starts_with(&own.value));
     let files = command.unchanged(&written.files, is_written);
     let files = files.context("cannot compare the files of the command")?;
@@ -70,25 +73,31 @@ pub(super) fn of_rights(command: &Wrapping, rights: &[Right]) -> anyhow::Result<
     Ok(Wrapped::parse(&text, Path::new("what you agreed to"))?)
 }
 
-/// Gives all commands of that name these rights too. Gives the files; none where no command is called so.
+/// The records of the commands of that name, each with its file.
 ///
 /// # Errors
-/// One cannot be read or written.
-pub(super) fn widen(dirs: &Dirs, name: &str, rights: &[Right]) -> anyhow::Result<Vec<PathBuf>> {
+/// One cannot be read.
+pub(super) fn named(dirs: &Dirs, name: &str) -> anyhow::Result<Vec<(PathBuf, Wrapped)>> {
     let entries = match fs::read_dir(dirs.wraps()) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries.context("cannot look for what was agreed to")?,
     };
-    let mut changed = Vec::new();
+    let mut named = Vec::new();
     for entry in entries {
         let path = entry?.path();
-        let Some(written) = read(&path)?.filter(|written| written.name == name) else { continue };
-        let all = distinct([written.grant.rights(), rights.to_vec()].concat());
-        let declined = super::given::missing(&declined(&written), &all);
-        write(&path, &text((&written.name, &written.command), &written.files, (&all, &declined)))?;
-        changed.push(path);
+        named.extend(read(&path)?.filter(|written| written.name == name).map(|written| (path, written)));
     }
-    Ok(changed)
+    Ok(named)
+}
+
+/// Gives the command of a record, which `path` holds, these rights too.
+///
+/// # Errors
+/// It cannot be written.
+pub(super) fn widen(path: &Path, written: &Wrapped, rights: &[Right]) -> anyhow::Result<()> {
+    let all = distinct([written.grant.rights(), rights.to_vec()].concat());
+    let declined = super::given::missing(&declined(written), &all);
+    write(path, &text((&written.name, &written.command), &written.files, (&all, &declined)))
 }
 
 /// The rights that a person did not give.

@@ -23,8 +23,8 @@ use haft_sandbox::confine::Refusal;
 
 /// Bytes of a line that haft reads as a message. A longer one passes, and is none.
 pub(super) const MAX_LINE: u64 = 1 << 20;
-/// Lines before the answer to the first request. What follows them is not looked at.
-const MAX_LINES: usize = 1000;
+/// Bytes before the answer to the first request. What follows them is not looked at.
+const MAX_BEFORE: usize = 16 << 20;
 /// Bytes of standard error that are kept: what programs say before they give up.
 const MAX_WORDS: usize = 64 << 10;
 /// How long a server may be silent that was refused nothing: clients wait ten seconds and more.
@@ -62,16 +62,16 @@ pub(super) struct Trial {
 impl Trial {
     /// Starts the server with what was agreed to.
     pub(super) async fn start(start: &Start) -> anyhow::Result<Self> {
-        let (rights, job) = start.prepared()?;
+        let (grant, job) = start.prepared()?;
         let pipe = || io::pipe().context("cannot open a pipe");
         let ((their_input, input), (output, their_output)) = (pipe()?, pipe()?);
         let (errors, their_errors) = pipe()?;
         let streams = [their_input.into(), their_output.into(), their_errors.into()];
-        let server = Attached::start(&start.confiner, &rights.grant, &job, streams).await?;
+        let server = Attached::start(&start.confiner, &grant, &job, streams).await?;
         let words = Arc::<Lock<Vec<u8>>>::default();
         let errors = tokio::spawn(pass_on_errors(receiver(errors.into())?, words.clone()));
         Ok(Self {
-            grant: rights.grant,
+            grant,
             server,
             streams: Some((
                 Sender::from_owned_fd(input.into()).context("cannot write to a pipe")?,
@@ -154,14 +154,6 @@ impl Trial {
         self.answer.is_none().then(words)
     }
 
-    /// Waits for the answer to `id`, however long that takes, and drops it.
-    pub(super) async fn pass_over_answer(&mut self, id: &Value) -> io::Result<()> {
-        if let Some((_, output)) = &mut self.streams {
-            answer(output, &mut self.before, id).await?;
-        }
-        Ok(())
-    }
-
     /// Its streams, for whoever goes on.
     pub(super) fn streams(&mut self) -> Option<Streams> {
         self.streams.take()
@@ -193,20 +185,41 @@ async fn answer(
     before: &mut Vec<u8>,
     id: &Value,
 ) -> io::Result<Option<Vec<u8>>> {
-    for _ in 0..MAX_LINES {
-        let mut line = Vec::new();
-        (&mut *output).take(MAX_LINE).read_until(b'\n', &mut line).await?;
-        if line.is_empty() {
-            return Ok(None);
+    let mut pieces = Pieces::default();
+    while before.len() < MAX_BEFORE {
+        let Some(piece) = pieces.next(output).await? else { return Ok(None) };
+        if pieces.is_answer(&piece, id) {
+            return Ok(Some(piece));
         }
-        let message: Value = serde_json::from_slice(&line).unwrap_or_default();
-        let is_answer = message.get("id") == Some(id) && message.get("method").is_none();
-        if is_answer {
-            return Ok(Some(line));
-        }
-        before.extend(line);
+        before.extend(piece);
     }
     std::future::pending().await
+}
+
+/// The lines of a server; one that is too long comes in pieces, and none of these is a message.
+#[derive(Default)]
+pub(super) struct Pieces {
+    is_within: bool,
+    was_within: bool,
+}
+
+impl Pieces {
+    /// The next one; `None` at the end of the output.
+    pub(super) async fn next(
+        &mut self,
+        output: &mut (impl AsyncBufRead + Unpin),
+    ) -> io::Result<Option<Vec<u8>>> {
+        let mut piece = Vec::new();
+        (&mut *output).take(MAX_LINE).read_until(b'\n', &mut piece).await?;
+        self.was_within = std::mem::replace(&mut self.is_within, !piece.ends_with(b"\n"));
+        Ok(Some(piece).filter(|piece| !piece.is_empty()))
+    }
+
+    /// Whether the last one answers the request `id`.
+    pub(super) fn is_answer(&self, piece: &[u8], id: &Value) -> bool {
+        let message: Value = serde_json::from_slice(piece).unwrap_or_default();
+        !self.was_within && message.get("id") == Some(id) && message.get("method").is_none()
+    }
 }
 
 fn receiver(pipe: OwnedFd) -> anyhow::Result<Receiver> {

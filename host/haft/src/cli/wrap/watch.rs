@@ -75,9 +75,26 @@ impl Watcher {
 
     /// Says on a line what was refused, and what gives it.
     pub(super) fn tell(&self, refusal: &Refusal) {
-        if !refusal.is_incidental() {
-            self.terminal.message(told(refusal, &self.name, &self.grant));
+        tell(self.terminal, refusal, (&self.name, &self.grant));
+    }
+
+    /// Returns once haft is asked to end, or its client is gone.
+    pub(super) async fn stopped(&mut self) {
+        let client = self.client;
+        let [terminate, interrupt, hang_up] = &mut self.signals;
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+            _ = hang_up.recv() => {}
+            () = client_is_gone(client) => {}
         }
+    }
+}
+
+/// Says on a line what a server was refused, and what gives it.
+pub(super) fn tell(terminal: Terminal, refusal: &Refusal, (name, grant): (&str, &Grant)) {
+    if !refusal.is_incidental() {
+        terminal.message(told(refusal, name, grant));
     }
 }
 

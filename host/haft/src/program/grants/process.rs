@@ -65,6 +65,9 @@ const SYSTEM: &[&str] = &[
     "/sys/fs/cgroup",
 ];
 
+/// What only the administrator of a system changes.
+const ADMINISTERED: &[&str] = &["/bin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/sbin", "/usr"];
+
 /// What one process may do.
 #[derive(Clone, Debug)]
 pub(in crate::program) struct ProcessRights {
@@ -159,7 +162,14 @@ impl Grants<'_> {
         let mut rights = |process: Process<'_>| {
             let usual = self.usual(&process, sandbox)?;
             let asked = process.grant.map(|written| self.granted(&process, written, sandbox)).transpose()?;
-            let narrowed = |asked: Grant| asked.intersect(&usual).with_needs(asked.needs().iter().cloned());
+            // What the package's own words name is no right of it.
+            let is_usual = |need: &&Root| {
+                folder.contains(need) || usual.readable().covers(need) || is_of_system(need.real())
+            };
+            let narrowed = |asked: Grant| {
+                let needs = asked.needs().iter().filter(is_usual).cloned();
+                asked.intersect(&usual).with_needs(needs)
+            };
             let grant = asked.map_or_else(|| usual.clone(), narrowed);
             let reads = grant.readable().covers(&folder);
             let grant = if reads { grant } else { grant.with_read(folder.clone()) };
@@ -203,11 +213,15 @@ impl Grants<'_> {
         let grant = grant.of_process().with_unix_sockets(written.unix_sockets);
         let grant = sandbox.base().cloned().into_iter().fold(grant, Grant::with_workspace);
         let needs = needs(process, self.dirs).into_iter().filter(|path| path.exists());
-        let needs = needs.map(|path| root(&path)).collect::<anyhow::Result<Vec<_>>>()?;
+        Ok(self.of_child(grant, needs.map(|path| root(&path)).collect::<anyhow::Result<_>>()?))
+    }
+
+    /// `grant` of a process that reads `needs` to run, closed to what is closed to every tool.
+    pub(in crate::program) fn of_child(&self, grant: Grant, needs: Vec<Root>) -> Grant {
         let grant = start_up::fixing(grant).with_needs(needs).with_protected_paths_of(&self.protected());
         // A store that is opened by its name is there to be read.
         let opened: Vec<Root> = grant.opened().cloned().collect();
-        Ok(opened.into_iter().fold(grant, Grant::with_read))
+        opened.into_iter().fold(grant, Grant::with_read)
     }
 
     /// What a process without a grant may do: of what `bash` may, what it could without a key in `[sandbox]`.
@@ -260,26 +274,37 @@ pub fn usual_rights(manifest: &Manifest, home: &Path) -> UsualRights {
     }
 }
 
-/// What a process reads to run: the system's programs and libraries, those in the person's home, its own program with what
-/// lies beside that, and the scripts that its words name.
+/// What a process reads to run: what any process does, and the scripts that its words name.
 fn needs(process: &Process<'_>, dirs: &Dirs) -> Vec<PathBuf> {
+    let mut all = needed(program(process, dirs).as_slice(), &process.manifest.folder, dirs);
+    all.extend(process.manifest.scripts_of(process.words, &dirs.home));
+    all
+}
+
+/// The system's programs and libraries, those in the person's home, and `files`, of which a process in `folder` is started,
+/// with what is installed beside them.
+pub(in crate::program) fn needed(files: &[PathBuf], folder: &Path, dirs: &Dirs) -> Vec<PathBuf> {
     let system = SYSTEM.iter().map(PathBuf::from);
     let programs = private::PROGRAMS.iter().map(|place| dirs.home.join(place));
     // Certificates and compilers.
     let places = ENVIRONMENT.iter().filter(|name| !["HOME", "TMPDIR"].contains(name));
-    let places = places.filter_map(std::env::var_os).map(PathBuf::from).filter(|path| path.is_absolute());
+    // A client's configuration may set them to anything: only what manages versions of programs counts.
+    let places = places.filter_map(std::env::var_os).filter_map(|place| managed(Path::new(&place)));
     let path = search_path();
     let on_path = std::env::split_paths(&path).filter_map(|directory| {
         managed(&directory).or_else(|| Some(directory).filter(|directory| is_granted(directory)))
     });
     let mut all: Vec<PathBuf> = system.chain(programs).chain(places).chain(on_path).collect();
-    if let Some(program) = program(process, dirs) {
-        let folder = &process.manifest.folder;
-        all.extend(program.canonicalize().ok().into_iter().flat_map(|real| installation(&real, folder)));
-        all.extend(installation(&program, folder));
+    for file in files {
+        all.extend(file.canonicalize().ok().into_iter().flat_map(|real| installation(&real, folder)));
+        all.extend(installation(file, folder));
     }
-    all.extend(process.manifest.scripts_of(process.words, &dirs.home));
     all
+}
+
+/// Whether `path` belongs to the system, which nobody but its administrator changes.
+pub fn is_of_system(path: &Path) -> bool {
+    ADMINISTERED.iter().any(|place| path.starts_with(place))
 }
 
 fn program(process: &Process<'_>, dirs: &Dirs) -> Option<PathBuf> {

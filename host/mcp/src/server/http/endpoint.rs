@@ -23,9 +23,7 @@ use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::response::{
-    self, DEFECT, EventStream, HttpResponse, Ids, JSON, LastEvent, PING, Refusal, StreamGuard,
-};
+use super::response::{self, EventStream, HttpResponse, Ids, JSON, LastEvent, PING, Refusal, StreamGuard};
 use super::session::{Home, SessionGuard, Sessions};
 use crate::server::conversation::Requester;
 use crate::server::handler::{Answer, ServerShared};
@@ -330,7 +328,7 @@ impl Endpoint {
 async fn ended<T>(begun: Begun<T>) -> Result<T, Refusal> {
     match begun {
         Ok(output) => Ok(output),
-        Err(call) => call.await.map_err(|_| Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, DEFECT)),
+        Err(call) => call.await.map_err(|_| Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, message::DEFECT)),
     }
 }
 

@@ -34,9 +34,6 @@ pub(super) const JSON: &str = "application/json";
 /// The type of a body that is a stream of events.
 pub(super) const EVENTS: &str = "text/event-stream";
 
-/// What a request is answered with that a panic ended.
-pub(super) const DEFECT: &str = "haft could not handle the request; this is a defect of haft";
-
 /// Has a proxy pass events on as they come.
 const UNBUFFERED: HeaderName = HeaderName::from_static("x-accel-buffering");
 
@@ -373,7 +370,8 @@ pub(super) struct StreamGuard {
 impl Drop for StreamGuard {
     fn drop(&mut self) {
         if !self.stream.is_over() {
-            let error = message::answer(Err(ErrorData::internal_error(DEFECT, None)), self.id.clone());
+            let error =
+                message::answer(Err(ErrorData::internal_error(message::DEFECT, None)), self.id.clone());
             self.stream.answer(text(&error), StatusCode::OK);
         }
     }

@@ -1,7 +1,11 @@
 //! The client at the other end of standard streams: what is done with its messages, and the way back to it.
 
 use std::convert::Infallible;
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 
 use async_trait::async_trait;
 use rmcp::model::{
@@ -91,7 +95,8 @@ impl Client {
             Requester::new(id.clone(), &mut request, running.cancel.clone(), self.agreed.clone(), link);
         let handler = self.handler.clone();
         let call = async move {
-            let answer = handler.answer(request, requester).await;
+            let mut work = pin!(handler.answer(request, requester));
+            let answer = poll_fn(|context| or_defect(|| work.as_mut().poll(context))).await;
             // A client that has taken its request back gets no answer.
             running.is_awaited().then(|| (message::answer(answer, id), running))
         };
@@ -146,6 +151,12 @@ impl Client {
         }
         inline::run_cleanups(if ahead.is_some() { ThreadLoad::Busy } else { ThreadLoad::Idle });
     }
+}
+
+/// What `poll` gives; an error where it panics, so that the client does not wait and this process reads on.
+fn or_defect<T>(poll: impl FnOnce() -> Poll<Result<T, ErrorData>>) -> Poll<Result<T, ErrorData>> {
+    let polled = catch_unwind(AssertUnwindSafe(poll));
+    polled.unwrap_or_else(|_| Poll::Ready(Err(ErrorData::internal_error(message::DEFECT, None))))
 }
 
 impl StdioLink {

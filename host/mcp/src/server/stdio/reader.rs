@@ -61,11 +61,10 @@ pub(super) fn start(
         // This thread reads, makes calls and answers them, and does nothing else.
         inline::enable();
         let input = BufReader::with_capacity(BUFFER, input);
-        let mut reader = Reader { input, client, burst: Burst::default(), stop };
+        let mut reader = Reader { input, client, burst: Burst::default(), stop, hangup };
         if let Err(error) = reader.read() {
             tracing::warn!(%error, "standard input cannot be read any more");
         }
-        hangup.input_has_ended(&reader.burst);
     };
     std::thread::Builder::new().name("haft-input".into()).spawn(read).map(drop)
 }
@@ -75,6 +74,14 @@ struct Reader<I> {
     client: Client,
     burst: Burst,
     stop: CancellationToken,
+    hangup: Hangup,
+}
+
+/// Also where a request panics: a server that reads no more has to end.
+impl<I> Drop for Reader<I> {
+    fn drop(&mut self) {
+        self.hangup.input_has_ended(&self.burst);
+    }
 }
 
 impl<I: Input> Reader<I> {

@@ -9,7 +9,8 @@ use wasmtime::component::Resource;
 use wasmtime_wasi::filesystem::{Descriptor, Dir};
 use wasmtime_wasi::p2::FsResult;
 use wasmtime_wasi::p2::bindings::filesystem::types::{
-    DescriptorFlags, DescriptorStat, DescriptorType, ErrorCode, MetadataHashValue, OpenFlags,
+    DescriptorFlags, DescriptorStat, DescriptorType, DirectoryEntryStream, ErrorCode, HostDescriptor,
+    MetadataHashValue, OpenFlags,
 };
 use wasmtime_wasi::{FsPerms, OpenMode};
 
@@ -68,6 +69,17 @@ impl Files<'_> {
             Descriptor::Dir(directory) => Ok(directory),
             Descriptor::File(_) => Err(ErrorCode::NotDirectory.into()),
         }
+    }
+
+    /// The entries of a directory.
+    pub(super) async fn list(
+        &mut self,
+        fd: Resource<Descriptor>,
+    ) -> FsResult<Resource<DirectoryEntryStream>> {
+        if !self.is_listed(&fd) {
+            return Err(ErrorCode::Access.into());
+        }
+        self.inner.read_directory(fd).await
     }
 
     /// Whether `fd` is a real directory, which can be listed.

@@ -107,7 +107,7 @@ pub(super) fn entries(
     files: &mut Files<'_>,
     fd: Resource<Descriptor>,
 ) -> wasmtime::Result<(Vec<DirectoryEntry>, Option<FsError>)> {
-    let listed = at_once(files.read_directory(fd))?;
+    let listed = at_once(files.list(fd))?;
     let stream = match listed {
         Ok(stream) => files.inner.table.delete(stream)?,
         Err(refused) => return Ok((Vec::new(), Some(refused))),
