@@ -34,13 +34,13 @@ fn ends_at_once(directory: &Path, file: &Path) -> bool {
     let toolbox = runtime.block_on(reader(directory));
     let read = || call(&toolbox, "read", json!({ "file_path": file }));
     let reads = || {
-        inline::enable();
-        let _inside = runtime.enter();
         // A call that took long, as any may on a busy machine, is none to be followed inline.
         until_some("a call begins inline", || {
             assert!(runtime.block_on(read()).content.contains("a line"));
             toolbox.find("read").unwrap().may_run_inline().then_some(())
         });
+        inline::enable();
+        let _inside = runtime.enter();
         let polled = pin!(read()).poll(&mut Context::from_waker(Waker::noop()));
         inline::run_cleanups(ThreadLoad::Idle);
         polled.map(|read| assert!(read.content.contains("a line"))) == Poll::Ready(())

@@ -435,7 +435,7 @@ fn a_person_at_a_terminal_agrees_and_adds_rights() {
     let shown = stage.home.at_a_terminal(&words, "y\n").unwrap();
     assert!(shown.contains("  network"), "{shown}");
     let notes = format!("read={}", stage.place("notes").display());
-    let added = stage.home.at_a_terminal(&["wrap", "--grant", &notes, "needing"], "").unwrap();
+    let added = stage.home.at_a_terminal(&["wrap", "--grant", &notes, "needing"], "y\n").unwrap();
     assert!(added.contains("it holds from the server's next start on"), "{added}");
     let mut session = stage.start(&["network"], "needing");
     assert_eq!(session.begin(&json!({}))["result"]["found"]["notes"], "of the person");

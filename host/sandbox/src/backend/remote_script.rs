@@ -210,7 +210,7 @@ impl RemoteScript {
             tokio::select! {
                 biased;
                 () = &mut reading => return,
-                news = session.news() => {
+                news = session.change() => {
                     *gone = !matches!(&news, Ok(HelperEvent::Ended(ended)) if ended.left);
                     *ended = true;
                 }
@@ -227,7 +227,7 @@ impl RemoteScript {
             return;
         }
         let session = &mut self.session;
-        let gone = async { while matches!(session.news().await, Ok(HelperEvent::Ended(_))) {} };
+        let gone = async { while matches!(session.change().await, Ok(HelperEvent::Ended(_))) {} };
         let reading = timeout(DRAIN, read_both(&mut self.streams, captured));
         // Processes that still exist after the limit cannot be killed by the kernel.
         let _: Result<_, _> = timeout(STOP, async { tokio::join!(gone, reading) }).await;
@@ -235,7 +235,7 @@ impl RemoteScript {
 
     /// Reports whether the process ends by itself shortly, as it does after the script's end.
     async fn ended_soon(&mut self) -> bool {
-        match timeout(DRAIN, self.session.news()).await {
+        match timeout(DRAIN, self.session.change()).await {
             Ok(news) => !matches!(news, Ok(HelperEvent::Ended(ended)) if ended.left),
             Err(_) => false,
         }

@@ -146,6 +146,16 @@ impl HelperSession {
         self.refused.clone()
     }
 
+    /// Waits for the next event of the processes, refusals left out. The future may be dropped and created again.
+    pub(crate) async fn change(&mut self) -> io::Result<HelperEvent> {
+        loop {
+            match self.news().await? {
+                HelperEvent::Refused(_) => {}
+                change => return Ok(change),
+            }
+        }
+    }
+
     /// Waits for the next event. The future may be dropped and created again.
     pub(crate) async fn news(&mut self) -> io::Result<HelperEvent> {
         let message = receive(&self.control.0).await?;
