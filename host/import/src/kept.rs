@@ -137,8 +137,10 @@ impl Originals {
             _ => Err(KeptError::Meanwhile(kept.place.clone())),
         });
         replaced.inspect_err(|_| {
-            // The file was not changed, and is not undone.
-            let _ = fs::remove_file(&record);
+            // A file that was not changed is not undone.
+            if matches!(now(&kept.place), Ok(Some(now)) if now == old) {
+                let _ = fs::remove_file(&record);
+            }
         })
     }
 

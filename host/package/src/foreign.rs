@@ -14,7 +14,7 @@ use semver::{BuildMetadata, Prerelease, Version};
 
 pub use self::error::ForeignError;
 use self::written::Env;
-use crate::{Fetching, Foreign, Origin};
+use crate::{Fetching, Foreign, Origin, PackageSource};
 
 /// What an MCP bundle of the older form needs.
 pub(super) const DXT: &str = "the older form of an MCP bundle is not read: its author packs it anew with \
@@ -79,7 +79,11 @@ pub(super) fn exact(foreign: &Foreign, resolved: &str) -> Foreign {
     let mut exact = foreign.at(version);
     exact.settings.retain(|(key, _)| key != "before");
     exact.settings.push(("before".to_owned(), now.to_owned()));
-    exact
+    // The lock may be somebody else's: its version is read as one that a person writes.
+    match exact.to_string().parse() {
+        Ok(PackageSource::Foreign(read)) if read == exact => exact,
+        _ => foreign.clone(),
+    }
 }
 
 /// Returns the version in `resolved`, of [`Made`].

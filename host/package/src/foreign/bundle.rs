@@ -6,7 +6,7 @@ mod settings;
 use std::fmt::Write;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Component, Path};
 
 use self::manifest::{Kind, Manifest};
 use self::settings::{Settings, Word};
@@ -72,6 +72,10 @@ fn program(tree: &Path, written: &str) -> Result<String, ForeignError> {
     let word = own(tree, written)?;
     if let Some(file) = word.strip_prefix("./") {
         let file = tree.join(file);
+        let is_own = |file: &Path| Ok(file.canonicalize()?.starts_with(tree.canonicalize()?));
+        if !is_own(&file).map_err(io_error("find", &file))? {
+            return Err(outside(written));
+        }
         fs::set_permissions(&file, Permissions::from_mode(0o555))
             .map_err(io_error("make executable", &file))?;
     }
@@ -81,7 +85,8 @@ fn program(tree: &Path, written: &str) -> Result<String, ForeignError> {
 /// Returns a word with `./` before a file or folder of the package.
 fn own(tree: &Path, word: &str) -> Result<String, ForeignError> {
     if let Some(path) = word.strip_prefix(FOLDER).and_then(|rest| rest.strip_prefix('/')) {
-        return Ok(format!("./{path}"));
+        let is_inside = Path::new(path).components().all(|part| matches!(part, Component::Normal(_)));
+        return if is_inside { Ok(format!("./{path}")) } else { Err(outside(word)) };
     }
     if word.contains(FOLDER) {
         return Err(ForeignError::Unsupported(format!(
@@ -91,6 +96,11 @@ fn own(tree: &Path, word: &str) -> Result<String, ForeignError> {
     }
     let is_own = word.contains('/') && !word.starts_with(['/', '.', '~', '-']) && tree.join(word).exists();
     Ok(if is_own { format!("./{word}") } else { word.to_owned() })
+}
+
+fn outside(word: &str) -> ForeignError {
+    let word = haft_core::report::plain(word);
+    ForeignError::Unsupported(format!("a word of its command, `{word}`, leads out of the bundle"))
 }
 
 /// Returns the variables of the server. Those with a path of the package are set by a script, before the command.
