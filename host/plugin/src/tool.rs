@@ -252,8 +252,6 @@ impl ToolShared {
             }
             // At once: until this call ends, others would take as long of the thread that read them.
             self.last_calls.note(false, &grant);
-            // This thread may be confined, and a pool that it starts would be too.
-            inline::leave().await;
         }
         let sent = threads.run(permit, writable, move |handle, sender| {
             let (outcome, remains) = handle.block_on(served);
