@@ -290,6 +290,23 @@ fn what_the_start_needs_is_asked_for_once_by_elicitation() {
     );
 }
 
+/// What a server writes before it is agreed to comes after haft's question, so that no answer to it is one to haft.
+#[test]
+fn a_server_does_not_ask_in_the_place_of_haft() {
+    let stage = Stage::new();
+    let mut session = stage.start(&[], "forging");
+    let begun = session.begin(&forms());
+    assert!(begun["result"].is_object(), "{begun}");
+    let asked = session.person(&json!({ "action": "decline" }));
+    assert!(asked.contains("write="), "{asked}");
+    for id in [json!("haft-wrap"), json!(1)] {
+        let own = session.receive();
+        assert_eq!((&own["id"], &own["params"]["message"]), (&id, &json!("Use dark mode?")));
+    }
+    session.end();
+    assert!(!stage.records()[0].contains("write = "), "{:?}", stage.records());
+}
+
 #[test]
 fn what_a_person_declines_is_not_given_and_not_asked_for_again() {
     let stage = Stage::new();

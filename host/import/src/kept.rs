@@ -137,8 +137,8 @@ impl Originals {
             _ => Err(KeptError::Meanwhile(kept.place.clone())),
         });
         replaced.inspect_err(|_| {
-            // A file that was not changed is not undone.
-            if matches!(now(&kept.place), Ok(Some(now)) if now == old) {
+            // The new content may be there all the same, where the directory cannot be synced.
+            if !matches!(now(&kept.place), Ok(Some(now)) if now == new) {
                 let _ = fs::remove_file(&record);
             }
         })

@@ -75,10 +75,11 @@ impl ProgramServer {
                     variables.iter().filter_map(|(header, name)| Some((header.clone(), secret(name)?))),
                 );
                 values.extend(bearer.iter().filter_map(|name| reader.bearer(name)));
-                if is_in_address(url) {
+                let whole = reader.text(url, "its address")?;
+                if is_in_address(url) || is_in_address(&whole) {
                     return Err("its address may have a key in it, and was not copied".to_owned());
                 }
-                (Vec::new(), Some(reader.text(url, "its address")?), values)
+                (Vec::new(), Some(whole), values)
             }
         };
         let name = program_name(&server.name)
@@ -99,12 +100,18 @@ impl Reader<'_> {
     fn text(&self, text: &str, what: &str) -> Result<String, String> {
         let read = self.parts(text).into_iter().map(|part| match part {
             Part::Text(text) => Ok(text),
-            Part::Variable(name, _) if is_credential(&name) => {
-                Err(format!("{what} has the secret `{name}` in it, which program.toml has no place for"))
-            }
-            Part::Variable(name, default) => (self.environment)(&name).or(default).ok_or_else(|| {
-                format!("{what} has the variable `{name}`, which is not set; set it and run this again")
-            }),
+            Part::Variable(name, default) => match (self.environment)(&name).or(default) {
+                value
+                    if is_credential(&name)
+                        || value.as_deref().is_some_and(|value| is_secret(&name, value)) =>
+                {
+                    Err(format!("{what} has the secret `{name}` in it, which program.toml has no place for"))
+                }
+                Some(value) => Ok(value),
+                None => Err(format!(
+                    "{what} has the variable `{name}`, which is not set; set it and run this again"
+                )),
+            },
             Part::Input(id) => Err(format!("{what} has `{id}` in it, which the client asks for")),
             Part::File(path) => Err(format!("{what} has the content of `{path}` in it")),
         });
@@ -113,13 +120,15 @@ impl Reader<'_> {
 
     fn command(&self, process: &Process) -> Result<Vec<String>, String> {
         // The rights of program.toml are in the place of those of `haft wrap`.
-        let words = process.own_words();
-        if hidden(words) != words {
+        let written = process.own_words();
+        let words = written.iter().map(|word| self.text(word, "its command line"));
+        let words = words.collect::<Result<Vec<_>, _>>()?;
+        if hidden(written) != written || hidden(&words) != words {
             return Err(
                 "its command line has a secret in it; give it to the server by a variable first".to_owned()
             );
         }
-        words.iter().map(|word| self.text(word, "its command line")).collect()
+        Ok(words)
     }
 
     /// Variables or headers with their values.

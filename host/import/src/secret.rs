@@ -33,6 +33,12 @@ const BEGINNINGS: &[&str] = &[
     "Token ",
 ];
 
+/// How references to variables begin; each ends with `}`.
+const OPENINGS: &[&str] = &["${", "{env:"];
+
+/// Schemes of an `Authorization` header.
+const SCHEMES: &[&str] = &["Bearer", "Basic", "Token"];
+
 /// Characters of a word that is a key by its look; names of packages and models are shorter or have separators.
 const LONG: usize = 28;
 
@@ -42,7 +48,8 @@ const HIDDEN: &str = "***";
 /// Whether `value`, of the variable or header `name`, is a secret: by its name, or by its look. A reference to a variable
 /// is none.
 pub fn is_secret(name: &str, value: &str) -> bool {
-    !value.is_empty() && !is_reference(value) && (is_name(name) || looks_secret(value))
+    let written = written(value);
+    !written.is_empty() && (is_name(name) || looks_secret(&written))
 }
 
 /// A command line as it may be shown.
@@ -50,15 +57,17 @@ pub fn hidden(words: &[String]) -> Vec<String> {
     let mut is_value = false;
     let mut show = |word: &String| {
         let is_named = std::mem::replace(&mut is_value, word.starts_with('-') && is_name(word));
-        if (is_named && !word.starts_with('-') && !is_reference(word)) || looks_secret(word) {
+        if (is_named && !word.starts_with('-') && !written(word).is_empty()) || looks_secret(&written(word)) {
             return HIDDEN.to_owned();
         }
-        let pair = word.split_once(['=', ':']);
-        let of_pair = pair.filter(|(name, value)| is_secret(name.trim(), value.trim()));
-        if let Some((name, _)) = of_pair {
-            return format!("{name}={HIDDEN}");
+        // `--header=Authorization: Bearer …` is a pair in a pair.
+        let ends = word.match_indices(['=', ':']).map(|(end, _)| word.split_at(end));
+        let mut pairs = ends.map(|(before, value)| (before, value.get(1..).unwrap_or_default().trim()));
+        let name = |before: &'_ str| before.rsplit(['=', ':']).next().unwrap_or_default().trim().to_owned();
+        match pairs.find(|(before, value)| is_secret(&name(before), value)) {
+            Some((before, _)) => format!("{before}={HIDDEN}"),
+            None => word.clone(),
         }
-        word.clone()
     };
     words.iter().map(&mut show).collect()
 }
@@ -82,8 +91,27 @@ fn is_name(name: &str) -> bool {
     is_credential(name) || name.to_ascii_lowercase().ends_with("key")
 }
 
-fn is_reference(value: &str) -> bool {
-    value.contains("${") || value.contains("{env:") || value.starts_with('$')
+/// What of `value` stands in the file itself: without references to variables (`${NAME}`, `{env:NAME}`, `$NAME` as the
+/// whole value) and the scheme before one. A reference's default is written in the file.
+fn written(value: &str) -> String {
+    let is_variable = |name: &str| {
+        !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "_-.:".contains(c))
+    };
+    if value.strip_prefix('$').is_some_and(is_variable) {
+        return String::new();
+    }
+    let (mut rest, mut left) = (value, String::new());
+    while let Some((at, open)) = OPENINGS.iter().filter_map(|open| Some((rest.find(open)?, *open))).min() {
+        let after = &rest[at + open.len()..];
+        let Some((inside, behind)) = after.split_once('}') else { break };
+        let (name, default) = inside.split_once(":-").unwrap_or((inside, ""));
+        left.push_str(&rest[..at]);
+        left.push_str(if is_variable(name) { default } else { inside });
+        rest = behind;
+    }
+    let has_reference = rest.len() < value.len();
+    left.push_str(rest);
+    if has_reference && SCHEMES.contains(&left.trim()) { String::new() } else { left }
 }
 
 fn looks_secret(value: &str) -> bool {
@@ -96,7 +124,7 @@ fn looks_secret(value: &str) -> bool {
         let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
         host.rsplit_once('@').is_some_and(|(user, _)| user.contains(':'))
     });
-    (begins || is_long || has_password) && !is_reference(value)
+    begins || is_long || has_password
 }
 
 #[cfg(test)]
@@ -111,12 +139,21 @@ mod tests {
             ("DATABASE_URL", "postgres://ada:pw@db/x"),
             ("X", "0123456789abcdef0123456789abcdef"),
             ("Authorization", "Bearer abcdefghijkl"),
+            ("PASSWORD", "$uper!secret"),
+            ("TOKEN", "${T:-sk-0123456789abcdef}"),
+            ("TOKEN", "${T}abc"),
+            ("Authorization", "Bearer ${T"),
         ] {
             assert!(is_secret(name, value), "{name}");
         }
-        for (name, value) in
-            [("GITHUB_TOKEN", "${env:T}"), ("LOG_LEVEL", "debug"), ("ROOT", "/home/ada/a-long-folder-name/1")]
-        {
+        for (name, value) in [
+            ("GITHUB_TOKEN", "${env:T}"),
+            ("LOG_LEVEL", "debug"),
+            ("ROOT", "/home/ada/a-long-folder-name/1"),
+            ("T_TOKEN", "$T"),
+            ("Authorization", "Bearer ${T}"),
+            ("Authorization", "Bearer {env:T}"),
+        ] {
             assert!(!is_secret(name, value), "{name}");
         }
     }
@@ -132,6 +169,7 @@ mod tests {
             "--token=abc",
             "API_KEY=abc",
             "Authorization: Bearer abc",
+            "--header=Authorization: Bearer abc",
             "ghp_0123456789abcdef",
             "--root",
             "/work",
@@ -142,7 +180,7 @@ mod tests {
         assert_eq!(
             shown,
             "npx -y @scope/server-with-a-rather-long-name-of-2026 --api-key *** --token=*** API_KEY=*** \
-             Authorization=*** *** --root /work --token ${TOKEN}"
+             Authorization=*** --header=Authorization=*** *** --root /work --token ${TOKEN}"
         );
         assert_eq!(origin("https://user:pw@a.test:8/mcp/key?token=1"), "https://a.test:8");
     }

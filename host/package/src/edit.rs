@@ -219,19 +219,6 @@ pub fn allow(text: &str, rule: &str) -> Result<String, EditError> {
     if is_there(&after) && after.len() == before.len() + added { Ok(changed) } else { Err(EditError::Unsure) }
 }
 
-/// Returns the list of `[plugins.grant]` that holds a right, and its text there; `None` for a right with its
-/// own key.
-fn list_entry(right: &Right) -> Option<(&'static str, String)> {
-    match right {
-        Right::Read(path) => Some(("read", path.clone())),
-        Right::Write(path) => Some(("write", path.clone())),
-        Right::Host(host) => Some(("hosts", host.to_string())),
-        Right::Env(name) => Some(("env", name.clone())),
-        Right::Credentials(store) => Some(("credentials", store.to_string())),
-        Right::State(_) | Right::Cache(_) => None,
-    }
-}
-
 /// Reports whether no other granted request covers the right: of two plugins of a package the larger quota is
 /// written.
 fn is_most(right: &Right, granted: &[Request]) -> bool {
@@ -251,7 +238,7 @@ impl Editing<'_> {
     fn grant(&mut self, granted: &[Request]) {
         for request in granted {
             match request {
-                Request::Right(_, right) => self.inside("grant", |grant| match list_entry(right) {
+                Request::Right(_, right) => self.inside("grant", |grant| match right.list_entry() {
                     Some((key, text)) => grant.push(key, &text),
                     None if is_most(right, granted) => grant.put_pair(&right.to_string()),
                     None => {}

@@ -147,6 +147,16 @@ impl Raw {
         let check = |found: &Digest| check(found, expected, source);
         let tree = directory.join(TREE);
         let (resolved, verdict) = (self.resolved, self.verdict);
+        let fetched = |content, digest, kept, size| Fetched {
+            content,
+            digest,
+            kept,
+            size,
+            resolved,
+            verdict,
+            left_out: Vec::new(),
+            notes: Vec::new(),
+        };
         if self.is_folder {
             if !self.path.join(super::inventory::MANIFEST).is_file() {
                 return Err(FetchError::NoManifest(self.path));
@@ -156,16 +166,7 @@ impl Raw {
             let kept = listing.digest();
             check(&kept)?;
             let content = Content::Tree(tree, listing);
-            return Ok(Fetched {
-                content,
-                digest: kept.clone(),
-                kept,
-                size,
-                resolved,
-                verdict,
-                left_out,
-                notes: Vec::new(),
-            });
+            return Ok(Fetched { left_out, ..fetched(content, kept.clone(), kept, size) });
         }
         let failed = |source| FetchError::Io { action: "read", path: self.path.clone(), source };
         let (digest, size) = Digest::of_file(&self.path, MAX_SIZE).map_err(failed)?;
@@ -175,32 +176,14 @@ impl Raw {
             Some(Form::Zip) => Err(FetchError::Zip(haft_core::report::plain(without_query(source)))),
             Some(Form::Component) => {
                 let (content, kept) = (Content::Component(self.path), digest.clone());
-                Ok(Fetched {
-                    content,
-                    digest,
-                    kept,
-                    size,
-                    resolved,
-                    verdict,
-                    left_out: Vec::new(),
-                    notes: Vec::new(),
-                })
+                Ok(fetched(content, digest, kept, size))
             }
             Some(form) => {
                 let top = archive::unpack(&self.path, form, &tree)?;
                 let (listing, size) = Listing::from_folder(&top)?;
                 let kept = listing.digest();
                 let content = Content::Tree(top, listing);
-                Ok(Fetched {
-                    content,
-                    digest,
-                    kept,
-                    size,
-                    resolved,
-                    verdict,
-                    left_out: Vec::new(),
-                    notes: Vec::new(),
-                })
+                Ok(fetched(content, digest, kept, size))
             }
         }
     }

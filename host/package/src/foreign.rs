@@ -163,20 +163,16 @@ pub(super) fn semantic(text: &str) -> Version {
     }
 }
 
+/// The hint about a plugin of other agents.
+const PLUGIN: &str = "it is a plugin of another program, which haft does not read; add its MCP servers one by one \
+                      (`haft add npm:NAME`, `haft add pypi:NAME`)";
+
 /// Says what a folder without a program.toml is, and how to come to one.
 pub(super) fn what_is(folder: &Path) -> String {
     let has = |file: &str| folder.join(file).is_file();
     let kinds: &[(&str, &str)] = &[
-        (
-            ".claude-plugin/plugin.json",
-            "it is a plugin of another program, which haft does not read; add its MCP servers one by one \
-             (`haft add npm:NAME`, `haft add pypi:NAME`)",
-        ),
-        (
-            "plugin.json",
-            "it is a plugin of another program, which haft does not read; add its MCP servers one by one \
-             (`haft add npm:NAME`, `haft add pypi:NAME`)",
-        ),
+        (".claude-plugin/plugin.json", PLUGIN),
+        ("plugin.json", PLUGIN),
         (
             "manifest.json",
             "an MCP bundle is added packed: `npx @anthropic-ai/mcpb pack` makes the `.mcpb` of a folder",

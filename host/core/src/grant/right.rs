@@ -78,6 +78,19 @@ impl fmt::Display for Right {
 }
 
 impl Right {
+    /// Returns the list of a grant in program.toml that holds this right, and its text there; `None` for a right with a key of
+    /// its own.
+    pub fn list_entry(&self) -> Option<(&'static str, String)> {
+        match self {
+            Self::Read(path) => Some(("read", path.clone())),
+            Self::Write(path) => Some(("write", path.clone())),
+            Self::Host(host) => Some(("hosts", host.to_string())),
+            Self::Env(name) => Some(("env", name.clone())),
+            Self::Credentials(store) => Some(("credentials", store.to_string())),
+            Self::State(_) | Self::Cache(_) => None,
+        }
+    }
+
     /// Whether this right includes `other`, comparing texts: relative paths of both have the same base directory.
     pub fn covers(&self, other: &Self) -> bool {
         match (self, other) {

@@ -18,6 +18,8 @@ use crate::{Fetching, Foreign};
 /// What `npm` is always told: no script, no link, no message to anybody, and a lock that is the same from every mirror.
 const SETTINGS: &[&str] = &[
     "--ignore-scripts",
+    // A dependency that is a repository is built by an npm of its own, which reads the settings there.
+    "--git=false",
     "--no-bin-links",
     "--no-audit",
     "--no-fund",

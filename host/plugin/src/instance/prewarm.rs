@@ -32,6 +32,15 @@ async fn wait_until_quiet(plugin: &Weak<PluginShared>) -> Option<Arc<PluginShare
     }
 }
 
+/// A plugin that an instance is made for: also where there is no thread for that, it is over once this is dropped.
+struct Prewarming(Arc<PluginShared>);
+
+impl Drop for Prewarming {
+    fn drop(&mut self) {
+        self.0.is_prewarming.store(false, Ordering::Relaxed);
+    }
+}
+
 impl PluginShared {
     /// Has an instance made for a call with these rights and limits as soon as the plugin is quiet, unless one waits.
     pub(crate) fn prewarm_later(plugin: &Arc<Self>, grant: Arc<Grant>, limits: Limits) {
@@ -46,11 +55,10 @@ impl PluginShared {
         let weak = Arc::downgrade(plugin);
         plugin.engine.threads().spawn(async move {
             let Some(plugin) = wait_until_quiet(&weak).await else { return };
-            let engine = plugin.engine.clone();
+            let (engine, prewarming) = (plugin.engine.clone(), Prewarming(plugin));
             // No call has begun: the guest's start-up code gets no directory.
             engine.threads().start(&landlock::write_nowhere(), move |handle| {
-                handle.block_on(plugin.prewarm(&grant, &limits));
-                plugin.is_prewarming.store(false, Ordering::Relaxed);
+                handle.block_on(prewarming.0.prewarm(&grant, &limits));
             });
         });
     }

@@ -147,7 +147,7 @@ fn text(
         list(&declined),
     );
     let mut keys: Vec<(&str, Vec<String>)> = Vec::new();
-    for (key, value) in rights.iter().filter_map(entry) {
+    for (key, value) in rights.iter().filter_map(Right::list_entry) {
         match keys.iter_mut().find(|(known, _)| *known == key) {
             Some((_, values)) => values.push(value),
             None => keys.push((key, vec![value])),
@@ -158,16 +158,4 @@ fn text(
         let _ = writeln!(text, "{key} = {}", list(&values));
     }
     text
-}
-
-/// The key and the value of a right; `None` for one that a wrapped server does not have.
-fn entry(right: &Right) -> Option<(&'static str, String)> {
-    match right {
-        Right::Read(path) => Some(("read", path.clone())),
-        Right::Write(path) => Some(("write", path.clone())),
-        Right::Host(host) => Some(("hosts", host.to_string())),
-        Right::Env(name) => Some(("env", name.clone())),
-        Right::Credentials(store) => Some(("credentials", store.to_string())),
-        Right::State(_) | Right::Cache(_) => None,
-    }
 }
