@@ -144,6 +144,3 @@ impl Eq for OutputSchema {}
 
 #[cfg(test)]
 mod tests;
-
-#[cfg(test)]
-mod vendors;
