@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use crate::component::texts::{MAX_DESCRIPTION, MAX_TITLE};
+use crate::component::listing::{MAX_DESCRIPTION, MAX_TITLE};
 use crate::failure::LoadError;
 use haft_core::call::{Hints, Offers, PromptDef, ResourceDef, ResourceList, ToolDef};
 use haft_core::tool::exposed_name;
