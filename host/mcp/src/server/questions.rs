@@ -215,7 +215,7 @@ mod tests {
     use std::sync::atomic::Ordering;
 
     use super::*;
-    use crate::server::shared_map::OneMap;
+    use crate::server::tests::OneMap;
 
     const HASH: QuestionHash = [7; 32];
 
