@@ -1,12 +1,10 @@
 //! A program: program.toml, the directories of this machine and what the command line adds become a toolbox.
 //! Decides nothing about a single call.
 
-mod agent_settings;
 mod agents;
 mod allow;
 mod backend;
 mod call_rules;
-mod callers;
 mod children;
 mod chosen_tools;
 mod contribution;
@@ -31,7 +29,6 @@ mod running;
 mod server_set;
 mod servers;
 mod start_up;
-mod stores;
 pub mod telemetry;
 mod tool_lister;
 mod trust;
