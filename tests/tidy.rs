@@ -114,6 +114,7 @@ const HOMES: &[(&str, &[&str])] = &[
             "agent/src/session",
             "mcp/src/server/tasks",
             "haft/src/cli/log",
+            "haft/src/cli/log.rs",
             "haft/src/cli/sessions.rs",
             "page/src",
             "package/src/foreign.rs",

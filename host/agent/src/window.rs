@@ -4,6 +4,7 @@
 
 mod files;
 mod head;
+mod share;
 mod size;
 
 use std::borrow::Cow;
@@ -12,7 +13,8 @@ use std::ops::Range;
 
 use self::head::{Head, is_larger, shorten};
 pub(crate) use self::head::{Keeper, READER, told};
-use self::size::{Share, Shares, Size};
+use self::share::{Share, Shares};
+use self::size::Size;
 use crate::is_own_question;
 use crate::provider::{Message, Prompt, TooLong};
 use crate::session::Summary;

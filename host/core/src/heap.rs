@@ -1,6 +1,6 @@
 //! Limits how much memory this process keeps without a use for it: freed memory of glibc's allocator, and code that ran once.
 
-#![cfg_attr(target_os = "linux", expect(unsafe_code, reason = "library calls, which say why they are sound"))]
+#![cfg_attr(target_env = "gnu", expect(unsafe_code, reason = "a library call, which says why it is sound"))]
 
 /// The size in bytes from which a block has its own pages, which are returned when it is freed: the large blocks
 /// are arguments and answers. glibc starts with 128 KiB, raises the limit to 32 MiB as blocks are freed, and keeps
@@ -26,14 +26,20 @@ pub fn settle() {
     }
 }
 
-/// Drops what of this program's code is in memory: for a process that only waits from now on. Does nothing on macOS.
+/// Drops what of this program's code is in memory: for a process that only waits from now on. The kernel reads its pages
+/// again where they are needed.
+#[cfg(target_os = "linux")]
+#[expect(unsafe_code, reason = "a library call, which says why it is sound")]
 pub fn let_go_of_code() {
-    #[cfg(target_os = "linux")]
     for (start, end) in code() {
         // SAFETY: these are pages of files that nothing was written to, so that no value changes.
         unsafe { libc::madvise(start as *mut libc::c_void, end - start, libc::MADV_DONTNEED) };
     }
 }
+
+/// Does nothing: macOS drops what is not used.
+#[cfg(target_os = "macos")]
+pub fn let_go_of_code() {}
 
 /// Returns where files are mapped to be executed, and where the beginning of this program is mapped: its constants and
 /// what only its loading needed.

@@ -12,6 +12,7 @@ pub(crate) mod linked;
 pub(crate) mod mcp;
 pub(crate) mod offers;
 pub(crate) mod typed;
+pub(crate) mod version;
 
 /// Rust types of `wit/`, made by wasmtime.
 pub(crate) mod bindings {
@@ -25,8 +26,6 @@ pub(crate) mod bindings {
 }
 
 use serde::{Deserialize, Serialize};
-
-use crate::failure::LoadError;
 
 /// The contract that a component keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,22 +56,4 @@ impl std::fmt::Display for Contract {
             Self::Typed => "typed functions",
         })
     }
-}
-
-/// Whether an interface, which `prefix` names up to its version, is among `exports` in a version that
-/// is spoken here; another version alone is an error.
-pub(crate) fn exported_version(
-    exports: &[&str],
-    prefix: &str,
-    world: &'static str,
-    supported: &'static str,
-    is_spoken: fn(&str) -> bool,
-) -> Result<bool, LoadError> {
-    let versions = || exports.iter().filter_map(|name| name.strip_prefix(prefix));
-    if versions().any(is_spoken) {
-        return Ok(true);
-    }
-    let other =
-        versions().next().map(|found| LoadError::WrongVersion { world, found: found.to_owned(), supported });
-    other.map_or(Ok(false), Err)
 }

@@ -10,6 +10,7 @@ pub(crate) mod dwarf;
 pub(crate) mod frame;
 pub(crate) mod lines;
 pub(crate) mod modules;
+pub(crate) mod of_plugin;
 pub(crate) mod strip;
 pub(crate) mod symbols;
 pub(crate) mod words;
@@ -22,11 +23,8 @@ use wasmparser::BinaryReaderError;
 use wasmtime::{AsContext, AsContextMut, Config, WasmBacktrace, WasmCoreDump};
 
 use self::dwarf::Debug;
-use self::frame::Frame;
 use self::lines::Lines;
 use self::symbols::{Stack, Symbolizer};
-use crate::failure::End;
-use crate::plugin::PluginShared;
 use haft_core::sync::Lock;
 
 /// Custom section with the places of a component's code in its author's files: a list of tables, one a core module, as
@@ -65,35 +63,6 @@ pub fn compact(
     // Writing to memory does not fail.
     let section = (!tables.is_empty()).then(|| lines::encode(&tables).ok()).flatten();
     Ok((stripped, section))
-}
-
-// What is found out for the author of a plugin about its calls. A file is read for it, which no guest's thread does.
-
-impl PluginShared {
-    /// Names the functions that the guest was seen in, where that is wanted.
-    pub(crate) async fn name_profile(self: &Arc<Self>) {
-        let Some(recorder) = self.engine.recorder().filter(|recorder| recorder.has_profile()).cloned() else {
-            return;
-        };
-        let plugin = self.clone();
-        let name = move || plugin.discovered.bytes().iter().for_each(|bytes| recorder.name(bytes));
-        // Without a thread for it there is no profile.
-        let _ = self.engine.threads().own(name).await;
-    }
-
-    /// How a guest ended, and where in its author's files.
-    pub(crate) async fn told(self: &Arc<Self>, end: &End) -> String {
-        end.told(&self.frames(end).await)
-    }
-
-    async fn frames(self: &Arc<Self>, end: &End) -> Vec<Frame> {
-        if end.stack.is_empty() {
-            return Vec::new();
-        }
-        let (plugin, stack) = (self.clone(), end.stack.clone());
-        let find = move || plugin.symbols.frames(&stack, || plugin.discovered.bytes());
-        self.engine.threads().own(find).await.unwrap_or_default()
-    }
 }
 
 // What is taken down of the calls of a process for an author: where guests are at every tick, and the memory and stack of

@@ -19,7 +19,7 @@ use crate::instance::allocator;
 use crate::instance::state::{self, GuestState};
 use crate::threads::epoch::EpochClock;
 use crate::threads::landlock::LandlockState;
-use crate::threads::{Threads, permits};
+use crate::threads::{Threads, descriptors};
 use crate::wasi::files::{ProtectedPaths, ProtectedPathsCache};
 use crate::wasi::http::Connector;
 use haft_core::event::Events;
@@ -99,7 +99,7 @@ impl Engine {
     /// An engine that starts, with all that is expensive about it, when the first component is to be compiled or run. A
     /// cache that cannot be used safely is left out then, with a warning.
     pub fn new(options: &EngineOptions) -> Self {
-        permits::make_room();
+        descriptors::make_room();
         let compilations = Compilations::new(options.events.clone());
         Self(Arc::new(EngineShared {
             options: options.clone(),

@@ -3,6 +3,7 @@
 
 pub(crate) mod allocator;
 pub(crate) mod idle;
+pub(crate) mod prewarm;
 pub(crate) mod reuse;
 pub(crate) mod state;
 

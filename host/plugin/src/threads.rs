@@ -3,6 +3,7 @@
 //! short call may begin on the thread that read it (`haft_core::tool::inline`). No guest runs on haft's own runtime,
 //! and on a guest's thread haft opens no file and starts no process.
 
+pub(crate) mod descriptors;
 pub(crate) mod epoch;
 pub(crate) mod landlock;
 pub(crate) mod permits;

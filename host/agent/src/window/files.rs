@@ -1,7 +1,7 @@
 //! The sizes of files in a conversation: text files are sent, counted and shortened like text. Of other files,
 //! which cannot be shortened, only the size is read; a file beyond its share is replaced by a note.
 
-use super::size::{Share, cut};
+use super::share::{Share, cut};
 use haft_core::call::Attachment;
 
 /// The minimum size of an image or another file in bytes: a large image takes about 1,600 tokens at every vendor.

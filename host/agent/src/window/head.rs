@@ -5,7 +5,8 @@
 use std::collections::BTreeSet;
 
 use super::files::{self, cut_files, texts};
-use super::size::{Share, Shares, Size, cut};
+use super::share::{Share, Shares, cut};
+use super::size::Size;
 use crate::provider::{Exchange, Message, Prompt, RequestedCall};
 use crate::session::{Kept, Place, Summary};
 use haft_core::call::{Attachment, ToolResult};

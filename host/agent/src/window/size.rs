@@ -1,10 +1,10 @@
 //! The sizes of messages. Reads only lengths.
 
 use super::files::{self, texts};
+use super::share::{Share, Shares};
 use crate::is_own_question;
 use crate::provider::{Exchange, Message};
 use haft_core::call::Attachment;
-use haft_core::tool::{Keep, clip};
 
 /// The sizes of texts, which may be shortened, and the counted sizes of other files, in bytes.
 #[derive(Clone, Debug, Default)]
@@ -86,48 +86,4 @@ fn own_bytes(exchange: &Exchange) -> usize {
         .iter()
         .map(|requested| requested.call.tool.len() + requested.call.arguments.to_string().len());
     raw.max(reply.text.len() + calls.sum::<usize>())
-}
-
-// The shares of the room for single messages, and the cut of a longer text in the middle, with a note of its
-// full length.
-
-/// The maximum sizes of one message in bytes.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Share {
-    /// For its text, and for each text file.
-    pub(super) text: usize,
-    /// For each other file, which cannot be shortened.
-    pub(super) file: usize,
-}
-
-/// The maximum sizes of single messages in bytes.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Shares {
-    /// For a prompt.
-    pub(super) prompt: Share,
-    /// For the first prompt, if the current task is another one.
-    pub(super) first: Share,
-    /// For the answer of a tool.
-    pub(super) answer: Share,
-    /// For the summary of the beginning.
-    pub(super) summary: usize,
-}
-
-#[cfg(test)]
-impl Shares {
-    const ALL: Share = Share { text: usize::MAX, file: usize::MAX };
-    /// No limits.
-    pub(super) const WHOLE: Self =
-        Self { prompt: Self::ALL, first: Self::ALL, answer: Self::ALL, summary: usize::MAX };
-}
-
-/// Returns the beginning and the end of a text longer than `share` bytes, with a note.
-pub(super) fn cut(text: &str, share: usize, why: &str) -> String {
-    if text.len() <= share {
-        return text.to_owned();
-    }
-    let characters = text.chars().count();
-    // The number of characters that have that many bytes.
-    let room = share.saturating_mul(characters) / text.len();
-    format!("[haft: this text of {} bytes {why}.]\n{}", text.len(), clip(text, room, Keep::Ends))
 }

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::component::offered;
+pub(crate) use crate::component::offered::{MAX_DESCRIPTION, MAX_TITLE};
 use crate::contract::Contract;
 use crate::contract::act::declared::DeclaredClass;
 use crate::contract::mcp::server::Manner;
@@ -219,11 +220,3 @@ mod whole {
         Ok(tools.into_iter().map(def).collect())
     }
 }
-
-// The bounds of what a plugin says of anything that it lists.
-
-/// Characters of a description; the longest in use are some thousands.
-pub(crate) const MAX_DESCRIPTION: usize = 16_000;
-
-/// Characters of a title, which stands in a list.
-pub(crate) const MAX_TITLE: usize = 200;

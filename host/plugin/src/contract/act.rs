@@ -9,7 +9,6 @@ pub(crate) mod consent;
 mod content;
 pub(crate) mod declared;
 pub(crate) mod metadata;
-mod session;
 mod shapes;
 mod tool_list;
 
@@ -25,15 +24,16 @@ use wasmtime::component::{
 };
 use wasmtime::{AsContextMut, Store, StoreContextMut};
 
-use self::session::{Session, Sessions};
-use self::shapes::{CallResponse, CallTool, Event, ListTools, Part};
+use self::shapes::{CallResponse, CallTool, CloseSession, Event, ListTools, Metadata, OpenSession, Part};
 use self::tool_list::annotation;
 use crate::call::Call;
 use crate::component::listing::Listed;
+use crate::contract::Contract;
 use crate::contract::guest::{Answer, Guest, Kind, Linked, MakeGuest};
-use crate::contract::{Contract, exported_version};
+use crate::contract::version::exported_version;
 use crate::failure::LoadError;
 use crate::instance::state::GuestState;
+use crate::wasi::config::Config;
 use haft_core::sync::Lock;
 
 /// The interface that makes a component one of this world; its version follows.
@@ -204,5 +204,71 @@ fn progress(state: &mut GuestState, event: &Event) {
     };
     if let Some(done) = number("std:progress") {
         state.shared.call.progress(done, number("std:progress-total"), "");
+    }
+}
+
+// Sessions (`act:sessions`): what a component keeps between calls, which ends with the call here. A component that has
+// sessions gets one for each call, opened with its configuration (`[plugins.config]`) and closed behind the answer, so
+// that its tools work which need no more than one call.
+
+/// The interface; its version follows.
+const SESSIONS: &str = "act:sessions/session-provider@";
+
+/// The key of a session in the metadata of a call.
+const ID: &str = "std:session-id";
+
+/// The functions of a component that has sessions.
+#[derive(Clone)]
+struct Sessions {
+    open: ComponentExportIndex,
+    close: ComponentExportIndex,
+}
+
+/// A session of one call.
+struct Session<'a> {
+    sessions: &'a Sessions,
+    id: String,
+}
+
+impl Sessions {
+    /// Those of a component, if it has any; 0.1 and 0.2 have the same functions.
+    fn of(component: &Component, exports: &[&str]) -> Option<Self> {
+        let is_spoken = |name: &&&str| {
+            let version = name.strip_prefix(SESSIONS).unwrap_or_default();
+            version.starts_with("0.1.") || version.starts_with("0.2.")
+        };
+        let interface = component.get_export_index(None, exports.iter().find(is_spoken)?)?;
+        let open = component.get_export_index(Some(&interface), "open-session")?;
+        let close = component.get_export_index(Some(&interface), "close-session")?;
+        Some(Self { open, close })
+    }
+
+    /// Opens one; or why the component does not.
+    async fn open<'a>(
+        &'a self,
+        instance: &Instance,
+        store: &mut Store<GuestState>,
+    ) -> wasmtime::Result<Result<Session<'a>, String>> {
+        let open: OpenSession = instance.get_typed_func(&mut *store, self.open)?;
+        let config = store.data().consent.config.as_ref().map(Config::all);
+        let argument = |(key, value): (String, String)| (key, cbor::encode(&value.into()));
+        let arguments = config.unwrap_or_default().into_iter().map(argument).collect();
+        let (opened,) = open.call_async(&mut *store, (arguments, Vec::new())).await?;
+        Ok(match opened {
+            Ok(session) => Ok(Session { sessions: self, id: session.id }),
+            Err(failure) => Err(content::message(&failure)),
+        })
+    }
+}
+
+impl Session<'_> {
+    /// What tells a component which session a call belongs to.
+    fn metadata(&self) -> Metadata {
+        vec![(ID.to_owned(), cbor::encode(&self.id.as_str().into()))]
+    }
+
+    async fn close(self, instance: &Instance, store: &mut Store<GuestState>) -> wasmtime::Result<()> {
+        let close: CloseSession = instance.get_typed_func(&mut *store, self.sessions.close)?;
+        close.call_async(store, (self.id,)).await
     }
 }

@@ -8,11 +8,12 @@ use wasmtime::Store;
 
 use crate::call::Call;
 use crate::component::listing::{Listed, ListedTool};
+use crate::contract::Contract;
 use crate::contract::answer::{Output, Piece, Structured};
 use crate::contract::bindings::exports::haft::plugin::tools;
 use crate::contract::bindings::{Plugin as Bindings, PluginIndices};
 use crate::contract::guest::{Answer, Guest, Kind, Linked, MakeGuest};
-use crate::contract::{Contract, exported_version};
+use crate::contract::version::exported_version;
 use crate::failure::LoadError;
 use crate::instance::state::GuestState;
 use haft_core::call::{Attachment, Hints};

@@ -1,7 +1,6 @@
 //! Instances of a plugin that wait for a call: one that was made ahead of it (`prewarm`), or those that have served calls
 //! and may serve more (`reuse`). Each is dropped when it has waited for too long.
 
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -11,8 +10,6 @@ use tokio::sync::OwnedSemaphorePermit;
 use crate::call::Call;
 use crate::engine::Engine;
 use crate::instance::Instance;
-use crate::plugin::PluginShared;
-use crate::threads::landlock;
 use crate::threads::writable::DirectoryId;
 use haft_core::grant::Grant;
 use haft_core::limit::Limits;
@@ -142,76 +139,5 @@ async fn expire_in_background(idle: Weak<IdleInstances>, first: Duration) {
         let next = idle.upgrade().and_then(|idle| idle.expire());
         let Some(next) = next else { return };
         wait = next;
-    }
-}
-
-// Makes an instance ahead of a plugin's next call, once the plugin is quiet: in the middle of many calls making it would
-// only be in their way. Only after a call on a guest's thread, which is a long one or may write: what a short call on the
-// thread that reads it takes for its instance is less than a tenth of the call. Makes none for a plugin that is called
-// once in a process, as by `haft call`.
-
-/// Bytes of linear memory of an instance that waits, at most: twice what an interpreter begins with.
-const MAX_MEMORY: u64 = 32 << 20;
-
-/// How long a plugin is not called before an instance is made for its next call.
-const QUIET_TIME: Duration = Duration::from_millis(1);
-
-/// Waits until a plugin has not been called for a moment; nothing when it is gone.
-async fn wait_until_quiet(plugin: &Weak<PluginShared>) -> Option<Arc<PluginShared>> {
-    loop {
-        let before = plugin.upgrade()?.calls.load(Ordering::Relaxed);
-        tokio::time::sleep(QUIET_TIME).await;
-        let plugin = plugin.upgrade()?;
-        if plugin.calls.load(Ordering::Relaxed) == before {
-            return Some(plugin);
-        }
-    }
-}
-
-/// A plugin that an instance is made for: also where there is no thread for that, it is over once this is dropped.
-struct Prewarming(Arc<PluginShared>);
-
-impl Drop for Prewarming {
-    fn drop(&mut self) {
-        self.0.is_prewarming.store(false, Ordering::Relaxed);
-    }
-}
-
-impl PluginShared {
-    /// Has an instance made for a call with these rights and limits as soon as the plugin is quiet, unless one waits.
-    pub(crate) fn prewarm_later(plugin: &Arc<Self>, grant: Arc<Grant>, limits: Limits) {
-        let is_in_use = plugin.engine.prewarms() && plugin.calls.load(Ordering::Relaxed) > 1;
-        if !is_in_use
-            || plugin.reuse.is_some()
-            || plugin.idle.has(&grant, &limits)
-            || plugin.is_prewarming.swap(true, Ordering::Relaxed)
-        {
-            return;
-        }
-        let weak = Arc::downgrade(plugin);
-        plugin.engine.threads().spawn(async move {
-            let Some(plugin) = wait_until_quiet(&weak).await else { return };
-            let (engine, prewarming) = (plugin.engine.clone(), Prewarming(plugin));
-            // No call has begun: the guest's start-up code gets no directory.
-            engine.threads().start(&landlock::write_nowhere(), move |handle| {
-                handle.block_on(prewarming.0.prewarm(&grant, &limits));
-            });
-        });
-    }
-
-    /// Makes an instance that waits in the place of the one before. It may not wait where it used the network or asked for
-    /// directories, nor where its memory is large.
-    async fn prewarm(&self, grant: &Arc<Grant>, limits: &Limits) {
-        let (Ok(linked), Some(slot)) = (self.linked(), self.engine.idle_slot()) else { return };
-        let _ticking = self.engine.clock().keep_ticking();
-        let call = Arc::new(Call::none(&self.name, grant, limits));
-        match Instance::create(&self.engine, linked, &self.belongings, &call).await {
-            Ok(instance) if !instance.has_reached_out() && instance.state().budget.used() <= MAX_MEMORY => {
-                self.idle.shrink(0);
-                self.idle.put(&self.engine, instance, slot, None);
-            }
-            Ok(_) => {}
-            Err(end) => tracing::debug!(?end, "instance not made ahead"),
-        }
     }
 }

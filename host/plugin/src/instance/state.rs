@@ -14,7 +14,7 @@ use crate::denials::denied_access::DeniedAccess;
 use crate::threads::turns::Turn;
 use crate::wasi::basics::Basics;
 use crate::wasi::capability::{Capability, HasCapability, MAX_RESOURCES, NewGuest, Shared, View};
-use crate::wasi::config::Configuration;
+use crate::wasi::config::host::Configuration;
 use crate::wasi::environment::Environment;
 use crate::wasi::files::FileState;
 use crate::wasi::http::Http;

@@ -5,13 +5,10 @@ use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use crate::threads::shares::{Shares, Tenant};
-use crate::wasi::capability::MAX_RESOURCES;
-use haft_core::limit::original_open_files;
 use haft_core::sync::Lock;
 
 /// Guests that run at once. Each holds a thread, a memory of its own and a few file descriptors. One
@@ -198,26 +195,6 @@ struct QueuedWait<'a> {
 impl Drop for QueuedWait<'_> {
     fn drop(&mut self) {
         self.permits.0.lock().leave(self.number);
-    }
-}
-
-// Room for the files that guests open: each is one of haft's own file descriptors, and many
-// systems give a process 1024 unless it asks. Never asks for more than it may have.
-
-/// What all guests may open together, and as much as one of them for haft itself: a guest that
-/// opens all it may must not keep another, or a child process, from opening one.
-const NEEDED: u64 = ((MAX_GUESTS + 1) * MAX_RESOURCES) as u64;
-
-/// Raises the soft limit of open files as far as it is needed and allowed.
-pub(crate) fn make_room() {
-    // Children get it back.
-    original_open_files();
-    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    let limit = maximum.map_or(NEEDED, |maximum| maximum.min(NEEDED));
-    if current.is_some_and(|current| current < limit)
-        && let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: Some(limit), maximum })
-    {
-        tracing::debug!(%error, "limit of open files not raised");
     }
 }
 

@@ -1,13 +1,10 @@
 //! What a plugin reads of its configuration; `host` hands it over.
 
+pub(crate) mod host;
+
 use std::sync::Arc;
 
 use secrecy::{ExposeSecret, SecretString};
-use wasmtime::StoreContextMut;
-use wasmtime::component::Linker;
-
-use crate::wasi::capability::{Capability, Has, HasCapability, NewGuest, View};
-use crate::wasi::drafts::wasi::config::store::{self, Error, Host};
 
 /// What a plugin reads of its configuration. Clones share it.
 #[derive(Clone, Debug)]
@@ -31,88 +28,5 @@ impl Config {
 
     pub(crate) fn all(&self) -> Vec<(String, String)> {
         self.0.iter().map(|(key, value)| (key.clone(), value.expose_secret().to_owned())).collect()
-    }
-}
-
-// `wasi:config`: what program.toml says in `[plugins.config]`, and nothing else. Where it says nothing each question is
-// refused, which is recorded for hints.
-
-/// What a guest is told that has no configuration.
-const REFUSED: &str = "no configuration is granted";
-
-/// What the interface is called in earlier drafts, whose functions and types are the same.
-const EARLIER: [&str; 2] = ["wasi:config/store@0.2.0-draft", "wasi:config/runtime@0.2.0-draft"];
-
-/// The configuration of a guest's plugin, if it has one.
-pub(crate) struct Configuration(pub(crate) Option<Config>);
-
-impl Capability for Configuration {
-    fn new(guest: &NewGuest<'_>) -> Self {
-        Self(guest.belongings.options.config.clone())
-    }
-
-    fn link<S: HasCapability<Self>>(linker: &mut Linker<S>) -> wasmtime::Result<()> {
-        store::add_to_linker::<S, Has<Self>>(linker, S::view)?;
-        for name in EARLIER {
-            let mut interface = linker.instance(name)?;
-            interface.func_wrap("get", |mut store: StoreContextMut<'_, S>, (key,): (String,)| {
-                Ok((store.data_mut().view().config().map(|config| config.get(&key)),))
-            })?;
-            interface.func_wrap("get-all", |mut store: StoreContextMut<'_, S>, (): ()| {
-                Ok((store.data_mut().view().config().map(Config::all),))
-            })?;
-        }
-        Ok(())
-    }
-}
-
-impl View<'_, Configuration> {
-    fn config(&mut self) -> Result<&Config, Error> {
-        self.shared.denied.config |= self.own.0.is_none();
-        self.own.0.as_ref().ok_or_else(|| Error::Upstream(REFUSED.to_owned()))
-    }
-}
-
-impl Host for View<'_, Configuration> {
-    async fn get(&mut self, key: String) -> wasmtime::Result<Result<Option<String>, Error>> {
-        Ok(self.config().map(|config| config.get(&key)))
-    }
-
-    async fn get_all(&mut self) -> wasmtime::Result<Result<Vec<(String, String)>, Error>> {
-        Ok(self.config().map(Config::all))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::{Engine, EngineOptions};
-
-    /// Components that were built for earlier drafts are linked too.
-    #[test]
-    fn earlier_names_are_linked() {
-        let config = |name: &str, error: &str| {
-            format!(
-                r#"(import "{name}" (instance
-                    (type $cases (variant (case "upstream" string) (case "io" string)))
-                    (export "{error}" (type $error (eq $cases)))
-                    (export "get" (func (param "key" string) (result (result (option string) (error $error)))))
-                    (export "get-all" (func (result (result (list (tuple string string)) (error $error)))))))"#
-            )
-        };
-        let log = r#"(import "wasi:logging/logging" (instance
-            (type $cases (enum "trace" "debug" "info" "warn" "error" "critical"))
-            (export "level" (type $level (eq $cases)))
-            (export "log" (func (param "level" $level) (param "context" string) (param "message" string)))))"#;
-        let imports = [
-            config("wasi:config/store@0.2.0-draft", "error"),
-            config("wasi:config/runtime@0.2.0-draft", "config-error"),
-            log.to_owned(),
-        ];
-        let engine = Engine::new(&EngineOptions::default());
-        for import in imports {
-            let component = wat::parse_str(format!("(component {import})")).unwrap();
-            let (component, _) = engine.compile(&component).unwrap();
-            assert!(engine.link(&component).is_ok(), "{import}");
-        }
     }
 }

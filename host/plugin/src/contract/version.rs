@@ -1,0 +1,21 @@
+//! The version of a contract that a component was built for, read from the names of its exports.
+
+use crate::failure::LoadError;
+
+/// Whether an interface, which `prefix` names up to its version, is among `exports` in a version that
+/// is spoken here; another version alone is an error.
+pub(crate) fn exported_version(
+    exports: &[&str],
+    prefix: &str,
+    world: &'static str,
+    supported: &'static str,
+    is_spoken: fn(&str) -> bool,
+) -> Result<bool, LoadError> {
+    let versions = || exports.iter().filter_map(|name| name.strip_prefix(prefix));
+    if versions().any(is_spoken) {
+        return Ok(true);
+    }
+    let other =
+        versions().next().map(|found| LoadError::WrongVersion { world, found: found.to_owned(), supported });
+    other.map_or(Ok(false), Err)
+}

@@ -1,0 +1,34 @@
+//! What is found out for the author of a plugin about its calls. A file is read for it, which no guest's thread does.
+
+use std::sync::Arc;
+
+use super::frame::Frame;
+use crate::failure::End;
+use crate::plugin::PluginShared;
+
+impl PluginShared {
+    /// Names the functions that the guest was seen in, where that is wanted.
+    pub(crate) async fn name_profile(self: &Arc<Self>) {
+        let Some(recorder) = self.engine.recorder().filter(|recorder| recorder.has_profile()).cloned() else {
+            return;
+        };
+        let plugin = self.clone();
+        let name = move || plugin.discovered.bytes().iter().for_each(|bytes| recorder.name(bytes));
+        // Without a thread for it there is no profile.
+        let _ = self.engine.threads().own(name).await;
+    }
+
+    /// How a guest ended, and where in its author's files.
+    pub(crate) async fn told(self: &Arc<Self>, end: &End) -> String {
+        end.told(&self.frames(end).await)
+    }
+
+    async fn frames(self: &Arc<Self>, end: &End) -> Vec<Frame> {
+        if end.stack.is_empty() {
+            return Vec::new();
+        }
+        let (plugin, stack) = (self.clone(), end.stack.clone());
+        let find = move || plugin.symbols.frames(&stack, || plugin.discovered.bytes());
+        self.engine.threads().own(find).await.unwrap_or_default()
+    }
+}
